@@ -107,7 +107,7 @@ fn runtime(name: &str, per_core: usize) -> Result<tokio::runtime::Runtime, Failu
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(per_core * cores)
         // A socket with a question is seen after so many tasks. Tokio looks after 61, and where
-        // many clients fetch large results each of these takes half a millisecond.
+        // many clients fetch large results each of these takes milliseconds.
         .event_interval(8)
         .enable_all()
         .thread_name(name)

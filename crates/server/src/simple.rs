@@ -7,7 +7,6 @@ use datafusion::sql::parser::Statement as DfStatement;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse, TransactionStatus};
 use pgwire::messages::startup::ParameterStatus;
-use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use crate::cancel::Interrupt;
@@ -279,8 +278,6 @@ impl Connection {
                 sent += rows.put_rows(self.wire.buffer(), max - sent)?;
                 if self.wire.buffer().len() >= FLUSH_BYTES {
                     self.flush_rows(rows, interrupt).await?;
-                    // Tokio would let the task fill a socket's buffer of megabytes in one go.
-                    yield_now().await;
                 }
             }
             if sent == max {
