@@ -9,7 +9,6 @@ use coscan::{Engine, EngineConfig, NamedDevice, SETTINGS, Session, Setting, Thro
 use coscan_quantities as quantities;
 use coscan_rewrite::PAGE_ROWS_MAX;
 
-use crate::allocator::keep_pages_within;
 use crate::failure::Failure;
 
 /// A table, as `NAME=PATH`.
@@ -65,7 +64,6 @@ impl Settings {
     pub(crate) fn engine(&self) -> Result<Engine, Failure> {
         let engine = Engine::new(self.config.clone())?;
         engine.memory().own_process();
-        keep_pages_within(engine.memory().limit());
         Ok(engine)
     }
 }

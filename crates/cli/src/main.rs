@@ -106,9 +106,6 @@ fn runtime(name: &str, per_core: usize) -> Result<tokio::runtime::Runtime, Failu
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(per_core * cores)
-        // A socket with a question is seen after so many tasks. Tokio looks after 61, and where
-        // many clients fetch large results each of these takes milliseconds.
-        .event_interval(8)
         .enable_all()
         .thread_name(name)
         .build()
