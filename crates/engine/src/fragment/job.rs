@@ -24,6 +24,7 @@ use super::member::{Delivered, Member, Order, TableKey};
 use super::program::{BatchColumns, Program, Sharing, Stop};
 use super::work::Work;
 use crate::error::external;
+use crate::read::prune::WantedBatches;
 
 /// A chunk and the members that wait for its states.
 pub(crate) struct Job {
@@ -110,7 +111,12 @@ impl Job {
         let program = Program::new(works)?;
         let missing = || datafusion::common::internal_datafusion_err!("a work without a key");
         let mut program = program.ok_or_else(missing)?;
-        for batch in 0..self.lease.batches().len() {
+        let wanted = self.wanted_batches();
+        if let Some(batches) = wanted.some() {
+            self.lease.want_only(batches);
+        }
+        let mut batch = wanted.first();
+        while batch < self.lease.batches().len() {
             if !self.is_awaited() {
                 return Ok(None);
             }
@@ -121,8 +127,18 @@ impl Job {
             let rows = self.lease.batches().rows_of(batch);
             program.batch(&source, rows).await?;
             tokio::task::consume_budget().await;
+            batch = wanted.after(batch);
         }
         Ok(Some(program))
+    }
+
+    /// The batches in which some member may find a row.
+    fn wanted_batches(&self) -> WantedBatches {
+        let batches = self.lease.batches();
+        let orders = self.orders.iter().flatten();
+        let wanted = orders.map(|order| order.wanted_batches(batches));
+        let all = || WantedBatches::all(batches.len());
+        wanted.reduce(WantedBatches::and).unwrap_or_else(all)
     }
 
     /// Drops the orders of members whose queries are over. False if no order is left.

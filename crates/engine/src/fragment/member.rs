@@ -17,6 +17,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use coscan_core::{ChunkId, ScanId, TableId};
+use coscan_storage::Batches;
 use coscan_storage::pool::{ChunkInfo, Scan};
 use datafusion::error::Result;
 use parking_lot::Mutex;
@@ -27,6 +28,7 @@ use super::state_cache::StateCache;
 use super::totals::Totals;
 use super::work::{FragmentPlan, Work};
 use crate::read::FilePlan;
+use crate::read::prune::WantedBatches;
 use crate::read::scan::{Judged, Remembers, Running};
 
 /// A table's key among jobs: the number of the buffer pool and of the table in it.
@@ -318,6 +320,11 @@ impl Order {
     pub(crate) fn is_awaited(&self) -> bool {
         // The streams of a running query hold `running`, and each of its orders holds it once.
         Arc::strong_count(&self.running) > self.member.ledger.lock().outstanding
+    }
+
+    /// Which of the chunk's batches may hold a row that the member counts.
+    pub(crate) fn wanted_batches(&self, batches: &Batches) -> WantedBatches {
+        self.running.wanted_batches(self.position, batches)
     }
 
     /// Delivers the chunk's states.

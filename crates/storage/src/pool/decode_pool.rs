@@ -2,8 +2,11 @@
 //!
 //! Decoding is long and CPU-bound: on the threads that drive I/O it would leave the device idle; on
 //! the threads that run queries it would delay other queries for longer than a batch takes.
-//! Pages that a query waits for are decoded ahead of chunk batches, which are read ahead: behind
-//! the batches of several scans, a few rows would spend most of their time waiting.
+//! Pages and rows that a query waits for are decoded ahead of chunk batches, which are read ahead:
+//! behind the batches of several scans, a few rows would spend most of their time waiting. For the
+//! same reason a thread has usual slices when it is woken, and asks for long ones only when it goes
+//! on to what is read ahead (`decoded.rs`): one with long slices waits until others with long
+//! slices have used theirs up, 100 ms.
 //! A job that panics does not cost its thread; the caller that waits for [`DecodePool::run`] gets
 //! the error.
 //! Bounds: a fixed number of threads; the queue holds at most one job per segment in decode, and
@@ -76,34 +79,22 @@ impl DecodePool {
                 let queue = Arc::clone(&queue);
                 std::thread::Builder::new()
                     .name(format!("coscan-decode-{n}"))
-                    .spawn(move || {
-                        set_slice(Slice::Long);
-                        work(&queue);
-                    })
+                    .spawn(move || work(&queue))
             })
             .collect::<std::io::Result<_>>()?;
         Ok(Self { queue, threads })
     }
 
+    /// Queues the decode of batches.
     pub(crate) fn submit(&self, job: impl FnOnce() + Send + 'static) {
         self.queue.jobs.lock().chunks.push_back(Box::new(job));
         self.queue.filled.notify_one();
     }
 
-    /// Queues work at once; the future gives its result. If the future is dropped before the job's
-    /// turn, the work is not begun. `place` names the work in the error of a panic.
+    /// Queues work that a query waits for, ahead of chunk batches; the future gives its result. If
+    /// the future is dropped before the job's turn, the work is not begun. `place` names the work
+    /// in the error of a panic.
     pub(crate) fn run<T: Send + 'static>(
-        &self,
-        place: impl FnOnce() -> String + Send + 'static,
-        work: impl FnOnce() -> Result<T> + Send + 'static,
-    ) -> BoxFuture<'static, Result<T>> {
-        let (job, answered) = answering(place, work);
-        self.submit(job);
-        answered
-    }
-
-    /// As [`DecodePool::run`], for pages that a query waits for: they go ahead of chunk batches.
-    pub(crate) fn run_pages<T: Send + 'static>(
         &self,
         place: impl FnOnce() -> String + Send + 'static,
         work: impl FnOnce() -> Result<T> + Send + 'static,
@@ -149,6 +140,7 @@ impl Drop for DecodePool {
 
 fn work(queue: &Queue) {
     loop {
+        set_slice(Slice::Usual);
         let job = {
             let mut jobs = queue.jobs.lock();
             loop {

@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use super::decode_pool::DecodePool;
 use crate::memory::MemoryBudget;
 use crate::panics::caught;
+use crate::threads::{Slice, set_slice};
 use crate::{Result, SegmentDecoder, StorageError};
 
 /// How far decode runs ahead: enough that a consumer seldom waits, little enough that the arrays
@@ -172,6 +173,12 @@ impl DecodedSegment {
         Some(bytes)
     }
 
+    /// Whether batch `at` is decoded.
+    pub(crate) fn has(&self, at: usize) -> bool {
+        let state = self.state.lock();
+        (state.first..state.decoded()).contains(&at)
+    }
+
     /// Whether a newcomer can join.
     pub(crate) fn has_first(&self) -> bool {
         let state = self.state.lock();
@@ -194,7 +201,13 @@ impl DecodedSegment {
             Decoder::Idle(decoder) => decoder,
             Decoder::Running | Decoder::Done => return Ok(true),
         };
-        while let Some(array) = decoder.next_batch()? {
+        loop {
+            if self.is_far() {
+                set_slice(Slice::Long);
+            }
+            let Some(array) = decoder.next_batch()? else {
+                return Ok(false);
+            };
             let bytes = array.get_array_memory_size() as u64;
             self.produced.fetch_add(bytes, Ordering::Relaxed);
             self.memory.add_decoded(bytes);
@@ -222,7 +235,13 @@ impl DecodedSegment {
             drop(state);
             wakers.into_iter().for_each(Waker::wake);
         }
-        Ok(false)
+    }
+
+    /// Whether the next batch is not among the first ones of the chunk: who reads so far is no
+    /// short query, and lets these go first.
+    fn is_far(&self) -> bool {
+        let state = self.state.lock();
+        state.decoded() > AHEAD
     }
 
     fn finish(&self, error: Option<StorageError>) {

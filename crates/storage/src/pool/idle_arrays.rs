@@ -76,13 +76,14 @@ impl State {
     }
 
     fn drop_array(&mut self, table: TableId, key: &DecodedKey) -> Option<Arc<DecodedSegment>> {
-        let decoded = &mut self.tables.get_mut(&table)?.decoded;
+        let table = self.tables.get_mut(&table)?;
         let chunk: ChunkId = key.0;
-        let list = decoded.get_mut(&chunk)?;
+        table.picked.remove(&chunk);
+        let list = table.decoded.get_mut(&chunk)?;
         let at = list.iter().position(|(known, _)| known == key)?;
         let (_, segment) = list.swap_remove(at);
         if list.is_empty() {
-            decoded.remove(&chunk);
+            table.decoded.remove(&chunk);
         }
         Some(segment)
     }

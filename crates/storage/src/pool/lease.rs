@@ -30,6 +30,7 @@ use parking_lot::Mutex;
 
 use super::column_request::{ArrayKey, ColumnRequest};
 use super::decoded::{DecodedSegment, MakeDecoder, Reader};
+use super::few_batches::FewBatches;
 use super::page_read::Counted;
 use super::place::{Kept, Place, Step, Work};
 use super::restart::OnPanic;
@@ -48,6 +49,7 @@ pub struct ChunkLease {
     sure_of: Mutex<BTreeSet<String>>,
     pub(crate) batches: Batches,
     batch_rows: usize,
+    pub(super) few: Option<FewBatches>,
     /// When the core was last told that the consumer makes progress.
     progress_told: Mutex<Instant>,
 }
@@ -79,6 +81,7 @@ impl ChunkLease {
             sure_of: Mutex::default(),
             batches: Batches::default(),
             batch_rows: BATCH_ROWS,
+            few: None,
             progress_told: Mutex::new(Instant::now()),
         };
         lease.set_batch_rows(BATCH_ROWS);
@@ -142,6 +145,9 @@ impl ChunkLease {
     ) -> Result<Option<Vec<ArrayRef>>> {
         if at >= self.batches.len() {
             return Ok(None);
+        }
+        if let Some(arrays) = self.one_of_few(columns, at).await? {
+            return Ok(Some(arrays));
         }
         let rows = self.batches.rows_of(at);
         let mut arrays: Vec<Option<ArrayRef>> = vec![None; columns.len()];

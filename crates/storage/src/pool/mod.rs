@@ -36,6 +36,7 @@ mod config;
 mod decode_pool;
 mod decoded;
 mod degree;
+mod few_batches;
 mod files;
 mod gate;
 mod hand_out;

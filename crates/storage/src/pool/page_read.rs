@@ -272,7 +272,7 @@ impl PageBytes {
         let produced = Arc::clone(&shared.decoded_bytes);
         let name = file.name().to_owned();
         let page_bytes_max = shared.memory.unpacked_page_bytes_max();
-        let decoding = shared.decode.run_pages(
+        let decoding = shared.decode.run(
             move || name,
             move || {
                 let decoded = jobs.into_iter().map(|(source, field)| {

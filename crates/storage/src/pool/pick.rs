@@ -1,12 +1,12 @@
-//! Single rows of a leased chunk, for a scan that needs few rows and is the only one that needs
-//! their columns.
+//! Single rows or batches of a leased chunk, for a scan that needs few of them.
 //!
 //! Idea: pages without a wanted row are not decompressed, and of the other pages only the wanted
-//! values are decoded. Values decoded this way serve nobody else, so nothing is picked from columns
-//! that another scan wants or that are decoded already. While memory is plentiful, decoded arrays
-//! stay for the next query and picked values do not. So picking ends once the work of picking from
-//! a chunk reaches a part of what decoding all of it takes: when it is unknown how often something
-//! is needed, rent first, then buy.
+//! values are decoded. Values decoded this way serve nobody else, so no single rows are picked from
+//! columns that another scan wants, and nothing from what is decoded already. While memory is
+//! plentiful, decoded arrays stay for the next query and picked values do not. So picking ends once
+//! the work of picking from a chunk reaches a part of what decoding all of it takes: when it is
+//! unknown how often something is needed, rent first, then buy; and rent again when what was bought
+//! is lost.
 //! Bounds: the caller bounds the rows; meanwhile in memory are the pages of [`PICKED_ROWS`] rows
 //! and a dictionary per column.
 //! P1: picked rows equal the rows that `batch` gives at the same places.
@@ -21,6 +21,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, ready, try_join_all};
 
 use super::decoded::MakeDecoder;
+use super::few_batches::FewBatches;
 use super::place::Place;
 use super::state::State;
 use super::{ChunkLease, ColumnRequest};
@@ -42,13 +43,82 @@ impl ChunkLease {
         columns: &[ColumnRequest],
         wanted: &[Range<usize>],
     ) -> Result<Option<Vec<ArrayRef>>> {
+        let is_shared = |state: &State, place: &Place| self.is_shared_in(state, place, columns);
+        self.pick_unless(columns, wanted, is_shared).await
+    }
+
+    /// Says that no other batches than these (ascending) will be asked for: [`ChunkLease::batch`]
+    /// decodes them without the others if they are few.
+    pub fn want_only(&mut self, batches: Vec<usize>) {
+        self.few = FewBatches::of(batches, self.batches.len());
+    }
+
+    /// Batch `at`, if it is one of few and costs less by itself: it is not decoded yet, and not so
+    /// much of this chunk was picked that arrays which stay would be cheaper. That another scan
+    /// wants the columns does not matter. Cancel safe.
+    ///
+    /// # Errors
+    /// As [`ChunkLease::pick`].
+    pub(super) async fn one_of_few(
+        &self,
+        columns: &[ColumnRequest],
+        at: usize,
+    ) -> Result<Option<Vec<ArrayRef>>> {
+        let Some(few) = &self.few else {
+            return Ok(None);
+        };
+        let Some(group) = few.group(at) else {
+            return Ok(None);
+        };
+        let missing = few.missing(columns, at);
+        if !missing.is_empty() {
+            let is_there = |state: &State, _: &Place| {
+                let known = |column: &ColumnRequest| self.known(state, &self.key(column));
+                self.has_only_arrays(state, &missing)
+                    || missing.iter().filter_map(known).any(|known| known.has(at))
+            };
+            let rows = self.rows_of(group);
+            let Some(arrays) = self.pick_unless(&missing, &rows, is_there).await? else {
+                return Ok(None);
+            };
+            for (column, array) in missing.iter().zip(arrays) {
+                let mut begin = 0;
+                for batch in group {
+                    let rows = self.batches.rows_of(*batch);
+                    few.put(column, *batch, array.slice(begin, rows));
+                    begin += rows;
+                }
+            }
+        }
+        Ok(few.get(columns, at))
+    }
+
+    /// The rows of these batches: ascending, not touching.
+    fn rows_of(&self, batches: &[usize]) -> Vec<Range<usize>> {
+        let mut all: Vec<Range<usize>> = Vec::with_capacity(batches.len());
+        for rows in batches.iter().map(|batch| self.batches.range_of(*batch)) {
+            match all.last_mut() {
+                Some(last) if last.end == rows.start => last.end = rows.end,
+                _ => all.push(rows),
+            }
+        }
+        all
+    }
+
+    /// These rows, unless `costs_no_more` says that whole batches cost no more.
+    async fn pick_unless(
+        &self,
+        columns: &[ColumnRequest],
+        wanted: &[Range<usize>],
+        costs_no_more: impl Fn(&State, &Place) -> bool,
+    ) -> Result<Option<Vec<ArrayRef>>> {
         let rows: usize = wanted.iter().map(ExactSizeIterator::len).sum();
         let mut tries = 0;
         let (place, begun) = loop {
             let place = self.place(tries).await?;
             self.tell_progress(&place);
             let begun = place.step(|work| {
-                let decoders = self.pickers(&place, columns, wanted, rows)?;
+                let decoders = self.pickers(&place, columns, wanted, &costs_no_more)?;
                 Ok(decoders.map(|decoders| (decoders, Arc::clone(&work.picking))))
             });
             match begun.transpose()? {
@@ -90,10 +160,10 @@ impl ChunkLease {
         place: &Place,
         columns: &[ColumnRequest],
         wanted: &[Range<usize>],
-        rows: usize,
+        costs_no_more: impl Fn(&State, &Place) -> bool,
     ) -> Result<Option<Vec<Option<MakeDecoder>>>> {
         place.scan.inner().with_state(|state, _| {
-            if self.is_shared_in(state, place, columns) || !self.may_pick(state, place, wanted) {
+            if costs_no_more(state, place) || !self.may_pick(state, place, wanted) {
                 return Ok(None);
             }
             let decoders = columns.iter().map(|column| {
@@ -105,6 +175,7 @@ impl ChunkLease {
             });
             let decoders = decoders.collect::<Result<Vec<_>>>()?;
             if let Some(scan) = state.scans.get_mut(&place.scan.id()) {
+                let rows: usize = wanted.iter().map(ExactSizeIterator::len).sum();
                 scan.metrics.rows_picked += rows as u64;
             }
             Ok(Some(decoders))

@@ -1,11 +1,12 @@
-//! What do a file's statistics say about a chunk that is a part of a row group?
+//! What do a file's statistics say about a part of a row group?
 //!
-//! Row groups far above the target size are cut into chunks between pages, and the page index has
-//! bounds and null counts of every page. A chunk's bounds are those of all pages that hold one of
-//! its rows. Pages of different columns begin at different rows, so a column's pages may reach
-//! beyond the chunk. Its bounds are then wider than the chunk's own, but they still hold for each
-//! of its rows. Null counts have no such slack: a count is given only where it is certain (no page
-//! has nulls, every page is all nulls, or the pages begin and end where the chunk does).
+//! Row groups far above the target size are cut into chunks between pages, and chunks into batches.
+//! The page index has bounds and null counts of every page. A part's bounds are those of all pages
+//! that hold one of its rows. Pages of different columns begin at different rows, so a column's
+//! pages may reach beyond the part. Its bounds are then wider than the part's own, but they still
+//! hold for each of its rows. Null counts have no such slack: a count is given only where it is
+//! certain (no page has nulls, every page is all nulls, or the pages begin and end where the part
+//! does).
 //! Not here: what is concluded from the statistics (`prune/`); whole row groups.
 //! Bounds: O(pages) per column and question.
 //! I1: an unknown bound or count is null, and nothing is concluded from it. They are unknown in

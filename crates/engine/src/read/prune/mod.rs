@@ -9,13 +9,15 @@
 //! therefore costs something at its two ends only.
 //! A chunk is pruned, or a conjunct is proved for it, if this holds for each of its row groups, or
 //! for the part of a row group that the chunk is.
-//! Not here: when dynamic filters are judged again (`dynamic.rs`); which bounds of floating-point
-//! columns count (`floats.rs`).
+//! Not here: which batches of a chunk can hold a row of the answer (`batches.rs`); when dynamic
+//! filters are judged again (`dynamic.rs`); which bounds of floating-point columns count
+//! (`floats.rs`).
 //! I1: a proof holds for every row. Statistics may be truncated bounds, which are enough. They
 //! ignore NaN, so no floating-point column takes part in proofs. They may be missing, and a missing
 //! null count is not zero. A comparison with NULL takes no part. Row groups of old writers, whose
 //! bounds may follow another order than the type's, prove nothing.
 
+mod batches;
 pub(crate) mod bloom;
 mod chunk_bounds;
 pub(crate) mod column_bounds;
@@ -50,6 +52,7 @@ use super::file_plan::FilePlan;
 use chunk_bounds::{PartStatistics, part_of};
 use floats::{CountingBounds, Ends};
 
+pub(crate) use batches::{BatchPruner, WantedBatches};
 pub(crate) use float_statistics::without_float_bounds;
 pub(crate) use floats::{bounds_that_count, is_float};
 
@@ -59,6 +62,8 @@ pub(crate) struct Verdicts {
     pub(crate) wanted: Vec<bool>,
     /// Per chunk: the conjuncts that are not proved, as a set of their positions.
     pub(crate) residual: Vec<u64>,
+    /// Judges the batches of a wanted chunk; `None` if statistics are not used.
+    pub(crate) batches: Option<Arc<BatchPruner>>,
 }
 
 /// Judges every chunk of a file.
@@ -74,6 +79,7 @@ pub(crate) fn judge(
     let mut verdicts = Verdicts {
         wanted: vec![!plan.empty; chunks.len()],
         residual: vec![all_of(plan.conjuncts.len()); chunks.len()],
+        batches: None,
     };
     if plan.conjuncts.is_empty() || plan.empty || !prunes {
         return verdicts;
@@ -82,17 +88,22 @@ pub(crate) fn judge(
         metadata: file.metadata(),
         chunks,
         schema: &plan.schema,
-        in_list_max,
     };
     let whole = conjunction(plan.conjuncts.iter().map(|c| Arc::clone(&c.expr)));
     let all: Vec<usize> = (0..chunks.len()).collect();
-    verdicts.wanted = judge.may_hold(&whole, Nulls::MissingIsZero, &all);
+    if let Some(whole) = Question::new(&whole, &plan.schema, in_list_max) {
+        verdicts.wanted = judge.may_hold(&whole, Nulls::MissingIsZero, &all);
+        verdicts.batches = Some(Arc::new(BatchPruner::new(whole)));
+    }
     let wanted: Vec<usize> = all.into_iter().filter(|at| verdicts.wanted[*at]).collect();
     for (position, conjunct) in plan.conjuncts.iter().enumerate() {
         if conjunct.dynamic || !provable(&conjunct.expr, &plan.schema) {
             continue;
         }
         let Some(negated) = negation(&conjunct.expr, &plan.schema) else {
+            continue;
+        };
+        let Some(negated) = Question::new(&negated, &plan.schema, in_list_max) else {
             continue;
         };
         let may_fail = judge.may_hold(&negated, Nulls::AsWritten, &wanted);
@@ -119,9 +130,11 @@ pub(crate) fn may_match(
         metadata,
         chunks,
         schema,
-        in_list_max,
     };
-    judge.may_hold(predicate, Nulls::MissingIsZero, which)
+    match Question::new(predicate, schema, in_list_max) {
+        Some(question) => judge.may_hold(&question, Nulls::MissingIsZero, which),
+        None => vec![true; which.len()],
+    }
 }
 
 /// The set of all of `count` conjuncts.
@@ -147,31 +160,59 @@ struct Judge<'a> {
     metadata: &'a ParquetMetaData,
     chunks: &'a [FileChunk],
     schema: &'a SchemaRef,
-    in_list_max: usize,
+}
+
+/// A predicate, as it is asked of statistics.
+struct Question {
+    pruning: Arc<PruningPredicate>,
+    /// Which bounds of floating-point columns count for it.
+    counting: BTreeMap<usize, Ends>,
+    schema: SchemaRef,
+}
+
+impl Question {
+    /// May the predicate, as it is now, be true for some row of a container? `None` if statistics
+    /// cannot tell.
+    fn new(
+        predicate: &Arc<dyn PhysicalExpr>,
+        schema: &SchemaRef,
+        in_list_max: usize,
+    ) -> Option<Self> {
+        // One snapshot of the predicate, for all answers.
+        let predicate = snapshot_physical_expr(Arc::clone(predicate)).ok()?;
+        let counting = bounds_that_count(&predicate, schema);
+        let pruning = PruningPredicateBuilder::new()
+            .with_file_schema(Arc::clone(schema))
+            .with_max_in_list_size(in_list_max)
+            .build(predicate)?;
+        Some(Self {
+            pruning,
+            counting,
+            schema: Arc::clone(schema),
+        })
+    }
+
+    /// The verdict on each container, from the bounds that count; `None` if the statistics cannot
+    /// be used.
+    fn ask<S: PruningStatistics>(&self, statistics: &S) -> Option<Vec<bool>> {
+        let counting = CountingBounds {
+            inner: statistics,
+            schema: &self.schema,
+            counting: &self.counting,
+        };
+        let verdicts = self.pruning.prune(&counting).inspect_err(|error| {
+            let predicate = self.pruning.orig_expr();
+            log::debug!("statistics could not be used for {predicate}: {error}");
+        });
+        verdicts.ok()
+    }
 }
 
 impl Judge<'_> {
     /// For each of these chunks: false if statistics prove that the predicate is true for none of
     /// its rows.
-    fn may_hold(
-        &self,
-        predicate: &Arc<dyn PhysicalExpr>,
-        nulls: Nulls,
-        chunks: &[usize],
-    ) -> Vec<bool> {
+    fn may_hold(&self, question: &Question, nulls: Nulls, chunks: &[usize]) -> Vec<bool> {
         let mut wanted = vec![true; chunks.len()];
-        // One snapshot of the predicate, for all questions about it here.
-        let Ok(predicate) = snapshot_physical_expr(Arc::clone(predicate)) else {
-            return wanted;
-        };
-        let counting = bounds_that_count(&predicate, self.schema);
-        let pruning = PruningPredicateBuilder::new()
-            .with_file_schema(Arc::clone(self.schema))
-            .with_max_in_list_size(self.in_list_max)
-            .build(Arc::clone(&predicate));
-        let Some(pruning) = pruning else {
-            return wanted;
-        };
         let metadata = self.metadata;
         let of = |at: usize| &self.chunks[chunks[at]];
         let groups = RowGroupStatistics {
@@ -180,7 +221,7 @@ impl Judge<'_> {
             schema: self.schema,
             nulls,
         };
-        if let Some(groups) = self.ask(&pruning, &groups, &counting) {
+        if let Some(groups) = question.ask(&groups) {
             for (at, wanted) in wanted.iter_mut().enumerate() {
                 *wanted = of(at).pieces.iter().any(|piece| groups[piece.row_group]);
             }
@@ -190,33 +231,13 @@ impl Judge<'_> {
             .filter_map(|at| Some((at, part_of(metadata, of(at))?)))
             .unzip();
         let parts = PartStatistics::new(metadata, self.schema, parts);
-        let verdicts = parts.and_then(|parts| self.ask(&pruning, &parts, &counting));
+        let verdicts = parts.and_then(|parts| question.ask(&parts));
         if let Some(verdicts) = verdicts {
             for (at, verdict) in at.into_iter().zip(verdicts) {
                 wanted[at] = verdict;
             }
         }
         wanted
-    }
-
-    /// The verdict on each container, from the bounds that count; `None` if the statistics cannot
-    /// be used.
-    fn ask<S: PruningStatistics>(
-        &self,
-        pruning: &PruningPredicate,
-        statistics: &S,
-        counting: &BTreeMap<usize, Ends>,
-    ) -> Option<Vec<bool>> {
-        let counting = CountingBounds {
-            inner: statistics,
-            schema: self.schema,
-            counting,
-        };
-        let verdicts = pruning.prune(&counting).inspect_err(|error| {
-            let predicate = pruning.orig_expr();
-            log::debug!("statistics could not be used for {predicate}: {error}");
-        });
-        verdicts.ok()
     }
 
     /// Whether the statistics of the columns of `expr` in this chunk are [`trustworthy`].

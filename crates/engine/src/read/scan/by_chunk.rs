@@ -5,7 +5,7 @@
 //! Not here: what is done with the rows (`stream.rs`, `ordered/`).
 //! Bounds: one chunk, and one batch of its columns at a time.
 //! I1: every row of every chunk handed out goes through the chunk's pipeline exactly once, unless
-//! the chunk is given back.
+//! the chunk is given back, or statistics rule out the row's batch.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,6 +21,7 @@ use super::lease_batch::LeaseBatch;
 use super::metrics::PartitionMetrics;
 use crate::error::external;
 use crate::read::pipeline::Pipeline;
+use crate::read::prune::WantedBatches;
 
 /// The rows of one partition, chunk by chunk.
 pub(crate) struct ByChunk {
@@ -63,6 +64,7 @@ enum At {
         run: usize,
         lease: ChunkLease,
         pipeline: Arc<Pipeline>,
+        wanted: WantedBatches,
         batch: usize,
         few: FewRows,
     },
@@ -115,6 +117,7 @@ impl ByChunk {
                     run,
                     lease,
                     pipeline,
+                    wanted,
                     batch,
                     mut few,
                 } => {
@@ -124,14 +127,15 @@ impl ByChunk {
                         return Ok(Some(News::Ended(chunk)));
                     }
                     let rows = self
-                        .process(&lease, &pipeline, batch, &mut few, computing)
+                        .process((&lease, batch), &pipeline, &mut few, computing)
                         .await?;
                     self.at = At::In {
                         running,
                         run,
                         lease,
                         pipeline,
-                        batch: batch + 1,
+                        batch: wanted.after(batch),
+                        wanted,
                         few,
                     };
                     return Ok(Some(News::Rows(rows)));
@@ -221,13 +225,20 @@ impl ByChunk {
             self.at = At::Between { running, run };
             return Ok(None);
         };
+        let wanted = running.wanted_batches(chunk, lease.batches());
+        if let Some(batches) = wanted.some() {
+            self.metrics
+                .ruled_out(lease.batches().len() - batches.len());
+            lease.want_only(batches);
+        }
         self.at = At::In {
             few: FewRows::of(lease.batches(), self.execution.plan.limit),
             running,
             run,
             lease,
             pipeline,
-            batch: 0,
+            batch: wanted.first(),
+            wanted,
         };
         Ok(Some(News::Begun))
     }
@@ -271,9 +282,8 @@ impl ByChunk {
     /// The projected rows that may go out after one more batch of a chunk, or after its last batch.
     async fn process(
         &self,
-        lease: &ChunkLease,
+        (lease, batch): (&ChunkLease, usize),
         pipeline: &Pipeline,
-        batch: usize,
         few: &mut FewRows,
         computing: &Time,
     ) -> Result<Vec<RecordBatch>> {

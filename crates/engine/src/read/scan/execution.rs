@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::datatypes::SchemaRef;
-use coscan_storage::FileChunk;
 use coscan_storage::pool::{
     BufferPool, ChunkInfo, Scan, ScanMetrics, ScanPart, ScanRequest, TableFile, TableView,
 };
+use coscan_storage::{Batches, FileChunk};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder};
 use futures::future::BoxFuture;
@@ -29,7 +29,7 @@ use super::spec::{Delivery, FilePart, ScanPlan};
 use crate::error::external;
 use crate::read::FilePlan;
 use crate::read::pipeline::Pipeline;
-use crate::read::prune::{self, Verdicts, bloom};
+use crate::read::prune::{self, BatchPruner, Verdicts, WantedBatches, bloom};
 
 /// What the streams of one execution share.
 pub(crate) struct Execution {
@@ -78,6 +78,8 @@ pub(crate) struct Judged {
     pub(crate) plan: Arc<FilePlan>,
     /// The conjuncts that are not proved, as a set of their positions.
     pub(crate) residual: u64,
+    /// Rules out batches; `None` if none can be.
+    batches: Option<Arc<BatchPruner>>,
 }
 
 /// Chunks that are handed out together.
@@ -142,6 +144,9 @@ impl Execution {
         for (position, file) in files.iter().enumerate() {
             let file_plan = Arc::new(plan.table.for_file(&plan.files[position], file)?);
             let mut verdicts = prune::judge(file, &file_plan, plan.prunes, plan.in_list_max);
+            if !plan.rules_out_batches {
+                verdicts.batches = None;
+            }
             if plan.blooms {
                 by_bloom += bloom::prune(file, &file_plan, plan.in_list_max, &mut verdicts).await;
             }
@@ -217,6 +222,17 @@ impl Running {
         let file = &self.table.chunks()[chunk].file;
         let known = self.files.iter().position(|known| Arc::ptr_eq(known, file));
         known.unwrap_or_default()
+    }
+
+    /// Which batches of a leased chunk of the table may hold a row of the answer.
+    pub(crate) fn wanted_batches(&self, chunk: usize, batches: &Batches) -> WantedBatches {
+        let judged = self.judged[chunk].as_ref();
+        let Some(pruner) = judged.and_then(|judged| judged.batches.as_ref()) else {
+            return WantedBatches::all(batches.len());
+        };
+        let info = &self.table.chunks()[chunk];
+        let (file, chunk) = (&info.file, &info.file.chunks().chunks[info.file_chunk]);
+        pruner.wanted(file.metadata(), chunk, batches)
     }
 
     /// Takes up to `rows` of the rows that the limit still allows, and returns how many it took.
@@ -325,6 +341,7 @@ fn make_pipelines(
         judged[*chunk] = Some(Judged {
             plan: Arc::clone(file_plan),
             residual,
+            batches: verdicts.batches.clone().filter(|_| residual != 0),
         });
     }
     Ok(())

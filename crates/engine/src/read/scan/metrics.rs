@@ -18,6 +18,7 @@ pub(crate) struct PartitionMetrics {
     loaded_for_others: Count,
     without_bytes: Count,
     withdrawn: Count,
+    batches_ruled_out: Count,
     bytes_read: Count,
     decode_begun: Count,
     decode_shared: Count,
@@ -37,6 +38,7 @@ impl PartitionMetrics {
             loaded_for_others: count("chunks_loaded_for_others"),
             without_bytes: count("chunks_without_bytes"),
             withdrawn: count("chunks_withdrawn"),
+            batches_ruled_out: count("batches_ruled_out"),
             bytes_read: count("bytes_read"),
             decode_begun: count("decode_begun"),
             decode_shared: count("decode_shared"),
@@ -57,6 +59,11 @@ impl PartitionMetrics {
     /// Chunks were withdrawn.
     pub(crate) fn withdrew(&self, chunks: usize) {
         self.withdrawn.add(chunks);
+    }
+
+    /// Batches of a chunk were ruled out by the page index.
+    pub(crate) fn ruled_out(&self, batches: usize) {
+        self.batches_ruled_out.add(batches);
     }
 
     /// Adds what the run's scan has done since the last report of any partition.

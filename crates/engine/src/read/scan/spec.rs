@@ -54,6 +54,9 @@ pub(crate) struct ScanPlan {
     pub(crate) in_list_max: usize,
     /// Whether row-group statistics may be used at all (`datafusion.execution.parquet.pruning`).
     pub(crate) prunes: bool,
+    /// Whether batches may be ruled out by the page index
+    /// (`datafusion.execution.parquet.enable_page_index`).
+    pub(crate) rules_out_batches: bool,
     /// Whether bloom filters may be read (`datafusion.execution.parquet.bloom_filter_on_read`).
     pub(crate) blooms: bool,
     /// The store that the files are planned on, which may be a joint one; see [`ScanPlan::key`].
@@ -101,6 +104,7 @@ impl ScanPlan {
             limit: config.limit,
             in_list_max: source.max_in_list_size(),
             prunes: options.global.pruning,
+            rules_out_batches: options.global.pruning && options.global.enable_page_index,
             blooms: options.global.pruning && options.global.bloom_filter_on_read,
             store,
         }))

@@ -36,7 +36,7 @@ pub(crate) struct TableState {
     /// Segments that are in memory as arrays instead of as a frame; the arrays are in `decoded`.
     pub(crate) as_arrays: BTreeSet<(ChunkId, ColumnId)>,
     /// For each chunk, the rows of batches that rows were picked from since the chunk last lost a
-    /// frame (`pick.rs`).
+    /// frame, or arrays that took memory from others (`pick.rs`).
     pub(crate) picked: BTreeMap<ChunkId, usize>,
     /// Segments whose own bytes have arrived, but whose shared extents are still in another chunk's
     /// load.
