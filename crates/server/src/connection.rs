@@ -29,6 +29,7 @@ use crate::keepalive::Keepalive;
 use crate::ledger::Ledger;
 use crate::portal::Portals;
 use crate::query::guarded;
+use crate::senders::bound_unsent;
 use crate::session::Session;
 use crate::settings::Settings;
 use crate::shared::Shared;
@@ -86,6 +87,9 @@ impl From<PgWireError> for Halt {
 pub(crate) async fn serve(socket: TcpStream, place: Place, shared: Arc<Shared>) {
     if let Err(error) = Keepalive::default().apply(&socket) {
         log::debug!("a socket without keepalive: {error}");
+    }
+    if let Err(error) = bound_unsent(&socket) {
+        log::debug!("a socket with a large buffer: {error}");
     }
     let deadline = Instant::now() + STARTUP_TIMEOUT;
     let negotiated = timeout_at(
@@ -290,6 +294,7 @@ async fn open_session(
         runtime: shared.queries.handle.clone(),
         tasks: Arc::clone(&shared.queries.tasks),
         stalled: Arc::clone(&shared.stalled),
+        senders: shared.senders.clone(),
         ledger,
         aside: Arc::clone(&shared.aside),
         at_hand: None,

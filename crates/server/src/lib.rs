@@ -53,6 +53,7 @@ mod portal;
 mod query;
 mod rows;
 mod running;
+mod senders;
 mod session;
 mod settings;
 mod shared;

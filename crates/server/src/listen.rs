@@ -24,6 +24,7 @@ use crate::connection::serve;
 use crate::error::ServerError;
 use crate::parse::Aside;
 use crate::query::QueryRuntime;
+use crate::senders::Senders;
 use crate::shared::Shared;
 use crate::spare::{Spare, out_of_descriptors, some_are_left};
 use crate::stalled::{LOOK_EVERY, Stalled};
@@ -87,6 +88,7 @@ impl Server {
             aside: Arc::new(aside),
             queries,
             stalled: Arc::<Stalled>::default(),
+            senders: Senders::default(),
             confinement: Confinement::new(config.rights),
         });
         Ok(Self {

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
 use datafusion::arrow::array::{Array, ArrayRef};
@@ -19,6 +20,8 @@ use crate::copy::CopyFormat;
 use crate::encode::{CellWriter, Column, cell_writer, columns, pg_type, with_length};
 use crate::failure::Failure;
 use crate::running::Running;
+use crate::senders::FLUSH_BYTES;
+use crate::waiting::IDLE_AFTER;
 
 /// A result: its columns, and the rows not sent yet.
 pub(crate) struct Rows {
@@ -97,6 +100,7 @@ impl Rows {
     /// Called when the client has the rows that it asked for, and may not come back for long: the
     /// rest of the loaded batch is put before the batches that wait in the source.
     pub(crate) fn put_aside(&mut self) {
+        self.give_up_turn();
         let Some(writer) = self.writer.take() else {
             return;
         };
@@ -104,6 +108,21 @@ impl Rows {
         match &mut self.source {
             Source::Query(running) => running.put_aside(rest),
             Source::Ready(batches) => batches.push_front(rest),
+        }
+    }
+
+    /// How long the rest of the loaded batch stays where it is if the client does not read.
+    pub(crate) fn patience(&self) -> Duration {
+        match &self.source {
+            Source::Query(running) => running.patience(),
+            Source::Ready(_) => IDLE_AFTER,
+        }
+    }
+
+    /// Lets other connections send.
+    pub(crate) fn give_up_turn(&mut self) {
+        if let Source::Query(running) = &mut self.source {
+            running.give_up_turn();
         }
     }
 
@@ -242,9 +261,6 @@ impl RowWriter {
         Ok(true)
     }
 }
-
-/// Large enough that a system call is rare, small enough that the first rows are seen soon.
-pub(crate) const FLUSH_BYTES: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {

@@ -7,6 +7,7 @@
 //! a partition ahead, and hold them in channels for as long as the client likes. A batch of few
 //! rows is most often the last one, so what comes after it is computed at once: the end of a small
 //! result is there with its rows, and its client does not wait for two more changes of threads.
+//! Large batches are sent in turns (`senders.rs`).
 //! Not here: where batches wait (`waiting.rs`); how rows are written (`rows.rs`).
 //!
 //! S2: at most one batch a partition, before it one of few rows, and one that was put aside wait
@@ -19,6 +20,7 @@
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::time::Duration;
 
 use coscan::tasks::QueryTasks;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -34,6 +36,7 @@ use crate::cancel::stopping;
 use crate::failure::Failure;
 use crate::parse::Cost;
 use crate::query::Task;
+use crate::senders::{Senders, Turn};
 use crate::stalled::{QueryMemory, Stalled};
 use crate::waiting::{Queue, Taken};
 
@@ -56,6 +59,9 @@ pub(crate) struct Running {
     tasks: Vec<Task<()>>,
     /// The memory of the batch that was taken last.
     taken: Option<MemoryReservation>,
+    senders: Senders,
+    /// The turn in which that batch is sent.
+    turn: Option<Turn>,
 }
 
 impl Running {
@@ -64,6 +70,7 @@ impl Running {
         runtime: &Handle,
         tasks: &Arc<QueryTasks>,
         streams: Streams,
+        senders: Senders,
         cost: Option<&Arc<Cost>>,
     ) -> Self {
         let (schema, pumps) = (Arc::clone(&streams.schema), streams.partitions.len());
@@ -82,6 +89,8 @@ impl Running {
             runtime: runtime.clone(),
             queue,
             taken: None,
+            senders,
+            turn: None,
         }
     }
 
@@ -91,13 +100,17 @@ impl Running {
         stalled.enter(&self.queue, memory);
     }
 
-    /// The next batch, or `None` after the last. Releases the memory of the batch before. Cancel
-    /// safe.
+    /// The next batch, or `None` after the last; a large one when it is this query's turn to send.
+    /// Releases the memory of the batch before. Cancel safe.
     pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>, Failure> {
         self.taken = None;
+        self.turn = None;
         loop {
             let mut changed = pin!(self.queue.changed());
             changed.as_mut().enable();
+            if self.turn.is_none() && self.queue.next_is_large() {
+                self.turn = Some(self.senders.turn().await);
+            }
             match self.queue.take() {
                 Taken::Batch(batch, held) => {
                     self.taken = held;
@@ -107,6 +120,17 @@ impl Running {
                 Taken::NotYet => changed.await,
             }
         }
+    }
+
+    /// How long the client may leave the batch that was taken last where it is.
+    pub(crate) fn patience(&self) -> Duration {
+        self.queue.patience()
+    }
+
+    /// Lets others send, because the client does not take what was sent, or has all that it asked
+    /// for.
+    pub(crate) fn give_up_turn(&mut self) {
+        self.turn = None;
     }
 
     /// Puts aside the rest of the batch that was taken last: it comes next. The client is idle from
@@ -188,15 +212,17 @@ mod tests {
 
     use coscan::tasks::TaskQueue;
     use datafusion::arrow::array::{AsArray, Int64Array, StringArray};
+    use datafusion::arrow::compute::concat_batches;
     use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema};
     use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-    use datafusion::execution::memory_pool::GreedyMemoryPool;
+    use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer};
     use datafusion::execution::runtime_env::RuntimeEnvBuilder;
     use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
     use futures::Stream;
-    use tokio::time::{Duration, Instant};
+    use tokio::time::Instant;
 
     use super::*;
+    use crate::waiting::IDLE_AFTER;
 
     type Batch = datafusion::error::Result<RecordBatch>;
 
@@ -235,7 +261,8 @@ mod tests {
             environment: Arc::clone(&environment),
         };
         let tasks = TaskQueue::new(2, 2).begin();
-        let running = Running::start(&Handle::current(), &tasks, streams, None);
+        let handle = Handle::current();
+        let running = Running::start(&handle, &tasks, streams, Senders::new(2), None);
         (running, environment)
     }
 
@@ -396,6 +423,63 @@ mod tests {
             (ROWS..4 * ROWS).collect::<Vec<_>>()
         );
         assert_eq!(reserved(), 0);
+    }
+
+    /// More than [`FLUSH_BYTES`].
+    fn large_batch() -> RecordBatch {
+        let batches: Vec<RecordBatch> = (0..16).map(|at| batch(at * ROWS)).collect();
+        concat_batches(&schema(), &batches).unwrap()
+    }
+
+    #[tokio::test]
+    async fn large_batches_are_taken_in_turns() {
+        let large = || futures::stream::iter([Ok(large_batch()), Ok(batch(0))]);
+        let (mut first, _) = running(vec![large()], RuntimeEnvBuilder::new());
+        let (mut second, _) = running(vec![large()], RuntimeEnvBuilder::new());
+        let (mut small, _) = running(
+            vec![partition(0, &Arc::default())],
+            RuntimeEnvBuilder::new(),
+        );
+        let senders = Senders::new(1);
+        for running in [&mut first, &mut second, &mut small] {
+            running.senders = senders.clone();
+            eventually("a batch", || running.queue.waits()).await;
+        }
+        assert!(first.next().await.unwrap().is_some());
+        assert!(second.next().now_or_never().is_none(), "one at a time");
+        assert!(small.next().await.unwrap().is_some(), "needs no turn");
+        // It waits for its turn, so it does not count as a client that does not come back.
+        tokio::time::sleep(IDLE_AFTER + Duration::from_millis(100)).await;
+        assert_eq!(second.queue.on_disk(), 0);
+        first.give_up_turn();
+        assert!(second.next().await.unwrap().is_some());
+        assert!(first.next().await.unwrap().is_some(), "a small one");
+        drop(second);
+        assert!(first.next().await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn where_memory_is_short_large_batches_wait_on_disk() {
+        let pool = Arc::new(GreedyMemoryPool::new(8 << 20));
+        let builder = RuntimeEnvBuilder::new().with_memory_pool(pool);
+        let partition = futures::stream::iter([Ok(large_batch()), Ok(large_batch())]);
+        let (mut running, environment) = running(vec![partition], builder);
+        let others = MemoryConsumer::new("others").register(&environment.memory_pool);
+        running.next().await.unwrap().unwrap();
+        eventually("S9: both", || running.queue.waits()).await;
+        assert_eq!(running.patience(), IDLE_AFTER);
+        others.try_grow(7 << 20).unwrap();
+        assert!(running.patience() < IDLE_AFTER);
+        running.put_aside(large_batch());
+        let begun = Instant::now();
+        eventually("both on disk", || running.queue.on_disk() == 2).await;
+        assert!(begun.elapsed() < IDLE_AFTER, "{:?}", begun.elapsed());
+        assert_eq!(environment.memory_pool.reserved(), 7 << 20, "S9");
+        for _ in 0..2 {
+            let next = running.next().await.unwrap().unwrap();
+            assert_eq!(next, large_batch());
+        }
+        assert!(running.next().await.unwrap().is_none());
     }
 
     #[tokio::test]

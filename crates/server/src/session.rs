@@ -26,6 +26,7 @@ use crate::portal::STATEMENTS_MAX;
 use crate::query::guarded;
 use crate::rows::{Rows, Source};
 use crate::running::{Running, Streams};
+use crate::senders::Senders;
 use crate::settings::Settings;
 use crate::stalled::Stalled;
 
@@ -36,6 +37,7 @@ pub(crate) struct Session {
     pub(crate) runtime: Handle,
     pub(crate) tasks: Arc<TaskQueue>,
     pub(crate) stalled: Arc<Stalled>,
+    pub(crate) senders: Senders,
     pub(crate) ledger: Ledger,
     pub(crate) aside: Arc<Aside>,
     /// The cost of the statement that is planned or run now.
@@ -155,6 +157,7 @@ impl Session {
             runtime: self.runtime.clone(),
             tasks: self.tasks.begin(),
             stalled: Arc::clone(&self.stalled),
+            senders: self.senders.clone(),
             cost: self.at_hand.clone(),
             prepared_in_sql: Arc::clone(&self.prepared_in_sql),
         }
@@ -191,6 +194,7 @@ struct Starter {
     runtime: Handle,
     tasks: Arc<QueryTasks>,
     stalled: Arc<Stalled>,
+    senders: Senders,
     cost: Option<Arc<Cost>>,
     prepared_in_sql: Arc<PreparedInSql>,
 }
@@ -218,7 +222,13 @@ impl Starter {
             started_by.expect(plan.as_ref(), fingerprint);
             started_by.scope(|| partitions(&plan, context))
         });
-        let running = Running::start(&self.runtime, &tasks, streams.await?, self.cost.as_ref());
+        let running = Running::start(
+            &self.runtime,
+            &tasks,
+            streams.await?,
+            self.senders,
+            self.cost.as_ref(),
+        );
         running.may_be_ended_by(&self.stalled, memory);
         Ok((kind, running))
     }

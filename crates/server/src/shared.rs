@@ -14,6 +14,7 @@ use crate::catalog::PgCatalog;
 use crate::config::SessionFactory;
 use crate::parse::Aside;
 use crate::query::QueryRuntime;
+use crate::senders::Senders;
 use crate::stalled::Stalled;
 use crate::strangers::Strangers;
 use crate::tls::Tls;
@@ -33,5 +34,6 @@ pub(crate) struct Shared {
     pub(crate) aside: Arc<Aside>,
     pub(crate) queries: QueryRuntime,
     pub(crate) stalled: Arc<Stalled>,
+    pub(crate) senders: Senders,
     pub(crate) confinement: Confinement,
 }

@@ -2,11 +2,13 @@
 //! what both protocols share: carrying out one statement.
 
 use std::pin::pin;
+use std::task::Poll;
 
 use datafusion::sql::parser::Statement as DfStatement;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse, TransactionStatus};
 use pgwire::messages::startup::ParameterStatus;
+use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use crate::cancel::Interrupt;
@@ -16,10 +18,10 @@ use crate::encode::description;
 use crate::failure::Failure;
 use crate::parse::Parsed;
 use crate::portal::{Portal, Prepared, State};
-use crate::rows::{FLUSH_BYTES, Rows};
+use crate::rows::Rows;
+use crate::senders::FLUSH_BYTES;
 use crate::session::Outcome;
 use crate::statement::Action;
-use crate::waiting::IDLE_AFTER;
 
 impl Connection {
     /// Handles a Query message. Statements after a failed one are not run.
@@ -278,6 +280,8 @@ impl Connection {
                 sent += rows.put_rows(self.wire.buffer(), max - sent)?;
                 if self.wire.buffer().len() >= FLUSH_BYTES {
                     self.flush_rows(rows, interrupt).await?;
+                    // Tokio would let the task fill a socket's buffer of megabytes in one go.
+                    yield_now().await;
                 }
             }
             if sent == max {
@@ -310,10 +314,15 @@ impl Connection {
     /// before the batches that wait (S6).
     async fn flush_rows(&mut self, rows: &mut Rows, interrupt: &mut Interrupt) -> Result<(), Halt> {
         let mut flushed = pin!(self.flush(interrupt));
+        if let Poll::Ready(flushed) = futures::poll!(flushed.as_mut()) {
+            return flushed;
+        }
+        rows.give_up_turn();
+        let patience = rows.patience();
         tokio::select! {
             biased;
             flushed = &mut flushed => return flushed,
-            () = sleep(IDLE_AFTER) => rows.put_aside(),
+            () = sleep(patience) => rows.put_aside(),
         }
         flushed.await
     }

@@ -1,6 +1,7 @@
 //! Where do batches wait that the client has not taken?
 //!
-//! Idea: in memory while the client comes back, on disk when it has not come back for `IDLE_AFTER`.
+//! Idea: in memory while the client comes back, on disk when it has not come back for `IDLE_AFTER`,
+//! or for `SHORT_PATIENCE` where operators have taken most of the memory.
 //! Every batch has a keeper, a task that moves it to disk when the time has come, and back when it
 //! is asked for. The client's side only waits, so that it may be cancelled at any point.
 //! Not here: the tasks that compute the batches (`running.rs`).
@@ -9,7 +10,8 @@
 //! S6: batches that wait for an idle client are on disk. A batch that cannot be written stays in
 //! memory if there is memory for it, else the query fails.
 //! S7: batches are taken in the order in which they were put, each once.
-//! S9: batches in memory are entered in the pool, until the client's side is done with them.
+//! S9: batches in memory are entered in the pool, until the client's side is done with them. Nobody
+//! is asked for that memory, so where it is short a client that does not read holds none of it.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -20,7 +22,7 @@ use std::time::Duration;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::execution::SpillFile;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_plan::SpillManager;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
@@ -33,6 +35,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::cancel::stopping;
 use crate::failure::Failure;
 use crate::query::ended;
+use crate::senders::FLUSH_BYTES;
 
 /// Batches that were computed and not taken, in order.
 pub(crate) struct Queue {
@@ -74,6 +77,14 @@ enum Place {
 }
 
 impl Place {
+    /// Whether it is in memory, and how much of it a batch takes.
+    fn takes_more_than(&self, bytes: usize) -> bool {
+        match self {
+            Self::Memory { held, .. } => held.as_ref().is_some_and(|held| held.size() > bytes),
+            Self::Disk => false,
+        }
+    }
+
     fn failed(why: Failure) -> Self {
         Self::Memory {
             batch: Err(why),
@@ -120,14 +131,17 @@ impl State {
         Some((&mut self.waiting[at].place, asked))
     }
 
-    /// `written`: whether there is a file with the batch already.
-    fn step(&mut self, number: u64, written: bool) -> Step {
-        let due = self.idle_since + IDLE_AFTER;
-        let idle = !self.asked && due <= Instant::now();
+    /// `written`: whether there is a file with the batch already. `patience`: how long a large
+    /// batch may wait in memory for a client that does not come back.
+    fn step(&mut self, number: u64, written: bool, patience: Duration) -> Step {
+        let idle_since = self.idle_since;
         let asked_at_all = self.asked;
         let Some((place, asked)) = self.place(number) else {
             return Step::Done;
         };
+        let is_large = place.takes_more_than(FLUSH_BYTES);
+        let due = idle_since + if is_large { patience } else { IDLE_AFTER };
+        let idle = !asked_at_all && due <= Instant::now();
         match place {
             Place::Disk if asked => Step::Read,
             Place::Disk
@@ -215,6 +229,17 @@ impl Queue {
         }
     }
 
+    /// How long a large batch stays in memory for a client that does not come back.
+    pub(crate) fn patience(&self) -> Duration {
+        let pool = &self.environment.memory_pool;
+        match pool.memory_limit() {
+            MemoryLimit::Finite(limit) if pool.reserved() > limit - limit / SHORT_PART => {
+                SHORT_PATIENCE
+            }
+            _ => IDLE_AFTER,
+        }
+    }
+
     fn reservation(&self) -> MemoryReservation {
         // Not a consumer that can spill: those are sure of a part of the memory, which it would
         // reduce.
@@ -258,6 +283,19 @@ impl Queue {
         self.changed.notify_waiters();
     }
 
+    /// Whether the next batch is in memory and takes more of it than [`FLUSH_BYTES`]. If so, the
+    /// client's side counts as active from now on.
+    pub(crate) fn next_is_large(&self) -> bool {
+        let mut state = self.lock();
+        let first = state.waiting.front().map(|first| &first.place);
+        let is_large = first.is_some_and(|place| place.takes_more_than(FLUSH_BYTES));
+        if is_large {
+            state.idle_since = Instant::now();
+            state.asked = true;
+        }
+        is_large
+    }
+
     /// The next batch, for the client.
     pub(crate) fn take(&self) -> Taken {
         let mut state = self.lock();
@@ -292,7 +330,8 @@ impl Queue {
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
-            let step = self.lock().step(number, file.is_some());
+            let patience = self.patience();
+            let step = self.lock().step(number, file.is_some(), patience);
             match step {
                 Step::Done => return,
                 Step::Wait(None) => changed.await,
@@ -410,6 +449,13 @@ fn lost() -> Failure {
 /// The name under which the files and the memory of waiting batches are accounted for.
 const WHAT: &str = "rows that wait for their client";
 
+/// Memory is short when less than this part of it is left, as a divisor.
+const SHORT_PART: usize = 4;
+
+/// How long a large batch waits in memory then: longer than a client that reads takes for a batch,
+/// or for a full socket.
+const SHORT_PATIENCE: Duration = Duration::from_millis(20);
+
 /// The same time that a scan's consumer may be silent before its chunk lapses.
 pub(crate) const IDLE_AFTER: Duration = Duration::from_millis(500);
 
@@ -419,6 +465,11 @@ impl Queue {
         let state = self.lock();
         let places = state.waiting.iter().map(|one| &one.place);
         places.filter(|place| matches!(place, Place::Disk)).count()
+    }
+
+    /// Whether a batch waits.
+    pub(crate) fn waits(&self) -> bool {
+        !self.lock().waiting.is_empty()
     }
 
     /// How many batches stay in memory because they cannot go to disk.
