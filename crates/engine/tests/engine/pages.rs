@@ -209,3 +209,119 @@ async fn a_dynamic_filter_withdraws_chunks_of_a_row_group() {
         .collect();
     assert_eq!(keys, ["0", "1", "2", "3", "4"]);
 }
+
+/// A session with the row group in one chunk, read in batches of 256 rows.
+async fn one_chunk(path: &Path, settings: &[&str]) -> Session {
+    let config = EngineConfig {
+        chunk_bytes: 64 << 20,
+        ..config()
+    };
+    let session = common::session(config, &[("t", path)]).await;
+    for setting in settings {
+        rows(&session, setting).await;
+    }
+    rows(&session, "SET datafusion.execution.batch_size = 256").await;
+    session
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn batches_of_a_chunk_are_ruled_out_by_its_page_index() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t.parquet");
+    write(&path, EnabledStatistics::Page, true);
+    let ruled_out = async |settings: &[&str], sql: &str| {
+        let session = one_chunk(&path, settings).await;
+        metric(&session, sql, "batches_ruled_out").await
+    };
+    // Of 391 batches. A page has at most 1000 rows, so its rows are in up to five of them.
+    for (sql, wanted) in [
+        ("SELECT s FROM t WHERE k BETWEEN 30000 AND 30999", 1..=12),
+        (
+            "SELECT k FROM t WHERE k < 500 OR k > 99500 AND x <> 0",
+            1..=14,
+        ),
+        ("SELECT s FROM t WHERE k IN (17, 40404, 99999)", 3..=18),
+        ("SELECT k FROM t WHERE n > 9000 AND k <> 3", 20..=60),
+        // Pages that are not sorted are not asked, and neither is what statistics prove.
+        ("SELECT k FROM t WHERE x > 0", 391..=391),
+        ("SELECT k FROM t WHERE k >= 0", 391..=391),
+    ] {
+        let left = 391 - ruled_out(&[], sql).await;
+        assert!(wanted.contains(&left), "{sql}: {left} batches");
+    }
+    // These settings are a table's own, from when it is declared.
+    let path = path.display();
+    let declared = format!("CREATE EXTERNAL TABLE u STORED AS PARQUET LOCATION '{path}'");
+    let sql = "SELECT s FROM u WHERE k BETWEEN 30000 AND 30999";
+    for (setting, some) in [
+        (
+            "datafusion.execution.parquet.enable_page_index = true",
+            true,
+        ),
+        (
+            "datafusion.execution.parquet.enable_page_index = false",
+            false,
+        ),
+        ("datafusion.execution.parquet.pruning = false", false),
+    ] {
+        let set = format!("SET {setting}");
+        let ruled_out = ruled_out(&[&set, &declared], sql).await;
+        assert_eq!(ruled_out > 0, some, "{setting}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn few_batches_are_decoded_without_those_before_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t.parquet");
+    write(&path, EnabledStatistics::Page, true);
+    // With and without jobs.
+    for (sql, bytes_max) in [
+        ("SELECT s FROM t WHERE k BETWEEN 90000 AND 90040", 200 << 10),
+        (
+            "SELECT count(*), sum(x) FROM t WHERE k BETWEEN 90000 AND 90040",
+            50 << 10,
+        ),
+    ] {
+        let session = one_chunk(&path, &[]).await;
+        rows(&session, sql).await;
+        let decoded = session.engine().metrics().decode_bytes;
+        assert!((1..=bytes_max).contains(&decoded), "{sql}: {decoded} bytes");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_are_plain_datafusions_where_batches_are_ruled_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t.parquet");
+    write(&path, EnabledStatistics::Page, true);
+    let plain = plain(&[("t", &path)]).await;
+    let session = one_chunk(&path, &[]).await;
+    let more = [
+        "SELECT * FROM t WHERE k BETWEEN 30100 AND 30140",
+        "SELECT * FROM t WHERE k IN (17, 40404, 99999)",
+        "SELECT * FROM t WHERE n > 9990",
+        "SELECT s, x FROM t WHERE k BETWEEN 255 AND 257 OR s > 'a longer text, so that pages differ 00099998'",
+        "SELECT s FROM t WHERE k = 50000 AND 1 / (k - 50001) < 0",
+        "SELECT k FROM t WHERE k > 100 AND k < 120 AND x > 0 LIMIT 100",
+        "SELECT a.s FROM t a JOIN t b ON a.k = b.n WHERE b.k BETWEEN 60100 AND 60140",
+    ];
+    // Again and again: at first few batches are decoded alone, later all of them for everyone.
+    for _ in 0..3 {
+        for sql in QUERIES.iter().chain(&more) {
+            let ours = rows(&session, sql).await;
+            assert_eq!(ours, plain_rows(&plain, sql).await, "{sql}");
+        }
+    }
+    for sql in [
+        "SELECT k, s FROM t WHERE k > 99900 ORDER BY k LIMIT 5",
+        "SELECT s FROM t WHERE k < 9 ORDER BY k",
+    ] {
+        let ours = common::rows_in_order(&session, sql).await;
+        assert_eq!(
+            ours,
+            common::plain_rows_in_order(&plain, sql).await,
+            "{sql}"
+        );
+    }
+}
