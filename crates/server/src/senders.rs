@@ -3,9 +3,10 @@
 //! A socket's buffer grows to megabytes. A client that does not read would have them encoded for
 //! nothing, while others wait, and in memory that is in no budget. So little more is written than
 //! the network takes (`TCP_NOTSENT_LOWAT`; what is under way is not bounded). And whoever sends
-//! gives way after each [`FLUSH_BYTES`], so that a question of another client is seen. If all who have rows took turns, each would
-//! have a batch in hand, and such a batch is memory that nobody was asked for. So the next batch is
-//! taken only by who has one of these turns, and stays where it is meanwhile (`waiting.rs`).
+//! gives way after each [`FLUSH_BYTES`], so that a question of another client is seen. If all who
+//! have rows took turns, each would have a batch in hand, and such a batch is memory that nobody
+//! was asked for. So the next batch is taken only by who has one of these turns, and stays where it
+//! is meanwhile (`waiting.rs`).
 //! Not here: what happens to a batch whose client does not read on (`simple.rs`).
 //! Bounds: a turn lasts as long as the encoding of one batch: who waits for the socket gives it up.
 //! Batches that go out at once need none. Turns are given in the order in which they are asked for.
