@@ -100,7 +100,7 @@ impl Aside {
             .worker_threads(1)
             .max_blocking_threads(large_max)
             .thread_name("coscan-aside")
-            .on_thread_start(give_way)
+            .on_thread_start(|| give_way(NICENESS))
             .build()?;
         Ok(Self {
             queries,
@@ -154,6 +154,9 @@ impl Drop for Aside {
     }
 }
 
+/// Beside a busy thread of connections or of short queries, a sixth of a processor; beside one for
+/// long queries three quarters, so that large statements do not wait for minutes for each other.
+const NICENESS: i32 = 7;
 /// Statements in one text. Clients send scripts statement by statement.
 const STATEMENTS_MAX: usize = 20_000;
 /// Texts of up to this size are read too fast for anybody to notice.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::thread::available_parallelism;
 
-use coscan::tasks::TaskQueue;
+use coscan::tasks::{LongRuntime, TaskQueue};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::{JoinError, JoinHandle};
 
@@ -28,6 +28,8 @@ pub(crate) struct QueryRuntime {
     /// Chooses whose tasks run next on these threads.
     pub(crate) tasks: Arc<TaskQueue>,
     own: Option<Runtime>,
+    /// Long queries go on on its threads.
+    _long: LongRuntime,
 }
 
 impl QueryRuntime {
@@ -47,8 +49,10 @@ impl QueryRuntime {
             }
         };
         coscan::tasks::install();
+        let long = LongRuntime::new(cores)?;
         Ok(Self {
-            tasks: TaskQueue::new(cores, handle.metrics().num_workers()),
+            tasks: TaskQueue::new(cores, handle.metrics().num_workers(), Some(&long)),
+            _long: long,
             handle,
             own,
         })

@@ -260,7 +260,7 @@ mod tests {
             partitions: adapted.collect(),
             environment: Arc::clone(&environment),
         };
-        let tasks = TaskQueue::new(2, 2).begin();
+        let tasks = TaskQueue::new(2, 2, None).begin();
         let handle = Handle::current();
         let running = Running::start(&handle, &tasks, streams, Senders::new(2), None);
         (running, environment)

@@ -3,9 +3,11 @@
 //! The host's scheduler gives every thread its share. Which of them has it first is a matter of
 //! slices: a thread that is woken interrupts one with a longer slice, otherwise it waits for the
 //! next tick, up to 4 ms [EEVDF95; `sched(7)`]. A short query changes threads several times, so
-//! threads that compute for long ask for long slices: they have no less time, only later.
+//! threads that compute for long ask for long slices: they have no less time, only later. Threads
+//! for what may wait have less time, too, where others want it; that is for ever, because a thread
+//! needs a right to raise its priority.
 //!
-//! Needs no right, unlike priorities that are to rise again. Before Linux 6.12, and where the host
+//! Needs no right. Before Linux 6.12, and where the host
 //! refuses, threads stay as they are.
 //! Not here: which query's task runs next (the core).
 
@@ -26,10 +28,6 @@ pub enum Slice {
 
 /// The longest slice that Linux grants.
 const LONG_NS: u64 = 100_000_000;
-/// The niceness of a thread that gives way: beside a thread of the usual niceness it gets two
-/// fifths of a processor, and a whole one where no other thread wants it.
-const NICENESS: i32 = 2;
-
 thread_local! {
     static SLICE: Cell<Slice> = const { Cell::new(Slice::Usual) };
 }
@@ -48,10 +46,11 @@ pub fn set_slice(slice: Slice) {
     }
 }
 
-/// Makes the calling thread give way to those of the usual priority, for as long as it exists.
-pub fn give_way() {
+/// Makes the calling thread give way to those of less niceness, for as long as it exists.
+/// `niceness` is above 0, at most 19: each step means a fifth less of a processor that others want.
+pub fn give_way(niceness: i32) {
     let changed = change(|attributes| {
-        attributes.sched_nice = NICENESS;
+        attributes.sched_nice = niceness;
         attributes.sched_runtime = LONG_NS;
     });
     match changed {
@@ -121,10 +120,10 @@ mod tests {
             // Before Linux 6.12 all are 0.
             assert!(long == LONG_NS || long == usual, "{long}");
             assert_eq!(runtime().expect("the thread's attributes"), usual);
-            give_way();
+            give_way(2);
             let mut niceness = 0;
             change(|attributes| niceness = attributes.sched_nice).expect("the same again");
-            assert_eq!(niceness, NICENESS);
+            assert_eq!(niceness, 2);
         });
         worker.join().expect("no panic");
     }

@@ -182,7 +182,7 @@ impl Arena {
         let tasks = config.in_turn.then(|| {
             tasks::install();
             let workers = tokio::runtime::Handle::current().metrics().num_workers();
-            TaskQueue::new(crate::cpu::cores(), workers)
+            TaskQueue::new(crate::cpu::cores(), workers, None)
         });
         let arena = Self {
             engine,

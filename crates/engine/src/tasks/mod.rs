@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `mod.rs` | the queue of a runtime, and the queries in it |
 //! | `expected.rs` | what a plan is expected to take |
+//! | `long.rs` | threads for long queries |
 //! | `measured.rs` | what queries of the same plan took |
 //! | `scheduled.rs` | the future that runs in turn |
 //! | `yielding.rs` | streams that give way |
@@ -18,6 +19,7 @@
 //! Cancel safety: a task that is dropped gives its place to the next.
 
 mod expected;
+mod long;
 mod measured;
 mod scheduled;
 mod yielding;
@@ -30,15 +32,16 @@ use std::task::Waker;
 use std::time::Duration;
 
 use coscan_core::tasks::{Config, QueryId, TaskId, Tasks, Turn};
-use coscan_storage::threads::Slice;
 use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 
 use measured::Measured;
 
+pub use long::LongRuntime;
 pub use measured::Fingerprint;
 pub use scheduled::Scheduled;
 pub use yielding::YieldingExec;
@@ -74,6 +77,17 @@ pub struct TaskQueue {
     inner: Mutex<Inner>,
     numbers: AtomicU64,
     measured: Mutex<Measured>,
+    /// The threads for long queries, if they have some.
+    long: Option<Handle>,
+}
+
+/// What a task that has something to do has come to.
+enum Entered {
+    Runs,
+    /// It is woken when it is its turn.
+    Waits,
+    /// It is to go on there.
+    BelongsTo(Handle),
 }
 
 #[derive(Debug)]
@@ -93,10 +107,10 @@ pub struct QueryTasks {
 }
 
 impl TaskQueue {
-    /// A queue without queries. `workers` threads run their tasks, at most `cores` of them tasks of
-    /// long queries.
+    /// A queue without queries. `workers` tasks run at a time, at most `cores` of them tasks of
+    /// long queries, which go on on the threads of `long`, if there are any.
     #[must_use]
-    pub fn new(cores: usize, workers: usize) -> Arc<Self> {
+    pub fn new(cores: usize, workers: usize, long: Option<&LongRuntime>) -> Arc<Self> {
         let core = Tasks::new(Config {
             cores,
             workers,
@@ -113,6 +127,7 @@ impl TaskQueue {
             inner: Mutex::new(inner),
             numbers: AtomicU64::new(0),
             measured: Mutex::default(),
+            long: long.map(LongRuntime::handle),
         })
     }
 
@@ -132,20 +147,23 @@ impl TaskQueue {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// With which slices a task may run now. If it may not, `waker` is woken when it may.
-    fn enter(&self, query: QueryId, task: TaskId, waker: &Waker) -> Option<Slice> {
+    /// Whether and where a task may run now. If it has to wait, `waker` is woken when it may.
+    fn enter(&self, query: QueryId, task: TaskId, waker: &Waker) -> Entered {
         let mut inner = self.inner.lock();
-        let (before, slice) = match inner.core.enter(query, task) {
-            Turn::Run if inner.core.is_long(query) => {
-                (inner.wakers.remove(&task), Some(Slice::Long))
-            }
-            Turn::Run => (inner.wakers.remove(&task), Some(Slice::Usual)),
-            Turn::Wait => (inner.wakers.insert(task, waker.clone()), None),
+        if let Some(long) = &self.long
+            && !long::is_for_long_queries()
+            && inner.core.is_long(query)
+        {
+            return Entered::BelongsTo(long.clone());
+        }
+        let (before, entered) = match inner.core.enter(query, task) {
+            Turn::Run => (inner.wakers.remove(&task), Entered::Runs),
+            Turn::Wait => (inner.wakers.insert(task, waker.clone()), Entered::Waits),
         };
         drop(inner);
         // Dropping a waker may drop a task, which takes the lock.
         drop(before);
-        slice
+        entered
     }
 
     /// Ends a task's turn; `again`: the task wants to run again.
@@ -177,7 +195,10 @@ impl TaskQueue {
 
 impl QueryTasks {
     /// A future that runs when it is the query's turn, as do the tasks that it starts.
-    pub fn schedule<T>(self: &Arc<Self>, future: BoxFuture<'static, T>) -> Scheduled<T> {
+    pub fn schedule<T: Send + 'static>(
+        self: &Arc<Self>,
+        future: BoxFuture<'static, T>,
+    ) -> Scheduled<T> {
         Scheduled::new(Arc::clone(self), future)
     }
 
@@ -238,7 +259,7 @@ pub(crate) fn expect_of_current(plan: &dyn ExecutionPlan) {
 }
 
 /// The future, run when it is the turn of the query that this thread works for, if there is one.
-pub(crate) fn in_turn<T: 'static>(future: BoxFuture<'static, T>) -> BoxFuture<'static, T> {
+pub(crate) fn in_turn<T: Send + 'static>(future: BoxFuture<'static, T>) -> BoxFuture<'static, T> {
     match CURRENT.with_borrow(Clone::clone) {
         Some(query) => query.schedule(future).boxed(),
         None => future,
@@ -282,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_step_that_takes_long_is_one_of_a_long_query() {
-        let queue = TaskQueue::new(1, 1);
+        let queue = TaskQueue::new(1, 1, None);
         let empty = EmptyExec::new(Arc::new(Schema::empty()));
         let query = queue.begin();
         let is_long = || queue.inner.lock().core.is_long(query.id);
@@ -296,7 +317,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_plan_is_expected_to_take_what_it_took_last_time() {
-        let queue = TaskQueue::new(1, 1);
+        let queue = TaskQueue::new(1, 1, None);
         let empty = EmptyExec::new(Arc::new(Schema::empty()));
         let plans = [false, true].map(|has_row| LogicalPlanBuilder::empty(has_row).build());
         let [quick, slow] = plans.map(|plan| Fingerprint::of(&plan.unwrap()));

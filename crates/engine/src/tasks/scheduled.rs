@@ -5,21 +5,27 @@
 //! take a turn, judged by how long its last turn took. Tokio wakes a task that has used up its
 //! budget when a worker finds nothing else to do, or every 61 tasks. Here such a task is ready at
 //! once, and the core says when it goes on.
+//!
+//! Once the query is a long one, the task goes on on a thread for long queries
+//! ([`super::LongRuntime`]), if there are any, and stays there.
 
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker, ready};
 use std::time::Duration;
 
 use coscan_core::tasks::TaskId;
-use coscan_storage::threads::{Slice, processor_time, set_slice};
+use coscan_storage::threads::processor_time;
 use futures::future::BoxFuture;
 use futures::task::AtomicWaker;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 use tokio::task::coop::{has_budget_remaining, poll_proceed};
 
-use super::QueryTasks;
 use super::yielding::spend;
+use super::{Entered, QueryTasks};
 
 /// How long a turn is meant to take. Each one costs some 10 µs, in which another worker is woken.
 const TURN: Duration = Duration::from_millis(1);
@@ -35,11 +41,19 @@ const TOKIO_BUDGET_MAX: usize = 256;
 pub struct Scheduled<T> {
     query: Arc<QueryTasks>,
     task: TaskId,
-    future: BoxFuture<'static, T>,
+    work: Work<T>,
     woken: Arc<Woken>,
     waker: Waker,
     /// Calls that take about a turn.
     calls: usize,
+}
+
+enum Work<T> {
+    Here(BoxFuture<'static, T>),
+    /// On a thread for long queries, where it has entered as the same task.
+    Elsewhere(JoinHandle<T>),
+    /// It has ended, or is on its way.
+    None,
 }
 
 /// Notices that a task is woken while it runs.
@@ -60,31 +74,54 @@ impl Wake for Woken {
     }
 }
 
-impl<T> Scheduled<T> {
+impl<T: Send + 'static> Scheduled<T> {
     pub(super) fn new(query: Arc<QueryTasks>, future: BoxFuture<'static, T>) -> Self {
+        let task = TaskId(query.queue.number());
+        Self::of_task(query, task, future)
+    }
+
+    fn of_task(query: Arc<QueryTasks>, task: TaskId, future: BoxFuture<'static, T>) -> Self {
         let woken = Arc::<Woken>::default();
         Self {
-            task: TaskId(query.queue.number()),
+            task,
             query,
-            future,
+            work: Work::Here(future),
             waker: Waker::from(Arc::clone(&woken)),
             woken,
             calls: FIRST_CALLS,
         }
     }
+
+    /// Goes on on a thread of `runtime`.
+    fn go_on_elsewhere(&mut self, runtime: &Handle) {
+        match std::mem::replace(&mut self.work, Work::None) {
+            Work::Here(future) => {
+                let there = Self::of_task(Arc::clone(&self.query), self.task, future);
+                self.work = Work::Elsewhere(runtime.spawn(there));
+            }
+            other => self.work = other,
+        }
+    }
 }
 
-impl<T> Future for Scheduled<T> {
+impl<T: Send + 'static> Future for Scheduled<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let this = &mut *self;
-        this.woken.task.register(cx.waker());
-        let entered = this.query.queue.enter(this.query.id, this.task, cx.waker());
-        let Some(slice) = entered else {
-            return Poll::Pending;
+        if let Work::Here(_) = &this.work {
+            this.woken.task.register(cx.waker());
+            match this.query.queue.enter(this.query.id, this.task, cx.waker()) {
+                Entered::Runs => {}
+                Entered::Waits => return Poll::Pending,
+                Entered::BelongsTo(runtime) => this.go_on_elsewhere(&runtime),
+            }
+        }
+        let future = match &mut this.work {
+            Work::Here(future) => future,
+            Work::Elsewhere(task) => return poll_elsewhere(task, cx),
+            Work::None => return Poll::Pending,
         };
-        set_slice(slice);
         let turn = TurnTaken {
             query: &this.query,
             task: this.task,
@@ -94,7 +131,7 @@ impl<T> Future for Scheduled<T> {
         };
         this.woken.is_woken.store(false, Ordering::Release);
         leave_budget(cx, this.calls);
-        let future = this.future.as_mut();
+        let future = future.as_mut();
         let mut inner = Context::from_waker(&this.waker);
         let polled = this.query.scope(|| future.poll(&mut inner));
         if polled.is_pending() && !has_budget_remaining() {
@@ -103,6 +140,17 @@ impl<T> Future for Scheduled<T> {
         }
         turn.end(polled.is_ready());
         polled
+    }
+}
+
+fn poll_elsewhere<T>(task: &mut JoinHandle<T>, cx: &mut Context<'_>) -> Poll<T> {
+    match ready!(Pin::new(task).poll(cx)) {
+        Ok(ended) => Poll::Ready(ended),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            // Its runtime is shutting down. So is whoever waits for this.
+            Err(_) => Poll::Pending,
+        },
     }
 }
 
@@ -135,7 +183,11 @@ fn leave_budget(cx: &mut Context<'_>, calls: usize) {
 
 impl<T> Drop for Scheduled<T> {
     fn drop(&mut self) {
-        self.query.queue.give_up(self.task);
+        match &self.work {
+            Work::Here(_) => self.query.queue.give_up(self.task),
+            Work::Elsewhere(task) => task.abort(),
+            Work::None => {}
+        }
     }
 }
 
@@ -165,7 +217,6 @@ impl Drop for TurnTaken<'_> {
     fn drop(&mut self) {
         let again =
             !self.ended && !std::thread::panicking() && self.woken.is_woken.load(Ordering::Acquire);
-        set_slice(Slice::Usual);
         let ran = self.used();
         self.query.queue.leave(self.query.id, self.task, ran, again);
     }
@@ -178,12 +229,15 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::time::{Duration, Instant};
 
+    use arrow::datatypes::Schema;
+    use datafusion::physical_plan::empty::EmptyExec;
     use futures::FutureExt;
     use tokio::task::JoinHandle;
     use tokio::task::coop::consume_budget;
 
     use super::*;
-    use crate::tasks::TaskQueue;
+    use crate::tasks::long::is_for_long_queries;
+    use crate::tasks::{LongRuntime, TaskQueue};
 
     /// Lets other tasks run, then wants to go on.
     async fn yields() {
@@ -220,7 +274,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
     async fn a_short_query_goes_before_long_ones() {
-        let queue = TaskQueue::new(1, 1);
+        let queue = TaskQueue::new(1, 1, None);
         let (long, short) = (Arc::default(), Arc::default());
         let each = Duration::from_millis(2);
         let queries: Vec<_> = (0..10).map(|_| queue.begin()).collect();
@@ -263,7 +317,7 @@ mod tests {
     async fn a_task_goes_on_for_a_turn() {
         const BATCHES: usize = 80;
         for (each, expected) in [(TURN / 100, 2..=9), (2 * TURN, 60..=BATCHES)] {
-            let queue = TaskQueue::new(1, 1);
+            let queue = TaskQueue::new(1, 1, None);
             let (batches, turns) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
             let (own, counted) = (Arc::clone(&batches), Arc::clone(&turns));
             let mut work = async move {
@@ -290,12 +344,21 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
     async fn who_is_dropped_or_panics_takes_no_worker_along() {
-        let queue = TaskQueue::new(2, 3);
+        let long = LongRuntime::new(2).unwrap();
+        for long in [None, Some(&long)] {
+            come_and_go(&TaskQueue::new(2, 3, long)).await;
+        }
+    }
+
+    async fn come_and_go(queue: &Arc<TaskQueue>) {
         let done = Arc::default();
         let each = Duration::from_micros(20);
         let mut tasks = Vec::new();
         for n in 0..400 {
             let query = queue.begin();
+            if n % 2 == 0 {
+                query.expect_step(Duration::from_secs(1));
+            }
             let work = work(30, each, &done);
             let work = async move {
                 work.await;
@@ -324,8 +387,46 @@ mod tests {
         for task in both {
             task.await.unwrap();
         }
+        // Tasks that were moved are dropped by the threads on which they are.
+        let begun = Instant::now();
+        while !queue.inner.lock().wakers.is_empty() && begun.elapsed() < Duration::from_secs(10) {
+            tokio::time::sleep(each).await;
+        }
         let inner = queue.inner.lock();
         inner.core.check();
         assert!(inner.wakers.is_empty());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_long_query_goes_on_on_threads_of_its_own() {
+        let long = LongRuntime::new(1).unwrap();
+        let queue = TaskQueue::new(1, 2, Some(&long));
+        let query = queue.begin();
+        let (first, becomes_long) = (Arc::clone(&query), Arc::clone(&query));
+        let moved = || async {
+            yields().await;
+            is_for_long_queries()
+        };
+        let work = async move {
+            let before = moved().await;
+            becomes_long.expect_step(Duration::from_secs(1));
+            let after = moved().await;
+            // What it starts is there at once.
+            let started = tokio::spawn(async move { is_for_long_queries() }).await;
+            // It stays.
+            let empty = EmptyExec::new(Arc::new(Schema::empty()));
+            becomes_long.expect(&empty, None);
+            (before, after, started.unwrap(), moved().await)
+        };
+        let moved = tokio::spawn(first.schedule(work.boxed())).await.unwrap();
+        assert_eq!(moved, (false, true, true, true));
+        let panics = async {
+            yields().await;
+            panic!("as it is to");
+        };
+        query.expect_step(Duration::from_secs(1));
+        let panicked = tokio::spawn(query.schedule::<()>(panics.boxed())).await;
+        let payload = panicked.unwrap_err().into_panic();
+        assert_eq!(payload.downcast_ref(), Some(&"as it is to"));
     }
 }
