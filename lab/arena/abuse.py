@@ -6,8 +6,9 @@
 Idea: one client asks the same questions all the time, first of a quiet server, then of one under abuse, and compares
 every answer with those it knows. Meanwhile half of the connections ask for a large table and stop reading; the others
 send statements that overflow, nest, repeat and never end, messages that are cut off, lie about their length or are no
-protocol at all; and the one file of a table is replaced by damaged ones, over and over. After that the server is
-killed (SIGKILL) under load and started again, several times.
+protocol at all; and the one file of a table is replaced by damaged ones, over and over. When they have gone the client
+goes on for as long as before: a shared machine's speed changes within minutes, so what is quiet is taken from both
+ends. After that the server is killed (SIGKILL) under load and started again, several times.
 
 A1: a server that ends by itself is an abort. A2: an answer that is neither the right rows nor an error is a wrong one.
 A3: who asked a question and has no answer after HANG_S is a hang. What is reported is counted, never judged by eye:
@@ -43,6 +44,8 @@ HANG_S = 60.0
 READY_S = 60.0
 RATIO_AIM = 1.5
 LONG_WAIT_S = 0.1
+# So long after the last of those who do harm has gone the server is quiet again.
+SETTLES_S = 2.0
 MEMORY_BYTES = 512 << 20
 # What the engine leaves to memory that is not accounted (settings.rs, `coscan.memory`).
 UNACCOUNTED_BYTES = 320 << 20
@@ -466,6 +469,10 @@ def neighbour_alone(server, answers, report, seconds):
     return neighbour.finish()
 
 
+def quiet_seconds(args):
+    return 2 if args.small else 10
+
+
 def right_answers(server):
     client = Client(server.port)
     answers = {sql: client.query(sql) for sql in QUESTIONS}
@@ -478,10 +485,10 @@ def run(args, folder):
     report = Report()
     server = Server(args, folder)
     answers = right_answers(server)
-    quiet = neighbour_alone(server, answers, report, 2 if args.small else 10)
+    before = neighbour_alone(server, answers, report, quiet_seconds(args))
     neighbour = Neighbour(server.port, answers, report)
     peak = abuse(args, server, folder, report)
-    beside = neighbour.finish()
+    beside, after = neighbour.finish(), []
     if server.ended() is not None:
         report.count("aborts", f"the server ended: {server.ended()}")
         server.log.close()
@@ -491,13 +498,17 @@ def run(args, folder):
             if client.query(sql) != rows:
                 report.count("wrong_rows", f"afterwards: {sql}")
         client.close()
+        time.sleep(SETTLES_S)
+        after = neighbour_alone(server, answers, report, quiet_seconds(args))
         server.stop()
     kill_under_load(args, folder, answers, report)
+    quiet = sorted(before + after)
     quiet_p95, beside_p95 = percentile(quiet, 0.95), percentile(beside, 0.95)
     ratio = beside_p95 / quiet_p95 if quiet_p95 and beside_p95 else None
     bound = MEMORY_BYTES + UNACCOUNTED_BYTES
     return {**report.counts, "notes": report.notes, "rss_bytes_max": peak, "rss_bytes_bound": bound,
             "neighbour": {"quiet_s_p95": quiet_p95, "abused_s_p95": beside_p95, "ratio": ratio, "aim": RATIO_AIM,
+                          "quiet_before_s_p95": percentile(before, 0.95), "quiet_after_s_p95": percentile(after, 0.95),
                           "quiet_queries": len(quiet), "abused_queries": len(beside),
                           "quiet_s_max": max(quiet, default=None), "abused_s_max": max(beside, default=None),
                           # A question that waits for seconds is one answer among thousands: what it costs is time.
