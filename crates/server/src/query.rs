@@ -33,8 +33,9 @@ pub(crate) struct QueryRuntime {
 }
 
 impl QueryRuntime {
-    /// Takes the runtime that is given, or starts two threads per core: half of them are for short
-    /// queries, which then do not wait for a query that computes for long.
+    /// Takes the runtime that is given, or starts two threads per core: a query may compute for
+    /// long here before it is known to be a long one, and then leaves others a thread. Long queries
+    /// go on on one thread more per core.
     pub(crate) fn new(given: Option<Handle>) -> io::Result<Self> {
         let cores = available_parallelism().map_or(1, NonZero::get);
         let (handle, own) = match given {

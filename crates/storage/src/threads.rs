@@ -7,8 +7,7 @@
 //! for what may wait have less time, too, where others want it; that is for ever, because a thread
 //! needs a right to raise its priority.
 //!
-//! Needs no right. Before Linux 6.12, and where the host
-//! refuses, threads stay as they are.
+//! Needs no right. Before Linux 6.12, and where the host refuses, threads stay as they are.
 //! Not here: which query's task runs next (the core).
 
 #![expect(unsafe_code, reason = "system calls that no safe library has")]
@@ -28,6 +27,7 @@ pub enum Slice {
 
 /// The longest slice that Linux grants.
 const LONG_NS: u64 = 100_000_000;
+
 thread_local! {
     static SLICE: Cell<Slice> = const { Cell::new(Slice::Usual) };
 }

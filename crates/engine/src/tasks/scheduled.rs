@@ -52,7 +52,7 @@ enum Work<T> {
     Here(BoxFuture<'static, T>),
     /// On a thread for long queries, where it has entered as the same task.
     Elsewhere(JoinHandle<T>),
-    /// It has ended, or is on its way.
+    /// Only while it changes threads.
     None,
 }
 
