@@ -108,6 +108,7 @@ fn runtime(name: &str, per_core: usize) -> Result<tokio::runtime::Runtime, Failu
         .worker_threads(per_core * cores)
         .enable_all()
         .thread_name(name)
+        .thread_stack_size(coscan::THREAD_STACK_BYTES)
         .build()
         .map_err(|error| Failure::new(format!("threads cannot be started: {error}")))
 }

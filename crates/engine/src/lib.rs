@@ -57,7 +57,7 @@ pub use rights::without_folders;
 pub use session::{CoscanExt, Engine, EngineMetrics, Session, add_physical_rule};
 pub use settings::{EngineConfig, MergeJoins, SETTINGS, Setting, Settings, Values};
 pub use statement::{
-    StatementError, StatementSize, StatementText, StatementTexts, on_large_stack, parse_statement,
-    plan_statement, reserve_statement, shape_datafusion, shape_statement, split_statements,
-    statement_texts,
+    StatementError, StatementSize, StatementText, StatementTexts, THREAD_STACK_BYTES,
+    on_large_stack, parse_statement, plan_statement, reserve_statement, shape_datafusion,
+    shape_statement, split_statements, statement_texts,
 };

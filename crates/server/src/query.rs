@@ -45,6 +45,7 @@ impl QueryRuntime {
                     .worker_threads(2 * cores)
                     .enable_all()
                     .thread_name("coscan-query")
+                    .thread_stack_size(coscan::THREAD_STACK_BYTES)
                     .build()?;
                 (own.handle().clone(), Some(own))
             }

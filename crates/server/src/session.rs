@@ -10,7 +10,8 @@ use datafusion::arrow::array::{AsArray, StringArray};
 use datafusion::arrow::compute::sum;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::execution::TaskContext;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement, WriteOp};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
@@ -75,14 +76,16 @@ impl Session {
     /// Plans a statement. Dropping the future stops the planning.
     pub(crate) async fn plan(&self, statement: DfStatement) -> Result<LogicalPlan, Failure> {
         let tasks = self.tasks.begin();
-        self.guarded(&tasks, self.planned(statement)).await
+        let (_state, plan) = self.guarded(&tasks, self.planned(statement)).await?;
+        Ok(plan)
     }
 
-    /// A statement's plan, computed where the future is polled.
+    /// A statement's plan, computed where the future is polled, and the state that it was made
+    /// with.
     fn planned(
         &self,
         statement: DfStatement,
-    ) -> impl Future<Output = Result<LogicalPlan, Failure>> + Send + 'static {
+    ) -> impl Future<Output = Result<(SessionState, LogicalPlan), Failure>> + Send + 'static {
         let state = self.context.state();
         let size = self.at_hand.as_ref().map(|cost| cost.size());
         let size = size.unwrap_or_default();
@@ -90,7 +93,7 @@ impl Session {
             let plan = coscan::plan_statement(&state, statement, size).await?;
             // Rights are checked before anything else walks the plan.
             coscan::check_rights(&state, &plan)?;
-            Ok(plan)
+            Ok((state, plan))
         }
     }
 
@@ -132,7 +135,10 @@ impl Session {
     ) -> Result<Outcome, Failure> {
         let (planned, starter) = (self.planned(statement), self.starter());
         let tasks = Arc::clone(&starter.tasks);
-        let work = async move { starter.start(planned.await?, tag).await };
+        let work = async move {
+            let (state, plan) = planned.await?;
+            starter.start(state, plan, tag).await
+        };
         outcome(self.guarded(&tasks, work).await?, None, formats).await
     }
 
@@ -147,7 +153,7 @@ impl Session {
     ) -> Result<Outcome, Failure> {
         let starter = self.starter();
         let tasks = Arc::clone(&starter.tasks);
-        let work = starter.start(plan, tag);
+        let work = starter.start(self.context.state(), plan, tag);
         outcome(self.guarded(&tasks, work).await?, announced, formats).await
     }
 
@@ -204,6 +210,7 @@ impl Starter {
     /// of the queries' and has nothing else to do.
     async fn start(
         self,
+        state: SessionState,
         plan: LogicalPlan,
         tag: Option<&'static str>,
     ) -> Result<(Kind, Running), Failure> {
@@ -216,11 +223,12 @@ impl Starter {
         let is_large = self.cost.as_ref().is_some_and(|cost| cost.is_large());
         let streams = coscan::on_large_stack(async move {
             let fingerprint = (!is_large).then(|| Fingerprint::of(&plan));
-            let result = coscan::execute(&context, plan).await?;
-            let context = Arc::new(result.task_ctx().with_runtime(environment));
-            let plan = result.create_physical_plan().await?;
+            let result = coscan::execute(&context, state, plan).await?;
+            let (state, plan) = result.into_parts();
+            let plan = state.create_physical_plan(&plan).await?;
             started_by.expect(plan.as_ref(), fingerprint);
-            started_by.scope(|| partitions(&plan, context))
+            let context = task_context(&state, environment);
+            started_by.scope(|| partitions(&plan, Arc::new(context)))
         });
         let running = Running::start(
             &self.runtime,
@@ -281,6 +289,21 @@ impl PreparedInSql {
         }
         Ok(())
     }
+}
+
+/// What a plan's operators are told of the session. Functions are not among it: expressions hold
+/// theirs, and only who reads a plan from bytes looks them up by name.
+fn task_context(state: &SessionState, environment: Arc<RuntimeEnv>) -> TaskContext {
+    TaskContext::new(
+        None,
+        state.session_id().to_owned(),
+        state.config().clone(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        environment,
+    )
 }
 
 /// Starts a plan. Its partitions are merged as the client asks for rows.

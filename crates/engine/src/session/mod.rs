@@ -191,7 +191,7 @@ impl Session {
         let statement = parse_datafusion(&state, text)?;
         let plan = plan_statement(&state, statement, text.size).await?;
         let started = on_large_stack(async {
-            let frame = execute(&self.context, plan).await?;
+            let frame = execute(&self.context, state, plan).await?;
             let context = Arc::new(frame.task_ctx());
             let plan = frame.create_physical_plan().await?;
             tasks::expect_of_current(plan.as_ref());

@@ -62,6 +62,10 @@ pub(super) const PLANNING_NS_PER_PAIR: u64 = 2_000;
 /// The stack that parsing 50 levels of brackets takes, or planning a statement of usual size.
 pub(super) const STACK_BYTES_MIN: usize = 16 << 20;
 
+/// A thread that has this much stack reads and plans statements of usual size on it. Others do so
+/// on stacks that are made and unmapped for each step, which interrupts all cores.
+pub const THREAD_STACK_BYTES: usize = STACK_BYTES_MIN + (2 << 20);
+
 /// The stack that one level of a left-deep chain takes to be visited, cloned, compared or dropped.
 pub(super) const STACK_BYTES_PER_TERM: usize = 1_024;
 

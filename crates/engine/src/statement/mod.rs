@@ -27,6 +27,7 @@ mod split;
 mod stack;
 
 pub use error::StatementError;
+pub use limits::THREAD_STACK_BYTES;
 pub(crate) use parse::parse_datafusion;
 pub use parse::{
     on_large_stack, parse_statement, plan_statement, reserve_statement, shape_datafusion,

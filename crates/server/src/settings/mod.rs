@@ -463,7 +463,7 @@ async fn configure(session: &SessionContext, name: &str, value: &str) -> Result<
         value: value.to_owned(),
     };
     let plan = LogicalPlan::Statement(Statement::SetVariable(set));
-    match coscan::execute(session, plan).await {
+    match coscan::execute(session, session.state(), plan).await {
         Ok(_) => Ok(()),
         Err(error) if coscan::is_denied(&error) => Err(error.into()),
         Err(error) => {

@@ -25,6 +25,7 @@ use datafusion::prelude::SessionContext;
 use datafusion::scalar::ScalarValue;
 
 use self::comments::Comments;
+use self::format_type::Types;
 use self::function::{Function, Give, Optional, Row, Take, boolean, oid, text};
 use self::signatures::Signature;
 use super::model::Model;
@@ -46,6 +47,8 @@ pub(super) struct Known {
 /// What is derived from the shipped tables when a session first asks, for all sessions.
 #[derive(Default)]
 pub(super) struct Read {
+    types: OnceLock<Types>,
+    procedures: OnceLock<HashMap<String, i32>>,
     signatures: OnceLock<HashMap<i32, Signature>>,
     comments: OnceLock<Comments>,
 }

@@ -20,8 +20,6 @@ use crate::dialect::OidKind;
 #[derive(Clone)]
 struct Names {
     model: Model,
-    types: Arc<Types>,
-    procedures: Arc<HashMap<String, i32>>,
     shipped: Arc<Shipped>,
     read: Arc<Read>,
 }
@@ -29,12 +27,6 @@ struct Names {
 pub(super) fn functions(known: &Known) -> Vec<Function> {
     let names = Names {
         model: known.model.clone(),
-        types: Arc::new(Types::new(&known.shipped.types)),
-        procedures: Arc::new(
-            oids_by_name(&known.shipped.procedures, "proname")
-                .map(|(oid, name)| (name.to_owned(), oid))
-                .collect(),
-        ),
         shipped: Arc::clone(&known.shipped),
         read: Arc::clone(&known.read),
     };
@@ -93,7 +85,7 @@ fn to_function(kind: OidKind) -> &'static str {
 
 /// Functions that describe an object in text: signatures, types, role names, view definitions.
 fn shown(names: &Names) -> Vec<Function> {
-    let (by_id, types, views) = (names.clone(), Arc::clone(&names.types), names.clone());
+    let (by_id, types, views) = (names.clone(), names.clone(), names.clone());
     let of_function = |name, pick: fn(&Signature) -> &str| {
         let names = names.clone();
         Function::new(name, &[Number], Give::Text, move |row| {
@@ -121,7 +113,9 @@ fn shown(names: &Names) -> Vec<Function> {
                 .number(1)
                 .and_then(|m| i32::try_from(m).ok())
                 .unwrap_or(-1);
-            Ok(text(row.oid(0).map(|oid| types.format(oid, modifier))))
+            Ok(text(
+                row.oid(0).map(|oid| types.types().format(oid, modifier)),
+            ))
         }),
         Function::new(
             "pg_get_viewdef",
@@ -179,7 +173,21 @@ impl Names {
         let shipped = &self.shipped;
         self.read
             .signatures
-            .get_or_init(|| signatures(&shipped.procedures, &shipped.aggregates, &self.types))
+            .get_or_init(|| signatures(&shipped.procedures, &shipped.aggregates, self.types()))
+    }
+
+    fn types(&self) -> &Types {
+        let read = || Types::new(&self.shipped.types);
+        self.read.types.get_or_init(read)
+    }
+
+    /// The oids of all functions.
+    fn procedures(&self) -> &HashMap<String, i32> {
+        self.read.procedures.get_or_init(|| {
+            oids_by_name(&self.shipped.procedures, "proname")
+                .map(|(oid, name)| (name.to_owned(), oid))
+                .collect()
+        })
     }
 
     /// `name(types)` as PostgreSQL writes it, however the types are spelled.
@@ -188,7 +196,7 @@ impl Names {
         let types = arguments.split(',').map(str::trim);
         let types = types
             .filter(|spelled| !spelled.is_empty())
-            .map(|spelled| Some(self.types.format(self.types.oid(spelled)?, -1)));
+            .map(|spelled| Some(self.types().format(self.types().oid(spelled)?, -1)));
         let types = types.collect::<Option<Vec<_>>>()?;
         Some(format!("{}({})", name.trim(), types.join(",")))
     }
@@ -223,7 +231,7 @@ impl Names {
                 let path = session::search_path(row.options, true);
                 named(row.relations(&self.model), name, &path).map(|relation| relation.oid)
             }
-            OidKind::Type => self.types.oid(&plain(name)),
+            OidKind::Type => self.types().oid(&plain(name)),
             OidKind::Namespace => self
                 .model
                 .namespaces()
@@ -239,7 +247,7 @@ impl Names {
             OidKind::Procedure | OidKind::Signature => {
                 let name = plain(name);
                 let name = name.split('(').next().unwrap_or(&name);
-                self.procedures.get(name).copied()
+                self.procedures().get(name).copied()
             }
             OidKind::Role => (name.trim_matches('"') == self.model.user).then_some(OWNER),
         }
@@ -264,7 +272,7 @@ impl Names {
                         format!("{}.{}", quoted(&r.namespace.name), quoted(&r.name))
                     }
                 }),
-            OidKind::Type => Some(self.types.format(oid, -1)),
+            OidKind::Type => Some(self.types().format(oid, -1)),
             OidKind::Namespace => {
                 let spaces = self.model.namespaces().into_iter();
                 spaces
@@ -273,7 +281,7 @@ impl Names {
                     .next()
             }
             OidKind::Procedure => self
-                .procedures
+                .procedures()
                 .iter()
                 .find(|(_, found)| **found == oid)
                 .map(|(name, _)| name.clone()),
