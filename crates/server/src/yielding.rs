@@ -5,9 +5,11 @@
 //! so the thread is lost to everyone else and the query cannot be cancelled (S3). Counting each
 //! batch such an operator hands out against Tokio's budget ends that, for a decrement per batch.
 //!
-//! Not here: a join whose filter rejects every pair. It hands out nothing, and gives way only
-//! between the batches of its probe side. Its client is still answered at once, by the server's own
-//! threads.
+//! A join whose filter rejects every pair hands out nothing. It is given the rows that it compares
+//! with its other side in small pieces, and gives way between them.
+//!
+//! Not here: sort-merge joins with a filter, which DataFusion plans only if hash joins are switched
+//! off: they give way only between the batches that they read.
 
 use std::sync::Arc;
 
@@ -17,6 +19,8 @@ use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 
 /// The rule runs late, because what it adds would hide operators from other rules. It runs before
 /// operators are shared, because after that it would undo the sharing.
@@ -30,11 +34,11 @@ impl PhysicalOptimizerRule for YieldingJoins {
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let wrapped = plan.transform_up(|node| {
-            if MULTIPLYING.contains(&node.name()) {
-                let node: Arc<dyn ExecutionPlan> = Arc::new(YieldingExec::new(node));
-                return Ok(Transformed::yes(node));
+            if !MULTIPLYING.contains(&node.name()) {
+                return Ok(Transformed::no(node));
             }
-            Ok(Transformed::no(node))
+            let node: Arc<dyn ExecutionPlan> = Arc::new(YieldingExec::new(in_pieces(node)?));
+            Ok(Transformed::yes(node))
         })?;
         Ok(wrapped.data)
     }
@@ -46,6 +50,21 @@ impl PhysicalOptimizerRule for YieldingJoins {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// A join that may reject pairs, given its probe side in pieces.
+fn in_pieces(join: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let filters = |join: &HashJoinExec| join.filter().is_some();
+    let loops = join.is::<NestedLoopJoinExec>();
+    if !loops && !join.downcast_ref().is_some_and(filters) {
+        return Ok(join);
+    }
+    let mut children: Vec<_> = join.children().into_iter().map(Arc::clone).collect();
+    // The left side is kept, the right one is compared with it.
+    if let Some(probe) = children.pop() {
+        children.push(Arc::new(YieldingExec::in_pieces(probe, loops)));
+    }
+    replace_children_if_necessary(join, children)
 }
 
 const MULTIPLYING: &[&str] = &[

@@ -12,8 +12,10 @@
 //! | `expected.rs` | what a plan is expected to take |
 //! | `long.rs` | threads for long queries |
 //! | `measured.rs` | what queries of the same plan took |
+//! | `pieces.rs` | what a join compares with its other side, in pieces |
 //! | `scheduled.rs` | the future that runs in turn |
 //! | `yielding.rs` | streams that give way |
+//! | `yielding_exec.rs` | plan nodes whose streams do |
 //!
 //! Not here: which task is next (the core); decode threads, which have their own queue.
 //! Cancel safety: a task that is dropped gives its place to the next.
@@ -21,8 +23,10 @@
 mod expected;
 mod long;
 mod measured;
+mod pieces;
 mod scheduled;
 mod yielding;
+mod yielding_exec;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -44,8 +48,8 @@ use measured::Measured;
 pub use long::LongRuntime;
 pub use measured::Fingerprint;
 pub use scheduled::Scheduled;
-pub use yielding::YieldingExec;
 pub(crate) use yielding::{give_way, yielding};
+pub use yielding_exec::YieldingExec;
 
 /// Where levels end: 5 ms, then ten times as much for each next level, so that similar queries are
 /// in one level. Nobody knows how long queries take that arrive at once, so in a burst a short

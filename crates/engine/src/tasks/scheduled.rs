@@ -9,10 +9,11 @@
 //! Once the query is a long one, the task goes on on a thread for long queries
 //! ([`super::LongRuntime`]), if there are any, and stays there.
 
+use std::cell::Cell;
 use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker, ready};
 use std::time::Duration;
 
@@ -35,6 +36,19 @@ const FIRST_CALLS: usize = 8;
 const CALLS_MAX: usize = 128;
 /// More than that. Outside of a task there is no limit.
 const TOKIO_BUDGET_MAX: usize = 256;
+
+/// Numbers turns.
+static TURNS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// The turn that this thread's task has.
+    static THIS_TURN: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// The number of the turn in which this is called; `None` outside of all turns.
+pub(super) fn turn() -> Option<u64> {
+    THIS_TURN.get()
+}
 
 /// A future that runs when it is its query's turn.
 #[must_use = "futures do nothing unless polled"]
@@ -128,15 +142,22 @@ impl<T: Send + 'static> Future for Scheduled<T> {
             woken: &this.woken,
             begun: processor_time(),
             ended: false,
+            outer: THIS_TURN.replace(Some(TURNS.fetch_add(1, Ordering::Relaxed))),
         };
         this.woken.is_woken.store(false, Ordering::Release);
         leave_budget(cx, this.calls);
         let future = future.as_mut();
         let mut inner = Context::from_waker(&this.waker);
         let polled = this.query.scope(|| future.poll(&mut inner));
-        if polled.is_pending() && !has_budget_remaining() {
-            this.woken.wake_by_ref();
-            this.calls = calls_of_a_turn(this.calls, turn.used());
+        if polled.is_pending() {
+            if !has_budget_remaining() {
+                this.woken.wake_by_ref();
+            }
+            // It gave way, or DataFusion's cooperative streams did for want of budget: each takes a
+            // call, and gives it back if the one below finds none left.
+            if this.woken.is_woken.load(Ordering::Acquire) {
+                this.calls = calls_of_a_turn(this.calls, turn.used());
+            }
         }
         turn.end(polled.is_ready());
         polled
@@ -199,6 +220,8 @@ struct TurnTaken<'a> {
     /// The thread's processor time.
     begun: Duration,
     ended: bool,
+    /// The turn in which this one is taken, of another query.
+    outer: Option<u64>,
 }
 
 impl TurnTaken<'_> {
@@ -215,6 +238,7 @@ impl TurnTaken<'_> {
 
 impl Drop for TurnTaken<'_> {
     fn drop(&mut self) {
+        THIS_TURN.set(self.outer);
         let again =
             !self.ended && !std::thread::panicking() && self.woken.is_woken.load(Ordering::Acquire);
         let ran = self.used();
@@ -230,8 +254,11 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use arrow::datatypes::Schema;
+    use datafusion::execution::SendableRecordBatchStream;
+    use datafusion::physical_plan::coop::CooperativeStream;
     use datafusion::physical_plan::empty::EmptyExec;
-    use futures::FutureExt;
+    use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+    use futures::{FutureExt, StreamExt};
     use tokio::task::JoinHandle;
     use tokio::task::coop::consume_budget;
 
@@ -311,6 +338,31 @@ mod tests {
             };
             assert_eq!(calls, expected, "of {micros} µs");
         }
+    }
+
+    #[tokio::test]
+    async fn a_call_for_each_of_many_cooperative_streams_is_found() {
+        let queue = TaskQueue::new(1, 1, None);
+        let schema = Arc::new(Schema::empty());
+        let batch = arrow::array::RecordBatch::new_empty(Arc::clone(&schema));
+        let batches = futures::stream::iter((0..50).map(move |_| Ok(batch.clone())));
+        let one = RecordBatchStreamAdapter::new(schema, batches);
+        let deep = (0..60).fold(Box::pin(one) as SendableRecordBatchStream, |rows, _| {
+            Box::pin(CooperativeStream::new(rows))
+        });
+        let work = async move {
+            let mut deep = deep;
+            while deep.next().await.is_some() {
+                // As long as two turns, so that turns come to have one call each.
+                let begun = processor_time();
+                while processor_time().saturating_sub(begun) < 3 * TURN {
+                    std::hint::spin_loop();
+                }
+            }
+        };
+        let task = tokio::spawn(queue.begin().schedule(work.boxed()));
+        let ended = tokio::time::timeout(Duration::from_secs(60), task).await;
+        ended.unwrap().unwrap();
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

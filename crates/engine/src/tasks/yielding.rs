@@ -8,24 +8,14 @@
 //! so it gives way between batches that it reads ([`give_way`]).
 //! Not here: how many units a task has (`scheduled.rs`).
 
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Statistics, internal_err};
 use datafusion::error::Result;
-use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
-    ReplaceChildrenOptions,
-};
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
 use futures::{Stream, StreamExt};
 use tokio::task::coop::{has_budget_remaining, poll_proceed};
 
@@ -83,107 +73,10 @@ pub(super) fn spend(cx: &mut Context<'_>) -> bool {
     true
 }
 
-/// A plan node whose streams give way: for operators that hand out many batches for each that they
-/// read.
-#[derive(Debug)]
-pub struct YieldingExec {
-    child: Arc<dyn ExecutionPlan>,
-}
-
-impl YieldingExec {
-    /// Makes the streams of `child` give way.
-    #[must_use]
-    pub fn new(child: Arc<dyn ExecutionPlan>) -> Self {
-        Self { child }
-    }
-}
-
-impl DisplayAs for YieldingExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl ExecutionPlan for YieldingExec {
-    fn name(&self) -> &'static str {
-        "YieldingExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.child.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.child]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(child), true) => Ok(Arc::new(Self::new(child))),
-            _ => internal_err!("a YieldingExec has one child"),
-        }
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(
-            children,
-            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
-        )
-    }
-
-    fn execute(
-        &self,
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
-        Ok(yielding(self.child.execute(partition, context)?))
-    }
-
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        vec![ChildStats::At(partition)]
-    }
-
-    fn statistics_from_inputs(
-        &self,
-        inputs: &[Arc<Statistics>],
-        _: &StatisticsArgs,
-    ) -> Result<Arc<Statistics>> {
-        match inputs {
-            [child] => Ok(Arc::clone(child)),
-            _ => internal_err!("a YieldingExec has one child"),
-        }
-    }
-
-    fn fetch(&self) -> Option<usize> {
-        self.child.fetch()
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use arrow::array::Int64Array;
