@@ -346,14 +346,15 @@ mod tests {
         let schema = Arc::new(Schema::empty());
         let batch = arrow::array::RecordBatch::new_empty(Arc::clone(&schema));
         let batches = futures::stream::iter((0..50).map(move |_| Ok(batch.clone())));
-        let one = RecordBatchStreamAdapter::new(schema, batches);
-        let deep = (0..60).fold(Box::pin(one) as SendableRecordBatchStream, |rows, _| {
-            Box::pin(CooperativeStream::new(rows))
-        });
+        let one = RecordBatchStreamAdapter::new(Arc::clone(&schema), batches);
+        let mut deep: SendableRecordBatchStream = Box::pin(one);
+        for _ in 0..60 {
+            let below = RecordBatchStreamAdapter::new(Arc::clone(&schema), deep);
+            deep = Box::pin(CooperativeStream::new(below));
+        }
         let work = async move {
-            let mut deep = deep;
             while deep.next().await.is_some() {
-                // As long as two turns, so that turns come to have one call each.
+                // Longer than two turns, so that turns come to have one call each.
                 let begun = processor_time();
                 while processor_time().saturating_sub(begun) < 3 * TURN {
                     std::hint::spin_loop();
