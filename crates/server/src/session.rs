@@ -10,7 +10,6 @@ use datafusion::arrow::array::{AsArray, StringArray};
 use datafusion::arrow::compute::sum;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement, WriteOp};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -227,7 +226,8 @@ impl Starter {
             let (state, plan) = result.into_parts();
             let plan = state.create_physical_plan(&plan).await?;
             started_by.expect(plan.as_ref(), fingerprint);
-            let context = task_context(&state, environment);
+            // With all functions: `information_schema` reads them there.
+            let context = TaskContext::from(&state).with_runtime(environment);
             started_by.scope(|| partitions(&plan, Arc::new(context)))
         });
         let running = Running::start(
@@ -289,21 +289,6 @@ impl PreparedInSql {
         }
         Ok(())
     }
-}
-
-/// What a plan's operators are told of the session. Functions are not among it: expressions hold
-/// theirs, and only who reads a plan from bytes looks them up by name.
-fn task_context(state: &SessionState, environment: Arc<RuntimeEnv>) -> TaskContext {
-    TaskContext::new(
-        None,
-        state.session_id().to_owned(),
-        state.config().clone(),
-        HashMap::new(),
-        HashMap::new(),
-        HashMap::new(),
-        HashMap::new(),
-        environment,
-    )
 }
 
 /// Starts a plan. Its partitions are merged as the client asks for rows.

@@ -136,6 +136,16 @@ async fn oids_are_the_same_on_every_connection() {
 
 /// D1: queries are simplified by what the catalog can never hold, so it must not hold it.
 #[tokio::test]
+async fn functions_are_listed() {
+    let server = TestServer::start().await;
+    let client = server.connect().await;
+    let sql = "SELECT count(DISTINCT routine_name) > 100 FROM information_schema.routines";
+    assert_eq!(answers(&client, sql).await.unwrap(), ["t"]);
+    let shown = answers(&client, "SHOW FUNCTIONS LIKE 'date_trunc'").await;
+    assert!(!shown.unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn the_catalog_holds_no_more_than_it_says() {
     let server = TestServer::start().await;
     let client = server.connect().await;
