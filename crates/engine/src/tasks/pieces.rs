@@ -221,7 +221,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_task_that_is_cancelled_stops_between_two_pieces() {
         let queue = TaskQueue::new(1, 1, None);
         let done = Arc::<AtomicUsize>::default();

@@ -32,6 +32,8 @@ use super::{Entered, QueryTasks};
 const TURN: Duration = Duration::from_millis(1);
 /// Calls in the first turn of a task. Most are batches, which take 0.05 to 1 ms.
 const FIRST_CALLS: usize = 8;
+/// As many cooperative streams may stand one above the other.
+const CALLS_OF_STREAMS: usize = 32;
 /// What Tokio gives a task each time.
 const CALLS_MAX: usize = 128;
 /// More than that. Outside of a task there is no limit.
@@ -152,11 +154,12 @@ impl<T: Send + 'static> Future for Scheduled<T> {
         if polled.is_pending() {
             if !has_budget_remaining() {
                 this.woken.wake_by_ref();
-            }
-            // It gave way, or DataFusion's cooperative streams did for want of budget: each takes a
-            // call, and gives it back if the one below finds none left.
-            if this.woken.is_woken.load(Ordering::Acquire) {
                 this.calls = calls_of_a_turn(this.calls, turn.used());
+            } else if this.calls < CALLS_OF_STREAMS && (0..this.calls).all(|_| spend(cx)) {
+                // Nothing was spent. It waits, or there are too few calls for DataFusion's
+                // cooperative streams: each takes one, and gives it back if the one below finds
+                // none left.
+                this.calls *= 2;
             }
         }
         turn.end(polled.is_ready());
@@ -348,13 +351,13 @@ mod tests {
         let batches = futures::stream::iter((0..50).map(move |_| Ok(batch.clone())));
         let one = RecordBatchStreamAdapter::new(Arc::clone(&schema), batches);
         let mut deep: SendableRecordBatchStream = Box::pin(one);
-        for _ in 0..60 {
+        for _ in 0..20 {
             let below = RecordBatchStreamAdapter::new(Arc::clone(&schema), deep);
             deep = Box::pin(CooperativeStream::new(below));
         }
         let work = async move {
             while deep.next().await.is_some() {
-                // Longer than two turns, so that turns come to have one call each.
+                // Longer than two turns, so that turns come to have few calls.
                 let begun = processor_time();
                 while processor_time().saturating_sub(begun) < 3 * TURN {
                     std::hint::spin_loop();
