@@ -26,7 +26,7 @@ use super::yielding::spend;
 /// How long a join may work for one piece.
 const LONGEST: Duration = Duration::from_millis(200);
 /// How long nested loops may work for a piece of [`ROWS_MIN`] rows.
-const LONGEST_MIN: Duration = Duration::from_secs(1);
+const LONGEST_OF_MIN: Duration = Duration::from_secs(1);
 /// DataFusion's nested loops compare one row of their other side at a time with a piece of at least
 /// 745 rows. For a smaller one they copy both sides of each pair, which takes two to four times as
 /// long.
@@ -107,12 +107,14 @@ fn size_after(size: usize, took: Duration, for_loops: bool) -> usize {
     };
     let rows_min = if for_loops { ROWS_MIN } else { 1 };
     let longest = if size == rows_min {
-        LONGEST_MIN
+        LONGEST_OF_MIN
     } else {
         LONGEST
     };
-    let is_on_its_way = size < rows_min && that_take(2 * LONGEST_MIN) >= rows_min;
-    if 2 * took <= LONGEST || is_on_its_way {
+    if size < rows_min && that_take(2 * LONGEST_OF_MIN) >= rows_min {
+        // A row of a larger piece takes half as long.
+        rows_min
+    } else if 2 * took <= LONGEST {
         size.saturating_mul(2).min(ROWS_MAX)
     } else if took <= longest {
         size
@@ -245,14 +247,14 @@ mod tests {
     fn sizes() {
         let ms = Duration::from_millis;
         for (rows, took, next) in [
-            (1, ms(0), 2),
+            (1, ms(0), ROWS_MIN),
             (1, ms(80), 2),
             (2, ms(150), 2),
             (1, ms(150), 1),
             (1, ms(5_000), 1),
             (100, ms(300), 33),
             // 1,024 rows would take a second at half the price of a row.
-            (64, ms(120), 128),
+            (64, ms(120), ROWS_MIN),
             (64, ms(130), 64),
             (ROWS_MIN, ms(90), 2 * ROWS_MIN),
             (ROWS_MIN, ms(900), ROWS_MIN),
@@ -263,6 +265,7 @@ mod tests {
         ] {
             assert_eq!(size_after(rows, took, true), next, "{rows} rows, {took:?}");
         }
+        assert_eq!(size_after(1, ms(0), false), 2);
         assert_eq!(size_after(64, ms(120), false), 64);
         assert_eq!(size_after(ROWS_MIN, ms(900), false), 113);
     }
