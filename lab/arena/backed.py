@@ -4,7 +4,7 @@
     backed.py [--hold 20GB] -- COMMAND ...
 
 Idea: a virtual machine with free page reporting hands memory that is free for some seconds to its
-host, and gets it back page by page at the first touch: 4 ms for 2 MiB where it was measured,
+host, and gets it back page by page at the first touch: 8 ms for 2 MiB where it was measured,
 instead of 0.2 ms. Which engine pays how much is then a matter of what ran before it, and of how
 much memory it takes. So this process holds the free memory, touched, and gives as much of it free
 as others take: when less than `FREE_BYTES` are free it frees some, when more are free it takes
@@ -25,7 +25,7 @@ import time
 
 from arena import bytes_of, exit_code
 
-FREE_BYTES = 384 << 20  # left free; what two cores can touch in PAUSE_S is a tenth of it
+FREE_BYTES = 384 << 20  # left free; what two cores can touch in PAUSE_S is half of it
 BLOCK_BYTES = 16 << 20
 PAGE_BYTES = 2 << 20  # transparent huge pages: one touch each
 PAUSE_S = 0.01
