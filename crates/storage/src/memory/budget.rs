@@ -78,8 +78,10 @@ pub struct MemoryBudget {
     arrays_part: AtomicU64,
     /// Whether there was memory for idle arrays at the last check.
     spare: AtomicBool,
-    /// Counts the arrays that became idle.
-    ticks: AtomicU64,
+    /// Whether memory was full at the last check, idle arrays included.
+    full: AtomicBool,
+    /// The highest price of idle arrays that were dropped: nanoseconds of decode per KiB.
+    price_dropped: AtomicU64,
     metadata: AtomicU64,
     /// What counts as taken because the process takes more than is counted.
     excess: Excess,
@@ -378,11 +380,15 @@ impl MemoryBudget {
         self.decoded.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Records that arrays became idle; returns the time of that, measured in arrays that became
-    /// idle.
+    /// Records that arrays became idle; returns the highest price of those that were dropped.
     pub(crate) fn add_idle(&self, bytes: u64) -> u64 {
         self.idle.fetch_add(bytes, Ordering::Relaxed);
-        self.ticks.fetch_add(1, Ordering::Relaxed)
+        self.price_dropped.load(Ordering::Relaxed)
+    }
+
+    /// Records that idle arrays of this price are dropped.
+    pub(crate) fn dropped_at(&self, price: u64) {
+        self.price_dropped.fetch_max(price, Ordering::Relaxed);
     }
 
     /// Records that idle arrays have readers, or were dropped.
@@ -410,10 +416,15 @@ impl MemoryBudget {
     }
 
     /// Whether memory is better used for arrays than for the pages that they come from: it is
-    /// short, and arrays have less than their part.
+    /// full, be it of idle arrays, and arrays have less than their part.
     pub(crate) fn prefers_arrays(&self) -> bool {
+        self.full.load(Ordering::Relaxed) && self.has_few_arrays()
+    }
+
+    /// Whether arrays have less than their part.
+    pub(crate) fn has_few_arrays(&self) -> bool {
         let arrays = self.decoded_bytes() + self.settled_bytes();
-        !self.keeps_spare_arrays() && arrays < self.limit() / 1000 * self.arrays_part()
+        arrays < self.limit() / 1000 * self.arrays_part()
     }
 
     /// Bytes of arrays that are in memory in place of frames, and count among them.
@@ -495,6 +506,8 @@ impl MemoryBudget {
         let stalled: u64 = pools.iter().map(|pool| pool.stalled()).sum();
         let spare = all.saturating_sub(idle + stalled) + STEPS_FREED * self.step() < self.limit();
         self.spare.store(spare, Ordering::Relaxed);
+        let full = all + STEPS_FREED * self.step() >= self.limit();
+        self.full.store(full, Ordering::Relaxed);
         // If another thread is in `make_way`, it already frees enough.
         if all > self.limit()
             && let Some(mut one) = self.making_way.try_lock()
@@ -682,6 +695,30 @@ mod tests {
         }
 
         fn limit_lowered(self: Arc<Self>, _limit: u64) {}
+    }
+
+    /// Or else they would stay beside their frames, each of them in the way of the next.
+    #[test]
+    fn idle_arrays_that_fill_the_memory_are_to_take_the_place_of_frames() {
+        let memory = MemoryBudget::new(64_000);
+        memory.set_arrays_part(ARRAYS_PART_MAX);
+        memory.weigh_arrays();
+        assert!(!memory.prefers_arrays(), "there is room for both");
+        memory.decoded.store(50_000, Ordering::Relaxed);
+        memory.idle.store(50_000, Ordering::Relaxed);
+        memory.weigh_arrays();
+        assert!(memory.keeps_spare_arrays() && memory.prefers_arrays());
+        memory.set_arrays_part(0);
+        assert!(!memory.prefers_arrays(), "devices are short");
+    }
+
+    #[test]
+    fn what_is_dropped_raises_the_price_of_what_comes_after_it() {
+        let memory = MemoryBudget::new(64_000);
+        assert_eq!(memory.add_idle(0), 0);
+        memory.dropped_at(7);
+        memory.dropped_at(5);
+        assert_eq!(memory.add_idle(0), 7);
     }
 
     #[test]

@@ -13,14 +13,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::DataType;
 use parking_lot::Mutex;
 
+use super::array_bytes::{bytes_beyond, bytes_of};
 use super::decode_pool::DecodePool;
 use crate::memory::MemoryBudget;
 use crate::panics::caught;
-use crate::threads::{Slice, set_slice};
+use crate::threads::{Slice, processor_time, set_slice};
 use crate::{Result, SegmentDecoder, StorageError};
 
 /// How far decode runs ahead: enough that a consumer seldom waits, little enough that the arrays
@@ -47,9 +50,12 @@ enum Decoder {
 
 struct State {
     decoder: Decoder,
-    /// Batches `first..first + batches.len()`, with their sizes.
+    /// Batches `first..first + batches.len()`, with their sizes: what the first one holds, and what
+    /// each other one holds beyond the one before it.
     batches: VecDeque<(ArrayRef, u64)>,
     first: usize,
+    /// The processor time that decode has taken.
+    work: Duration,
     error: Option<StorageError>,
     /// Whether readers are to be expected beyond those there are.
     lasting: bool,
@@ -61,7 +67,7 @@ struct State {
     next_reader: u64,
     /// Bytes of batches that the budget counts as idle: those of all while nobody reads, else none.
     idle: u64,
-    /// When the last reader left, in the budget's ticks.
+    /// The price below which arrays were dropped when the last reader left.
     left: u64,
     /// Whether the core counts the batches as the segment's bytes, and the budget does not.
     settled: bool,
@@ -76,6 +82,15 @@ pub(crate) struct DecodedSegment {
     memory: Arc<MemoryBudget>,
     /// Of the whole process: arrays produced by decode, in bytes.
     produced: Arc<AtomicU64>,
+}
+
+/// Arrays that nobody reads.
+pub(crate) struct Idle {
+    /// What is freed when they are dropped.
+    pub(crate) bytes: u64,
+    /// What they are worth: the processor time that decoding them took per byte, on top of the
+    /// price of what was dropped last when their last reader left.
+    pub(crate) price: u64,
 }
 
 /// A reader's place in a segment.
@@ -100,6 +115,7 @@ impl DecodedSegment {
             decoder: Decoder::NotMade(make),
             batches: VecDeque::new(),
             first,
+            work: Duration::ZERO,
             error: None,
             lasting,
             target: 0,
@@ -150,12 +166,21 @@ impl DecodedSegment {
                     || state.is_whole() && self.memory.keeps_spare_arrays())
     }
 
-    /// Bytes that are freed when it is dropped, and when its last reader left; `None` while
-    /// somebody reads it, and if it is settled.
-    pub(crate) fn idle(&self) -> Option<(u64, u64)> {
+    /// What dropping it saves and costs; `None` while somebody reads it, and if it is settled.
+    pub(crate) fn idle(&self) -> Option<Idle> {
         let state = self.state.lock();
         let idle = state.readers.is_empty() && !state.settled;
-        idle.then_some((state.left, state.idle))
+        idle.then(|| Idle {
+            bytes: state.idle,
+            price: state.left.saturating_add(price(state.work, state.idle)),
+        })
+    }
+
+    /// Whether the arrays hold strings, bytes or nested values themselves.
+    pub(crate) fn is_text(&self) -> bool {
+        let state = self.state.lock();
+        let first = state.batches.front();
+        first.is_some_and(|(array, _)| is_text(array.data_type()))
     }
 
     /// Makes the arrays the segment's only form in memory (`settled.rs`), if all of them are
@@ -201,6 +226,7 @@ impl DecodedSegment {
             Decoder::Idle(decoder) => decoder,
             Decoder::Running | Decoder::Done => return Ok(true),
         };
+        let mut begun = processor_time();
         loop {
             if self.is_far() {
                 set_slice(Slice::Long);
@@ -208,10 +234,14 @@ impl DecodedSegment {
             let Some(array) = decoder.next_batch()? else {
                 return Ok(false);
             };
-            let bytes = array.get_array_memory_size() as u64;
+            // Only this job adds batches, and the last one stays.
+            let before = self.last();
+            let bytes = bytes_beyond(&array, before.as_ref());
             self.produced.fetch_add(bytes, Ordering::Relaxed);
             self.memory.add_decoded(bytes);
+            let now = processor_time();
             let mut state = self.state.lock();
+            state.work += now.saturating_sub(std::mem::replace(&mut begun, now));
             if state.readers.is_empty() {
                 state.idle += bytes;
                 self.memory.add_idle(bytes);
@@ -244,6 +274,11 @@ impl DecodedSegment {
         state.decoded() > AHEAD
     }
 
+    fn last(&self) -> Option<ArrayRef> {
+        let state = self.state.lock();
+        state.batches.back().map(|(array, _)| Arc::clone(array))
+    }
+
     fn finish(&self, error: Option<StorageError>) {
         let mut state = self.state.lock();
         state.decoder = Decoder::Done;
@@ -252,6 +287,16 @@ impl DecodedSegment {
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
     }
+}
+
+/// The processor time per KiB, in nanoseconds.
+fn price(work: Duration, bytes: u64) -> u64 {
+    let ns = u64::try_from(work.as_nanos()).unwrap_or(u64::MAX);
+    ns / (bytes >> 10).max(1)
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    !(data_type.is_primitive() || matches!(data_type, DataType::Boolean | DataType::Dictionary(..)))
 }
 
 impl State {
@@ -264,15 +309,30 @@ impl State {
         self.first == 0 && self.error.is_none() && matches!(self.decoder, Decoder::Done)
     }
 
-    /// Takes out the batches that every reader has passed, once the window for newcomers is over.
-    fn passed(&mut self) -> Vec<(ArrayRef, u64)> {
-        if self.decoded() < WINDOW {
-            return Vec::new();
-        }
+    /// Takes out the batches that every reader has passed, except the last, once the window for
+    /// newcomers is over; with the bytes that this frees.
+    fn passed(&mut self) -> (Vec<ArrayRef>, u64) {
         let slowest = self.readers.values().copied().min().unwrap_or(self.first);
-        let count = slowest.saturating_sub(self.first).min(self.batches.len());
+        let others = self.batches.len().saturating_sub(1);
+        let count = slowest.saturating_sub(self.first).min(others);
+        if self.decoded() < WINDOW || count == 0 {
+            return (Vec::new(), 0);
+        }
         self.first += count;
-        self.batches.drain(..count).collect()
+        let (passed, mut bytes): (Vec<ArrayRef>, u64) =
+            self.batches
+                .drain(..count)
+                .fold((Vec::new(), 0), |(mut all, sum), (array, bytes)| {
+                    all.push(array);
+                    (all, sum + bytes)
+                });
+        // What the next one shares with them stays.
+        if let Some((array, beyond)) = self.batches.front_mut() {
+            let whole = bytes_of(array);
+            bytes = bytes.saturating_sub(whole.saturating_sub(*beyond));
+            *beyond = whole;
+        }
+        (passed, bytes)
     }
 }
 
@@ -300,14 +360,12 @@ impl Reader {
         let segment = &self.segment;
         let mut state = segment.state.lock();
         state.readers.insert(self.id, at);
-        let passed = if state.settled || state.lasting && segment.memory.keeps_arrays() {
-            Vec::new()
+        let (_passed, bytes) = if state.settled || state.lasting && segment.memory.keeps_arrays() {
+            (Vec::new(), 0)
         } else {
             state.passed()
         };
-        segment
-            .memory
-            .remove_decoded(passed.iter().map(|(_, bytes)| bytes).sum());
+        segment.memory.remove_decoded(bytes);
         state.target = state.target.max(at + 1 + AHEAD);
         if state.decoded() < state.target
             && matches!(state.decoder, Decoder::NotMade(_) | Decoder::Idle(_))

@@ -1,8 +1,10 @@
 //! Which decoded arrays go first?
 //!
 //! Idea: what a running scan is still to read is worth more than what none is known to want (the
-//! buffer manager knows the future of running scans, [CoopScans07 §4]); among equals, what was read
-//! last stays.
+//! buffer manager knows the future of running scans, [CoopScans07 §4]). Among equals, those stay
+//! whose decode took the most processor time per byte, and what was read lately, by GreedyDual-Size
+//! [CaoIrani97 §4]: what is dropped raises the price of what comes after it. So texts, which take
+//! much memory, do not displace all numbers whenever they are read.
 //! Not here: how much goes, and when (`../memory/budget.rs`).
 //! Bounds: a look at every idle segment, so `../memory/budget.rs` frees some steps at a time.
 
@@ -11,16 +13,14 @@ use std::sync::Arc;
 
 use coscan_core::{ChunkId, ColumnSet, TableId};
 
-use super::decoded::DecodedSegment;
+use super::decoded::{DecodedSegment, Idle};
 use super::state::{DecodedKey, Effects, State};
 use crate::memory::MemoryBudget;
 
 /// A segment that nobody reads.
-struct Idle {
+struct Candidate {
     wanted: bool,
-    /// When its last reader left, in the budget's ticks.
-    left: u64,
-    bytes: u64,
+    is: Idle,
     table: TableId,
     key: DecodedKey,
 }
@@ -34,9 +34,10 @@ impl State {
         memory: &MemoryBudget,
         effects: &mut Effects,
     ) {
-        let settles = memory.prefers_arrays();
+        // Memory is short, or this were not asked for.
+        let settles = memory.has_few_arrays();
         let mut idle = self.idle_arrays();
-        idle.sort_unstable_by_key(|segment| Reverse((segment.wanted, segment.left)));
+        idle.sort_unstable_by_key(|segment| Reverse((segment.wanted, segment.is.price)));
         let mut gone = 0;
         while gone < bytes
             && let Some(next) = idle.pop()
@@ -47,25 +48,25 @@ impl State {
                 continue;
             }
             let dropped = self.drop_array(next.table, &next.key);
-            gone += next.bytes;
+            gone += next.is.bytes;
+            memory.dropped_at(next.is.price);
             effects.dropped.extend(dropped);
         }
     }
 
-    fn idle_arrays(&self) -> Vec<Idle> {
+    fn idle_arrays(&self) -> Vec<Candidate> {
         let mut all = Vec::new();
         for (&table, state) in &self.tables {
             for (&chunk, segments) in &state.decoded {
                 for (key, segment) in segments {
-                    let Some((left, bytes)) = segment.idle() else {
+                    let Some(is) = segment.idle() else {
                         continue;
                     };
                     let column = state.core.column(&key.1.name);
                     let columns: ColumnSet = column.into_iter().collect();
-                    all.push(Idle {
+                    all.push(Candidate {
                         wanted: self.abm.is_wanted(table, chunk, &columns),
-                        left,
-                        bytes,
+                        is,
                         table,
                         key: key.clone(),
                     });

@@ -27,6 +27,7 @@
 //!
 //! Contract: `docs/design/storage.md`. Not here: planning, predicates, SQL (the engine).
 
+mod array_bytes;
 mod balance;
 mod bloom;
 mod charge;
