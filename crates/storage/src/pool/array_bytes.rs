@@ -52,7 +52,7 @@ fn for_each_buffer(data: &ArrayData, each: &mut impl FnMut(&Buffer)) {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
-mod tests {
+pub(super) mod tests {
     use std::sync::Arc;
 
     use arrow::array::{DictionaryArray, Int8Array, Int64Array, StringArray, StringViewArray};
@@ -60,17 +60,26 @@ mod tests {
 
     use super::*;
 
+    pub(in super::super) const PAGE_BYTES: usize = 100_000;
+
+    /// A page of texts.
+    pub(in super::super) fn page() -> Buffer {
+        Buffer::from(vec![b'x'; PAGE_BYTES])
+    }
+
+    /// Ten strings that refer to byte `at` of the page.
+    pub(in super::super) fn texts_in(page: &Buffer, at: u32) -> ArrayRef {
+        let view = u128::from(20_u32) | u128::from(at) << 96 | 0x7878_7878_u128 << 32;
+        let views = ScalarBuffer::from(vec![view; 10]);
+        Arc::new(StringViewArray::try_new(views, vec![page.clone()], None).unwrap())
+    }
+
     /// Two batches of strings in the same page, and one of another page.
     #[test]
     fn what_two_batches_refer_to_counts_once() {
-        let page = Buffer::from(vec![b'x'; 100_000]);
-        let view = |page: &Buffer, at: u32| {
-            let view = u128::from(20_u32) | u128::from(at) << 96 | 0x7878_7878_u128 << 32;
-            let views = ScalarBuffer::from(vec![view; 10]);
-            Arc::new(StringViewArray::try_new(views, vec![page.clone()], None).unwrap()) as ArrayRef
-        };
-        let (first, second) = (view(&page, 0), view(&page, 50_000));
-        let other = view(&Buffer::from(vec![b'x'; 100_000]), 0);
+        let page_of_two = page();
+        let (first, second) = (texts_in(&page_of_two, 0), texts_in(&page_of_two, 50_000));
+        let other = texts_in(&page(), 0);
         assert!((100_000..101_000).contains(&bytes_of(&first)));
         assert!((160..1000).contains(&bytes_beyond(&second, Some(&first))));
         assert_eq!(bytes_beyond(&other, Some(&first)), bytes_of(&other));

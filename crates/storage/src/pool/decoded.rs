@@ -319,20 +319,16 @@ impl State {
             return (Vec::new(), 0);
         }
         self.first += count;
-        let (passed, mut bytes): (Vec<ArrayRef>, u64) =
-            self.batches
-                .drain(..count)
-                .fold((Vec::new(), 0), |(mut all, sum), (array, bytes)| {
-                    all.push(array);
-                    (all, sum + bytes)
-                });
-        // What the next one shares with them stays.
-        if let Some((array, beyond)) = self.batches.front_mut() {
-            let whole = bytes_of(array);
-            bytes = bytes.saturating_sub(whole.saturating_sub(*beyond));
-            *beyond = whole;
+        let passed = self.batches.drain(..count);
+        let (passed, bytes): (Vec<ArrayRef>, Vec<u64>) = passed.unzip();
+        let mut freed = bytes.iter().sum();
+        // What the next one shares with them stays, and is the next one's from now on.
+        if let Some((array, own)) = self.batches.front_mut() {
+            let shared = bytes_of(array).saturating_sub(*own).min(freed);
+            *own += shared;
+            freed -= shared;
         }
-        (passed, bytes)
+        (passed, freed)
     }
 }
 
@@ -429,10 +425,47 @@ mod tests {
     use std::future::poll_fn;
     use std::time::Duration;
 
+    use super::super::array_bytes::tests::{PAGE_BYTES, page, texts_in};
     use super::*;
 
     /// Long for a test, short for ever.
     const SOON: Duration = Duration::from_secs(20);
+
+    /// Three batches to a page, so that the last reader leaves within one.
+    #[test]
+    fn batches_that_are_passed_free_what_the_next_one_does_not_share() {
+        let pool = Arc::new(DecodePool::new(1).unwrap());
+        let memory = MemoryBudget::new(1 << 30);
+        let make: MakeDecoder = Box::new(|| panic!("nobody decodes"));
+        let place = "t.parquet, column v".to_owned();
+        let segment = DecodedSegment::new(
+            place,
+            make,
+            0,
+            false,
+            pool,
+            Arc::clone(&memory),
+            Arc::default(),
+        );
+        segment.state.lock().decoder = Decoder::Done;
+        let reader = segment.join(0).unwrap();
+        let pages: Vec<_> = (0..10).map(|_| page()).collect();
+        for at in 0..30 {
+            let array = texts_in(&pages[at / 3], 0);
+            let bytes = bytes_beyond(&array, segment.last().as_ref());
+            memory.add_decoded(bytes);
+            segment.state.lock().batches.push_back((array, bytes));
+        }
+        let pages_held = || memory.decoded_bytes() / PAGE_BYTES as u64;
+        assert_eq!(pages_held(), 10);
+        let no_waker = Waker::noop();
+        for (at, pages) in [(3, 9), (4, 9), (5, 9), (6, 8), (28, 1), (29, 1)] {
+            assert!(reader.poll_batch(at, no_waker).is_ready());
+            assert_eq!(pages_held(), pages, "batch {at}");
+        }
+        drop((reader, segment));
+        assert_eq!(memory.decoded_bytes(), 0);
+    }
 
     #[tokio::test]
     async fn a_panic_reaches_all_readers_and_costs_no_thread() {

@@ -20,7 +20,7 @@ use crate::memory::MemoryBudget;
 /// A segment that nobody reads.
 struct Candidate {
     wanted: bool,
-    is: Idle,
+    idle: Idle,
     table: TableId,
     key: DecodedKey,
 }
@@ -34,10 +34,10 @@ impl State {
         memory: &MemoryBudget,
         effects: &mut Effects,
     ) {
-        // Memory is short, or this were not asked for.
+        // Memory is short: that is why some are to go.
         let settles = memory.has_few_arrays();
         let mut idle = self.idle_arrays();
-        idle.sort_unstable_by_key(|segment| Reverse((segment.wanted, segment.is.price)));
+        idle.sort_unstable_by_key(|segment| Reverse((segment.wanted, segment.idle.price)));
         let mut gone = 0;
         while gone < bytes
             && let Some(next) = idle.pop()
@@ -48,8 +48,8 @@ impl State {
                 continue;
             }
             let dropped = self.drop_array(next.table, &next.key);
-            gone += next.is.bytes;
-            memory.dropped_at(next.is.price);
+            gone += next.idle.bytes;
+            memory.dropped_at(next.idle.price);
             effects.dropped.extend(dropped);
         }
     }
@@ -59,14 +59,14 @@ impl State {
         for (&table, state) in &self.tables {
             for (&chunk, segments) in &state.decoded {
                 for (key, segment) in segments {
-                    let Some(is) = segment.idle() else {
+                    let Some(idle) = segment.idle() else {
                         continue;
                     };
                     let column = state.core.column(&key.1.name);
                     let columns: ColumnSet = column.into_iter().collect();
                     all.push(Candidate {
                         wanted: self.abm.is_wanted(table, chunk, &columns),
-                        is,
+                        idle,
                         table,
                         key: key.clone(),
                     });
