@@ -258,9 +258,10 @@ fn decode(make: MakeDecoder, wanted: &[Range<usize>], produced: &AtomicU64) -> R
     let mut decoder = make()?.with_rows(wanted);
     let mut arrays = Vec::new();
     while let Some(array) = decoder.next_batch()? {
+        let array = without_pages(array);
         let bytes = array.get_array_memory_size() as u64;
         produced.fetch_add(bytes, Ordering::Relaxed);
-        arrays.push(without_pages(array));
+        arrays.push(array);
     }
     match arrays.as_slice() {
         [array] => Ok(Arc::clone(array)),
