@@ -16,6 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use coscan_core::{Policy, StorageModel};
 use coscan_storage::device::{DeviceOptions, Devices, Throttle};
 use coscan_storage::pool::{BufferPool, FileCache, MemoryBudget, PoolConfig, PoolShared, Recorder};
+use datafusion::execution::cache::cache_manager::{
+    DEFAULT_FILE_STATISTICS_MEMORY_LIMIT, DEFAULT_METADATA_CACHE_LIMIT,
+};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
@@ -27,6 +30,13 @@ use crate::memory::{SharedPool, SpillFolder};
 use crate::object_stores::StoreRegistry;
 use crate::operators::Coordinator;
 use crate::settings::{EngineConfig, Settings};
+
+/// The part of the memory limit that an engine starts with, as a divisor, that the footers may take
+/// with which DataFusion plans. They are not counted in the budget. Footers that are wanted again
+/// are read again.
+const FOOTERS_KEPT: u64 = 8;
+/// And what it makes of them, the statistics of each file.
+const STATISTICS_KEPT: u64 = 16;
 
 /// See the file's header.
 pub(crate) struct Resources {
@@ -86,13 +96,18 @@ impl Resources {
             None => DiskManagerMode::OsTmpDirectory,
         };
         let stores = Arc::new(StoreRegistry::new(devices, spill));
+        let part = |of: u64| usize::try_from(budget.limit() / of).unwrap_or(usize::MAX);
         let runtime = RuntimeEnvBuilder::new()
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(disk))
-            .with_memory_pool(Arc::new(SharedPool::new(budget)))
+            .with_memory_pool(Arc::new(SharedPool::new(Arc::clone(&budget))))
             .with_object_store_registry(stores)
             // Files are listed anew for every query: a replaced or added file is seen by the next
             // one.
             .with_object_list_cache_limit(0)
+            .with_metadata_cache_limit(part(FOOTERS_KEPT).min(DEFAULT_METADATA_CACHE_LIMIT))
+            .with_file_statistics_cache_limit(
+                part(STATISTICS_KEPT).min(DEFAULT_FILE_STATISTICS_MEMORY_LIMIT),
+            )
             .build_arc()?;
         let index_folder = config.index_folder.as_deref();
         let index_folder = index_folder.map(NamedFolder::new).transpose()?;

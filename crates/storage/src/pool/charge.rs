@@ -66,8 +66,20 @@ pub(crate) fn bytes_of_map(chunks: &FileChunks) -> u64 {
     (own + shared) as u64
 }
 
+/// About how many bytes an open file takes beside its footer and its chunk map: its record, the
+/// order of its columns, and its name and key where it is looked for.
+pub(crate) fn bytes_of_file(name: &str, columns: usize) -> u64 {
+    (768 + 8 * columns + 4 * name.len()) as u64
+}
+
+/// About how many bytes a table takes in the core and in the pool, without its chunks: its records
+/// and maps, the first nodes of their trees, and the names of its columns.
+pub(crate) fn bytes_of_table(columns: usize) -> u64 {
+    9216 + 32 * columns as u64
+}
+
 /// About how many bytes a chunk takes in the core and in the pool: its records, and the byte count
 /// of each of its columns.
 pub(crate) fn bytes_of_chunk(columns: usize) -> u64 {
-    256 + 8 * columns as u64
+    512 + 8 * columns as u64
 }

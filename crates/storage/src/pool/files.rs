@@ -17,7 +17,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
-use super::charge::{Charge, bytes_of_map};
+use super::charge::{Charge, bytes_of_file, bytes_of_map};
 use crate::device::{Device, Devices, FileVersion};
 use crate::memory::MemoryBudget;
 use crate::{FileChunks, RangeRead, Result, StorageError, read_footer};
@@ -43,8 +43,8 @@ pub struct TableFile {
     by_name: Vec<usize>,
     /// What the footer and its page indexes take; shared by all chunk maps of one file version.
     footer: Arc<Charge>,
-    /// What its chunk map takes.
-    map: Charge,
+    /// What it takes besides, most of it for its chunk map.
+    own: Charge,
 }
 
 /// A file of a store at one version.
@@ -97,9 +97,9 @@ impl TableFile {
         &self.key.version
     }
 
-    /// The bytes of its footer, page indexes and chunk map.
+    /// The bytes of what is known of it: footer, page indexes, chunk map.
     pub(crate) fn bytes_known(&self) -> u64 {
-        self.footer.bytes() + self.map.bytes()
+        self.footer.bytes() + self.own.bytes()
     }
 
     /// Store, path and version.
@@ -230,7 +230,7 @@ impl TableFile {
         key: FileKey,
         (device_id, device): (DeviceId, Arc<dyn Device>),
         (metadata, footer): (Arc<ParquetMetaData>, Arc<Charge>),
-        (chunks, map): (FileChunks, Charge),
+        (chunks, own): (FileChunks, Charge),
         chunk_bytes: u64,
         name: String,
     ) -> Self {
@@ -250,7 +250,7 @@ impl TableFile {
             by_name,
             metadata,
             footer,
-            map,
+            own,
         }
     }
 }
@@ -437,12 +437,14 @@ impl FileCache {
             }
         };
         let chunks = FileChunks::new(&metadata, chunk_bytes);
-        let map = Charge::new(self.memory.get(), bytes_of_map(&chunks));
+        let columns = metadata.file_metadata().schema_descr().root_schema();
+        let own = bytes_of_file(&name, columns.get_fields().len());
+        let own = Charge::new(self.memory.get(), own + bytes_of_map(&chunks));
         let file = TableFile::new(
             key.file.clone(),
             (device_id, device),
             (metadata, footer),
-            (chunks, map),
+            (chunks, own),
             chunk_bytes,
             name,
         );

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use coscan_core::{ChunkId, Event, TableId};
 
 use super::BufferPool;
-use super::charge::{Charge, bytes_of_chunk};
+use super::charge::{Charge, bytes_of_chunk, bytes_of_table};
 use super::columns::TableColumns;
 use super::files::TableFile;
 use super::state::{CoreTable, TableKey, TableState};
@@ -31,7 +31,8 @@ impl BufferPool {
             let id = state.current_table(key, files, crowded, effects);
             let table = state.tables.entry(id);
             let table = table.or_insert_with(|| {
-                let known = Charge::new(Some(&self.inner.shared.memory), 0);
+                let known = bytes_of_table(columns.names().len());
+                let known = Charge::new(Some(&self.inner.shared.memory), known);
                 TableState::new(CoreTable::new(columns), known)
             });
             table.used = state.uses;
