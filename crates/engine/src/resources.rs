@@ -96,10 +96,11 @@ impl Resources {
             None => DiskManagerMode::OsTmpDirectory,
         };
         let stores = Arc::new(StoreRegistry::new(devices, spill));
-        let part = |of: u64| usize::try_from(budget.limit() / of).unwrap_or(usize::MAX);
+        let limit = budget.limit();
+        let part = |of: u64| usize::try_from(limit / of).unwrap_or(usize::MAX);
         let runtime = RuntimeEnvBuilder::new()
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(disk))
-            .with_memory_pool(Arc::new(SharedPool::new(Arc::clone(&budget))))
+            .with_memory_pool(Arc::new(SharedPool::new(budget)))
             .with_object_store_registry(stores)
             // Files are listed anew for every query: a replaced or added file is seen by the next
             // one.
