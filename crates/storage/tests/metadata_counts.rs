@@ -13,7 +13,7 @@ use std::time::Duration;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use coscan_core::{Policy, StorageModel};
 use coscan_storage::device::Device;
-use coscan_storage::pool::{FileKey, MemoryBudget};
+use coscan_storage::pool::FileKey;
 use object_store::path::Path;
 use parquet::arrow::ArrowWriter;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
@@ -59,12 +59,9 @@ async fn counted_and_allocated(days: usize, settings: u64) -> (u64, u64) {
         let version = device.stat(&location).await.unwrap();
         keys.push(FileKey::new("file://", version));
     }
-    let read = |memory: &MemoryBudget| {
-        let frames = pool.snapshot().used_bytes;
-        frames + memory.decoded_bytes() + memory.page_bytes()
-    };
     let memory = setup.shared.memory();
-    let (counted, taken) = (memory.metadata_bytes(), allocated() - read(memory));
+    let read = || pool.snapshot().used_bytes + memory.decoded_bytes() + memory.page_bytes();
+    let (counted, taken) = (memory.metadata_bytes(), allocated() - read());
     for chunk_bytes in 1..=settings {
         let files = setup.shared.files().open(&keys, chunk_bytes).await.unwrap();
         let view = pool.table(&files).unwrap();
@@ -73,8 +70,10 @@ async fn counted_and_allocated(days: usize, settings: u64) -> (u64, u64) {
         assert_eq!(rows, u64::try_from(days).unwrap() * ROWS.unsigned_abs());
     }
     assert_eq!(pool.snapshot().tables as u64, settings, "all are kept");
-    let now = allocated() - read(memory);
-    (memory.metadata_bytes() - counted, now - taken)
+    (
+        memory.metadata_bytes() - counted,
+        allocated() - read() - taken,
+    )
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
