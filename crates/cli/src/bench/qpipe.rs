@@ -68,6 +68,10 @@ pub(crate) struct Options {
     /// variants.
     #[arg(long)]
     no_verify: bool,
+    /// Write what the scheduler hears and decides in the last run of each variant to a log, FILE
+    /// with the variant's name added, for `coscan sim replay`.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Where to keep the tables [default: coscan/data in the user's cache folder].
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
@@ -100,6 +104,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         thinks: options.thinks.clone(),
         repeats: options.repeats.into(),
         verify: !options.no_verify,
+        record: options.record.clone(),
         ..QpipeOptions::default()
     };
     if let Some(partitions) = options.partitions {

@@ -10,6 +10,7 @@
 //! G3: nothing else runs while the clients are measured.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -213,7 +214,11 @@ impl<'a> Ground<'a> {
 
     async fn once(&mut self, variant: Variant, clients: &[Client]) -> Result<Outcome> {
         // An engine for this run alone (G2).
-        let arena = Arc::new(self.arena(variant).await?);
+        let config = ArenaConfig {
+            record: self.log_of(variant),
+            ..self.config(variant)
+        };
+        let arena = Arc::new(Arena::open(&config, &self.tables).await?);
         let (before, cpu_before) = (arena.counters(), cpu::process_time());
         let start = Instant::now();
         let mut done = clients::run(&arena, clients, self.on_progress).await?;
@@ -223,12 +228,22 @@ impl<'a> Ground<'a> {
             cpu: cpu::process_time().saturating_sub(cpu_before),
             done: Vec::new(),
         };
+        arena.finish_recording();
         let asks = clients.iter().flat_map(|client| &client.asks);
         for (ask, done) in asks.zip(&mut done) {
             let answer = std::mem::take(&mut done.answer);
             self.compare(place(ask)?, variant.name, answer)?;
         }
         Ok(Outcome { done, ..outcome })
+    }
+
+    /// Where the log of a variant's runs is written.
+    fn log_of(&self, variant: Variant) -> Option<PathBuf> {
+        let path = self.options.record.as_ref()?;
+        let mut path = path.clone().into_os_string();
+        path.push(".");
+        path.push(variant.name.replace(' ', "-"));
+        Some(path.into())
     }
 
     /// Compares an answer with the query's first one (G1).

@@ -88,6 +88,9 @@ pub struct QpipeOptions {
     pub repeats: usize,
     /// Whether plain DataFusion answers every query too.
     pub verify: bool,
+    /// Where the scheduler's log of the last run of each variant goes, with the variant's name
+    /// added.
+    pub record: Option<PathBuf>,
 }
 
 impl Default for QpipeOptions {
@@ -111,6 +114,7 @@ impl Default for QpipeOptions {
             thinks: vec![0.0, 1.0, 2.0, 5.0, 10.0],
             repeats: 1,
             verify: true,
+            record: None,
         }
     }
 }
