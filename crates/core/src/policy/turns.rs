@@ -23,8 +23,8 @@ use crate::{ChunkId, ScanId, TableId};
 /// The limit on turns: a ready chunk is handed out only while fewer chunks than this are in work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TurnLimit {
-    /// The most different chunks in work at once, at least 1. As many as cores, or a few more so
-    /// that no core is ever idle.
+    /// The most different chunks in work at once, at least 1. More than cores, where a chunk that
+    /// changes hands leaves its core idle.
     pub chunks_max: usize,
     /// A chunk stops counting as in work this long after its hand-out or its last
     /// `ChunkProgressed`: its consumer waits for something else. Nanoseconds, at least 1.

@@ -26,7 +26,7 @@ pub struct PoolConfig {
     pub lapse_after: Duration,
     /// The waiting time that weighs as much as one chunk needed, per running scan.
     pub wait_unit: Duration,
-    /// `relevance`: how many chunks may be in work at once; as many as cores, or a few more.
+    /// `relevance`: how many chunks may be in work at once; by default two per core.
     pub turns_max: usize,
     /// `relevance`: a chunk that is still held after this long does not count as in work.
     pub turn_length_max: Duration,
@@ -71,10 +71,9 @@ impl Default for PoolConfig {
             // middle, and its frames are read again if they were evicted.
             lapse_after: Duration::from_millis(500),
             wait_unit: Duration::from_millis(100),
-            // Decode runs beside its readers, and other scans join a chunk, so no CPU core is idle
-            // while a chunk changes hands. With more chunks at once, fewer scans share one: `coscan
-            // sim run beyond-mixes`.
-            turns_max: std::thread::available_parallelism().map_or(2, std::num::NonZero::get),
+            // A chunk that changes hands, or whose first batches are still being decoded, leaves
+            // its core to another one (`docs/decisions/turns.md`).
+            turns_max: 2 * std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             // Several times what a chunk costs. The other input of a join waits no longer than
             // this.
             turn_length_max: Duration::from_millis(250),
