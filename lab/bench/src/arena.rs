@@ -43,6 +43,14 @@ pub(crate) struct ArenaConfig {
     pub(crate) in_turn: bool,
 }
 
+/// Where the scheduler's log of one of several ways of sharing goes: its name is added.
+pub(crate) fn log_of(name: &str, record: &Path) -> PathBuf {
+    let mut path = record.as_os_str().to_owned();
+    path.push(".");
+    path.push(name.replace(' ', "-"));
+    path.into()
+}
+
 /// What queries share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sharing {

@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::answer::Answer;
-use crate::arena::{Arena, ArenaConfig, Job, Oracle, Sharing, TableFile, reads_whole_rows};
+use crate::arena::{Arena, ArenaConfig, Job, Oracle, Sharing, TableFile, log_of, reads_whole_rows};
 use crate::clients::{self, Ask, Client};
 use crate::cpu;
 use crate::error::{BenchError, Result};
@@ -296,14 +296,13 @@ impl<'a> Plan<'a> {
 
     /// Where the log of a policy's run is written.
     fn log_of(&self, policy: &str) -> Option<PathBuf> {
-        let path = self.options.record.clone()?;
-        if self.options.policies.len() == 1 {
-            return Some(path);
-        }
-        let mut path = path.into_os_string();
-        path.push(".");
-        path.push(policy);
-        Some(path.into())
+        let record = self.options.record.as_ref()?;
+        let is_only = self.options.policies.len() == 1;
+        Some(if is_only {
+            record.clone()
+        } else {
+            log_of(policy, record)
+        })
     }
 
     fn tables(&self) -> [TableFile; 1] {

@@ -10,7 +10,6 @@
 //! G3: nothing else runs while the clients are measured.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use super::QpipeOptions;
 use super::results::{Point, QpipeResults};
 use super::variant::{ISOLATED, Variant};
 use crate::answer::Answer;
-use crate::arena::{Arena, ArenaConfig, Counters, Oracle, TableFile, answer};
+use crate::arena::{Arena, ArenaConfig, Counters, Oracle, TableFile, answer, log_of};
 use crate::clients::{self, Ask, Client, Done};
 use crate::cpu;
 use crate::error::{BenchError, Result};
@@ -214,8 +213,9 @@ impl<'a> Ground<'a> {
 
     async fn once(&mut self, variant: Variant, clients: &[Client]) -> Result<Outcome> {
         // An engine for this run alone (G2).
+        let record = self.options.record.as_deref();
         let config = ArenaConfig {
-            record: self.log_of(variant),
+            record: record.map(|record| log_of(variant.name, record)),
             ..self.config(variant)
         };
         let arena = Arc::new(Arena::open(&config, &self.tables).await?);
@@ -235,15 +235,6 @@ impl<'a> Ground<'a> {
             self.compare(place(ask)?, variant.name, answer)?;
         }
         Ok(Outcome { done, ..outcome })
-    }
-
-    /// Where the log of a variant's runs is written.
-    fn log_of(&self, variant: Variant) -> Option<PathBuf> {
-        let path = self.options.record.as_ref()?;
-        let mut path = path.clone().into_os_string();
-        path.push(".");
-        path.push(variant.name.replace(' ', "-"));
-        Some(path.into())
     }
 
     /// Compares an answer with the query's first one (G1).
