@@ -60,6 +60,11 @@ impl Failure {
         }
     }
 
+    /// Whether there was no memory, or no room for what spills.
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        self.code == OUT_OF_MEMORY
+    }
+
     pub(crate) fn is_fatal(&self) -> bool {
         self.severity == "FATAL"
     }
@@ -196,7 +201,7 @@ fn code(error: &DataFusionError) -> &'static str {
         },
         DataFusionError::NotImplemented(_) => "0A000",
         DataFusionError::Configuration(text) => configuration_code(text),
-        DataFusionError::ResourcesExhausted(_) => "53200",
+        DataFusionError::ResourcesExhausted(_) => OUT_OF_MEMORY,
         DataFusionError::Execution(text) => execution_code(text),
         DataFusionError::ArrowError(arrow, _) => arrow_code(arrow),
         DataFusionError::ParquetError(_) => "XX001",
@@ -289,7 +294,7 @@ fn arrow_code(error: &ArrowError) -> &'static str {
         ArrowError::ArithmeticOverflow(_) => "22003",
         ArrowError::CastError(_) | ArrowError::ParseError(_) => "22P02",
         ArrowError::NotYetImplemented(_) => "0A000",
-        ArrowError::MemoryError(_) => "53200",
+        ArrowError::MemoryError(_) => OUT_OF_MEMORY,
         ArrowError::ParquetError(_) => "XX001",
         ArrowError::IoError(..) => "58030",
         ArrowError::ExternalError(inner) => match inner.downcast_ref::<DataFusionError>() {
@@ -300,6 +305,8 @@ fn arrow_code(error: &ArrowError) -> &'static str {
     }
 }
 
+/// Out of memory.
+pub(crate) const OUT_OF_MEMORY: &str = "53200";
 const INTERNAL: &str = "XX000";
 const PGWIRE_CODES: &[&str] = &[
     "08P01", "58030", "26000", "XX000", "22023", "22P02", "28P01", "0A000", "28000", "57014",

@@ -15,7 +15,7 @@ use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
 
-use crate::failure::Failure;
+use crate::failure::{Failure, OUT_OF_MEMORY};
 
 /// One connection's account. Clones share the account.
 #[derive(Clone)]
@@ -54,7 +54,7 @@ impl Ledger {
         if held > self.most {
             let most = self.most;
             return Err(Failure::new(
-                "53200",
+                OUT_OF_MEMORY,
                 format!(
                     "{what} needs {bytes} bytes, and a connection may hold {most}: \
                      use shorter statements, close prepared ones, or give the server more memory"

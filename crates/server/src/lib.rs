@@ -57,6 +57,7 @@ mod senders;
 mod session;
 mod settings;
 mod shared;
+mod shortage;
 mod simple;
 mod spare;
 mod stalled;

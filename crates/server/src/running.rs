@@ -7,8 +7,10 @@
 //! a partition ahead, and hold them in channels for as long as the client likes. A batch of few
 //! rows is most often the last one, so what comes after it is computed at once: the end of a small
 //! result is there with its rows, and its client does not wait for two more changes of threads.
-//! Large batches are sent in turns (`senders.rs`).
-//! Not here: where batches wait (`waiting.rs`); how rows are written (`rows.rs`).
+//! Large batches are sent in turns (`senders.rs`). A query that others left no memory for is run
+//! again, as long as its client has no batch of it.
+//! Not here: where batches wait (`waiting.rs`); how rows are written (`rows.rs`); which queries are
+//! run again, and when (`shortage.rs`).
 //!
 //! S2: at most one batch a partition, before it one of few rows, and one that was put aside wait
 //! for the client. They are entered in the query's memory as long as they are in memory, and so is
@@ -37,6 +39,7 @@ use crate::failure::Failure;
 use crate::parse::Cost;
 use crate::query::Task;
 use crate::senders::{Senders, Turn};
+use crate::shortage::{Again, Place};
 use crate::stalled::{QueryMemory, Stalled};
 use crate::waiting::{Queue, Taken};
 
@@ -57,6 +60,10 @@ pub(crate) struct Running {
     queue: Arc<Queue>,
     runtime: Handle,
     tasks: Vec<Task<()>>,
+    /// How the query is run again; `None` once its client has a batch.
+    again: Option<Again<Streams>>,
+    /// The streams of the next run, while they are made.
+    next_run: Option<Task<Result<(Streams, Place), Failure>>>,
     /// The memory of the batch that was taken last.
     taken: Option<MemoryReservation>,
     senders: Senders,
@@ -73,21 +80,15 @@ impl Running {
         senders: Senders,
         cost: Option<&Arc<Cost>>,
     ) -> Self {
-        let (schema, pumps) = (Arc::clone(&streams.schema), streams.partitions.len());
-        let queue = Arc::new(Queue::new(schema, streams.environment, pumps));
-        let pumps = streams.partitions.into_iter().map(|stream| {
-            let pump = Pump {
-                queue: Arc::clone(&queue),
-                ended: false,
-            };
-            let work = pump.run(stream, cost.cloned());
-            Task::spawn(runtime, tasks.schedule(work.boxed()))
-        });
+        let schema = Arc::clone(&streams.schema);
+        let (queue, tasks) = pump(runtime, tasks, streams, cost, None);
         Self {
-            schema: streams.schema,
-            tasks: pumps.collect(),
-            runtime: runtime.clone(),
+            schema,
             queue,
+            runtime: runtime.clone(),
+            tasks,
+            again: None,
+            next_run: None,
             taken: None,
             senders,
             turn: None,
@@ -100,26 +101,70 @@ impl Running {
         stalled.enter(&self.queue, memory);
     }
 
+    /// From now on the query is run again if others keep it from memory.
+    pub(crate) fn may_run_again(&mut self, again: Again<Streams>) {
+        self.again = Some(again);
+    }
+
     /// The next batch, or `None` after the last; a large one when it is this query's turn to send.
     /// Releases the memory of the batch before. Cancel safe.
     pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>, Failure> {
         self.taken = None;
         self.turn = None;
         loop {
-            let mut changed = pin!(self.queue.changed());
-            changed.as_mut().enable();
-            if self.turn.is_none() && self.queue.next_is_large() {
-                self.turn = Some(self.senders.turn().await);
-            }
-            match self.queue.take() {
-                Taken::Batch(batch, held) => {
-                    self.taken = held;
-                    return batch.map(Some);
+            self.begin_next_run().await?;
+            let failure = {
+                let mut changed = pin!(self.queue.changed());
+                changed.as_mut().enable();
+                if self.turn.is_none() && self.queue.next_is_large() {
+                    self.turn = Some(self.senders.turn().await);
                 }
-                Taken::End => return Ok(None),
-                Taken::NotYet => changed.await,
-            }
+                match self.queue.take() {
+                    Taken::Batch(Err(why), _) => why,
+                    Taken::Batch(Ok(batch), held) => {
+                        self.again = None;
+                        self.taken = held;
+                        return Ok(Some(batch));
+                    }
+                    Taken::End => return Ok(None),
+                    Taken::NotYet => {
+                        changed.await;
+                        continue;
+                    }
+                }
+            };
+            self.run_again_after(failure)?;
         }
+    }
+
+    /// Ends the run that failed, and has the next one made: S10.
+    ///
+    /// # Errors
+    /// The failure, if the query is not to be run again.
+    fn run_again_after(&mut self, failure: Failure) -> Result<(), Failure> {
+        let again = self.again.as_mut().filter(|_| !self.queue.has_ended());
+        let Some(next) = again.and_then(|again| again.after(&failure)) else {
+            return Err(failure);
+        };
+        self.tasks.clear();
+        self.next_run = Some(Task::spawn(&self.runtime, next));
+        Ok(())
+    }
+
+    /// Waits for the streams of the next run, if there is to be one, and has them pumped.
+    async fn begin_next_run(&mut self) -> Result<(), Failure> {
+        let Some(next) = &mut self.next_run else {
+            return Ok(());
+        };
+        let made = next.await;
+        self.next_run = None;
+        let (streams, place) = made??;
+        if let Some(again) = &self.again {
+            let (query, cost) = (&again.query, again.cost.as_ref());
+            (self.queue, self.tasks) = pump(&self.runtime, query, streams, cost, Some(place));
+            again.stalled.enter(&self.queue, Arc::clone(&again.memory));
+        }
+        Ok(())
     }
 
     /// How long the client may leave the batch that was taken last where it is.
@@ -145,9 +190,35 @@ impl Running {
     }
 }
 
+/// Has a task compute each of the streams. `place` is kept until all have given something.
+fn pump(
+    runtime: &Handle,
+    query: &Arc<QueryTasks>,
+    streams: Streams,
+    cost: Option<&Arc<Cost>>,
+    place: Option<Place>,
+) -> (Arc<Queue>, Vec<Task<()>>) {
+    let pumps = streams.partitions.len();
+    let queue = Arc::new(Queue::new(streams.schema, streams.environment, pumps));
+    let place = place.map(Arc::new);
+    let pumps = streams.partitions.into_iter().map(|stream| {
+        let pump = Pump {
+            queue: Arc::clone(&queue),
+            place: place.clone(),
+            ended: false,
+        };
+        let work = pump.run(stream, cost.cloned());
+        Task::spawn(runtime, query.schedule(work.boxed()))
+    });
+    let tasks = pumps.collect();
+    (queue, tasks)
+}
+
 /// Computes one partition's batches. It counts as computing until it is dropped.
 struct Pump {
     queue: Arc<Queue>,
+    /// Those who wait for memory wait for its first batch.
+    place: Option<Arc<Place>>,
     /// Whether its stream has ended.
     ended: bool,
 }
@@ -163,6 +234,7 @@ impl Pump {
                 Ok(Some(batch)) => batch.map_err(Failure::from),
                 Err(payload) => Err(Failure::panicked(payload.as_ref())),
             };
+            self.place = None;
             self.ended = batch.is_err();
             let is_small = batch
                 .as_ref()

@@ -10,6 +10,7 @@ use datafusion::arrow::array::{AsArray, StringArray};
 use datafusion::arrow::compute::sum;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
 use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement, WriteOp};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -28,6 +29,7 @@ use crate::rows::{Rows, Source};
 use crate::running::{Running, Streams};
 use crate::senders::Senders;
 use crate::settings::Settings;
+use crate::shortage::{Again, Start};
 use crate::stalled::Stalled;
 
 /// S1: owned by one connection.
@@ -220,25 +222,60 @@ impl Starter {
         let (environment, memory) = self.stalled.environment(&self.context.runtime_env());
         let context = self.context;
         let is_large = self.cost.as_ref().is_some_and(|cost| cost.is_large());
-        let streams = coscan::on_large_stack(async move {
+        let (planned, streams) = coscan::on_large_stack(async move {
             let fingerprint = (!is_large).then(|| Fingerprint::of(&plan));
             let result = coscan::execute(&context, state, plan).await?;
             let (state, plan) = result.into_parts();
-            let plan = state.create_physical_plan(&plan).await?;
-            started_by.expect(plan.as_ref(), fingerprint);
-            // With all functions: `information_schema` reads them there.
-            let context = TaskContext::from(&state).with_runtime(environment);
-            started_by.scope(|| partitions(&plan, Arc::new(context)))
-        });
-        let running = Running::start(
-            &self.runtime,
-            &tasks,
-            streams.await?,
-            self.senders,
-            self.cost.as_ref(),
-        );
-        running.may_be_ended_by(&self.stalled, memory);
+            let planned = Arc::new(Planned {
+                state,
+                plan,
+                fingerprint,
+                environment,
+                tasks: started_by,
+            });
+            let streams = planned.start().await?;
+            Ok::<_, Failure>((planned, streams))
+        })
+        .await?;
+        let cost = self.cost;
+        let mut running =
+            Running::start(&self.runtime, &tasks, streams, self.senders, cost.as_ref());
+        running.may_be_ended_by(&self.stalled, Arc::clone(&memory));
+        if !is_large && kind.only_reads() && self::kind(&planned.plan).only_reads() {
+            let start = Planned::start_again(planned);
+            running.may_run_again(Again::new(tasks, cost, self.stalled, memory, start));
+        }
         Ok((kind, running))
+    }
+}
+
+/// A plan that can be started, again and again if it only reads.
+struct Planned {
+    state: SessionState,
+    plan: LogicalPlan,
+    fingerprint: Option<Fingerprint>,
+    environment: Arc<RuntimeEnv>,
+    tasks: Arc<QueryTasks>,
+}
+
+impl Planned {
+    async fn start(&self) -> Result<Streams, Failure> {
+        let plan = self.state.create_physical_plan(&self.plan).await?;
+        self.tasks.expect(plan.as_ref(), self.fingerprint);
+        // With all functions: `information_schema` reads them there.
+        let context = TaskContext::from(&self.state).with_runtime(Arc::clone(&self.environment));
+        let context = Arc::new(context);
+        Ok(self.tasks.scope(|| partitions(&plan, context))?)
+    }
+
+    /// The plan, to be started when it is the query's turn.
+    fn start_again(planned: Arc<Self>) -> Start<Streams> {
+        Arc::new(move || {
+            let planned = Arc::clone(&planned);
+            let tasks = Arc::clone(&planned.tasks);
+            let started = coscan::on_large_stack(async move { planned.start().await });
+            tasks.schedule(started.boxed()).boxed()
+        })
     }
 }
 
@@ -329,6 +366,15 @@ enum Kind {
     Done(&'static str),
 }
 
+/// The tag of statements that return rows and do nothing else.
+const SELECT: &str = "SELECT";
+
+impl Kind {
+    fn only_reads(&self) -> bool {
+        matches!(self, Self::Rows(SELECT))
+    }
+}
+
 fn kind(plan: &LogicalPlan) -> Kind {
     match plan {
         LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => Kind::Rows("EXPLAIN"),
@@ -357,7 +403,7 @@ fn kind(plan: &LogicalPlan) -> Kind {
             DdlStatement::DropFunction(_) => "DROP FUNCTION",
         }),
         LogicalPlan::Statement(statement) => match statement {
-            Statement::Execute(_) => Kind::Rows("SELECT"),
+            Statement::Execute(_) => Kind::Rows(SELECT),
             Statement::Prepare(_) => Kind::Done("PREPARE"),
             Statement::Deallocate(_) => Kind::Done("DEALLOCATE"),
             Statement::SetVariable(_) => Kind::Done("SET"),
@@ -365,7 +411,7 @@ fn kind(plan: &LogicalPlan) -> Kind {
             Statement::TransactionStart(_) => Kind::Done("BEGIN"),
             Statement::TransactionEnd(_) => Kind::Done("COMMIT"),
         },
-        _ => Kind::Rows("SELECT"),
+        _ => Kind::Rows(SELECT),
     }
 }
 

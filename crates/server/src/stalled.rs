@@ -9,7 +9,8 @@
 //! [`CROWDING_AFTER`] may hold at most half of the memory, all together.
 //!
 //! Idea: a query reserves through a pool of its own, which counts and passes requests on.
-//! Not here: where the rows wait meanwhile (`waiting.rs`), idle sessions (`cancel.rs`).
+//! Not here: where the rows wait meanwhile (`waiting.rs`), idle sessions (`cancel.rs`), and what
+//! becomes of the query that was refused (`shortage.rs`).
 //! Bounds: one look a second, which goes through all running queries.
 //!
 //! S8: a client that does not read keeps nobody from memory for longer than [`STALLED_AFTER`] and a
@@ -28,7 +29,7 @@ use datafusion::execution::memory_pool::{
 use datafusion::execution::runtime_env::RuntimeEnv;
 use tokio::time::Instant;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, OUT_OF_MEMORY};
 use crate::waiting::Queue;
 
 /// A client that has not come back for this long does not read.
@@ -37,6 +38,9 @@ const STALLED_AFTER: Duration = Duration::from_secs(10);
 const CROWDING_AFTER: Duration = Duration::from_secs(2);
 /// The part of memory that such clients may hold while others are refused, as a divisor.
 const CROWD_PART: usize = 2;
+/// Who is refused beside others that hold less than this part of what it holds, as a divisor, would
+/// have been refused without them.
+const LITTLE_PART: usize = 4;
 /// How often the server looks for queries to end.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -48,6 +52,8 @@ pub(crate) struct Stalled {
     refusals: Arc<AtomicU64>,
     /// The refusals as of the last look.
     refusals_seen: AtomicU64,
+    /// Where queries wait that were refused and are to be run again.
+    pub(crate) line: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Stalled {
@@ -57,6 +63,7 @@ impl Stalled {
             pool: Arc::clone(&session.memory_pool),
             held: AtomicUsize::new(0),
             refusals: Arc::clone(&self.refusals),
+            in_the_way: AtomicUsize::new(0),
         });
         let environment = RuntimeEnv {
             memory_pool: Arc::clone(&memory) as _,
@@ -117,7 +124,7 @@ fn ended(idle: Duration) -> Failure {
     let text = format!(
         "the query was ended: its rows had not been read for {seconds} s, and others needed its memory"
     );
-    Failure::new("53200", text)
+    Failure::new(OUT_OF_MEMORY, text)
 }
 
 /// One query's part of a pool.
@@ -127,6 +134,9 @@ pub(crate) struct QueryMemory {
     /// Bytes.
     held: AtomicUsize,
     refusals: Arc<AtomicU64>,
+    /// What others held, in bytes, when an operator was last refused; 0 if that was little beside
+    /// what the query held and wanted.
+    in_the_way: AtomicUsize,
 }
 
 impl QueryMemory {
@@ -136,6 +146,18 @@ impl QueryMemory {
             MemoryLimit::Finite(bytes) => bytes,
             _ => usize::MAX,
         }
+    }
+
+    /// The bytes that other queries hold.
+    pub(crate) fn of_others(&self) -> usize {
+        let held = self.held.load(Ordering::Relaxed);
+        self.pool.reserved().saturating_sub(held)
+    }
+
+    /// The bytes that other queries held when an operator of this one was last refused; 0 if none
+    /// was, or if they held so little that it would hardly have helped.
+    pub(crate) fn in_the_way(&self) -> usize {
+        self.in_the_way.load(Ordering::Relaxed)
     }
 }
 
@@ -168,6 +190,10 @@ impl MemoryPool for QueryMemory {
             self.held.fetch_add(additional, Ordering::Relaxed);
         } else if !reservation.consumer().can_spill() {
             self.refusals.fetch_add(1, Ordering::Relaxed);
+            let (held, others) = (self.held.load(Ordering::Relaxed), self.of_others());
+            let matters = others >= additional.max(held / LITTLE_PART);
+            let in_the_way = if matters { others } else { 0 };
+            self.in_the_way.store(in_the_way, Ordering::Relaxed);
         }
         granted
     }

@@ -27,3 +27,4 @@ mod psycopg;
 mod rights;
 mod settings;
 mod sharing;
+mod shortage;
