@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Do joins that begin together complete where memory does not hold all their tables?
+
+    shortage.py --data FOLDER-WITH-orders-and-lineitem [--coscan BINARY] [--joins 12] [--memory 80MB,120MB]
+                [--rounds 3] [--json OUT]
+
+Idea: all joins start at once, each over other rows of orders, so that no two want the same table. Each engine
+may take the same memory, as its own setting of it counts. An answer is told from a refusal by its rows, which must
+be the same from all engines.
+
+B1: the engines' rows agree. Exit status 1 if they do not, or if Coscan refuses a join.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+import arena
+
+ENGINES = ("duckdb", "coscan")
+READY_S = 60.0
+JOIN = ("select count(*), sum(o_totalprice) from orders join lineitem on o_orderkey = l_orderkey "
+        "where o_orderkey % {joins} = {n} or o_comment like '%a{letter}%'")
+
+
+def joins(count):
+    """Joins over different rows of orders, each a twelfth of them and more."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    return [JOIN.format(joins=count, n=n, letter=letters[n % len(letters)]) for n in range(count)]
+
+
+@contextlib.contextmanager
+def coscan(args, memory):
+    """A function that connects to a new server."""
+    import psycopg
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    tables = [f"{name}={os.path.join(args.data, name)}.parquet" for name in ("orders", "lineitem")]
+    tables = [word for table in tables for word in ("-t", table)]
+    process = subprocess.Popen([args.coscan, "serve", *tables, "--memory", memory, "--listen", f"127.0.0.1:{port}"],
+                               stderr=subprocess.DEVNULL)
+    try:
+        arena.wait_ready(port, process, READY_S)
+        yield lambda: psycopg.connect(host="127.0.0.1", port=port, user="coscan", autocommit=True)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+
+
+@contextlib.contextmanager
+def duckdb(args, memory):
+    """A function that connects to a new database, which may put on disk what it has no memory for."""
+    import duckdb as engine
+
+    database = engine.connect(":memory:", config={"memory_limit": memory})
+    for name in ("orders", "lineitem"):
+        database.execute(f"create view {name} as from '{os.path.join(args.data, name)}.parquet'")
+    with contextlib.closing(database):
+        yield database.cursor
+
+
+def at_once(connect, queries):
+    """Each query's rows as text, or None where it was refused; and the time until all had ended."""
+    answers = [None] * len(queries)
+
+    def ask(n):
+        with contextlib.closing(connect()) as connection:
+            begun.wait()
+            try:
+                answers[n] = str(connection.execute(queries[n]).fetchall())
+            except Exception as refused:
+                print(f"  {type(refused).__name__}: {str(refused)[:100]}", file=sys.stderr)
+
+    begun = threading.Barrier(len(queries) + 1)
+    threads = [threading.Thread(target=ask, args=(n,)) for n in range(len(queries))]
+    for thread in threads:
+        thread.start()
+    begun.wait()
+    start = time.perf_counter()
+    for thread in threads:
+        thread.join()
+    return answers, time.perf_counter() - start
+
+
+def disagreements(runs):
+    """The queries that got different rows, by number; refusals agree with everything."""
+    got = [{answer for answer in answers if answer is not None} for answers in zip(*runs)]
+    return [n for n, answers in enumerate(got) if len(answers) > 1]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--coscan", default=os.path.join(os.path.dirname(__file__), "../../target/release/coscan"))
+    parser.add_argument("--joins", type=int, default=12)
+    parser.add_argument("--memory", default="80MB,120MB")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--engines", default=",".join(ENGINES))
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    queries, runs, points = joins(args.joins), [], []
+    for memory in args.memory.split(","):
+        for name in args.engines.split(","):
+            refused, seconds = [], []
+            for _ in range(args.rounds):
+                with globals()[name](args, memory) as connect:
+                    answers, took = at_once(connect, queries)
+                runs.append(answers)
+                refused.append(answers.count(None))
+                seconds.append(took)
+            points.append({"engine": name, "memory": memory, "joins": args.joins, "refused": refused, "seconds": seconds})
+            print(f"{name} in {memory}: refused {refused} of {args.joins}, {statistics.median(seconds):.2f} s")
+    wrong = disagreements(runs)
+    if args.json:
+        with open(args.json, "w", encoding="ascii") as out:
+            json.dump({"experiment": "shortage", "points": points, "disagreements": wrong}, out, indent=1)
+    refused = any(point["engine"] == "coscan" and any(point["refused"]) for point in points)
+    sys.exit(f"shortage.py: different rows from queries {wrong}" if wrong else int(refused))
+
+
+if __name__ == "__main__":
+    main()
