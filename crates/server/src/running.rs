@@ -39,7 +39,7 @@ use crate::failure::Failure;
 use crate::parse::Cost;
 use crate::query::Task;
 use crate::senders::{Senders, Turn};
-use crate::shortage::{Again, Place};
+use crate::shortage::{Again, NextRun, Place};
 use crate::stalled::{QueryMemory, Stalled};
 use crate::waiting::{Queue, Taken};
 
@@ -63,7 +63,7 @@ pub(crate) struct Running {
     /// How the query is run again; `None` once its client has a batch.
     again: Option<Again<Streams>>,
     /// The streams of the next run, while they are made.
-    next_run: Option<Task<Result<(Streams, Place), Failure>>>,
+    next_run: Option<Task<NextRun<Streams>>>,
     /// The memory of the batch that was taken last.
     taken: Option<MemoryReservation>,
     senders: Senders,
@@ -161,7 +161,7 @@ impl Running {
         let (streams, place) = made??;
         if let Some(again) = &self.again {
             let (query, cost) = (&again.query, again.cost.as_ref());
-            (self.queue, self.tasks) = pump(&self.runtime, query, streams, cost, Some(place));
+            (self.queue, self.tasks) = pump(&self.runtime, query, streams, cost, place);
             again.stalled.enter(&self.queue, Arc::clone(&again.memory));
         }
         Ok(())

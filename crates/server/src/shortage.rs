@@ -6,12 +6,11 @@
 //! it is run again when those who were in its way have given back half of what they had.
 //!
 //! Such queries go on one at a time, each when the one before has its first rows or has failed:
-//! otherwise all would take what one of them needs.
+//! otherwise all would take what one of them needs. None waits longer than [`WAIT_MAX`].
 //! Not here: clients that do not read, whose queries are ended for those that wait (`stalled.rs`).
 //! Refused: holding rows of a join's table back while memory is short. Those who hold back keep
 //! what they have, and must not wait for each other; and aggregates and windows need the same.
-//! Bounds: [`RUNS_AGAIN`] runs more, each after a wait of [`WAIT_MAX`] at most, in which clients
-//! that do not read have lost their queries. One query at a time looks, every [`LOOK_EVERY`].
+//! Bounds: [`RUNS_AGAIN`] runs more. One query at a time looks, every [`LOOK_EVERY`].
 //!
 //! S10: what is run again only reads, and its client has no row of it.
 
@@ -22,7 +21,7 @@ use coscan::tasks::QueryTasks;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::OwnedMutexGuard;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::failure::Failure;
 use crate::parse::Cost;
@@ -30,7 +29,7 @@ use crate::stalled::{QueryMemory, Stalled};
 
 /// How often a query is run again. A third shortage is no coincidence.
 const RUNS_AGAIN: u32 = 2;
-/// A query that does not read is ended after 10 s and a look.
+/// Enough for a query to be ended whose client does not read: 10 s and a look (`stalled.rs`).
 const WAIT_MAX: Duration = Duration::from_secs(15);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -39,6 +38,10 @@ pub(crate) type Place = OwnedMutexGuard<()>;
 
 /// Starts a query once more, and gives its streams.
 pub(crate) type Start<S> = Arc<dyn Fn() -> BoxFuture<'static, Result<S, Failure>> + Send + Sync>;
+
+/// A query's next run: its streams, and the place in the line, if that was to be had in time. The
+/// place is to be kept until the streams have given something.
+pub(crate) type NextRun<S> = Result<(S, Option<Place>), Failure>;
 
 /// A query that may be run again.
 pub(crate) struct Again<S> {
@@ -69,12 +72,8 @@ impl<S: Send + 'static> Again<S> {
     }
 
     /// What comes after this failure; `None` if the query is not to be run again. The streams that
-    /// failed must have been dropped when it is polled. The place is to be kept until the new
-    /// streams have given something.
-    pub(crate) fn after(
-        &mut self,
-        failure: &Failure,
-    ) -> Option<BoxFuture<'static, Result<(S, Place), Failure>>> {
+    /// failed must have been dropped when it is polled.
+    pub(crate) fn after(&mut self, failure: &Failure) -> Option<BoxFuture<'static, NextRun<S>>> {
         let in_the_way = self.memory.in_the_way();
         if !failure.is_out_of_memory() || in_the_way == 0 || self.left == 0 {
             return None;
@@ -84,12 +83,13 @@ impl<S: Send + 'static> Again<S> {
         let (start, memory) = (Arc::clone(&self.start), Arc::clone(&self.memory));
         let line = Arc::clone(&self.stalled.line);
         let next = async move {
-            let first = line.lock_owned().await;
             let until = Instant::now() + WAIT_MAX;
+            // Whoever is first may take long to its first rows.
+            let place = timeout_at(until, line.lock_owned()).await.ok();
             while memory.of_others() > in_the_way / 2 && Instant::now() < until {
                 sleep(LOOK_EVERY).await;
             }
-            Ok((start().await?, first))
+            Ok((start().await?, place))
         };
         Some(next.boxed())
     }
@@ -132,20 +132,27 @@ mod tests {
         other.try_grow(800).unwrap();
         let (mut first, first_join) = query(&stalled, &session);
         let (mut second, second_join) = query(&stalled, &session);
+        let (mut third, third_join) = query(&stalled, &session);
         let mut first = first.after(&refused(&first_join, 300)).unwrap();
         let mut second = second.after(&refused(&second_join, 300)).unwrap();
+        let mut third = third.after(&refused(&third_join, 300)).unwrap();
         for given_back in [0, 100, 299] {
             other.shrink(given_back);
             tokio::time::advance(LOOK_EVERY).await;
-            assert!(poll!(&mut first).is_pending());
-            assert!(poll!(&mut second).is_pending());
+            for next in [&mut first, &mut second, &mut third] {
+                assert!(poll!(next).is_pending());
+            }
         }
         other.shrink(1);
         let ((), place) = first.await.unwrap_or_else(|why| panic!("{why}"));
-        tokio::time::advance(WAIT_MAX).await;
+        tokio::time::advance(WAIT_MAX / 2).await;
         assert!(poll!(&mut second).is_pending(), "the first has no rows yet");
         drop(place);
-        assert!(second.await.is_ok());
+        let ((), place) = second.await.unwrap_or_else(|why| panic!("{why}"));
+        assert!(place.is_some());
+        let before = Instant::now();
+        let ((), none) = third.await.unwrap_or_else(|why| panic!("{why}"));
+        assert!(none.is_none() && before.elapsed() > WAIT_MAX / 3);
     }
 
     #[tokio::test(start_paused = true)]
