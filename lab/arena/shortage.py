@@ -20,6 +20,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -62,11 +63,12 @@ def duckdb(args, memory):
     """A function that connects to a new database, which may put on disk what it has no memory for."""
     import duckdb as engine
 
-    database = engine.connect(":memory:", config={"memory_limit": memory})
-    for name in ("orders", "lineitem"):
-        database.execute(f"create view {name} as from '{os.path.join(args.data, name)}.parquet'")
-    with contextlib.closing(database):
-        yield database.cursor
+    with tempfile.TemporaryDirectory() as spill:
+        database = engine.connect(":memory:", config={"memory_limit": memory, "temp_directory": spill})
+        for name in ("orders", "lineitem"):
+            database.execute(f"create view {name} as from '{os.path.join(args.data, name)}.parquet'")
+        with contextlib.closing(database):
+            yield database.cursor
 
 
 def at_once(connect, queries):
