@@ -24,9 +24,7 @@ import glob
 import json
 import os
 import signal
-import socket
 import statistics
-import subprocess
 import sys
 import time
 
@@ -36,7 +34,6 @@ import peers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SIDES = {"coscan": "on", "plain": "off"}
-READY_S = 60.0
 TICKS_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -48,16 +45,10 @@ class Server:
     """A `coscan serve` of the folder's tables, and one connection per side."""
 
     def __init__(self, args):
-        tables = [text for path in files(args.data)
-                  for text in ("-t", f"{os.path.basename(path).removesuffix('.parquet')}={path}")]
+        tables = {os.path.basename(path).removesuffix(".parquet"): path for path in files(args.data)}
         if not tables:
             raise SystemExit(f"alone.py: no .parquet files in {args.data}")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.process = subprocess.Popen([args.coscan, "serve", *tables, "--listen", f"127.0.0.1:{self.port}"],
-                                        stderr=subprocess.DEVNULL)
-        arena.wait_ready(self.port, self.process, READY_S)
+        self.port, self.process = arena.serve(args.coscan, tables)
         self.setting = args.setting
         self.connections = {}
 

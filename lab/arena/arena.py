@@ -363,6 +363,18 @@ class Sampler(threading.Thread):
         return self.peak
 
 
+def serve(coscan, tables, *options):
+    """A new server of the tables, paths by name, that accepts connections: its port and process."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    named = [word for name, path in tables.items() for word in ("-t", f"{name}={path}")]
+    command = [coscan, "serve", *named, *options, "--listen", f"127.0.0.1:{port}"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    wait_ready(port, process)
+    return port, process
+
+
 def wait_ready(port, server, limit_s=READY_S):
     """Until the server accepts a connection; an error if it ends or takes too long."""
     deadline = time.monotonic() + limit_s

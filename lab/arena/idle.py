@@ -16,9 +16,7 @@ import itertools
 import json
 import os
 import signal
-import socket
 import statistics
-import subprocess
 import sys
 import time
 
@@ -29,7 +27,6 @@ SCAN = "select sum(l_extendedprice * (1 - l_discount)), count(*) from lineitem w
 # Every price lies between 900 and 105,000: from here on statistics decide nothing.
 LEAST_PRICE = 2000
 RATIO_MAX = 1.2
-READY_S = 60.0
 
 
 def ranges(first, last, parts):
@@ -46,17 +43,6 @@ def verdict(alone, beside):
     alone, beside = statistics.median(alone), statistics.median(beside)
     ratio = beside / alone
     return {"alone_s": alone, "beside_s": beside, "ratio": ratio, "within": ratio <= RATIO_MAX}
-
-
-def start(args):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    table = f"lineitem={os.path.join(args.data, 'lineitem.parquet')}"
-    process = subprocess.Popen([args.coscan, "serve", "-t", table, "--memory", args.memory,
-                                "--listen", f"127.0.0.1:{port}"], stderr=subprocess.DEVNULL)
-    arena.wait_ready(port, process, READY_S)
-    return port, process
 
 
 def times(connection, rounds, thresholds):
@@ -109,7 +95,8 @@ def main():
     parser.add_argument("--fetch-all", action="store_true", help="at last fetch all rows of all cursors, and count them (L2)")
     parser.add_argument("--json")
     args = parser.parse_args()
-    port, process = start(args)
+    tables = {"lineitem": os.path.join(args.data, "lineitem.parquet")}
+    port, process = arena.serve(args.coscan, tables, "--memory", args.memory)
     try:
         result = run(args, port)
     finally:

@@ -16,9 +16,7 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -27,7 +25,6 @@ import time
 import arena
 
 ENGINES = ("duckdb", "coscan")
-READY_S = 60.0
 JOIN = ("select count(*), sum(o_totalprice) from orders join lineitem on o_orderkey = l_orderkey "
         "where o_orderkey % {joins} = {n} or o_comment like '%a{letter}%'")
 
@@ -43,15 +40,9 @@ def coscan(args, memory):
     """A function that connects to a new server."""
     import psycopg
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    tables = [f"{name}={os.path.join(args.data, name)}.parquet" for name in ("orders", "lineitem")]
-    tables = [word for table in tables for word in ("-t", table)]
-    process = subprocess.Popen([args.coscan, "serve", *tables, "--memory", memory, "--listen", f"127.0.0.1:{port}"],
-                               stderr=subprocess.DEVNULL)
+    tables = {name: f"{os.path.join(args.data, name)}.parquet" for name in ("orders", "lineitem")}
+    port, process = arena.serve(args.coscan, tables, "--memory", memory)
     try:
-        arena.wait_ready(port, process, READY_S)
         yield lambda: psycopg.connect(host="127.0.0.1", port=port, user="coscan", autocommit=True)
     finally:
         process.send_signal(signal.SIGTERM)
