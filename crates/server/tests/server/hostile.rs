@@ -7,9 +7,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::prelude::SessionContext;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
@@ -231,26 +229,10 @@ async fn others_are_served_while_a_long_statement_is_planned() {
     }
 }
 
-/// A server whose sessions share this much memory.
-async fn limited(bytes: usize) -> (TestServer, Arc<dyn MemoryPool>) {
-    let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(bytes));
-    let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&pool));
-    let runtime = runtime.build_arc().unwrap();
-    let factory = move || {
-        let config = SessionConfig::new().with_information_schema(true);
-        Ok(SessionContext::new_with_config_rt(
-            config,
-            Arc::clone(&runtime),
-        ))
-    };
-    let server = TestServer::start_on(Arc::new(factory), Arc::default(), |_| {}).await;
-    (server, pool)
-}
-
 #[tokio::test]
 async fn empty_statements_cost_nothing() {
     let _one = ONE_AT_A_TIME.lock().await;
-    let (server, _) = limited(512 << 20).await;
+    let (server, _) = TestServer::limited(512 << 20).await;
     let client = server.connect().await;
     let before = peak_bytes();
     let many = ";".repeat((60 << 20) - 20);
@@ -270,7 +252,7 @@ async fn empty_statements_cost_nothing() {
 #[tokio::test]
 async fn functions_that_make_much_of_little_are_refused() {
     let _one = ONE_AT_A_TIME.lock().await;
-    let (server, _) = limited(512 << 20).await;
+    let (server, _) = TestServer::limited(512 << 20).await;
     let client = server.connect().await;
     for hostile in [
         "length(repeat('x', 2000000000))",
@@ -347,7 +329,7 @@ fn peak_bytes() -> usize {
 #[tokio::test]
 async fn what_a_client_makes_the_server_hold_is_counted_and_refused() {
     let _one = ONE_AT_A_TIME.lock().await;
-    let (server, pool) = limited(64 << 20).await;
+    let (server, pool) = TestServer::limited(64 << 20).await;
     let client = server.connect().await;
     let idle = pool.reserved();
     assert!(idle > 0, "a connection is counted");
@@ -525,7 +507,7 @@ async fn many_long_lists_at_once_keep_to_the_memory() {
         format!("SELECT count(*) FROM people WHERE id::text NOT IN ({list})"),
     ];
     for sql in lists {
-        let (server, pool) = limited(MEMORY).await;
+        let (server, pool) = TestServer::limited(MEMORY).await;
         let people =
             "CREATE TABLE people AS SELECT value AS id FROM generate_series(1, 3) g(value)";
         let (before, most) = (resident_bytes(), Cell::new(0));
