@@ -40,6 +40,7 @@ mod ordered_aggregates;
 mod pages;
 mod power_loss;
 mod predicates;
+mod random_mixes;
 mod random_queries;
 mod read_ahead;
 mod replaced;

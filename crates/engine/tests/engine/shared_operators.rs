@@ -3,7 +3,6 @@
 //! queries run, are cancelled, fail or read slowly, and whatever the memory. Work that is not
 //! provably the same is never shared.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +10,8 @@ use std::time::Duration;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field};
 use coscan::{Engine, EngineConfig, EngineMetrics, Session};
-use datafusion::error::DataFusionError;
 use futures::StreamExt;
 use futures::future::join_all;
-use rand::rngs::StdRng;
-use rand::seq::IndexedRandom;
-use rand::{Rng, SeedableRng};
 
 use crate::common::{
     self, borrowed, collect, config, memory_comes_back, plain, plain_rows, rows, rows_in_order,
@@ -474,141 +469,6 @@ async fn five_hundred_identical_queries_at_once() {
     // Planning all queries may take longer than running one.
     assert!(metrics.operators_joined > 250, "{metrics:?}");
     all_is_over(&sessions[0]).await;
-}
-
-/// Queries, many of which have parts in common.
-fn mix() -> Vec<String> {
-    let mut mix = vec![REPORT.to_owned(), WIDE.to_owned()];
-    for limit in [1, 3, 1_000] {
-        mix.push(format!(
-            "{WIDE} ORDER BY l_comment, l_orderkey, l_linenumber LIMIT {limit}"
-        ));
-    }
-    for (by, what) in [
-        ("o_orderpriority", "count(*)"),
-        ("o_orderpriority", "sum(l_quantity)"),
-        ("l_shipmode", "min(o_totalprice), count(DISTINCT o_custkey)"),
-        ("l_returnflag, l_linestatus", "avg(l_discount)"),
-    ] {
-        mix.push(format!(
-            "SELECT {by}, {what} FROM lineitem JOIN orders ON l_orderkey = o_orderkey GROUP BY {by}"
-        ));
-        mix.push(format!(
-            "SELECT {by}, {what} FROM lineitem LEFT JOIN (SELECT * FROM orders WHERE o_totalprice > 9000) \
-             ON l_orderkey = o_orderkey GROUP BY {by} ORDER BY {by}"
-        ));
-    }
-    for query in [1, 3, 4, 11, 13, 15, 18, 21, 22] {
-        let path = format!("{}/tests/tpch/q{query:02}.sql", env!("CARGO_MANIFEST_DIR"));
-        mix.push(std::fs::read_to_string(path).unwrap());
-    }
-    for least in [1, 10, 30] {
-        mix.push(format!(
-            "SELECT p_brand, count(*) FROM lineitem JOIN part ON l_partkey = p_partkey \
-             WHERE p_size < 40 AND l_quantity > {least} GROUP BY p_brand"
-        ));
-    }
-    let numbered = "SELECT c_name, row_number() OVER (PARTITION BY c_nationkey ORDER BY c_acctbal, c_custkey) \
-         FROM customer JOIN orders ON c_custkey = o_custkey AND o_totalprice > 250000";
-    mix.push(numbered.to_owned());
-    mix.push(
-        "SELECT count(*) FROM orders a, orders b WHERE a.o_custkey = b.o_custkey AND a.o_orderkey < b.o_orderkey"
-            .to_owned(),
-    );
-    mix.push(
-        "SELECT o_clerk FROM orders WHERE o_custkey NOT IN (SELECT c_custkey FROM customer WHERE c_acctbal > 0) \
-         UNION ALL SELECT o_clerk FROM orders WHERE o_orderkey < 500"
-            .to_owned(),
-    );
-    mix
-}
-
-fn lacks_memory(error: &DataFusionError) -> bool {
-    matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
-}
-
-/// Sessions that ask queries of the mix; sometimes they stop before the end or read slowly.
-/// `refusals`: a query may be refused memory.
-async fn churn(
-    config: EngineConfig,
-    refusals: bool,
-    sessions_count: usize,
-    asked_each: usize,
-    seed: u64,
-) -> EngineMetrics {
-    let mix = Arc::new(mix());
-    let mut expected: HashMap<String, Vec<String>> = HashMap::new();
-    let tables = tpch_tables(&tpch(SCALE));
-    let context = plain(&borrowed(&tables)).await;
-    for sql in mix.iter() {
-        expected.insert(sql.clone(), plain_rows(&context, sql).await);
-    }
-    let expected = Arc::new(expected);
-    let sessions = sessions(sessions_count, config).await;
-    let asked = sessions.iter().enumerate().map(|(number, session)| {
-        let (session, mix) = (session.clone(), Arc::clone(&mix));
-        let expected = Arc::clone(&expected);
-        tokio::spawn(async move {
-            let mut draw = StdRng::seed_from_u64(seed * 1_000 + number as u64);
-            for _ in 0..asked_each {
-                // A few queries are asked more often than others.
-                let fashion = draw.random_range(1..=mix.len());
-                let sql = mix[..fashion].choose(&mut draw).unwrap();
-                let mut rows = session.sql(sql).await.unwrap();
-                let goes_after = draw.random_bool(0.25).then(|| draw.random_range(0..6));
-                let pause = if draw.random_bool(0.2) { 15 } else { 0 };
-                let mut found = Vec::new();
-                let mut taken = 0;
-                let ended = loop {
-                    if goes_after == Some(taken) {
-                        let soon = Duration::from_millis(draw.random_range(0..20));
-                        let _ = tokio::time::timeout(soon, rows.next()).await;
-                        break false;
-                    }
-                    let Some(batch) = rows.next().await else {
-                        break true;
-                    };
-                    let batch = match batch {
-                        Err(error) if refusals && lacks_memory(&error) => break false,
-                        batch => batch.unwrap_or_else(|error| panic!("{sql}: {error}")),
-                    };
-                    found.extend(common::texts(&batch));
-                    taken += 1;
-                    tokio::time::sleep(Duration::from_millis(pause)).await;
-                };
-                drop(rows);
-                if ended {
-                    found.sort_unstable();
-                    assert_eq!(found, expected[sql], "{sql}, seed {seed}");
-                }
-            }
-        })
-    });
-    for session in join_all(asked).await {
-        session.unwrap();
-    }
-    all_is_over(&sessions[0]).await;
-    metrics(&sessions[0])
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn queries_that_come_and_go_get_their_rows() {
-    for seed in 0..3 {
-        let metrics = churn(config(), false, 12, 12, seed).await;
-        assert!(metrics.operators_joined > 10, "{metrics:?}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn queries_that_come_and_go_in_little_memory_get_their_rows() {
-    for seed in 10..12 {
-        let little = EngineConfig {
-            memory_bytes: Some(40 << 20),
-            ..config()
-        };
-        let metrics = churn(little, true, 8, 10, seed).await;
-        assert!(metrics.operators_joined > 5, "{metrics:?}");
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
