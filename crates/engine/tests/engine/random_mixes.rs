@@ -313,6 +313,8 @@ async fn run(config: EngineConfig, mix: Mix, seed: u64) -> Ends {
             () = world.strikes(draw(mix.sessions)) => {}
         }
         world.device.heal();
+        // Reads that a query left behind may still be failing, or be stalled.
+        tokio::time::sleep(Duration::from_millis(200)).await;
         // What failed left nothing wrong behind.
         for sql in &world.texts {
             if let Ok(expected) = world.plain.answer(sql).await {
