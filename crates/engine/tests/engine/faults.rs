@@ -241,15 +241,6 @@ async fn a_store_that_does_not_answer_is_given_up_by_name() {
     );
     slow(Duration::ZERO);
     // Reads that began before may still be under way, and fail whoever joins them.
-    let reads_last = Duration::from_secs(10);
-    let again = tokio::time::timeout(reads_last, async {
-        loop {
-            let stream = session.sql(sql).await.expect("planned");
-            match collect(stream).await {
-                Ok(rows) => return rows,
-                Err(error) => assert!(error.to_string().contains("timed out"), "{error}"),
-            }
-        }
-    });
-    assert_eq!(again.await.expect("rows"), [format!("{ROWS}")]);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(rows(&session, sql).await, [format!("{ROWS}")]);
 }
