@@ -16,9 +16,10 @@ use datafusion::sql::sqlparser::parser::Parser;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
 
-use crate::dialect::is_every_column;
-use crate::encode::{CellWriter, Column};
+use crate::columns::Column;
 use crate::failure::Failure;
+use coscan_pg::dialect::is_every_column;
+use coscan_pg::output::CellWriter;
 
 /// How the rows are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -378,7 +379,7 @@ impl CopyFormat {
                 out.put_i16(i16::try_from(width).map_err(|_| std::fmt::Error)?);
                 for cell in cells {
                     match cell {
-                        Some(write) => crate::encode::with_length(out, |out| write(row, out))?,
+                        Some(write) => coscan_pg::output::with_length(out, |out| write(row, out))?,
                         None => out.put_i32(-1),
                     }
                 }

@@ -13,9 +13,8 @@ use pgwire::messages::extendedquery::{
 };
 use pgwire::messages::response::EmptyQueryResponse;
 
+use crate::columns::{columns, description};
 use crate::connection::{Connection, Halt, supervise};
-use crate::dialect::Written;
-use crate::encode::{columns, description};
 use crate::failure::Failure;
 use crate::params::{parameter_types, parameter_values};
 use crate::parse::Parsed;
@@ -23,6 +22,7 @@ use crate::portal::{Portal, Prepared, State};
 use crate::session::{Outcome, plan_schema, show_schema};
 use crate::simple::copied;
 use crate::statement::Action;
+use coscan_pg::dialect::Written;
 
 impl Connection {
     pub(crate) async fn parse(&mut self, message: Parse) -> Result<(), Halt> {

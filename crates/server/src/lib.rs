@@ -31,15 +31,13 @@
 //! S6: rows that wait for an idle client are on disk.
 //! S8: a client that does not read does not keep others from memory.
 
-mod array_types;
 mod auth;
 mod cancel;
 mod catalog;
+mod columns;
 mod config;
 mod connection;
 mod copy;
-mod dialect;
-mod encode;
 mod error;
 mod extended;
 mod failure;

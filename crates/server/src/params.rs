@@ -21,10 +21,10 @@ use pgwire::api::stmt::StoredStatement;
 use pgwire::messages::data::{FORMAT_CODE_BINARY, FORMAT_CODE_TEXT};
 use pgwire::messages::extendedquery::Bind;
 
-use crate::array_types::{array_of, element_of};
-use crate::dialect::{AS_ARRAY, Written, elements};
-use crate::encode::{numeric_text, pg_type};
 use crate::failure::Failure;
+use coscan_pg::array_types::{array_of, element_of};
+use coscan_pg::dialect::{AS_ARRAY, Written, elements};
+use coscan_pg::output::{numeric_text, pg_type};
 
 /// The types of `$1`, `$2`, … of a plan: as the client said, else as the statement has `written`
 /// them in a cast, else as their use suggests, else text.

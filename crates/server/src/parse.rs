@@ -20,11 +20,11 @@ use futures::future::{Either, select};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::dialect::{Written, written_parameters};
 use crate::failure::Failure;
 use crate::ledger::{Held, Ledger};
 use crate::query::ended;
 use crate::statement::{Action, parse};
+use coscan_pg::dialect::{Written, written_parameters};
 
 /// A statement that was parsed.
 pub(crate) struct Parsed {

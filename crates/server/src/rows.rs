@@ -16,12 +16,13 @@ use datafusion::arrow::record_batch::RecordBatch;
 
 use pgwire::messages::PgWireBackendMessage;
 
+use crate::columns::{Column, columns};
 use crate::copy::CopyFormat;
-use crate::encode::{CellWriter, Column, cell_writer, columns, pg_type, with_length};
 use crate::failure::Failure;
 use crate::running::Running;
 use crate::senders::FLUSH_BYTES;
 use crate::waiting::IDLE_AFTER;
+use coscan_pg::output::{CellWriter, cell_writer, pg_type, with_length};
 
 /// A result: its columns, and the rows not sent yet.
 pub(crate) struct Rows {

@@ -12,9 +12,9 @@ use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use crate::cancel::Interrupt;
+use crate::columns::description;
 use crate::connection::{Connection, Halt, supervise};
 use crate::copy::CopyFormat;
-use crate::encode::description;
 use crate::failure::Failure;
 use crate::parse::Parsed;
 use crate::portal::{Portal, Prepared, State};

@@ -15,8 +15,8 @@ use datafusion::sql::sqlparser::dialect::{GenericDialect, PostgreSqlDialect};
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 
 use crate::copy::{CopyFormat, copy_to_stdout};
-use crate::dialect::{parse_postgres, rewrite};
 use crate::failure::Failure;
+use coscan_pg::dialect::{parse_postgres, rewrite};
 
 /// What to do for one statement.
 #[derive(Debug, Clone)]

@@ -112,9 +112,8 @@ impl Engine {
             .with_config(options)
             .with_runtime_env(Arc::clone(self.runtime()))
             .with_catalog_list(Arc::clone(self.catalogs()))
-            .with_default_features()
-            .with_coscan(self)
-            .build();
+            .with_default_features();
+        let state = coscan_pg::install(state).with_coscan(self).build();
         Session::new(self.clone(), SessionContext::new_with_state(state))
     }
 }

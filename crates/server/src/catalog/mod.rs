@@ -100,7 +100,7 @@ impl PgCatalog {
             config.set_extension(Arc::clone(&board));
         }
         coscan::add_physical_rule(&mut builder, Arc::new(YieldingJoins));
-        let state = builder
+        let state = coscan_pg::install(builder)
             .with_catalog_list(overlay)
             .with_type_planner(Arc::new(PgOidTypePlanner))
             .build();

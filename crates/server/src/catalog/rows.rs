@@ -13,8 +13,8 @@ use pgwire::api::Type;
 
 use super::grid::{Cell, Columns, Kind, batch};
 use super::model::{Model, PG_CATALOG};
-use crate::encode::{modifier, pg_type};
 use crate::settings::Board;
+use coscan_pg::output::{modifier, pg_type};
 
 /// A table whose rows describe this server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

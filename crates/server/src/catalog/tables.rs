@@ -35,8 +35,8 @@ use datafusion_pg_catalog::pg_catalog::{
 use super::grid::{Columns, Kind, schema};
 use super::model::Model;
 use super::rows::Told;
-use crate::dialect::{EMPTY, TABLES};
 use crate::settings::Board;
+use coscan_pg::dialect::{EMPTY, TABLES};
 
 /// PostgreSQL's own rows, and the columns of the tables without rows, shared by all connections.
 #[derive(Debug)]
@@ -275,7 +275,7 @@ impl SchemaProvider for PgSchema {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        crate::dialect::is_catalog_table(name)
+        coscan_pg::dialect::is_catalog_table(name)
     }
 }
 

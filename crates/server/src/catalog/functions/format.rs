@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::keywords::{
 use super::Take::{Any, Text};
 use super::function::{Function, Give, Optional, quoted, text};
 use super::quote_literal;
-use crate::encode::cell_writer;
+use coscan_pg::output::cell_writer;
 
 /// The most blanks that all places of one text pad with together.
 const PADDING_MAX: usize = 1 << 10;

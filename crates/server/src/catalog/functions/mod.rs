@@ -4,7 +4,6 @@
 //! none: NULL for a comment, a default or a sequence. Where the answer is not known (the size of a
 //! table) it is NULL too, never an invented number.
 
-mod arrays;
 mod comments;
 mod defaults;
 mod format;
@@ -12,7 +11,6 @@ mod format_type;
 mod function;
 mod json;
 mod oids;
-mod only_value;
 mod privileges;
 mod session;
 mod signatures;
@@ -30,7 +28,6 @@ use self::function::{Function, Give, Optional, Row, Take, boolean, oid, text};
 use self::signatures::Signature;
 use super::model::Model;
 use super::tables::Shipped;
-use crate::dialect::LIKE_PATTERN;
 use crate::settings::Board;
 
 /// What the functions read.
@@ -67,8 +64,6 @@ pub(super) fn register(session: &SessionContext, known: &Known) {
     for function in groups.into_iter().flatten() {
         session.register_udf(function.into_udf());
     }
-    arrays::register(session);
-    session.register_udaf(only_value::udaf());
 }
 
 use Take::{Bool, Number, NumberOrText, Text};
@@ -144,12 +139,6 @@ fn plain() -> Vec<Function> {
             let quoted = row.text(0).map_or_else(|| "NULL".to_owned(), quote_literal);
             Ok(text(Some(quoted)))
         }),
-        Function::new(LIKE_PATTERN, &[Text, Text], Give::Text, |row| {
-            let escape = row.text(1).and_then(|escape| escape.chars().next());
-            Ok(text(
-                row.text(0).map(|pattern| like_pattern(pattern, escape)),
-            ))
-        }),
         Function::new("pg_relation_is_publishable", &[Number], Give::Bool, |row| {
             Ok(boolean(row.number(0).map(|_| false)))
         }),
@@ -167,28 +156,6 @@ fn quote_literal(text: &str) -> String {
         "{escape}'{}'",
         text.replace('\\', "\\\\").replace('\'', "''")
     )
-}
-
-/// The LIKE pattern, with a backslash as its escape character in place of `escape`. `None`: the
-/// pattern escapes nothing.
-fn like_pattern(pattern: &str, escape: Option<char>) -> String {
-    let mut out = String::with_capacity(pattern.len());
-    let mut rest = pattern.chars();
-    while let Some(character) = rest.next() {
-        if Some(character) == escape {
-            let escaped = rest.next().unwrap_or(character);
-            if matches!(escaped, '%' | '_' | '\\') {
-                out.push('\\');
-            }
-            out.push(escaped);
-        } else {
-            if character == '\\' {
-                out.push('\\');
-            }
-            out.push(character);
-        }
-    }
-    out
 }
 
 /// Bytes in the smallest unit that gives a number below 10,240, or in the largest unit.
@@ -223,19 +190,5 @@ mod tests {
         assert_eq!(size_pretty(10_239), "10239 bytes");
         assert_eq!(size_pretty(10_240), "10 kB");
         assert_eq!(size_pretty(-20_000_000), "-19 MB");
-    }
-
-    #[test]
-    fn patterns() {
-        assert_eq!(like_pattern("a/%b%//", Some('/')), "a\\%b%/");
-        assert_eq!(like_pattern("a\\%", Some('/')), "a\\\\%");
-        assert_eq!(like_pattern("a/\\_", Some('/')), "a\\\\_");
-        assert_eq!(like_pattern("/%", None), "/%");
-    }
-
-    #[test]
-    fn literals() {
-        assert_eq!(quote_literal("a'b"), "'a''b'");
-        assert_eq!(quote_literal("a\\b"), "E'a\\\\b'");
     }
 }

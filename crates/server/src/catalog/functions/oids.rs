@@ -14,7 +14,7 @@ use super::{Known, Read, session};
 use crate::catalog::model::{Model, PG_CATALOG, named};
 use crate::catalog::rows::OWNER;
 use crate::catalog::tables::Shipped;
-use crate::dialect::OidKind;
+use coscan_pg::dialect::OidKind;
 
 /// The names and oids of all objects, as they are now.
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 use super::column_names::MARK;
 
 /// Whether a column in COPY's list of columns to quote stands for every column.
-pub(crate) fn is_every_column(name: &str) -> bool {
+pub fn is_every_column(name: &str) -> bool {
     name.chars().eq([MARK])
 }
 

@@ -12,18 +12,20 @@ use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use datafusion::prelude::SessionContext;
 use datafusion::scalar::ScalarValue;
 
 use crate::dialect::{AS_ARRAY, SUBSCRIPTS, elements};
 
-pub(super) fn register(session: &SessionContext) {
-    session.register_udf(ScalarUDF::new_from_impl(AsList {
-        signature: Signature::user_defined(Volatility::Immutable),
-    }));
-    session.register_udf(ScalarUDF::new_from_impl(Subscripts {
-        signature: Signature::user_defined(Volatility::Immutable),
-    }));
+pub(super) fn functions() -> Vec<ScalarUDF> {
+    let signature = || Signature::user_defined(Volatility::Immutable);
+    vec![
+        ScalarUDF::new_from_impl(AsList {
+            signature: signature(),
+        }),
+        ScalarUDF::new_from_impl(Subscripts {
+            signature: signature(),
+        }),
+    ]
 }
 
 /// `as_array(text, x)`: turns the text of an array into an array whose elements have the type of

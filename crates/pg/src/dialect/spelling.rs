@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::ast::{call, last_word, literal_text, null};
-use super::facts::is_catalog_table;
+use super::catalog::is_catalog_table;
 
 #[derive(Default)]
 pub(super) struct Spelling {

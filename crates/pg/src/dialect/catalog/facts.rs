@@ -9,7 +9,7 @@
 
 /// What is known of a column of a table of `pg_catalog`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fact {
+pub enum Fact {
     /// NULL in each row.
     Null,
     /// False in each row.
@@ -21,7 +21,7 @@ pub(crate) enum Fact {
 }
 
 /// The fact about a column, if there is one.
-pub(super) fn fact(table: &str, column: &str) -> Option<Fact> {
+pub(in crate::dialect) fn fact(table: &str, column: &str) -> Option<Fact> {
     FACTS
         .iter()
         .find(|(t, c, _)| *t == table && c.eq_ignore_ascii_case(column))
@@ -29,12 +29,13 @@ pub(super) fn fact(table: &str, column: &str) -> Option<Fact> {
 }
 
 /// Whether `pg_catalog` has a table of that name.
-pub(crate) fn is_catalog_table(name: &str) -> bool {
+pub fn is_catalog_table(name: &str) -> bool {
     let name = name.to_lowercase();
     TABLES.contains(&name.as_str()) || EMPTY.contains(&name.as_str())
 }
 
-pub(crate) const FACTS: &[(&str, &str, Fact)] = &[
+/// The facts: table, column, fact.
+pub const FACTS: &[(&str, &str, Fact)] = &[
     ("pg_class", "relkind", Fact::OneOf(&["r", "v"])),
     ("pg_class", "relpersistence", Fact::OneOf(&["p", "t"])),
     ("pg_class", "relhasindex", Fact::False),
@@ -65,7 +66,7 @@ pub(crate) const FACTS: &[(&str, &str, Fact)] = &[
 ];
 
 /// The tables that have no rows.
-pub(crate) const EMPTY: &[&str] = &[
+pub const EMPTY: &[&str] = &[
     "pg_attrdef",
     "pg_auth_members",
     "pg_constraint",
@@ -111,7 +112,7 @@ pub(crate) const EMPTY: &[&str] = &[
 ];
 
 /// The tables that have rows.
-pub(crate) const TABLES: &[&str] = &[
+pub const TABLES: &[&str] = &[
     "pg_aggregate",
     "pg_am",
     "pg_amop",

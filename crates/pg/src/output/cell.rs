@@ -20,19 +20,19 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::arrow::temporal_conversions::as_datetime_with_timezone;
 use datafusion::arrow::util::display::array_value_to_string;
-use pgwire::api::Type;
+use postgres_types::Type;
 
 use super::numeric::{put_float, put_numeric};
 use super::text::{MICROS_PER_DAY, put_date, put_interval, put_time, put_timestamp, zone};
 use super::types::scalar_type;
-use crate::failure::Failure;
+use datafusion::error::Result;
 
 /// Appends the value of a row, which must not be null, without its length.
-pub(crate) type CellWriter = Box<dyn Fn(usize, &mut BytesMut) -> fmt::Result + Send + Sync>;
+pub type CellWriter = Box<dyn Fn(usize, &mut BytesMut) -> fmt::Result + Send + Sync>;
 
 /// Makes the writer of a column's cells, in binary or text.
 #[expect(clippy::too_many_lines, reason = "a table: one arm per type")]
-pub(crate) fn cell_writer(array: &ArrayRef, binary: bool) -> Result<CellWriter, Failure> {
+pub fn cell_writer(array: &ArrayRef, binary: bool) -> Result<CellWriter> {
     let array = simplified(array)?;
     Ok(match array.data_type() {
         DataType::Boolean => {
@@ -151,7 +151,7 @@ pub(crate) fn cell_writer(array: &ArrayRef, binary: bool) -> Result<CellWriter, 
 }
 
 /// The same values in a type that has a writer.
-fn simplified(array: &ArrayRef) -> Result<ArrayRef, Failure> {
+fn simplified(array: &ArrayRef) -> Result<ArrayRef> {
     let target = match array.data_type() {
         DataType::Int8 | DataType::UInt8 => DataType::Int16,
         DataType::UInt16 => DataType::Int32,
@@ -231,11 +231,7 @@ fn decimals<T: DecimalType>(array: &ArrayRef, binary: bool) -> CellWriter {
     Box::new(move |row, out| put_decimal(&cells.value_as_string(row), binary, out))
 }
 
-fn timestamps(
-    array: &ArrayRef,
-    zone_name: Option<&str>,
-    binary: bool,
-) -> Result<CellWriter, Failure> {
+fn timestamps(array: &ArrayRef, zone_name: Option<&str>, binary: bool) -> Result<CellWriter> {
     let cells = array.as_primitive::<TimestampMicrosecondType>().clone();
     if binary {
         return Ok(Box::new(move |row, out| {
@@ -302,7 +298,7 @@ fn elements(
     values: &ArrayRef,
     range: impl Fn(usize) -> (usize, usize) + Send + Sync + 'static,
     binary: bool,
-) -> Result<CellWriter, Failure> {
+) -> Result<CellWriter> {
     let oid = scalar_type(values.data_type()).unwrap_or(Type::TEXT).oid();
     let write = cell_writer(values, binary)?;
     let nulls = values.logical_nulls();
@@ -368,7 +364,7 @@ fn put_element(element: &[u8], out: &mut BytesMut) {
 }
 
 /// Writes a value, preceded by its length in bytes.
-pub(crate) fn with_length(
+pub fn with_length(
     out: &mut BytesMut,
     write: impl FnOnce(&mut BytesMut) -> fmt::Result,
 ) -> fmt::Result {

@@ -121,7 +121,7 @@ fn literal(array: &str) -> Option<Expr> {
 
 /// The elements of an array as text: `{a,"b c",NULL}`. `None` if it is not an array of one
 /// dimension.
-pub(crate) fn elements(array: &str) -> Option<Vec<Option<String>>> {
+pub fn elements(array: &str) -> Option<Vec<Option<String>>> {
     let inside = array.trim().strip_prefix('{')?.strip_suffix('}')?;
     if inside.trim().is_empty() {
         return Some(vec![]);
@@ -165,7 +165,7 @@ pub(crate) fn elements(array: &str) -> Option<Vec<Option<String>>> {
 }
 
 /// `as_array(text, x)`: the array that a text spells, with elements of the type of `x`.
-pub(crate) const AS_ARRAY: &str = "as_array";
+pub const AS_ARRAY: &str = "as_array";
 /// `subscripts(array, dimension)`: an array of 1, 2, …, one number for each element. It is empty
 /// for any dimension but the first, because arrays have no other.
 pub(crate) const SUBSCRIPTS: &str = "subscripts";

@@ -11,22 +11,28 @@ use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, Ident, Query, SelectItem, SetExpr, VisitorMut,
 };
 
-use super::ast::{call, is_placeholder, null};
+use crate::dialect::ast::{call, is_placeholder, null};
 
 /// The kind of object that an oid identifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum OidKind {
+pub enum OidKind {
+    /// `regclass`: a table or view.
     Class,
+    /// `regtype`: a type.
     Type,
+    /// `regnamespace`: a schema.
     Namespace,
+    /// `regproc`: a function.
     Procedure,
     /// A function with the types of its arguments.
     Signature,
+    /// `regrole`: a user.
     Role,
 }
 
 impl OidKind {
-    pub(crate) const ALL: [Self; 6] = [
+    /// All kinds.
+    pub const ALL: [Self; 6] = [
         Self::Class,
         Self::Type,
         Self::Namespace,
@@ -36,7 +42,8 @@ impl OidKind {
     ];
 
     /// The function from a name, or from an oid, to an oid.
-    pub(crate) fn oid_function(self) -> &'static str {
+    #[must_use]
+    pub fn oid_function(self) -> &'static str {
         match self {
             Self::Class => "regclass_oid",
             Self::Type => "regtype_oid",
@@ -48,7 +55,8 @@ impl OidKind {
     }
 
     /// The function from a name, or from an oid, to a name.
-    pub(crate) fn name_function(self) -> &'static str {
+    #[must_use]
+    pub fn name_function(self) -> &'static str {
         match self {
             Self::Class => "regclass_name",
             Self::Type => "regtype_name",
@@ -72,7 +80,7 @@ impl OidKind {
     }
 }
 
-pub(super) struct Oids;
+pub(in crate::dialect) struct Oids;
 
 impl VisitorMut for Oids {
     type Break = ();
@@ -117,7 +125,7 @@ fn shown(body: &mut SetExpr) {
             for item in &mut select.projection {
                 let (expr, alias) = match item {
                     SelectItem::UnnamedExpr(expr) => {
-                        let name = super::column_names::of(expr);
+                        let name = crate::dialect::column_names::of(expr);
                         (expr, Ident::with_quote('"', name))
                     }
                     SelectItem::ExprWithAlias { expr, alias } => (expr, alias.clone()),
@@ -161,7 +169,9 @@ fn argument(named: Expr) -> Expr {
 fn type_word(data_type: &DataType) -> Option<String> {
     match data_type {
         DataType::Regclass => Some("regclass".to_owned()),
-        DataType::Custom(name, arguments) if arguments.is_empty() => super::ast::last_word(name),
+        DataType::Custom(name, arguments) if arguments.is_empty() => {
+            crate::dialect::ast::last_word(name)
+        }
         _ => None,
     }
 }

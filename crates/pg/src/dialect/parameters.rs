@@ -10,16 +10,16 @@ use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, TimezoneInfo};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
-use pgwire::api::Type;
+use postgres_types::Type;
 
 use super::ast::last_word;
 use crate::array_types::array_of;
 
 /// Each parameter by its number, with its type if a cast says it.
-pub(crate) type Written = BTreeMap<usize, Option<Type>>;
+pub type Written = BTreeMap<usize, Option<Type>>;
 
 /// The parameters of one statement.
-pub(crate) fn written_parameters(sql: &str) -> Written {
+pub fn written_parameters(sql: &str) -> Written {
     if !sql.contains('$') {
         return BTreeMap::new();
     }

@@ -8,8 +8,8 @@ use datafusion::sql::sqlparser::ast::{
     Expr, JoinOperator, ObjectName, ObjectNamePart, Select, TableFactor,
 };
 
-use super::ast::qualifier;
 use super::facts::{Fact, fact};
+use crate::dialect::ast::qualifier;
 
 /// A table of the catalog that a SELECT reads.
 struct Read {
@@ -19,14 +19,14 @@ struct Read {
 }
 
 /// The tables of the catalog that a SELECT reads, by the qualifier of their columns.
-pub(super) struct Scope {
+pub(in crate::dialect) struct Scope {
     read: HashMap<String, Read>,
     /// How many tables and subqueries the SELECT reads, of the catalog or not.
     factors: usize,
 }
 
 impl Scope {
-    pub(super) fn of(select: &Select) -> Self {
+    pub(in crate::dialect) fn of(select: &Select) -> Self {
         let mut scope = Self {
             read: HashMap::new(),
             factors: 0,
@@ -64,25 +64,25 @@ impl Scope {
     }
 
     /// The catalog's table that a name stands for, unless an outer join may put NULLs for it.
-    pub(super) fn table(&self, name: &str) -> Option<&str> {
+    pub(in crate::dialect) fn table(&self, name: &str) -> Option<&str> {
         let read = self.read.get(&name.to_lowercase())?;
         (!read.outer).then_some(read.table.as_str())
     }
 
     /// The catalog's table, if nothing else is read and no outer join may put NULLs for it.
-    pub(super) fn only_table(&self) -> Option<&str> {
+    pub(in crate::dialect) fn only_table(&self) -> Option<&str> {
         let read = self.read.values().next()?;
         (self.factors == 1 && !read.outer).then_some(read.table.as_str())
     }
 
     /// The fact that holds for a column in every row.
-    pub(super) fn fact(&self, expr: &Expr) -> Option<Fact> {
+    pub(in crate::dialect) fn fact(&self, expr: &Expr) -> Option<Fact> {
         let (fact, outer) = self.known(expr)?;
         (!outer || fact == Fact::Null).then_some(fact)
     }
 
     /// The fact that holds for a column wherever it is not NULL.
-    pub(super) fn fact_or_null(&self, expr: &Expr) -> Option<Fact> {
+    pub(in crate::dialect) fn fact_or_null(&self, expr: &Expr) -> Option<Fact> {
         Some(self.known(expr)?.0)
     }
 
@@ -108,7 +108,7 @@ impl Scope {
 }
 
 /// The table's name, if it is qualified with `pg_catalog`.
-pub(super) fn catalog_table(name: &ObjectName) -> Option<String> {
+pub(in crate::dialect) fn catalog_table(name: &ObjectName) -> Option<String> {
     let words: Vec<_> = name.0.iter().filter_map(ObjectNamePart::as_ident).collect();
     match words[..] {
         [.., schema, table] if schema.value.eq_ignore_ascii_case("pg_catalog") => {

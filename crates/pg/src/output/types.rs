@@ -1,81 +1,13 @@
 //! Which PostgreSQL type an Arrow field is announced as.
 
 use arrow_pg::datatypes::{PG_CHAR_KEY, PG_OID_ALIAS_KEY, pg_type_for_alias_kind};
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
-use pgwire::api::Type;
-use pgwire::messages::PgWireBackendMessage;
-use pgwire::messages::data::{
-    FORMAT_CODE_BINARY, FORMAT_CODE_TEXT, FieldDescription, RowDescription,
-};
+use datafusion::arrow::datatypes::{DataType, Field};
+use postgres_types::Type;
 
 use crate::array_types::array_of;
-use crate::dialect::on_the_wire;
-use crate::failure::Failure;
-
-/// A column of a result, as announced to the client.
-#[derive(Debug, Clone)]
-pub(crate) struct Column {
-    pub(crate) name: String,
-    pub(crate) pg_type: Type,
-    pub(crate) binary: bool,
-    modifier: i32,
-}
-
-/// The columns of a result in the formats that a Bind message asks for: with no format all are
-/// text, one format is for all, more are one for each column.
-pub(crate) fn columns(schema: &Schema, formats: &[i16]) -> Result<Vec<Column>, Failure> {
-    let fields = schema.fields();
-    if formats.len() > 1 && formats.len() != fields.len() {
-        return Err(Failure::protocol(format!(
-            "{} result formats for {} columns",
-            formats.len(),
-            fields.len()
-        )));
-    }
-    let format = |index: usize| match formats {
-        [] => FORMAT_CODE_TEXT,
-        [all] => *all,
-        each => each[index],
-    };
-    Ok(fields
-        .iter()
-        .enumerate()
-        .map(|(index, field)| Column {
-            name: on_the_wire(field.name()).to_owned(),
-            pg_type: pg_type(field),
-            binary: format(index) == FORMAT_CODE_BINARY,
-            modifier: modifier(field.data_type()),
-        })
-        .collect())
-}
-
-/// The message that announces `columns`.
-pub(crate) fn description(columns: &[Column]) -> PgWireBackendMessage {
-    let fields = columns
-        .iter()
-        .map(|column| {
-            let format = if column.binary {
-                FORMAT_CODE_BINARY
-            } else {
-                FORMAT_CODE_TEXT
-            };
-            FieldDescription::new(
-                // A column's name ends at the first NUL on the wire.
-                column.name.replace('\0', ""),
-                0,
-                0,
-                column.pg_type.oid(),
-                size(&column.pg_type),
-                column.modifier,
-                format,
-            )
-        })
-        .collect();
-    PgWireBackendMessage::RowDescription(RowDescription::new(fields))
-}
 
 /// The type of a field. Fields of `pg_catalog` carry marks in their metadata.
-pub(crate) fn pg_type(field: &Field) -> Type {
+pub fn pg_type(field: &Field) -> Type {
     match field.data_type() {
         DataType::Int32 => field
             .metadata()
@@ -90,7 +22,7 @@ pub(crate) fn pg_type(field: &Field) -> Type {
 }
 
 /// `None` for nested types.
-pub(super) fn scalar_type(data_type: &DataType) -> Option<Type> {
+pub(crate) fn scalar_type(data_type: &DataType) -> Option<Type> {
     Some(match data_type {
         DataType::Boolean => Type::BOOL,
         DataType::Int8 | DataType::UInt8 | DataType::Int16 => Type::INT2,
@@ -132,7 +64,7 @@ fn list_type(data_type: &DataType) -> Option<Type> {
 }
 
 /// `pg_type.typlen`: the width in bytes, or -1 if it varies.
-fn size(pg_type: &Type) -> i16 {
+pub fn size(pg_type: &Type) -> i16 {
     match *pg_type {
         Type::BOOL | Type::CHAR => 1,
         Type::INT2 => 2,
@@ -144,7 +76,7 @@ fn size(pg_type: &Type) -> i16 {
 }
 
 /// `pg_attribute.atttypmod`: precision and scale of a numeric, from which drivers take the scale.
-pub(crate) fn modifier(data_type: &DataType) -> i32 {
+pub fn modifier(data_type: &DataType) -> i32 {
     let (precision, scale) = match data_type {
         DataType::Decimal32(precision, scale)
         | DataType::Decimal64(precision, scale)

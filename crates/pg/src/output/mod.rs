@@ -12,6 +12,6 @@ mod numeric;
 mod text;
 mod types;
 
-pub(crate) use cell::{CellWriter, cell_writer, with_length};
-pub(crate) use numeric::numeric_text;
-pub(crate) use types::{Column, columns, description, modifier, pg_type};
+pub use cell::{CellWriter, cell_writer, with_length};
+pub use numeric::numeric_text;
+pub use types::{modifier, pg_type, size};

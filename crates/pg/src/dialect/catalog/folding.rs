@@ -22,18 +22,18 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-use super::arrays::SUBSCRIPTS;
-use super::ast::{
-    aggregates, arguments, boolean, call, children, is_number, item_expr, item_expr_mut, last_word,
-    literal_text, null, qualifier, text,
-};
 use super::facts::{EMPTY, Fact};
 use super::oids::OidKind;
 use super::scope::{Scope, catalog_table};
+use crate::dialect::arrays::SUBSCRIPTS;
+use crate::dialect::ast::{
+    aggregates, arguments, boolean, call, children, is_number, item_expr, item_expr_mut, last_word,
+    literal_text, null, qualifier, text,
+};
 
 /// Visits inner queries before those around them.
 #[derive(Default)]
-pub(super) struct Folding {
+pub(in crate::dialect) struct Folding {
     /// Names that the WITH of the query at hand gives to empty queries.
     empty: HashSet<String>,
 }

@@ -8,24 +8,20 @@
 //! | `column_names` | columns without a name, or of one name | unique names, PostgreSQL's on the wire |
 //! | `spelling` | `pg_catalog.f()`, `COLLATE`, `OPERATOR(…)` | plain names and operators |
 //! | `arrays` | `'{1,2}'::int[]`, `x = ANY('{…}')`, `ARRAY(SELECT …)` | array expressions |
-//! | `oids` | `'t'::regclass`, `oid::regtype::text` | functions that ask the catalog |
-//! | `tableoid` | `c.tableoid` of a table of `pg_catalog` | that table's oid |
-//! | `folding` | what the catalog's model can never hold (`facts.rs`) | `NULL`, `false`, no rows |
+//! | `catalog/oids` | `'t'::regclass`, `oid::regtype::text` | functions that ask the catalog |
+//! | `catalog/tableoid` | `c.tableoid` of a table of `pg_catalog` | that table's oid |
+//! | `catalog/folding` | what the catalog's model can never hold (`catalog/facts.rs`) | `NULL`, `false`, no rows |
 //! | `subqueries` | correlated scalar subqueries | the same, with an error for a second row |
 //!
 //! D1: rows do not change: a pass may only replace a construct by an equal one.
 
 mod arrays;
 mod ast;
+mod catalog;
 mod column_names;
-mod facts;
-mod folding;
-mod oids;
 mod parameters;
-mod scope;
 mod spelling;
 mod subqueries;
-mod tableoid;
 mod tokens;
 
 use datafusion::sql::sqlparser::ast::{Statement, VisitMut};
@@ -33,17 +29,17 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
-pub(crate) use arrays::{AS_ARRAY, SUBSCRIPTS, elements};
-pub(crate) use column_names::on_the_wire;
-pub(crate) use facts::{EMPTY, TABLES, is_catalog_table};
-pub(crate) use oids::OidKind;
-pub(crate) use parameters::{Written, written_parameters};
+pub(crate) use arrays::SUBSCRIPTS;
+pub use arrays::{AS_ARRAY, elements};
+pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
+pub use column_names::on_the_wire;
+pub use parameters::{Written, written_parameters};
 pub(crate) use spelling::LIKE_PATTERN;
 pub(crate) use subqueries::ONLY_VALUE;
-pub(crate) use tokens::is_every_column;
+pub use tokens::is_every_column;
 
 /// Reads PostgreSQL's dialect: the statements of `sql`, rewritten.
-pub(crate) fn parse_postgres(sql: &str) -> Result<Vec<Statement>, ParserError> {
+pub fn parse_postgres(sql: &str) -> Result<Vec<Statement>, ParserError> {
     let dialect = PostgreSqlDialect {};
     let mut tokens = Tokenizer::new(&dialect, sql).tokenize_with_location()?;
     tokens::replace(&mut tokens);
@@ -55,16 +51,16 @@ pub(crate) fn parse_postgres(sql: &str) -> Result<Vec<Statement>, ParserError> {
 }
 
 /// Rewrites a statement that was read elsewhere.
-pub(crate) fn rewrite(statement: &mut Statement) {
+pub fn rewrite(statement: &mut Statement) {
     // First, because the names come from the text that the client wrote.
     column_names::unique(statement);
     let mut spelling = spelling::Spelling::default();
     let _ = statement.visit(&mut spelling);
     let _ = statement.visit(&mut arrays::Arrays);
-    let _ = statement.visit(&mut oids::Oids);
+    let _ = statement.visit(&mut catalog::Oids);
     if spelling.reads_catalog {
-        let _ = statement.visit(&mut tableoid::TableOid);
-        let _ = statement.visit(&mut folding::Folding::default());
+        let _ = statement.visit(&mut catalog::TableOid);
+        let _ = statement.visit(&mut catalog::Folding::default());
     }
     let _ = statement.visit(&mut subqueries::Subqueries);
 }

@@ -1,9 +1,9 @@
 //! Which PostgreSQL array type belongs to an element type, and the other way round?
 
-use pgwire::api::Type;
+use postgres_types::Type;
 
 /// The array type of an element type; `None` if it is not listed here.
-pub(crate) fn array_of(element: &Type) -> Option<Type> {
+pub fn array_of(element: &Type) -> Option<Type> {
     ARRAYS
         .iter()
         .find(|(found, _)| found == element)
@@ -11,7 +11,7 @@ pub(crate) fn array_of(element: &Type) -> Option<Type> {
 }
 
 /// The element type of an array type; `None` if it is not listed here.
-pub(crate) fn element_of(array: &Type) -> Option<Type> {
+pub fn element_of(array: &Type) -> Option<Type> {
     ARRAYS
         .iter()
         .find(|(_, found)| found == array)

@@ -12,12 +12,12 @@ use datafusion::sql::sqlparser::ast::{
     VisitorMut,
 };
 
-use super::ast::{call, text};
 use super::oids::OidKind;
 use super::scope::Scope;
+use crate::dialect::ast::{call, text};
 
 /// Visits inner queries before the queries around them, whose columns inner queries may name, too.
-pub(super) struct TableOid;
+pub(in crate::dialect) struct TableOid;
 
 impl VisitorMut for TableOid {
     type Break = ();

@@ -1,0 +1,13 @@
+//! What clients ask of `pg_catalog`, made plannable.
+
+mod facts;
+mod folding;
+mod oids;
+mod scope;
+mod tableoid;
+
+pub use facts::{EMPTY, FACTS, Fact, TABLES, is_catalog_table};
+pub(super) use folding::Folding;
+pub use oids::OidKind;
+pub(super) use oids::Oids;
+pub(super) use tableoid::TableOid;

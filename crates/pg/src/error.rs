@@ -1,0 +1,107 @@
+//! An error as PostgreSQL would say it.
+
+use datafusion::error::DataFusionError;
+
+/// An error with PostgreSQL's SQLSTATE and wording.
+///
+/// It travels as [`DataFusionError::External`]; [`PgError::of`] finds it there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct PgError {
+    code: &'static str,
+    message: String,
+}
+
+impl PgError {
+    /// An error with this SQLSTATE.
+    #[must_use]
+    pub fn new(code: &'static str, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { code, message }
+    }
+
+    /// 22012.
+    #[must_use]
+    pub fn division_by_zero() -> Self {
+        Self::new("22012", "division by zero")
+    }
+
+    /// 22003: a value that leaves its type (`integer`, `bigint`, …).
+    #[must_use]
+    pub fn out_of_range(pg_type: &str) -> Self {
+        Self::new("22003", format!("{pg_type} out of range"))
+    }
+
+    /// 22P02: a text that is no value of the type.
+    #[must_use]
+    pub fn invalid_text(pg_type: &str, text: &str) -> Self {
+        let message = format!("invalid input syntax for type {pg_type}: \"{text}\"");
+        Self::new("22P02", message)
+    }
+
+    /// 42883: no function or operator of this name takes these types.
+    #[must_use]
+    pub fn undefined_function(signature: &str) -> Self {
+        Self::new("42883", format!("{signature} does not exist"))
+    }
+
+    /// 0A000.
+    #[must_use]
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::new("0A000", message)
+    }
+
+    /// The SQLSTATE.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// The error of ours that an error of DataFusion's carries, however it is wrapped.
+    #[must_use]
+    pub fn of(error: &DataFusionError) -> Option<&Self> {
+        let mut at: Option<&(dyn std::error::Error + 'static)> = Some(error);
+        for _ in 0..DEPTH_MAX {
+            let error = at?;
+            if let Some(found) = error.downcast_ref::<Self>() {
+                return Some(found);
+            }
+            at = match error.downcast_ref::<DataFusionError>() {
+                Some(DataFusionError::External(inner)) => Some(inner.as_ref()),
+                Some(DataFusionError::Shared(inner)) => Some(inner.as_ref()),
+                Some(DataFusionError::Collection(errors)) => errors.first().map(|error| error as _),
+                Some(DataFusionError::ArrowError(inner, _)) => Some(inner.as_ref()),
+                Some(
+                    DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner),
+                ) => Some(inner.as_ref()),
+                _ => error.source(),
+            };
+        }
+        None
+    }
+}
+
+impl From<PgError> for DataFusionError {
+    fn from(error: PgError) -> Self {
+        Self::External(Box::new(error))
+    }
+}
+
+/// How many errors around ours are looked through.
+const DEPTH_MAX: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn is_found_below_others() {
+        let inner = DataFusionError::from(PgError::division_by_zero());
+        let arrow = datafusion::arrow::error::ArrowError::ExternalError(Box::new(inner));
+        let shared = DataFusionError::Shared(Arc::new(DataFusionError::from(arrow)));
+        let outer = DataFusionError::Context("while it ran".to_owned(), Box::new(shared));
+        assert_eq!(PgError::of(&outer).map(PgError::code), Some("22012"));
+    }
+}

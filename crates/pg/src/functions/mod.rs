@@ -1,0 +1,18 @@
+//! PostgreSQL's functions, by topic.
+
+mod array_text;
+mod like_pattern;
+mod only_value;
+
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+
+/// All scalar functions.
+pub(crate) fn scalar() -> Vec<ScalarUDF> {
+    let groups = [array_text::functions(), vec![like_pattern::udf()]];
+    groups.into_iter().flatten().collect()
+}
+
+/// All aggregates.
+pub(crate) fn aggregate() -> Vec<AggregateUDF> {
+    vec![only_value::udaf()]
+}

@@ -1,0 +1,28 @@
+//! PostgreSQL's meaning of operators, casts and functions in a DataFusion session.
+
+use std::sync::Arc;
+
+use datafusion::execution::SessionStateBuilder;
+
+use crate::functions;
+
+/// Installs PostgreSQL's functions, planners and rules. Call it after the default features of
+/// DataFusion are added, whose functions of the same names are replaced. A second call changes
+/// nothing.
+#[must_use]
+pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
+    let config = builder.config().get_or_insert_default();
+    if config.get_extension::<Installed>().is_some() {
+        return builder;
+    }
+    config.set_extension(Arc::new(Installed));
+    let scalars = builder.scalar_functions().get_or_insert_default();
+    scalars.extend(functions::scalar().into_iter().map(Arc::new));
+    let aggregates = builder.aggregate_functions().get_or_insert_default();
+    aggregates.extend(functions::aggregate().into_iter().map(Arc::new));
+    builder
+}
+
+/// Marks a session into which PostgreSQL's semantics are installed.
+#[derive(Debug)]
+struct Installed;
