@@ -19,6 +19,7 @@ mod install;
 pub mod numbers;
 pub mod output;
 mod time;
+mod time_planner;
 
 pub use error::PgError;
 pub use install::install;

@@ -12,6 +12,7 @@
 //! | `catalog/tableoid` | `c.tableoid` of a table of `pg_catalog` | that table's oid |
 //! | `catalog/folding` | what the catalog's model can never hold (`catalog/facts.rs`) | `NULL`, `false`, no rows |
 //! | `subqueries` | correlated scalar subqueries | the same, with an error for a second row |
+//! | `times` | `INTERVAL`, `AT TIME ZONE`, `OVERLAPS` | calls of functions |
 //! | `literals` | numbers, casts | numbers of PostgreSQL's types, calls of `pg_cast` |
 //!
 //! D1: rows do not change: a pass may only replace a construct by an equal one.
@@ -24,6 +25,7 @@ mod literals;
 mod parameters;
 mod spelling;
 mod subqueries;
+mod times;
 mod tokens;
 
 use datafusion::sql::sqlparser::ast::{Statement, VisitMut};
@@ -67,6 +69,9 @@ pub fn rewrite(statement: &mut Statement) {
     }
     let _ = statement.visit(&mut subqueries::Subqueries);
     // Last, because the other passes know casts as the parser gives them.
+    if !matches!(statement, Statement::Set(_)) {
+        let _ = statement.visit(&mut times::Times);
+    }
     literals::rewrite(statement);
 }
 

@@ -12,6 +12,7 @@ mod numeric;
 mod text;
 mod types;
 
-pub use cell::{CellWriter, cell_writer, with_length};
+pub use cell::{CellWriter, cell_writer, in_zone, with_length};
+pub(crate) use text::interval_text;
 pub use numeric::numeric_text;
 pub use types::{modifier, pg_type, size};

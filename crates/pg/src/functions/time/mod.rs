@@ -1,0 +1,28 @@
+//! PostgreSQL's functions of dates, times and intervals (its manual's chapter 9.9).
+
+pub(crate) mod clock;
+mod format;
+mod make;
+pub(crate) mod operators;
+mod parts;
+mod rowwise;
+mod values;
+
+use datafusion::logical_expr::ScalarUDF;
+
+pub(crate) use parts::extract;
+pub(crate) use rowwise::{Kind, Overload, surroundings};
+pub(crate) use values::{is_value_function, value_of};
+
+/// All of them.
+pub(super) fn functions() -> Vec<ScalarUDF> {
+    let groups = [
+        clock::functions(),
+        format::functions(),
+        make::functions(),
+        operators::functions(),
+        parts::functions(),
+        values::functions(),
+    ];
+    groups.into_iter().flatten().collect()
+}
