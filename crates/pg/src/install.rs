@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::execution::SessionStateBuilder;
 
 use crate::time_planner::TimePlanner;
+use crate::intervals::{self, IntervalKeys};
 use crate::{casts, functions};
 
 /// Installs PostgreSQL's functions, planners and rules. Call it after the default features of
@@ -28,6 +29,9 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     planners.insert(0, Arc::new(TimePlanner));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(functions::aggregate().into_iter().map(Arc::new));
+    intervals::with_intervals(&mut builder);
+    let analyzer = builder.analyzer().get_or_insert_default();
+    analyzer.rules.insert(0, Arc::new(IntervalKeys));
     builder
 }
 

@@ -16,6 +16,7 @@ pub mod dialect;
 mod error;
 mod functions;
 mod install;
+mod intervals;
 pub mod numbers;
 pub mod output;
 mod time;

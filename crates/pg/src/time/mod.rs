@@ -16,6 +16,7 @@ pub(crate) mod arithmetic;
 pub(crate) mod calendar;
 pub(crate) mod fields;
 mod patterns;
+pub(crate) mod number_pattern;
 pub(crate) mod read;
 pub(crate) mod read_interval;
 pub(crate) mod read_pattern;

@@ -6,6 +6,7 @@ mod make;
 pub(crate) mod operators;
 mod parts;
 mod rowwise;
+mod to_char;
 mod values;
 
 use datafusion::logical_expr::ScalarUDF;
@@ -23,6 +24,7 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
         operators::functions(),
         parts::functions(),
         values::functions(),
+        vec![to_char::udf()],
     ];
     groups.into_iter().flatten().collect()
 }

@@ -296,7 +296,7 @@ impl Rowwise {
 }
 
 /// The signature that PostgreSQL would choose for these types.
-fn overload(
+pub(super) fn overload(
     name: &str,
     overloads: &'static [Overload],
     given: &[DataType],
@@ -351,16 +351,26 @@ impl ScalarUDFImpl for Rowwise {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let given: Vec<DataType> = args
-            .arg_fields
-            .iter()
-            .map(|field| field.data_type().clone())
-            .collect();
-        let overload = self.overload(&given)?;
-        let around = surroundings(&args.config_options);
-        let compute = |cells: &[Cell]| (overload.run)(&around, cells);
-        run(&args, overload, self.takes_nulls, compute)
+        invoke(self.name, self.overloads, self.takes_nulls, &args)
     }
+}
+
+/// Computes the overload for the arguments' types.
+pub(super) fn invoke(
+    name: &str,
+    overloads: &'static [Overload],
+    takes_nulls: bool,
+    args: &ScalarFunctionArgs,
+) -> Result<ColumnarValue> {
+    let given: Vec<DataType> = args
+        .arg_fields
+        .iter()
+        .map(|field| field.data_type().clone())
+        .collect();
+    let overload = overload(name, overloads, &given)?;
+    let around = surroundings(&args.config_options);
+    let compute = |cells: &[Cell]| (overload.run)(&around, cells);
+    run(args, overload, takes_nulls, compute)
 }
 
 /// The session's settings that texts of dates depend on.
