@@ -96,6 +96,14 @@ impl Sides {
                 {
                     return Err(self.undefined(symbol).into());
                 }
+                let fitting = overloads
+                    .iter()
+                    .filter_map(|overload| overload.distance(&self.types));
+                let best = fitting.clone().min();
+                let is_exact = best == Some(0);
+                if !is_exact && fitting.filter(|near| Some(*near) == best).count() > 1 {
+                    return Err(self.ambiguous(symbol).into());
+                }
                 [self.left, self.right]
             }
             [true, _] => {

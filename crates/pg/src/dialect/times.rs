@@ -101,6 +101,11 @@ fn positional(function: &Function) -> Option<Vec<Expr>> {
                 name,
                 arg: FunctionArgExpr::Expr(value),
                 ..
+            }
+            | FunctionArg::ExprNamed {
+                name: Expr::Identifier(name),
+                arg: FunctionArgExpr::Expr(value),
+                ..
             } => {
                 let name = name.value.to_lowercase();
                 (PARTS.iter().position(|part| *part == name)?, value)

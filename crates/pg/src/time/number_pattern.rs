@@ -513,6 +513,8 @@ struct Writer<'a> {
     behind: usize,
     /// Whether the place before was a digit of the number.
     in_number: bool,
+    /// The digits ended before the places: PostgreSQL writes nothing more.
+    is_over: bool,
     out: String,
 }
 
@@ -560,6 +562,7 @@ impl<'a> Writer<'a> {
             places,
             behind,
             in_number: false,
+            is_over: false,
             out: String::new(),
         }
     }
@@ -567,6 +570,9 @@ impl<'a> Writer<'a> {
     fn run(mut self) -> String {
         let filled = self.pattern.is_filled;
         for node in &self.pattern.nodes {
+            if self.is_over {
+                break;
+            }
             let key = match node {
                 Node::Char(letter) => {
                     self.out.push(*letter);
@@ -683,6 +689,8 @@ impl<'a> Writer<'a> {
                 } else if let Some(digit) = digit {
                     self.out.push(char::from(*digit));
                     self.in_number = true;
+                } else {
+                    self.is_over = true;
                 }
             }
         }
@@ -693,6 +701,9 @@ impl<'a> Writer<'a> {
 
     /// What stands behind the last digit.
     fn end(&mut self) {
+        if self.is_over {
+            return;
+        }
         let mut end = self.places
             + usize::from(self.spaces > 0)
             + usize::from(self.pattern.has_point);

@@ -502,7 +502,7 @@ fn integer_width(text: &str) -> usize {
     reason = "the range is checked"
 )]
 fn iso_number(text: &str) -> Result<(i64, f64, &str), Bad> {
-    let sign = usize::from(text.starts_with(['-', '+']));
+    let sign = usize::from(text.starts_with('-'));
     let mut end = sign;
     let bytes = text.as_bytes();
     let mut exponent = false;

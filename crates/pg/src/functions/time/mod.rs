@@ -6,12 +6,14 @@ mod make;
 pub(crate) mod operators;
 mod parts;
 mod rowwise;
+mod series;
 mod to_char;
 mod values;
 
 use datafusion::logical_expr::ScalarUDF;
 
 pub(crate) use parts::extract;
+pub(crate) use series::Series;
 pub(crate) use rowwise::{Kind, Overload, surroundings};
 pub(crate) use values::{is_value_function, value_of};
 

@@ -87,6 +87,13 @@ fn part(around: &Surroundings, cells: &[Cell], kind: Kind) -> Result<Out, PgErro
         });
     }
     let value = value(around.zone, cells[1], unit, kind).ok_or_else(|| unsupported(&name, kind))?;
+    if unit == Unit::Julian {
+        let local = match kind {
+            Kind::Timestamptz => around.zone.local(cells[1].micros()),
+            _ => cells[1].micros(),
+        };
+        return Ok(Out::Float(fields::julian_float(local)));
+    }
     Ok(Out::Float(value.as_float()))
 }
 
