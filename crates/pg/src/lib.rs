@@ -17,7 +17,9 @@ mod error;
 mod functions;
 mod install;
 pub mod numbers;
+mod operators;
 pub mod output;
+mod rules;
 
 pub use error::PgError;
 pub use install::install;
