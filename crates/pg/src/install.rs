@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use datafusion::execution::SessionStateBuilder;
 
-use crate::time_planner::TimePlanner;
 use crate::intervals::{self, IntervalKeys};
-use crate::{casts, functions};
+use crate::operators::Planner;
+use crate::time_planner::TimePlanner;
+use crate::{casts, functions, numbers, rules};
 
 /// Installs PostgreSQL's functions, planners and rules. Call it after the default features of
 /// DataFusion are added, whose functions of the same names are replaced. A second call changes
@@ -21,16 +22,25 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let options = config.options_mut();
     // A number with a point is numeric.
     options.sql_parser.parse_float_as_decimal = true;
-    let cast = casts::udf(options);
+    let options = Arc::new(options.clone());
+    let planner = Planner {
+        config: Arc::clone(&options),
+    };
+    // Before DataFusion's planners, which know no constants without a type.
+    let planners = builder.expr_planners().get_or_insert_default();
+    planners.insert(0, Arc::new(planner));
+    planners.insert(0, Arc::new(TimePlanner));
     let scalars = builder.scalar_functions().get_or_insert_default();
     scalars.extend(functions::scalar().into_iter().map(Arc::new));
-    scalars.push(Arc::new(cast));
-    let planners = builder.expr_planners().get_or_insert_default();
-    planners.insert(0, Arc::new(TimePlanner));
+    scalars.extend(numbers::scalar().into_iter().map(Arc::new));
+    scalars.push(Arc::new(casts::udf(&options)));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(functions::aggregate().into_iter().map(Arc::new));
+    aggregates.extend(numbers::aggregate().into_iter().map(Arc::new));
     intervals::with_intervals(&mut builder);
+    functions::time::install_series(&mut builder);
     let analyzer = builder.analyzer().get_or_insert_default();
+    rules::install(analyzer);
     analyzer.rules.insert(0, Arc::new(IntervalKeys));
     builder
 }

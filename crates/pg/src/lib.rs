@@ -18,7 +18,9 @@ mod functions;
 mod install;
 mod intervals;
 pub mod numbers;
+mod operators;
 pub mod output;
+mod rules;
 mod time;
 mod time_planner;
 

@@ -22,6 +22,7 @@ use crate::PgError;
 use crate::casts::{CAST, Target};
 use crate::functions::time::operators::{self, MINUS, PLUS};
 use crate::functions::time::{self, Kind, Overload, is_value_function, value_of};
+use crate::operators::is_unknown;
 use crate::time::calendar::{self, MICROS_PER_DAY};
 
 /// Plans operators and `extract` of times.
@@ -212,14 +213,6 @@ fn guess(overloads: &[Overload], at: usize, known: &DataType) -> Option<Kind> {
         [only] => Some(only[1 - at]),
         _ => None,
     }
-}
-
-/// A text literal, whose type PostgreSQL takes from what is around it.
-fn is_unknown(expr: &Expr) -> bool {
-    matches!(
-        expr,
-        Expr::Literal(ScalarValue::Utf8(Some(_)) | ScalarValue::Utf8View(Some(_)), _)
-    )
 }
 
 fn is_text(data_type: &DataType) -> bool {

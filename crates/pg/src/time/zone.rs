@@ -121,7 +121,7 @@ impl Zone {
     pub(crate) fn abbreviation_at(self, utc: i64) -> String {
         match self {
             Self::Named(tz) => named_offset(tz, utc).map_or_else(String::new, |(offset, name)| {
-                name.map_or_else(|| shown(offset), str::to_owned)
+                name.unwrap_or_else(|| shown(offset))
             }),
             Self::Abbreviated(_, name) => name.to_uppercase(),
             Self::Fixed(offset) => shown(offset),

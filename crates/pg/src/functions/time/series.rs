@@ -11,7 +11,7 @@ use datafusion::catalog::streaming::StreamingTable;
 use datafusion::catalog::{TableFunction, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::plan_err;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
@@ -24,10 +24,22 @@ use crate::time::arithmetic::plus_in;
 use crate::time::span::Span;
 use crate::time::zone::Zone;
 
+/// Adds timestamps to the session's `generate_series`.
+pub(crate) fn install(builder: &mut SessionStateBuilder) {
+    let functions = builder.table_functions().get_or_insert_default();
+    let Some(others) = functions.get(NAME).cloned() else {
+        return;
+    };
+    let series = TableFunction::new(NAME.to_owned(), Arc::new(Series { others }));
+    functions.insert(NAME.to_owned(), Arc::new(series));
+}
+
+const NAME: &str = "generate_series";
+
 /// `generate_series` of timestamps, or the session's own of other types.
 #[derive(Debug)]
-pub(crate) struct Series {
-    pub(crate) others: Arc<TableFunction>,
+struct Series {
+    others: Arc<TableFunction>,
 }
 
 impl TableFunctionImpl for Series {
