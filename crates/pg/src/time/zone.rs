@@ -69,6 +69,14 @@ impl Zone {
         }
     }
 
+    /// The zone itself, where an abbreviation stands for it.
+    pub(crate) fn whole(self) -> Self {
+        match self {
+            Self::Abbreviated(tz, _) => Self::Named(tz),
+            other => other,
+        }
+    }
+
     /// Seconds east of UTC at a moment in UTC.
     pub(crate) fn offset_at(self, utc: i64) -> i32 {
         match self {
@@ -230,7 +238,10 @@ fn posix(lower: &str) -> Option<i32> {
     } else {
         lower.trim_start_matches(|letter: char| letter.is_ascii_alphabetic())
     };
-    offset(rest).map(|seconds| -seconds)
+    let hours = rest.trim_start_matches(['+', '-']);
+    // Hours and minutes without a colon are no such specification.
+    let is_plain = hours.split(':').next().is_some_and(|hours| hours.len() <= 2);
+    offset(rest).filter(|_| is_plain).map(|seconds| -seconds)
 }
 
 /// An offset as `timestamptz` is written: hours, and minutes and seconds if there are any.

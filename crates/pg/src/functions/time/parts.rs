@@ -163,6 +163,7 @@ const TRUNC: &[Overload] = &[
         run: |_, cells| {
             let name = cells[2].text();
             let zone = Zone::read(name).ok_or_else(|| read::unknown_zone(name))?;
+            let zone = zone.whole();
             truncated(cells[0], Kind::Timestamptz, |unit| {
                 arithmetic::truncated_in(cells[1].micros(), unit, zone)
             })
