@@ -17,5 +17,5 @@ mod functions;
 mod install;
 pub mod output;
 
-pub use error::PgError;
+pub use error::{Foreign, PgError, configuration_code, translate};
 pub use install::install;

@@ -10,6 +10,7 @@
 //! | `arrays` | `'{1,2}'::int[]`, `x = ANY('{…}')`, `ARRAY(SELECT …)` | array expressions |
 //! | `catalog/oids` | `'t'::regclass`, `oid::regtype::text` | functions that ask the catalog |
 //! | `catalog/tableoid` | `c.tableoid` of a table of `pg_catalog` | that table's oid |
+//! | `catalog/procedures` | `p.oid = t.typreceive` | the oid of the function that the column names |
 //! | `catalog/folding` | what the catalog's model can never hold (`catalog/facts.rs`) | `NULL`, `false`, no rows |
 //! | `subqueries` | correlated scalar subqueries | the same, with an error for a second row |
 //!
@@ -60,6 +61,7 @@ pub fn rewrite(statement: &mut Statement) {
     let _ = statement.visit(&mut catalog::Oids);
     if spelling.reads_catalog {
         let _ = statement.visit(&mut catalog::TableOid);
+        let _ = statement.visit(&mut catalog::Procedures);
         let _ = statement.visit(&mut catalog::Folding::default());
     }
     let _ = statement.visit(&mut subqueries::Subqueries);
@@ -138,6 +140,11 @@ mod tests {
             (
                 "SELECT tableoid = 1255 AS a FROM pg_proc",
                 "SELECT regclass_oid('pg_catalog.pg_proc') = 1255 AS a FROM pg_catalog.pg_proc",
+            ),
+            (
+                "SELECT 1 AS a FROM pg_type t LEFT JOIN pg_proc p ON p.oid = t.typreceive",
+                "SELECT 1 AS a FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_proc p \
+                 ON p.oid = regproc_oid(t.typreceive)",
             ),
             (
                 "SELECT ARRAY(SELECT x FROM t) AS a",
