@@ -11,10 +11,12 @@
 //! P2: a session into which nothing is installed is left alone.
 
 pub mod array_types;
+pub mod casts;
 pub mod dialect;
 mod error;
 mod functions;
 mod install;
+pub mod numbers;
 pub mod output;
 
 pub use error::{Foreign, PgError, configuration_code, translate};

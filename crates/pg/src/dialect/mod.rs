@@ -13,6 +13,7 @@
 //! | `catalog/procedures` | `p.oid = t.typreceive` | the oid of the function that the column names |
 //! | `catalog/folding` | what the catalog's model can never hold (`catalog/facts.rs`) | `NULL`, `false`, no rows |
 //! | `subqueries` | correlated scalar subqueries | the same, with an error for a second row |
+//! | `literals` | numbers, casts | numbers of PostgreSQL's types, calls of `pg_cast` |
 //!
 //! D1: rows do not change: a pass may only replace a construct by an equal one.
 
@@ -20,6 +21,7 @@ mod arrays;
 mod ast;
 mod catalog;
 mod column_names;
+mod literals;
 mod parameters;
 mod spelling;
 mod subqueries;
@@ -35,6 +37,7 @@ pub use arrays::{AS_ARRAY, elements};
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
 pub use column_names::on_the_wire;
 pub use parameters::{Written, written_parameters};
+pub(crate) use ast::last_word;
 pub(crate) use spelling::LIKE_PATTERN;
 pub(crate) use subqueries::ONLY_VALUE;
 pub use tokens::is_every_column;
@@ -65,6 +68,8 @@ pub fn rewrite(statement: &mut Statement) {
         let _ = statement.visit(&mut catalog::Folding::default());
     }
     let _ = statement.visit(&mut subqueries::Subqueries);
+    // Last, because the other passes know casts as the parser gives them.
+    literals::rewrite(statement);
 }
 
 #[cfg(test)]
@@ -90,16 +95,16 @@ mod tests {
             ),
             (
                 "SELECT 1, 1",
-                "SELECT 1 AS \"?column?#0\", 1 AS \"?column?#1\"",
+                "SELECT CAST(1 AS INT4(0)) AS \"?column?#0\", CAST(1 AS INT4(0)) AS \"?column?#1\"",
             ),
             (
                 "SELECT id::int, count(*) FROM t",
-                "SELECT id::INT AS \"id#0\", count(*) AS \"count#1\" FROM t",
+                "SELECT pg_cast(id, 'int4') AS \"id#0\", count(*) AS \"count#1\" FROM t",
             ),
             ("SELECT 'a' COLLATE \"C\" AS a", "SELECT 'a' AS a"),
             (
                 "SELECT '{1,NULL,\"a,b\"}'::text[] AS a",
-                "SELECT ARRAY['1', NULL, 'a,b']::TEXT[] AS a",
+                "SELECT pg_cast(ARRAY['1', NULL, 'a,b'], 'text[]') AS a",
             ),
             (
                 "SELECT x = ANY($1) AS a FROM t",
@@ -132,14 +137,14 @@ mod tests {
             (
                 "SELECT a.tableoid, (SELECT 1 FROM pg_type t WHERE t.tableoid = a.tableoid) AS b \
                  FROM pg_proc a LEFT JOIN pg_type u ON u.tableoid = a.oid",
-                "SELECT regclass_oid('pg_catalog.pg_proc') AS tableoid, (SELECT 1 \
+                "SELECT regclass_oid('pg_catalog.pg_proc') AS tableoid, (SELECT CAST(1 AS INT4(0)) \
                  FROM pg_catalog.pg_type t WHERE regclass_oid('pg_catalog.pg_type') = \
                  regclass_oid('pg_catalog.pg_proc')) AS b FROM pg_catalog.pg_proc a \
                  LEFT JOIN pg_catalog.pg_type u ON u.tableoid = a.oid",
             ),
             (
                 "SELECT tableoid = 1255 AS a FROM pg_proc",
-                "SELECT regclass_oid('pg_catalog.pg_proc') = 1255 AS a FROM pg_catalog.pg_proc",
+                "SELECT regclass_oid('pg_catalog.pg_proc') = CAST(1255 AS INT4(0)) AS a FROM pg_catalog.pg_proc",
             ),
             (
                 "SELECT 1 AS a FROM pg_type t LEFT JOIN pg_proc p ON p.oid = t.typreceive",
@@ -153,6 +158,13 @@ mod tests {
             (
                 "SELECT CASE WHEN t.typtype = 'd' THEN (SELECT 1 FROM t) END AS a FROM pg_type t",
                 "SELECT NULL AS a FROM pg_catalog.pg_type t",
+            ),
+            (
+                "SELECT -2 ^ 2 AS a, x::numeric(5,2) AS b, DATE '2024-01-01' AS c, -1e2 AS d \
+                 FROM t GROUP BY 2 ORDER BY 1 LIMIT 3",
+                "SELECT CAST(-2 AS INT4(0)) ^ CAST(2 AS INT4(0)) AS a, \
+                 pg_cast(x, 'numeric(5,2)') AS b, pg_cast('2024-01-01', 'date') AS c, \
+                 pg_cast('-1e2', 'numeric:3,0') AS d FROM t GROUP BY 2 ORDER BY 1 LIMIT 3",
             ),
             (
                 "SELECT s.a FROM t AS s, pg_sequence WHERE (SELECT 1 FROM u LIMIT 1) = 1",
