@@ -18,6 +18,7 @@ mod functions;
 mod install;
 pub mod numbers;
 pub mod output;
+mod time;
 
 pub use error::{Foreign, PgError, configuration_code, translate};
 pub use install::install;
