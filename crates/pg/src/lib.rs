@@ -18,6 +18,8 @@ mod functions;
 mod install;
 pub mod numbers;
 pub mod output;
+mod values;
 
 pub use error::PgError;
+pub use functions::scalar::{PG_TYPE_KEY, marked_type, typed_field};
 pub use install::install;
