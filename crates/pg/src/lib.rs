@@ -19,6 +19,8 @@ mod install;
 pub mod numbers;
 pub mod output;
 mod time;
+mod values;
 
 pub use error::{Foreign, PgError, configuration_code, translate};
+pub use functions::scalar::{PG_TYPE_KEY, marked_type, typed_field};
 pub use install::install;
