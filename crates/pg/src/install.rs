@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::execution::SessionStateBuilder;
 
 use crate::functions;
+use crate::subqueries::UnnestSubqueries;
 
 /// Installs PostgreSQL's functions, planners and rules. Call it after the default features of
 /// DataFusion are added, whose functions of the same names are replaced. A second call changes
@@ -20,6 +21,8 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     scalars.extend(functions::scalar().into_iter().map(Arc::new));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(functions::aggregate().into_iter().map(Arc::new));
+    let analyzer = builder.analyzer().get_or_insert_default();
+    analyzer.rules.push(Arc::new(UnnestSubqueries));
     builder
 }
 

@@ -16,6 +16,7 @@ mod error;
 mod functions;
 mod install;
 pub mod output;
+mod subqueries;
 
 pub use error::PgError;
 pub use install::install;

@@ -11,7 +11,6 @@
 //! | `catalog/oids` | `'t'::regclass`, `oid::regtype::text` | functions that ask the catalog |
 //! | `catalog/tableoid` | `c.tableoid` of a table of `pg_catalog` | that table's oid |
 //! | `catalog/folding` | what the catalog's model can never hold (`catalog/facts.rs`) | `NULL`, `false`, no rows |
-//! | `subqueries` | correlated scalar subqueries | the same, with an error for a second row |
 //!
 //! D1: rows do not change: a pass may only replace a construct by an equal one.
 
@@ -21,7 +20,6 @@ mod catalog;
 mod column_names;
 mod parameters;
 mod spelling;
-mod subqueries;
 mod tokens;
 
 use datafusion::sql::sqlparser::ast::{Statement, VisitMut};
@@ -35,7 +33,6 @@ pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
 pub use column_names::on_the_wire;
 pub use parameters::{Written, written_parameters};
 pub(crate) use spelling::LIKE_PATTERN;
-pub(crate) use subqueries::ONLY_VALUE;
 pub use tokens::is_every_column;
 
 /// Reads PostgreSQL's dialect: the statements of `sql`, rewritten.
@@ -62,7 +59,6 @@ pub fn rewrite(statement: &mut Statement) {
         let _ = statement.visit(&mut catalog::TableOid);
         let _ = statement.visit(&mut catalog::Folding::default());
     }
-    let _ = statement.visit(&mut subqueries::Subqueries);
 }
 
 #[cfg(test)]
@@ -110,18 +106,6 @@ mod tests {
             (
                 "SELECT c.oid::pg_catalog.regclass::pg_catalog.text AS a FROM pg_class c",
                 "SELECT regclass_name(c.oid) AS a FROM pg_catalog.pg_class c",
-            ),
-            (
-                "SELECT (SELECT u.x FROM u WHERE u.k = t.k) AS a FROM t",
-                "SELECT (SELECT only_value(u.x) FROM u WHERE u.k = t.k) AS a FROM t",
-            ),
-            (
-                "SELECT (SELECT u.x FROM u) AS a, (SELECT max(u.x) FROM u WHERE u.k = t.k) AS b FROM t",
-                "SELECT (SELECT u.x FROM u) AS a, (SELECT max(u.x) FROM u WHERE u.k = t.k) AS b FROM t",
-            ),
-            (
-                "SELECT (SELECT u.x FROM u, v WHERE u.k = t.k AND v.j <> t.k) AS a FROM t",
-                "SELECT (SELECT only_value(u.x) FROM u, v WHERE u.k = t.k AND v.j <> u.k) AS a FROM t",
             ),
             (
                 "SELECT typinput = 'pg_catalog.array_in'::regproc AS a FROM pg_type",
