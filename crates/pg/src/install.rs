@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::execution::SessionStateBuilder;
 
+use crate::subqueries::UnnestSubqueries;
 use crate::{casts, functions};
 
 /// Installs PostgreSQL's functions, planners and rules. Call it after the default features of
@@ -25,6 +26,8 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     scalars.push(Arc::new(cast));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(functions::aggregate().into_iter().map(Arc::new));
+    let analyzer = builder.analyzer().get_or_insert_default();
+    analyzer.rules.push(Arc::new(UnnestSubqueries));
     builder
 }
 

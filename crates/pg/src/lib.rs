@@ -18,6 +18,7 @@ mod functions;
 mod install;
 pub mod numbers;
 pub mod output;
+mod subqueries;
 mod time;
 mod values;
 

@@ -12,7 +12,6 @@
 //! | `catalog/tableoid` | `c.tableoid` of a table of `pg_catalog` | that table's oid |
 //! | `catalog/procedures` | `p.oid = t.typreceive` | the oid of the function that the column names |
 //! | `catalog/folding` | what the catalog's model can never hold (`catalog/facts.rs`) | `NULL`, `false`, no rows |
-//! | `subqueries` | correlated scalar subqueries | the same, with an error for a second row |
 //! | `literals` | numbers, casts | numbers of PostgreSQL's types, calls of `pg_cast` |
 //!
 //! D1: rows do not change: a pass may only replace a construct by an equal one.
@@ -24,7 +23,6 @@ mod column_names;
 mod literals;
 mod parameters;
 mod spelling;
-mod subqueries;
 mod tokens;
 
 use datafusion::sql::sqlparser::ast::{Statement, VisitMut};
@@ -34,12 +32,11 @@ use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
 pub(crate) use arrays::SUBSCRIPTS;
 pub use arrays::{AS_ARRAY, elements};
+pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
 pub use column_names::on_the_wire;
 pub use parameters::{Written, written_parameters};
-pub(crate) use ast::last_word;
 pub(crate) use spelling::LIKE_PATTERN;
-pub(crate) use subqueries::ONLY_VALUE;
 pub use tokens::is_every_column;
 
 /// Reads PostgreSQL's dialect: the statements of `sql`, rewritten.
@@ -67,7 +64,6 @@ pub fn rewrite(statement: &mut Statement) {
         let _ = statement.visit(&mut catalog::Procedures);
         let _ = statement.visit(&mut catalog::Folding::default());
     }
-    let _ = statement.visit(&mut subqueries::Subqueries);
     // Last, because the other passes know casts as the parser gives them.
     literals::rewrite(statement);
 }
@@ -117,18 +113,6 @@ mod tests {
             (
                 "SELECT c.oid::pg_catalog.regclass::pg_catalog.text AS a FROM pg_class c",
                 "SELECT regclass_name(c.oid) AS a FROM pg_catalog.pg_class c",
-            ),
-            (
-                "SELECT (SELECT u.x FROM u WHERE u.k = t.k) AS a FROM t",
-                "SELECT (SELECT only_value(u.x) FROM u WHERE u.k = t.k) AS a FROM t",
-            ),
-            (
-                "SELECT (SELECT u.x FROM u) AS a, (SELECT max(u.x) FROM u WHERE u.k = t.k) AS b FROM t",
-                "SELECT (SELECT u.x FROM u) AS a, (SELECT max(u.x) FROM u WHERE u.k = t.k) AS b FROM t",
-            ),
-            (
-                "SELECT (SELECT u.x FROM u, v WHERE u.k = t.k AND v.j <> t.k) AS a FROM t",
-                "SELECT (SELECT only_value(u.x) FROM u, v WHERE u.k = t.k AND v.j <> u.k) AS a FROM t",
             ),
             (
                 "SELECT typinput = 'pg_catalog.array_in'::regproc AS a FROM pg_type",

@@ -22,9 +22,9 @@ use datafusion::arrow::temporal_conversions::as_datetime_with_timezone;
 use datafusion::arrow::util::display::array_value_to_string;
 use postgres_types::Type;
 
+use super::nested::{arrays, rows};
 use super::numeric::{put_float, put_numeric};
 use super::text::{MICROS_PER_DAY, put_date, put_interval, put_time, put_timestamp, zone};
-use super::nested::{arrays, rows};
 use super::types::pg_type;
 use crate::values::uuid_text;
 use datafusion::error::Result;
@@ -150,7 +150,9 @@ pub fn field_writer(field: &Field, array: &ArrayRef, binary: bool) -> Result<Cel
         Type::UUID => Box::new(move |row, out| {
             let mut text = BytesMut::new();
             write(row, &mut text)?;
-            let digits = text.iter().filter_map(|digit| char::from(*digit).to_digit(16));
+            let digits = text
+                .iter()
+                .filter_map(|digit| char::from(*digit).to_digit(16));
             let digits: Vec<u32> = digits.collect();
             for pair in digits.chunks(2) {
                 let byte = pair.iter().fold(0, |byte, digit| byte * 16 + digit);
