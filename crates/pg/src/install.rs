@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::execution::SessionStateBuilder;
 
+use crate::comparisons::{FloatExtremes, KeepLossyCasts};
 use crate::functions;
 
 /// Installs PostgreSQL's functions, planners and rules. Call it after the default features of
@@ -20,6 +21,9 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     scalars.extend(functions::scalar().into_iter().map(Arc::new));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(functions::aggregate().into_iter().map(Arc::new));
+    let analyzer = builder.analyzer().get_or_insert_default();
+    analyzer.rules.push(Arc::new(FloatExtremes));
+    analyzer.rules.push(Arc::new(KeepLossyCasts));
     builder
 }
 

@@ -11,6 +11,7 @@
 //! P2: a session into which nothing is installed is left alone.
 
 pub mod array_types;
+mod comparisons;
 pub mod dialect;
 mod error;
 mod functions;
