@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::execution::SessionStateBuilder;
 
+use crate::comparisons::{FloatExtremes, KeepLossyCasts};
 use crate::subqueries::UnnestSubqueries;
 use crate::{casts, functions};
 
@@ -28,6 +29,8 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     aggregates.extend(functions::aggregate().into_iter().map(Arc::new));
     let analyzer = builder.analyzer().get_or_insert_default();
     analyzer.rules.push(Arc::new(UnnestSubqueries));
+    analyzer.rules.push(Arc::new(FloatExtremes));
+    analyzer.rules.push(Arc::new(KeepLossyCasts));
     builder
 }
 

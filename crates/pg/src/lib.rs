@@ -12,6 +12,7 @@
 
 pub mod array_types;
 pub mod casts;
+mod comparisons;
 pub mod dialect;
 mod error;
 mod functions;
