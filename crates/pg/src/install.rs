@@ -4,9 +4,13 @@ use std::sync::Arc;
 
 use datafusion::execution::SessionStateBuilder;
 
+use crate::comparisons::{FloatExtremes, KeepLossyCasts};
 use crate::intervals::{self, IntervalKeys};
 use crate::operators::Planner;
+use crate::subqueries::UnnestSubqueries;
 use crate::time_planner::TimePlanner;
+use crate::types::Types;
+use crate::union_times::UnionTimes;
 use crate::{casts, functions, numbers, rules};
 
 /// Installs PostgreSQL's functions, planners and rules. Call it after the default features of
@@ -42,7 +46,11 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let analyzer = builder.analyzer().get_or_insert_default();
     rules::install(analyzer);
     analyzer.rules.insert(0, Arc::new(IntervalKeys));
-    builder
+    analyzer.rules.insert(0, Arc::new(UnionTimes));
+    analyzer.rules.push(Arc::new(UnnestSubqueries));
+    analyzer.rules.push(Arc::new(FloatExtremes));
+    analyzer.rules.push(Arc::new(KeepLossyCasts));
+    builder.with_type_planner(Arc::new(Types))
 }
 
 /// Marks a session into which PostgreSQL's semantics are installed.

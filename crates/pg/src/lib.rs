@@ -12,6 +12,7 @@
 
 pub mod array_types;
 pub mod casts;
+mod comparisons;
 pub mod dialect;
 mod error;
 mod functions;
@@ -21,8 +22,14 @@ pub mod numbers;
 mod operators;
 pub mod output;
 mod rules;
+mod subqueries;
 mod time;
 mod time_planner;
+mod types;
+mod union_times;
+mod values;
 
-pub use error::PgError;
+pub use error::{Foreign, PgError, configuration_code, translate};
+pub use functions::scalar::{PG_TYPE_KEY, marked_type, typed_field};
 pub use install::install;
+pub use time::zone::zone_name;

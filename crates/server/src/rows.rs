@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::running::Running;
 use crate::senders::FLUSH_BYTES;
 use crate::waiting::IDLE_AFTER;
-use coscan_pg::output::{CellWriter, cell_writer, pg_type, with_length};
+use coscan_pg::output::{CellWriter, cell_writer, in_zone, pg_type, with_length};
 
 /// A result: its columns, and the rows not sent yet.
 pub(crate) struct Rows {
@@ -30,6 +30,8 @@ pub(crate) struct Rows {
     /// The columns that the client was told; batches that differ are cast to them.
     announced: SchemaRef,
     source: Source,
+    /// The session's time zone, in which moments are written.
+    zone: String,
     writer: Option<RowWriter>,
     /// The format of a COPY; `None` for the rows of a result.
     copy: Option<CopyFormat>,
@@ -66,11 +68,18 @@ impl Rows {
             columns,
             announced,
             source,
+            zone: UTC.to_owned(),
             writer: None,
             copy: None,
             begun: false,
             tag,
         })
+    }
+
+    /// Writes moments in the session's time zone; UTC if it has none.
+    pub(crate) fn in_zone(mut self, zone: Option<String>) -> Self {
+        self.zone = zone.unwrap_or_else(|| UTC.to_owned());
+        self
     }
 
     /// Copies the rows out from here on. The tag becomes `COPY`.
@@ -151,11 +160,12 @@ impl Rows {
             };
             let same = array.data_type() == announced
                 || pg_type(batch.schema_ref().field(index)) == self.columns[index].pg_type;
-            arrays.push(if same {
+            let array = if same {
                 Arc::clone(array)
             } else {
                 cast(array, announced)?
-            });
+            };
+            arrays.push(in_zone(&array, &self.zone)?);
         }
         self.writer = Some(RowWriter::new(batch, &arrays, &self.columns)?);
         Ok(())
@@ -190,6 +200,8 @@ impl Rows {
         self.writer.is_some()
     }
 }
+
+const UTC: &str = "UTC";
 
 struct RowWriter {
     batch: RecordBatch,

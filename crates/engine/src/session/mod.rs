@@ -27,7 +27,7 @@ use futures::{StreamExt, TryStreamExt};
 
 use crate::error::{Error, Result};
 use crate::index::{find_indexes, index_statement};
-use crate::own::execute;
+use crate::own::{ChangeByQuery, execute};
 use crate::settings::EngineConfig;
 use crate::statement::{
     StatementText, on_large_stack, parse_datafusion, plan_statement, reserve_statement,
@@ -108,13 +108,19 @@ impl Engine {
         ] {
             *threshold = (*threshold).max(most / partitions);
         }
-        let state = SessionStateBuilder::new()
+        let builder = SessionStateBuilder::new()
             .with_config(options)
             .with_runtime_env(Arc::clone(self.runtime()))
             .with_catalog_list(Arc::clone(self.catalogs()))
             .with_default_features();
-        let state = coscan_pg::install(state).with_coscan(self).build();
-        Session::new(self.clone(), SessionContext::new_with_state(state))
+        let mut builder = coscan_pg::install(builder).with_coscan(self);
+        // Before the rules that rewrite predicates.
+        let analyzer = builder.analyzer().get_or_insert_default();
+        analyzer.rules.insert(0, Arc::new(ChangeByQuery));
+        Session::new(
+            self.clone(),
+            SessionContext::new_with_state(builder.build()),
+        )
     }
 }
 

@@ -98,10 +98,9 @@ impl Target {
                     ExactNumberInfo::Precision(precision) => {
                         Some((u16::try_from(*precision).ok()?, 0))
                     }
-                    ExactNumberInfo::PrecisionAndScale(precision, scale) => Some((
-                        u16::try_from(*precision).ok()?,
-                        i16::try_from(*scale).ok()?,
-                    )),
+                    ExactNumberInfo::PrecisionAndScale(precision, scale) => {
+                        Some((u16::try_from(*precision).ok()?, i16::try_from(*scale).ok()?))
+                    }
                 })
             }
             SqlType::Text => Self::Text,
@@ -121,7 +120,9 @@ impl Target {
             }
             SqlType::Timestamp(digits, _) => Self::Timestamp(fractional(*digits)?),
             SqlType::Interval { fields, precision } => Self::Interval(
-                fields.as_ref().map(|fields| fields.to_string().to_lowercase()),
+                fields
+                    .as_ref()
+                    .map(|fields| fields.to_string().to_lowercase()),
                 fractional(*precision)?,
             ),
             SqlType::Uuid => Self::Uuid,

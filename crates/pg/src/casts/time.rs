@@ -11,7 +11,6 @@ use datafusion::arrow::array::{
 use datafusion::arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Field, IntervalMonthDayNano,
     IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType, TimeUnit,
-    TimestampMicrosecondType,
 };
 use datafusion::common::internal_err;
 use datafusion::error::Result;
@@ -96,7 +95,8 @@ enum Source {
 impl Cast<'_> {
     fn source(&self, from: &DataType) -> Result<Source> {
         let to = |data_type: &DataType| arrow_cast(self.array, data_type);
-        let micros = |zone: Option<&str>| DataType::Timestamp(TimeUnit::Microsecond, zone.map(Into::into));
+        let micros =
+            |zone: Option<&str>| DataType::Timestamp(TimeUnit::Microsecond, zone.map(Into::into));
         Ok(match from {
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
                 Source::Text(to(&DataType::Utf8)?.as_string().clone())
@@ -142,9 +142,9 @@ impl Cast<'_> {
             Source::Time(times) => times,
             Source::Timestamp(moments) => moments.unary_opt(of_day),
             Source::Timestamptz(moments) => moments.unary_opt(|at| of_day(local(at, zone))),
-            Source::Interval(spans) => spans.unary(|span| {
-                Span::of_arrow(span).micros.rem_euclid(MICROS_PER_DAY)
-            }),
+            Source::Interval(spans) => {
+                spans.unary(|span| Span::of_arrow(span).micros.rem_euclid(MICROS_PER_DAY))
+            }
             Source::Date(_) => return internal_err!("no cast to time"),
         };
         let Some(digits) = digits.filter(|digits| *digits < 6) else {
@@ -168,13 +168,9 @@ impl Cast<'_> {
         let array: Moments = match (self.source(from)?, is_utc) {
             (Source::Text(texts), _) => read_all(&texts, |text| read(text, self.around))?,
             (Source::Date(dates), false) => dates.try_unary(midnight)?,
-            (Source::Date(dates), true) => {
-                dates.try_unary(|day| utc(midnight(day)?, zone))?
-            }
+            (Source::Date(dates), true) => dates.try_unary(|day| utc(midnight(day)?, zone))?,
             (Source::Timestamp(moments), false) | (Source::Timestamptz(moments), true) => moments,
-            (Source::Timestamp(moments), true) => {
-                moments.try_unary(|at| utc(at, zone))?
-            }
+            (Source::Timestamp(moments), true) => moments.try_unary(|at| utc(at, zone))?,
             (Source::Timestamptz(moments), false) => moments.unary(|at| local(at, zone)),
             (Source::Time(_) | Source::Interval(_), _) => {
                 return internal_err!("no cast to timestamp");
@@ -198,13 +194,13 @@ impl Cast<'_> {
             Source::Text(texts) => read_all(&texts, |text| {
                 read_interval::interval(text, qualifier, digits)?.to_arrow()
             })?,
-            Source::Time(times) => {
-                times.try_unary(|time| Span::new(0, 0, time).to_arrow())?
-            }
+            Source::Time(times) => times.try_unary(|time| Span::new(0, 0, time).to_arrow())?,
             Source::Interval(spans) if qualifier.is_none() && digits.is_none() => spans,
-            Source::Interval(spans) => spans.try_unary(|span| -> Result<IntervalMonthDayNano, PgError> {
-                read_interval::adjusted(Span::of_arrow(span), qualifier, digits)?.to_arrow()
-            })?,
+            Source::Interval(spans) => {
+                spans.try_unary(|span| -> Result<IntervalMonthDayNano, PgError> {
+                    read_interval::adjusted(Span::of_arrow(span), qualifier, digits)?.to_arrow()
+                })?
+            }
             _ => return internal_err!("no cast to interval"),
         };
         Ok(Arc::new(array))

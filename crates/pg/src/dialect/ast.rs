@@ -219,7 +219,6 @@ const AGGREGATES: &[&str] = &[
     "min",
     "mode",
     "nth_value",
-    "only_value",
     "percentile",
     "quantile",
     "range_agg",

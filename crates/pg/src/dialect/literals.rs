@@ -16,8 +16,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, CastKind, DataType, Distinct, Expr, Function, GroupByExpr, LimitClause, OrderByKind, Query, Select, Statement, Subscript, TableFactor,
-    UnaryOperator, Value, VisitMut, VisitorMut, WindowFrameBound, WindowSpec, WindowType,
+    AccessExpr, BinaryOperator, CastKind, DataType, Distinct, Expr, Function, GroupByExpr,
+    LimitClause, OrderByKind, Query, Select, Statement, Subscript, TableFactor, UnaryOperator,
+    Value, VisitMut, VisitorMut, WindowFrameBound, WindowSpec, WindowType,
 };
 
 use super::ast::{arguments, call, last_word, literal_text, null, text};
@@ -205,7 +206,8 @@ fn is_typed_integer(inner: &Expr, data_type: &DataType) -> bool {
         } => expr,
         other => other,
     };
-    *data_type == INT4 && matches!(number, Expr::Value(value) if matches!(value.value, Value::Number(..)))
+    *data_type == INT4
+        && matches!(number, Expr::Value(value) if matches!(value.value, Value::Number(..)))
 }
 
 const INT4: DataType = DataType::Int4(Some(0));
@@ -277,7 +279,9 @@ fn digits_of(value: &Expr) -> Option<Target> {
         Expr::Nested(inner) => return digits_of(inner),
         Expr::Cast {
             expr, data_type, ..
-        } if is_typed_integer(expr, data_type) => Numeric::parse(&expr.to_string().replace('L', "")),
+        } if is_typed_integer(expr, data_type) => {
+            Numeric::parse(&expr.to_string().replace('L', ""))
+        }
         other => Numeric::parse(literal_text(other)?),
     }?;
     let count = number.digits.magnitude().to_string().len();

@@ -10,8 +10,8 @@
 //! | `arrays` | `'{1,2}'::int[]`, `x = ANY('{…}')`, `ARRAY(SELECT …)` | array expressions |
 //! | `catalog/oids` | `'t'::regclass`, `oid::regtype::text` | functions that ask the catalog |
 //! | `catalog/tableoid` | `c.tableoid` of a table of `pg_catalog` | that table's oid |
+//! | `catalog/procedures` | `p.oid = t.typreceive` | the oid of the function that the column names |
 //! | `catalog/folding` | what the catalog's model can never hold (`catalog/facts.rs`) | `NULL`, `false`, no rows |
-//! | `subqueries` | correlated scalar subqueries | the same, with an error for a second row |
 //! | `times` | `INTERVAL`, `AT TIME ZONE`, `OVERLAPS` | calls of functions |
 //! | `literals` | numbers, casts | numbers of PostgreSQL's types, calls of `pg_cast` |
 //!
@@ -24,7 +24,6 @@ mod column_names;
 mod literals;
 mod parameters;
 mod spelling;
-mod subqueries;
 mod times;
 mod tokens;
 
@@ -35,12 +34,11 @@ use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
 pub(crate) use arrays::SUBSCRIPTS;
 pub use arrays::{AS_ARRAY, elements};
+pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
 pub use column_names::on_the_wire;
 pub use parameters::{Written, written_parameters};
-pub(crate) use ast::last_word;
 pub(crate) use spelling::LIKE_PATTERN;
-pub(crate) use subqueries::ONLY_VALUE;
 pub use tokens::is_every_column;
 
 /// Reads PostgreSQL's dialect: the statements of `sql`, rewritten.
@@ -65,9 +63,9 @@ pub fn rewrite(statement: &mut Statement) {
     let _ = statement.visit(&mut catalog::Oids);
     if spelling.reads_catalog {
         let _ = statement.visit(&mut catalog::TableOid);
+        let _ = statement.visit(&mut catalog::Procedures);
         let _ = statement.visit(&mut catalog::Folding::default());
     }
-    let _ = statement.visit(&mut subqueries::Subqueries);
     // Last, because the other passes know casts as the parser gives them.
     if !matches!(statement, Statement::Set(_)) {
         let _ = statement.visit(&mut times::Times);
@@ -122,18 +120,6 @@ mod tests {
                 "SELECT regclass_name(c.oid) AS a FROM pg_catalog.pg_class c",
             ),
             (
-                "SELECT (SELECT u.x FROM u WHERE u.k = t.k) AS a FROM t",
-                "SELECT (SELECT only_value(u.x) FROM u WHERE u.k = t.k) AS a FROM t",
-            ),
-            (
-                "SELECT (SELECT u.x FROM u) AS a, (SELECT max(u.x) FROM u WHERE u.k = t.k) AS b FROM t",
-                "SELECT (SELECT u.x FROM u) AS a, (SELECT max(u.x) FROM u WHERE u.k = t.k) AS b FROM t",
-            ),
-            (
-                "SELECT (SELECT u.x FROM u, v WHERE u.k = t.k AND v.j <> t.k) AS a FROM t",
-                "SELECT (SELECT only_value(u.x) FROM u, v WHERE u.k = t.k AND v.j <> u.k) AS a FROM t",
-            ),
-            (
                 "SELECT typinput = 'pg_catalog.array_in'::regproc AS a FROM pg_type",
                 "SELECT typinput = regproc_name('pg_catalog.array_in') AS a FROM pg_catalog.pg_type",
             ),
@@ -148,6 +134,11 @@ mod tests {
             (
                 "SELECT tableoid = 1255 AS a FROM pg_proc",
                 "SELECT regclass_oid('pg_catalog.pg_proc') = CAST(1255 AS INT4(0)) AS a FROM pg_catalog.pg_proc",
+            ),
+            (
+                "SELECT 1 AS a FROM pg_type t LEFT JOIN pg_proc p ON p.oid = t.typreceive",
+                "SELECT 1 AS a FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_proc p \
+                 ON p.oid = regproc_oid(t.typreceive)",
             ),
             (
                 "SELECT ARRAY(SELECT x FROM t) AS a",

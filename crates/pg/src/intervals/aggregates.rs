@@ -236,7 +236,12 @@ impl Accumulator for Sum {
         let [months, days, micros, counts] = states else {
             return internal_err!("a state of four parts");
         };
-        let total = |part: &ArrayRef| part.as_primitive::<Decimal128Type>().iter().flatten().sum::<i128>();
+        let total = |part: &ArrayRef| {
+            part.as_primitive::<Decimal128Type>()
+                .iter()
+                .flatten()
+                .sum::<i128>()
+        };
         self.months += total(months);
         self.days += total(days);
         self.micros += total(micros);

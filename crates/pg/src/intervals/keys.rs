@@ -107,7 +107,10 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 fn has_interval_columns(schema: &DFSchema) -> bool {
     let interval = DataType::Interval(IntervalUnit::MonthDayNano);
-    schema.fields().iter().any(|field| field.data_type() == &interval)
+    schema
+        .fields()
+        .iter()
+        .any(|field| field.data_type() == &interval)
 }
 
 fn has_intervals(plan: &LogicalPlan) -> bool {

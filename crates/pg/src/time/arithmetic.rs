@@ -37,7 +37,9 @@ pub(crate) fn rounded_moment(micros: i64, digits: u32) -> Result<i64, PgError> {
     if !is_finite(micros) {
         return Ok(micros);
     }
-    let from_2000 = micros.checked_sub(EPOCH_2000).and_then(|micros| rounded(micros, digits));
+    let from_2000 = micros
+        .checked_sub(EPOCH_2000)
+        .and_then(|micros| rounded(micros, digits));
     from_2000
         .and_then(|micros| micros.checked_add(EPOCH_2000))
         .filter(|micros| calendar::in_range(*micros))
@@ -168,13 +170,7 @@ pub(crate) fn truncated_in(at: i64, unit: Unit, zone: Zone) -> Option<Result<i64
 /// An interval without what is smaller than the unit.
 pub(crate) fn truncated_span(span: Span, unit: Unit) -> Option<Span> {
     let months = |unit: i32| Some(Span::new(span.months / unit * unit, 0, 0));
-    let micros = |unit: i64| {
-        Some(Span::new(
-            span.months,
-            span.days,
-            span.micros / unit * unit,
-        ))
-    };
+    let micros = |unit: i64| Some(Span::new(span.months, span.days, span.micros / unit * unit));
     match unit {
         Unit::Millennium => months(12_000),
         Unit::Century => months(1200),
@@ -223,9 +219,8 @@ pub(crate) fn midnight(date: i32) -> Result<i64, PgError> {
     match date {
         calendar::DATE_INFINITY => Ok(INFINITY),
         calendar::DATE_MINUS_INFINITY => Ok(MINUS_INFINITY),
-        day => moment(day.into(), 0).ok_or_else(|| {
-            PgError::new("22008", "date out of range for timestamp")
-        }),
+        day => moment(day.into(), 0)
+            .ok_or_else(|| PgError::new("22008", "date out of range for timestamp")),
     }
 }
 

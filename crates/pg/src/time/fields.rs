@@ -1,8 +1,6 @@
 //! Fields of dates, times and intervals: `extract` and `date_part`.
 
-use super::calendar::{
-    self, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE,
-};
+use super::calendar::{self, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE};
 use super::span::Span;
 use super::words::Unit;
 
@@ -138,8 +136,8 @@ pub(crate) fn of_span(span: Span, unit: Unit) -> Option<Field> {
         Unit::Millennium => Field::whole(years / 1000),
         Unit::Epoch => {
             // A year has 365.25 days here.
-            let quarter_days = i128::from(years) * 1461
-                + (i128::from(months) * 30 + i128::from(span.days)) * 4;
+            let quarter_days =
+                i128::from(years) * 1461 + (i128::from(months) * 30 + i128::from(span.days)) * 4;
             let micros = quarter_days * i128::from(MICROS_PER_DAY / 4);
             Field::new(micros + i128::from(span.micros), 6)
         }
@@ -181,7 +179,9 @@ fn division_scale(time: i64) -> u8 {
     if group <= 864 {
         quotient -= 1;
     }
-    u8::try_from((4 - quotient) * 4).unwrap_or(JULIAN_SCALE).min(JULIAN_SCALE)
+    u8::try_from((4 - quotient) * 4)
+        .unwrap_or(JULIAN_SCALE)
+        .min(JULIAN_SCALE)
 }
 
 fn without_zero(year: i64) -> i64 {
@@ -195,4 +195,3 @@ fn century(year: i64, length: i64) -> i64 {
         -((length - year) / length)
     }
 }
-

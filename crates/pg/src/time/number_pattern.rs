@@ -53,7 +53,10 @@ enum SignPlace {
 }
 
 /// A pattern for numbers.
-#[expect(clippy::struct_excessive_bools, reason = "a pattern's marks, each with its own meaning")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "a pattern's marks, each with its own meaning"
+)]
 pub(crate) struct NumberPattern {
     nodes: Vec<Node>,
     /// Places before and behind the point.
@@ -378,12 +381,20 @@ impl NumberPattern {
             Number::Integer(text) | Number::Numeric(text) => {
                 if !text.bytes().any(|byte| byte.is_ascii_digit()) {
                     // No finite number: a # for each place.
-                    return format!(" {}.{}", "#".repeat(self.before), "#".repeat(self.behind + 4));
+                    return format!(
+                        " {}.{}",
+                        "#".repeat(self.before),
+                        "#".repeat(self.behind + 4)
+                    );
                 }
                 exponential(text, self.behind)
             }
             Number::Float(value, _) if !value.is_finite() => {
-                return format!(" {}.{}", "#".repeat(self.before), "#".repeat(self.behind + 4));
+                return format!(
+                    " {}.{}",
+                    "#".repeat(self.before),
+                    "#".repeat(self.behind + 4)
+                );
             }
             Number::Float(value, _) => {
                 let text = format!("{value:.*e}", self.behind);
@@ -457,7 +468,8 @@ fn exponential(text: &str, scale: usize) -> String {
         return format!("0{zeros}e+00");
     };
     let significant = &all[first..];
-    let mut exponent = i64::try_from(whole.len()).unwrap_or(0) - i64::try_from(first).unwrap_or(0) - 1;
+    let mut exponent =
+        i64::try_from(whole.len()).unwrap_or(0) - i64::try_from(first).unwrap_or(0) - 1;
     let shifted = format!("{}.{}", &significant[..1], &significant[1..]);
     let mut mantissa = rounded(&shifted, 0, scale);
     if mantissa.starts_with("10") {
@@ -704,9 +716,8 @@ impl<'a> Writer<'a> {
         if self.is_over {
             return;
         }
-        let mut end = self.places
-            + usize::from(self.spaces > 0)
-            + usize::from(self.pattern.has_point);
+        let mut end =
+            self.places + usize::from(self.spaces > 0) + usize::from(self.pattern.has_point);
         if self.last == Some(self.at) {
             end = self.place;
         }

@@ -68,8 +68,7 @@ pub(crate) fn unknown_zone(name: &str) -> PgError {
 /// A `timestamp`: a zone in the text is read and ignored.
 pub(crate) fn timestamp(text: &str, around: &Surroundings) -> Result<i64, PgError> {
     let read = read(text, around).map_err(|bad| bad.error("timestamp", text))?;
-    read.local()
-        .ok_or_else(|| out_of_range("timestamp", text))
+    read.local().ok_or_else(|| out_of_range("timestamp", text))
 }
 
 /// A `timestamp with time zone`, in UTC.
@@ -785,7 +784,10 @@ fn abbreviation(lower: &str) -> Option<Zone> {
 /// A number of 32 bits at the start of a text, and the rest.
 fn integer(text: &str) -> Result<(i64, &str), Bad> {
     let signed = usize::from(text.starts_with(['-', '+']));
-    let digits = text[signed..].bytes().take_while(u8::is_ascii_digit).count();
+    let digits = text[signed..]
+        .bytes()
+        .take_while(u8::is_ascii_digit)
+        .count();
     if digits == 0 && !text.starts_with('.') {
         return Err(Bad::Format);
     }

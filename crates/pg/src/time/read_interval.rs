@@ -2,12 +2,10 @@
 //!
 //! Fields are read from right to left, so that a number finds its unit first.
 
-use super::calendar::{
-    MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND,
-};
+use super::calendar::{MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND};
 use super::read::{Bad, clock, fraction};
 use super::span::{self, Span};
-use super::split::{Field, Kind, fields};
+use super::split::{Kind, fields};
 use super::words::{self, Unit, Word};
 use crate::PgError;
 
@@ -184,9 +182,7 @@ impl Sums {
 }
 
 fn small(value: i64) -> Result<i64, Bad> {
-    i32::try_from(value)
-        .map(i64::from)
-        .map_err(|_| Bad::Field)
+    i32::try_from(value).map(i64::from).map_err(|_| Bad::Field)
 }
 
 /// Bits that stand for a unit that is there; a time has all of its units at once.
@@ -355,7 +351,10 @@ fn default_unit(qualifier: Option<Qualifier>) -> Unit {
 
 fn integer(text: &str) -> Result<(i64, &str), Bad> {
     let signed = usize::from(text.starts_with(['-', '+']));
-    let digits = text[signed..].bytes().take_while(u8::is_ascii_digit).count();
+    let digits = text[signed..]
+        .bytes()
+        .take_while(u8::is_ascii_digit)
+        .count();
     let (number, rest) = text.split_at(signed + digits);
     if digits == 0 {
         return if rest.starts_with('.') {
@@ -508,9 +507,8 @@ fn iso_number(text: &str) -> Result<(i64, f64, &str), Bad> {
     let mut exponent = false;
     while let Some(byte) = bytes.get(end) {
         let is_exponent = matches!(byte, b'e' | b'E') && end > sign && !exponent;
-        let is_sign = exponent
-            && matches!(byte, b'+' | b'-')
-            && matches!(bytes[end - 1], b'e' | b'E');
+        let is_sign =
+            exponent && matches!(byte, b'+' | b'-') && matches!(bytes[end - 1], b'e' | b'E');
         if !byte.is_ascii_digit() && *byte != b'.' && !is_exponent && !is_sign {
             break;
         }

@@ -223,7 +223,10 @@ fn integer(
 
 /// A number at the start of a text, spaces before it included; `None` if it is too great.
 fn number_prefix(text: &str) -> (Option<i64>, usize) {
-    let spaces = text.bytes().take_while(|byte| is_space(char::from(*byte))).count();
+    let spaces = text
+        .bytes()
+        .take_while(|byte| is_space(char::from(*byte)))
+        .count();
     let rest = &text[spaces..];
     let sign = usize::from(rest.starts_with(['+', '-']));
     let digits = rest[sign..].bytes().take_while(u8::is_ascii_digit).count();
@@ -285,20 +288,12 @@ impl Found {
                 return Err(PgError::unsupported(message));
             }
             Key::HalfOfDay(_, dots) => {
-                let names = if dots {
-                    ["a.m.", "p.m."]
-                } else {
-                    ["am", "pm"]
-                };
+                let names = if dots { ["a.m.", "p.m."] } else { ["am", "pm"] };
                 self.is_pm = name(cursor, names.into_iter(), field)? == 1;
                 self.is_half_day = true;
             }
             Key::Era(_, dots) => {
-                let names = if dots {
-                    ["a.d.", "b.c."]
-                } else {
-                    ["ad", "bc"]
-                };
+                let names = if dots { ["a.d.", "b.c."] } else { ["ad", "bc"] };
                 self.is_bc = name(cursor, names.into_iter(), field)? == 1;
             }
             Key::MonthName(_) => {

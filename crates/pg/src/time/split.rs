@@ -115,9 +115,7 @@ fn signed(at: &mut Cursor, text: &mut String) -> Option<Kind> {
     }
     let next = at.peek()?;
     if next.is_ascii_digit() {
-        at.take(text, |byte| {
-            byte.is_ascii_digit() || b":.-".contains(&byte)
-        });
+        at.take(text, |byte| byte.is_ascii_digit() || b":.-".contains(&byte));
         return Some(Kind::Offset);
     }
     if next.is_ascii_alphabetic() {

@@ -109,10 +109,7 @@ fn put_field(out: &mut String, field: &FieldNode, value: &Value) -> Result<(), P
         }
         Key::Minute => number(parts.minute, 2),
         Key::Second => number(parts.second, 2),
-        Key::SecondOfDay => number(
-            parts.hour * 3600 + parts.minute * 60 + parts.second,
-            1,
-        ),
+        Key::SecondOfDay => number(parts.hour * 3600 + parts.minute * 60 + parts.second, 1),
         Key::Month => number(parts.month, 2),
         Key::DayOfMonth => number_unsigned(&mut number, parts.day, 2),
         Key::DayOfYear => number_unsigned(&mut number, value.day_of_year, 3),

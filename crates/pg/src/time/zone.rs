@@ -11,9 +11,24 @@ use chrono::{DateTime, Offset, TimeZone as _};
 use chrono_tz::{OffsetName as _, TZ_VARIANTS, Tz};
 
 use super::abbreviations::{DYNAMIC, FIXED};
-use super::calendar::{
-    MICROS_PER_DAY, MICROS_PER_SECOND, civil, days, is_leap, moment, weekday,
-};
+use super::calendar::{MICROS_PER_DAY, MICROS_PER_SECOND, civil, days, is_leap, moment, weekday};
+
+/// The name under which a session keeps the time zone that `SET TIME ZONE` names: a number of hours
+/// is an offset to the east, anything else a zone. `None` if there is no such zone.
+#[must_use]
+pub fn zone_name(text: &str) -> Option<String> {
+    if let Ok(hours) = text.parse::<f64>() {
+        if !(-168.0..=168.0).contains(&hours) {
+            return None;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "a week of seconds")]
+        return Some(shown((hours * 3600.0) as i32));
+    }
+    Some(match Zone::full(text)? {
+        Zone::Named(tz) | Zone::Abbreviated(tz, _) => tz.name().to_owned(),
+        Zone::Fixed(offset) => shown(offset),
+    })
+}
 
 /// A time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,8 +176,8 @@ fn abbreviated_offset(tz: Tz, name: &str, utc: i64) -> i32 {
     let steps = |from: i64, to: i64| (to - from) / step;
     let before = (0..=steps(first, start)).find_map(|count| offset(start - count * step));
     let found = offset(utc).or(before);
-    let found = found
-        .or_else(|| (0..=steps(start, last)).find_map(|count| offset(start + count * step)));
+    let found =
+        found.or_else(|| (0..=steps(start, last)).find_map(|count| offset(start + count * step)));
     found.unwrap_or_else(|| Zone::Named(tz).offset_at(utc))
 }
 
@@ -240,7 +255,10 @@ fn posix(lower: &str) -> Option<i32> {
     };
     let hours = rest.trim_start_matches(['+', '-']);
     // Hours and minutes without a colon are no such specification.
-    let is_plain = hours.split(':').next().is_some_and(|hours| hours.len() <= 2);
+    let is_plain = hours
+        .split(':')
+        .next()
+        .is_some_and(|hours| hours.len() <= 2);
     offset(rest).filter(|_| is_plain).map(|seconds| -seconds)
 }
 

@@ -16,12 +16,10 @@ mod known;
 mod local;
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use coscan::Rights;
-use datafusion::arrow::array::timezone::Tz;
 use datafusion::common::config::{ConfigEntry, ConfigOptions};
 use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement};
 use datafusion::prelude::SessionContext;
@@ -29,7 +27,7 @@ use datafusion::sql::sqlparser::ast::{ContextModifier, Expr, Set, Value};
 
 use self::known::{KNOWN, Known, Rule};
 use self::local::Local;
-use crate::failure::{Failure, configuration_code};
+use crate::failure::Failure;
 use crate::keepalive::Keepalive;
 
 pub(crate) use self::board::Board;
@@ -234,9 +232,10 @@ impl Settings {
             }
             Rule::Keepalive => self.set_keepalive(known.name, value)?.to_string(),
             Rule::TimeZone => {
-                Tz::from_str(value).map_err(|_| invalid(known.name, value))?;
-                configure(session, TIME_ZONE, value).await?;
-                value.to_owned()
+                let zone = coscan_pg::zone_name(value);
+                let zone = zone.ok_or_else(|| invalid(known.name, value))?;
+                configure(session, TIME_ZONE, &zone).await?;
+                zone
             }
             Rule::SearchPath => {
                 if let Some(schema) = first_schema(session, value) {
@@ -468,7 +467,7 @@ async fn configure(session: &SessionContext, name: &str, value: &str) -> Result<
         Err(error) if coscan::is_denied(&error) => Err(error.into()),
         Err(error) => {
             let text = error.strip_backtrace();
-            Err(Failure::new(configuration_code(&text), text))
+            Err(Failure::new(coscan_pg::configuration_code(&text), text))
         }
     }
 }

@@ -76,9 +76,7 @@ impl Clock {
         let local = zone.local(utc);
         Ok(match self.kind {
             Kind::Date => ScalarValue::Date32(Some(date_of(local))),
-            Kind::Time => {
-                ScalarValue::Time64Microsecond(Some(local.rem_euclid(MICROS_PER_DAY)))
-            }
+            Kind::Time => ScalarValue::Time64Microsecond(Some(local.rem_euclid(MICROS_PER_DAY))),
             Kind::Timestamp => ScalarValue::TimestampMicrosecond(Some(local), None),
             _ => ScalarValue::TimestampMicrosecond(Some(utc), Some("UTC".into())),
         })

@@ -58,7 +58,12 @@ pub(super) const TO_CHAR: &[Overload] = &[
 const TO_DATE: &[Overload] = &[Overload {
     args: &[Kind::Text, Kind::Text],
     result: Kind::Date,
-    run: |_, cells| Ok(Out::Date(read_pattern::date(cells[0].text(), cells[1].text())?)),
+    run: |_, cells| {
+        Ok(Out::Date(read_pattern::date(
+            cells[0].text(),
+            cells[1].text(),
+        )?))
+    },
 }];
 
 const TO_TIMESTAMP: &[Overload] = &[

@@ -73,9 +73,8 @@ fn time(cells: &[Cell]) -> Result<i64, PgError> {
         let message = format!("time field value out of range: {hour}:{minute:02}:{seconds:02}");
         PgError::new("22008", message)
     };
-    let fits = (0..=24).contains(&hour)
-        && (0..60).contains(&minute)
-        && (0.0..=60.0).contains(&seconds);
+    let fits =
+        (0..=24).contains(&hour) && (0..60).contains(&minute) && (0.0..=60.0).contains(&seconds);
     if !fits {
         return Err(wrong());
     }
@@ -146,7 +145,8 @@ fn in_utc(local: i64, zone: Zone) -> Result<Out, PgError> {
 }
 
 fn zone_of_text(name: &str) -> Result<Zone, PgError> {
-    let signed = name.starts_with(['+', '-']) || name.starts_with(|byte: char| byte.is_ascii_digit());
+    let signed =
+        name.starts_with(['+', '-']) || name.starts_with(|byte: char| byte.is_ascii_digit());
     let zone = if signed {
         Zone::of_setting(name)
     } else {
@@ -273,9 +273,7 @@ fn offset(span: Span) -> Result<Zone, PgError> {
         return Err(PgError::new("22023", message));
     }
     let seconds = i32::try_from(span.micros / MICROS_PER_SECOND);
-    seconds
-        .map(Zone::Fixed)
-        .map_err(|_| span::out_of_range())
+    seconds.map(Zone::Fixed).map_err(|_| span::out_of_range())
 }
 
 const AGE: &[Overload] = &[

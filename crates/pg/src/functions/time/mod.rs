@@ -13,8 +13,8 @@ mod values;
 use datafusion::logical_expr::ScalarUDF;
 
 pub(crate) use parts::extract;
+pub(crate) use rowwise::{Kind, Overload};
 pub(crate) use series::install as install_series;
-pub(crate) use rowwise::{Kind, Overload, surroundings};
 pub(crate) use values::{is_value_function, value_of};
 
 /// All of them.

@@ -141,9 +141,10 @@ pub(crate) const TIMES_OVERLOADS: &[Overload] = &[
     }),
 ];
 
-pub(crate) const OVER_OVERLOADS: &[Overload] = &[overload!([Interval, Float8] => Interval, |_, cells| {
-    Ok(Out::Span(cells[0].span().over(cells[1].float())?))
-})];
+pub(crate) const OVER_OVERLOADS: &[Overload] =
+    &[overload!([Interval, Float8] => Interval, |_, cells| {
+        Ok(Out::Span(cells[0].span().over(cells[1].float())?))
+    })];
 
 fn moved(date: i32, days: i64) -> Result<Out, PgError> {
     if date == DATE_INFINITY || date == DATE_MINUS_INFINITY {
@@ -231,12 +232,7 @@ fn micros(cell: Cell) -> Option<i64> {
 }
 
 /// The end of a period: given, or as far from its start as an interval.
-fn end(
-    around: &Surroundings,
-    start: Cell,
-    end: Cell,
-    kind: Kind,
-) -> Result<Option<i64>, PgError> {
+fn end(around: &Surroundings, start: Cell, end: Cell, kind: Kind) -> Result<Option<i64>, PgError> {
     let Cell::Span(span) = end else {
         return Ok(micros(end));
     };

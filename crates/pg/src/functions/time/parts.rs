@@ -328,8 +328,8 @@ impl ScalarUDFImpl for Extract {
         let is_scalar = matches!(args.args[1], ColumnarValue::Scalar(_));
         let rows = if is_scalar { 1 } else { args.number_rows };
         let (precision, scale) = numeric(unit, kind);
-        let mut builder = Decimal128Builder::with_capacity(rows)
-            .with_precision_and_scale(precision, scale)?;
+        let mut builder =
+            Decimal128Builder::with_capacity(rows).with_precision_and_scale(precision, scale)?;
         for row in 0..rows {
             let Some(cell) = columns[1].cell(row) else {
                 builder.append_null();

@@ -17,9 +17,15 @@ macro_rules! value {
 
 value!(DATE, Date, |_, cells| Ok(Out::Date(cells[0].date())));
 value!(TIME, Time, |_, cells| Ok(Out::Micros(cells[0].micros())));
-value!(TIMESTAMP, Timestamp, |_, cells| Ok(Out::Micros(cells[0].micros())));
-value!(TIMESTAMPTZ, Timestamptz, |_, cells| Ok(Out::Micros(cells[0].micros())));
-value!(INTERVAL, Interval, |_, cells| Ok(Out::Span(cells[0].span())));
+value!(TIMESTAMP, Timestamp, |_, cells| Ok(Out::Micros(
+    cells[0].micros()
+)));
+value!(TIMESTAMPTZ, Timestamptz, |_, cells| Ok(Out::Micros(
+    cells[0].micros()
+)));
+value!(INTERVAL, Interval, |_, cells| Ok(Out::Span(
+    cells[0].span()
+)));
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
     [
