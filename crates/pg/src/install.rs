@@ -5,8 +5,9 @@ use std::sync::Arc;
 use datafusion::execution::SessionStateBuilder;
 
 use crate::comparisons::{FloatExtremes, KeepLossyCasts};
+use crate::operators::Planner;
 use crate::subqueries::UnnestSubqueries;
-use crate::{casts, functions};
+use crate::{casts, functions, numbers, rules};
 
 /// Installs PostgreSQL's functions, planners and rules. Call it after the default features of
 /// DataFusion are added, whose functions of the same names are replaced. A second call changes
@@ -21,16 +22,25 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let options = config.options_mut();
     // A number with a point is numeric.
     options.sql_parser.parse_float_as_decimal = true;
-    let cast = casts::udf(options);
+    let options = Arc::new(options.clone());
+    let planner = Planner {
+        config: Arc::clone(&options),
+    };
+    // Before DataFusion's planners, which know no constants without a type.
+    let planners = builder.expr_planners().get_or_insert_default();
+    planners.insert(0, Arc::new(planner));
     let scalars = builder.scalar_functions().get_or_insert_default();
     scalars.extend(functions::scalar().into_iter().map(Arc::new));
-    scalars.push(Arc::new(cast));
+    scalars.extend(numbers::scalar().into_iter().map(Arc::new));
+    scalars.push(Arc::new(casts::udf(&options)));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(functions::aggregate().into_iter().map(Arc::new));
+    aggregates.extend(numbers::aggregate().into_iter().map(Arc::new));
     let analyzer = builder.analyzer().get_or_insert_default();
     analyzer.rules.push(Arc::new(UnnestSubqueries));
     analyzer.rules.push(Arc::new(FloatExtremes));
     analyzer.rules.push(Arc::new(KeepLossyCasts));
+    rules::install(analyzer);
     builder
 }
 

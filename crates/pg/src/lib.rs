@@ -18,10 +18,12 @@ mod error;
 mod functions;
 mod install;
 pub mod numbers;
+mod operators;
 pub mod output;
 mod subqueries;
 mod time;
 mod values;
+mod rules;
 
 pub use error::{Foreign, PgError, configuration_code, translate};
 pub use functions::scalar::{PG_TYPE_KEY, marked_type, typed_field};

@@ -32,7 +32,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::scalar::ScalarValue;
 
-pub(crate) use numbers::{float_digits, parse_float8, parse_integer};
+pub(crate) use numbers::overflow;
 pub(crate) use target::{OPEN_SCALE, decimal};
 pub use target::{PG_TYPE, Target};
 
@@ -170,6 +170,11 @@ pub struct PgCast {
 }
 
 impl PgCast {
+    /// The settings that the cast was planned with.
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
+    }
+
     /// The target that a call names.
     #[must_use]
     pub fn target(args: &[Expr]) -> Option<Target> {
@@ -272,7 +277,7 @@ impl ScalarUDFImpl for PgCast {
 
 /// Whether Arrow's cast gives PostgreSQL's value for every value of the type `from`, and none is an
 /// error.
-fn is_arrows(from: &DataType, target: &Target, held: &DataType) -> bool {
+pub(crate) fn is_arrows(from: &DataType, target: &Target, held: &DataType) -> bool {
     use DataType::{
         Decimal128, Decimal256, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32,
     };

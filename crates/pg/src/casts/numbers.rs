@@ -59,14 +59,6 @@ const DBL_DIG: usize = 15;
 /// How many digits of a single always survive.
 const FLT_DIG: usize = 6;
 
-/// How many digits of a float of this type a numeric keeps.
-pub(crate) fn float_digits(data_type: &DataType) -> usize {
-    match data_type {
-        DataType::Float32 => FLT_DIG,
-        _ => DBL_DIG,
-    }
-}
-
 fn each<T: ArrowPrimitiveType>(
     texts: &ArrayRef,
     read: impl Fn(&str) -> Result<T::Native, PgError>,
@@ -117,7 +109,7 @@ fn is_space(character: char) -> bool {
 }
 
 /// Reads an integer as PostgreSQL does: blanks around it, a sign, digits.
-pub(crate) fn parse_integer(text: &str, to: &Target) -> Result<i64, PgError> {
+fn parse_integer(text: &str, to: &Target) -> Result<i64, PgError> {
     let trimmed = text.trim_matches(is_space);
     let digits = trimmed.strip_prefix(['+', '-']).unwrap_or(trimmed);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -127,7 +119,7 @@ pub(crate) fn parse_integer(text: &str, to: &Target) -> Result<i64, PgError> {
 }
 
 /// Reads a double as PostgreSQL does.
-pub(crate) fn parse_float8(text: &str) -> Result<f64, PgError> {
+fn parse_float8(text: &str) -> Result<f64, PgError> {
     let value: f64 = parse_float(text, "double precision")?;
     check_float(value.is_infinite(), value == 0.0, text, "double precision")?;
     Ok(value)
@@ -336,7 +328,7 @@ fn whole_parts(array: &ArrayRef, scale: u32) -> Result<ArrayRef> {
 }
 
 /// `value / divisor` rounded half away from zero; the divisor is a power of ten.
-pub(crate) fn rounded(value: i128, divisor: i128) -> i128 {
+fn rounded(value: i128, divisor: i128) -> i128 {
     let (quotient, rest) = (value / divisor, value % divisor);
     // `rest * 2` may leave the type, `divisor - rest` may not.
     if divisor > 1 && rest.unsigned_abs() >= divisor.unsigned_abs() - rest.unsigned_abs() {
@@ -348,7 +340,7 @@ pub(crate) fn rounded(value: i128, divisor: i128) -> i128 {
 
 /// The nearest double. A division of two exact doubles rounds once.
 #[expect(clippy::cast_precision_loss, reason = "exact below 2^53")]
-pub(crate) fn double(value: i128, scale: u32) -> f64 {
+fn double(value: i128, scale: u32) -> f64 {
     if value.unsigned_abs() <= 1 << 53 && scale <= 22 {
         return value as f64 / 10_f64.powi(scale.cast_signed());
     }

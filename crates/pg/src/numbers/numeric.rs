@@ -260,6 +260,14 @@ impl Numeric {
         let scale = (NUMERIC_MIN_SIG_DIGITS - sweight)
             .max(i64::from(self.scale))
             .clamp(0, NUMERIC_MAX_DISPLAY_SCALE);
+        self.sqrt_at(scale)
+    }
+
+    /// The square root with so many digits behind the point; `None` of a negative number.
+    pub(crate) fn sqrt_at(&self, scale: i64) -> Option<Self> {
+        if self.is_negative() {
+            return None;
+        }
         // One digit more, so that the root's floor is rounded right: a square root that is not
         // exact is never half way between two numbers of fewer digits.
         let guard = u32::try_from(scale + 1).unwrap_or(1);
