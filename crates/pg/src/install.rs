@@ -5,8 +5,10 @@ use std::sync::Arc;
 use datafusion::execution::SessionStateBuilder;
 
 use crate::comparisons::{FloatExtremes, KeepLossyCasts};
+use crate::intervals::{self, IntervalKeys};
 use crate::operators::Planner;
 use crate::subqueries::UnnestSubqueries;
+use crate::time_planner::TimePlanner;
 use crate::{casts, functions, numbers, rules};
 
 /// Installs PostgreSQL's functions, planners and rules. Call it after the default features of
@@ -29,6 +31,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     // Before DataFusion's planners, which know no constants without a type.
     let planners = builder.expr_planners().get_or_insert_default();
     planners.insert(0, Arc::new(planner));
+    planners.insert(0, Arc::new(TimePlanner));
     let scalars = builder.scalar_functions().get_or_insert_default();
     scalars.extend(functions::scalar().into_iter().map(Arc::new));
     scalars.extend(numbers::scalar().into_iter().map(Arc::new));
@@ -36,11 +39,14 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(functions::aggregate().into_iter().map(Arc::new));
     aggregates.extend(numbers::aggregate().into_iter().map(Arc::new));
+    intervals::with_intervals(&mut builder);
+    functions::time::install_series(&mut builder);
     let analyzer = builder.analyzer().get_or_insert_default();
     analyzer.rules.push(Arc::new(UnnestSubqueries));
     analyzer.rules.push(Arc::new(FloatExtremes));
     analyzer.rules.push(Arc::new(KeepLossyCasts));
     rules::install(analyzer);
+    analyzer.rules.insert(0, Arc::new(IntervalKeys));
     builder
 }
 

@@ -17,13 +17,15 @@ pub mod dialect;
 mod error;
 mod functions;
 mod install;
+mod intervals;
 pub mod numbers;
 mod operators;
 pub mod output;
+mod rules;
 mod subqueries;
 mod time;
+mod time_planner;
 mod values;
-mod rules;
 
 pub use error::{Foreign, PgError, configuration_code, translate};
 pub use functions::scalar::{PG_TYPE_KEY, marked_type, typed_field};

@@ -52,7 +52,7 @@ impl Context {
     /// The settings of a session.
     #[must_use]
     pub fn of(config: &ConfigOptions) -> Self {
-        let zone = config.execution.time_zone.as_deref().unwrap_or("+00:00");
+        let zone = config.execution.time_zone.as_deref().unwrap_or("UTC");
         Self { zone: zone.into() }
     }
 }
@@ -81,7 +81,7 @@ pub fn cast_array(
     to: &Target,
     context: &Context,
 ) -> Result<ArrayRef> {
-    let held = to.arrow(from.data_type(), &context.zone);
+    let held = to.arrow(from.data_type());
     if array.data_type() == &DataType::Null {
         return Ok(new_null_array(&held, array.len()));
     }
@@ -226,7 +226,7 @@ impl ScalarUDFImpl for PgCast {
         let target: Target = target;
         check_modifier(&target)?;
         allowed::check(from, &target)?;
-        let held = target.arrow(from.data_type(), &self.context.zone);
+        let held = target.arrow(from.data_type());
         Ok(target.field(self.name(), held, from.is_nullable()).into())
     }
 
@@ -261,7 +261,7 @@ impl ScalarUDFImpl for PgCast {
             return Ok(ExprSimplifyResult::Original(args));
         };
         let from = info.get_data_type(value)?;
-        let held = target.arrow(&from, &self.context.zone);
+        let held = target.arrow(&from);
         let plain = !matches!(value, Expr::Literal(..)) && is_arrows(&from, &target, &held);
         if !plain {
             return Ok(ExprSimplifyResult::Original(args));

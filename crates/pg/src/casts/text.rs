@@ -8,7 +8,7 @@ use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::error::{DataFusionError, Result};
 
 use super::{Context, Target, arrow_cast};
-use crate::output::cell_writer;
+use crate::output::{cell_writer, in_zone};
 
 /// Casts to text, char(n), varchar(n), name, bytea, uuid, json or jsonb, or an array's text to the
 /// array, held as `held`.
@@ -17,12 +17,12 @@ pub(super) fn cast(
     from: &Field,
     to: &Target,
     held: &DataType,
-    _context: &Context,
+    context: &Context,
 ) -> Result<ArrayRef> {
     match from.data_type() {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => arrow_cast(array, held),
         _ if matches!(to, Target::Bytea | Target::Array(_)) => arrow_cast(array, held),
-        _ => arrow_cast(&printed(array)?, held),
+        _ => arrow_cast(&printed(&in_zone(array, &context.zone)?)?, held),
     }
 }
 

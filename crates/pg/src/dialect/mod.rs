@@ -12,6 +12,7 @@
 //! | `catalog/tableoid` | `c.tableoid` of a table of `pg_catalog` | that table's oid |
 //! | `catalog/procedures` | `p.oid = t.typreceive` | the oid of the function that the column names |
 //! | `catalog/folding` | what the catalog's model can never hold (`catalog/facts.rs`) | `NULL`, `false`, no rows |
+//! | `times` | `INTERVAL`, `AT TIME ZONE`, `OVERLAPS` | calls of functions |
 //! | `literals` | numbers, casts | numbers of PostgreSQL's types, calls of `pg_cast` |
 //!
 //! D1: rows do not change: a pass may only replace a construct by an equal one.
@@ -23,6 +24,7 @@ mod column_names;
 mod literals;
 mod parameters;
 mod spelling;
+mod times;
 mod tokens;
 
 use datafusion::sql::sqlparser::ast::{Statement, VisitMut};
@@ -65,6 +67,9 @@ pub fn rewrite(statement: &mut Statement) {
         let _ = statement.visit(&mut catalog::Folding::default());
     }
     // Last, because the other passes know casts as the parser gives them.
+    if !matches!(statement, Statement::Set(_)) {
+        let _ = statement.visit(&mut times::Times);
+    }
     literals::rewrite(statement);
 }
 

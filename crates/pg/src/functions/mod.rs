@@ -6,6 +6,7 @@ pub(crate) mod regex;
 pub(crate) mod scalar;
 mod single_row;
 mod text;
+pub(crate) mod time;
 
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
@@ -18,6 +19,7 @@ pub(crate) fn scalar() -> Vec<ScalarUDF> {
         vec![like_pattern::udf(), single_row::udf()],
         regex::functions(),
         text::functions(),
+        time::functions(),
     ];
     groups.into_iter().flatten().collect()
 }

@@ -158,6 +158,15 @@ fn julian(day: i64, time: i64) -> Field {
     )
 }
 
+/// The Julian day of a local time as a float.
+#[expect(clippy::cast_precision_loss, reason = "date_part gives a float")]
+pub(crate) fn julian_float(local: i64) -> f64 {
+    let day = local.div_euclid(MICROS_PER_DAY) + calendar::EPOCH_JULIAN;
+    let time = local.rem_euclid(MICROS_PER_DAY);
+    let seconds = (time / 1_000_000) as f64 + (time % 1_000_000) as f64 / 1e6;
+    day as f64 + seconds / 86_400.0
+}
+
 /// The scale of a day's part: at least 16 digits count, in groups of four.
 fn division_scale(time: i64) -> u8 {
     // The group of the first digit, and that group.

@@ -15,6 +15,7 @@ mod abbreviations;
 pub(crate) mod arithmetic;
 pub(crate) mod calendar;
 pub(crate) mod fields;
+pub(crate) mod number_pattern;
 mod patterns;
 pub(crate) mod read;
 pub(crate) mod read_interval;

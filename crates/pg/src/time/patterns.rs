@@ -18,6 +18,8 @@ pub(super) struct FieldNode {
     pub(super) name: &'static str,
     /// `FM`: no padding.
     pub(super) fill: bool,
+    /// `TM`: names are not padded.
+    pub(super) translated: bool,
     pub(super) ordinal: Option<Case>,
 }
 
@@ -219,11 +221,11 @@ pub(super) fn nodes(pattern: &str) -> Vec<Node> {
     let mut rest = pattern;
     let mut nodes = vec![];
     while !rest.is_empty() {
-        let mut fill = false;
+        let (mut fill, mut translated) = (false, false);
         if let Some(more) = strip(rest, &["FM", "fm"]) {
             (fill, rest) = (true, more);
         } else if let Some(more) = strip(rest, &["TM", "tm"]) {
-            rest = more;
+            (translated, rest) = (true, more);
         }
         let found = KEYS.iter().find(|(name, _)| rest.starts_with(name));
         if let Some((name, key)) = found {
@@ -241,6 +243,7 @@ pub(super) fn nodes(pattern: &str) -> Vec<Node> {
                 key: *key,
                 name,
                 fill,
+                translated,
                 ordinal,
             }));
             continue;

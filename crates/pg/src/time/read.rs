@@ -666,6 +666,10 @@ impl<'a> Reader<'a> {
 
     fn clock(&mut self, text: &str) -> Result<Filled, Bad> {
         let clock = clock(text)?;
+        let whole_day = clock.0 == 24 && (clock.1, clock.2, clock.3) == (0, 0, 0);
+        if clock.0 >= 24 && !whole_day {
+            return Err(Bad::Field);
+        }
         self.set_time(clock.0, clock.1, clock.2, clock.3);
         Ok(TIME)
     }

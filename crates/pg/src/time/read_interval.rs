@@ -501,14 +501,14 @@ fn integer_width(text: &str) -> usize {
     reason = "the range is checked"
 )]
 fn iso_number(text: &str) -> Result<(i64, f64, &str), Bad> {
-    let sign = usize::from(text.starts_with(['-', '+']));
+    let sign = usize::from(text.starts_with('-'));
     let mut end = sign;
     let bytes = text.as_bytes();
     let mut exponent = false;
     while let Some(byte) = bytes.get(end) {
         let is_exponent = matches!(byte, b'e' | b'E') && end > sign && !exponent;
         let is_sign =
-            matches!(byte, b'+' | b'-') && matches!(bytes[end - 1], b'e' | b'E') && exponent;
+            exponent && matches!(byte, b'+' | b'-') && matches!(bytes[end - 1], b'e' | b'E');
         if !byte.is_ascii_digit() && *byte != b'.' && !is_exponent && !is_sign {
             break;
         }

@@ -76,7 +76,7 @@ pub(super) fn word(lower: &str) -> Option<Word> {
         | "thur" | "thurs" | "thursday" | "tue" | "tues" | "tuesday" | "wed" | "wednesday"
         | "weds" => Weekday,
         "h" => Word::Unit(Unit::Hour),
-        "infinity" | "+infinity" => Word::Infinity,
+        "infinity" => Word::Infinity,
         "j" | "jd" | "julian" => Word::Unit(Unit::Julian),
         "jan" | "january" => Month(1),
         "jul" | "july" => Month(7),

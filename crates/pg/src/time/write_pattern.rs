@@ -138,11 +138,14 @@ fn put_field(out: &mut String, field: &FieldNode, value: &Value) -> Result<(), P
         }
         Key::Year(digits) => {
             let year = shown_year(parts.year, value.is_interval);
-            number_of_year(&mut number, year, digits);
+            number_of_year(&mut number, year, digits, year < 0);
         }
         Key::IsoYear(digits) => {
             let year = calendar::iso_week(value.day).0;
-            number_of_year(&mut number, shown_year(year, value.is_interval), digits);
+            let year = shown_year(year, value.is_interval);
+            // The width follows from the sign of the other calendar's year.
+            let is_wide = shown_year(parts.year, value.is_interval) < 0;
+            number_of_year(&mut number, year, digits, is_wide);
         }
         _ => put_words(out, field, value),
     }
@@ -154,19 +157,14 @@ fn number_unsigned(number: &mut impl FnMut(i64, usize), value: i64, width: usize
     number(value, if value < 0 { width - 1 } else { width });
 }
 
-fn number_of_year(number: &mut impl FnMut(i64, usize), year: i64, digits: u32) {
-    let width = digits as usize;
+fn number_of_year(number: &mut impl FnMut(i64, usize), year: i64, digits: u32, is_wide: bool) {
+    let width = digits as usize + usize::from(is_wide && digits > 1);
     let shown = if digits == 4 {
         year
     } else {
         year % 10_i64.pow(digits)
     };
-    match digits {
-        1 => number_unsigned(number, shown, 1),
-        // The width follows from the sign of the whole year.
-        _ if year < 0 && shown == 0 => number(shown, width + 1),
-        _ => number(shown, width),
-    }
+    number_unsigned(number, shown, width);
 }
 
 fn put_words(out: &mut String, field: &FieldNode, value: &Value) {
@@ -279,7 +277,8 @@ fn put_roman(out: &mut String, field: &FieldNode, parts: &Parts, case: Case) {
 
 fn put_name(out: &mut String, name: &str, case: Case, field: &FieldNode, long: bool) {
     let name = cased(if long { name } else { &name[..3] }, case);
-    let width = if field.fill || !long { 0 } else { 9 };
+    let is_padded = long && !field.fill && !field.translated;
+    let width = if is_padded { 9 } else { 0 };
     let _ = write!(out, "{name:<width$}");
 }
 

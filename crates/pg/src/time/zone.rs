@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use chrono::{DateTime, Offset, TimeZone as _};
-use chrono_tz::{TZ_VARIANTS, Tz};
+use chrono_tz::{OffsetName as _, TZ_VARIANTS, Tz};
 
 use super::abbreviations::{DYNAMIC, FIXED};
-use super::calendar::{MICROS_PER_SECOND, civil, days, is_leap, weekday};
+use super::calendar::{MICROS_PER_DAY, MICROS_PER_SECOND, civil, days, is_leap, moment, weekday};
 
 /// A time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub(crate) enum Zone {
     Fixed(i32),
     /// A zone of the IANA database.
     Named(Tz),
+    /// An abbreviation: the offset that it has, or had last, in that zone.
+    Abbreviated(Tz, &'static str),
 }
 
 /// The zone of a session that has set none.
@@ -59,7 +61,18 @@ impl Zone {
         let at = DYNAMIC
             .binary_search_by(|(name, _)| (*name).cmp(lower))
             .ok()?;
-        Self::full(DYNAMIC[at].1)
+        match Self::full(DYNAMIC[at].1)? {
+            Self::Named(tz) => Some(Self::Abbreviated(tz, DYNAMIC[at].0)),
+            other => Some(other),
+        }
+    }
+
+    /// The zone itself, where an abbreviation stands for it.
+    pub(crate) fn whole(self) -> Self {
+        match self {
+            Self::Abbreviated(tz, _) => Self::Named(tz),
+            other => other,
+        }
     }
 
     /// Seconds east of UTC at a moment in UTC.
@@ -74,15 +87,18 @@ impl Zone {
                     offset.fix().local_minus_utc()
                 })
             }
+            Self::Abbreviated(tz, name) => abbreviated_offset(tz, name, utc),
         }
     }
 
     /// Seconds east of UTC at a local time. In a gap the offset before it holds, in an hour that
     /// comes twice the offset of the second.
     pub(crate) fn offset_of_local(self, local: i64) -> i32 {
-        let Self::Named(_) = self else {
-            return self.offset_at(local);
-        };
+        match self {
+            Self::Fixed(seconds) => return seconds,
+            Self::Named(_) => {}
+            Self::Abbreviated(tz, _) => return self.offset_at(Self::Named(tz).utc(local)),
+        }
         let second = |offset: i32| i64::from(offset) * MICROS_PER_SECOND;
         let day = 24 * 3600 * MICROS_PER_SECOND;
         let before = self.offset_at(local.saturating_sub(day));
@@ -110,20 +126,46 @@ impl Zone {
     /// The abbreviation that `to_char` writes for `TZ`.
     pub(crate) fn abbreviation_at(self, utc: i64) -> String {
         match self {
-            Self::Named(tz) => {
-                let seconds = folded(utc.div_euclid(MICROS_PER_SECOND));
-                DateTime::from_timestamp(seconds, 0).map_or_else(String::new, |time| {
-                    use chrono_tz::OffsetName as _;
-                    let offset = tz.offset_from_utc_datetime(&time.naive_utc());
-                    offset
-                        .abbreviation()
-                        .map_or_else(|| shown(offset.fix().local_minus_utc()), str::to_owned)
-                })
-            }
+            Self::Named(tz) => named_offset(tz, utc).map_or_else(String::new, |(offset, name)| {
+                name.unwrap_or_else(|| shown(offset))
+            }),
+            Self::Abbreviated(_, name) => name.to_uppercase(),
             Self::Fixed(offset) => shown(offset),
         }
     }
 }
+
+/// The offset of a zone at a moment, and its abbreviation.
+fn named_offset(tz: Tz, utc: i64) -> Option<(i32, Option<String>)> {
+    let seconds = folded(utc.div_euclid(MICROS_PER_SECOND));
+    let time = DateTime::from_timestamp(seconds, 0)?;
+    let offset = tz.offset_from_utc_datetime(&time.naive_utc());
+    let abbreviation = offset.abbreviation().map(str::to_owned);
+    Some((offset.fix().local_minus_utc(), abbreviation))
+}
+
+/// The offset of an abbreviation: at the last moment before `utc` at which the zone used it, or
+/// else at the first behind; the zone's own where it never did.
+fn abbreviated_offset(tz: Tz, name: &str, utc: i64) -> i32 {
+    let offset = |at: i64| {
+        let (offset, used) = named_offset(tz, at)?;
+        used?.eq_ignore_ascii_case(name).then_some(offset)
+    };
+    // The database begins with the railways.
+    let first = moment(days(1850, 1, 1), 0).unwrap_or(0);
+    let last = moment(days(YEAR_MAX, 1, 1), 0).unwrap_or(0);
+    let start = utc.clamp(first, last);
+    let step = SEARCH_STEP_DAYS * MICROS_PER_DAY;
+    let steps = |from: i64, to: i64| (to - from) / step;
+    let before = (0..=steps(first, start)).find_map(|count| offset(start - count * step));
+    let found = offset(utc).or(before);
+    let found =
+        found.or_else(|| (0..=steps(start, last)).find_map(|count| offset(start + count * step)));
+    found.unwrap_or_else(|| Zone::Named(tz).offset_at(utc))
+}
+
+/// Shorter than any use of an abbreviation.
+const SEARCH_STEP_DAYS: i64 = 28;
 
 /// The last year whose transitions are asked of the database.
 const YEAR_MAX: i64 = 2065;
@@ -186,16 +228,21 @@ fn clock(digits: &str) -> Option<i32> {
     fits.then_some(hours * 3600 + minutes * 60 + seconds)
 }
 
-/// A POSIX specification without rules for summer time: letters (or `<…>`) and an offset whose
-/// positive sign points west.
+/// A POSIX specification without rules for summer time: letters (or `<…>`), or none, and an offset
+/// whose positive sign points west.
 fn posix(lower: &str) -> Option<i32> {
     let rest = if let Some(quoted) = lower.strip_prefix('<') {
         quoted.split_once('>')?.1
     } else {
-        let letters = lower.trim_start_matches(|letter: char| letter.is_ascii_alphabetic());
-        (lower.len() - letters.len() >= 3).then_some(letters)?
+        lower.trim_start_matches(|letter: char| letter.is_ascii_alphabetic())
     };
-    offset(rest).map(|seconds| -seconds)
+    let hours = rest.trim_start_matches(['+', '-']);
+    // Hours and minutes without a colon are no such specification.
+    let is_plain = hours
+        .split(':')
+        .next()
+        .is_some_and(|hours| hours.len() <= 2);
+    offset(rest).filter(|_| is_plain).map(|seconds| -seconds)
 }
 
 /// An offset as `timestamptz` is written: hours, and minutes and seconds if there are any.
@@ -213,7 +260,7 @@ pub(crate) fn shown(offset: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::calendar::{MICROS_PER_HOUR, moment};
+    use crate::time::calendar::MICROS_PER_HOUR;
 
     fn hours(name: &str, year: i64, month: i64, day: i64, hour: i64) -> i64 {
         let local = moment(days(year, month, day), hour * MICROS_PER_HOUR).unwrap();
