@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::execution::SessionStateBuilder;
 
-use crate::comparisons::{FloatExtremes, KeepLossyCasts};
+use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts};
 use crate::functions;
 
 /// Installs PostgreSQL's functions, planners and rules. Call it after the default features of
@@ -24,6 +24,8 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let analyzer = builder.analyzer().get_or_insert_default();
     analyzer.rules.push(Arc::new(FloatExtremes));
     analyzer.rules.push(Arc::new(KeepLossyCasts));
+    let optimizer = builder.optimizer_rules().get_or_insert_default();
+    optimizer.push(Arc::new(FloatKeys));
     builder
 }
 
