@@ -38,4 +38,8 @@ const ARRAYS: &[(Type, Type)] = &[
     (Type::NAME, Type::NAME_ARRAY),
     (Type::OID, Type::OID_ARRAY),
     (Type::CHAR, Type::CHAR_ARRAY),
+    (Type::UUID, Type::UUID_ARRAY),
+    (Type::JSON, Type::JSON_ARRAY),
+    (Type::JSONB, Type::JSONB_ARRAY),
+    (Type::RECORD, Type::RECORD_ARRAY),
 ];

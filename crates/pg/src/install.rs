@@ -5,7 +5,8 @@ use std::sync::Arc;
 use datafusion::execution::SessionStateBuilder;
 
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts};
-use crate::functions;
+use crate::subqueries::UnnestSubqueries;
+use crate::{casts, functions};
 
 /// Installs PostgreSQL's functions, planners and rules. Call it after the default features of
 /// DataFusion are added, whose functions of the same names are replaced. A second call changes
@@ -17,11 +18,17 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         return builder;
     }
     config.set_extension(Arc::new(Installed));
+    let options = config.options_mut();
+    // A number with a point is numeric.
+    options.sql_parser.parse_float_as_decimal = true;
+    let cast = casts::udf(options);
     let scalars = builder.scalar_functions().get_or_insert_default();
     scalars.extend(functions::scalar().into_iter().map(Arc::new));
+    scalars.push(Arc::new(cast));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(functions::aggregate().into_iter().map(Arc::new));
     let analyzer = builder.analyzer().get_or_insert_default();
+    analyzer.rules.push(Arc::new(UnnestSubqueries));
     analyzer.rules.push(Arc::new(FloatExtremes));
     analyzer.rules.push(Arc::new(KeepLossyCasts));
     let optimizer = builder.optimizer_rules().get_or_insert_default();

@@ -11,12 +11,18 @@
 //! P2: a session into which nothing is installed is left alone.
 
 pub mod array_types;
+pub mod casts;
 mod comparisons;
 pub mod dialect;
 mod error;
 mod functions;
 mod install;
+pub mod numbers;
 pub mod output;
+mod subqueries;
+mod time;
+mod values;
 
-pub use error::PgError;
+pub use error::{Foreign, PgError, configuration_code, translate};
+pub use functions::scalar::{PG_TYPE_KEY, marked_type, typed_field};
 pub use install::install;

@@ -56,6 +56,7 @@ mod session;
 mod settings;
 mod shared;
 mod shortage;
+mod show_create;
 mod simple;
 mod spare;
 mod stalled;

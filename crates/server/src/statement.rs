@@ -9,13 +9,14 @@ use coscan::{IndexStatement, StatementText};
 use datafusion::sql::parser::{DFParserBuilder, ResetStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     CloseCursor, CopyTarget, DeclareType, DiscardObject, FetchDirection, Reset, Set,
-    Statement as SqlStatement, Value, ValueWithSpan,
+    ShowCreateObject, Statement as SqlStatement, Value, ValueWithSpan,
 };
 use datafusion::sql::sqlparser::dialect::{GenericDialect, PostgreSqlDialect};
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 
 use crate::copy::{CopyFormat, copy_to_stdout};
 use crate::failure::Failure;
+use crate::show_create::show_create;
 use coscan_pg::dialect::{parse_postgres, rewrite};
 
 /// What to do for one statement.
@@ -222,6 +223,10 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
                 },
             )
         }
+        SqlStatement::ShowCreate {
+            obj_type: ShowCreateObject::Table,
+            obj_name,
+        } => Action::Plan(show_create(&obj_name)?),
         SqlStatement::Reset(reset) => Action::Reset(match reset.reset {
             Reset::ALL => None,
             Reset::ConfigurationParameter(name) => Some(name.to_string().to_lowercase()),

@@ -461,7 +461,10 @@ mod tests {
         for (precision, scale) in [(38, 0), (19, 0), (22, 3), (18, 0), (3, 1), (1, 0)] {
             let column = col("i", &schema).unwrap();
             let expr = cast(column, &schema, DataType::Decimal128(precision, scale)).unwrap();
-            for (kept, read) in [(&kept, &kept), (&small, &widen(&small, &DataType::Int64).unwrap())] {
+            for (kept, read) in [
+                (&kept, &kept),
+                (&small, &widen(&small, &DataType::Int64).unwrap()),
+            ] {
                 let batch = RecordBatch::try_new(Arc::new(schema.clone()), vec![Arc::clone(read)]);
                 let expected = expr.evaluate(&batch.unwrap()).and_then(|v| v.into_array(3));
                 let mut graph = Graph::default();
@@ -474,7 +477,12 @@ mod tests {
                 }
             }
         }
-        let wide = cast(col("i", &schema).unwrap(), &schema, DataType::Decimal128(19, 0)).unwrap();
+        let wide = cast(
+            col("i", &schema).unwrap(),
+            &schema,
+            DataType::Decimal128(19, 0),
+        )
+        .unwrap();
         let mut graph = Graph::default();
         let node = graph.add(&wide, file).unwrap().unwrap();
         let input = |_: usize| -> Result<ArrayRef> { Ok(Arc::clone(&kept)) };

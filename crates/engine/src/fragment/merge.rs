@@ -114,7 +114,11 @@ mod tests {
             EVERY_ROW.contains(name) || ["percentile_cont", "grouping"].contains(name)
         };
         let names: Vec<&str> = all.iter().map(|function| function.name()).collect();
-        assert_eq!(names.iter().filter(|name| !read(name)).count(), 0, "{names:?}");
+        assert_eq!(
+            names.iter().filter(|name| !read(name)).count(),
+            0,
+            "{names:?}"
+        );
         assert_eq!(KNOWN.len(), EVERY_ROW.len(), "{names:?}");
     }
 }

@@ -473,7 +473,11 @@ pub(crate) fn narrowed(
             };
             let limit = 10i128.checked_pow(u32::from(*precision))?;
             let factor = power(*scale, 0)?;
-            return Some(Narrowed::Value(NarrowOp::Rescale(operand(0)?, factor, limit)));
+            return Some(Narrowed::Value(NarrowOp::Rescale(
+                operand(0)?,
+                factor,
+                limit,
+            )));
         }
         let (operand, from) = side(0)?;
         if *cast.cast_type() == DataType::Float64 {

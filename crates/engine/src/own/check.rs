@@ -109,8 +109,8 @@ impl Asked<'_> {
     /// INSERT, UPDATE, DELETE and their like.
     fn check_change(&self, dml: &DmlStatement) -> Result<()> {
         let provider = source_as_provider(&dml.target);
-        let in_memory = provider
-            .is_ok_and(|table| table.is::<MemoryTable>() || table.is::<RowChange>());
+        let in_memory =
+            provider.is_ok_and(|table| table.is::<MemoryTable>() || table.is::<RowChange>());
         if in_memory && self.whose(&dml.table_name) == Some(Whose::Own) {
             return Ok(());
         }

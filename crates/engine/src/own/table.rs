@@ -144,7 +144,6 @@ impl MemoryTable {
     pub(super) fn held(&self) -> &Arc<Held> {
         &self.held
     }
-
 }
 
 #[async_trait]

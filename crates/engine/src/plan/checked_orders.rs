@@ -87,7 +87,11 @@ fn promise(node: &Arc<dyn ExecutionPlan>) -> Option<String> {
             }
         }
     };
-    let file = config.file_groups.iter().flat_map(|group| group.iter()).next()?;
+    let file = config
+        .file_groups
+        .iter()
+        .flat_map(|group| group.iter())
+        .next()?;
     Some(format!("/{}", file.object_meta.location))
 }
 

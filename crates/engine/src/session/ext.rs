@@ -11,7 +11,9 @@ use crate::fragment::ShareFragments;
 use crate::index;
 use crate::memory::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
 use crate::ordered::OrderAggregates;
-use crate::plan::{CheckOrders, HideFloatBounds, MarkScans, SHARE_OPERATORS, ShareOperators, SwapScans};
+use crate::plan::{
+    CheckOrders, HideFloatBounds, MarkScans, SHARE_OPERATORS, ShareOperators, SwapScans,
+};
 
 /// Adds cooperative scans to a DataFusion session.
 ///

@@ -117,7 +117,10 @@ impl Engine {
         // Before the rules that rewrite predicates.
         let analyzer = builder.analyzer().get_or_insert_default();
         analyzer.rules.insert(0, Arc::new(ChangeByQuery));
-        Session::new(self.clone(), SessionContext::new_with_state(builder.build()))
+        Session::new(
+            self.clone(),
+            SessionContext::new_with_state(builder.build()),
+        )
     }
 }
 

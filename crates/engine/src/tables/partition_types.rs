@@ -83,7 +83,17 @@ mod tests {
         for text in ["0", "10", "-3", "9223372036854775807"] {
             assert!(is_integer(text), "{text}");
         }
-        let others = ["", "01", "+1", "-0", "1.0", "1e3", " 1", "9223372036854775808", "a"];
+        let others = [
+            "",
+            "01",
+            "+1",
+            "-0",
+            "1.0",
+            "1e3",
+            " 1",
+            "9223372036854775808",
+            "a",
+        ];
         for text in others {
             assert!(!is_integer(text), "{text}");
         }

@@ -194,14 +194,20 @@ async fn what_is_no_parquet_in_a_declared_folder_is_named() {
 #[tokio::test(flavor = "multi_thread")]
 async fn values_of_folders_are_integers_where_all_are() {
     let folder = tempfile::tempdir().expect("a folder");
-    for (place, values) in [("a", &["2", "10"][..]), ("b", &["3", "x"]), ("c", &["01", "10"])] {
+    for (place, values) in [
+        ("a", &["2", "10"][..]),
+        ("b", &["3", "x"]),
+        ("c", &["01", "10"]),
+    ] {
         for value in values {
             let part = folder.path().join(place).join(format!("p={value}"));
             write(&part.join("0.parquet"), 0);
         }
     }
     let at = |places: &[&str]| {
-        let paths = places.iter().map(|place| folder.path().join(place).join(""));
+        let paths = places
+            .iter()
+            .map(|place| folder.path().join(place).join(""));
         let paths: Vec<String> = paths.map(|path| path.display().to_string()).collect();
         paths.join(",")
     };

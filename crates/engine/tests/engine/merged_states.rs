@@ -202,7 +202,11 @@ async fn an_aggregate_of_many_chunks_is_that_of_one() {
                     assert_eq!(rows(&session, &sql).await, expected, "{partitions}: {sql}");
                 }
             }
-            let plan = rows(&session, &format!("EXPLAIN SELECT {} FROM t", aggregate.replace("{}", ""))).await;
+            let plan = rows(
+                &session,
+                &format!("EXPLAIN SELECT {} FROM t", aggregate.replace("{}", "")),
+            )
+            .await;
             shared += usize::from(plan.join("\n").contains("FragmentExec"));
         }
     }
@@ -218,9 +222,15 @@ async fn a_percentile_is_of_all_chunks() {
         for (sql, expected) in [
             ("SELECT percentile_cont(f, 0.5) FROM t", "65000.0"),
             ("SELECT quantile_cont(f, 0.5) FROM t", "65000.0"),
-            ("SELECT percentile_cont(f, 0.5) FILTER (WHERE x = 10) FROM t", "110000.0"),
+            (
+                "SELECT percentile_cont(f, 0.5) FILTER (WHERE x = 10) FROM t",
+                "110000.0",
+            ),
             ("SELECT first_state_only(x) FROM t", "55"),
-            ("SELECT first_state_only(x) FILTER (WHERE x > 9) FROM t", "10"),
+            (
+                "SELECT first_state_only(x) FILTER (WHERE x > 9) FROM t",
+                "10",
+            ),
         ] {
             assert_eq!(rows(&session, sql).await, [expected], "{partitions}: {sql}");
         }
@@ -228,7 +238,9 @@ async fn a_percentile_is_of_all_chunks() {
         if partitions == 1 {
             assert_eq!(rows(&session, grouped).await, ["0|30", "1|25"]);
         }
-        let plan = rows(&session, &format!("EXPLAIN {grouped}")).await.join("\n");
+        let plan = rows(&session, &format!("EXPLAIN {grouped}"))
+            .await
+            .join("\n");
         assert!(!plan.contains("FragmentExec"), "{plan}");
         let plan = rows(&session, "EXPLAIN SELECT first_state_only(x) FROM t").await;
         assert!(plan.join("\n").contains("FragmentExec"), "{plan:?}");

@@ -536,7 +536,10 @@ async fn a_false_order_is_never_an_answer() {
                 ..config()
             };
             let session = common::session(config, &[("t", &table.path())]).await;
-            for sql in ["SELECT k FROM t ORDER BY k", "SELECT k FROM t ORDER BY k LIMIT 1702"] {
+            for sql in [
+                "SELECT k FROM t ORDER BY k",
+                "SELECT k FROM t ORDER BY k LIMIT 1702",
+            ] {
                 let plan = session.explain(sql).await.unwrap();
                 assert!(plan.contains("CheckedOrderExec"), "{plan}");
                 let found = match session.sql(sql).await {

@@ -33,21 +33,24 @@ async fn world() -> Session {
     session
 }
 
-const ALL: &[&str] = &[
-    "1|10|a",
-    "2|20|b",
-    "4|40|d",
-    "4|NULL|a",
-    "NULL|30|NULL",
-];
+const ALL: &[&str] = &["1|10|a", "2|20|b", "4|40|d", "4|NULL|a", "NULL|30|NULL"];
 
 /// A condition, and the rows that PostgreSQL 15 leaves after `DELETE FROM t WHERE` it.
 const CONDITIONS: &[(&str, &[&str])] = &[
-    ("id IN (SELECT x FROM u)", &["2|20|b", "4|40|d", "4|NULL|a", "NULL|30|NULL"]),
+    (
+        "id IN (SELECT x FROM u)",
+        &["2|20|b", "4|40|d", "4|NULL|a", "NULL|30|NULL"],
+    ),
     ("id NOT IN (SELECT x FROM u)", ALL),
-    ("id NOT IN (SELECT x FROM u WHERE x IS NOT NULL)", &["1|10|a", "NULL|30|NULL"]),
+    (
+        "id NOT IN (SELECT x FROM u WHERE x IS NOT NULL)",
+        &["1|10|a", "NULL|30|NULL"],
+    ),
     ("id NOT IN (SELECT x FROM none)", &[]),
-    ("EXISTS (SELECT 1 FROM u WHERE u.x = t.id)", &["2|20|b", "4|40|d", "4|NULL|a", "NULL|30|NULL"]),
+    (
+        "EXISTS (SELECT 1 FROM u WHERE u.x = t.id)",
+        &["2|20|b", "4|40|d", "4|NULL|a", "NULL|30|NULL"],
+    ),
     ("NOT EXISTS (SELECT 1 FROM u WHERE u.x = t.id)", &["1|10|a"]),
     ("EXISTS (SELECT 1 FROM none)", ALL),
     ("1=0", ALL),
@@ -57,14 +60,26 @@ const CONDITIONS: &[(&str, &[&str])] = &[
     ("id <> NULL", ALL),
     ("id IS NULL", &["1|10|a", "2|20|b", "4|40|d", "4|NULL|a"]),
     ("v = 10 AND NULL", ALL),
-    ("v = 10 OR NULL", &["2|20|b", "4|40|d", "4|NULL|a", "NULL|30|NULL"]),
-    ("v > 10 AND id IN (SELECT x + 1 FROM u)", &["1|10|a", "4|40|d", "4|NULL|a", "NULL|30|NULL"]),
+    (
+        "v = 10 OR NULL",
+        &["2|20|b", "4|40|d", "4|NULL|a", "NULL|30|NULL"],
+    ),
+    (
+        "v > 10 AND id IN (SELECT x + 1 FROM u)",
+        &["1|10|a", "4|40|d", "4|NULL|a", "NULL|30|NULL"],
+    ),
     ("v > 15 AND id IN (SELECT x + 1 FROM u) AND s = 'c'", ALL),
     ("v > (SELECT min(w) FROM u)", &["1|10|a", "4|NULL|a"]),
-    ("v = (SELECT max(w) FROM u WHERE u.x = t.id)", &["2|20|b", "4|40|d", "4|NULL|a", "NULL|30|NULL"]),
+    (
+        "v = (SELECT max(w) FROM u WHERE u.x = t.id)",
+        &["2|20|b", "4|40|d", "4|NULL|a", "NULL|30|NULL"],
+    ),
     ("v < (SELECT max(x) FROM none)", ALL),
     ("id = 4", &["1|10|a", "2|20|b", "NULL|30|NULL"]),
-    ("id IN (SELECT id FROM t WHERE v IS NULL)", &["1|10|a", "2|20|b", "NULL|30|NULL"]),
+    (
+        "id IN (SELECT id FROM t WHERE v IS NULL)",
+        &["1|10|a", "2|20|b", "NULL|30|NULL"],
+    ),
     ("NOT (id = 1)", &["1|10|a", "NULL|30|NULL"]),
     ("s LIKE 'a%'", &["2|20|b", "4|40|d", "NULL|30|NULL"]),
 ];
@@ -79,7 +94,11 @@ async fn rows_are_deleted_where_the_condition_is_true() {
         assert_eq!(rows(&session, "SELECT * FROM t").await, ALL, "{plan}");
         let count = run(&session, &format!("DELETE FROM t WHERE {condition}")).await;
         assert_eq!(count.unwrap(), [gone.to_string()], "{condition}");
-        assert_eq!(rows(&session, "SELECT * FROM t").await, *left, "{condition}");
+        assert_eq!(
+            rows(&session, "SELECT * FROM t").await,
+            *left,
+            "{condition}"
+        );
         assert_eq!(rows(&session, "SELECT count(*) FROM u").await, ["3"]);
     }
 }
@@ -90,7 +109,11 @@ async fn rows_are_updated_where_the_condition_is_true() {
         let session = world().await;
         let changed = ALL.len() - left.len();
         let update = format!("UPDATE t SET s = 'new', v = v + 1 WHERE {condition}");
-        assert_eq!(run(&session, &update).await.unwrap(), [changed.to_string()], "{condition}");
+        assert_eq!(
+            run(&session, &update).await.unwrap(),
+            [changed.to_string()],
+            "{condition}"
+        );
         let stay = rows(&session, "SELECT * FROM t WHERE s IS DISTINCT FROM 'new'").await;
         assert_eq!(stay, *left, "{condition}");
         let new = "SELECT id, v - 1 FROM t WHERE s = 'new'";
@@ -110,7 +133,13 @@ async fn what_is_assigned_may_be_a_query() {
     for (update, expected) in [
         (
             "UPDATE t SET v = (SELECT max(w) FROM u WHERE u.x = t.id)",
-            &["1|10|a", "2|NULL|b", "4|NULL|a", "4|NULL|d", "NULL|NULL|NULL"][..],
+            &[
+                "1|10|a",
+                "2|NULL|b",
+                "4|NULL|a",
+                "4|NULL|d",
+                "NULL|NULL|NULL",
+            ][..],
         ),
         (
             "UPDATE t SET v = (SELECT sum(v) FROM t), s = 'x' WHERE id < 3",
@@ -131,7 +160,11 @@ async fn what_is_assigned_may_be_a_query() {
     ] {
         let session = world().await;
         run(&session, update).await.unwrap();
-        assert_eq!(rows(&session, "SELECT * FROM t").await, expected, "{update}");
+        assert_eq!(
+            rows(&session, "SELECT * FROM t").await,
+            expected,
+            "{update}"
+        );
     }
 }
 
@@ -148,17 +181,29 @@ async fn a_change_happens_as_a_whole_or_not_at_all() {
         assert!(run(&session, refused).await.is_err(), "{refused}");
         assert_eq!(rows(&session, "SELECT * FROM t").await, ALL, "{refused}");
     }
-    run(&session, "CREATE TABLE n (a BIGINT NOT NULL)").await.unwrap();
-    run(&session, "INSERT INTO n VALUES (1), (2)").await.unwrap();
+    run(&session, "CREATE TABLE n (a BIGINT NOT NULL)")
+        .await
+        .unwrap();
+    run(&session, "INSERT INTO n VALUES (1), (2)")
+        .await
+        .unwrap();
     let refused = run(&session, "UPDATE n SET a = NULL WHERE a = 2").await;
     let refused = refused.unwrap_err().to_string();
-    assert!(refused.contains("violates not-null constraint"), "{refused}");
+    assert!(
+        refused.contains("violates not-null constraint"),
+        "{refused}"
+    );
     assert_eq!(rows(&session, "SELECT * FROM n").await, ["1", "2"]);
     assert_eq!(run(&session, "DELETE FROM t").await.unwrap(), ["5"]);
     assert_eq!(run(&session, "DELETE FROM t").await.unwrap(), ["0"]);
-    run(&session, "INSERT INTO t VALUES (7, 7, 'g')").await.unwrap();
+    run(&session, "INSERT INTO t VALUES (7, 7, 'g')")
+        .await
+        .unwrap();
     run(&session, "TRUNCATE TABLE n").await.unwrap();
-    assert_eq!(rows(&session, "SELECT * FROM n").await, Vec::<String>::new());
+    assert_eq!(
+        rows(&session, "SELECT * FROM n").await,
+        Vec::<String>::new()
+    );
     assert_eq!(rows(&session, "SELECT * FROM t").await, ["7|7|g"]);
 }
 
@@ -167,13 +212,20 @@ async fn memory_of_what_is_deleted_comes_back() {
     let session = Engine::new(common::config()).unwrap().session();
     let pool = session.engine().runtime().memory_pool.clone();
     let before = pool.reserved();
-    run(&session, "CREATE TABLE big AS SELECT value AS a FROM generate_series(1, 100000)")
-        .await
-        .unwrap();
+    run(
+        &session,
+        "CREATE TABLE big AS SELECT value AS a FROM generate_series(1, 100000)",
+    )
+    .await
+    .unwrap();
     let full = pool.reserved();
     assert!(full - before >= 800_000, "{full}");
-    run(&session, "UPDATE big SET a = a + 1 WHERE a % 2 = 0").await.unwrap();
-    run(&session, "DELETE FROM big WHERE a > 1000").await.unwrap();
+    run(&session, "UPDATE big SET a = a + 1 WHERE a % 2 = 0")
+        .await
+        .unwrap();
+    run(&session, "DELETE FROM big WHERE a > 1000")
+        .await
+        .unwrap();
     assert!(pool.reserved() < before + 200_000, "{}", pool.reserved());
     run(&session, "DELETE FROM big").await.unwrap();
     assert_eq!(rows(&session, "SELECT count(*) FROM big").await, ["0"]);
@@ -324,7 +376,11 @@ fn condition() -> impl Strategy<Value = Condition> {
         ]
     });
     let subquery = prop_oneof![
-        (column(), any::<bool>(), proptest::collection::vec(value(), 0..4))
+        (
+            column(),
+            any::<bool>(),
+            proptest::collection::vec(value(), 0..4)
+        )
             .prop_map(|(column, wanted, values)| Condition::In(column, wanted, values)),
         (any::<bool>(), 0..6i64).prop_map(|(wanted, least)| Condition::Exists(wanted, least)),
     ];
@@ -341,7 +397,9 @@ fn table() -> impl Strategy<Value = Vec<Row>> {
 }
 
 async fn fill(session: &Session, name: &str, columns: &str, rows: &[Row]) {
-    run(session, &format!("CREATE TABLE {name} ({columns})")).await.unwrap();
+    run(session, &format!("CREATE TABLE {name} ({columns})"))
+        .await
+        .unwrap();
     // Several batches: positions count over all of them.
     for rows in rows.chunks(3) {
         let values: Vec<String> = rows

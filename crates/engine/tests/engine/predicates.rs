@@ -391,7 +391,12 @@ async fn casts_are_compared_by_their_results() {
     let prices = prices.with_precision_and_scale(10, 2).unwrap();
     let hour = 3_600_000_000;
     let day = 24 * hour;
-    let times = vec![13 * hour, day + 9 * hour, day + 10 * hour, 2 * day + 20 * hour];
+    let times = vec![
+        13 * hour,
+        day + 9 * hour,
+        day + 10 * hour,
+        2 * day + 20 * hour,
+    ];
     let batch = RecordBatch::try_from_iter([
         ("p", Arc::new(prices) as ArrayRef),
         ("t", Arc::new(TimestampMicrosecondArray::from(times))),
@@ -410,7 +415,10 @@ async fn casts_are_compared_by_their_results() {
             ("p::numeric(10,1) IN (5.0, 6.0)", "3"),
             ("p::numeric(10,1) < 5.0", "0"),
             ("arrow_cast(p, 'Decimal128(10, 1)') = 5.0", "2"),
-            ("arrow_cast(t, 'Time64(Microsecond)') < time '12:00:00'", "2"),
+            (
+                "arrow_cast(t, 'Time64(Microsecond)') < time '12:00:00'",
+                "2",
+            ),
             ("t::date = date '1970-01-02'", "2"),
         ] {
             let sql = format!("SELECT count(*) FROM t WHERE {condition}");

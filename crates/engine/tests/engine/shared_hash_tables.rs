@@ -5,9 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{
-    ArrayRef, Int64Array, Int64Builder, MapBuilder, RecordBatch, StringBuilder,
-};
+use arrow::array::{ArrayRef, Int64Array, Int64Builder, MapBuilder, RecordBatch, StringBuilder};
 use coscan::Session;
 use futures::StreamExt;
 use futures::future::join_all;
@@ -256,7 +254,9 @@ async fn maps_may_be_keys() {
         session.set("coscan.share_operators", share).unwrap();
         let sql = "SELECT a.n, b.n FROM t AS a JOIN t AS b ON a.m = b.m";
         let found = match session.sql(sql).await {
-            Ok(found) => common::collect(found).await.map_err(|error| error.to_string()),
+            Ok(found) => common::collect(found)
+                .await
+                .map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
         answers.push(found.map(|mut rows| {

@@ -53,7 +53,9 @@ fn by_integers(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     let mut names = HashSet::new();
     let mut changed = false;
     for at in 0..groups {
-        output.push(Expr::Column(Column::from(aggregate.schema.qualified_field(at))));
+        output.push(Expr::Column(Column::from(
+            aggregate.schema.qualified_field(at),
+        )));
     }
     for (at, expr) in aggregate.aggr_expr.iter().enumerate() {
         let (relation, field) = aggregate.schema.qualified_field(groups + at);
@@ -64,7 +66,10 @@ fn by_integers(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
             None => (expr.clone(), Expr::Column(Column::from((relation, field)))),
             Some(of_integers) => {
                 let value = ScalarUDF::from(FloatOf::new()).call(vec![column(&of_integers)]);
-                (of_integers, value.alias_qualified(relation.cloned(), field.name()))
+                (
+                    of_integers,
+                    value.alias_qualified(relation.cloned(), field.name()),
+                )
             }
         };
         if names.insert(function.schema_name().to_string()) {
@@ -188,7 +193,11 @@ one_argument! {
 }
 
 fn order_of_double(value: f64) -> i64 {
-    let value = if value.is_nan() { f64::NAN.abs() } else { value };
+    let value = if value.is_nan() {
+        f64::NAN.abs()
+    } else {
+        value
+    };
     turned_double(value.to_bits().cast_signed())
 }
 
@@ -202,7 +211,11 @@ fn turned_double(bits: i64) -> i64 {
 }
 
 fn order_of_single(value: f32) -> i32 {
-    let value = if value.is_nan() { f32::NAN.abs() } else { value };
+    let value = if value.is_nan() {
+        f32::NAN.abs()
+    } else {
+        value
+    };
     turned_single(value.to_bits().cast_signed())
 }
 
@@ -240,8 +253,14 @@ mod tests {
     #[allow(clippy::cast_possible_truncation, reason = "singles of the same edges")]
     fn the_order_of_integers_is_that_of_floats() {
         for pair in ASCENDING.windows(2) {
-            assert!(order_of_double(pair[0]) < order_of_double(pair[1]), "{pair:?}");
-            let singles = (order_of_single(pair[0] as f32), order_of_single(pair[1] as f32));
+            assert!(
+                order_of_double(pair[0]) < order_of_double(pair[1]),
+                "{pair:?}"
+            );
+            let singles = (
+                order_of_single(pair[0] as f32),
+                order_of_single(pair[1] as f32),
+            );
             assert!(singles.0 <= singles.1, "{pair:?}");
         }
         assert_eq!(order_of_double(f64::NAN), order_of_double(-f64::NAN));
@@ -279,7 +298,9 @@ mod tests {
                 ("g", Arc::new(Float32Array::from(singles))),
             ]);
             let config = SessionConfig::new().with_target_partitions(1);
-            let builder = SessionStateBuilder::new().with_config(config).with_default_features();
+            let builder = SessionStateBuilder::new()
+                .with_config(config)
+                .with_default_features();
             let context = SessionContext::new_with_state(crate::install(builder).build());
             context.register_batch("t", batch.unwrap()).unwrap();
             for sql in [
@@ -294,7 +315,10 @@ mod tests {
             }
         }
         assert_eq!(shown.len(), 4, "{shown:#?}");
-        let grouped = shown.iter().find(|(sql, _)| sql.contains("HAVING")).unwrap();
+        let grouped = shown
+            .iter()
+            .find(|(sql, _)| sql.contains("HAVING"))
+            .unwrap();
         let lines: Vec<String> = grouped.1.lines().map(|l| l.replace(' ', "")).collect();
         assert_eq!(lines[3], "|1|1.0|NaN|1.0|NaN|NaN|");
         assert_eq!(lines[4], "|2|2.0|NaN|2.0|NaN|NaN|");

@@ -206,13 +206,21 @@ impl ScalarUDFImpl for FloatKey {
             DataType::Float64 => {
                 let values = values.as_primitive::<Float64Type>();
                 Arc::new(values.unary::<_, Float64Type>(|value| {
-                    if value.is_nan() { f64::NAN.abs() } else { value + 0.0 }
+                    if value.is_nan() {
+                        f64::NAN.abs()
+                    } else {
+                        value + 0.0
+                    }
                 }))
             }
             DataType::Float32 => {
                 let values = values.as_primitive::<Float32Type>();
                 Arc::new(values.unary::<_, Float32Type>(|value| {
-                    if value.is_nan() { f32::NAN.abs() } else { value + 0.0 }
+                    if value.is_nan() {
+                        f32::NAN.abs()
+                    } else {
+                        value + 0.0
+                    }
                 }))
             }
             _ => Arc::clone(values),
@@ -239,28 +247,61 @@ mod tests {
         for (name, floats) in [("t", &floats[..]), ("u", &[-0.0, f64::NAN, 7.0])] {
             let numbers = 0..i64::try_from(floats.len()).unwrap();
             let batch = RecordBatch::try_from_iter([
-                ("f", Arc::new(Float64Array::from(floats.to_vec())) as ArrayRef),
+                (
+                    "f",
+                    Arc::new(Float64Array::from(floats.to_vec())) as ArrayRef,
+                ),
                 ("n", Arc::new(Int64Array::from_iter_values(numbers))),
             ]);
             context.register_batch(name, batch.unwrap()).unwrap();
         }
         for (sql, expected) in [
-            ("SELECT count(*) FROM (SELECT f FROM t GROUP BY f) AS s", "3"),
+            (
+                "SELECT count(*) FROM (SELECT f FROM t GROUP BY f) AS s",
+                "3",
+            ),
             ("SELECT count(*) FROM (SELECT DISTINCT f FROM t) AS s", "3"),
             ("SELECT count(DISTINCT f) FROM t", "3"),
-            ("SELECT max(c) FROM (SELECT f, count(*) AS c FROM t GROUP BY ROLLUP (f)) AS s", "5"),
-            ("SELECT count(*) FROM (SELECT f + 1 AS g FROM t GROUP BY f + 1) AS s", "3"),
-            ("SELECT max(r) FROM (SELECT row_number() OVER (PARTITION BY f) AS r FROM t) AS s", "2"),
+            (
+                "SELECT max(c) FROM (SELECT f, count(*) AS c FROM t GROUP BY ROLLUP (f)) AS s",
+                "5",
+            ),
+            (
+                "SELECT count(*) FROM (SELECT f + 1 AS g FROM t GROUP BY f + 1) AS s",
+                "3",
+            ),
+            (
+                "SELECT max(r) FROM (SELECT row_number() OVER (PARTITION BY f) AS r FROM t) AS s",
+                "2",
+            ),
             ("SELECT count(*) FROM t JOIN u ON t.f = u.f", "4"),
             ("SELECT count(*) FROM t JOIN u USING (f)", "4"),
             ("SELECT count(*) FROM t, u WHERE t.f = u.f", "4"),
             ("SELECT count(*) FROM t WHERE f IN (SELECT f FROM u)", "4"),
-            ("SELECT count(*) FROM t WHERE f NOT IN (SELECT f FROM u)", "1"),
-            ("SELECT count(*) FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.f = t.f)", "4"),
-            ("SELECT count(*) FROM t WHERE t.f = (SELECT max(u.f) FROM u WHERE u.f = t.f)", "4"),
-            ("SELECT count(*) FROM (SELECT f FROM t INTERSECT SELECT f FROM u) AS s", "2"),
-            ("SELECT count(*) FROM (SELECT f FROM t EXCEPT SELECT f FROM u) AS s", "1"),
-            ("SELECT count(*) FROM (SELECT f FROM t UNION SELECT f FROM u) AS s", "4"),
+            (
+                "SELECT count(*) FROM t WHERE f NOT IN (SELECT f FROM u)",
+                "1",
+            ),
+            (
+                "SELECT count(*) FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.f = t.f)",
+                "4",
+            ),
+            (
+                "SELECT count(*) FROM t WHERE t.f = (SELECT max(u.f) FROM u WHERE u.f = t.f)",
+                "4",
+            ),
+            (
+                "SELECT count(*) FROM (SELECT f FROM t INTERSECT SELECT f FROM u) AS s",
+                "2",
+            ),
+            (
+                "SELECT count(*) FROM (SELECT f FROM t EXCEPT SELECT f FROM u) AS s",
+                "1",
+            ),
+            (
+                "SELECT count(*) FROM (SELECT f FROM t UNION SELECT f FROM u) AS s",
+                "4",
+            ),
         ] {
             let found = context.sql(sql).await.unwrap().collect().await.unwrap();
             let text = pretty_format_batches(&found).unwrap().to_string();

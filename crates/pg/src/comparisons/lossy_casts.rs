@@ -19,8 +19,8 @@ use datafusion::logical_expr::expr::{Between, BinaryExpr, InList};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, Volatility,
+    ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
 
@@ -138,8 +138,9 @@ fn transparent(from: &DataType, to: &DataType) -> bool {
         Timestamp,
     };
     let scale = |of: &DataType| match of {
-        Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale)
-        | Decimal256(_, scale) => Some(*scale),
+        Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) | Decimal256(_, scale) => {
+            Some(*scale)
+        }
         of if of.is_integer() => Some(0),
         _ => None,
     };
@@ -213,7 +214,11 @@ mod tests {
         context.sql(times).await.unwrap().collect().await.unwrap();
         let found = context.sql(sql).await.unwrap().collect().await.unwrap();
         let text = datafusion::arrow::util::pretty::pretty_format_batches(&found).unwrap();
-        text.to_string().lines().nth(3).unwrap().replace(['|', ' '], "")
+        text.to_string()
+            .lines()
+            .nth(3)
+            .unwrap()
+            .replace(['|', ' '], "")
     }
 
     #[tokio::test]

@@ -42,7 +42,7 @@ pub(super) fn arguments(function: &Function) -> Option<Vec<&Expr>> {
 }
 
 /// The last word of a name, in lower case.
-pub(super) fn last_word(name: &ObjectName) -> Option<String> {
+pub(crate) fn last_word(name: &ObjectName) -> Option<String> {
     let ident = name.0.last()?.as_ident()?;
     Some(ident.value.to_lowercase())
 }
@@ -219,7 +219,6 @@ const AGGREGATES: &[&str] = &[
     "min",
     "mode",
     "nth_value",
-    "only_value",
     "percentile",
     "quantile",
     "range_agg",

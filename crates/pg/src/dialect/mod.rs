@@ -10,8 +10,9 @@
 //! | `arrays` | `'{1,2}'::int[]`, `x = ANY('{…}')`, `ARRAY(SELECT …)` | array expressions |
 //! | `catalog/oids` | `'t'::regclass`, `oid::regtype::text` | functions that ask the catalog |
 //! | `catalog/tableoid` | `c.tableoid` of a table of `pg_catalog` | that table's oid |
+//! | `catalog/procedures` | `p.oid = t.typreceive` | the oid of the function that the column names |
 //! | `catalog/folding` | what the catalog's model can never hold (`catalog/facts.rs`) | `NULL`, `false`, no rows |
-//! | `subqueries` | correlated scalar subqueries | the same, with an error for a second row |
+//! | `literals` | numbers, casts | numbers of PostgreSQL's types, calls of `pg_cast` |
 //!
 //! D1: rows do not change: a pass may only replace a construct by an equal one.
 
@@ -19,9 +20,9 @@ mod arrays;
 mod ast;
 mod catalog;
 mod column_names;
+mod literals;
 mod parameters;
 mod spelling;
-mod subqueries;
 mod tokens;
 
 use datafusion::sql::sqlparser::ast::{Statement, VisitMut};
@@ -31,11 +32,11 @@ use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
 pub(crate) use arrays::SUBSCRIPTS;
 pub use arrays::{AS_ARRAY, elements};
+pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
 pub use column_names::on_the_wire;
 pub use parameters::{Written, written_parameters};
 pub(crate) use spelling::LIKE_PATTERN;
-pub(crate) use subqueries::ONLY_VALUE;
 pub use tokens::is_every_column;
 
 /// Reads PostgreSQL's dialect: the statements of `sql`, rewritten.
@@ -60,9 +61,11 @@ pub fn rewrite(statement: &mut Statement) {
     let _ = statement.visit(&mut catalog::Oids);
     if spelling.reads_catalog {
         let _ = statement.visit(&mut catalog::TableOid);
+        let _ = statement.visit(&mut catalog::Procedures);
         let _ = statement.visit(&mut catalog::Folding::default());
     }
-    let _ = statement.visit(&mut subqueries::Subqueries);
+    // Last, because the other passes know casts as the parser gives them.
+    literals::rewrite(statement);
 }
 
 #[cfg(test)]
@@ -88,16 +91,16 @@ mod tests {
             ),
             (
                 "SELECT 1, 1",
-                "SELECT 1 AS \"?column?#0\", 1 AS \"?column?#1\"",
+                "SELECT CAST(1 AS INT4(0)) AS \"?column?#0\", CAST(1 AS INT4(0)) AS \"?column?#1\"",
             ),
             (
                 "SELECT id::int, count(*) FROM t",
-                "SELECT id::INT AS \"id#0\", count(*) AS \"count#1\" FROM t",
+                "SELECT pg_cast(id, 'int4') AS \"id#0\", count(*) AS \"count#1\" FROM t",
             ),
             ("SELECT 'a' COLLATE \"C\" AS a", "SELECT 'a' AS a"),
             (
                 "SELECT '{1,NULL,\"a,b\"}'::text[] AS a",
-                "SELECT ARRAY['1', NULL, 'a,b']::TEXT[] AS a",
+                "SELECT pg_cast(ARRAY['1', NULL, 'a,b'], 'text[]') AS a",
             ),
             (
                 "SELECT x = ANY($1) AS a FROM t",
@@ -112,32 +115,25 @@ mod tests {
                 "SELECT regclass_name(c.oid) AS a FROM pg_catalog.pg_class c",
             ),
             (
-                "SELECT (SELECT u.x FROM u WHERE u.k = t.k) AS a FROM t",
-                "SELECT (SELECT only_value(u.x) FROM u WHERE u.k = t.k) AS a FROM t",
-            ),
-            (
-                "SELECT (SELECT u.x FROM u) AS a, (SELECT max(u.x) FROM u WHERE u.k = t.k) AS b FROM t",
-                "SELECT (SELECT u.x FROM u) AS a, (SELECT max(u.x) FROM u WHERE u.k = t.k) AS b FROM t",
-            ),
-            (
-                "SELECT (SELECT u.x FROM u, v WHERE u.k = t.k AND v.j <> t.k) AS a FROM t",
-                "SELECT (SELECT only_value(u.x) FROM u, v WHERE u.k = t.k AND v.j <> u.k) AS a FROM t",
-            ),
-            (
                 "SELECT typinput = 'pg_catalog.array_in'::regproc AS a FROM pg_type",
                 "SELECT typinput = regproc_name('pg_catalog.array_in') AS a FROM pg_catalog.pg_type",
             ),
             (
                 "SELECT a.tableoid, (SELECT 1 FROM pg_type t WHERE t.tableoid = a.tableoid) AS b \
                  FROM pg_proc a LEFT JOIN pg_type u ON u.tableoid = a.oid",
-                "SELECT regclass_oid('pg_catalog.pg_proc') AS tableoid, (SELECT 1 \
+                "SELECT regclass_oid('pg_catalog.pg_proc') AS tableoid, (SELECT CAST(1 AS INT4(0)) \
                  FROM pg_catalog.pg_type t WHERE regclass_oid('pg_catalog.pg_type') = \
                  regclass_oid('pg_catalog.pg_proc')) AS b FROM pg_catalog.pg_proc a \
                  LEFT JOIN pg_catalog.pg_type u ON u.tableoid = a.oid",
             ),
             (
                 "SELECT tableoid = 1255 AS a FROM pg_proc",
-                "SELECT regclass_oid('pg_catalog.pg_proc') = 1255 AS a FROM pg_catalog.pg_proc",
+                "SELECT regclass_oid('pg_catalog.pg_proc') = CAST(1255 AS INT4(0)) AS a FROM pg_catalog.pg_proc",
+            ),
+            (
+                "SELECT 1 AS a FROM pg_type t LEFT JOIN pg_proc p ON p.oid = t.typreceive",
+                "SELECT 1 AS a FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_proc p \
+                 ON p.oid = regproc_oid(t.typreceive)",
             ),
             (
                 "SELECT ARRAY(SELECT x FROM t) AS a",
@@ -146,6 +142,13 @@ mod tests {
             (
                 "SELECT CASE WHEN t.typtype = 'd' THEN (SELECT 1 FROM t) END AS a FROM pg_type t",
                 "SELECT NULL AS a FROM pg_catalog.pg_type t",
+            ),
+            (
+                "SELECT -2 ^ 2 AS a, x::numeric(5,2) AS b, DATE '2024-01-01' AS c, -1e2 AS d \
+                 FROM t GROUP BY 2 ORDER BY 1 LIMIT 3",
+                "SELECT CAST(-2 AS INT4(0)) ^ CAST(2 AS INT4(0)) AS a, \
+                 pg_cast(x, 'numeric(5,2)') AS b, pg_cast('2024-01-01', 'date') AS c, \
+                 pg_cast('-1e2', 'numeric:3,0') AS d FROM t GROUP BY 2 ORDER BY 1 LIMIT 3",
             ),
             (
                 "SELECT s.a FROM t AS s, pg_sequence WHERE (SELECT 1 FROM u LIMIT 1) = 1",

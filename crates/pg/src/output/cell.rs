@@ -14,7 +14,7 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{
     DataType, Date32Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type,
-    DecimalType, DurationMicrosecondType, Float32Type, Float64Type, Int16Type, Int32Type,
+    DecimalType, DurationMicrosecondType, Field, Float32Type, Float64Type, Int16Type, Int32Type,
     Int64Type, IntervalDayTimeType, IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType,
     Time64MicrosecondType, TimeUnit, TimestampMicrosecondType, UInt64Type,
 };
@@ -22,9 +22,11 @@ use datafusion::arrow::temporal_conversions::as_datetime_with_timezone;
 use datafusion::arrow::util::display::array_value_to_string;
 use postgres_types::Type;
 
+use super::nested::{arrays, rows};
 use super::numeric::{put_float, put_numeric};
 use super::text::{MICROS_PER_DAY, put_date, put_interval, put_time, put_timestamp, zone};
-use super::types::scalar_type;
+use super::types::pg_type;
+use crate::values::uuid_text;
 use datafusion::error::Result;
 
 /// Appends the value of a row, which must not be null, without its length.
@@ -108,45 +110,62 @@ pub fn cell_writer(array: &ArrayRef, binary: bool) -> Result<CellWriter> {
             let cells = array.as_fixed_size_binary().clone();
             Box::new(move |row, out| put_bytes(cells.value(row), binary, out))
         }
-        DataType::List(element) if scalar_type(element.data_type()).is_some() => {
-            let (list, values) = (
-                array.as_list::<i32>().clone(),
-                array.as_list::<i32>().values(),
-            );
-            let range = move |row| {
-                let offsets = list.value_offsets();
-                // The offsets of a valid array are not negative.
-                (
-                    index(i64::from(offsets[row])),
-                    index(i64::from(offsets[row + 1])),
-                )
-            };
-            elements(values, range, binary)?
+        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
+            match arrays(&array, binary)? {
+                Some(writer) => writer,
+                None => displayed(array),
+            }
         }
-        DataType::LargeList(element) if scalar_type(element.data_type()).is_some() => {
-            let (list, values) = (
-                array.as_list::<i64>().clone(),
-                array.as_list::<i64>().values(),
-            );
-            let range = move |row| {
-                let offsets = list.value_offsets();
-                (index(offsets[row]), index(offsets[row + 1]))
-            };
-            elements(values, range, binary)?
-        }
-        DataType::FixedSizeList(element, width) if scalar_type(element.data_type()).is_some() => {
-            let list = array.as_fixed_size_list().clone();
-            let width = index((*width).into());
-            let range = move |row| {
-                let start = index(list.value_offset(row).into());
-                (start, start + width)
-            };
-            elements(array.as_fixed_size_list().values(), range, binary)?
-        }
-        _ => Box::new(move |row, out| {
-            let text = array_value_to_string(&array, row).map_err(|_| fmt::Error)?;
-            put_text(&text, out)
+        DataType::Struct(_) => rows(&array, binary)?,
+        _ => displayed(array),
+    })
+}
+
+/// A type without a counterpart, as Arrow displays it.
+fn displayed(array: ArrayRef) -> CellWriter {
+    Box::new(move |row, out| {
+        let text = array_value_to_string(&array, row).map_err(|_| fmt::Error)?;
+        put_text(&text, out)
+    })
+}
+
+/// Makes the writer of a column's cells. The field may name a type that Arrow lacks.
+pub fn field_writer(field: &Field, array: &ArrayRef, binary: bool) -> Result<CellWriter> {
+    let marked = pg_type(field);
+    if marked == Type::UUID && matches!(array.data_type(), DataType::FixedSizeBinary(16)) {
+        let cells = array.as_fixed_size_binary().clone();
+        return Ok(Box::new(move |row, out| {
+            if binary {
+                out.put_slice(cells.value(row));
+                return Ok(());
+            }
+            put_text(&uuid_text(cells.value(row)), out)
+        }));
+    }
+    let write = cell_writer(array, binary)?;
+    if !binary {
+        return Ok(write);
+    }
+    Ok(match marked {
+        Type::UUID => Box::new(move |row, out| {
+            let mut text = BytesMut::new();
+            write(row, &mut text)?;
+            let digits = text
+                .iter()
+                .filter_map(|digit| char::from(*digit).to_digit(16));
+            let digits: Vec<u32> = digits.collect();
+            for pair in digits.chunks(2) {
+                let byte = pair.iter().fold(0, |byte, digit| byte * 16 + digit);
+                out.put_u8(u8::try_from(byte).map_err(|_| fmt::Error)?);
+            }
+            Ok(())
         }),
+        // The version of the format.
+        Type::JSONB => Box::new(move |row, out| {
+            out.put_u8(1);
+            write(row, out)
+        }),
+        _ => write,
     })
 }
 
@@ -293,76 +312,6 @@ fn intervals(array: &ArrayRef, binary: bool) -> CellWriter {
     }
 }
 
-/// A list's cells: `range` says which of `values` belong to a row.
-fn elements(
-    values: &ArrayRef,
-    range: impl Fn(usize) -> (usize, usize) + Send + Sync + 'static,
-    binary: bool,
-) -> Result<CellWriter> {
-    let oid = scalar_type(values.data_type()).unwrap_or(Type::TEXT).oid();
-    let write = cell_writer(values, binary)?;
-    let nulls = values.logical_nulls();
-    let is_null = move |row| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
-    if binary {
-        return Ok(Box::new(move |row, out| {
-            let (start, end) = range(row);
-            out.put_i32(i32::from(start < end));
-            out.put_i32(i32::from((start..end).any(&is_null)));
-            out.put_u32(oid);
-            if start == end {
-                return Ok(());
-            }
-            out.put_i32(i32::try_from(end - start).map_err(|_| fmt::Error)?);
-            out.put_i32(1);
-            for row in start..end {
-                if is_null(row) {
-                    out.put_i32(-1);
-                } else {
-                    with_length(out, |out| write(row, out))?;
-                }
-            }
-            Ok(())
-        }));
-    }
-    Ok(Box::new(move |row, out| {
-        let (start, end) = range(row);
-        let mut element = BytesMut::new();
-        out.put_u8(b'{');
-        for row in start..end {
-            if row > start {
-                out.put_u8(b',');
-            }
-            if is_null(row) {
-                out.put_slice(b"NULL");
-                continue;
-            }
-            element.clear();
-            write(row, &mut element)?;
-            put_element(&element, out);
-        }
-        out.put_u8(b'}');
-        Ok(())
-    }))
-}
-
-/// An array's element in text, quoted where it could be taken for something else.
-fn put_element(element: &[u8], out: &mut BytesMut) {
-    let special =
-        |byte: &u8| matches!(byte, b'{' | b'}' | b',' | b'"' | b'\\') || byte.is_ascii_whitespace();
-    if !element.is_empty() && !element.eq_ignore_ascii_case(b"null") && !element.iter().any(special)
-    {
-        return out.put_slice(element);
-    }
-    out.put_u8(b'"');
-    for byte in element {
-        if matches!(byte, b'"' | b'\\') {
-            out.put_u8(b'\\');
-        }
-        out.put_u8(*byte);
-    }
-    out.put_u8(b'"');
-}
-
 /// Writes a value, preceded by its length in bytes.
 pub fn with_length(
     out: &mut BytesMut,
@@ -415,10 +364,6 @@ fn put_bytes(bytes: &[u8], binary: bool, out: &mut BytesMut) -> fmt::Result {
     Ok(())
 }
 
-fn index(offset: i64) -> usize {
-    usize::try_from(offset).unwrap_or(0)
-}
-
 const HEX: &[u8; 16] = b"0123456789abcdef";
 /// PostgreSQL counts from 2000-01-01.
 const PG_EPOCH_DAYS: i32 = 10_957;
@@ -432,7 +377,7 @@ mod tests {
         DictionaryArray, Int32Array, IntervalMonthDayNanoArray, ListArray, StructArray,
         TimestampNanosecondArray, UInt8Array,
     };
-    use datafusion::arrow::datatypes::{Field, Int8Type, IntervalMonthDayNano};
+    use datafusion::arrow::datatypes::{Int8Type, IntervalMonthDayNano};
 
     use super::*;
 
@@ -458,7 +403,7 @@ mod tests {
             Arc::new(Field::new("a", DataType::Int32, true)),
             ones,
         )]);
-        assert_eq!(text(pair, 0), "{a: 1}");
+        assert_eq!(text(pair, 0), "(1)");
     }
 
     #[test]
@@ -469,20 +414,5 @@ mod tests {
         ]);
         assert_eq!(text(numbers.clone(), 0), "{}");
         assert_eq!(text(numbers, 1), "{1,NULL,-3}");
-    }
-
-    #[test]
-    fn elements_are_quoted_where_needed() {
-        for (element, quoted) in [
-            ("a", "a"),
-            ("", "\"\""),
-            ("NULL", "\"NULL\""),
-            ("a b", "\"a b\""),
-            ("\"", "\"\\\"\""),
-        ] {
-            let mut out = BytesMut::new();
-            put_element(element.as_bytes(), &mut out);
-            assert_eq!(&out[..], quoted.as_bytes());
-        }
     }
 }

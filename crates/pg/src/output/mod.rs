@@ -4,14 +4,15 @@
 //! arrow-pg's encoder is not used: it writes NULL intervals as zero, fails on decimals beyond 96
 //! bits and on several Arrow types, and goes through a heap value for most cells.
 //!
-//! Every Arrow type can be written. One without a counterpart (struct, map, union, list of lists)
-//! is text, as Arrow displays it, in both formats.
+//! Every Arrow type can be written. One without a counterpart (map, union) is text, as Arrow displays
+//! it, in both formats.
 
 mod cell;
+mod nested;
 mod numeric;
 mod text;
 mod types;
 
-pub use cell::{CellWriter, cell_writer, with_length};
+pub use cell::{CellWriter, cell_writer, field_writer, with_length};
 pub use numeric::numeric_text;
 pub use types::{modifier, pg_type, size};

@@ -5,9 +5,14 @@ use datafusion::arrow::datatypes::{DataType, Field};
 use postgres_types::Type;
 
 use crate::array_types::array_of;
+use crate::marked_type;
 
-/// The type of a field. Fields of `pg_catalog` carry marks in their metadata.
+/// The type of a field. Fields of `pg_catalog`, and those of types that Arrow lacks, carry marks in
+/// their metadata.
 pub fn pg_type(field: &Field) -> Type {
+    if let Some(marked) = marked(field) {
+        return marked;
+    }
     match field.data_type() {
         DataType::Int32 => field
             .metadata()
@@ -15,10 +20,29 @@ pub fn pg_type(field: &Field) -> Type {
             .and_then(|kind| pg_type_for_alias_kind(kind))
             .unwrap_or(Type::INT4),
         DataType::Utf8 if field.metadata().contains_key(PG_CHAR_KEY) => Type::CHAR,
+        DataType::Struct(_) => Type::RECORD,
         other => scalar_type(other)
             .or_else(|| list_type(other))
             .unwrap_or(Type::TEXT),
     }
+}
+
+/// The type that a field's metadata names, if Arrow lacks it.
+fn marked(field: &Field) -> Option<Type> {
+    let by_arrow = field.metadata().get("ARROW:extension:name");
+    if by_arrow.is_some_and(|name| name == "arrow.uuid") {
+        return Some(Type::UUID);
+    }
+    Some(match marked_type(field)? {
+        "json" => Type::JSON,
+        "jsonb" => Type::JSONB,
+        "uuid" => Type::UUID,
+        "bpchar" => Type::BPCHAR,
+        "varchar" => Type::VARCHAR,
+        "name" => Type::NAME,
+        "char" => Type::CHAR,
+        _ => return None,
+    })
 }
 
 /// `None` for nested types.
@@ -52,15 +76,17 @@ pub(crate) fn scalar_type(data_type: &DataType) -> Option<Type> {
     })
 }
 
-/// The array type of a list of scalars.
+/// The array type of a list. A list of lists is an array of two dimensions.
 fn list_type(data_type: &DataType) -> Option<Type> {
     let element = match data_type {
         DataType::List(element) | DataType::LargeList(element) => element,
         DataType::FixedSizeList(element, _) => element,
         _ => return None,
     };
-    let element = scalar_type(element.data_type())?;
-    Some(array_of(&element).unwrap_or(Type::TEXT_ARRAY))
+    if let Some(array) = list_type(element.data_type()) {
+        return Some(array);
+    }
+    Some(array_of(&pg_type(element)).unwrap_or(Type::TEXT_ARRAY))
 }
 
 /// `pg_type.typlen`: the width in bytes, or -1 if it varies.
@@ -70,7 +96,8 @@ pub fn size(pg_type: &Type) -> i16 {
         Type::INT2 => 2,
         Type::INT4 | Type::FLOAT4 | Type::DATE | Type::OID => 4,
         Type::INT8 | Type::FLOAT8 | Type::TIME | Type::TIMESTAMP | Type::TIMESTAMPTZ => 8,
-        Type::INTERVAL => 16,
+        Type::INTERVAL | Type::UUID => 16,
+        Type::NAME => 64,
         _ => -1,
     }
 }

@@ -29,7 +29,7 @@ use datafusion::sql::sqlparser::ast::{ContextModifier, Expr, Set, Value};
 
 use self::known::{KNOWN, Known, Rule};
 use self::local::Local;
-use crate::failure::{Failure, configuration_code};
+use crate::failure::Failure;
 use crate::keepalive::Keepalive;
 
 pub(crate) use self::board::Board;
@@ -468,7 +468,7 @@ async fn configure(session: &SessionContext, name: &str, value: &str) -> Result<
         Err(error) if coscan::is_denied(&error) => Err(error.into()),
         Err(error) => {
             let text = error.strip_backtrace();
-            Err(Failure::new(configuration_code(&text), text))
+            Err(Failure::new(coscan_pg::configuration_code(&text), text))
         }
     }
 }

@@ -249,5 +249,7 @@ fn with(
     }
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     let schema = batch.schema();
-    Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
+    Ok(RecordBatch::try_new_with_options(
+        schema, columns, &options,
+    )?)
 }

@@ -163,5 +163,7 @@ fn positioned(
     columns.extend([Arc::new(versions) as ArrayRef, Arc::new(positions)]);
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     let schema = Arc::clone(schema);
-    Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
+    Ok(RecordBatch::try_new_with_options(
+        schema, columns, &options,
+    )?)
 }

@@ -1,0 +1,49 @@
+//! Which casts does PostgreSQL have?
+//!
+//! From `pg_cast`, and the rules without a row there: every type casts to and from text by its
+//! spelling, arrays cast as their elements do.
+
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::error::Result;
+
+use super::Target;
+use crate::error::PgError;
+
+/// # Errors
+/// 42846, if PostgreSQL has no such cast.
+pub(super) fn check(from: &Field, to: &Target) -> Result<()> {
+    if from.data_type().is_null() {
+        return Ok(());
+    }
+    // Types without a counterpart are left to Arrow.
+    let Some(source) = Target::of_field(from) else {
+        return Ok(());
+    };
+    if exists(&source, to) || matches!(from.data_type(), DataType::UInt64) {
+        return Ok(());
+    }
+    let message = format!("cannot cast type {} to {}", source.name(), to.name());
+    Err(PgError::new("42846", message).into())
+}
+
+fn exists(from: &Target, to: &Target) -> bool {
+    use Target::{
+        Array, Bool, Bytea, Date, Int4, Interval, Json, Jsonb, Time, Timestamp, Timestamptz,
+    };
+    if from.is_text() || to.is_text() {
+        return true;
+    }
+    match (from, to) {
+        (Array(from), Array(to)) => exists(from, to),
+        (from, to) if from.is_number() && to.is_number() => true,
+        (Int4, Bool) | (Bool, Int4 | Bool) => true,
+        (Date, Date | Timestamp(_) | Timestamptz(_))
+        | (Timestamp(_) | Timestamptz(_), Date | Time(_) | Timestamp(_) | Timestamptz(_))
+        | (Time(_), Time(_) | Interval(..))
+        | (Interval(..), Interval(..) | Time(_)) => true,
+        (Json | Jsonb, Json | Jsonb) => true,
+        (Jsonb, to) => to.is_number() || *to == Bool,
+        (Bytea, Bytea) | (Target::Uuid, Target::Uuid) => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,342 @@
+//! What does PostgreSQL's `CAST(x AS T)` give, and when is it an error?
+//!
+//! The dialect writes each cast as `pg_cast(x, 'T')`. [`PgCast`] takes its type from `T` and the
+//! type of `x`, refuses casts that PostgreSQL does not have (42846), and evaluates them by
+//! PostgreSQL's rules. Where DataFusion's own cast gives the same for every value, `simplify`
+//! replaces the call by it, so that pruning and comparisons with literals see a plain cast.
+//!
+//! By target: `numbers.rs`, `time.rs`, `text.rs`; `allowed.rs` lists the casts that there are.
+//!
+//! CAST-I1: the type of a cast follows from `T` and the type of `x` alone, never from the value of
+//! `x`: folding a constant changes no type. A literal's own digits are in `T`
+//! ([`Target::NumericOf`]).
+
+mod allowed;
+mod numbers;
+mod target;
+mod text;
+mod time;
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray, new_null_array};
+use datafusion::arrow::compute::{CastOptions, cast_with_options};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::{exec_err, internal_err};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::{
+    Cast, ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility, lit,
+};
+use datafusion::scalar::ScalarValue;
+
+pub(crate) use numbers::{float_digits, parse_float8, parse_integer};
+pub(crate) use target::{OPEN_SCALE, decimal};
+pub use target::{PG_TYPE, Target};
+
+use crate::error::PgError;
+
+/// The function that the dialect writes for a cast.
+pub const CAST: &str = "pg_cast";
+
+/// What a cast depends on besides its value.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Context {
+    /// The session's time zone.
+    pub zone: Arc<str>,
+}
+
+impl Context {
+    /// The settings of a session.
+    #[must_use]
+    pub fn of(config: &ConfigOptions) -> Self {
+        let zone = config.execution.time_zone.as_deref().unwrap_or("+00:00");
+        Self { zone: zone.into() }
+    }
+}
+
+/// The cast function of a session with these settings.
+pub(crate) fn udf(config: &ConfigOptions) -> ScalarUDF {
+    ScalarUDF::new_from_impl(PgCast {
+        signature: Signature::any(2, Volatility::Immutable),
+        context: Context::of(config),
+    })
+}
+
+/// `expr` cast to `target`, in a session with these settings.
+pub(crate) fn cast_expr(expr: Expr, target: &Target, config: &ConfigOptions) -> Expr {
+    udf(config).call(vec![expr, lit(target.to_string())])
+}
+
+/// The values of `array` cast to `to`. `from` is the array's field, which may name a type that
+/// Arrow lacks.
+///
+/// # Errors
+/// PostgreSQL's, where a value is none of the target's.
+pub fn cast_array(
+    array: &ArrayRef,
+    from: &Field,
+    to: &Target,
+    context: &Context,
+) -> Result<ArrayRef> {
+    let held = to.arrow(from.data_type(), &context.zone);
+    if array.data_type() == &DataType::Null {
+        return Ok(new_null_array(&held, array.len()));
+    }
+    if let DataType::Dictionary(_, values) = from.data_type() {
+        let plain = arrow_cast(array, values)?;
+        let field = Field::new(from.name(), values.as_ref().clone(), from.is_nullable());
+        return cast_array(&plain, &field, to, context);
+    }
+    match to {
+        Target::Array(element) if from.data_type().is_list() => {
+            cast_elements(array, from, element, &held, context)
+        }
+        Target::Bool
+        | Target::Int2
+        | Target::Int4
+        | Target::Int8
+        | Target::Float4
+        | Target::Float8
+        | Target::Numeric(_)
+        | Target::NumericOf(..) => numbers::cast(array, from, to, &held),
+        Target::Date
+        | Target::Time(_)
+        | Target::Timestamp(_)
+        | Target::Timestamptz(_)
+        | Target::Interval(..) => time::cast(array, from, to, &held, context),
+        Target::Text
+        | Target::Varchar(_)
+        | Target::Bpchar(_)
+        | Target::Name
+        | Target::Bytea
+        | Target::Uuid
+        | Target::Json
+        | Target::Jsonb
+        | Target::Array(_) => text::cast(array, from, to, &held, context),
+    }
+}
+
+/// Casts the elements of an array.
+fn cast_elements(
+    array: &ArrayRef,
+    from: &Field,
+    element: &Target,
+    held: &DataType,
+    context: &Context,
+) -> Result<ArrayRef> {
+    let list = match from.data_type() {
+        DataType::List(_) => Arc::clone(array),
+        DataType::LargeList(inner) | DataType::FixedSizeList(inner, _) => {
+            arrow_cast(array, &DataType::List(Arc::clone(inner)))?
+        }
+        other => return internal_err!("{other} is no list"),
+    };
+    let list = list.as_list::<i32>();
+    let (DataType::List(inner), DataType::List(field)) = (list.data_type(), held) else {
+        return internal_err!("{held} is no list");
+    };
+    let values = if inner.data_type().is_list() {
+        let nested = Target::Array(Box::new(element.clone()));
+        cast_array(list.values(), inner, &nested, context)?
+    } else {
+        cast_array(list.values(), inner, element, context)?
+    };
+    let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
+    Ok(Arc::new(ListArray::try_new(
+        Arc::clone(field),
+        offsets,
+        values,
+        nulls,
+    )?))
+}
+
+/// Arrow's cast, in which a value that does not fit is an error.
+pub(crate) fn arrow_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    let options = CastOptions {
+        safe: false,
+        ..Default::default()
+    };
+    Ok(cast_with_options(array, to, &options)?)
+}
+
+/// `pg_cast(x, 'T')`.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct PgCast {
+    signature: Signature,
+    context: Context,
+}
+
+impl PgCast {
+    /// The target that a call names.
+    #[must_use]
+    pub fn target(args: &[Expr]) -> Option<Target> {
+        match args {
+            [_, Expr::Literal(target, _)] => target.try_as_str().flatten()?.parse().ok(),
+            _ => None,
+        }
+    }
+}
+
+impl ScalarUDFImpl for PgCast {
+    fn name(&self) -> &str {
+        CAST
+    }
+
+    fn display_name(&self, args: &[Expr]) -> Result<String> {
+        Ok(match (Self::target(args), args.first()) {
+            (Some(target), Some(expr)) => format!("{expr}::{target}"),
+            _ => CAST.to_owned(),
+        })
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        Ok(match (Self::target(args), args.first()) {
+            (Some(target), Some(expr)) => format!("{}::{target}", expr.schema_name()),
+            _ => CAST.to_owned(),
+        })
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        internal_err!("the type of {CAST} follows from its arguments")
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let target = match args.scalar_arguments.get(1) {
+            Some(Some(target)) => target
+                .try_as_str()
+                .flatten()
+                .and_then(|text| text.parse().ok()),
+            _ => None,
+        };
+        let (Some(target), Some(from)) = (target, args.arg_fields.first()) else {
+            return internal_err!("{CAST} takes a value and a type");
+        };
+        let target: Target = target;
+        check_modifier(&target)?;
+        allowed::check(from, &target)?;
+        let held = target.arrow(from.data_type(), &self.context.zone);
+        Ok(target.field(self.name(), held, from.is_nullable()).into())
+    }
+
+    fn with_updated_config(&self, config: &ConfigOptions) -> Option<ScalarUDF> {
+        Some(udf(config))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [value, ColumnarValue::Scalar(target)] = args.args.as_slice() else {
+            return exec_err!("{CAST} takes a value and a type");
+        };
+        let target = target
+            .try_as_str()
+            .flatten()
+            .and_then(|text| text.parse().ok());
+        let (Some(target), Some(from)) = (target, args.arg_fields.first()) else {
+            return internal_err!("{CAST} takes a value and a type");
+        };
+        Ok(match value {
+            ColumnarValue::Array(array) => {
+                ColumnarValue::Array(cast_array(array, from, &target, &self.context)?)
+            }
+            ColumnarValue::Scalar(value) => {
+                let cast = cast_array(&value.to_array()?, from, &target, &self.context)?;
+                ColumnarValue::Scalar(ScalarValue::try_from_array(&cast, 0)?)
+            }
+        })
+    }
+
+    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let (Some(target), [value, _]) = (Self::target(&args), args.as_slice()) else {
+            return Ok(ExprSimplifyResult::Original(args));
+        };
+        let from = info.get_data_type(value)?;
+        let held = target.arrow(&from, &self.context.zone);
+        let plain = !matches!(value, Expr::Literal(..)) && is_arrows(&from, &target, &held);
+        if !plain {
+            return Ok(ExprSimplifyResult::Original(args));
+        }
+        let value = value.clone();
+        Ok(ExprSimplifyResult::Simplified(if from == held {
+            value
+        } else {
+            Expr::Cast(Cast::new(Box::new(value), held))
+        }))
+    }
+}
+
+/// Whether Arrow's cast gives PostgreSQL's value for every value of the type `from`, and none is an
+/// error.
+fn is_arrows(from: &DataType, target: &Target, held: &DataType) -> bool {
+    use DataType::{
+        Decimal128, Decimal256, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32,
+    };
+    let named = target.field("", held.clone(), true).metadata().len();
+    if named > 0 {
+        return false;
+    }
+    let digits = |data_type: &DataType| match data_type {
+        Int8 | UInt8 => Some((3, 0)),
+        Int16 | UInt16 => Some((5, 0)),
+        Int32 | UInt32 => Some((10, 0)),
+        Int64 => Some((19, 0)),
+        Decimal128(precision, scale) | Decimal256(precision, scale) => {
+            Some((i16::from(*precision), i16::from(*scale)))
+        }
+        _ => None,
+    };
+    match (from, held) {
+        (
+            Decimal128(..) | Decimal256(..) | Int8 | Int16 | Int32 | Int64,
+            Decimal128(..) | Decimal256(..),
+        )
+        | (UInt8 | UInt16 | UInt32, Decimal128(..) | Decimal256(..)) => {
+            let (Some((from, from_scale)), Some((to, to_scale))) = (digits(from), digits(held))
+            else {
+                return false;
+            };
+            to_scale >= from_scale && to - to_scale >= from - from_scale
+        }
+        (from, held) if from == held => !target.has_modifier(),
+        (Int8 | UInt8 | Int16, Int32 | Int64 | Float32 | Float64)
+        | (Int8 | UInt8, Int16)
+        | (UInt16 | Int32, Int64 | Float64)
+        | (UInt16, Int32)
+        | (UInt32, Int64)
+        | (Float32, Float64) => true,
+        (DataType::LargeUtf8, DataType::Utf8 | DataType::Utf8View) => true,
+        _ => false,
+    }
+}
+
+/// A modifier that PostgreSQL refuses is refused with its words.
+fn check_modifier(target: &Target) -> Result<()> {
+    match target {
+        Target::Numeric(Some((precision, scale))) => {
+            if !(1..=1000).contains(precision) {
+                let message = format!("NUMERIC precision {precision} must be between 1 and 1000");
+                return Err(PgError::new("22023", message).into());
+            }
+            if !(-1000..=1000).contains(scale) {
+                let message = format!("NUMERIC scale {scale} must be between -1000 and 1000");
+                return Err(PgError::new("22023", message).into());
+            }
+        }
+        Target::Varchar(Some(0)) => {
+            let message = "length for type varchar must be at least 1";
+            return Err(PgError::new("22023", message).into());
+        }
+        Target::Bpchar(Some(0)) => {
+            let message = "length for type char must be at least 1";
+            return Err(PgError::new("22023", message).into());
+        }
+        Target::Array(element) => return check_modifier(element),
+        _ => {}
+    }
+    Ok(())
+}

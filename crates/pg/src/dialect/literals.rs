@@ -1,0 +1,357 @@
+//! Numbers and casts of PostgreSQL's type and meaning.
+//!
+//! | from | to |
+//! |---|---|
+//! | `1` | `CAST(1 AS INT)`: an integer is the first of int4, int8 and numeric that holds it |
+//! | `1e2` | `pg_cast('1e2', 'numeric:3,0')`: a number with a point or exponent is numeric |
+//! | `x::T`, `CAST(x AS T)`, `T 'x'` | `pg_cast(x, 'T')` |
+//! | `-a ^ b` | `(-a) ^ b`: the sign binds tighter |
+//!
+//! Numbers that count stay as they are: those of LIMIT, of positions in ORDER BY and GROUP BY, of
+//! window frames, subscripts and table functions. They are marked first (the `L` of sqlparser's
+//! numbers, which PostgreSQL has not), because a visitor does not know what is around a number.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    AccessExpr, BinaryOperator, CastKind, DataType, Distinct, Expr, Function, GroupByExpr,
+    LimitClause, OrderByKind, Query, Select, Statement, Subscript, TableFactor, UnaryOperator,
+    Value, VisitMut, VisitorMut, WindowFrameBound, WindowSpec, WindowType,
+};
+
+use super::ast::{arguments, call, last_word, literal_text, null, text};
+use crate::casts::{CAST, Target};
+use crate::numbers::numeric::Numeric;
+
+/// Rewrites the queries of a statement. Other expressions (`SET x = 1`) are no part of a plan.
+pub(super) fn rewrite(statement: &mut Statement) {
+    match statement {
+        Statement::CreateTable(create) => {
+            if let Some(query) = &mut create.query {
+                let _ = query.visit(&mut Literals);
+            }
+        }
+        Statement::Query(_)
+        | Statement::Insert(_)
+        | Statement::Update(_)
+        | Statement::Delete(_)
+        | Statement::CreateView(_)
+        | Statement::Explain { .. }
+        | Statement::Copy { .. }
+        | Statement::Declare { .. }
+        | Statement::Prepare { .. } => {
+            let _ = statement.visit(&mut Literals);
+        }
+        _ => {}
+    }
+}
+
+struct Literals;
+
+impl VisitorMut for Literals {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if let Some(order) = &mut query.order_by
+            && let OrderByKind::Expressions(keys) = &mut order.kind
+        {
+            keys.iter_mut().for_each(|key| keep(&mut key.expr));
+        }
+        match &mut query.limit_clause {
+            Some(LimitClause::LimitOffset { limit, offset, .. }) => {
+                limit.iter_mut().for_each(keep_all);
+                offset
+                    .iter_mut()
+                    .for_each(|offset| keep_all(&mut offset.value));
+            }
+            Some(LimitClause::OffsetCommaLimit { offset, limit }) => {
+                keep_all(offset);
+                keep_all(limit);
+            }
+            None => {}
+        }
+        if let Some(fetch) = &mut query.fetch {
+            fetch.quantity.iter_mut().for_each(keep_all);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
+            keys.iter_mut().for_each(keep_position);
+        }
+        if let Some(Distinct::On(keys)) = &mut select.distinct {
+            keys.iter_mut().for_each(keep);
+        }
+        for window in &mut select.named_window {
+            use datafusion::sql::sqlparser::ast::NamedWindowExpr;
+            if let NamedWindowExpr::WindowSpec(window) = &mut window.1 {
+                keep_frame(window);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        match factor {
+            TableFactor::Table {
+                args: Some(args), ..
+            } => {
+                let _ = args.args.visit(&mut KeepAll);
+            }
+            TableFactor::Function { args, .. } => {
+                let _ = args.visit(&mut KeepAll);
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Function(Function {
+                over: Some(WindowType::WindowSpec(window)),
+                ..
+            }) => keep_frame(window),
+            Expr::Interval(interval) => keep_all(&mut interval.value),
+            Expr::CompoundFieldAccess { access_chain, .. } => {
+                for access in access_chain {
+                    if let AccessExpr::Subscript(Subscript::Index { index }) = access {
+                        keep(index);
+                    }
+                }
+            }
+            Expr::UnaryOp {
+                op: UnaryOperator::Minus,
+                expr: inner,
+            } if is_power(inner) => {
+                negate_base(inner);
+                *expr = std::mem::replace(inner, null());
+                return self.pre_visit_expr(expr);
+            }
+            // The sign is part of the number: -2147483648 is an int4.
+            Expr::UnaryOp {
+                op: UnaryOperator::Minus,
+                expr: inner,
+            } => {
+                if let Expr::Value(value) = inner.as_ref()
+                    && let Value::Number(digits, false) = &value.value
+                    && let Some(typed) = typed(digits, true)
+                {
+                    *expr = typed;
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Value(value) => match &mut value.value {
+                Value::Number(_, kept @ true) => *kept = false,
+                Value::Number(digits, false) => {
+                    if let Some(typed) = typed(digits, false) {
+                        *expr = typed;
+                    }
+                }
+                _ => {}
+            },
+            Expr::Cast {
+                kind: CastKind::Cast | CastKind::DoubleColon,
+                expr: inner,
+                data_type,
+                array: false,
+                format: None,
+            } => {
+                if !is_typed_integer(inner, data_type)
+                    && let Some(target) = Target::of_sql(data_type)
+                {
+                    *expr = cast(std::mem::replace(inner, null()), &target);
+                }
+            }
+            Expr::TypedString(typed) => {
+                if let Some(target) = Target::of_sql(&typed.data_type)
+                    && let Some(value) = typed.value.clone().into_string()
+                {
+                    *expr = cast(text(&value), &target);
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// A cast as [`typed`] writes it is not a cast of the statement's. (The type's spelling is one that
+/// the parser never gives.)
+fn is_typed_integer(inner: &Expr, data_type: &DataType) -> bool {
+    let number = match inner {
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr,
+        } => expr,
+        other => other,
+    };
+    *data_type == INT4
+        && matches!(number, Expr::Value(value) if matches!(value.value, Value::Number(..)))
+}
+
+const INT4: DataType = DataType::Int4(Some(0));
+
+/// A number with its type; `None` if DataFusion reads it as that type already.
+fn typed(digits: &str, negative: bool) -> Option<Expr> {
+    let sign = if negative { "-" } else { "" };
+    let signed = format!("{sign}{digits}");
+    if digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        if signed.parse::<i32>().is_ok() {
+            return Some(Expr::Cast {
+                kind: CastKind::Cast,
+                expr: Box::new(number(digits, negative)),
+                data_type: INT4,
+                array: false,
+                format: None,
+            });
+        }
+        if signed.parse::<i64>().is_ok() {
+            return negative.then(|| number(digits, true));
+        }
+    } else if let Some((whole, fraction)) = digits.split_once('.')
+        && !whole.is_empty()
+        && !fraction.is_empty()
+        && whole.len() + fraction.len() <= 76
+        && (whole.bytes().chain(fraction.bytes())).all(|byte| byte.is_ascii_digit())
+    {
+        return negative.then(|| number(digits, true));
+    }
+    Some(cast(text(&signed), &Target::Numeric(None)))
+}
+
+/// A number that stays as it is written here. The visitor looks into what replaces a signed number,
+/// so that is marked.
+fn number(digits: &str, negative: bool) -> Expr {
+    let value = Expr::Value(Value::Number(digits.to_owned(), negative).into());
+    if negative {
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr: Box::new(value),
+        }
+    } else {
+        value
+    }
+}
+
+fn cast(value: Expr, target: &Target) -> Expr {
+    // A number too long for any decimal may still be a float.
+    if matches!(target, Target::Float4 | Target::Float8)
+        && let Expr::Function(inner) = &value
+        && last_word(&inner.name).as_deref() == Some(CAST)
+        && let Some([digits, of]) = arguments(inner).as_deref()
+        && literal_text(of).is_some_and(|of| of.starts_with("numeric"))
+        && literal_text(digits).is_some()
+    {
+        let digits = (*digits).clone();
+        return call(CAST, vec![digits, text(&target.to_string())]);
+    }
+    let target = match target {
+        Target::Numeric(None) => digits_of(&value).unwrap_or(Target::Numeric(None)),
+        other => other.clone(),
+    };
+    call(CAST, vec![value, text(&target.to_string())])
+}
+
+/// The digits of a constant: a text, or a number as [`typed`] writes it.
+fn digits_of(value: &Expr) -> Option<Target> {
+    let number = match value {
+        Expr::Nested(inner) => return digits_of(inner),
+        Expr::Cast {
+            expr, data_type, ..
+        } if is_typed_integer(expr, data_type) => {
+            Numeric::parse(&expr.to_string().replace('L', ""))
+        }
+        other => Numeric::parse(literal_text(other)?),
+    }?;
+    let count = number.digits.magnitude().to_string().len();
+    let precision = count.max(number.scale as usize);
+    if precision > 76 {
+        return None;
+    }
+    Some(Target::NumericOf(
+        u8::try_from(precision).ok()?,
+        i8::try_from(number.scale).ok()?,
+    ))
+}
+
+/// Marks a number as one that counts.
+fn keep(expr: &mut Expr) {
+    if let Expr::Value(value) = expr
+        && let Value::Number(_, kept) = &mut value.value
+    {
+        *kept = true;
+    }
+}
+
+/// Marks every number within.
+fn keep_all(expr: &mut Expr) {
+    let _ = expr.visit(&mut KeepAll);
+}
+
+struct KeepAll;
+
+impl VisitorMut for KeepAll {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        keep(expr);
+        ControlFlow::Continue(())
+    }
+}
+
+/// Marks a position in GROUP BY, also in grouping sets.
+fn keep_position(expr: &mut Expr) {
+    match expr {
+        Expr::GroupingSets(sets) | Expr::Rollup(sets) | Expr::Cube(sets) => {
+            sets.iter_mut().flatten().for_each(keep);
+        }
+        Expr::Tuple(keys) => keys.iter_mut().for_each(keep),
+        other => keep(other),
+    }
+}
+
+fn keep_frame(window: &mut WindowSpec) {
+    let Some(frame) = &mut window.window_frame else {
+        return;
+    };
+    let bounds = std::iter::once(&mut frame.start_bound).chain(&mut frame.end_bound);
+    for bound in bounds {
+        if let WindowFrameBound::Preceding(Some(count)) | WindowFrameBound::Following(Some(count)) =
+            bound
+        {
+            keep_all(count);
+        }
+    }
+}
+
+fn is_power(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::BinaryOp {
+            op: BinaryOperator::PGExp | BinaryOperator::BitwiseXor,
+            ..
+        }
+    )
+}
+
+/// `a ^ b ^ c` with a sign before `a`.
+fn negate_base(power: &mut Expr) {
+    if let Expr::BinaryOp { left, .. } = power {
+        if is_power(left) {
+            return negate_base(left);
+        }
+        let base = std::mem::replace(&mut **left, null());
+        **left = Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr: Box::new(base),
+        };
+    }
+}

@@ -1,0 +1,160 @@
+//! LIKE with patterns that DataFusion's LIKE does not take, or takes for something else.
+
+use datafusion::error::Result;
+
+use crate::PgError;
+use crate::functions::scalar::Take::Text;
+use crate::functions::scalar::{Form, Function, Give, Row, Value};
+
+/// `pg_like(text, pattern)`, with a backslash as the escape character.
+pub(crate) const LIKE: &str = "pg_like";
+/// The same for ILIKE.
+pub(crate) const ILIKE: &str = "pg_ilike";
+
+pub(super) fn functions() -> Vec<Function> {
+    let like = |name: &str| {
+        let form = Form::new(&[Text, Text], Give::Bool, |row| answer(row, false, false));
+        Function::new(name, vec![form])
+    };
+    let not_like = |name: &str| {
+        let form = Form::new(&[Text, Text], Give::Bool, |row| answer(row, false, true));
+        Function::new(name, vec![form])
+    };
+    let ilike = |name: &str| {
+        let form = Form::new(&[Text, Text], Give::Bool, |row| answer(row, true, false));
+        Function::new(name, vec![form])
+    };
+    vec![
+        like(LIKE),
+        like("like"),
+        not_like("notlike"),
+        ilike(ILIKE),
+        Function::new(
+            "like_escape",
+            vec![Form::new(&[Text, Text], Give::Text, |row| {
+                Ok(Value::Text(escaped(row.text(0), row.text(1))?))
+            })],
+        ),
+    ]
+}
+
+fn answer(row: &Row<'_>, ignore_case: bool, negated: bool) -> Result<Value> {
+    Ok(Value::Bool(
+        like(row.text(0), row.text(1), ignore_case)? != negated,
+    ))
+}
+
+/// Whether a text is like a pattern, whose escape character is a backslash.
+pub(crate) fn like(text: &str, pattern: &str, ignore_case: bool) -> Result<bool> {
+    if ignore_case {
+        let (text, pattern) = (text.to_lowercase(), pattern.to_lowercase());
+        return like(&text, &pattern, false);
+    }
+    let text: Vec<char> = text.chars().collect();
+    let pattern: Vec<char> = pattern.chars().collect();
+    let (mut at, mut place) = (0, 0);
+    // The place behind the last percent sign, and the character that it tries next.
+    let mut retry: Option<(usize, usize)> = None;
+    loop {
+        let matched = match pattern.get(place) {
+            Some('%') => {
+                retry = Some((place + 1, at));
+                place += 1;
+                continue;
+            }
+            Some('_') if at < text.len() => Some(place + 1),
+            Some('\\') if at < text.len() || place + 1 == pattern.len() => {
+                let Some(escaped) = pattern.get(place + 1) else {
+                    if at >= text.len() {
+                        return Ok(false);
+                    }
+                    let message = "LIKE pattern must not end with escape character";
+                    return Err(PgError::new("22025", message).into());
+                };
+                (text[at] == *escaped).then_some(place + 2)
+            }
+            Some(letter) if at < text.len() && text[at] == *letter => Some(place + 1),
+            None if at == text.len() => return Ok(true),
+            _ => None,
+        };
+        if let Some(next) = matched {
+            (at, place) = (at + 1, next);
+            continue;
+        }
+        match retry {
+            Some((behind, from)) if from < text.len() => {
+                retry = Some((behind, from + 1));
+                (at, place) = (from + 1, behind);
+            }
+            _ => return Ok(false),
+        }
+    }
+}
+
+/// The pattern with a backslash as its escape character in place of `escape`. An empty one
+/// escapes nothing.
+pub(crate) fn escaped(pattern: &str, escape: &str) -> Result<String, PgError> {
+    let mut letters = escape.chars();
+    let escape = letters.next();
+    if letters.next().is_some() {
+        return Err(PgError::new("22025", "invalid escape string"));
+    }
+    if escape == Some('\\') {
+        return Ok(pattern.to_owned());
+    }
+    let mut out = String::with_capacity(pattern.len());
+    let mut behind_escape = false;
+    for letter in pattern.chars() {
+        if Some(letter) == escape && !behind_escape {
+            out.push('\\');
+            behind_escape = true;
+        } else if letter == '\\' {
+            out.push('\\');
+            if !behind_escape {
+                out.push('\\');
+            }
+            behind_escape = false;
+        } else {
+            out.push(letter);
+            behind_escape = false;
+        }
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        for (text, pattern, expected) in [
+            ("abc", "a%", true),
+            ("abc", "%b%", true),
+            ("abc", "_b_", true),
+            ("abc", "_b", false),
+            ("a%c", "a\\%c", true),
+            ("abc", "a\\%c", false),
+            ("", "%", true),
+            ("", "", true),
+            ("aXbXc", "%X_", true),
+            ("b", "a\\", false),
+        ] {
+            assert_eq!(
+                like(text, pattern, false).unwrap(),
+                expected,
+                "{text} {pattern}"
+            );
+        }
+        assert!(like("ab", "a\\", false).is_err());
+    }
+
+    #[test]
+    fn escapes() {
+        assert_eq!(escaped("a/%b%//", "/").unwrap(), "a\\%b%\\/");
+        assert_eq!(escaped("a\\%", "/").unwrap(), "a\\\\%");
+        assert_eq!(escaped("a/\\_", "/").unwrap(), "a\\\\_");
+        assert_eq!(escaped("/%", "").unwrap(), "/%");
+        assert!(escaped("a", "xx").is_err());
+    }
+}

@@ -1,0 +1,266 @@
+//! The arguments of a call, row by row.
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, Float64Array, Int64Array,
+};
+use datafusion::arrow::compute::{CastOptions, cast_with_options};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Int64Type};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::ColumnarValue;
+
+use super::{Take, is_bytes, is_text, marked_type};
+use crate::output::{CellWriter, field_writer};
+use crate::values::bytea_from_text;
+
+/// One argument of all rows.
+pub(super) struct Column {
+    field: FieldRef,
+    array: ArrayRef,
+    constant: bool,
+    cells: Cells,
+    nulls: Option<datafusion::arrow::buffer::NullBuffer>,
+}
+
+enum Cells {
+    Text(datafusion::arrow::array::StringArray),
+    LargeText(datafusion::arrow::array::LargeStringArray),
+    TextView(datafusion::arrow::array::StringViewArray),
+    Int(Int64Array),
+    Float(Float64Array),
+    Bool(BooleanArray),
+    Bytes(BinaryArray),
+    Other(CellWriter),
+}
+
+impl Column {
+    pub(super) fn new(value: &ColumnarValue, field: &FieldRef, take: Take) -> Result<Self> {
+        let (array, constant) = match value {
+            ColumnarValue::Array(array) => (array.clone(), false),
+            ColumnarValue::Scalar(scalar) => (scalar.to_array()?, true),
+        };
+        let array = match array.data_type() {
+            DataType::Dictionary(_, values) => as_type(&array, values)?,
+            _ => array,
+        };
+        let cells = match (take, array.data_type()) {
+            (Take::List, _) | (Take::Any, DataType::Null) => Cells::Other(Box::new(|_, _| Ok(()))),
+            (Take::Any | Take::Text | Take::Json, DataType::Utf8) => {
+                Cells::Text(array.as_string::<i32>().clone())
+            }
+            (Take::Any | Take::Text | Take::Json, DataType::LargeUtf8) => {
+                Cells::LargeText(array.as_string::<i64>().clone())
+            }
+            (Take::Any | Take::Text | Take::Json, DataType::Utf8View) => {
+                Cells::TextView(array.as_string_view().clone())
+            }
+            (Take::Text | Take::Json, _) => {
+                Cells::Text(as_type(&array, &DataType::Utf8)?.as_string::<i32>().clone())
+            }
+            (Take::Int, _) => Cells::Int(
+                as_type(&array, &DataType::Int64)?
+                    .as_primitive::<Int64Type>()
+                    .clone(),
+            ),
+            (Take::Float, _) => Cells::Float(
+                as_type(&array, &DataType::Float64)?
+                    .as_primitive::<Float64Type>()
+                    .clone(),
+            ),
+            (Take::Bool, _) => {
+                let array = as_type(&array, &DataType::Boolean)?;
+                Cells::Bool(array.as_boolean().clone())
+            }
+            (Take::Bytes, given) if is_text(given) => {
+                let texts = as_type(&array, &DataType::Utf8)?;
+                let bytes = texts
+                    .as_string::<i32>()
+                    .iter()
+                    .map(|text| text.map(bytea_from_text).transpose())
+                    .collect::<Result<Vec<_>, _>>()?;
+                Cells::Bytes(bytes.iter().map(Option::as_deref).collect())
+            }
+            (Take::Bytes, _) => {
+                let array = as_type(&array, &DataType::Binary)?;
+                Cells::Bytes(array.as_binary::<i32>().clone())
+            }
+            (Take::Any, _) => Cells::Other(field_writer(field, &array, false)?),
+        };
+        Ok(Self {
+            field: field.clone(),
+            constant,
+            cells,
+            nulls: array.logical_nulls(),
+            array,
+        })
+    }
+
+    pub(super) fn is_null(&self, row: usize) -> bool {
+        let row = self.at(row);
+        self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
+    }
+
+    fn at(&self, row: usize) -> usize {
+        if self.constant { 0 } else { row }
+    }
+}
+
+/// Not safe: a value that does not fit is an error, not a NULL.
+fn as_type(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
+    if array.data_type() == target {
+        return Ok(array.clone());
+    }
+    let options = CastOptions {
+        safe: false,
+        ..Default::default()
+    };
+    Ok(cast_with_options(array, target, &options)?)
+}
+
+/// The arguments of one row. Arguments that a call leaves out are NULL.
+pub(crate) struct Row<'a> {
+    pub(super) columns: &'a [Column],
+    pub(super) row: usize,
+}
+
+impl<'a> Row<'a> {
+    pub(crate) fn len(&self) -> usize {
+        self.columns.len()
+    }
+
+    pub(crate) fn is_null(&self, argument: usize) -> bool {
+        self.columns
+            .get(argument)
+            .is_none_or(|column| column.is_null(self.row))
+    }
+
+    pub(crate) fn field(&self, argument: usize) -> &'a Field {
+        &self.columns[argument].field
+    }
+
+    /// The array that holds an argument, and the place of this row's value in it.
+    pub(crate) fn array(&self, argument: usize) -> (&'a ArrayRef, usize) {
+        let column = &self.columns[argument];
+        (&column.array, column.at(self.row))
+    }
+
+    /// A text argument. Trailing blanks of `character(n)` are not significant.
+    pub(crate) fn text(&self, argument: usize) -> &'a str {
+        let Some(column) = self.columns.get(argument) else {
+            return "";
+        };
+        let row = column.at(self.row);
+        let text = match &column.cells {
+            Cells::Text(cells) => cells.value(row),
+            Cells::LargeText(cells) => cells.value(row),
+            Cells::TextView(cells) => cells.value(row),
+            _ => "",
+        };
+        match marked_type(&column.field) {
+            Some("bpchar") => text.trim_end_matches(' '),
+            _ => text,
+        }
+    }
+
+    /// A text argument, if it is given and not NULL.
+    pub(crate) fn text_opt(&self, argument: usize) -> Option<&'a str> {
+        (!self.is_null(argument)).then(|| self.text(argument))
+    }
+
+    pub(crate) fn int(&self, argument: usize) -> i64 {
+        match self
+            .columns
+            .get(argument)
+            .map(|column| (&column.cells, column.at(self.row)))
+        {
+            Some((Cells::Int(cells), row)) => cells.value(row),
+            _ => 0,
+        }
+    }
+
+    pub(crate) fn int_opt(&self, argument: usize) -> Option<i64> {
+        (!self.is_null(argument)).then(|| self.int(argument))
+    }
+
+    pub(crate) fn float(&self, argument: usize) -> f64 {
+        match self
+            .columns
+            .get(argument)
+            .map(|column| (&column.cells, column.at(self.row)))
+        {
+            Some((Cells::Float(cells), row)) => cells.value(row),
+            _ => 0.0,
+        }
+    }
+
+    pub(crate) fn bool(&self, argument: usize) -> bool {
+        match self
+            .columns
+            .get(argument)
+            .map(|column| (&column.cells, column.at(self.row)))
+        {
+            Some((Cells::Bool(cells), row)) => cells.value(row),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn bytes(&self, argument: usize) -> &'a [u8] {
+        match self
+            .columns
+            .get(argument)
+            .map(|column| (&column.cells, column.at(self.row)))
+        {
+            Some((Cells::Bytes(cells), row)) => cells.value(row),
+            _ => &[],
+        }
+    }
+
+    /// Any argument as the wire shows it; `None` for NULL.
+    pub(crate) fn shown(&self, argument: usize) -> Result<Option<String>> {
+        if self.is_null(argument) {
+            return Ok(None);
+        }
+        let column = &self.columns[argument];
+        match &column.cells {
+            Cells::Text(_) | Cells::LargeText(_) | Cells::TextView(_) => {
+                Ok(Some(self.text(argument).to_owned()))
+            }
+            Cells::Int(cells) => Ok(Some(cells.value(column.at(self.row)).to_string())),
+            Cells::Other(write) => {
+                let mut out = bytes::BytesMut::new();
+                let wrong = || DataFusionError::Execution("a value cannot be written".to_owned());
+                write(column.at(self.row), &mut out).map_err(|_| wrong())?;
+                String::from_utf8(out.to_vec())
+                    .map(Some)
+                    .map_err(|_| wrong())
+            }
+            _ => {
+                let write = field_writer(&column.field, &column.array, false)?;
+                let mut out = bytes::BytesMut::new();
+                let wrong = || DataFusionError::Execution("a value cannot be written".to_owned());
+                write(column.at(self.row), &mut out).map_err(|_| wrong())?;
+                String::from_utf8(out.to_vec())
+                    .map(Some)
+                    .map_err(|_| wrong())
+            }
+        }
+    }
+}
+
+/// Whether an argument of this type fits.
+pub(super) fn fits(take: Take, given: &DataType) -> bool {
+    if *given == DataType::Null {
+        return true;
+    }
+    match take {
+        Take::Any => true,
+        Take::Text | Take::Json => is_text(given),
+        Take::Int => given.is_integer(),
+        Take::Float => given.is_numeric(),
+        Take::Bool => *given == DataType::Boolean,
+        Take::Bytes => is_bytes(given) || is_text(given),
+        Take::List => matches!(
+            given,
+            DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..)
+        ),
+    }
+}

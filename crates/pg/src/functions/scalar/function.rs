@@ -1,0 +1,195 @@
+//! A function of several forms as DataFusion calls it.
+
+use std::hash::{Hash, Hasher};
+
+use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::internal_err;
+use datafusion::error::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
+};
+use datafusion::scalar::ScalarValue;
+
+use super::column::{Column, Row, fits};
+use super::value::{Give, Value, array};
+use super::{Take, type_name};
+use crate::PgError;
+
+/// Computes the value of one row.
+pub(crate) type Body = fn(&Row<'_>) -> Result<Value>;
+
+/// What a form gives for NULLs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Nulls {
+    /// A NULL argument gives NULL.
+    Strict,
+    /// The body decides.
+    Called,
+}
+
+/// One form of a function.
+#[derive(Debug, Clone)]
+pub(crate) struct Form {
+    takes: &'static [Take],
+    /// How many arguments, counted from the last, may be left out.
+    optional: usize,
+    /// Whether the last argument may be repeated.
+    repeated: bool,
+    gives: Give,
+    nulls: Nulls,
+    body: Body,
+}
+
+impl Form {
+    /// A strict form.
+    pub(crate) fn new(takes: &'static [Take], gives: Give, body: Body) -> Self {
+        Self {
+            takes,
+            optional: 0,
+            repeated: false,
+            gives,
+            nulls: Nulls::Strict,
+            body,
+        }
+    }
+
+    pub(crate) fn optional(mut self, optional: usize) -> Self {
+        self.optional = optional;
+        self
+    }
+
+    /// The last argument may be repeated, or left out.
+    pub(crate) fn repeated(mut self) -> Self {
+        self.repeated = true;
+        self.optional = 1;
+        self
+    }
+
+    pub(crate) fn called(mut self) -> Self {
+        self.nulls = Nulls::Called;
+        self
+    }
+
+    fn take(&self, argument: usize) -> Take {
+        self.takes[argument.min(self.takes.len().saturating_sub(1))]
+    }
+
+    fn takes(&self, given: &[DataType]) -> bool {
+        let most = if self.repeated {
+            usize::MAX
+        } else {
+            self.takes.len()
+        };
+        given.len() + self.optional >= self.takes.len()
+            && given.len() <= most
+            && given
+                .iter()
+                .enumerate()
+                .all(|(at, given)| fits(self.take(at), given))
+    }
+}
+
+/// A function of `PostgreSQL`'s.
+#[derive(Debug)]
+pub(crate) struct Function {
+    name: String,
+    forms: Vec<Form>,
+    signature: Signature,
+}
+
+impl Function {
+    pub(crate) fn new(name: &str, forms: Vec<Form>) -> Self {
+        Self {
+            name: name.to_owned(),
+            forms,
+            signature: Signature::user_defined(Volatility::Immutable),
+        }
+    }
+
+    pub(crate) fn udf(self) -> ScalarUDF {
+        ScalarUDF::new_from_impl(self)
+    }
+
+    fn form(&self, given: &[FieldRef]) -> Result<&Form> {
+        let types: Vec<_> = given
+            .iter()
+            .map(|field| field.data_type().clone())
+            .collect();
+        let form = self.forms.iter().find(|form| form.takes(&types));
+        form.ok_or_else(|| {
+            let names: Vec<_> = given.iter().map(|field| type_name(field)).collect();
+            let signature = format!("function {}({})", self.name, names.join(", "));
+            PgError::undefined_function(&signature).into()
+        })
+    }
+}
+
+impl PartialEq for Function {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Function {}
+
+impl Hash for Function {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Function {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        internal_err!("{} has a field", self.name)
+    }
+
+    /// Every type passes, because DataFusion turns an error here into another one: the form is
+    /// chosen, or missed, where the field is asked for.
+    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        Ok(given.to_vec())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let form = self.form(args.arg_fields)?;
+        form.gives.field(&self.name, args.arg_fields)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let form = self.form(&args.arg_fields)?;
+        let columns = args
+            .args
+            .iter()
+            .zip(&args.arg_fields)
+            .enumerate()
+            .map(|(at, (value, field))| Column::new(value, field, form.take(at)))
+            .collect::<Result<Vec<_>>>()?;
+        let is_constant = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(_));
+        let constant = !columns.is_empty() && args.args.iter().all(is_constant);
+        let rows = if constant { 1 } else { args.number_rows };
+        let mut values = Vec::with_capacity(rows);
+        for row in 0..rows {
+            let is_null = columns.iter().any(|column| column.is_null(row));
+            if form.nulls == Nulls::Strict && is_null {
+                values.push(Value::Null);
+                continue;
+            }
+            let columns = &columns;
+            values.push((form.body)(&Row { columns, row })?);
+        }
+        let array = array(values, &args.return_field)?;
+        if constant {
+            let value = ScalarValue::try_from_array(&array, 0)?;
+            return Ok(ColumnarValue::Scalar(value));
+        }
+        Ok(ColumnarValue::Array(array))
+    }
+}

@@ -1,0 +1,94 @@
+//! Scalar functions that are written for one row: which arguments does a function take, what does
+//! it give, and what happens to NULLs?
+//!
+//! A function has several forms, as `PostgreSQL` overloads names. The first form that takes the
+//! given types is called; without one the statement fails with 42883. A strict form gives NULL
+//! for a NULL argument without being asked.
+
+mod column;
+mod function;
+mod value;
+
+pub(crate) use column::Row;
+pub(crate) use function::{Body, Form, Function, Nulls};
+pub(crate) use value::{Give, Value};
+
+use datafusion::arrow::datatypes::{DataType, Field};
+
+use crate::output::pg_type;
+
+/// What an argument may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Take {
+    Text,
+    /// `smallint` to `bigint`.
+    Int,
+    Bytes,
+    Bool,
+    Float,
+    /// `json` or `jsonb`, or a text that is to be one.
+    Json,
+    List,
+    Any,
+}
+
+/// The key of a field's metadata that names a type of `PostgreSQL` which Arrow lacks.
+pub const PG_TYPE_KEY: &str = "pg.type";
+
+/// A field of a type that Arrow lacks: `json`, `jsonb`, `uuid`, `bpchar`, …
+#[must_use]
+pub fn typed_field(name: &str, data_type: DataType, pg_type: &str) -> Field {
+    let metadata = [(PG_TYPE_KEY.to_owned(), pg_type.to_owned())];
+    Field::new(name, data_type, true).with_metadata(metadata.into())
+}
+
+/// The type that a field's metadata names.
+#[must_use]
+pub fn marked_type(field: &Field) -> Option<&str> {
+    field.metadata().get(PG_TYPE_KEY).map(String::as_str)
+}
+
+pub(crate) fn is_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Dictionary(_, values) => is_text(values),
+        _ => false,
+    }
+}
+
+pub(crate) fn is_bytes(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => true,
+        DataType::FixedSizeBinary(_) => true,
+        DataType::Dictionary(_, values) => is_bytes(values),
+        _ => false,
+    }
+}
+
+/// What `PostgreSQL` calls the type of a field in its messages.
+pub(crate) fn type_name(field: &Field) -> String {
+    if let Some(name) = marked_type(field) {
+        return name.to_owned();
+    }
+    let pg_type = pg_type(field);
+    let name = pg_type.name();
+    let (element, array) = match name.strip_prefix('_') {
+        Some(element) => (element, "[]"),
+        None => (name, ""),
+    };
+    let long = match element {
+        "bool" => "boolean",
+        "int2" => "smallint",
+        "int4" => "integer",
+        "int8" => "bigint",
+        "float4" => "real",
+        "float8" => "double precision",
+        "timestamp" => "timestamp without time zone",
+        "timestamptz" => "timestamp with time zone",
+        "time" => "time without time zone",
+        "varchar" => "character varying",
+        "bpchar" => "character",
+        other => other,
+    };
+    format!("{long}{array}")
+}

@@ -1,0 +1,44 @@
+//! Strings and bytes: chapters 9.4 and 9.5 of `PostgreSQL`'s manual.
+
+mod bytes;
+mod compose;
+mod format;
+mod pieces;
+mod plain;
+mod quote;
+mod unicode;
+
+use datafusion::logical_expr::ScalarUDF;
+
+use crate::PgError;
+
+pub(super) fn functions() -> Vec<ScalarUDF> {
+    [
+        bytes::functions(),
+        compose::functions(),
+        pieces::functions(),
+        plain::functions(),
+        quote::functions(),
+        unicode::functions(),
+    ]
+    .into_iter()
+    .flatten()
+    .map(super::scalar::Function::udf)
+    .collect()
+}
+
+/// A text or bytea of `PostgreSQL`'s holds less than this.
+const VALUE_BYTES_MAX: usize = 0x3fff_ffff;
+
+/// 54000 where a value of so many bytes would be made.
+fn check_length(bytes: usize) -> Result<usize, PgError> {
+    if bytes > VALUE_BYTES_MAX {
+        return Err(PgError::new("54000", "requested length too large"));
+    }
+    Ok(bytes)
+}
+
+/// A count as `PostgreSQL` gives it.
+fn count(length: usize) -> super::scalar::Value {
+    super::scalar::Value::Int(i64::try_from(length).unwrap_or(i64::MAX))
+}

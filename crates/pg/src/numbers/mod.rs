@@ -1,0 +1,3 @@
+//! PostgreSQL's numbers: their arithmetic, and the functions on them.
+
+pub(crate) mod numeric;

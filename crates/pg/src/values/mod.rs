@@ -1,0 +1,7 @@
+//! Reading and writing values of `PostgreSQL` types that Arrow keeps as text or bytes.
+
+mod bytea;
+mod uuid;
+
+pub(crate) use bytea::{bytea_from_text, decode, encode};
+pub(crate) use uuid::{uuid_from_text, uuid_text};
