@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::execution::SessionStateBuilder;
 
-use crate::comparisons::{FloatExtremes, KeepLossyCasts};
+use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts};
 use crate::intervals::{self, IntervalKeys};
 use crate::operators::Planner;
 use crate::subqueries::UnnestSubqueries;
@@ -47,6 +47,8 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.push(Arc::new(KeepLossyCasts));
     rules::install(analyzer);
     analyzer.rules.insert(0, Arc::new(IntervalKeys));
+    let optimizer = builder.optimizer_rules().get_or_insert_default();
+    optimizer.push(Arc::new(FloatKeys));
     builder
 }
 

@@ -33,6 +33,7 @@ use object_store::{ObjectMeta, ObjectStore};
 use parquet::file::metadata::ParquetMetaData;
 
 use super::footers;
+use super::promised_order::over_row_groups;
 use crate::error::{external, storage_error};
 use crate::object_stores::joint_store::written;
 use crate::read::prune::without_float_bounds;
@@ -116,6 +117,11 @@ fn statistics_of(footer: &ParquetMetaData, schema: &SchemaRef) -> Result<Statist
     Ok(without_float_bounds(&statistics, schema).unwrap_or(statistics))
 }
 
+fn ordering_of(footer: &ParquetMetaData, schema: &SchemaRef) -> Result<Option<LexOrdering>> {
+    let declared = ordering_from_parquet_metadata(footer, schema)?;
+    Ok(declared.and_then(|declared| over_row_groups(declared, footer, schema)))
+}
+
 fn bad(file: String, reason: String) -> DataFusionError {
     external(StorageError::BadFooter { file, reason })
 }
@@ -175,7 +181,7 @@ impl FileFormat for CheckedParquet {
         }
         let name = self.name(file);
         let footer = footers::footer(state, store, &name, file).await?;
-        footers::caught(&name, || ordering_from_parquet_metadata(&footer, &schema))
+        footers::caught(&name, || ordering_of(&footer, &schema))
             .map_err(|error| self.named(file, error))
     }
 
@@ -195,7 +201,7 @@ impl FileFormat for CheckedParquet {
         let name = self.name(file);
         let footer = footers::footer(state, store, &name, file).await?;
         footers::caught(&name, || {
-            let ordering = ordering_from_parquet_metadata(&footer, &schema)?;
+            let ordering = ordering_of(&footer, &schema)?;
             Ok(FileMeta::new(statistics_of(&footer, &schema)?).with_ordering(ordering))
         })
         .map_err(|error| self.named(file, error))

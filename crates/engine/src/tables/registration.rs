@@ -3,7 +3,7 @@
 //! The files' extension tells their format: Parquet if any file has that extension, or if no file
 //! has one. Files of other extensions are then not part of the table. Nor are files in a folder
 //! whose names begin with `.` or `_` (Spark's `.x.parquet.crc` and `_metadata`, our `_coscan`).
-//! Folders named `key=value` become columns, of the type that all their values have. The schema is
+//! Folders named `key=value` become columns (`partition_types.rs`). The schema is
 //! read once, when the table is registered; files are listed anew for every query.
 //! Not here: credentials (`object_stores/store_urls.rs`), which file cannot be read
 //! (`parquet_format.rs`).
@@ -28,6 +28,7 @@ use url::Url;
 
 use super::locations::{self, Place};
 use super::parquet_format::{CheckedParquet, CheckedParquetFactory};
+use super::partition_types;
 use crate::object_stores::joint_store;
 
 /// The extension of Parquet files.
@@ -55,6 +56,7 @@ pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<Arc<dyn
                 let place = place_at(state, one).await;
                 places.push(place.map_err(|why| named(one, why))?);
             }
+            partition_types::agree(places.iter_mut().map(|place| &mut place.options));
             let schema = locations::agreed(state, &places).await?;
             let mut options = places[0].options.clone();
             let urls = places.into_iter().map(|place| place.url).collect();
@@ -110,7 +112,7 @@ async fn place_at(state: &SessionState, path: &str) -> Result<Place> {
     Ok(Place {
         text: path.to_owned(),
         url: url.clone(),
-        options: options.clone(),
+        options: partition_types::typed(state, url, options.clone()).await?,
     })
 }
 

@@ -4,8 +4,9 @@
 //! It is `object_store`'s local store, with two differences. *Versions*: that store tells files
 //! apart by size, modification time and inode, and DataFusion's caches do by size and time alone,
 //! which `cp -p`, `rsync -t` and `mv` keep. Here a file's time is that of its last change (ctime),
-//! which no program sets, and its tag names inode, size and both times; so whoever compares any of
-//! them sees another file. Other changes of that time (chmod, a new hard link, a rename) make a
+//! which no program sets, and its tag names device, inode, size and both times. A listing shows a
+//! time that depends on the tag, because files that were written within one tick of the clock have
+//! the same times. So whoever compares size and time, or tags, sees another file. Other changes of that time (chmod, a new hard link, a rename) make a
 //! version, too: caches then read once more. *Writes*: they are synced, file and folder, before
 //! they are reported (`disk.rs`).
 //! Not here: reading data, which devices do (`coscan_storage::device`); they know the same
@@ -22,7 +23,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use coscan_storage::device::local_version;
+use coscan_storage::device::{listed_time, local_version};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::local::LocalFileSystem;
@@ -256,7 +257,7 @@ fn meta(location: &Path, metadata: &Metadata) -> ObjectMeta {
     let version = local_version(location, metadata);
     ObjectMeta {
         location: location.clone(),
-        last_modified: version.modified().into(),
+        last_modified: listed_time(&version).into(),
         size: version.size,
         e_tag: version.e_tag,
         version: None,
