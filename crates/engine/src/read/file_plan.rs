@@ -209,7 +209,10 @@ fn constant(expr: &Arc<dyn PhysicalExpr>) -> Option<bool> {
 }
 
 /// The session's INT96 options, as DataFusion reads them.
-fn int96(
+///
+/// # Errors
+/// `Configuration` if they cannot be understood.
+pub(crate) fn int96(
     options: &datafusion::common::config::TableParquetOptions,
 ) -> Result<Option<(arrow::datatypes::TimeUnit, Option<Arc<str>>)>> {
     use arrow::datatypes::TimeUnit;
