@@ -117,9 +117,8 @@ impl CheckedReader {
     async fn read(&mut self, ranges: Vec<Range<u64>>) -> Result<Vec<Bytes>> {
         let answers = self.read_unchecked(ranges.clone()).await?;
         let file = self.open().await?;
-        let bytes_max = self.resources.memory().unpacked_page_bytes_max();
-        check_pages(file.name(), file.metadata(), &ranges, &answers, bytes_max)
-            .map_err(external)?;
+        let rules = self.resources.memory().page_rules();
+        check_pages(file.name(), file.metadata(), &ranges, &answers, rules).map_err(external)?;
         Ok(answers)
     }
 

@@ -53,7 +53,9 @@ impl StagedStore {
         }
         let together = self.together.clone();
         let published = tokio::task::spawn_blocking(move || together.publish());
-        let published = published.await.map_err(|source| Error::JoinError { source })?;
+        let published = published
+            .await
+            .map_err(|source| Error::JoinError { source })?;
         published.map_err(|error| Error::Generic {
             store: "LocalStore",
             source: Box::new(error),

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
-use coscan_storage::StorageError;
+use coscan_storage::{INTERVAL, StorageError, UNKNOWN_TYPES, is_interval};
 use datafusion::common::config::TableParquetOptions;
 use datafusion::datasource::physical_plan::parquet::Int96Coercer;
 use datafusion::error::Result;
@@ -23,6 +23,8 @@ use super::wider::merged;
 use crate::error::external;
 use crate::read::int96;
 
+/// Marks a field whose values cannot be read.
+pub(crate) const UNREADABLE: &str = "coscan.unreadable";
 /// The extension type of UUIDs in Arrow.
 const UUID: &str = "arrow.uuid";
 /// Where Arrow keeps the name of a field's extension type.
@@ -51,14 +53,26 @@ pub(super) fn of_file(
         return Err(bad(name, format!("it has two columns named {twice:?}")));
     }
     let roots = parquet.root_schema().get_fields();
+    let mut notes = file.key_value_metadata().into_iter().flatten();
+    let unknown = notes.any(|note| note.key == UNKNOWN_TYPES);
     let fields = schema.fields().iter().zip(roots).map(|(field, root)| {
         let is_uuid = root.get_basic_info().logical_type_ref() == Some(&LogicalType::Uuid);
         let data_type = match field.data_type() {
             DataType::Binary if options.global.binary_as_string => DataType::Utf8,
+            DataType::Interval(_) if is_interval(root) => INTERVAL,
             DataType::LargeBinary if options.global.binary_as_string => DataType::LargeUtf8,
             other => other.clone(),
         };
         let mut field = Field::new(field.name(), data_type, field.is_nullable());
+        // Only notes that are not understood say what the bytes are.
+        let is_bare = matches!(field.data_type(), DataType::FixedSizeBinary(_)) && !is_uuid;
+        if unknown && is_bare {
+            let metadata = field.metadata_mut();
+            metadata.insert(
+                UNREADABLE.to_owned(),
+                "its type is not supported".to_owned(),
+            );
+        }
         if is_uuid && *field.data_type() == DataType::FixedSizeBinary(16) {
             field
                 .metadata_mut()

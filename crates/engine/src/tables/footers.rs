@@ -100,7 +100,7 @@ pub(crate) fn caught<T>(name: &str, decode: impl FnOnce() -> Result<T>) -> Resul
 }
 
 /// The error for a panic over a file.
-fn panicked(file: &str, panic: &(dyn std::any::Any + Send)) -> DataFusionError {
+pub(crate) fn panicked(file: &str, panic: &(dyn std::any::Any + Send)) -> DataFusionError {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
     external(StorageError::BadFooter {

@@ -3,7 +3,9 @@
 //! | where | question |
 //! |---|---|
 //! | `registration.rs` | which files are the table at a path? |
+//! | `shared.rs` | which tables do all sessions see, and which could not be opened? |
 //! | `locations.rs` | how are files in several places one table? |
+//! | `partitioned.rs` | what are the values of columns that are folders named `key=value`? |
 //! | `parquet_format.rs` | which file of a table cannot be read, or does not fit the others? |
 //! | `columns.rs` | which columns does a file have, and which a table of files? |
 //! | `wider.rs` | which type has a column whose files store it differently? |
@@ -13,11 +15,13 @@
 //!
 //! Not here: object stores (`object_stores/`), who sees which table (`own/`).
 
-mod columns;
+pub(crate) mod columns;
 pub(crate) mod footers;
 mod locations;
 mod parquet_format;
+pub(crate) mod partitioned;
 pub(crate) mod registration;
+pub(crate) mod shared;
 mod statistics;
 mod wider;
 mod writing;

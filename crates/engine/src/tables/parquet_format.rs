@@ -19,9 +19,7 @@ use datafusion::common::{GetExt, Statistics, exec_err};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::file_format::{FileFormat, FileFormatFactory, FileMeta};
-use datafusion::datasource::physical_plan::parquet::metadata::{
-ordering_from_parquet_metadata,
-};
+use datafusion::datasource::physical_plan::parquet::metadata::ordering_from_parquet_metadata;
 use datafusion::datasource::physical_plan::{FileScanConfig, FileSinkConfig, FileSource};
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::datasource::table_schema::TableSchema;
@@ -208,7 +206,7 @@ impl FileFormat for CheckedParquet {
                 .get_store(sink.object_store_url.as_ref())?;
             self.stored(state, &store, &files, options).await?
         };
-        let arriving = Arc::clone(sink.output_schema());
+        let arriving = writing::columns_that_arrive(&sink);
         let mut own = sink.clone();
         own.output_schema = writing::columns_to_write(&sink, &stored);
         // The inner plan only holds the sink: rows come from `input`.

@@ -74,8 +74,8 @@ fn read_otherwise(stored: &Field, wanted: &Field) -> bool {
     let (stored, wanted) = (stored.data_type(), wanted.data_type());
     let views = |of: &DataType| matches!(of, DataType::Binary | DataType::LargeBinary);
     let as_view = views(stored) && (*wanted == DataType::BinaryView || is_text(wanted));
-    let as_text = matches!(stored, DataType::Utf8 | DataType::LargeUtf8)
-        && *wanted == DataType::Utf8View;
+    let as_text =
+        matches!(stored, DataType::Utf8 | DataType::LargeUtf8) && *wanted == DataType::Utf8View;
     stored != wanted && !as_view && !as_text
 }
 
@@ -123,10 +123,12 @@ fn missing(rows: Option<usize>, data_type: &DataType) -> ColumnStatistics {
 /// Statistics in a wider type, which keeps the order of values.
 fn cast(column: &mut ColumnStatistics, to: &DataType, rows: Option<usize>) {
     let value = |bound: &Precision<ScalarValue>| match bound {
-        Precision::Exact(value) => value.cast_to(to).map_or(Precision::Absent, Precision::Exact),
-        Precision::Inexact(value) => {
-            value.cast_to(to).map_or(Precision::Absent, Precision::Inexact)
-        }
+        Precision::Exact(value) => value
+            .cast_to(to)
+            .map_or(Precision::Absent, Precision::Exact),
+        Precision::Inexact(value) => value
+            .cast_to(to)
+            .map_or(Precision::Absent, Precision::Inexact),
         Precision::Absent => Precision::Absent,
     };
     column.min_value = value(&column.min_value);
@@ -142,5 +144,7 @@ fn cast(column: &mut ColumnStatistics, to: &DataType, rows: Option<usize>) {
 fn bytes(rows: usize, data_type: &DataType) -> Precision<usize> {
     data_type
         .primitive_width()
-        .map_or(Precision::Absent, |width| Precision::Exact(width.saturating_mul(rows)))
+        .map_or(Precision::Absent, |width| {
+            Precision::Exact(width.saturating_mul(rows))
+        })
 }

@@ -53,7 +53,9 @@ fn union<'a>(one: &'a Fields, other: &'a Fields) -> Result<Fields, (&'a FieldRef
             None => optional(field),
         });
     }
-    let new = other.iter().filter(|field| find(one, field.name()).is_none());
+    let new = other
+        .iter()
+        .filter(|field| find(one, field.name()).is_none());
     all.extend(new.map(optional));
     Ok(all.into())
 }
@@ -63,7 +65,10 @@ fn wider_field(one: &Field, other: &Field) -> Option<Field> {
     let data_type = wider(one.data_type(), other.data_type())?;
     let nullable = one.is_nullable() || other.is_nullable();
     let same = *one.data_type() == data_type && one.metadata() == other.metadata();
-    let mut field = one.clone().with_data_type(data_type).with_nullable(nullable);
+    let mut field = one
+        .clone()
+        .with_data_type(data_type)
+        .with_nullable(nullable);
     if !same {
         // Metadata describe a type.
         field.metadata_mut().clear();
@@ -101,7 +106,11 @@ pub(super) fn wider(one: &DataType, other: &DataType) -> Option<DataType> {
         | (T::Timestamp(unit, None), T::Date32 | T::Date64) => T::Timestamp(*unit, None),
         (T::Timestamp(a, None), T::Timestamp(b, None)) => T::Timestamp(*a.max(b), None),
         (T::Timestamp(a, Some(zone)), T::Timestamp(b, Some(other))) => {
-            let zone = if zone == other { zone } else { &Arc::from("UTC") };
+            let zone = if zone == other {
+                zone
+            } else {
+                &Arc::from("UTC")
+            };
             T::Timestamp(*a.max(b), Some(Arc::clone(zone)))
         }
         (T::Time32(a) | T::Time64(a), T::Time32(b) | T::Time64(b)) => match *a.max(b) {
@@ -285,22 +294,41 @@ mod tests {
                 T::Timestamp(Microsecond, Some("Europe/Rome".into())),
                 T::Timestamp(Nanosecond, Some("UTC".into())),
             ),
-            (T::Date32, T::Timestamp(Millisecond, None), T::Timestamp(Millisecond, None)),
-            (T::Time32(Millisecond), T::Time64(Microsecond), T::Time64(Microsecond)),
+            (
+                T::Date32,
+                T::Timestamp(Millisecond, None),
+                T::Timestamp(Millisecond, None),
+            ),
+            (
+                T::Time32(Millisecond),
+                T::Time64(Microsecond),
+                T::Time64(Microsecond),
+            ),
             (T::Utf8, T::Utf8View, T::Utf8),
             (T::LargeUtf8, dictionary(T::Utf8), T::LargeUtf8),
             (dictionary(T::Utf8), T::Utf8, T::Utf8),
             (T::FixedSizeBinary(4), T::BinaryView, T::Binary),
             (T::Null, T::Int8, T::Int8),
-            (T::Decimal128(10, 2), T::Decimal64(12, 4), T::Decimal128(12, 4)),
+            (
+                T::Decimal128(10, 2),
+                T::Decimal64(12, 4),
+                T::Decimal128(12, 4),
+            ),
             (T::Int64, T::Decimal128(10, 2), T::Decimal128(21, 2)),
-            (list_of(T::Utf8), list_of(T::LargeUtf8), list_of(T::LargeUtf8)),
+            (
+                list_of(T::Utf8),
+                list_of(T::LargeUtf8),
+                list_of(T::LargeUtf8),
+            ),
         ];
         for (one, other, both) in cases {
             assert_eq!(wider(&one, &other).as_ref(), Some(&both), "{one} {other}");
             assert_eq!(wider(&other, &one).as_ref(), Some(&both), "{other} {one}");
             assert!(arrow::compute::can_cast_types(&one, &both), "{one} {both}");
-            assert!(arrow::compute::can_cast_types(&other, &both), "{other} {both}");
+            assert!(
+                arrow::compute::can_cast_types(&other, &both),
+                "{other} {both}"
+            );
         }
     }
 
@@ -311,7 +339,10 @@ mod tests {
             (T::Int32, T::Utf8),
             (T::Utf8, T::Binary),
             (T::Boolean, T::Int8),
-            (T::Timestamp(Microsecond, None), T::Timestamp(Microsecond, Some("UTC".into()))),
+            (
+                T::Timestamp(Microsecond, None),
+                T::Timestamp(Microsecond, Some("UTC".into())),
+            ),
             (list_of(T::Int64), T::Int64),
             (T::Decimal128(38, 0), T::Float64),
         ] {

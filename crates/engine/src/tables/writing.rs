@@ -23,9 +23,9 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::object_store::{ObjectStoreRegistry, ObjectStoreUrl};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
-use datafusion::physical_plan::metrics::MetricsSet;
 use futures::StreamExt;
 use object_store::ObjectStore;
 use object_store::path::Path;
@@ -42,6 +42,8 @@ pub(super) struct FilesSink {
     /// What arrives, and what is written of it.
     arriving: SchemaRef,
     writes: SchemaRef,
+    /// The positions of the columns that become names of folders.
+    partitions: Vec<usize>,
     store: ObjectStoreUrl,
     /// The table's folder; for a COPY, what it names.
     prefix: Path,
@@ -49,9 +51,22 @@ pub(super) struct FilesSink {
     appends: bool,
 }
 
+/// The columns of the rows that a sink is given. Partition columns may be NULL.
+pub(super) fn columns_that_arrive(sink: &FileSinkConfig) -> SchemaRef {
+    let partitions = &sink.table_partition_cols;
+    let fields = sink.output_schema().fields().iter().map(|field| {
+        if partitions.iter().any(|(name, _)| name == field.name()) {
+            Arc::new(Field::clone(field).with_nullable(true))
+        } else {
+            Arc::clone(field)
+        }
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
 /// The columns that a sink writes. `stored`: those of the table's files, if it has any.
 pub(super) fn columns_to_write(sink: &FileSinkConfig, stored: &Schema) -> SchemaRef {
-    let plain = without_views(sink.output_schema());
+    let plain = without_views(&columns_that_arrive(sink));
     let partitions = &sink.table_partition_cols;
     let fields = plain.fields().iter().map(|field| {
         let name = field.name();
@@ -78,10 +93,14 @@ impl FilesSink {
     ) -> Option<Self> {
         let url = sink.table_paths.first()?;
         let writes = Arc::clone(inner.downcast_ref::<DataSinkExec>()?.sink().schema());
+        let partitions = sink.table_partition_cols.iter();
+        let partitions = partitions.map(|(name, _)| writes.index_of(name).ok());
+        let partitions = partitions.collect::<Option<Vec<usize>>>()?;
         Some(Self {
             plan: inner,
             arriving,
             writes,
+            partitions,
             store: sink.object_store_url.clone(),
             prefix: url.prefix().clone(),
             appends: sink.original_url.is_empty(),
@@ -98,12 +117,13 @@ impl FilesSink {
     /// The rows as they are written.
     fn converted(&self, rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
         let (writes, appends) = (Arc::clone(&self.writes), self.appends);
+        let partitions = self.partitions.clone();
         let schema = Arc::clone(&writes);
         let rows = rows.filter_map(move |batch| {
             let converted = match batch {
                 // A table gets no file without rows.
                 Ok(batch) if appends && batch.num_rows() == 0 => None,
-                Ok(batch) => Some(convert(&batch, &writes)),
+                Ok(batch) => Some(convert(&batch, &writes, &partitions)),
                 Err(error) => Some(Err(error)),
             };
             std::future::ready(converted)
@@ -112,7 +132,7 @@ impl FilesSink {
     }
 }
 
-fn convert(batch: &RecordBatch, writes: &SchemaRef) -> Result<RecordBatch> {
+fn convert(batch: &RecordBatch, writes: &SchemaRef, partitions: &[usize]) -> Result<RecordBatch> {
     let strict = CastOptions {
         safe: false,
         ..CastOptions::default()
@@ -124,8 +144,22 @@ fn convert(batch: &RecordBatch, writes: &SchemaRef) -> Result<RecordBatch> {
         }
         cast_with_options(column, field.data_type(), &strict).map_err(DataFusionError::from)
     });
-    let columns = columns.collect::<Result<Vec<_>>>()?;
+    let mut columns = columns.collect::<Result<Vec<_>>>()?;
+    for at in partitions {
+        columns[*at] = named_for_hive(&columns[*at]);
+    }
     Ok(RecordBatch::try_new(Arc::clone(writes), columns)?)
+}
+
+/// The values of a partition column as names of folders.
+fn named_for_hive(column: &ArrayRef) -> ArrayRef {
+    match column.as_any().downcast_ref::<StringArray>() {
+        Some(names) if names.null_count() > 0 => {
+            let names = names.iter().map(|name| Some(name.unwrap_or(HIVE_NULL)));
+            Arc::new(names.collect::<StringArray>())
+        }
+        _ => Arc::clone(column),
+    }
 }
 
 #[async_trait]
@@ -170,7 +204,10 @@ impl DataSink for FilesSink {
         let own = TaskContext::default()
             .with_session_config(config)
             .with_runtime(Arc::new(runtime));
-        let written = self.sink()?.write_all(self.converted(rows), &Arc::new(own)).await?;
+        let written = self
+            .sink()?
+            .write_all(self.converted(rows), &Arc::new(own))
+            .await?;
         store.publish().await?;
         Ok(written)
     }

@@ -99,8 +99,9 @@ pub(super) fn finish_all(disk: &dyn Disk, table: &Path) -> io::Result<()> {
         };
         let lines: Vec<&str> = text.lines().collect();
         let files = lines.chunks_exact(2);
-        let files: Vec<Renaming> =
-            files.map(|pair| (table.join(pair[0]), table.join(pair[1]))).collect();
+        let files: Vec<Renaming> = files
+            .map(|pair| (table.join(pair[0]), table.join(pair[1])))
+            .collect();
         carry_out(disk, &files)?;
         disk.remove(&path)?;
     }

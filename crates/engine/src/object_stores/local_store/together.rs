@@ -73,9 +73,7 @@ impl Together {
         let staged = std::mem::take(&mut *self.inner.staged.lock());
         match staged.as_slice() {
             [] => Ok(()),
-            [one] => {
-                disk::put_in_place(&*one.disk, &one.file, &one.path, &one.target, true)
-            }
+            [one] => disk::put_in_place(&*one.disk, &one.file, &one.path, &one.target, true),
             [first, ..] => {
                 let files: Vec<Renaming> = staged
                     .iter()
@@ -129,7 +127,9 @@ impl Appearing {
     fn hide(self: &Arc<Self>, files: &[Renaming]) -> Hidden {
         let files: Vec<PathBuf> = files.iter().map(|(_, target)| target.clone()).collect();
         let mut state = self.state.lock();
-        state.new.extend(files.iter().cloned().map(|file| (file, None)));
+        state
+            .new
+            .extend(files.iter().cloned().map(|file| (file, None)));
         drop(state);
         Hidden {
             appearing: Arc::clone(self),
