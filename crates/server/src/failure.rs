@@ -220,6 +220,7 @@ fn code(error: &DataFusionError) -> &'static str {
                 .map_or(INTERNAL, statement_code),
             None => match inner.downcast_ref::<coscan::Error>() {
                 Some(coscan::Error::IndexWrite { .. }) => "58030",
+                Some(coscan::Error::CannotWrite { .. }) => "58P01",
                 Some(coscan::Error::Denied { .. }) => "42501",
                 _ => "58000",
             },
