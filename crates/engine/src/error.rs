@@ -86,6 +86,14 @@ pub enum Error {
         /// Why not.
         reason: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// A file of a COPY cannot be made.
+    #[error("could not open file {path:?} for writing: {reason}")]
+    CannotWrite {
+        /// The file.
+        path: String,
+        /// Why not.
+        reason: &'static str,
+    },
     /// A session may not do what it was asked to.
     #[error("permission denied: {what}{}", needed(missing))]
     Denied {

@@ -61,3 +61,4 @@ pub use statement::{
     on_large_stack, parse_statement, plan_statement, reserve_statement, shape_datafusion,
     shape_statement, split_statements, statement_texts,
 };
+pub use tables::partitioned::files_of;

@@ -156,6 +156,7 @@ fn foreign(error: &(dyn Error + 'static)) -> Option<&'static str> {
     }
     match error.downcast_ref::<coscan::Error>()? {
         coscan::Error::IndexWrite { .. } => Some("58030"),
+        coscan::Error::CannotWrite { .. } => Some("58P01"),
         coscan::Error::Denied { .. } => Some("42501"),
         _ => Some("58000"),
     }

@@ -38,6 +38,7 @@ mod columns;
 mod config;
 mod connection;
 mod copy;
+mod copy_file;
 mod error;
 mod extended;
 mod failure;

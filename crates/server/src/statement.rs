@@ -8,13 +8,13 @@
 use coscan::{IndexStatement, StatementText};
 use datafusion::sql::parser::{DFParserBuilder, ResetStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
-    CloseCursor, CopyTarget, DeclareType, DiscardObject, FetchDirection, Reset, Set,
-    ShowCreateObject, Statement as SqlStatement, Value, ValueWithSpan,
+    CloseCursor, DeclareType, DiscardObject, FetchDirection, Reset, Set, ShowCreateObject,
+    Statement as SqlStatement, Value, ValueWithSpan,
 };
 use datafusion::sql::sqlparser::dialect::{GenericDialect, PostgreSqlDialect};
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 
-use crate::copy::{CopyFormat, copy_to_stdout};
+use crate::copy::{CopyFormat, copy_to_file, copy_to_stdout, is_datafusion_s};
 use crate::failure::Failure;
 use crate::show_create::show_create;
 use coscan_pg::dialect::{parse_postgres, rewrite};
@@ -162,9 +162,7 @@ fn parse_datafusion(sql: &str) -> Result<Vec<DfStatement>, Failure> {
 /// Whether both grammars read the statement, but DataFusion can only plan its own reading.
 fn is_foreign(statement: &SqlStatement) -> bool {
     match statement {
-        SqlStatement::Copy { target, .. } => {
-            !matches!(target, CopyTarget::Stdin | CopyTarget::Stdout)
-        }
+        SqlStatement::Copy { .. } => is_datafusion_s(statement),
         SqlStatement::CreateTable(create) => create.external,
         SqlStatement::Explain { statement, .. } => is_foreign(statement),
         _ => false,
@@ -197,6 +195,9 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
     if let Some((query, format)) = copy_to_stdout(&statement)? {
         let query = Box::new(query);
         return Ok(Action::Copy { query, format });
+    }
+    if let Some(copy) = copy_to_file(&statement)? {
+        return Ok(Action::Plan(Box::new(copy)));
     }
     Ok(match statement {
         SqlStatement::StartTransaction { .. } => Action::Begin,

@@ -6,6 +6,7 @@
 //! session's own. Views over views are held to a size: if each names another one twice, twenty
 //! views are a million nodes.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -27,6 +28,7 @@ use super::allowance::{Growth, Held};
 use super::catalogs::{OwnNames, OwnSchema};
 use super::check::{check, replaces_shared};
 use super::table::{MemoryTable, bytes_of};
+use crate::error::Error;
 use crate::memory::{LIMIT_BY_DEFAULT, SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
 use crate::right::Rights;
 
@@ -44,6 +46,9 @@ pub async fn execute(
     plan: LogicalPlan,
 ) -> Result<DataFrame> {
     check(&state, &plan)?;
+    if let LogicalPlan::Copy(copy) = &plan {
+        check_folder(&copy.output_url)?;
+    }
     let replaced = replaces_shared(&state, &plan);
     let is_own = Rights::of(state.config()).is_some();
     let done = match plan {
@@ -85,6 +90,20 @@ pub async fn execute(
     Ok(done)
 }
 
+/// A COPY makes a file, or a folder of files, in a folder that is there.
+fn check_folder(target: &str) -> Result<()> {
+    let path = target.strip_prefix("file://").unwrap_or(target);
+    let folder = Path::new(path).parent();
+    let is_missing = |folder: &Path| !folder.as_os_str().is_empty() && !folder.is_dir();
+    if path.contains("://") || !folder.is_some_and(is_missing) {
+        return Ok(());
+    }
+    Err(DataFusionError::External(Box::new(Error::CannotWrite {
+        path: path.to_owned(),
+        reason: "No such file or directory",
+    })))
+}
+
 /// Forgets what a session has made: tables, views, schemas. A session that is not held to rights
 /// has nothing of its own, so nothing happens to it.
 pub fn forget_own(context: &SessionContext) {
@@ -96,7 +115,7 @@ pub fn forget_own(context: &SessionContext) {
 /// The value that RESET restores, where DataFusion does not know it.
 fn default_of(setting: &str) -> Option<&'static str> {
     match setting {
-        "coscan.memory" => Some(LIMIT_BY_DEFAULT),
+        "coscan.memory" | "coscan.checksums" => Some(LIMIT_BY_DEFAULT),
         SPILL_FILE_BYTES => Some(SPILL_FILE_BYTES_DEFAULT),
         _ => None,
     }

@@ -259,7 +259,7 @@ impl Settings {
         name: &str,
     ) -> Result<Report, Failure> {
         self.rights.check_setting(name, None)?;
-        if name == MEMORY {
+        if name == MEMORY || name == CHECKSUMS {
             return configure(session, name, "default").await.map(|()| None);
         }
         if name.contains('.') {
@@ -334,7 +334,7 @@ impl Settings {
             .map(|entry| (entry.key, entry.value))
             .collect();
         for ConfigEntry { key, value, .. } in entries(&self.initial) {
-            if key != MEMORY && now.get(&key) != Some(&value) {
+            if key != MEMORY && key != CHECKSUMS && now.get(&key) != Some(&value) {
                 restore(session, &key, value).await?;
             }
         }
@@ -401,6 +401,8 @@ impl Settings {
 const TIME_ZONE: &str = "datafusion.execution.time_zone";
 const DEFAULT_SCHEMA: &str = "datafusion.catalog.default_schema";
 const MEMORY: &str = "coscan.memory";
+/// Decides for all sessions, as [`MEMORY`] does.
+const CHECKSUMS: &str = "coscan.checksums";
 /// Linux's limits.
 const KEEPALIVE_SECONDS_MAX: u32 = 32_767;
 const KEEPALIVE_COUNT_MAX: u32 = 127;

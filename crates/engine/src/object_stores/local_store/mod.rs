@@ -8,11 +8,14 @@
 //! time that depends on the tag, because files that were written within one tick of the clock have
 //! the same times. So whoever compares size and time, or tags, sees another file. Other changes of that time (chmod, a new hard link, a rename) make a
 //! version, too: caches then read once more. *Writes*: they are synced, file and folder, before
-//! they are reported (`disk.rs`).
+//! they are reported (`disk.rs`), and the files of one statement appear together (`together.rs`).
 //! Not here: reading data, which devices do (`coscan_storage::device`); they know the same
 //! versions.
 
 mod disk;
+mod journal;
+mod left_behind;
+mod together;
 mod upload;
 
 use std::fmt;
@@ -25,7 +28,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use coscan_storage::device::{listed_time, local_version};
 use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
@@ -35,6 +38,9 @@ use object_store::{
 };
 
 pub use disk::{Disk, SystemDisk};
+pub(crate) use left_behind::settle;
+use together::Appearing;
+pub(crate) use together::Together;
 use upload::Upload;
 
 /// The local file system.
@@ -42,6 +48,7 @@ use upload::Upload;
 pub struct LocalStore {
     inner: Arc<LocalFileSystem>,
     disk: Arc<dyn Disk>,
+    appearing: Arc<Appearing>,
 }
 
 /// Files of a listing whose versions are looked up in one call.
@@ -62,15 +69,25 @@ impl LocalStore {
         Self {
             inner: Arc::new(LocalFileSystem::new()),
             disk,
+            appearing: Arc::default(),
         }
     }
 
-    /// The listing with our versions; files that are gone by now are left out.
+    /// The listing with our versions; files that are gone by now are left out, and those that
+    /// appear one by one while it goes on.
     fn restamped(
         &self,
         listed: BoxStream<'static, Result<ObjectMeta>>,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
         let inner = Arc::clone(&self.inner);
+        let listing = self.appearing.listing();
+        let of = Arc::clone(&self.inner);
+        let listed = listed.filter(move |file| {
+            let shown = file.as_ref().map_or(true, |file| {
+                listing.shows(|| of.path_to_filesystem(&file.location).ok())
+            });
+            futures::future::ready(shown)
+        });
         let restamp = move |listed: Vec<Result<ObjectMeta>>| {
             let inner = Arc::clone(&inner);
             async move {
@@ -126,8 +143,10 @@ impl ObjectStore for LocalStore {
         }
         let target = self.inner.path_to_filesystem(location)?;
         let disk = Arc::clone(&self.disk);
+        let together = options.extensions.get::<Together>().cloned();
+        let together = together.map(|together| (together, Arc::clone(&self.appearing)));
         let upload = blocking(move || {
-            let upload = Upload::begin(disk, target.clone());
+            let upload = Upload::begin(disk, target.clone(), together);
             upload.map_err(|error| failed(&target, error))
         });
         Ok(Box::new(upload.await?))
@@ -180,7 +199,20 @@ impl ObjectStore for LocalStore {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.restamped(self.inner.list(prefix))
+        let folder = prefix.and_then(|prefix| self.inner.path_to_filesystem(prefix).ok());
+        let listed = self.restamped(self.inner.list(prefix));
+        let Some(folder) = folder else { return listed };
+        let disk = Arc::clone(&self.disk);
+        // A statement whose process was killed is done, if its journal is there.
+        let finished = blocking(move || {
+            let finished = journal::finish_all(&*disk, &folder);
+            finished.map_err(|error| failed(&folder, error))
+        });
+        let finished = finished.map(move |finished| match finished {
+            Ok(()) => listed,
+            Err(error) => stream::iter([Err(error)]).boxed(),
+        });
+        finished.into_stream().flatten().boxed()
     }
 
     fn list_with_offset(
