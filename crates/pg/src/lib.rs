@@ -4,8 +4,10 @@
 //! casts, functions and coercions, installed into a DataFusion session by [`install`], and its
 //! output of values, as text and in binary ([`output`]). Server, shell and library use the same.
 //!
-//! Not here: the catalogue of one server (`coscan-server`), parameters of prepared statements
-//! (`coscan`).
+//! It knows which types PostgreSQL gives to operators and functions ([`resolve`]), and to the
+//! parameters of a statement ([`parameters`]).
+//!
+//! Not here: the catalogue of one server (`coscan-server`), prepared statements (`coscan`).
 //!
 //! P1: an answer is `PostgreSQL`'s, or an error ([`PgError`]) with its SQLSTATE.
 //! P2: a session into which nothing is installed is left alone.
@@ -22,6 +24,8 @@ pub mod output;
 mod subqueries;
 mod time;
 mod values;
+pub mod parameters;
+pub mod resolve;
 
 pub use error::{Foreign, PgError, configuration_code, translate};
 pub use functions::scalar::{PG_TYPE_KEY, marked_type, typed_field};
