@@ -30,3 +30,4 @@ pub mod resolve;
 pub use error::{Foreign, PgError, configuration_code, translate};
 pub use functions::scalar::{PG_TYPE_KEY, marked_type, typed_field};
 pub use install::install;
+pub use postgres_types::Type;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `types.rs` | which type does a client's, a cast's or a column's type give a parameter? |
 //! | `infer.rs` | which type does PostgreSQL give to a parameter by the way it is used? |
+//! | `plan.rs` | how does a statement get a plan whose parameters all have types? |
 //! | `write.rs` | how does the planner learn the types? |
 //! | `value.rs` | what is the value that a client sends, as text or in binary? |
 //! | `numeric.rs` | what is a numeric's value, with exactly the digits it is sent with? |
@@ -14,11 +15,13 @@
 
 mod infer;
 mod numeric;
+mod plan;
 mod types;
 mod value;
 mod write;
 
 pub use infer::{Inferred, infer};
-pub use types::{Kind, kinds, nominal, sql_name};
+pub use plan::{Typed, plan_typed};
+pub use types::{Kind, cast_to, kinds, nominal, sql_name};
 pub use value::{Encoding, value};
 pub use write::{PlanKinds, read_kinds, write_kinds};

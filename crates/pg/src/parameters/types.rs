@@ -3,7 +3,7 @@
 use datafusion::arrow::datatypes::DataType;
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, DataType as SqlType, ExactNumberInfo, TimezoneInfo,
+    ArrayElemTypeDef, CastKind, DataType as SqlType, ExactNumberInfo, Expr, TimezoneInfo,
 };
 use postgres_types::Type;
 
@@ -12,6 +12,26 @@ use crate::array_types::element_of;
 /// What a parameter is planned as, in SQL. Two values of one kind fit the same plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kind(pub(super) SqlType);
+
+impl Kind {
+    /// Arrow's name of the type, if SQL's means another one, or others in some sessions.
+    pub(super) fn arrow(&self) -> Option<&'static str> {
+        match &self.0 {
+            SqlType::Timestamp(_, TimezoneInfo::WithTimeZone) => {
+                Some("Timestamp(Microsecond, Some(\"UTC\"))")
+            }
+            SqlType::Time(..) => Some("Time64(Microsecond)"),
+            SqlType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => match element.as_ref() {
+                SqlType::Timestamp(_, TimezoneInfo::WithTimeZone) => {
+                    Some("List(Timestamp(Microsecond, Some(\"UTC\")))")
+                }
+                SqlType::Time(..) => Some("List(Time64(Microsecond))"),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
 
 /// A kind before there is a value: numerics have some digits, which the value's replace.
 #[must_use]
@@ -26,6 +46,18 @@ pub fn kinds(types: &[Type], values: &[ScalarValue]) -> Vec<Kind> {
     pairs
         .map(|(pg_type, value)| Kind(sql_type(pg_type, digits(&value.data_type()))))
         .collect()
+}
+
+/// `CAST(expr AS type)`, for a type without digits.
+#[must_use]
+pub fn cast_to(expr: Expr, pg_type: &Type) -> Expr {
+    Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(expr),
+        data_type: sql_type(pg_type, NOMINAL),
+        array: false,
+        format: None,
+    }
 }
 
 /// PostgreSQL's name of a type, as in its error messages.

@@ -33,7 +33,8 @@ const EPOCH_DAYS: i32 = 10_957;
 /// The same in microseconds.
 const EPOCH_US: i64 = EPOCH_DAYS as i64 * 86_400 * 1_000_000;
 
-/// The value of a parameter of this type. Numerics have the digits that they are sent with.
+/// The value of a parameter of this type. Numerics have the digits that they are sent with. `zone`
+/// is the session's, in which a time is whose text names no zone.
 ///
 /// # Errors
 /// 22P02, 22P03, 22007, 22008 or 22003 if it is no value of the type; 0A000 if it is one that
@@ -42,17 +43,18 @@ pub fn value(
     pg_type: &Type,
     encoding: Encoding,
     raw: Option<&Bytes>,
+    zone: &str,
 ) -> Result<ScalarValue, PgError> {
     let Some(raw) = raw else {
         let data_type = data_type(pg_type);
         return ScalarValue::try_from(&data_type).map_err(|error| internal(&error));
     };
     if let Some(element) = element_of(pg_type) {
-        return array(&element, encoding, raw);
+        return array(&element, encoding, raw, zone);
     }
     match encoding {
         Encoding::Binary => binary(pg_type, raw.clone()),
-        Encoding::Text => from_text(pg_type, text(raw)?),
+        Encoding::Text => from_text(pg_type, text(raw)?, zone),
     }
 }
 
@@ -70,7 +72,7 @@ fn data_type(pg_type: &Type) -> DataType {
         Type::FLOAT8 => DataType::Float64,
         Type::NUMERIC => DataType::Decimal128(1, 0),
         Type::DATE => DataType::Date32,
-        Type::TIME => DataType::Time64(TimeUnit::Nanosecond),
+        Type::TIME => DataType::Time64(TimeUnit::Microsecond),
         Type::TIMESTAMP => DataType::Timestamp(TimeUnit::Microsecond, None),
         Type::TIMESTAMPTZ => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
         Type::INTERVAL => DataType::Interval(IntervalUnit::MonthDayNano),
@@ -91,7 +93,7 @@ fn text(raw: &Bytes) -> Result<&str, PgError> {
     Ok(text)
 }
 
-fn from_text(pg_type: &Type, text: &str) -> Result<ScalarValue, PgError> {
+fn from_text(pg_type: &Type, text: &str, zone: &str) -> Result<ScalarValue, PgError> {
     Ok(match *pg_type {
         Type::BOOL => ScalarValue::Boolean(Some(boolean(text)?)),
         Type::INT2 => ScalarValue::Int16(Some(integer(pg_type, text)?)),
@@ -103,21 +105,29 @@ fn from_text(pg_type: &Type, text: &str) -> Result<ScalarValue, PgError> {
         Type::NUMERIC => numeric(text)?,
         Type::BYTEA => ScalarValue::Binary(Some(bytea(text)?)),
         Type::DATE | Type::TIME | Type::TIMESTAMP | Type::TIMESTAMPTZ | Type::INTERVAL => {
-            moment(pg_type, text)?
+            moment(pg_type, text, zone)?
         }
         Type::UUID => ScalarValue::Utf8(Some(uuid(text)?)),
         _ => ScalarValue::Utf8(Some(text.to_owned())),
     })
 }
 
-/// A date, a time or an interval.
-fn moment(pg_type: &Type, text: &str) -> Result<ScalarValue, PgError> {
+/// A date, a time or an interval. `zone` is that of a time whose text names none.
+fn moment(pg_type: &Type, text: &str, zone: &str) -> Result<ScalarValue, PgError> {
     let literal = ScalarValue::Utf8(Some(text.trim().to_owned()));
-    literal.cast_to(&data_type(pg_type)).map_err(|_| {
-        let message = format!(
-            "invalid input syntax for type {}: \"{text}\"",
-            sql_name(pg_type)
-        );
+    let target = data_type(pg_type);
+    let read = match &target {
+        DataType::Timestamp(unit, Some(_)) => {
+            let local = DataType::Timestamp(*unit, Some(zone.into()));
+            literal
+                .cast_to(&local)
+                .and_then(|value| value.cast_to(&target))
+        }
+        target => literal.cast_to(target),
+    };
+    read.map_err(|_| {
+        let name = sql_name(pg_type);
+        let message = format!("invalid input syntax for type {name}: \"{text}\"");
         PgError::new("22007", message)
     })
 }
@@ -270,7 +280,7 @@ fn binary(pg_type: &Type, mut raw: Bytes) -> Result<ScalarValue, PgError> {
             if !(0..=86_400_000_000).contains(&micros) {
                 return Err(PgError::new("22008", "time out of range"));
             }
-            ScalarValue::Time64Nanosecond(Some(micros * 1000))
+            ScalarValue::Time64Microsecond(Some(micros))
         }
         Type::TIMESTAMP | Type::TIMESTAMPTZ => {
             let zone = (*pg_type == Type::TIMESTAMPTZ).then(|| Arc::from("UTC"));
@@ -322,7 +332,12 @@ fn malformed(pg_type: &Type) -> PgError {
 }
 
 /// The list that a value of an array type holds.
-fn array(element: &Type, encoding: Encoding, raw: &Bytes) -> Result<ScalarValue, PgError> {
+fn array(
+    element: &Type,
+    encoding: Encoding,
+    raw: &Bytes,
+    zone: &str,
+) -> Result<ScalarValue, PgError> {
     let found = match encoding {
         Encoding::Binary => binary_elements(element, raw)?,
         Encoding::Text => {
@@ -338,7 +353,7 @@ fn array(element: &Type, encoding: Encoding, raw: &Bytes) -> Result<ScalarValue,
     };
     let values = found
         .iter()
-        .map(|raw| value(element, encoding, raw.as_ref()))
+        .map(|raw| value(element, encoding, raw.as_ref(), zone))
         .collect::<Result<Vec<_>, _>>()?;
     let data_type = common(element, &values)?;
     let cast = |value: ScalarValue| value.cast_to(&data_type).map_err(|error| internal(&error));
@@ -429,7 +444,12 @@ mod tests {
     use super::*;
 
     fn text_of(pg_type: &Type, text: &str) -> Result<ScalarValue, PgError> {
-        value(pg_type, Encoding::Text, Some(&Bytes::from(text.to_owned())))
+        value(
+            pg_type,
+            Encoding::Text,
+            Some(&Bytes::from(text.to_owned())),
+            "UTC",
+        )
     }
 
     fn bytes_of(pg_type: &Type, raw: &[u8]) -> Result<ScalarValue, PgError> {
@@ -437,6 +457,7 @@ mod tests {
             pg_type,
             Encoding::Binary,
             Some(&Bytes::copy_from_slice(raw)),
+            "UTC",
         )
     }
 
