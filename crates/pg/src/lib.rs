@@ -21,11 +21,11 @@ mod functions;
 mod install;
 pub mod numbers;
 pub mod output;
+pub mod parameters;
+pub mod resolve;
 mod subqueries;
 mod time;
 mod values;
-pub mod parameters;
-pub mod resolve;
 
 pub use error::{Foreign, PgError, configuration_code, translate};
 pub use functions::scalar::{PG_TYPE_KEY, marked_type, typed_field};

@@ -21,6 +21,7 @@ use postgres_types::Type;
 
 use super::write::number;
 use crate::PgError;
+use crate::casts::CAST;
 use crate::dialect::AS_ARRAY;
 use crate::output::pg_type;
 use crate::resolve::{self, Oid, UNKNOWN, Undecided};
@@ -223,6 +224,14 @@ impl Walk<'_> {
                 let results = case.when_then_expr.iter().map(|(_, then)| then.as_ref());
                 let results: Vec<&Expr> = results.chain(case.else_expr.as_deref()).collect();
                 self.alike(&results, schema)
+            }
+            Expr::ScalarFunction(call) if call.name() == CAST => {
+                let target = of_schema(expr, schema);
+                if let Some(value) = call.args.first() {
+                    self.visit(value, schema);
+                    self.assign(value, target);
+                }
+                target
             }
             Expr::ScalarFunction(call) => {
                 let arguments: Vec<&Expr> = call.args.iter().collect();

@@ -2,41 +2,28 @@
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::scalar::ScalarValue;
-use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, CastKind, DataType as SqlType, ExactNumberInfo, Expr, TimezoneInfo,
-};
+use datafusion::sql::sqlparser::ast::Expr;
 use postgres_types::Type;
 
 use crate::array_types::element_of;
+use crate::casts::{CAST, Target};
+use crate::dialect::ast::{call, text};
 
-/// What a parameter is planned as, in SQL. Two values of one kind fit the same plan.
+/// What a parameter is planned as. Two values of one kind fit the same plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kind(pub(super) SqlType);
+pub struct Kind(Target);
 
 impl Kind {
-    /// Arrow's name of the type, if SQL's means another one, or others in some sessions.
-    pub(super) fn arrow(&self) -> Option<&'static str> {
-        match &self.0 {
-            SqlType::Timestamp(_, TimezoneInfo::WithTimeZone) => {
-                Some("Timestamp(Microsecond, Some(\"UTC\"))")
-            }
-            SqlType::Time(..) => Some("Time64(Microsecond)"),
-            SqlType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => match element.as_ref() {
-                SqlType::Timestamp(_, TimezoneInfo::WithTimeZone) => {
-                    Some("List(Timestamp(Microsecond, Some(\"UTC\")))")
-                }
-                SqlType::Time(..) => Some("List(Time64(Microsecond))"),
-                _ => None,
-            },
-            _ => None,
-        }
+    /// `expr` as an expression of this kind.
+    pub(super) fn cast(&self, expr: Expr) -> Expr {
+        call(CAST, vec![expr, text(&self.0.to_string())])
     }
 }
 
 /// A kind before there is a value: numerics have some digits, which the value's replace.
 #[must_use]
 pub fn nominal(pg_type: &Type) -> Kind {
-    Kind(sql_type(pg_type, NOMINAL))
+    Kind(target(pg_type, NOMINAL))
 }
 
 /// The kinds of values of these types.
@@ -44,20 +31,18 @@ pub fn nominal(pg_type: &Type) -> Kind {
 pub fn kinds(types: &[Type], values: &[ScalarValue]) -> Vec<Kind> {
     let pairs = types.iter().zip(values);
     pairs
-        .map(|(pg_type, value)| Kind(sql_type(pg_type, digits(&value.data_type()))))
+        .map(|(pg_type, value)| Kind(target(pg_type, digits(&value.data_type()))))
         .collect()
 }
 
-/// `CAST(expr AS type)`, for a type without digits.
+/// `expr` cast to a type without a modifier, as the dialect writes casts.
 #[must_use]
 pub fn cast_to(expr: Expr, pg_type: &Type) -> Expr {
-    Expr::Cast {
-        kind: CastKind::Cast,
-        expr: Box::new(expr),
-        data_type: sql_type(pg_type, NOMINAL),
-        array: false,
-        format: None,
-    }
+    let target = match target(pg_type, NOMINAL) {
+        Target::NumericOf(..) => Target::Numeric(None),
+        other => other,
+    };
+    Kind(target).cast(expr)
 }
 
 /// PostgreSQL's name of a type, as in its error messages.
@@ -99,34 +84,32 @@ fn digits(data_type: &DataType) -> (u8, i8) {
     }
 }
 
-fn sql_type(pg_type: &Type, (precision, scale): (u8, i8)) -> SqlType {
+/// What values of a type are cast to; text for a type that Coscan does not have.
+pub(super) fn target(pg_type: &Type, (precision, scale): (u8, i8)) -> Target {
     if let Some(element) = element_of(pg_type) {
-        let element = Box::new(sql_type(&element, (precision, scale)));
-        return SqlType::Array(ArrayElemTypeDef::SquareBracket(element, None));
+        return Target::Array(Box::new(target(&element, (precision, scale))));
     }
     match *pg_type {
-        Type::BOOL => SqlType::Boolean,
-        Type::INT2 => SqlType::SmallInt(None),
-        Type::INT4 => SqlType::Integer(None),
+        Type::BOOL => Target::Bool,
+        Type::INT2 => Target::Int2,
+        Type::INT4 => Target::Int4,
         // An oid is unsigned and has 32 bits.
-        Type::INT8 | Type::OID => SqlType::BigInt(None),
-        Type::FLOAT4 => SqlType::Real,
-        Type::FLOAT8 => SqlType::DoublePrecision,
-        Type::NUMERIC => SqlType::Numeric(ExactNumberInfo::PrecisionAndScale(
-            precision.into(),
-            scale.into(),
-        )),
-        Type::DATE => SqlType::Date,
-        Type::TIME => SqlType::Time(None, TimezoneInfo::None),
-        Type::TIMESTAMP => SqlType::Timestamp(Some(MICROSECONDS), TimezoneInfo::None),
-        Type::TIMESTAMPTZ => SqlType::Timestamp(Some(MICROSECONDS), TimezoneInfo::WithTimeZone),
-        Type::INTERVAL => SqlType::Interval {
-            fields: None,
-            precision: None,
-        },
-        Type::BYTEA => SqlType::Bytea,
-        _ => SqlType::Text,
+        Type::INT8 | Type::OID => Target::Int8,
+        Type::FLOAT4 => Target::Float4,
+        Type::FLOAT8 => Target::Float8,
+        Type::NUMERIC => Target::NumericOf(precision, scale),
+        Type::VARCHAR => Target::Varchar(None),
+        Type::BPCHAR => Target::Bpchar(None),
+        Type::NAME => Target::Name,
+        Type::BYTEA => Target::Bytea,
+        Type::DATE => Target::Date,
+        Type::TIME => Target::Time(None),
+        Type::TIMESTAMP => Target::Timestamp(None),
+        Type::TIMESTAMPTZ => Target::Timestamptz(None),
+        Type::INTERVAL => Target::Interval(None, None),
+        Type::UUID => Target::Uuid,
+        Type::JSON => Target::Json,
+        Type::JSONB => Target::Jsonb,
+        _ => Target::Text,
     }
 }
-
-const MICROSECONDS: u64 = 6;

@@ -4,7 +4,7 @@
 //! PA2: bytes that are not exactly a value of the type are an error, whatever they are.
 
 use bytes::{Buf, Bytes};
-use datafusion::arrow::array::{ArrayRef, ListArray};
+use datafusion::arrow::array::{ArrayRef, ListArray, StringArray};
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::{DataType, Field, IntervalMonthDayNano, IntervalUnit, TimeUnit};
 use datafusion::scalar::ScalarValue;
@@ -13,9 +13,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::numeric::numeric;
-use super::types::sql_name;
+use super::types::{sql_name, target};
 use crate::PgError;
 use crate::array_types::element_of;
+use crate::casts::{Context, cast_array};
 use crate::dialect::elements;
 use crate::output::numeric_text;
 
@@ -114,21 +115,18 @@ fn from_text(pg_type: &Type, text: &str, zone: &str) -> Result<ScalarValue, PgEr
 
 /// A date, a time or an interval. `zone` is that of a time whose text names none.
 fn moment(pg_type: &Type, text: &str, zone: &str) -> Result<ScalarValue, PgError> {
-    let literal = ScalarValue::Utf8(Some(text.trim().to_owned()));
-    let target = data_type(pg_type);
-    let read = match &target {
-        DataType::Timestamp(unit, Some(_)) => {
-            let local = DataType::Timestamp(*unit, Some(zone.into()));
-            literal
-                .cast_to(&local)
-                .and_then(|value| value.cast_to(&target))
+    let texts: ArrayRef = Arc::new(StringArray::from(vec![text]));
+    let field = Field::new("", DataType::Utf8, true);
+    let context = Context { zone: zone.into() };
+    let read = cast_array(&texts, &field, &target(pg_type, (1, 0)), &context);
+    let read = read.and_then(|array| ScalarValue::try_from_array(&array, 0));
+    read.map_err(|error| match PgError::of(&error) {
+        Some(said) => said.clone(),
+        None => {
+            let name = sql_name(pg_type);
+            let message = format!("invalid input syntax for type {name}: \"{text}\"");
+            PgError::new("22007", message)
         }
-        target => literal.cast_to(target),
-    };
-    read.map_err(|_| {
-        let name = sql_name(pg_type);
-        let message = format!("invalid input syntax for type {name}: \"{text}\"");
-        PgError::new("22007", message)
     })
 }
 

@@ -1,9 +1,8 @@
-//! How the planner learns the types of parameters: `$1` is written as `CAST($1 AS type)`.
+//! How the planner learns the types of parameters: `$1` is written as `pg_cast($1, 'T')`.
 //!
 //! DataFusion takes types of parameters only for PREPARE, and forgets them in array literals,
 //! INSERT and EXPLAIN. A cast is understood wherever an expression may stand. In the plan it becomes
-//! a parameter with a type, which a value of that type replaces. A time with a zone is in UTC,
-//! whatever the session's zone, and SQL has no name for that: Arrow's is written.
+//! a parameter with a type, which a value of that type replaces.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -13,13 +12,14 @@ use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::Placeholder;
-use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{
-    CastKind, Expr as SqlExpr, Value, ValueWithSpan, VisitMut, VisitorMut,
+    Expr as SqlExpr, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 
 use super::types::Kind;
-use crate::dialect::ast::{call, text};
+use crate::casts::CAST;
 
 /// Arrow's type of each parameter of a plan, by its number.
 pub type PlanKinds = BTreeMap<usize, DataType>;
@@ -41,16 +41,7 @@ impl VisitorMut for Writer<'_> {
         }) = expr
             && let Some(kind) = number(name).and_then(|number| self.0.get(&number))
         {
-            *expr = match kind.arrow() {
-                Some(arrow) => call(ARROW_CAST, vec![expr.clone(), text(arrow)]),
-                None => SqlExpr::Cast {
-                    kind: CastKind::Cast,
-                    data_type: kind.0.clone(),
-                    array: false,
-                    format: None,
-                    expr: Box::new(expr.clone()),
-                },
-            };
+            *expr = kind.cast(expr.clone());
         }
         ControlFlow::Continue(())
     }
@@ -63,17 +54,11 @@ impl VisitorMut for Writer<'_> {
 pub fn read_kinds(plan: LogicalPlan) -> Result<(LogicalPlan, PlanKinds)> {
     let mut kinds = BTreeMap::new();
     let plan = plan.transform_up_with_subqueries(|node| {
+        let names = NamePreserver::new(&node);
         node.map_expressions(|expr| {
-            expr.transform_up(|expr| {
-                if let Expr::ScalarFunction(call) = &expr
-                    && call.name() == ARROW_CAST
-                    && let Some(Expr::Placeholder(Placeholder { id, field: None })) =
-                        call.args.first()
-                    && let Some(number) = number(id)
-                {
-                    kinds.insert(number, expr.get_type(&DFSchema::empty())?);
-                }
-                let Some((id, field)) = typed(&expr) else {
+            let name = names.save(&expr);
+            let typed = expr.transform_up(|expr| {
+                let Some((id, field)) = typed(&expr)? else {
                     return Ok(Transformed::no(expr));
                 };
                 if let Some(number) = number(&id) {
@@ -81,23 +66,30 @@ pub fn read_kinds(plan: LogicalPlan) -> Result<(LogicalPlan, PlanKinds)> {
                 }
                 let placeholder = Placeholder::new_with_field(id, Some(field));
                 Ok(Transformed::yes(Expr::Placeholder(placeholder)))
+            })?;
+            Ok(if typed.transformed {
+                typed.update_data(|expr| name.restore(expr))
+            } else {
+                typed
             })
         })
     })?;
     Ok((plan.data, kinds))
 }
 
-/// DataFusion's cast to a type of Arrow's that no SQL names.
-const ARROW_CAST: &str = "arrow_cast";
-
 /// The parameter and its type, if this is the cast of a parameter that has no type.
-fn typed(expr: &Expr) -> Option<(String, FieldRef)> {
-    let Expr::Cast(Cast { expr, field }) = expr else {
-        return None;
+fn typed(expr: &Expr) -> Result<Option<(String, FieldRef)>> {
+    let Expr::ScalarFunction(call) = expr else {
+        return Ok(None);
     };
-    match expr.as_ref() {
-        Expr::Placeholder(Placeholder { id, field: None }) => Some((id.clone(), field.clone())),
-        _ => None,
+    match call.args.first() {
+        Some(Expr::Placeholder(Placeholder { id, field: None })) if call.name() == CAST => {
+            let (_, field) = expr.to_field(&DFSchema::empty())?;
+            // The value may be NULL, whatever the parameter was planned as.
+            let field = field.as_ref().clone().with_nullable(true);
+            Ok(Some((id.clone(), field.into())))
+        }
+        _ => Ok(None),
     }
 }
 
