@@ -156,23 +156,6 @@ pub(crate) fn copy_to_file(statement: &SqlStatement) -> Result<Option<DfStatemen
     })))
 }
 
-/// Whether both grammars read a COPY, and only DataFusion's makes sense of it: it has no options.
-pub(crate) fn is_datafusion_s(statement: &SqlStatement) -> bool {
-    match statement {
-        SqlStatement::Copy {
-            to,
-            target: CopyTarget::File { .. },
-            options,
-            legacy_options,
-            ..
-        } => !to || (options.is_empty() && legacy_options.is_empty()),
-        SqlStatement::Copy { target, .. } => {
-            !matches!(target, CopyTarget::Stdin | CopyTarget::Stdout)
-        }
-        _ => false,
-    }
-}
-
 fn select(table: &ObjectName, columns: &[Ident]) -> Result<SqlStatement, Failure> {
     let columns = if columns.is_empty() {
         "*".to_owned()

@@ -7,6 +7,7 @@ use std::error::Error;
 use std::fmt;
 
 use coscan::StatementError;
+use coscan_pg::PgError;
 use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 use pgwire::error::{ErrorInfo, PgWireError};
@@ -107,6 +108,12 @@ impl Error for Failure {}
 impl From<StatementError> for Failure {
     fn from(error: StatementError) -> Self {
         Self::new(statement_code(&error), error.to_string())
+    }
+}
+
+impl From<PgError> for Failure {
+    fn from(error: PgError) -> Self {
+        Self::new(error.code(), error.to_string())
     }
 }
 

@@ -11,9 +11,10 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use coscan_pg::PgError;
 use datafusion::common::runtime::JoinSet;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{SchemaError, exec_err, plan_err};
+use datafusion::common::{SchemaError, TableReference, exec_err, plan_err};
 use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
@@ -25,12 +26,12 @@ use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 
 use super::allowance::{Growth, Held};
-use super::catalogs::{OwnNames, OwnSchema};
+use super::catalogs::{OwnNames, OwnSchema, Whose};
 use super::check::{check, replaces_shared};
 use super::table::{MemoryTable, bytes_of};
 use crate::error::Error;
 use crate::memory::{LIMIT_BY_DEFAULT, SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
-use crate::right::Rights;
+use crate::right::{Right, Rights};
 
 /// The most nodes of a view's plan, including those of the views in it.
 const VIEW_NODES_MAX: usize = 4_096;
@@ -110,6 +111,39 @@ pub fn forget_own(context: &SessionContext) {
     if let Some(own) = context.state().config().get_extension::<OwnNames>() {
         own.forget();
     }
+}
+
+/// Renames a table or view that the session may drop. `to` is in the same schema.
+///
+/// # Errors
+/// 42P01 if there is no such table, 42P07 if the new name is taken,
+/// [`Error::Denied`](crate::Error::Denied) without the right to change what all sessions see.
+pub async fn rename_own(context: &SessionContext, from: &str, to: &str) -> Result<()> {
+    let (old, new) = (TableReference::from(from), TableReference::from(to));
+    let state = context.state();
+    let missing = || PgError::new("42P01", format!("relation \"{from}\" does not exist"));
+    let Ok(schema) = state.schema_for_ref(old.clone()) else {
+        return Err(missing().into());
+    };
+    let Some(table) = schema.table(old.table()).await? else {
+        return Err(missing().into());
+    };
+    if schema.table_exist(new.table()) {
+        let name = new.table();
+        return Err(PgError::new("42P07", format!("relation \"{name}\" already exists")).into());
+    }
+    if let (Some(rights), Some(own)) = (
+        Rights::of(state.config()),
+        schema.downcast_ref::<OwnSchema>(),
+    ) && own.whose(old.table()) != Some(Whose::Own)
+    {
+        rights.require(&[Right::Writes], || {
+            format!("ALTER TABLE {from} changes what all sessions see")
+        })?;
+    }
+    schema.deregister_table(old.table())?;
+    schema.register_table(new.table().to_owned(), table)?;
+    Ok(())
 }
 
 /// The value that RESET restores, where DataFusion does not know it.

@@ -3,6 +3,8 @@
 //! | file | question |
 //! |---|---|
 //! | `engine.rs` | what do all sessions share? |
+//! | `prepared.rs` | what does a prepared statement return, and when is its plan out of date? |
+//! | `rust.rs` | how does a program prepare and run statements? |
 //! | `system_tables.rs` | what do the tables `coscan.*` show? |
 //! | `ext.rs` | how does somebody else's DataFusion session get cooperative scans? |
 //!
@@ -10,6 +12,8 @@
 
 mod engine;
 mod ext;
+mod prepared;
+mod rust;
 mod system_tables;
 
 use std::sync::Arc;
@@ -37,6 +41,8 @@ use crate::tasks;
 pub(crate) use engine::WeakEngine;
 pub use engine::{Engine, EngineMetrics};
 pub use ext::{CoscanExt, add_physical_rule};
+pub use prepared::Prepared;
+pub use rust::Statement;
 
 /// The catalog and the schema that every session sees.
 const CATALOG: &str = "datafusion";

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 /// `name(arguments)`.
-pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
     let args = arguments
         .into_iter()
         .map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)))
@@ -55,7 +55,7 @@ pub(super) fn boolean(value: bool) -> Expr {
     Expr::Value(Value::Boolean(value).into())
 }
 
-pub(super) fn text(value: &str) -> Expr {
+pub(crate) fn text(value: &str) -> Expr {
     Expr::Value(Value::SingleQuotedString(value.to_owned()).into())
 }
 

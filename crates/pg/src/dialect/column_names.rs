@@ -37,6 +37,7 @@ pub(super) fn unique(statement: &mut Statement) {
             .iter_mut()
             .filter_map(|declare| declare.for_query.as_mut())
             .for_each(|query| name_all(&mut query.body)),
+        Statement::Prepare { statement, .. } => return unique(statement),
         _ => {}
     }
     // The columns of a new table keep their names; if names repeat, the statement is refused.

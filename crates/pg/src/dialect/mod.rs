@@ -18,7 +18,7 @@
 //! D1: rows do not change: a pass may only replace a construct by an equal one.
 
 mod arrays;
-mod ast;
+pub(crate) mod ast;
 mod catalog;
 mod column_names;
 mod literals;
@@ -37,7 +37,7 @@ pub use arrays::{AS_ARRAY, elements};
 pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
 pub use column_names::on_the_wire;
-pub use parameters::{Written, written_parameters};
+pub use parameters::{Written, type_of, written_parameters};
 pub(crate) use spelling::LIKE_PATTERN;
 pub use tokens::is_every_column;
 

@@ -1,7 +1,7 @@
 //! SET, SHOW and RESET: PostgreSQL's settings, which the connection keeps, and the session's own.
 //!
 //! A dotted name (`coscan.policy`, `datafusion.execution.batch_size`) belongs to the session's
-//! configuration and is set there. Any other name is PostgreSQL's. A few of these settings have an
+//! configuration and is set there, or to the client (`custom.rs`). Any other name is PostgreSQL's. A few of these settings have an
 //! effect. Those that only tune what Coscan does not have are kept and shown. Those that would
 //! change how values look are refused, unless they ask for the form that values have anyway. An
 //! unknown name is an error.
@@ -12,6 +12,7 @@
 //! sessions share, goes back to what the engine was made with only if it is named.
 
 mod board;
+mod custom;
 mod known;
 mod local;
 
@@ -27,6 +28,7 @@ use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::{ContextModifier, Expr, Set, Value};
 
+use self::custom::is_custom;
 use self::known::{KNOWN, Known, Rule};
 use self::local::Local;
 use crate::failure::Failure;
@@ -200,6 +202,9 @@ impl Settings {
         value: &str,
     ) -> Result<Report, Failure> {
         self.rights.check_setting(name, Some(value))?;
+        if is_custom(session, name) {
+            return self.set_custom(name, value).map(|()| None);
+        }
         if name.contains('.') {
             return configure(session, name, value).await.map(|()| None);
         }
@@ -261,6 +266,10 @@ impl Settings {
         self.rights.check_setting(name, None)?;
         if name == MEMORY || name == CHECKSUMS {
             return configure(session, name, "default").await.map(|()| None);
+        }
+        if is_custom(session, name) {
+            self.board.forget_custom(Some(name));
+            return Ok(None);
         }
         if name.contains('.') {
             let value = entry(&self.initial, name)?;
@@ -325,6 +334,7 @@ impl Settings {
         session: &SessionContext,
     ) -> Result<Vec<(&'static str, String)>, Failure> {
         let mut reports = Vec::new();
+        self.board.forget_custom(None);
         for key in self.changed.keys().copied().collect::<Vec<_>>() {
             reports.extend(self.reset(session, key).await?);
         }
@@ -357,6 +367,9 @@ impl Settings {
                 description: entry.description,
             });
             return Ok(ours.chain(theirs).collect());
+        }
+        if is_custom(session, name) {
+            return self.show_custom(name);
         }
         let (name, value) = if name.contains('.') {
             (name.to_owned(), entry(options, name)?)
