@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::execution::SessionStateBuilder;
 
+use crate::analysis::{Checks, CountRows, FloatLists};
 use crate::functions;
 use crate::subqueries::UnnestSubqueries;
 
@@ -22,6 +23,9 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(functions::aggregate().into_iter().map(Arc::new));
     let analyzer = builder.analyzer().get_or_insert_default();
+    analyzer.rules.insert(0, Arc::new(Checks));
+    analyzer.rules.insert(1, Arc::new(CountRows));
+    analyzer.rules.push(Arc::new(FloatLists));
     analyzer.rules.push(Arc::new(UnnestSubqueries));
     builder
 }

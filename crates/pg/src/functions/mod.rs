@@ -10,7 +10,10 @@ pub(crate) use single_row::single_row;
 
 /// All scalar functions.
 pub(crate) fn scalar() -> Vec<ScalarUDF> {
-    let groups = [array_text::functions(), vec![like_pattern::udf(), single_row::udf()]];
+    let groups = [
+        array_text::functions(),
+        vec![like_pattern::udf(), single_row::udf()],
+    ];
     groups.into_iter().flatten().collect()
 }
 

@@ -64,7 +64,11 @@ impl Domain {
     fn plan(&self) -> Result<LogicalPlan> {
         let pairs = self.outer.iter().zip(&self.columns);
         let values = pairs.map(|(outer, column)| {
-            named(Expr::Column(outer.clone()), column.relation.as_ref(), &column.name)
+            named(
+                Expr::Column(outer.clone()),
+                column.relation.as_ref(),
+                &column.name,
+            )
         });
         let values = project(values.collect(), self.source.clone())?;
         Ok(LogicalPlan::Distinct(Distinct::All(Arc::new(values))))
@@ -129,7 +133,11 @@ pub(super) fn push(plan: LogicalPlan, d: &Domain, names: &mut Names) -> Result<L
                 Ok(LogicalPlan::Sort(Sort { expr, input, fetch }))
             }
             Some(rows) => {
-                let sort = Sort { expr, input, fetch: None };
+                let sort = Sort {
+                    expr,
+                    input,
+                    fetch: None,
+                };
                 let rows = i64::try_from(rows).unwrap_or(i64::MAX);
                 let limit = Limit {
                     skip: None,
@@ -195,7 +203,11 @@ fn push_aggregate(
     d: &Domain,
     names: &mut Names,
 ) -> Result<LogicalPlan> {
-    if given.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(_))) {
+    if given
+        .group_expr
+        .iter()
+        .any(|expr| matches!(expr, Expr::GroupingSet(_)))
+    {
         return Err(unsupported(&LogicalPlan::Aggregate(given)));
     }
     let keys = given.group_expr.len();
@@ -248,7 +260,11 @@ fn push_aggregate(
         if default.is_null() {
             return Ok(value);
         }
-        when(Expr::Column(found.clone()).is_null(), Expr::Literal(default, None)).otherwise(value)
+        when(
+            Expr::Column(found.clone()).is_null(),
+            Expr::Literal(default, None),
+        )
+        .otherwise(value)
     });
     let values: Result<Vec<Expr>> = values.collect();
     let own_d = all.exprs().into_iter().zip(&d.columns);
@@ -484,9 +500,14 @@ fn push_join(
     let mut conditions = join_conditions(&given);
     let depends = !lateral(given.left.schema(), &given.right).is_empty();
     let (left_uses, right_uses) = (correlated(&given.left), correlated(&given.right));
-    let on_uses = conditions.iter().any(|on| !free_in(on, &join_schema).is_empty());
+    let on_uses = conditions
+        .iter()
+        .any(|on| !free_in(on, &join_schema).is_empty());
     conditions = resolve_all(conditions, &join_schema, d)?;
-    let (left, right) = (Arc::unwrap_or_clone(given.left), Arc::unwrap_or_clone(given.right));
+    let (left, right) = (
+        Arc::unwrap_or_clone(given.left),
+        Arc::unwrap_or_clone(given.right),
+    );
     if depends {
         let left = push(left, d, names)?;
         let right = rename(right, &d.renamed)?;
@@ -496,7 +517,10 @@ fn push_join(
     let kind = given.join_type;
     let keeps_left = !matches!(kind, JoinType::Inner | JoinType::Right);
     let keeps_right = matches!(kind, JoinType::Right | JoinType::Full);
-    if matches!(kind, JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark) {
+    if matches!(
+        kind,
+        JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark
+    ) {
         return Err(PgError::unsupported("a right semi join in a correlated subquery").into());
     }
     // D is needed where its columns are used, and on the side whose rows appear without a partner.

@@ -7,9 +7,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::logical_plan::Join;
 
-use super::plans::{
-    Names, column_exprs, filter, join, join_conditions, project_as, substitute,
-};
+use super::plans::{Names, column_exprs, filter, join, join_conditions, project_as, substitute};
 use super::predicate::{Prepared, prepare};
 use super::pulled::Asked;
 use super::scalar::aggregated;
@@ -26,7 +24,9 @@ pub(super) fn lateral_join(given: Join, names: &mut Names) -> Result<LogicalPlan
     let of_left = column_exprs(given.left.schema());
     let own_schema = Arc::clone(given.right.schema());
     let mut around = Around::of(given.left);
-    let always = conditions.iter().all(|on| *on == datafusion::logical_expr::lit(true));
+    let always = conditions
+        .iter()
+        .all(|on| *on == datafusion::logical_expr::lit(true));
     if (whole || always)
         && let Some(values) = aggregated(&mut around, &given.right, false, names)?
     {

@@ -27,8 +27,8 @@ mod scalar;
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::JoinType;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{
@@ -59,7 +59,11 @@ impl AnalyzerRule for UnnestSubqueries {
                 found |= holds(expr, |part| subquery_of(part).is_some());
                 Ok(TreeNodeRecursion::Continue)
             })?;
-            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+            Ok(if found {
+                TreeNodeRecursion::Stop
+            } else {
+                TreeNodeRecursion::Continue
+            })
         })?;
         if !found {
             return Ok(plan);
@@ -106,7 +110,8 @@ impl Unnesting {
             other => Ok(Transformed::no(other)),
         });
         let plan = plan?.data;
-        plan.map_children(|child| Ok(Transformed::yes(self.plan(child)?))).data()
+        plan.map_children(|child| Ok(Transformed::yes(self.plan(child)?)))
+            .data()
     }
 
     /// Replaces the subqueries in one node's expressions.
@@ -146,7 +151,8 @@ impl Unnesting {
     fn restricted(&mut self, predicate: Expr, input: LogicalPlan) -> Result<LogicalPlan> {
         let schema = Arc::clone(input.schema());
         let parts = split_conjunction_owned(predicate).into_iter();
-        let (with, without): (Vec<Expr>, Vec<Expr>) = parts.partition(|part| holds(part, is_replaced));
+        let (with, without): (Vec<Expr>, Vec<Expr>) =
+            parts.partition(|part| holds(part, is_replaced));
         let mut around = Around {
             plan: filter(without, input)?,
         };
@@ -161,7 +167,15 @@ impl Unnesting {
         project(column_exprs(&schema), plan)
     }
 
-    fn condition(&mut self, around: &mut Around, part: Expr, negated: bool) -> Result<Option<Expr>> {
+    fn condition(
+        &mut self,
+        around: &mut Around,
+        part: Expr,
+        negated: bool,
+    ) -> Result<Option<Expr>> {
+        if let Some(given) = subquery_of(&part) {
+            are_of(&references::free(&given.subquery), around)?;
+        }
         let (plan, predicate, turned) = match part {
             Expr::Not(inner) => return self.condition(around, *inner, !negated),
             Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_) => {
@@ -226,8 +240,15 @@ impl Unnesting {
             if !is_replaced(&part) {
                 return Ok(Transformed::no(part));
             }
+            if let Some(given) = subquery_of(&part) {
+                are_of(&references::free(&given.subquery), around)?;
+            }
             let value = if let Expr::ScalarSubquery(given) = part {
-                scalar::scalar(around, &given.subquery, &mut self.names)?
+                if correlated(&given.subquery) {
+                    scalar::scalar(around, &given.subquery, &mut self.names)?
+                } else {
+                    scalar::once(Arc::unwrap_or_clone(given.subquery))?
+                }
             } else {
                 let (plan, predicate, negated) = self.predicate(around, part)?;
                 predicate::value(around, &plan, &predicate, negated, &mut self.names)?
@@ -322,8 +343,12 @@ impl Unnesting {
     fn joined(&mut self, given: Join) -> Result<LogicalPlan> {
         let schema = Arc::clone(&given.schema);
         let parts = join_conditions(&given).into_iter();
-        let (with, without): (Vec<Expr>, Vec<Expr>) = parts.partition(|part| holds(part, is_replaced));
-        let (left, right) = (Arc::unwrap_or_clone(given.left), Arc::unwrap_or_clone(given.right));
+        let (with, without): (Vec<Expr>, Vec<Expr>) =
+            parts.partition(|part| holds(part, is_replaced));
+        let (left, right) = (
+            Arc::unwrap_or_clone(given.left),
+            Arc::unwrap_or_clone(given.right),
+        );
         if given.join_type == JoinType::Inner {
             let plan = join(left, right, JoinType::Inner, without)?;
             let with = with.into_iter().reduce(Expr::and);
@@ -359,7 +384,9 @@ impl Around {
 /// Whether this rule replaces a subquery.
 fn is_replaced(expr: &Expr) -> bool {
     match expr {
-        Expr::ScalarSubquery(given) => correlated(&given.subquery),
+        Expr::ScalarSubquery(given) => {
+            correlated(&given.subquery) || !scalar::is_one_row(&given.subquery)
+        }
         other => subquery_of(other).is_some(),
     }
 }
@@ -409,23 +436,69 @@ fn without_not(predicate: Predicate, negated: bool) -> (Predicate, bool) {
     }
 }
 
-/// Refuses a relation whose rows may differ when it is computed twice: a domain is computed from it.
-fn stable(plan: &LogicalPlan) -> Result<()> {
+/// The outer columns of a subquery are columns of the relation around it, or else were grouped away.
+fn are_of(columns: &[datafusion::common::Column], around: &Around) -> Result<()> {
+    let schema = around.plan.schema();
+    match columns.iter().find(|column| !schema.has_column(column)) {
+        Some(column) => {
+            let name = column.flat_name();
+            let message = format!("subquery uses ungrouped column \"{name}\" from outer query");
+            Err(PgError::new("42803", message).into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether a relation has the same rows each time it is computed.
+fn is_stable(plan: &LogicalPlan) -> Result<bool> {
     let mut stable = true;
     plan.apply_with_subqueries(|node| {
-        stable &= !matches!(node, LogicalPlan::Limit(_));
+        // Whether there is a row does not depend on which it is.
+        if let LogicalPlan::Aggregate(aggregate) = node
+            && aggregate.group_expr.is_empty()
+            && aggregate
+                .aggr_expr
+                .iter()
+                .all(|call| !call.any_column_refs())
+            && let LogicalPlan::Limit(limit) = aggregate.input.as_ref()
+        {
+            stable &= is_stable(&limit.input)?;
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        if let LogicalPlan::Limit(limit) = node {
+            stable &= is_ordered(&limit.input);
+        }
         node.apply_expressions(|expr| {
             stable &= !expr.is_volatile();
             Ok(TreeNodeRecursion::Continue)
         })
     })?;
-    if stable {
+    Ok(stable)
+}
+
+/// Whether ORDER BY names every column below it: then LIMIT takes the same values each time.
+fn is_ordered(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(given) => is_ordered(&given.input),
+        LogicalPlan::SubqueryAlias(given) => is_ordered(&given.input),
+        LogicalPlan::Sort(given) => {
+            let key = |column: &Expr| given.expr.iter().any(|sort| sort.expr == *column);
+            column_exprs(given.input.schema()).iter().all(key)
+        }
+        _ => false,
+    }
+}
+
+/// Refuses a relation that is not stable: a domain is computed from it.
+fn stable(plan: &LogicalPlan) -> Result<()> {
+    if is_stable(plan)? {
         return Ok(());
     }
-    Err(unsupported("this correlated subquery over rows of LIMIT or of volatile functions"))
+    Err(unsupported(
+        "this correlated subquery over rows of LIMIT or of volatile functions",
+    ))
 }
 
 fn unsupported(what: &str) -> DataFusionError {
     PgError::unsupported(format!("{what} is not supported")).into()
 }
-

@@ -106,7 +106,11 @@ pub(super) fn join_conditions(join: &Join) -> Vec<Expr> {
     };
     let keys = join.on.iter();
     let keys = keys.map(|(left, right)| binary_expr(left.clone(), operator, right.clone()));
-    let filter = join.filter.clone().into_iter().flat_map(split_conjunction_owned);
+    let filter = join
+        .filter
+        .clone()
+        .into_iter()
+        .flat_map(split_conjunction_owned);
     keys.chain(filter).collect()
 }
 

@@ -79,9 +79,8 @@ pub(super) fn prepare(
     let alias = names.next("__sub_");
     let own = plan.schema().fields().len();
     let columns = column_exprs(pushed.schema()).into_iter().enumerate();
-    let columns = columns.map(|(index, column)| {
-        named(column, Some(&alias.as_str().into()), &format!("c{index}"))
-    });
+    let columns = columns
+        .map(|(index, column)| named(column, Some(&alias.as_str().into()), &format!("c{index}")));
     let plan = project(columns.collect(), pushed)?;
     let mut outputs = column_exprs(plan.schema());
     let keys: Vec<Column> = plan.schema().columns().split_off(own);
@@ -106,20 +105,34 @@ pub(super) fn restrict(
     match predicate {
         Predicate::Exists if depends => {
             let prepared = prepare(around, plan, Asked::Any, names)?;
-            let kind = if negated { JoinType::LeftAnti } else { JoinType::LeftSemi };
-            around.plan = join(around.plan.clone(), prepared.plan, kind, prepared.conditions)?;
+            let kind = if negated {
+                JoinType::LeftAnti
+            } else {
+                JoinType::LeftSemi
+            };
+            around.plan = join(
+                around.plan.clone(),
+                prepared.plan,
+                kind,
+                prepared.conditions,
+            )?;
             Ok(None)
         }
         Predicate::Compare {
             left,
             op,
             quantifier: SetQuantifier::Any,
-        } if !negated && left.any_column_refs() => {
+        } if !negated && (left.any_column_refs() || depends) => {
             let mut prepared = prepared_set(around, plan, names)?;
             let right = prepared.outputs.swap_remove(0);
-            prepared.conditions.insert(0, binary_expr(left.clone(), *op, right));
+            prepared.conditions.insert(0, compared(left, *op, right));
             let kind = JoinType::LeftSemi;
-            around.plan = join(around.plan.clone(), prepared.plan, kind, prepared.conditions)?;
+            around.plan = join(
+                around.plan.clone(),
+                prepared.plan,
+                kind,
+                prepared.conditions,
+            )?;
             Ok(None)
         }
         Predicate::Compare {
@@ -145,11 +158,24 @@ pub(super) fn restrict(
             }
             prepared.conditions.push(fails);
             let kind = JoinType::LeftAnti;
-            around.plan = join(around.plan.clone(), prepared.plan, kind, prepared.conditions)?;
+            around.plan = join(
+                around.plan.clone(),
+                prepared.plan,
+                kind,
+                prepared.conditions,
+            )?;
             Ok(None)
         }
         _ => Ok(Some(value(around, plan, predicate, negated, names)?)),
     }
+}
+
+/// `left op right`. A row compared with a subquery is `true = comparison`.
+fn compared(left: &Expr, op: Operator, right: Expr) -> Expr {
+    if op == Operator::Eq && *left == lit(true) {
+        return right;
+    }
+    binary_expr(left.clone(), op, right)
 }
 
 /// Like [`prepare`]; a subquery that is not correlated has no conditions.
@@ -210,7 +236,7 @@ pub(super) fn value(
         } => {
             let all = *quantifier == SetQuantifier::All;
             let decides = |right: Expr| {
-                let compared = binary_expr(left.clone(), *op, right);
+                let compared = compared(left, *op, right);
                 if all { compared.is_false() } else { compared }
             };
             let decided = mark(around, plan, Asked::Set, Some(&decides), names)?;
@@ -254,13 +280,20 @@ fn mark(
         _ => prepared_set(around, plan, names)?,
     };
     if let Some(such) = such {
-        prepared.conditions.push(such(prepared.outputs.swap_remove(0)));
+        prepared
+            .conditions
+            .push(such(prepared.outputs.swap_remove(0)));
     }
     // All columns of a prepared plan have one qualifier, which is that of the mark.
     let (qualifier, _) = prepared.plan.schema().qualified_field(0);
     let mark = Column::new(qualifier.cloned(), "mark");
     let conditions = prepared.conditions;
-    around.plan = join(around.plan.clone(), prepared.plan, JoinType::LeftMark, conditions)?;
+    around.plan = join(
+        around.plan.clone(),
+        prepared.plan,
+        JoinType::LeftMark,
+        conditions,
+    )?;
     Ok(Expr::Column(mark))
 }
 

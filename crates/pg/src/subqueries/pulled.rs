@@ -51,7 +51,9 @@ pub(super) fn pull(plan: &LogicalPlan, asked: Asked, names: &mut Names) -> Resul
     match plan {
         LogicalPlan::SubqueryAlias(alias) => pull(&alias.input, asked, names),
         LogicalPlan::Subquery(item) => pull(&item.subquery, asked, names),
-        LogicalPlan::Sort(Sort { input, fetch: None, .. }) => pull(input, asked, names),
+        LogicalPlan::Sort(Sort {
+            input, fetch: None, ..
+        }) => pull(input, asked, names),
         LogicalPlan::Distinct(Distinct::All(input)) if asked != Asked::Rows => {
             pull(input, asked, names)
         }
@@ -206,7 +208,9 @@ impl Pulled {
         }
         let over = |exprs: Vec<Expr>| -> Result<Vec<Expr>> {
             let exprs = exprs.into_iter();
-            exprs.map(|expr| substitute(expr, &schema, &renamed)).collect()
+            exprs
+                .map(|expr| substitute(expr, &schema, &renamed))
+                .collect()
         };
         Ok(Self {
             outputs: over(self.outputs)?,

@@ -150,7 +150,11 @@ fn walk(
     to: &mut impl FnMut(&Column) -> Option<Column>,
 ) -> Result<LogicalPlan> {
     if let LogicalPlan::Subquery(item) = plan {
-        let plan = walk(Arc::unwrap_or_clone(item.subquery), &scopes.in_lateral(), to)?;
+        let plan = walk(
+            Arc::unwrap_or_clone(item.subquery),
+            &scopes.in_lateral(),
+            to,
+        )?;
         return Ok(LogicalPlan::Subquery(subquery(plan, &item.spans)));
     }
     if let LogicalPlan::Join(mut join) = plan {
@@ -199,9 +203,12 @@ fn walk_expr(
     }
     let inner = scopes.and(input.clone(), true);
     expr.transform_down(|expr| {
-        let mut plan = |subquery: Subquery| -> Result<Subquery> { walk_subquery(subquery, &inner, to) };
+        let mut plan =
+            |subquery: Subquery| -> Result<Subquery> { walk_subquery(subquery, &inner, to) };
         Ok(match expr {
-            Expr::ScalarSubquery(subquery) => Transformed::yes(Expr::ScalarSubquery(plan(subquery)?)),
+            Expr::ScalarSubquery(subquery) => {
+                Transformed::yes(Expr::ScalarSubquery(plan(subquery)?))
+            }
             Expr::Exists(Exists { subquery, negated }) => {
                 let subquery = plan(subquery)?;
                 Transformed::yes(Expr::Exists(Exists { subquery, negated }))
@@ -214,7 +221,8 @@ fn walk_expr(
                 compared.subquery = plan(compared.subquery)?;
                 Transformed::yes(Expr::SetComparison(compared))
             }
-            Expr::OuterReferenceColumn(field, column) if !scopes.have(&column) => match to(&column) {
+            Expr::OuterReferenceColumn(field, column) if !scopes.have(&column) => match to(&column)
+            {
                 Some(column) => Transformed::yes(Expr::OuterReferenceColumn(field, column)),
                 None => Transformed::no(Expr::OuterReferenceColumn(field, column)),
             },
@@ -254,7 +262,11 @@ pub(super) fn holds(expr: &Expr, such: impl Fn(&Expr) -> bool) -> bool {
     let mut found = false;
     let _ = expr.apply(|part| {
         found |= such(part);
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        Ok(if found {
+            TreeNodeRecursion::Stop
+        } else {
+            TreeNodeRecursion::Continue
+        })
     });
     found
 }
