@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::execution::SessionStateBuilder;
 
+use crate::analysis::{Checks, CountRows, FloatLists};
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts};
 use crate::intervals::{self, IntervalKeys};
 use crate::operators::Planner;
@@ -42,6 +43,9 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     intervals::with_intervals(&mut builder);
     functions::time::install_series(&mut builder);
     let analyzer = builder.analyzer().get_or_insert_default();
+    analyzer.rules.insert(0, Arc::new(Checks));
+    analyzer.rules.insert(1, Arc::new(CountRows));
+    analyzer.rules.push(Arc::new(FloatLists));
     analyzer.rules.push(Arc::new(UnnestSubqueries));
     analyzer.rules.push(Arc::new(FloatExtremes));
     analyzer.rules.push(Arc::new(KeepLossyCasts));

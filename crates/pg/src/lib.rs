@@ -12,6 +12,7 @@
 //! P1: an answer is `PostgreSQL`'s, or an error ([`PgError`]) with its SQLSTATE.
 //! P2: a session into which nothing is installed is left alone.
 
+mod analysis;
 pub mod array_types;
 pub mod casts;
 mod comparisons;

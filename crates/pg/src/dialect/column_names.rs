@@ -133,7 +133,14 @@ fn keep_columns_apart(select: &mut Select) {
                     }
                     _ => false,
                 };
-                brought || !seen.insert(expr.to_string())
+                // `a.x` and `b.x` are apart, but not if `a` is a table of the query around.
+                let again = match expr {
+                    Expr::CompoundIdentifier(words) => words
+                        .last()
+                        .is_some_and(|word| !seen.insert(format!(".{}", folded(word)))),
+                    _ => false,
+                };
+                brought || !seen.insert(expr.to_string()) || again
             }
             SelectItem::ExprWithAlias { alias, .. } => !seen.insert(alias.to_string()),
             _ => false,

@@ -8,6 +8,7 @@
 //! | `column_names` | columns without a name, or of one name | unique names, PostgreSQL's on the wire |
 //! | `spelling` | `pg_catalog.f()`, `COLLATE`, `OPERATOR(…)` | plain names and operators |
 //! | `arrays` | `'{1,2}'::int[]`, `x = ANY('{…}')`, `ARRAY(SELECT …)` | array expressions |
+//! | `queries/` | clauses of queries | the same with clauses that DataFusion plans |
 //! | `catalog/oids` | `'t'::regclass`, `oid::regtype::text` | functions that ask the catalog |
 //! | `catalog/tableoid` | `c.tableoid` of a table of `pg_catalog` | that table's oid |
 //! | `catalog/procedures` | `p.oid = t.typreceive` | the oid of the function that the column names |
@@ -23,6 +24,7 @@ mod catalog;
 mod column_names;
 mod literals;
 mod parameters;
+mod queries;
 mod spelling;
 mod times;
 mod tokens;
@@ -61,6 +63,7 @@ pub fn rewrite(statement: &mut Statement) {
     let _ = statement.visit(&mut spelling);
     let _ = statement.visit(&mut arrays::Arrays);
     let _ = statement.visit(&mut catalog::Oids);
+    queries::rewrite(statement);
     if spelling.reads_catalog {
         let _ = statement.visit(&mut catalog::TableOid);
         let _ = statement.visit(&mut catalog::Procedures);
