@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::execution::SessionStateBuilder;
 
+use crate::text_planner::TextPlanner;
 use crate::{casts, functions};
 
 /// Installs PostgreSQL's functions, planners and rules. Call it after the default features of
@@ -23,6 +24,9 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let scalars = builder.scalar_functions().get_or_insert_default();
     scalars.extend(functions::scalar().into_iter().map(Arc::new));
     scalars.push(Arc::new(cast));
+    let planner = TextPlanner::new(scalars.iter().cloned());
+    let planners = builder.expr_planners().get_or_insert_default();
+    planners.insert(0, Arc::new(planner));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(functions::aggregate().into_iter().map(Arc::new));
     builder

@@ -18,8 +18,9 @@ mod functions;
 mod install;
 pub mod numbers;
 pub mod output;
+mod text_planner;
 mod values;
 
 pub use error::PgError;
-pub use functions::scalar::{PG_TYPE_KEY, marked_type, typed_field};
+pub use functions::scalar::{marked_type, typed_field};
 pub use install::install;

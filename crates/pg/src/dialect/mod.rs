@@ -12,6 +12,9 @@
 //! | `catalog/tableoid` | `c.tableoid` of a table of `pg_catalog` | that table's oid |
 //! | `catalog/folding` | what the catalog's model can never hold (`catalog/facts.rs`) | `NULL`, `false`, no rows |
 //! | `subqueries` | correlated scalar subqueries | the same, with an error for a second row |
+//! | `sets` | functions of sets in FROM | subqueries that unnest arrays |
+//! | `rows` | `(a, b) = (c, d)` | comparisons of single values |
+//! | `texts` | `substring(a from b)`, LIKE, `~`, ANY, `json_agg` | calls of our functions |
 //! | `literals` | numbers, casts | numbers of PostgreSQL's types, calls of `pg_cast` |
 //!
 //! D1: rows do not change: a pass may only replace a construct by an equal one.
@@ -22,8 +25,11 @@ mod catalog;
 mod column_names;
 mod literals;
 mod parameters;
+mod rows;
+mod sets;
 mod spelling;
 mod subqueries;
+mod texts;
 mod tokens;
 
 use datafusion::sql::sqlparser::ast::{Statement, VisitMut};
@@ -37,7 +43,6 @@ pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
 pub use column_names::on_the_wire;
 pub use parameters::{Written, written_parameters};
 pub(crate) use ast::last_word;
-pub(crate) use spelling::LIKE_PATTERN;
 pub(crate) use subqueries::ONLY_VALUE;
 pub use tokens::is_every_column;
 
@@ -66,6 +71,9 @@ pub fn rewrite(statement: &mut Statement) {
         let _ = statement.visit(&mut catalog::Folding::default());
     }
     let _ = statement.visit(&mut subqueries::Subqueries);
+    let _ = statement.visit(&mut sets::Sets);
+    let _ = statement.visit(&mut rows::Rows);
+    let _ = statement.visit(&mut texts::Texts);
     // Last, because the other passes know casts as the parser gives them.
     literals::rewrite(statement);
 }
@@ -106,7 +114,12 @@ mod tests {
             ),
             (
                 "SELECT x = ANY($1) AS a FROM t",
-                "SELECT x = ANY(as_array($1, x)) AS a FROM t",
+                "SELECT pg_any('=', x, as_array($1, x)) AS a FROM t",
+            ),
+            (
+                "SELECT (x, 1) < (y, $1) AS a, trim(leading from x) AS b, x LIKE 'a/%' ESCAPE '/' AS c",
+                "SELECT ((x) < (y) OR ((x) = (y) AND ((CAST(1 AS INT4(0))) < ($1)))) AS a, \
+                 ltrim(x, ' ') AS b, x LIKE 'a\\%' AS c",
             ),
             (
                 "SELECT 'people'::regclass::oid AS a",

@@ -16,6 +16,9 @@ pub(super) fn functions() -> Vec<Function> {
                 Ok(count(converted(row.bytes(0), row.text(1))?.chars().count()))
             }),
         ]),
+        Function::new("byteacat", vec![Form::new(&[Bytes, Bytes], Give::Bytes, |row| {
+            Ok(Value::Bytes([row.bytes(0), row.bytes(1)].concat()))
+        })]),
         Function::new("octet_length", vec![
             Form::new(&[Text], Give::Int4, |row| Ok(count(octets(row)?))),
             Form::new(&[Bytes], Give::Int4, |row| Ok(count(row.bytes(0).len()))),

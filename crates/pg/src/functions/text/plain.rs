@@ -15,10 +15,18 @@ pub(super) fn functions() -> Vec<Function> {
             Ok(Value::Text(initcap(row.text(0))))
         })]),
         Function::new("upper", vec![Form::new(&[Text], Give::Text, |row| {
-            Ok(Value::Text(row.text(0).chars().map(upper).collect()))
+            let text = row.text(0);
+            if text.is_ascii() {
+                return Ok(Value::Text(text.to_ascii_uppercase()));
+            }
+            Ok(Value::Text(text.chars().map(upper).collect()))
         })]),
         Function::new("lower", vec![Form::new(&[Text], Give::Text, |row| {
-            Ok(Value::Text(row.text(0).chars().map(lower).collect()))
+            let text = row.text(0);
+            if text.is_ascii() {
+                return Ok(Value::Text(text.to_ascii_lowercase()));
+            }
+            Ok(Value::Text(text.chars().map(lower).collect()))
         })]),
         Function::new("repeat", vec![Form::new(&[Text, Int], Give::Text, |row| {
             let times = usize::try_from(row.int(1)).unwrap_or(0);
@@ -42,9 +50,6 @@ pub(super) fn functions() -> Vec<Function> {
             Ok(Value::Int(first.map_or(0, |first| i64::from(u32::from(first)))))
         })]),
         Function::new("chr", vec![Form::new(&[Int], Give::Text, |row| chr(row.int(0)))]),
-        Function::new("starts_with", vec![Form::new(&[Text, Text], Give::Bool, |row| {
-            Ok(Value::Bool(row.text(0).starts_with(row.text(1))))
-        })]),
         Function::new("to_hex", vec![Form::new(&[Int], Give::Text, |row| {
             use datafusion::arrow::datatypes::DataType;
             let wide = matches!(row.field(0).data_type(), DataType::Int64 | DataType::UInt64);
