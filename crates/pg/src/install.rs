@@ -9,6 +9,7 @@ use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts};
 use crate::intervals::{self, IntervalKeys};
 use crate::operators::Planner;
 use crate::subqueries::UnnestSubqueries;
+use crate::text_planner::TextPlanner;
 use crate::time_planner::TimePlanner;
 use crate::{casts, functions, numbers, rules};
 
@@ -37,6 +38,9 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     scalars.extend(functions::scalar().into_iter().map(Arc::new));
     scalars.extend(numbers::scalar().into_iter().map(Arc::new));
     scalars.push(Arc::new(casts::udf(&options)));
+    let planner = TextPlanner::new(scalars.iter().cloned());
+    let planners = builder.expr_planners().get_or_insert_default();
+    planners.insert(0, Arc::new(planner));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(functions::aggregate().into_iter().map(Arc::new));
     aggregates.extend(numbers::aggregate().into_iter().map(Arc::new));

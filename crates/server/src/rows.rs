@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::running::Running;
 use crate::senders::FLUSH_BYTES;
 use crate::waiting::IDLE_AFTER;
-use coscan_pg::output::{CellWriter, cell_writer, pg_type, with_length};
+use coscan_pg::output::{CellWriter, pg_type, typed_writer, with_length};
 
 /// A result: its columns, and the rows not sent yet.
 pub(crate) struct Rows {
@@ -250,7 +250,10 @@ impl RowWriter {
         let cells = arrays
             .iter()
             .zip(columns)
-            .map(|(array, column)| Ok((cell_writer(array, column.binary)?, array.logical_nulls())))
+            .map(|(array, column)| {
+                let write = typed_writer(&column.pg_type, array, column.binary)?;
+                Ok((write, array.logical_nulls()))
+            })
             .collect::<Result<_, Failure>>()?;
         Ok(Self {
             batch: batch.clone(),
