@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use datafusion::execution::SessionStateBuilder;
 
-use crate::comparisons::{FloatExtremes, KeepLossyCasts};
+use crate::analysis::{Checks, CountRows, FloatLists};
+use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts};
 use crate::intervals::{self, IntervalKeys};
 use crate::operators::Planner;
 use crate::subqueries::UnnestSubqueries;
+use crate::text_planner::TextPlanner;
 use crate::time_planner::TimePlanner;
 use crate::types::Types;
 use crate::union_times::UnionTimes;
@@ -38,18 +40,26 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     scalars.extend(functions::scalar().into_iter().map(Arc::new));
     scalars.extend(numbers::scalar().into_iter().map(Arc::new));
     scalars.push(Arc::new(casts::udf(&options)));
+    let planner = TextPlanner::new(scalars.iter().cloned());
+    let planners = builder.expr_planners().get_or_insert_default();
+    planners.insert(0, Arc::new(planner));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(functions::aggregate().into_iter().map(Arc::new));
     aggregates.extend(numbers::aggregate().into_iter().map(Arc::new));
     intervals::with_intervals(&mut builder);
     functions::time::install_series(&mut builder);
     let analyzer = builder.analyzer().get_or_insert_default();
-    rules::install(analyzer);
-    analyzer.rules.insert(0, Arc::new(IntervalKeys));
-    analyzer.rules.insert(0, Arc::new(UnionTimes));
+    analyzer.rules.insert(0, Arc::new(Checks));
+    analyzer.rules.insert(1, Arc::new(CountRows));
+    analyzer.rules.push(Arc::new(FloatLists));
     analyzer.rules.push(Arc::new(UnnestSubqueries));
     analyzer.rules.push(Arc::new(FloatExtremes));
     analyzer.rules.push(Arc::new(KeepLossyCasts));
+    rules::install(analyzer);
+    analyzer.rules.insert(0, Arc::new(IntervalKeys));
+    analyzer.rules.insert(0, Arc::new(UnionTimes));
+    let optimizer = builder.optimizer_rules().get_or_insert_default();
+    optimizer.push(Arc::new(FloatKeys));
     builder.with_type_planner(Arc::new(Types))
 }
 

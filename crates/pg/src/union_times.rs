@@ -79,15 +79,18 @@ fn common(union: &Union, at: usize) -> Option<Kind> {
 
 fn branch(input: Arc<LogicalPlan>, targets: &[Option<Kind>]) -> Result<Arc<LogicalPlan>> {
     let schema = Arc::clone(input.schema());
-    let columns = schema.iter().zip(targets).map(|((qualifier, field), target)| {
-        let column = Expr::Column(Column::from((qualifier, field)));
-        match target {
-            Some(kind) if Kind::of(field.data_type()) != Some(*kind) => {
-                value_of(column, *kind).alias_qualified(qualifier.cloned(), field.name())
+    let columns = schema
+        .iter()
+        .zip(targets)
+        .map(|((qualifier, field), target)| {
+            let column = Expr::Column(Column::from((qualifier, field)));
+            match target {
+                Some(kind) if Kind::of(field.data_type()) != Some(*kind) => {
+                    value_of(column, *kind).alias_qualified(qualifier.cloned(), field.name())
+                }
+                _ => column,
             }
-            _ => column,
-        }
-    });
+        });
     let projection = Projection::try_new(columns.collect(), input)?;
     Ok(Arc::new(LogicalPlan::Projection(projection)))
 }

@@ -69,10 +69,10 @@ async fn answer(context: &SessionContext, sql: &str) -> Result<String> {
 fn shown(result: Result<String>) -> String {
     match result {
         Ok(rows) => rows,
-        Err(error) => match coscan_pg::PgError::of(&error) {
-            Some(said) => format!("error {} {said}", said.code()),
-            None => format!("error ????? {}", error.strip_backtrace()),
-        },
+        Err(error) => {
+            let said = coscan_pg::translate(&error, &|_| None);
+            format!("error {} {}", said.code(), said.message())
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::error::Error;
 use std::fmt;
 
 use coscan::StatementError;
+use coscan_pg::PgError;
 use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 use pgwire::error::{ErrorInfo, PgWireError};
@@ -110,6 +111,12 @@ impl From<StatementError> for Failure {
     }
 }
 
+impl From<PgError> for Failure {
+    fn from(error: PgError) -> Self {
+        Self::new(error.code(), error.to_string())
+    }
+}
+
 impl From<DataFusionError> for Failure {
     fn from(error: DataFusionError) -> Self {
         let said = coscan_pg::translate(&error, &foreign);
@@ -156,6 +163,7 @@ fn foreign(error: &(dyn Error + 'static)) -> Option<&'static str> {
     }
     match error.downcast_ref::<coscan::Error>()? {
         coscan::Error::IndexWrite { .. } => Some("58030"),
+        coscan::Error::CannotWrite { .. } => Some("58P01"),
         coscan::Error::Denied { .. } => Some("42501"),
         _ => Some("58000"),
     }

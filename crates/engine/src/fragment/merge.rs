@@ -83,6 +83,13 @@ fn merges_every_row(function: &AggregateFunctionExpr) -> bool {
 /// How the states of these aggregates may be merged; `None`: in no shape in which a fragment leaves
 /// them. `grouped`: there are groups.
 pub(crate) fn merge_of(functions: &[Arc<AggregateFunctionExpr>], grouped: bool) -> Option<Merge> {
+    // Its GroupsAccumulator ignores DISTINCT, and its states are not those that it declares.
+    let lost = |function: &Arc<AggregateFunctionExpr>| {
+        function.is_distinct() && function.fun().name() == "bit_xor"
+    };
+    if grouped && functions.iter().any(lost) {
+        return None;
+    }
     if functions.iter().all(|function| merges_every_row(function)) {
         return Some(Merge::Many);
     }

@@ -20,4 +20,4 @@ mod table;
 pub(crate) use change::ChangeByQuery;
 pub use check::check;
 pub use confined::Confinement;
-pub use execute::{execute, forget_own};
+pub use execute::{execute, forget_own, rename_own};

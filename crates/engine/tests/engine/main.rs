@@ -19,6 +19,7 @@ mod devices_under_load;
 mod explain;
 mod faults;
 mod few_rows;
+mod files;
 mod floats;
 mod folders;
 mod foreign;

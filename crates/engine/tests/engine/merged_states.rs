@@ -186,7 +186,9 @@ async fn an_aggregate_of_many_chunks_is_that_of_one() {
                     format!("SELECT count(*), {call}, percentile_cont(f, 0.5) FROM t"),
                 ] {
                     // DataFusion's own final aggregate merges states of a group in one call.
-                    if sql.contains("GROUP BY") && sql.contains("first_state") && partitions > 1 {
+                    let of_datafusion = ["first_state", "bit_xor(DISTINCT"];
+                    let of_datafusion = of_datafusion.iter().any(|name| sql.contains(name));
+                    if sql.contains("GROUP BY") && of_datafusion && partitions > 1 {
                         continue;
                     }
                     let expected = oracle.sql(&sql).await;

@@ -8,22 +8,30 @@
 //! | `column_names` | columns without a name, or of one name | unique names, PostgreSQL's on the wire |
 //! | `spelling` | `pg_catalog.f()`, `COLLATE`, `OPERATOR(…)` | plain names and operators |
 //! | `arrays` | `'{1,2}'::int[]`, `x = ANY('{…}')`, `ARRAY(SELECT …)` | array expressions |
+//! | `queries/` | clauses of queries | the same with clauses that DataFusion plans |
 //! | `catalog/oids` | `'t'::regclass`, `oid::regtype::text` | functions that ask the catalog |
 //! | `catalog/tableoid` | `c.tableoid` of a table of `pg_catalog` | that table's oid |
 //! | `catalog/procedures` | `p.oid = t.typreceive` | the oid of the function that the column names |
 //! | `catalog/folding` | what the catalog's model can never hold (`catalog/facts.rs`) | `NULL`, `false`, no rows |
 //! | `times` | `INTERVAL`, `AT TIME ZONE`, `OVERLAPS` | calls of functions |
+//! | `sets` | functions of sets in FROM | subqueries that unnest arrays |
+//! | `rows` | `(a, b) = (c, d)` | comparisons of single values |
+//! | `texts` | `substring(a from b)`, LIKE, `~`, ANY, `json_agg` | calls of our functions |
 //! | `literals` | numbers, casts | numbers of PostgreSQL's types, calls of `pg_cast` |
 //!
 //! D1: rows do not change: a pass may only replace a construct by an equal one.
 
 mod arrays;
-mod ast;
+pub(crate) mod ast;
 mod catalog;
 mod column_names;
 mod literals;
 mod parameters;
+mod queries;
+mod rows;
+mod sets;
 mod spelling;
+mod texts;
 mod times;
 mod tokens;
 
@@ -37,8 +45,7 @@ pub use arrays::{AS_ARRAY, elements};
 pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
 pub use column_names::on_the_wire;
-pub use parameters::{Written, written_parameters};
-pub(crate) use spelling::LIKE_PATTERN;
+pub use parameters::{Written, type_of, written_parameters};
 pub use tokens::is_every_column;
 
 /// Reads PostgreSQL's dialect: the statements of `sql`, rewritten.
@@ -61,11 +68,15 @@ pub fn rewrite(statement: &mut Statement) {
     let _ = statement.visit(&mut spelling);
     let _ = statement.visit(&mut arrays::Arrays);
     let _ = statement.visit(&mut catalog::Oids);
+    queries::rewrite(statement);
     if spelling.reads_catalog {
         let _ = statement.visit(&mut catalog::TableOid);
         let _ = statement.visit(&mut catalog::Procedures);
         let _ = statement.visit(&mut catalog::Folding::default());
     }
+    let _ = statement.visit(&mut sets::Sets);
+    let _ = statement.visit(&mut rows::Rows);
+    let _ = statement.visit(&mut texts::Texts);
     // Last, because the other passes know casts as the parser gives them.
     if !matches!(statement, Statement::Set(_)) {
         let _ = statement.visit(&mut times::Times);
@@ -109,7 +120,12 @@ mod tests {
             ),
             (
                 "SELECT x = ANY($1) AS a FROM t",
-                "SELECT x = ANY(as_array($1, x)) AS a FROM t",
+                "SELECT pg_any('=', x, as_array($1, x)) AS a FROM t",
+            ),
+            (
+                "SELECT (x, 1) < (y, $1) AS a, trim(leading from x) AS b, x LIKE 'a/%' ESCAPE '/' AS c",
+                "SELECT ((x) < (y) OR ((x) = (y) AND ((CAST(1 AS INT4(0))) < ($1)))) AS a, \
+                 ltrim(x, ' ') AS b, x LIKE 'a\\%' AS c",
             ),
             (
                 "SELECT 'people'::regclass::oid AS a",

@@ -40,10 +40,22 @@ impl Kind {
         match self {
             Self::Sum => "sum",
             Self::Avg => "avg",
-            Self::Variance { sample: true, root: false } => "var_samp",
-            Self::Variance { sample: false, root: false } => "var_pop",
-            Self::Variance { sample: true, root: true } => "stddev_samp",
-            Self::Variance { sample: false, root: true } => "stddev_pop",
+            Self::Variance {
+                sample: true,
+                root: false,
+            } => "var_samp",
+            Self::Variance {
+                sample: false,
+                root: false,
+            } => "var_pop",
+            Self::Variance {
+                sample: true,
+                root: true,
+            } => "stddev_samp",
+            Self::Variance {
+                sample: false,
+                root: true,
+            } => "stddev_pop",
         }
     }
 }
@@ -179,7 +191,10 @@ impl ScalarUDFImpl for Variance {
         let rows = rows.as_primitive::<Int64Type>();
         let (sums, sum_scale) = wide(sums)?;
         let (squares, square_scale) = wide(squares)?;
-        let (sums, squares) = (sums.as_primitive::<Decimal256Type>(), squares.as_primitive::<Decimal256Type>());
+        let (sums, squares) = (
+            sums.as_primitive::<Decimal256Type>(),
+            squares.as_primitive::<Decimal256Type>(),
+        );
         let cells = (0..rows.len()).map(|row| {
             if sums.is_null(row) || squares.is_null(row) {
                 return Ok(None);
@@ -189,7 +204,9 @@ impl ScalarUDFImpl for Variance {
             match self.of(rows.value(row), &sum, &square) {
                 Some(value) => {
                     let scale = i64::from(value.scale).min(i64::from(OPEN_SCALE));
-                    let held = value.rounded(scale).to_i256(OPEN_SCALE.unsigned_abs().into());
+                    let held = value
+                        .rounded(scale)
+                        .to_i256(OPEN_SCALE.unsigned_abs().into());
                     held.map(Some).ok_or_else(overflow)
                 }
                 None => Ok(None),

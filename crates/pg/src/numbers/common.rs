@@ -161,13 +161,21 @@ impl Common {
 
 /// `condition, value, …, else` as a CASE.
 fn case(operand: Option<Expr>, mut args: Vec<Expr>) -> Expr {
-    let other = if args.len() % 2 == 1 { args.pop() } else { None };
+    let other = if args.len() % 2 == 1 {
+        args.pop()
+    } else {
+        None
+    };
     let mut when_then = vec![];
     let mut rest = args.into_iter();
     while let (Some(when), Some(then)) = (rest.next(), rest.next()) {
         when_then.push((Box::new(when), Box::new(then)));
     }
-    Expr::Case(Case::new(operand.map(Box::new), when_then, other.map(Box::new)))
+    Expr::Case(Case::new(
+        operand.map(Box::new),
+        when_then,
+        other.map(Box::new),
+    ))
 }
 
 impl ScalarUDFImpl for Common {
@@ -206,7 +214,11 @@ impl ScalarUDFImpl for Common {
             .collect();
         let field = self.field(&values)?;
         Ok(Arc::new(
-            field.as_ref().clone().with_name(self.name()).with_nullable(true),
+            field
+                .as_ref()
+                .clone()
+                .with_name(self.name())
+                .with_nullable(true),
         ))
     }
 

@@ -183,7 +183,9 @@ fn types(name: Name, given: &[DataType]) -> Option<(Vec<DataType>, DataType)> {
         (Name::Sqrt | Name::Exp | Name::Ln | Name::Log | Name::Log10, [one]) if exact(one) => {
             (vec![one.clone()], OPEN)
         }
-        (Name::Sqrt | Name::Exp | Name::Ln | Name::Log | Name::Log10, [_]) => all(1, DataType::Float64),
+        (Name::Sqrt | Name::Exp | Name::Ln | Name::Log | Name::Log10, [_]) => {
+            all(1, DataType::Float64)
+        }
         (Name::Log, [a, b]) if !known.iter().any(DataType::is_floating) => {
             (vec![as_exact(a), as_exact(b)], OPEN)
         }
@@ -291,11 +293,17 @@ impl ScalarUDFImpl for Mathematical {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let constant = args
+            .args
+            .iter()
+            .all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
         let result = match self.name {
             Name::Typeof => {
-                let name = args.arg_fields.first().and_then(|field| Target::of_field(field));
+                let name = args
+                    .arg_fields
+                    .first()
+                    .and_then(|field| Target::of_field(field));
                 let name = name.map_or_else(|| "unknown".to_owned(), |target| target.name());
                 return Ok(ColumnarValue::Scalar(ScalarValue::from(name)));
             }
@@ -304,7 +312,9 @@ impl ScalarUDFImpl for Mathematical {
             _ => compute(self.name, &arrays, args.return_type())?,
         };
         if constant {
-            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?));
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(
+                &result, 0,
+            )?));
         }
         Ok(ColumnarValue::Array(result))
     }
@@ -314,9 +324,9 @@ fn count_nulls(arrays: &[ArrayRef], nulls: bool) -> ArrayRef {
     let rows = arrays.first().map_or(0, Array::len);
     let masks: Vec<_> = arrays.iter().map(|array| array.logical_nulls()).collect();
     let count = |row: usize| {
-        let found = masks.iter().filter(|mask| {
-            mask.as_ref().is_some_and(|mask| mask.is_null(row)) == nulls
-        });
+        let found = masks
+            .iter()
+            .filter(|mask| mask.as_ref().is_some_and(|mask| mask.is_null(row)) == nulls);
         i32::try_from(found.count()).unwrap_or(i32::MAX)
     };
     Arc::new((0..rows).map(count).collect::<Int32Array>())
@@ -327,7 +337,10 @@ fn compute(name: Name, arrays: &[ArrayRef], result: &DataType) -> Result<ArrayRe
         return internal_err!("a function without arguments");
     };
     if arrays.iter().any(|array| array.data_type().is_null()) {
-        return Ok(datafusion::arrow::array::new_null_array(result, first.len()));
+        return Ok(datafusion::arrow::array::new_null_array(
+            result,
+            first.len(),
+        ));
     }
     match first.data_type() {
         DataType::Float64 => of_floats(name, arrays),
@@ -341,10 +354,16 @@ fn of_integers(name: Name, arrays: &[ArrayRef]) -> Result<ArrayRef> {
     if let (Name::Abs, [one]) = (name, arrays) {
         macro_rules! absolute {
             ($type:ty, $name:literal) => {{
-                let of = |value: <$type as datafusion::arrow::array::ArrowPrimitiveType>::Native| {
-                    value.checked_abs().ok_or_else(|| PgError::out_of_range($name))
-                };
-                Arc::new(one.as_primitive::<$type>().try_unary::<_, $type, PgError>(of)?) as ArrayRef
+                let of =
+                    |value: <$type as datafusion::arrow::array::ArrowPrimitiveType>::Native| {
+                        value
+                            .checked_abs()
+                            .ok_or_else(|| PgError::out_of_range($name))
+                    };
+                Arc::new(
+                    one.as_primitive::<$type>()
+                        .try_unary::<_, $type, PgError>(of)?,
+                ) as ArrayRef
             }};
         }
         return Ok(match one.data_type() {
@@ -354,7 +373,9 @@ fn of_integers(name: Name, arrays: &[ArrayRef]) -> Result<ArrayRef> {
         });
     }
     let held = arrays[0].data_type().clone();
-    let wide = arrays.iter().map(|array| arrow_cast(array, &DataType::Int64));
+    let wide = arrays
+        .iter()
+        .map(|array| arrow_cast(array, &DataType::Int64));
     let wide = wide.collect::<Result<Vec<_>>>()?;
     match (name, wide.as_slice()) {
         (Name::Factorial, [one]) => {
@@ -364,9 +385,16 @@ fn of_integers(name: Name, arrays: &[ArrayRef]) -> Result<ArrayRef> {
             Ok(Arc::new(cells.with_precision_and_scale(76, 0)?))
         }
         (Name::Gcd | Name::Lcm, [a, b]) => {
-            let type_name = if held == DataType::Int64 { "bigint" } else { "integer" };
+            let type_name = if held == DataType::Int64 {
+                "bigint"
+            } else {
+                "integer"
+            };
             let outside = || PgError::out_of_range(type_name);
-            let pairs = a.as_primitive::<Int64Type>().iter().zip(b.as_primitive::<Int64Type>());
+            let pairs = a
+                .as_primitive::<Int64Type>()
+                .iter()
+                .zip(b.as_primitive::<Int64Type>());
             let values = pairs.map(|(a, b)| {
                 let (Some(a), Some(b)) = (a, b) else {
                     return Ok(None);
@@ -399,11 +427,16 @@ fn gcd(a: u64, b: u64) -> u64 {
 
 fn factorial(n: i64) -> Result<i256, PgError> {
     if n < 0 {
-        return Err(PgError::new("22003", "factorial of a negative number is undefined"));
+        return Err(PgError::new(
+            "22003",
+            "factorial of a negative number is undefined",
+        ));
     }
     let mut value = i256::ONE;
     for factor in 2..=n {
-        value = value.checked_mul(i256::from_i128(factor.into())).ok_or_else(overflow)?;
+        value = value
+            .checked_mul(i256::from_i128(factor.into()))
+            .ok_or_else(overflow)?;
     }
     let limit = i256::from_i128(10).checked_pow(76);
     if limit.is_none_or(|limit| value >= limit) {
@@ -422,22 +455,34 @@ fn of_floats(name: Name, arrays: &[ArrayRef]) -> Result<ArrayRef> {
             );
             let count = count.as_primitive::<Int32Type>();
             let values = (0..x.len()).map(|row| {
-                let null = x.is_null(row) || low.is_null(row) || high.is_null(row) || count.is_null(row);
+                let null =
+                    x.is_null(row) || low.is_null(row) || high.is_null(row) || count.is_null(row);
                 if null {
                     return Ok(None);
                 }
-                float_bucket(x.value(row), low.value(row), high.value(row), count.value(row)).map(Some)
+                float_bucket(
+                    x.value(row),
+                    low.value(row),
+                    high.value(row),
+                    count.value(row),
+                )
+                .map(Some)
             });
             Ok(Arc::new(values.collect::<Result<Int32Array, PgError>>()?))
         }
         (Name::Atan2, [a, b]) => {
-            let pairs = a.as_primitive::<Float64Type>().iter().zip(b.as_primitive::<Float64Type>());
+            let pairs = a
+                .as_primitive::<Float64Type>()
+                .iter()
+                .zip(b.as_primitive::<Float64Type>());
             let values = pairs.map(|(a, b)| Some(a?.atan2(b?)));
             Ok(Arc::new(values.collect::<Float64Array>()))
         }
         (_, [one]) => {
             let cells = one.as_primitive::<Float64Type>();
-            Ok(Arc::new(cells.try_unary::<_, Float64Type, PgError>(|x| float(name, x))?))
+            Ok(Arc::new(cells.try_unary::<_, Float64Type, PgError>(
+                |x| float(name, x),
+            )?))
         }
         _ => internal_err!("no function of floats"),
     }
@@ -464,7 +509,13 @@ fn float(name: Name, x: f64) -> Result<f64, PgError> {
     match name {
         Name::Abs => Ok(x.abs()),
         // Of a NaN too PostgreSQL says 0: it is neither above nor below.
-        Name::Sign => Ok(if x > 0.0 { 1.0 } else if x < 0.0 { -1.0 } else { 0.0 }),
+        Name::Sign => Ok(if x > 0.0 {
+            1.0
+        } else if x < 0.0 {
+            -1.0
+        } else {
+            0.0
+        }),
         Name::Ceil => Ok(x.ceil()),
         Name::Floor => Ok(x.floor()),
         Name::Round => Ok(x.round_ties_even()),
@@ -482,9 +533,10 @@ fn float(name: Name, x: f64) -> Result<f64, PgError> {
         Name::Ln | Name::Log | Name::Log10 if x == 0.0 => {
             Err(PgError::new("2201E", "cannot take logarithm of zero"))
         }
-        Name::Ln | Name::Log | Name::Log10 if x < 0.0 => {
-            Err(PgError::new("2201E", "cannot take logarithm of a negative number"))
-        }
+        Name::Ln | Name::Log | Name::Log10 if x < 0.0 => Err(PgError::new(
+            "2201E",
+            "cannot take logarithm of a negative number",
+        )),
         Name::Ln => Ok(x.ln()),
         Name::Log | Name::Log10 => Ok(x.log10()),
         Name::Degrees => finite(x / (std::f64::consts::PI / 180.0)),
@@ -515,7 +567,11 @@ fn float(name: Name, x: f64) -> Result<f64, PgError> {
 /// The sine of degrees, exact at multiples of 30 and 90.
 fn degrees_sine(x: f64) -> f64 {
     let turn = x.rem_euclid(360.0);
-    let (sign, half) = if turn >= 180.0 { (-1.0, turn - 180.0) } else { (1.0, turn) };
+    let (sign, half) = if turn >= 180.0 {
+        (-1.0, turn - 180.0)
+    } else {
+        (1.0, turn)
+    };
     let quarter = if half > 90.0 { 180.0 - half } else { half };
     let value = if quarter == 30.0 {
         0.5
@@ -544,14 +600,18 @@ fn check_count(count: i32) -> Result<(), PgError> {
 
 /// The number after the last bucket.
 fn after(count: i32) -> Result<i32, PgError> {
-    count.checked_add(1).ok_or_else(|| PgError::out_of_range("integer"))
+    count
+        .checked_add(1)
+        .ok_or_else(|| PgError::out_of_range("integer"))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a fraction of the count")]
 fn float_bucket(x: f64, low: f64, high: f64, count: i32) -> Result<i32, PgError> {
     check_count(count)?;
     if x.is_nan() || low.is_nan() || high.is_nan() {
-        return Err(bucket_error("operand, lower bound, and upper bound cannot be NaN"));
+        return Err(bucket_error(
+            "operand, lower bound, and upper bound cannot be NaN",
+        ));
     }
     if low.is_infinite() || high.is_infinite() {
         return Err(bucket_error("lower and upper bounds must be finite"));
@@ -621,7 +681,9 @@ impl Decimals {
     }
 
     fn at(&self, row: usize) -> Option<Numeric> {
-        self.cells.is_valid(row).then(|| shown_scale(self.cells.value(row), self.scale))
+        self.cells
+            .is_valid(row)
+            .then(|| shown_scale(self.cells.value(row), self.scale))
     }
 }
 
@@ -630,7 +692,11 @@ fn of_decimals(name: Name, arrays: &[ArrayRef], result: &DataType) -> Result<Arr
     let rows = arrays[0].len();
     if matches!(name, Name::Scale | Name::MinScale) {
         let scale = |value: Numeric| {
-            let value = if name == Name::MinScale { value.trimmed() } else { value };
+            let value = if name == Name::MinScale {
+                value.trimmed()
+            } else {
+                value
+            };
             i32::try_from(value.scale).unwrap_or(i32::MAX)
         };
         let values = (0..rows).map(|row| first.at(row).map(scale));
@@ -648,7 +714,9 @@ fn of_decimals(name: Name, arrays: &[ArrayRef], result: &DataType) -> Result<Arr
         return Ok(Arc::new(values.collect::<Result<Int32Array, PgError>>()?));
     }
     let places = match (name, arrays.get(1)) {
-        (Name::Round | Name::Trunc, Some(places)) => Some(places.as_primitive::<Int32Type>().clone()),
+        (Name::Round | Name::Trunc, Some(places)) => {
+            Some(places.as_primitive::<Int32Type>().clone())
+        }
         _ => None,
     };
     let second = match (name, arrays.get(1)) {
@@ -671,7 +739,11 @@ fn of_decimals(name: Name, arrays: &[ArrayRef], result: &DataType) -> Result<Arr
                 return Ok(None);
             }
             let at = i64::from(places.value(row)).clamp(-1000, i64::from(held_scale));
-            if name == Name::Round { x.rounded(at) } else { x.truncated(at) }
+            if name == Name::Round {
+                x.rounded(at)
+            } else {
+                x.truncated(at)
+            }
         } else {
             one(name, &x)?
         };
@@ -699,7 +771,10 @@ fn one(name: Name, x: &Numeric) -> Result<Numeric, PgError> {
             true => x.neg(),
             false => x.clone(),
         },
-        Name::Sign => Numeric::new(i32::from(!x.is_zero()) * if x.is_negative() { -1 } else { 1 }, 0),
+        Name::Sign => Numeric::new(
+            i32::from(!x.is_zero()) * if x.is_negative() { -1 } else { 1 },
+            0,
+        ),
         Name::Ceil if cut && !x.is_negative() => whole.add(&Numeric::new(1, 0)),
         Name::Floor if cut && x.is_negative() => whole.sub(&Numeric::new(1, 0)),
         Name::Ceil | Name::Floor | Name::Trunc => whole,
@@ -736,4 +811,3 @@ fn two(name: Name, x: &Numeric, y: &Numeric) -> Result<Numeric, PgError> {
     };
     Ok(Numeric::new(BigInt::from(value), scale))
 }
-

@@ -20,7 +20,10 @@ const RESULT_DIGITS_MAX: f64 = 80.0;
 /// `a ^ b` of floats.
 pub(super) fn float(a: f64, b: f64) -> Result<f64, PgError> {
     if a == 0.0 && b < 0.0 {
-        return Err(PgError::new("2201F", "zero raised to a negative power is undefined"));
+        return Err(PgError::new(
+            "2201F",
+            "zero raised to a negative power is undefined",
+        ));
     }
     if a < 0.0 && b.is_finite() && b != b.floor() && a.is_finite() {
         return Err(complex());
@@ -45,7 +48,10 @@ pub(super) fn numeric(a: &Numeric, b: &Numeric) -> Result<Numeric, PgError> {
     let whole = b.truncated(0);
     let is_whole = whole.compare(b).is_eq();
     if a.is_zero() && b.is_negative() {
-        return Err(PgError::new("2201F", "zero raised to a negative power is undefined"));
+        return Err(PgError::new(
+            "2201F",
+            "zero raised to a negative power is undefined",
+        ));
     }
     if a.is_negative() && !is_whole {
         return Err(complex());
@@ -82,20 +88,31 @@ pub(super) fn numeric(a: &Numeric, b: &Numeric) -> Result<Numeric, PgError> {
             let product = natural_log(&positive, places).mul(b).rounded(places);
             let value = exponential(&product, places).rounded(scale);
             let odd = &whole.digits % 2 != BigInt::from(0);
-            Ok(if a.is_negative() && odd { value.neg() } else { value })
+            Ok(if a.is_negative() && odd {
+                value.neg()
+            } else {
+                value
+            })
         }
     }
 }
 
 /// As many places as give 16 significant digits to a result of about `10^weight`.
-#[expect(clippy::cast_possible_truncation, reason = "what `numeric.c` does; a small number")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "what `numeric.c` does; a small number"
+)]
 fn significant(weight: f64) -> i64 {
     16 - weight as i64
 }
 
 fn log10(value: &Numeric) -> f64 {
     let digits = value.digits.magnitude().to_string();
-    let lead: f64 = digits.get(..17.min(digits.len())).unwrap_or("0").parse().unwrap_or(0.0);
+    let lead: f64 = digits
+        .get(..17.min(digits.len()))
+        .unwrap_or("0")
+        .parse()
+        .unwrap_or(0.0);
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     let shift = digits.len() as f64 - digits.len().min(17) as f64 - f64::from(value.scale);
     lead.log10() + shift
@@ -107,7 +124,9 @@ pub(super) fn exp(x: &Numeric) -> Result<Numeric, PgError> {
     if weight > RESULT_DIGITS_MAX {
         return Err(overflow());
     }
-    let scale = significant(weight.max(-1000.0)).max(i64::from(x.scale)).clamp(0, 1000);
+    let scale = significant(weight.max(-1000.0))
+        .max(i64::from(x.scale))
+        .clamp(0, 1000);
     if weight < -1000.0 {
         return Ok(Numeric::new(0, u32::try_from(scale).unwrap_or(0)));
     }
@@ -142,13 +161,19 @@ fn check_log(x: &Numeric) -> Result<(), PgError> {
         return Err(PgError::new("2201E", "cannot take logarithm of zero"));
     }
     if x.is_negative() {
-        return Err(PgError::new("2201E", "cannot take logarithm of a negative number"));
+        return Err(PgError::new(
+            "2201E",
+            "cannot take logarithm of a negative number",
+        ));
     }
     Ok(())
 }
 
 /// `estimate_ln_dweight`: the decimal weight of `ln(x)`.
-#[expect(clippy::cast_possible_truncation, reason = "what `numeric.c` does; a small number")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "what `numeric.c` does; a small number"
+)]
 fn ln_weight(x: &Numeric) -> i64 {
     let near = x.compare(&Numeric::new(9, 1)).is_ge() && x.compare(&Numeric::new(11, 1)).is_le();
     if near {

@@ -62,9 +62,18 @@ impl ExprPlanner for Planner {
         else {
             return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }));
         };
-        let (a, b) = (Target::of_field(&left_field), Target::of_field(&right_field));
+        let (a, b) = (
+            Target::of_field(&left_field),
+            Target::of_field(&right_field),
+        );
         let null = left_field.data_type().is_null() || right_field.data_type().is_null();
-        let original = |left, right| Ok(PlannerResult::Original(RawBinaryExpr { op: op.clone(), left, right }));
+        let original = |left, right| {
+            Ok(PlannerResult::Original(RawBinaryExpr {
+                op: op.clone(),
+                left,
+                right,
+            }))
+        };
         match (kind, a, b) {
             (_, Some(a), Some(b)) if a.is_number() && b.is_number() => {
                 match numbers::plan(kind, left, right, (&left_field, &right_field), &self.config)? {
@@ -73,7 +82,10 @@ impl ExprPlanner for Planner {
                 }
             }
             (Kind::Compare(op), Some(a), Some(b)) if !comparable(&a, &b) && !null => {
-                let types = [left_field.data_type().clone(), right_field.data_type().clone()];
+                let types = [
+                    left_field.data_type().clone(),
+                    right_field.data_type().clone(),
+                ];
                 Err(no_such_operator(&op.to_string(), &types))
             }
             (Kind::Concat, Some(a), Some(b)) => {
@@ -94,7 +106,10 @@ impl ExprPlanner for Planner {
                     return Ok(PlannerResult::Planned(Expr::BinaryExpr(concat)));
                 }
                 if a.is_number() || b.is_number() || a == Target::Bool || b == Target::Bool {
-                    let types = [left_field.data_type().clone(), right_field.data_type().clone()];
+                    let types = [
+                        left_field.data_type().clone(),
+                        right_field.data_type().clone(),
+                    ];
                     return Err(no_such_operator("||", &types));
                 }
                 original(left, right)
@@ -105,7 +120,10 @@ impl ExprPlanner for Planner {
                 if null {
                     return original(left, right);
                 }
-                let types = [left_field.data_type().clone(), right_field.data_type().clone()];
+                let types = [
+                    left_field.data_type().clone(),
+                    right_field.data_type().clone(),
+                ];
                 Err(crate::numbers::arithmetic::no_operator(arithmetic, &types))
             }
             (_, None, Some(b)) | (_, Some(b), None) if null && b.is_number() => {
@@ -114,7 +132,11 @@ impl ExprPlanner for Planner {
                     DataType::Null => (typed(left, &right_field, &self.config), right),
                     _ => (left, typed(right, &left_field, &self.config)),
                 };
-                let field = if left_field.data_type().is_null() { &right_field } else { &left_field };
+                let field = if left_field.data_type().is_null() {
+                    &right_field
+                } else {
+                    &left_field
+                };
                 match numbers::plan(kind, left, right, (field, field), &self.config)? {
                     Ok(expr) => Ok(PlannerResult::Planned(expr)),
                     Err((left, right)) => original(left, right),

@@ -81,7 +81,8 @@ fn arithmetic_of(
         let (left, right) = (as_float(left, a, config), as_float(right, b, config));
         return Ok(arithmetic::call(op, vec![left, right]));
     }
-    let integers = a.is_integer() && b.is_integer() && *a != DataType::UInt64 && *b != DataType::UInt64;
+    let integers =
+        a.is_integer() && b.is_integer() && *a != DataType::UInt64 && *b != DataType::UInt64;
     match operator {
         Some(operator) if integers => {
             let both = wider(a, b).unwrap_or(DataType::Int64);
@@ -121,7 +122,10 @@ fn as_decimals(expr: Expr, data_type: &DataType) -> (Expr, DataType) {
         if let Some(whole) = whole {
             let digits = u8::try_from(whole.unsigned_abs().to_string().len()).unwrap_or(38);
             let literal = ScalarValue::Decimal128(Some(whole), digits, 0);
-            return (Expr::Literal(literal, None), DataType::Decimal128(digits, 0));
+            return (
+                Expr::Literal(literal, None),
+                DataType::Decimal128(digits, 0),
+            );
         }
     }
     let plain = match data_type {
@@ -146,13 +150,14 @@ fn decimals(op: Op, operator: Operator, left: (Expr, &DataType), right: (Expr, &
         Op::Multiply => (p1 + p2, s1 + s2),
         _ => ((p1 - s1).max(p2 - s2) + 1 + s1.max(s2), s1.max(s2)),
     };
-    let plain = |left, right| {
-        Expr::BinaryExpr(BinaryExpr::new(Box::new(left), operator, Box::new(right)))
-    };
-    let narrow = matches!((&a, &b), (DataType::Decimal128(..), DataType::Decimal128(..)));
-    let checked_narrow = op == Op::Multiply
-        && p1.max(p2) <= NARROW_DIGITS_MAX
-        && 38 - scale >= NARROW_WHOLE_MIN;
+    let plain =
+        |left, right| Expr::BinaryExpr(BinaryExpr::new(Box::new(left), operator, Box::new(right)));
+    let narrow = matches!(
+        (&a, &b),
+        (DataType::Decimal128(..), DataType::Decimal128(..))
+    );
+    let checked_narrow =
+        op == Op::Multiply && p1.max(p2) <= NARROW_DIGITS_MAX && 38 - scale >= NARROW_WHOLE_MIN;
     if narrow && (precision <= 38 || checked_narrow) {
         return plain(left, right);
     }
@@ -195,5 +200,8 @@ pub(crate) fn wider(a: &DataType, b: &DataType) -> Option<DataType> {
     let ((p1, s1), (p2, s2)) = (digits(&held(a)?)?, digits(&held(b)?)?);
     let scale = s1.max(s2);
     let whole = (p1 - s1).max(p2 - s2).min(76 - scale);
-    Some(decimal(u8::try_from(whole + scale).ok()?, i8::try_from(scale).ok()?))
+    Some(decimal(
+        u8::try_from(whole + scale).ok()?,
+        i8::try_from(scale).ok()?,
+    ))
 }

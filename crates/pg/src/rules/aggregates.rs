@@ -81,7 +81,9 @@ fn of_aggregate(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
         }
     }
     let is_ours = |expr: &Expr| match unaliased(expr) {
-        Expr::AggregateFunction(function) => function.func.inner().downcast_ref::<Marker>().is_some(),
+        Expr::AggregateFunction(function) => {
+            function.func.inner().downcast_ref::<Marker>().is_some()
+        }
         _ => false,
     };
     if !aggregate.aggr_expr.iter().any(is_ours) {
@@ -91,22 +93,39 @@ fn of_aggregate(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     let mut results = vec![];
     for expr in &aggregate.aggr_expr {
         let Expr::AggregateFunction(function) = unaliased(expr) else {
-            let mut parts = Parts { make: &|_, value| value, found: &mut found };
+            let mut parts = Parts {
+                make: &|_, value| value,
+                found: &mut found,
+            };
             results.push(parts.keep(expr.clone()));
             continue;
         };
         let Some(marker) = function.func.inner().downcast_ref::<Marker>() else {
-            let mut parts = Parts { make: &|_, value| value, found: &mut found };
+            let mut parts = Parts {
+                make: &|_, value| value,
+                found: &mut found,
+            };
             results.push(parts.keep(expr.clone()));
             continue;
         };
         let params = &function.params;
         let make = |func: Arc<AggregateUDF>, value: Expr| {
-            let params = AggregateFunctionParams { args: vec![value], ..params.clone() };
+            let params = AggregateFunctionParams {
+                args: vec![value],
+                ..params.clone()
+            };
             Expr::AggregateFunction(AggregateFunction { func, params })
         };
-        let mut parts = Parts { make: &make, found: &mut found };
-        results.push(result(marker.kind(), &params.args, &input_schema, &mut parts)?);
+        let mut parts = Parts {
+            make: &make,
+            found: &mut found,
+        };
+        results.push(result(
+            marker.kind(),
+            &params.args,
+            &input_schema,
+            &mut parts,
+        )?);
     }
     let schema = Arc::clone(&aggregate.schema);
     let groups = aggregate.group_expr.len();
@@ -142,17 +161,26 @@ fn of_window(window: Window) -> Result<Transformed<LogicalPlan>> {
     let mut results = vec![];
     for expr in &window.window_expr {
         let (Some(kind), Expr::WindowFunction(function)) = (marker(expr), unaliased(expr)) else {
-            let mut parts = Parts { make: &|_, value| value, found: &mut found };
+            let mut parts = Parts {
+                make: &|_, value| value,
+                found: &mut found,
+            };
             results.push(parts.keep(expr.clone()));
             continue;
         };
         let params = &function.params;
         let make = |func: Arc<AggregateUDF>, value: Expr| {
-            let params = WindowFunctionParams { args: vec![value], ..params.clone() };
+            let params = WindowFunctionParams {
+                args: vec![value],
+                ..params.clone()
+            };
             let fun = WindowFunctionDefinition::AggregateUDF(func);
             Expr::WindowFunction(Box::new(WindowFunction { fun, params }))
         };
-        let mut parts = Parts { make: &make, found: &mut found };
+        let mut parts = Parts {
+            make: &make,
+            found: &mut found,
+        };
         results.push(result(kind, &params.args, &input_schema, &mut parts)?);
     }
     let schema = Arc::clone(&window.schema);
@@ -168,7 +196,8 @@ fn project(
     kept: usize,
     results: Vec<Expr>,
 ) -> Result<Transformed<LogicalPlan>> {
-    let columns = (0..kept).map(|at| Expr::Column(Column::from(inner.schema().qualified_field(at))));
+    let columns =
+        (0..kept).map(|at| Expr::Column(Column::from(inner.schema().qualified_field(at))));
     let mut exprs: Vec<Expr> = columns.collect();
     for (at, result) in results.into_iter().enumerate() {
         let (qualifier, field) = schema.qualified_field(kept + at);
@@ -216,18 +245,22 @@ fn result(kind: Kind, args: &[Expr], schema: &DFSchema, parts: &mut Parts) -> Re
             }
             Kind::Sum => parts.column(sum::sum_udaf(), double),
             Kind::Avg => parts.column(average::avg_udaf(), double),
-            Kind::Variance { sample: true, root: false } => {
-                parts.column(variance::var_samp_udaf(), double)
-            }
-            Kind::Variance { sample: false, root: false } => {
-                parts.column(variance::var_pop_udaf(), double)
-            }
-            Kind::Variance { sample: true, root: true } => {
-                parts.column(stddev::stddev_udaf(), double)
-            }
-            Kind::Variance { sample: false, root: true } => {
-                parts.column(stddev::stddev_pop_udaf(), double)
-            }
+            Kind::Variance {
+                sample: true,
+                root: false,
+            } => parts.column(variance::var_samp_udaf(), double),
+            Kind::Variance {
+                sample: false,
+                root: false,
+            } => parts.column(variance::var_pop_udaf(), double),
+            Kind::Variance {
+                sample: true,
+                root: true,
+            } => parts.column(stddev::stddev_udaf(), double),
+            Kind::Variance {
+                sample: false,
+                root: true,
+            } => parts.column(stddev::stddev_pop_udaf(), double),
         });
     }
     if !held.is_numeric() {
@@ -294,10 +327,9 @@ const SUM_DIGITS_MAX: u8 = 28;
 /// digits add up, and is computed with a check.
 fn is_product(expr: &Expr) -> bool {
     match expr {
-        Expr::BinaryExpr(BinaryExpr { op, .. }) => matches!(
-            op,
-            Operator::Multiply | Operator::Plus | Operator::Minus
-        ),
+        Expr::BinaryExpr(BinaryExpr { op, .. }) => {
+            matches!(op, Operator::Multiply | Operator::Plus | Operator::Minus)
+        }
         Expr::Case(case) => case
             .when_then_expr
             .iter()
@@ -308,4 +340,3 @@ fn is_product(expr: &Expr) -> bool {
         _ => false,
     }
 }
-

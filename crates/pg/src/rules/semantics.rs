@@ -7,15 +7,13 @@
 //! | a cast that DataFusion made (INSERT) and that loses digits | `pg_cast` |
 //! | `pg_typeof(x)` | the type's name |
 
-use datafusion::common::tree_node::Transformed;
 use datafusion::common::DFSchema;
+use datafusion::common::tree_node::Transformed;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
-use datafusion::logical_expr::{
-    Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator, lit,
-};
+use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator, lit};
 
 use crate::casts::{self, Context, PgCast, Target, cast_expr};
 use crate::numbers::common::Common;
@@ -101,9 +99,10 @@ fn lossless(cast: Cast, schema: &DFSchema, config: &ConfigOptions) -> Result<Tra
     let to = cast.field.data_type().clone();
     let from = cast.expr.get_type(schema)?;
     let target = match Target::of_arrow(&to) {
-        Some(Target::NumericOf(precision, scale)) => {
-            Some(Target::Numeric(Some((u16::from(precision), i16::from(scale)))))
-        }
+        Some(Target::NumericOf(precision, scale)) => Some(Target::Numeric(Some((
+            u16::from(precision),
+            i16::from(scale),
+        )))),
         other => other,
     };
     let held = |target: &Target| target.arrow(&from) == to;
@@ -133,4 +132,3 @@ fn type_of(value: &Expr, schema: &DFSchema) -> Result<String> {
         None => crate::output::pg_type(&field).name().to_owned(),
     })
 }
-

@@ -173,6 +173,9 @@ impl Unnesting {
         part: Expr,
         negated: bool,
     ) -> Result<Option<Expr>> {
+        if let Some(given) = subquery_of(&part) {
+            are_of(&references::free(&given.subquery), around)?;
+        }
         let (plan, predicate, turned) = match part {
             Expr::Not(inner) => return self.condition(around, *inner, !negated),
             Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_) => {
@@ -237,8 +240,15 @@ impl Unnesting {
             if !is_replaced(&part) {
                 return Ok(Transformed::no(part));
             }
+            if let Some(given) = subquery_of(&part) {
+                are_of(&references::free(&given.subquery), around)?;
+            }
             let value = if let Expr::ScalarSubquery(given) = part {
-                scalar::scalar(around, &given.subquery, &mut self.names)?
+                if correlated(&given.subquery) {
+                    scalar::scalar(around, &given.subquery, &mut self.names)?
+                } else {
+                    scalar::once(Arc::unwrap_or_clone(given.subquery))?
+                }
             } else {
                 let (plan, predicate, negated) = self.predicate(around, part)?;
                 predicate::value(around, &plan, &predicate, negated, &mut self.names)?
@@ -374,7 +384,9 @@ impl Around {
 /// Whether this rule replaces a subquery.
 fn is_replaced(expr: &Expr) -> bool {
     match expr {
-        Expr::ScalarSubquery(given) => correlated(&given.subquery),
+        Expr::ScalarSubquery(given) => {
+            correlated(&given.subquery) || !scalar::is_one_row(&given.subquery)
+        }
         other => subquery_of(other).is_some(),
     }
 }
@@ -424,17 +436,62 @@ fn without_not(predicate: Predicate, negated: bool) -> (Predicate, bool) {
     }
 }
 
-/// Refuses a relation whose rows may differ when it is computed twice: a domain is computed from it.
-fn stable(plan: &LogicalPlan) -> Result<()> {
+/// The outer columns of a subquery are columns of the relation around it, or else were grouped away.
+fn are_of(columns: &[datafusion::common::Column], around: &Around) -> Result<()> {
+    let schema = around.plan.schema();
+    match columns.iter().find(|column| !schema.has_column(column)) {
+        Some(column) => {
+            let name = column.flat_name();
+            let message = format!("subquery uses ungrouped column \"{name}\" from outer query");
+            Err(PgError::new("42803", message).into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether a relation has the same rows each time it is computed.
+fn is_stable(plan: &LogicalPlan) -> Result<bool> {
     let mut stable = true;
     plan.apply_with_subqueries(|node| {
-        stable &= !matches!(node, LogicalPlan::Limit(_));
+        // Whether there is a row does not depend on which it is.
+        if let LogicalPlan::Aggregate(aggregate) = node
+            && aggregate.group_expr.is_empty()
+            && aggregate
+                .aggr_expr
+                .iter()
+                .all(|call| !call.any_column_refs())
+            && let LogicalPlan::Limit(limit) = aggregate.input.as_ref()
+        {
+            stable &= is_stable(&limit.input)?;
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        if let LogicalPlan::Limit(limit) = node {
+            stable &= is_ordered(&limit.input);
+        }
         node.apply_expressions(|expr| {
             stable &= !expr.is_volatile();
             Ok(TreeNodeRecursion::Continue)
         })
     })?;
-    if stable {
+    Ok(stable)
+}
+
+/// Whether ORDER BY names every column below it: then LIMIT takes the same values each time.
+fn is_ordered(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(given) => is_ordered(&given.input),
+        LogicalPlan::SubqueryAlias(given) => is_ordered(&given.input),
+        LogicalPlan::Sort(given) => {
+            let key = |column: &Expr| given.expr.iter().any(|sort| sort.expr == *column);
+            column_exprs(given.input.schema()).iter().all(key)
+        }
+        _ => false,
+    }
+}
+
+/// Refuses a relation that is not stable: a domain is computed from it.
+fn stable(plan: &LogicalPlan) -> Result<()> {
+    if is_stable(plan)? {
         return Ok(());
     }
     Err(unsupported(

@@ -122,12 +122,10 @@ pub(super) fn restrict(
             left,
             op,
             quantifier: SetQuantifier::Any,
-        } if !negated && left.any_column_refs() => {
+        } if !negated && (left.any_column_refs() || depends) => {
             let mut prepared = prepared_set(around, plan, names)?;
             let right = prepared.outputs.swap_remove(0);
-            prepared
-                .conditions
-                .insert(0, binary_expr(left.clone(), *op, right));
+            prepared.conditions.insert(0, compared(left, *op, right));
             let kind = JoinType::LeftSemi;
             around.plan = join(
                 around.plan.clone(),
@@ -170,6 +168,14 @@ pub(super) fn restrict(
         }
         _ => Ok(Some(value(around, plan, predicate, negated, names)?)),
     }
+}
+
+/// `left op right`. A row compared with a subquery is `true = comparison`.
+fn compared(left: &Expr, op: Operator, right: Expr) -> Expr {
+    if op == Operator::Eq && *left == lit(true) {
+        return right;
+    }
+    binary_expr(left.clone(), op, right)
 }
 
 /// Like [`prepare`]; a subquery that is not correlated has no conditions.
@@ -230,7 +236,7 @@ pub(super) fn value(
         } => {
             let all = *quantifier == SetQuantifier::All;
             let decides = |right: Expr| {
-                let compared = binary_expr(left.clone(), *op, right);
+                let compared = compared(left, *op, right);
                 if all { compared.is_false() } else { compared }
             };
             let decided = mark(around, plan, Asked::Set, Some(&decides), names)?;

@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::{Column, DFSchema, JoinType};
+use datafusion::common::{Column, DFSchema, JoinType, Spans};
 use datafusion::error::Result;
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::functions_aggregate::first_last::first_value;
@@ -27,7 +27,7 @@ use super::plans::{
     Names, column_exprs, has_outer, join, named, outer_to_columns, project, substitute,
 };
 use super::pulled::{Asked, is_movable, pull, substitute_all};
-use super::references::free;
+use super::references::{free, subquery};
 use super::{Around, stable};
 use crate::functions::single_row;
 
@@ -55,7 +55,37 @@ pub(super) fn scalar(around: &mut Around, plan: &LogicalPlan, names: &mut Names)
     }
     let right = counted(pushed, keys.collect(), value, &alias)?;
     around.plan = join(around.plan.clone(), right, JoinType::Left, d.is_outer()?)?;
-    Ok(single_row(Expr::Column(at("v")), Expr::Column(at("n"))))
+    Ok(single_row(vec![
+        Expr::Column(at("v")),
+        Expr::Column(at("n")),
+    ]))
+}
+
+/// A subquery that is not correlated: DataFusion runs it once. The error for a second row is raised
+/// where the value is used, and a subquery without rows is NULL whatever its column's type says.
+pub(super) fn once(plan: LogicalPlan) -> Result<Expr> {
+    let value = column_exprs(plan.schema()).swap_remove(0);
+    let values = vec![first_value(value, vec![]), count(lit(1_i64))];
+    let aggregate = Aggregate::try_new(Arc::new(plan), vec![], values)?;
+    let values = column_exprs(&aggregate.schema).into_iter();
+    let fields = ["value", "rows"].map(lit).into_iter().zip(values);
+    let fields = fields.flat_map(|(name, value)| [name, value]).collect();
+    let both = datafusion::functions::core::expr_fn::named_struct(fields);
+    let plan = project(vec![both.alias("once")], LogicalPlan::Aggregate(aggregate))?;
+    let both = Expr::ScalarSubquery(subquery(plan, &Spans::new()));
+    Ok(single_row(vec![both]))
+}
+
+/// Whether a subquery has exactly one row by its form.
+pub(super) fn is_one_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::Projection(given) => is_one_row(&given.input),
+        LogicalPlan::SubqueryAlias(given) => is_one_row(&given.input),
+        LogicalPlan::Sort(given) => is_one_row(&given.input),
+        LogicalPlan::EmptyRelation(given) => given.produce_one_row,
+        _ => false,
+    }
 }
 
 /// A value `v` and the number of rows `n` for each combination of `keys`.
@@ -127,7 +157,7 @@ fn grouped(around: &mut Around, plan: &LogicalPlan, names: &mut Names) -> Result
     let right = counted(pulled.plan, keys, value.clone(), &alias)?;
     around.plan = join(around.plan.clone(), right, JoinType::Left, conditions)?;
     let at = |name: &str| Expr::Column(Column::new(Some(alias.as_str()), name));
-    Ok(Some(single_row(at("v"), at("n"))))
+    Ok(Some(single_row(vec![at("v"), at("n")])))
 }
 
 /// The inner sides as keys `k0`, `k1`, … of the relation `alias`, and the join's conditions.

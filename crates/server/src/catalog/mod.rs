@@ -129,6 +129,7 @@ impl PgCatalog {
             pid,
         };
         functions::register(&session, &known);
+        crate::copy_file::register(&session);
         session.register_udtf(
             "pg_get_keywords",
             Arc::clone(&self.statics.pg_get_keywords) as _,

@@ -26,7 +26,7 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
         operators::functions(),
         parts::functions(),
         values::functions(),
-        vec![to_char::udf()],
+        vec![to_char::udf(), to_char::to_number()],
     ];
     groups.into_iter().flatten().collect()
 }
