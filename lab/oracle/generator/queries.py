@@ -1,0 +1,305 @@
+"""Draws a statement: sources, joins, grouping, set operations, subqueries in every position.
+
+Q1: a LIMIT stands over a total order (`tree.T1`), or over the unique columns of base tables, frozen.
+Q2: sizes stay small: one large table a join, and it is joined by equality.
+"""
+
+import tree
+
+from .expressions import HASHED, Maker, Scope, spaced
+
+LARGE, SMALL = ("t", "s", "lineitem", "orders"), ("w", "w", "a", "b", "nation", "e", "customer")
+TYPES = ("bool", "int2", "int4", "int4", "int8", "int8", "float4", "float8", "numeric", "numeric", "text", "text", "bytea", "date", "time",
+         "timestamp", "timestamptz", "interval", "int4[]", "text[]", "jsonb", "uuid")
+SUFFIXES = ("", "", " ASC", " DESC", " NULLS FIRST", " DESC NULLS LAST", " ASC NULLS LAST")
+FAMILIES = (("int2", "int4", "int8", "numeric", "float4", "float8"), ("text",), ("date", "timestamp", "timestamptz"))
+UNSORTABLE = ("json", "interval", "jsonb")  # equal values that print differently, or no order
+
+
+class Statement:
+    """A tree and how it is sent."""
+
+    def __init__(self, root, loose, settings=()):
+        self.root, self.loose, self.settings = root, loose, settings
+
+
+class Generator:
+    """Draws statements over `tables` (see `data.py`)."""
+
+    def __init__(self, draw, tables):
+        self.draw = draw
+        self.tables = {table.name: table for table in tables}
+        self.maker = Maker(draw, self.subquery)
+        self.aliases = 0
+        self.depth = 0
+
+    def chance(self, share):
+        return self.draw.random() < share
+
+    def statement(self):
+        self.aliases, self.depth, self.maker.floats = 0, 0, False
+        self.maker.parameters = self.draw.choice([0, 0, 0, 0.3, 0.8])
+        if self.chance(0.12):
+            root = self.constants()
+        else:
+            root = self.query(Scope([]), 3, [self.draw.choice(TYPES) for _ in range(self.draw.choice([1, 1, 2, 3]))], top=True)
+        return Statement(root, self.maker.floats)
+
+    def constants(self):
+        """An expression over literals: what the planner folds."""
+        items = [tree.fixed(self.maker.expression(self.draw.choice(TYPES), Scope([]), 3)) for _ in range(self.draw.choice([1, 1, 2]))]
+        return tree.Node("query", (tree.EMPTY, tree.Node("select", ("SELECT ", tree.listed(items)))))
+
+    # ------------------------------------------------------------ queries
+
+    def query(self, scope, depth, types, top=False, names=False, ctes=()):
+        known = list(ctes)
+        parts = []
+        if depth > 1 and self.chance(0.1 if top else 0.03):
+            for _ in range(self.draw.choice([1, 1, 2])):
+                name, source, columns = self.common(scope, depth - 1, known)
+                known.append((name, columns))
+                parts.append(source)
+        head = tree.option("WITH ", tree.listed(parts), " ", tag="WITH") if parts else tree.EMPTY
+        body = self.body(scope, depth, types, names, known)
+        tail = None
+        if top and self.chance(0.6) and not any(kind in UNSORTABLE for kind in types):
+            suffixes = tuple(self.draw.choice(SUFFIXES) for _ in types)
+            limit = self.draw.choice(["", "", "", "1", "5", "20", "0"])
+            offset = self.draw.choice(["", "", "", "1", "7"]) if limit or self.chance(0.1) else ""
+            tail = tree.Tail(suffixes, limit, offset)
+        return tree.Node("query", (head, body), tail=tail)
+
+    def common(self, scope, depth, known):
+        name = self.alias("c")
+        types = [self.draw.choice(TYPES) for _ in range(self.draw.choice([1, 2, 3]))]
+        inner = self.query(Scope([], scope.outer), depth, types, names=True, ctes=known)
+        materialized = self.draw.choice(["", "", "MATERIALIZED ", "NOT MATERIALIZED "])
+        columns = [(f"c{i + 1}", kind) for i, kind in enumerate(types)]
+        return name, tree.fixed(f"{name} AS {materialized}(", inner, ")"), columns
+
+    def body(self, scope, depth, types, names, ctes):
+        if depth > 1 and self.chance(0.12) and not any(kind in ("json",) for kind in types):
+            operator = self.draw.choice(["UNION", "UNION ALL", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"])
+            left = self.body(scope, depth - 1, types, names, ctes)
+            right = self.body(scope, depth - 1, types, names, ctes)
+            sides = [tree.fixed("(", side, ")") if side.kind == "setop" else side for side in (left, right)]
+            return tree.Node("setop", (sides[0], f" {operator} ", sides[1]), tag=operator)
+        return self.select(scope, depth, types, names, ctes)
+
+    def select(self, scope, depth, types, names, ctes, where=None):
+        inner, source = self.sources(scope, depth, ctes)
+        conjuncts = [self.predicate(inner, depth) for _ in range(self.draw.choice([0, 0, 0, 1, 1, 2]))]
+        conjuncts += where(inner) if where else []
+        clauses = [tree.option(" FROM ", source)]
+        if conjuncts:
+            clauses.append(tree.option(" WHERE ", tree.listed(conjuncts, " AND ")))
+        grouped = self.chance(0.3)
+        scope_items = inner
+        if grouped:
+            scope_items, group = self.grouping(inner)
+            clauses += group
+            if self.chance(0.25):
+                clauses.append(tree.option(" HAVING ", self.maker.expression("bool", scope_items, 2), tag="HAVING"))
+        scope_items.windows = self.chance(0.35)
+        items = []
+        for number, kind in enumerate(types):
+            made = self.maker.expression(kind, scope_items, min(depth, 2) + self.draw.choice([0, 0, 1]))
+            items.append(tree.fixed(made, f" AS c{number + 1}" if names else ""))
+        distinct = tree.option("DISTINCT ", tag="DISTINCT") if self.chance(0.1) and "json" not in types else tree.EMPTY
+        return tree.Node("select", ("SELECT ", distinct, tree.listed(items), *clauses))
+
+    def predicate(self, scope, depth):
+        if depth > 1 and self.chance(0.18):
+            return self.membership(scope, depth)
+        return self.maker.expression("bool", scope, self.draw.choice([1, 1, 2, 3]))
+
+    # ------------------------------------------------------------ sources
+
+    def alias(self, prefix="q"):
+        self.aliases += 1
+        return f"{prefix}{self.aliases}"
+
+    def sources(self, scope, depth, ctes):
+        """The scope of a FROM clause, and its node."""
+        around = scope.around()
+        count = self.draw.choice([1, 1, 1, 2, 2, 3]) if depth > 1 else self.draw.choice([1, 1, 2])
+        large = self.chance(0.5) and count < 3
+        node, columns, unique = self.source(around, depth, ctes, large)
+        for _ in range(count - 1):
+            lateral = self.chance(0.12) and depth > 1
+            if lateral:
+                node, columns, unique = self.lateral(node, columns, unique, around, depth)
+                continue
+            other, more, keys = self.source(around, depth, ctes, False)
+            node = self.join(node, columns, other, more, around, large)
+            columns, unique = columns + more, unique and keys and unique + keys
+        return Scope(columns, around, unique or None), node
+
+    def source(self, around, depth, ctes, large):
+        roll = self.draw.random()
+        if ctes and roll < 0.6:
+            name, columns = self.draw.choice(ctes)
+            alias = self.alias()
+            return tree.fixed(f"{name} {alias}"), [tree.column(f"{alias}.{c}", kind) for c, kind in columns], None
+        if depth > 1 and roll < 0.15 and not large:
+            alias = self.alias()
+            types = [self.draw.choice(TYPES) for _ in range(3)]
+            inner = self.query(Scope([]), depth - 1, types, names=True)
+            return tree.fixed("(", inner, f") {alias}", tag="derived table"), [tree.column(f"{alias}.c{i + 1}", kind) for i, kind in enumerate(types)], None
+        if roll < 0.2 and not large:
+            return self.values()
+        if roll < 0.24 and not large:
+            return self.series()
+        table = self.tables[self.draw.choice(LARGE if large else SMALL)]
+        alias = self.alias()
+        columns = [tree.column(f"{alias}.{name}", kind.split("(")[0]) for name, kind, _ in table.columns]
+        unique = [node for node in columns if node.parts[0].split(".")[1] in table.unique] or None
+        return tree.fixed(f"{table.name} {alias}"), columns, unique
+
+    def values(self):
+        alias, types = self.alias("v"), [self.draw.choice(TYPES) for _ in range(2)]
+        rows = [tree.fixed("(", tree.fixed(*spaced([self.maker.literal(kind) for kind in types])), ")") for _ in range(self.draw.choice([1, 3]))]
+        typed = tree.fixed("(", tree.fixed(*spaced([tree.literal(kind, None, "cast") for kind in types])), ")")
+        names = ", ".join(f"c{i + 1}" for i in range(len(types)))
+        node = tree.fixed("(VALUES ", tree.listed([typed, *rows]), f") {alias}({names})", tag="VALUES")
+        return node, [tree.column(f"{alias}.c{i + 1}", kind) for i, kind in enumerate(types)], None
+
+    def series(self):
+        alias = self.alias("f")
+        call, kind = self.draw.choice([
+            ("generate_series(1, 5)", "int4"), ("generate_series(0, 10, 3)", "int4"), ("generate_series(3, 1, -1)", "int4"), ("unnest(ARRAY[1, 2, NULL])", "int4"), ("unnest(ARRAY['a', NULL, 'b'])", "text"),
+            ("generate_series(timestamp '2024-01-30', timestamp '2024-03-01', interval '1 week')", "timestamp"), ("generate_series(1::bigint, 3)", "int8"), ("generate_series(0.5, 2, 0.5)", "numeric"),
+            ("string_to_table('a,b,,c', ',')", "text"), ("regexp_split_to_table('a b  c', ' ')", "text"), ("generate_subscripts(ARRAY[5,6], 1)", "int4")])
+        tag = f"FROM {call.partition('(')[0]}"
+        if self.chance(0.25):
+            return tree.fixed(f"{call} WITH ORDINALITY {alias}(c1, o)", tag=f"{tag} WITH ORDINALITY"), [tree.column(f"{alias}.c1", kind), tree.column(f"{alias}.o", "int8")], [tree.column(f"{alias}.o", "int8")]
+        return tree.fixed(f"{call} {alias}(c1)", tag=tag), [tree.column(f"{alias}.c1", kind)], None
+
+    def lateral(self, node, columns, unique, around, depth):
+        alias, types = self.alias("l"), [self.draw.choice(TYPES) for _ in range(2)]
+        inner = self.select(Scope([], columns + around), depth - 1, types, True, ())
+        join = self.draw.choice([", LATERAL (", " CROSS JOIN LATERAL (", " LEFT JOIN LATERAL ("])
+        end = f") {alias} ON true" if "LEFT" in join else f") {alias}"
+        made = tree.fixed(node, tree.option(join, inner, end, tag="LATERAL"))
+        return made, columns + [tree.column(f"{alias}.c{i + 1}", kind) for i, kind in enumerate(types)], None
+
+    def join(self, left, left_columns, right, right_columns, around, large):
+        kind = self.draw.choice(["INNER JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN", ","])
+        if kind in ("CROSS JOIN", ",") and not large:
+            return tree.fixed(left, tree.option(f"{kind if kind == ',' else ' ' + kind} ", right, tag=kind))
+        kind = "LEFT JOIN" if kind in ("CROSS JOIN", ",") else kind
+        condition = self.equality(left_columns, right_columns) or tree.fixed("true")
+        conditions = [condition]
+        if kind != "FULL JOIN" and self.chance(0.35):
+            conditions.append(self.maker.expression("bool", Scope(left_columns + right_columns, around), 2))
+        return tree.fixed(left, tree.option(f" {kind} ", right, " ON ", tree.listed(conditions, " AND "), tag=kind))
+
+    def equality(self, left, right):
+        """Equality between columns of one family of types, often of different types."""
+        pairs = [(a, b) for a in left for b in right if a.type == b.type or any(a.type in family and b.type in family for family in FAMILIES)]
+        pairs = [pair for pair in pairs if pair[0].type not in ("jsonb",)]
+        if not pairs:
+            return None
+        alike = [pair for pair in pairs if pair[0].type == pair[1].type]
+        a, b = self.draw.choice(alike if alike and self.chance(0.6) else pairs)
+        return tree.expr("bool", f"join on {a.type} = {b.type}", a, " = ", b)
+
+    # ------------------------------------------------------------ grouping
+
+    def grouping(self, inner):
+        plain = Scope(inner.columns, inner.outer, inner.unique)
+        keys = []
+        for _ in range(self.draw.choice([0, 1, 1, 2, 3])):
+            kept, self.maker.parameters = self.maker.parameters, 0
+            key = self.maker.leaf(self.draw.choice(HASHED), plain) if self.chance(0.7) else self.maker.call(self.draw.choice(HASHED), plain, 1)
+            self.maker.parameters = kept
+            if key is not None and any(node.kind == "column" and node in inner.columns for node in key.walk()):
+                keys.append(key)
+        scope = Scope(list(keys), inner.outer, list(keys) or None, aggregates=plain, grouped=True)
+        if not keys:
+            return scope, []
+        shape = self.draw.choice(["plain", "plain", "plain", "rollup", "cube", "sets"])
+        if shape == "plain":
+            return scope, [tree.option(" GROUP BY ", tree.listed(keys))]
+        scope.unique = None
+        scope.columns.append(tree.expr("int4", "grouping()", "grouping(", keys[0], ")"))
+        if shape == "sets":
+            sets = [tree.fixed("(", tree.fixed(*spaced([key for key in keys if self.chance(0.6)])), ")") for _ in range(self.draw.choice([1, 2, 3]))]
+            sets.append(tree.fixed("(", tree.fixed(*spaced(keys)), ")"))
+            return scope, [tree.option(" GROUP BY GROUPING SETS (", tree.listed(sets), ")", tag="GROUPING SETS")]
+        return scope, [tree.option(f" GROUP BY {shape.upper()} (", tree.listed(keys), ")", tag=shape.upper())]
+
+    # ------------------------------------------------------------ subqueries
+
+    def correlation(self, scope):
+        """Conjuncts that tie a subquery to the query around it."""
+        def conjuncts(inner):
+            if not scope.columns or self.chance(0.25):
+                return []
+            made = self.equality(inner.columns, scope.columns)
+            return [made] if made else []
+        return conjuncts
+
+    def inner(self, scope, depth, types):
+        around = Scope([], scope.around())
+        return self.select(around, depth - 1, types, False, (), where=self.correlation(scope))
+
+    def subquery(self, type_, scope, depth):
+        """A subquery as an expression."""
+        if self.depth > 1 or scope.grouped:
+            return None
+        self.depth += 1
+        try:
+            if type_ == "bool":
+                return self.membership(scope, depth)
+            if type_.endswith("[]"):
+                return self.array(type_, scope, depth)
+            return self.scalar(type_, scope, depth)
+        finally:
+            self.depth -= 1
+
+    def scalar(self, type_, scope, depth):
+        around = Scope([], scope.around())
+        inner, source = self.sources(around, depth - 1, ())
+        conjuncts = self.correlation(scope)(inner)
+        if self.chance(0.3):
+            conjuncts.append(self.predicate(inner, 1))
+        where = tree.option(" WHERE ", tree.listed(conjuncts, " AND ")) if conjuncts else tree.EMPTY
+        plain = Scope(inner.columns, inner.outer, inner.unique)
+        if inner.unique and self.chance(0.4):
+            item = self.maker.expression(type_, plain, 2)
+            order = tree.frozen(" ORDER BY ", *spaced(inner.unique), self.draw.choice([" LIMIT 1", " LIMIT 1", " DESC LIMIT 1", " OFFSET 1 LIMIT 1"]))
+            return tree.expr(type_, "scalar subquery LIMIT 1", "(SELECT ", item, tree.option(" FROM ", source), where, order, ")")
+        item = self.maker.aggregate(type_, plain, 2)
+        if item is None:
+            return None
+        return tree.expr(type_, "scalar subquery", "(SELECT ", tree.fixed(item), tree.option(" FROM ", source), where, ")")
+
+    def array(self, type_, scope, depth):
+        around = Scope([], scope.around())
+        inner, source = self.sources(around, depth - 1, ())
+        if not inner.unique:
+            return None
+        conjuncts = self.correlation(scope)(inner)
+        where = tree.option(" WHERE ", tree.listed(conjuncts, " AND ")) if conjuncts else tree.EMPTY
+        item = self.maker.expression(type_[:-2], Scope(inner.columns, inner.outer), 1)
+        return tree.expr(type_, "ARRAY(subquery)", "ARRAY(SELECT ", item, " FROM ", source, where, tree.frozen(" ORDER BY ", *spaced(inner.unique)), ")")
+
+    def membership(self, scope, depth):
+        """EXISTS, IN, ANY, ALL, and rows compared with a subquery."""
+        kind = self.draw.choice(["EXISTS", "NOT EXISTS", "IN", "NOT IN", "ANY", "ALL", "row IN"])
+        if kind.endswith("EXISTS"):
+            inner = self.inner(scope, depth, [self.draw.choice(TYPES)])
+            return tree.expr("bool", kind, f"{kind} (", inner, ")")
+        if kind == "row IN":
+            types = ["int4", "text"]
+            left = [self.maker.expression(type_, scope, 1) for type_ in types]
+            return tree.expr("bool", "row IN subquery", "(", *spaced(left), ") IN (", self.inner(scope, depth, types), ")")
+        type_ = self.draw.choice(HASHED)
+        other = self.draw.choice([type_, type_, {"int4": "int8", "int8": "numeric", "numeric": "float8"}.get(type_, type_)])
+        left, inner = self.maker.expression(type_, scope, 1), self.inner(scope, depth, [other])
+        if kind in ("ANY", "ALL"):
+            operator = self.draw.choice(["=", "<>", "<", ">=", ">"])
+            return tree.expr("bool", f"{operator} {kind} subquery", "(", left, f" {operator} {kind} (", inner, "))")
+        return tree.expr("bool", f"{kind} subquery", "(", left, f" {kind} (", inner, "))")
