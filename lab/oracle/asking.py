@@ -22,6 +22,7 @@ import wire
 OIDS = {"bool": 16, "bytea": 17, "int8": 20, "int2": 21, "int4": 23, "text": 25, "json": 114, "float4": 700, "float8": 701, "date": 1082,
         "time": 1083, "timestamp": 1114, "timestamptz": 1184, "interval": 1186, "numeric": 1700, "uuid": 2950, "jsonb": 3802, "int4[]": 1007, "text[]": 1009}
 READABLE = set(OIDS.values()) | {18, 19, 26, 1042, 1043, 1231, 1016, 1022}  # types whose binary form `cells` reads
+FURTHER = re.compile(r"; (?=Error during|This feature|Arrow error|Schema error|Execution error)|\sDid you mean|\. Valid fields are")
 POSTGRES_TIMEOUT_MS, COSCAN_TIMEOUT_S = 5000, 30
 RESOURCE = ("57014", "53", "54", "58030")  # PostgreSQL gave up: nothing to compare
 
@@ -36,7 +37,7 @@ class Difference:
     def shape(self):
         """The same for differences that look alike: numbers, names and values replaced."""
         text = self.detail if self.kind in ("refused", "lost", "answered", "state") else self.kind
-        text = re.sub(r"(?<!function )('[^']*'|\"[^\"]*\")", "_", text.split(" Did you mean")[0].split("\nDid you mean")[0])
+        text = re.sub(r"(?<!function )('[^']*'|\"[^\"]*\")", "_", FURTHER.split(text)[0])
         text = re.sub(r"\s+", " ", text)
         return re.sub(r"\bq\d+|\bc\d+|\d+", "#", text)[:110]
 
@@ -131,14 +132,18 @@ def difference(kind, detail, reference, tested):
 def described(answer, rows_max=4):
     """An answer in a line."""
     if answer.failed:
-        return f"error {answer.state} {answer.message}".replace("\n", " ")[:300]
+        return printable(f"error {answer.state} {answer.message}")[:300]
     rows = answer.rows[:rows_max]
     if any(form for _, _, form in answer.columns):
         text = [" | ".join(cells.shown(cell) for cell in row) for row in cells.table(dataclass_rows(answer, rows))]
     else:
         text = [" | ".join("NULL" if cell is None else cell.decode(errors="replace") for cell in row) for row in rows]
     more = f"; … {len(answer.rows)} rows" if len(answer.rows) > rows_max else ""
-    return ("; ".join(text) + more).replace("\n", " ")[:300] if answer.rows else "no rows"
+    return printable("; ".join(text) + more)[:300] if answer.rows else "no rows"
+
+
+def printable(text):
+    return "".join(letter if letter.isprintable() else " " if letter == "\n" else f"\\x{ord(letter):02x}" for letter in text)
 
 
 def dataclass_rows(answer, rows):

@@ -85,6 +85,7 @@ class Causes:
         self.counts = collections.Counter()
         self.coverage = collections.Counter()  # tag of a statement that both answered alike
         self.drawn = collections.Counter()
+        self.errors = collections.Counter()  # PostgreSQL's own
 
     def cause(self, kind, name):
         return self.causes.setdefault((kind, name), Cause(kind, name))
@@ -108,6 +109,8 @@ class Causes:
     def saw(self, reference, root, agreed):
         self.counts["statements"] += 1
         self.counts["errors" if reference.failed else "rows" if reference.rows else "empty"] += 1
+        if reference.failed:
+            self.errors[f"{reference.state} {reference.message}"[:70]] += 1
         for tag in tree.tags(root):
             self.drawn[tag] += 1
             if agreed and not reference.failed:

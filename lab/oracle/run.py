@@ -37,7 +37,7 @@ SESSIONS = (  # settings of Coscan's, and the zone of both
     ((), "UTC"),
 )
 REFUSED_REDUCED_MAX = 4  # of one shape of error
-AVOID_AFTER = 3
+AVOID_AFTER = 2
 PAGE_EVERY_S = 60
 
 
@@ -84,6 +84,7 @@ class Run:
         self.options = options
         self.draw = random.Random(options.seed)
         self.generator = queries.Generator(self.draw, tables)
+        self.generator.maker.without = frozenset(options.without.split(",") if options.without else ())
         self.pairs = [Pair(reference, tested, *session) for session in SESSIONS]
         self.encoder = asking.Encoder(reference.session())
         self.causes = causes.Causes(causes.accepted())
@@ -237,6 +238,7 @@ def arguments():
     parser.add_argument("--found", help="write the causes to this file")
     parser.add_argument("--coverage", help="write the coverage to this file (tab-separated)")
     parser.add_argument("--explore", action="store_true")
+    parser.add_argument("--without", default="", help="types that are not drawn, separated by commas")
     return parser.parse_args()
 
 
@@ -254,6 +256,8 @@ def main():
     print(run.causes.page("Summary").split("\n## ")[0].strip())
     for kind in causes.ORDER:
         print(f"{causes.TITLES[kind]}: {len([c for c in run.causes.causes.values() if c.kind == kind])} causes")
+    for message, count in run.causes.errors.most_common(12):
+        print(f"  {count} errors in PostgreSQL: {message}")
     print("FAILED: " + "; ".join(said) if said else "passed")
     sys.exit(1 if said else 0)
 

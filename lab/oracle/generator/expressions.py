@@ -12,7 +12,7 @@ import tree
 from . import pools, signatures
 
 EDGE_SHARE = 0.06
-FORMS = ("text", "binary", "text?", "binary?")  # parameters; `?` leaves the type to the server
+FORMS = ("text", "text", "text", "binary", "binary", "binary", "text?", "text?", "binary?")  # parameters; `?` leaves the type to the server
 HASHED = ("bool", "int2", "int4", "int8", "numeric", "text", "date", "timestamp", "float8")
 
 
@@ -39,6 +39,7 @@ class Maker:
         self.signatures = SIGNATURES
         self.parameters = 0.0  # the share of literals that become parameters
         self.avoided = {}
+        self.without = frozenset()  # types that are not drawn
         self.floats = False  # a float aggregate was drawn
 
     def chance(self, share):
@@ -96,7 +97,7 @@ class Maker:
             return None
         for _ in range(8):
             signature = self.draw.choice(families[self.draw.choice(self.names(kind, type_))])
-            if not self.chance(self.avoided.get(signature.tag, 0)):
+            if not self.chance(self.avoided.get(signature.tag, 0)) and not self.without & types_of(signature):
                 return signature
         return None
 
@@ -241,6 +242,10 @@ class Maker:
         if self.chance(0.1):
             parts.append(tree.option(" FILTER (WHERE ", self.expression("bool", scope, 1), ")", tag="FILTER OVER"))
         return tree.expr(type_, f"{signature.tag} OVER", *parts), False, True
+
+
+def types_of(signature):
+    return {signature.type, *(part.type for part in signature.parts if isinstance(part, signatures.Slot))}
 
 
 def spaced(nodes, suffix=""):

@@ -36,19 +36,38 @@ class Generator:
     def chance(self, share):
         return self.draw.random() < share
 
+    def kind(self):
+        """A type for a column of a query."""
+        while True:
+            found = self.draw.choice(TYPES)
+            if found not in self.maker.without:
+                return found
+
     def statement(self):
         self.aliases, self.depth, self.maker.floats = 0, 0, False
         self.maker.parameters = self.draw.choice([0, 0, 0, 0.3, 0.8])
-        if self.chance(0.12):
+        roll = self.draw.random()
+        if roll < 0.12:
             root = self.constants()
+        elif roll < 0.35:
+            root = self.plain()
         else:
-            root = self.query(Scope([]), 3, [self.draw.choice(TYPES) for _ in range(self.draw.choice([1, 1, 2, 3]))], top=True)
+            root = self.query(Scope([]), 3, [self.kind() for _ in range(self.draw.choice([1, 1, 2, 3]))], top=True)
         return Statement(root, self.maker.floats)
 
     def constants(self):
         """An expression over literals: what the planner folds."""
-        items = [tree.fixed(self.maker.expression(self.draw.choice(TYPES), Scope([]), 3)) for _ in range(self.draw.choice([1, 1, 2]))]
+        items = [tree.fixed(self.maker.expression(self.kind(), Scope([]), 3)) for _ in range(self.draw.choice([1, 1, 2]))]
         return tree.Node("query", (tree.EMPTY, tree.Node("select", ("SELECT ", tree.listed(items)))))
+
+    def plain(self):
+        """Expressions over one table, without more."""
+        node, columns, unique = self.source([], 1, (), self.chance(0.7))
+        scope, types = Scope(columns, unique=unique), [self.kind() for _ in range(self.draw.choice([1, 1, 2]))]
+        items = [tree.fixed(self.maker.expression(kind, scope, self.draw.choice([1, 2, 2, 3]))) for kind in types]
+        where = tree.option(" WHERE ", tree.listed([self.maker.expression("bool", scope, 2)])) if self.chance(0.3) else tree.EMPTY
+        tail = tree.Tail(("",), self.draw.choice(["", "10"])) if self.chance(0.4) and not any(kind in UNSORTABLE for kind in types) else None
+        return tree.Node("query", (tree.EMPTY, tree.Node("select", ("SELECT ", tree.listed(items), tree.option(" FROM ", node), where))), tail=tail)
 
     # ------------------------------------------------------------ queries
 
@@ -72,7 +91,7 @@ class Generator:
 
     def common(self, scope, depth, known):
         name = self.alias("c")
-        types = [self.draw.choice(TYPES) for _ in range(self.draw.choice([1, 2, 3]))]
+        types = [self.kind() for _ in range(self.draw.choice([1, 2, 3]))]
         inner = self.query(Scope([], scope.outer), depth, types, names=True, ctes=known)
         materialized = self.draw.choice(["", "", "MATERIALIZED ", "NOT MATERIALIZED "])
         columns = [(f"c{i + 1}", kind) for i, kind in enumerate(types)]
@@ -144,7 +163,7 @@ class Generator:
             return tree.fixed(f"{name} {alias}"), [tree.column(f"{alias}.{c}", kind) for c, kind in columns], None
         if depth > 1 and roll < 0.15 and not large:
             alias = self.alias()
-            types = [self.draw.choice(TYPES) for _ in range(3)]
+            types = [self.kind() for _ in range(3)]
             inner = self.query(Scope([]), depth - 1, types, names=True)
             return tree.fixed("(", inner, f") {alias}", tag="derived table"), [tree.column(f"{alias}.c{i + 1}", kind) for i, kind in enumerate(types)], None
         if roll < 0.2 and not large:
@@ -158,7 +177,7 @@ class Generator:
         return tree.fixed(f"{table.name} {alias}"), columns, unique
 
     def values(self):
-        alias, types = self.alias("v"), [self.draw.choice(TYPES) for _ in range(2)]
+        alias, types = self.alias("v"), [self.kind() for _ in range(2)]
         rows = [tree.fixed("(", tree.fixed(*spaced([self.maker.literal(kind) for kind in types])), ")") for _ in range(self.draw.choice([1, 3]))]
         typed = tree.fixed("(", tree.fixed(*spaced([tree.literal(kind, None, "cast") for kind in types])), ")")
         names = ", ".join(f"c{i + 1}" for i in range(len(types)))
@@ -177,7 +196,7 @@ class Generator:
         return tree.fixed(f"{call} {alias}(c1)", tag=tag), [tree.column(f"{alias}.c1", kind)], None
 
     def lateral(self, node, columns, unique, around, depth):
-        alias, types = self.alias("l"), [self.draw.choice(TYPES) for _ in range(2)]
+        alias, types = self.alias("l"), [self.kind() for _ in range(2)]
         inner = self.select(Scope([], columns + around), depth - 1, types, True, ())
         join = self.draw.choice([", LATERAL (", " CROSS JOIN LATERAL (", " LEFT JOIN LATERAL ("])
         end = f") {alias} ON true" if "LEFT" in join else f") {alias}"
@@ -290,7 +309,7 @@ class Generator:
         """EXISTS, IN, ANY, ALL, and rows compared with a subquery."""
         kind = self.draw.choice(["EXISTS", "NOT EXISTS", "IN", "NOT IN", "ANY", "ALL", "row IN"])
         if kind.endswith("EXISTS"):
-            inner = self.inner(scope, depth, [self.draw.choice(TYPES)])
+            inner = self.inner(scope, depth, [self.kind()])
             return tree.expr("bool", kind, f"{kind} (", inner, ")")
         if kind == "row IN":
             types = ["int4", "text"]
