@@ -70,7 +70,7 @@ def tables(seed=1, scale=1):
     """All tables; `scale` multiplies the rows of the large ones."""
     draw = random.Random(seed)
     wide = lambda count: [wide_row(draw, k + 1) for k in range(count)]
-    shuffled = wide(400 * scale)
+    shuffled = wide(int(400 * scale))
     draw.shuffle(shuffled)
     dates = lambda: datetime.date(1995, 1, 1) + datetime.timedelta(draw.randrange(900))
     cents = lambda low, high: decimal.Decimal(draw.randrange(low, high)).scaleb(-2)
@@ -78,13 +78,13 @@ def tables(seed=1, scale=1):
     customer = [(i + 1, draw.choice([None, *range(7)]), f"Customer#{i + 1:03}", cents(-99999, 999999),
                  draw.choice(["BUILDING", "MACHINERY", "HOUSEHOLD"])) for i in range(40)]
     orders = [(i * 3 + 1, draw.randrange(1, 50), draw.choice("FOP"), cents(10000, 40000000), dates(),
-               draw.choice(["1-URGENT", "2-HIGH", "5-LOW"])) for i in range(150)]
+               draw.choice(["1-URGENT", "2-HIGH", "5-LOW"])) for i in range(int(150 * scale))]
     lineitem = [(orders[i // 4][0], i % 4 + 1, draw.randrange(1, 20), cents(100, 5000), cents(90000, 9000000),
                  cents(0, 11), cents(0, 9), draw.choice("ANR"), dates(), dates(),
-                 draw.choice(["AIR", "RAIL", "SHIP", "TRUCK"])) for i in range(600)]
+                 draw.choice(["AIR", "RAIL", "SHIP", "TRUCK"])) for i in range(int(600 * scale))]
     return [
         Table("t", WIDE, shuffled, ("k",), files=3, group_rows=32),
-        Table("s", WIDE, wide(150 * scale), ("k",), files=2, group_rows=20, sort="k"),
+        Table("s", WIDE, wide(int(150 * scale)), ("k",), files=2, group_rows=20, sort="k"),
         Table("w", WIDE, wide(12), ("k",), files=2, group_rows=3),
         Table("e", WIDE, [], ("k",)),
         Table("a", A, [key_row(draw, False) for _ in range(24)], files=2, group_rows=5),

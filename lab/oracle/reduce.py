@@ -4,6 +4,7 @@ Greedy: the first smaller tree that still shows the difference is taken, then th
 until no candidate does or `TRIES_MAX` are spent. Candidates that are no valid SQL fail in both
 systems and so drop out by themselves.
 R1: a statement never grows: `cost` falls with each step.
+R2: what makes an order total stays: nothing below a frozen node is replaced, wherever else it stands.
 """
 
 import dataclasses
@@ -55,8 +56,9 @@ def candidates(root):
         yield from (root.with_parts((root.parts[0], unwrapped(side))) for side in (root.parts[1].parts[0], root.parts[1].parts[2]))
     yield from plain_parameters(root, nodes)
     yield from hoisted(root, nodes)
+    kept = {id(inner) for node in nodes if node.kind == "frozen" for inner in node.walk()}
     for node in nodes:
-        for replacement in smaller(node):
+        for replacement in smaller(node) if id(node) not in kept else ():
             yield tree.substitute(root, node, replacement)
 
 

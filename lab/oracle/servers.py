@@ -63,11 +63,11 @@ def postgres():
     return ready(Server(folder, port, process=process, folder=folder))
 
 
-def coscan(binary, folder, names, options=()):
-    """`coscan serve` over the tables' folders below `folder`."""
+def coscan(binary, folder, names, options=(), log=True):
+    """`coscan serve` over the tables' folders below `folder`, where its log goes too."""
     port = free_port()
     tables = [part for name in names for part in ("-t", f"{name}={folder}/{name}/")]
-    log = open(os.path.join(folder, "coscan.log"), "wb")  # noqa: SIM115: the process keeps it
+    log = open(os.path.join(folder, "coscan.log") if log else os.devnull, "wb")  # noqa: SIM115: the process keeps it
     process = subprocess.Popen([binary, "serve", "--listen", f"127.0.0.1:{port}", *tables, *options], stdout=log, stderr=log)
     log.close()
     return ready(Server("127.0.0.1", port, process=process))
