@@ -91,18 +91,27 @@ class Causes:
         return self.causes.setdefault((kind, name), Cause(kind, name))
 
     def add(self, difference, root, statement, note=""):
+        wider = self.attributed(difference, root, strictly=True)
+        if wider:
+            wider.add(None)
+            return wider
         cause = self.cause(difference.kind, name_of(difference, root))
+        note = "; ".join(part for part in (note, difference.detail if difference.kind == "rows" else "") if part)
         cause.add(Example(statement, difference.tested, difference.reference, note, frozenset(tree.tags(root))))
         for rule in self.accepted:
             if rule.covers(difference.kind, statement, difference.detail):
                 cause.accepted = rule
         return cause
 
-    def attributed(self, difference, root):
-        """A known cause of wrong rows whose parts are all in the statement."""
+    def attributed(self, difference, root, strictly=False):
+        """A known cause whose parts are all in the statement; `strictly`: and are fewer, and show the same error."""
         have = tree.tags(root)
         for cause in self.causes.values():
-            if cause.kind == difference.kind and any(example.tags and example.tags <= have for example in cause.examples):
+            if cause.kind != difference.kind or cause.accepted or cause.kind not in ("rows", "answered"):
+                continue
+            if cause.kind == "answered" and not cause.name.startswith(difference.shape()):
+                continue
+            if any(example.tags and (example.tags < have if strictly else example.tags <= have) for example in cause.examples):
                 return cause
         return None
 

@@ -85,6 +85,7 @@ class Run:
         self.draw = random.Random(options.seed)
         self.generator = queries.Generator(self.draw, tables)
         self.generator.maker.without = frozenset(options.without.split(",") if options.without else ())
+        self.generator.maker.simple = options.simple
         self.pairs = [Pair(reference, tested, *session) for session in SESSIONS]
         self.encoder = asking.Encoder(reference.session())
         self.causes = causes.Causes(causes.accepted())
@@ -238,6 +239,7 @@ def arguments():
     parser.add_argument("--found", help="write the causes to this file")
     parser.add_argument("--coverage", help="write the coverage to this file (tab-separated)")
     parser.add_argument("--explore", action="store_true")
+    parser.add_argument("--simple", action="store_true", help="everyday expressions only: look at the shapes of queries")
     parser.add_argument("--without", default="", help="types that are not drawn, separated by commas")
     return parser.parse_args()
 

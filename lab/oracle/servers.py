@@ -1,7 +1,7 @@
 """Starts PostgreSQL 15 and Coscan over the same rows, and stops what it started.
 
 PostgreSQL comes from Debian's packages (or PGBIN). Its cluster lies in a temporary folder, with
-`--locale=C` and the zone UTC; as root it runs as the user postgres, who may not be root.
+`--locale=C --lc-ctype=C.UTF-8` (text is ordered by its bytes, letters are Unicode's) and the zone UTC; as root it runs as the user postgres, who may not be root.
 """
 
 import os
@@ -54,7 +54,7 @@ def postgres():
         shutil.chown(folder, "postgres", "postgres")
         user = {"user": "postgres", "group": "postgres", "extra_groups": []}
     cluster, port = os.path.join(folder, "cluster"), free_port()
-    subprocess.run([f"{PGBIN}/initdb", "-D", cluster, "-U", "postgres", "--locale=C", "--encoding=UTF8", "--auth=trust", "--no-sync"],
+    subprocess.run([f"{PGBIN}/initdb", "-D", cluster, "-U", "postgres", "--locale=C", "--lc-ctype=C.UTF-8", "--encoding=UTF8", "--auth=trust", "--no-sync"],
                    check=True, stdout=subprocess.DEVNULL, cwd=folder, **user)
     options = {"listen_addresses": "", "unix_socket_directories": folder, "port": port, "fsync": "off", "timezone": "UTC", "log_timezone": "UTC"}
     with open(os.path.join(folder, "log"), "wb") as log:

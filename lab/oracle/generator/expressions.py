@@ -13,6 +13,9 @@ from . import pools, signatures
 
 EDGE_SHARE = 0.06
 FORMS = ("text", "text", "text", "binary", "binary", "binary", "text?", "text?", "binary?")  # parameters; `?` leaves the type to the server
+SIMPLE = {*(f"operator {name}" for name in ("+", "-", "*", "=", "<>", "<", "<=", ">", ">=", "||")), "_ AND _", "_ OR _", "NOT _", "_ IS NULL", "_ IS NOT NULL",
+          "_ IS DISTINCT FROM _", "_ IN (_, _)", "CASE WHEN _ THEN _ ELSE _ END", "coalesce(_, _)", "length", "upper", "lower", "abs", "_ LIKE _",
+          "count", "sum", "min", "max", "avg", "bool_and", "bool_or", "cast to int8", "cast to numeric", "cast to text"}
 HASHED = ("bool", "int2", "int4", "int8", "numeric", "text", "date", "timestamp", "float8")
 
 
@@ -40,6 +43,7 @@ class Maker:
         self.parameters = 0.0  # the share of literals that become parameters
         self.avoided = {}
         self.without = frozenset()  # types that are not drawn
+        self.simple = False  # only the families of SIMPLE, to look at the shapes of queries
         self.floats = False  # a float aggregate was drawn
 
     def chance(self, share):
@@ -103,11 +107,14 @@ class Maker:
 
     def names(self, kind, type_):
         """Families of a type; plain operators are several times there, since statements are full of them."""
-        known = NAMES.get((kind, type_))
+        key = (kind, type_, self.simple)
+        known = NAMES.get(key)
         if known is None:
             families = self.signatures[kind][type_]
+            if self.simple:
+                families = [family for family in families if family in SIMPLE] or list(families)[:1]
             often = [family for family in families if family.startswith("operator")]
-            known = NAMES[kind, type_] = [*families, *often * max(1, len(families) // (4 * len(often) or 1))]
+            known = NAMES[key] = [*families, *often * max(1, len(families) // (4 * len(often) or 1))]
         return known
 
     def filled(self, signature, scope, depth):
