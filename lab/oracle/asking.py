@@ -18,6 +18,7 @@ import re
 import cells
 import tree
 import wire
+from generator import pools
 
 OIDS = {"bool": 16, "bytea": 17, "int8": 20, "int2": 21, "int4": 23, "text": 25, "json": 114, "float4": 700, "float8": 701, "date": 1082,
         "time": 1083, "timestamp": 1114, "timestamptz": 1184, "interval": 1186, "numeric": 1700, "uuid": 2950, "jsonb": 3802, "int4[]": 1007, "text[]": 1009}
@@ -73,9 +74,10 @@ class Sent:
     ordered: bool
     loose: bool
     result_format: int = wire.TEXT
+    earlier: tuple = ()  # parameters of earlier executions of the prepared statement
 
     def send(self, session):
-        session.send(self.text, self.parameters, self.result_format)
+        session.send(self.text, self.parameters, self.result_format, self.earlier)
 
 
 def sent(statement, encoder, result_format=wire.TEXT):
@@ -84,7 +86,14 @@ def sent(statement, encoder, result_format=wire.TEXT):
     parameters = [encoder.parameter(node) for node in text.parameters]
     if not parameters and result_format == wire.TEXT:
         parameters = None
-    return Sent(text.text, parameters, tree.is_ordered(statement.root), statement.loose, result_format)
+    earlier = ([encoder.parameter(other(node)) for node in text.parameters],) if statement.again and parameters else ()
+    return Sent(text.text, parameters, tree.is_ordered(statement.root), statement.loose, result_format, earlier)
+
+
+def other(node):
+    """Another value for a parameter, sent alike."""
+    values = [value for value in pools.TAME[node.type] if value != node.value]
+    return dataclasses.replace(node, value=values[len(node.value or "") % len(values)])
 
 
 def ask(session, one):

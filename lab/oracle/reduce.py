@@ -53,7 +53,7 @@ def candidates(root):
     """Smaller trees, those that take most away first."""
     nodes = list(root.walk())
     if root.kind == "query" and root.parts[1].kind == "setop":
-        yield from (root.with_parts((root.parts[0], unwrapped(side))) for side in (root.parts[1].parts[0], root.parts[1].parts[2]))
+        yield from (root.with_parts((root.parts[0], unwrapped(side), *root.parts[2:])) for side in (root.parts[1].parts[0], root.parts[1].parts[2]))
     yield from plain_parameters(root, nodes)
     yield from hoisted(root, nodes)
     kept = {id(inner) for node in nodes if node.kind == "frozen" for inner in node.walk()}
@@ -84,7 +84,7 @@ def smaller(node):
     elif node.kind == "query":
         yield from plainer_tail(node)
         if node.parts[0] is not tree.EMPTY:
-            yield node.with_parts((tree.EMPTY, node.parts[1]))
+            yield node.with_parts((tree.EMPTY, *node.parts[1:]))
         yield from (inner for inner in below(node) if inner.kind == "query" and tree.width(inner) == tree.width(node))
     elif node.kind == "setop":
         yield from (unwrapped(side) for side in (node.parts[0], node.parts[2]))

@@ -165,8 +165,11 @@ class Run:
             self.causes.add(dataclasses.replace(found, kind="rows" if found.kind == "rows" else found.kind), tree.fixed(tag="only beside other statements"), one.text,
                             "not alone: it shows only beside other sessions' statements")
             return
+        if one.earlier:
+            statement, one, again = self.without_earlier(pair, statement, one, again)
         root, minimal, last = self.reduced(pair, statement, one, again)
-        cause = self.causes.add(last, root, self.shown(minimal), f"parameters: {parameters(root)}" if minimal.parameters else "")
+        note = f"parameters: {parameters(root)}" if minimal.parameters else ""
+        cause = self.causes.add(last, root, self.shown(minimal), note + " (executed with other values first)" * bool(minimal.earlier))
         self.avoid(cause, root)
 
     def known(self, found, statement):
@@ -180,6 +183,13 @@ class Run:
         if self.options.explore and self.draw.random() < 0.85:
             return self.causes.attributed(found, statement.root)
         return None
+
+    def without_earlier(self, pair, statement, one, found):
+        """The same as a statement that is executed once, if that shows the difference too."""
+        once = queries.Statement(statement.root, statement.loose)
+        asked = asking.sent(once, self.encoder, one.result_format)
+        difference = pair.difference(asked)
+        return (once, asked, difference) if difference and difference.kind == found.kind else (statement, one, found)
 
     def reduced(self, pair, statement, one, found):
         kept = [one, found]
@@ -225,7 +235,7 @@ def parameters(root):
 
 
 def like(statement, root):
-    return queries.Statement(root, statement.loose, statement.settings)
+    return queries.Statement(root, statement.loose, statement.again)
 
 
 def arguments():

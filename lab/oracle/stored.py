@@ -133,6 +133,7 @@ def drawn(options, tables, session, encoder, server):
         new = tree.tags(statement.root) - covered
         if not new:
             continue
+        statement.again = False
         one = asking.sent(statement, encoder, draw.choice([wire.TEXT, wire.TEXT, wire.BINARY]))
         reference = asking.ask(session, one)
         size = sum(len(cell or b"") for row in reference.rows for cell in row)

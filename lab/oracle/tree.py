@@ -10,7 +10,7 @@ A tree whose nodes know what may be taken away, so that the reducer needs no par
 | option | text and nodes | drop the whole |
 | fixed | text and nodes | reduce the nodes only |
 | frozen | text and nodes | do nothing: a total order must stay one |
-| query | with, body, tail | reduce its parts; a subquery of the same width takes its place |
+| query | with, body, a first key of the order; `tail` | reduce its parts; a subquery of the same width takes its place |
 | select | items (a list), clauses | as fixed |
 | setop | left, operator, right | put one side in its place; drop a column on both sides |
 | tail | no parts; `tail` | drop ORDER BY, LIMIT or OFFSET |
@@ -106,8 +106,8 @@ class Text:
         if node.kind == "list":
             return node.joint.join(self._of(part) for part in node.parts)
         if node.kind == "query":
-            inner = "".join(self._of(part) for part in node.nodes())
-            return inner + (tail_text(node.tail, width(node)) if node.tail else "")
+            head, body, *first = (self._of(part) for part in node.parts)
+            return head + body + (tail_text(node.tail, width(node), "".join(first)) if node.tail else "")
         return "".join(part if isinstance(part, str) else self._of(part) for part in node.parts)
 
     def _literal(self, node):
@@ -149,12 +149,14 @@ def plain_value(node):
     return digits.replace(".", "", 1).isdigit() and "." in digits and not digits.endswith(".")
 
 
-def tail_text(tail, count):
+def tail_text(tail, count, first=""):
     parts = []
     if tail.suffixes:
         suffixes = [tail.suffixes[i % len(tail.suffixes)] for i in range(count)]
-        parts.append(" ORDER BY " + ", ".join(f"{i + 1}{suffix}" for i, suffix in enumerate(suffixes)))
-    parts.append(f" LIMIT {tail.limit}" if tail.limit else "")
+        keys = [first] * bool(first) + [f"{i + 1}{suffix}" for i, suffix in enumerate(suffixes)]
+        parts.append(" ORDER BY " + ", ".join(keys))
+    limit = tail.limit if tail.limit.startswith("FETCH") else f"LIMIT {tail.limit}" if tail.limit else ""
+    parts.append(f" {limit}" if limit else "")
     parts.append(f" OFFSET {tail.offset}" if tail.offset else "")
     return "".join(parts)
 

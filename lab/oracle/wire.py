@@ -78,23 +78,21 @@ class Session:
         self.send(sql, parameters, result_format)
         return self.receive()
 
-    def send(self, sql, parameters=None, result_format=TEXT):
-        """A simple query without `parameters`; with them (also an empty list) the extended one."""
+    def send(self, sql, parameters=None, result_format=TEXT, earlier=()):
+        """A simple query without `parameters`; with them (also an empty list) the extended one.
+
+        `earlier` are lists of parameters with which the prepared statement is executed first.
+        """
         if parameters is None:
             self._write(message(b"Q", sql.encode() + b"\0"))
             return
+        name = b"again\0" if earlier else b"\0"
         oids = [parameter.oid for parameter in parameters]
-        parse = b"\0" + sql.encode() + b"\0" + struct.pack(f"!h{len(oids)}I", len(oids), *oids)
-        forms = [parameter.form for parameter in parameters]
-        bind = b"\0\0" + struct.pack(f"!h{len(forms)}hh", len(forms), *forms, len(forms))
-        for parameter in parameters:
-            if parameter.value is None:
-                bind += struct.pack("!i", -1)
-            else:
-                bind += struct.pack("!i", len(parameter.value)) + parameter.value
-        bind += struct.pack("!hh", 1, result_format)
-        self._write(message(b"P", parse) + message(b"B", bind) + message(b"D", b"P\0")
-                    + message(b"E", b"\0\0\0\0\0") + message(b"S", b""))
+        parse = name + sql.encode() + b"\0" + struct.pack(f"!h{len(oids)}I", len(oids), *oids)
+        sent = message(b"C", b"S" + name) + message(b"P", parse)
+        for values in (*earlier, parameters):
+            sent += message(b"B", bind(name, values, result_format)) + message(b"D", b"P\0") + message(b"E", b"\0\0\0\0\0")
+        self._write(sent + message(b"S", b""))
 
     def receive(self):
         """The answer to what was sent: that of the last statement with rows, up to ReadyForQuery."""
@@ -103,7 +101,9 @@ class Session:
             kind, body = self._read()
             if kind == b"Z":
                 return answer
-            if kind == b"T":
+            if kind == b"2":  # of an execution of its own
+                answer.rows = []
+            elif kind == b"T":
                 answer.columns, answer.rows = columns(body), []
             elif kind == b"D":
                 answer.rows.append(row(body))
@@ -166,6 +166,17 @@ class Session:
             self.buffer += more
         taken, self.buffer = self.buffer[:count], self.buffer[count:]
         return taken
+
+
+def bind(name, parameters, result_format):
+    forms = [parameter.form for parameter in parameters]
+    body = b"\0" + name + struct.pack(f"!h{len(forms)}hh", len(forms), *forms, len(forms))
+    for parameter in parameters:
+        if parameter.value is None:
+            body += struct.pack("!i", -1)
+        else:
+            body += struct.pack("!i", len(parameter.value)) + parameter.value
+    return body + struct.pack("!hh", 1, result_format)
 
 
 def message(kind, body):

@@ -17,10 +17,10 @@ UNSORTABLE = ("json", "interval", "jsonb")  # equal values that print differentl
 
 
 class Statement:
-    """A tree and how it is sent."""
+    """A tree and how it is sent: `again` as a prepared statement that was executed with other values."""
 
-    def __init__(self, root, loose, settings=()):
-        self.root, self.loose, self.settings = root, loose, settings
+    def __init__(self, root, loose, again=False):
+        self.root, self.loose, self.again = root, loose, again
 
 
 class Generator:
@@ -32,6 +32,7 @@ class Generator:
         self.maker = Maker(draw, self.subquery)
         self.aliases = 0
         self.depth = 0
+        self.merged, self.may_merge, self.last_scope = [], False, None
 
     def chance(self, share):
         return self.draw.random() < share
@@ -53,7 +54,7 @@ class Generator:
             root = self.plain()
         else:
             root = self.query(Scope([]), 3, [self.kind() for _ in range(self.draw.choice([1, 1, 2, 3]))], top=True)
-        return Statement(root, self.maker.floats)
+        return Statement(root, self.maker.floats, self.chance(0.3))
 
     def constants(self):
         """An expression over literals: what the planner folds."""
@@ -84,10 +85,19 @@ class Generator:
         tail = None
         if top and self.chance(0.6) and not any(kind in UNSORTABLE for kind in types):
             suffixes = tuple(self.draw.choice(SUFFIXES) for _ in types)
-            limit = self.draw.choice(["", "", "", "1", "5", "20", "0"])
+            limit = self.draw.choice(["", "", "", "1", "5", "20", "0", "FETCH FIRST 3 ROWS ONLY", "FETCH NEXT 2 ROWS WITH TIES", "ALL"])
             offset = self.draw.choice(["", "", "", "1", "7"]) if limit or self.chance(0.1) else ""
-            tail = tree.Tail(suffixes, limit, offset)
-        return tree.Node("query", (head, body), tail=tail)
+            tail = tree.Tail(suffixes, limit, offset if "FETCH" not in limit else "")
+        first = self.first_key(body) if tail else tree.EMPTY
+        self.last_scope = None
+        return tree.Node("query", (head, body, first), tail=tail)
+
+    def first_key(self, body):
+        """An expression to order by before the columns."""
+        if body.kind != "select" or self.last_scope is None or not self.chance(0.2) or "DISTINCT" in tree.tags(body.parts[1]):
+            return tree.EMPTY
+        key = self.maker.expression(self.draw.choice(HASHED), self.last_scope, 2)
+        return tree.EMPTY if key.kind == "literal" else tree.option(tree.fixed(key, self.draw.choice(["", " DESC", " NULLS FIRST"])), tag="ORDER BY expression")
 
     def common(self, scope, depth, known):
         name = self.alias("c")
@@ -126,11 +136,14 @@ class Generator:
             made = self.maker.expression(kind, scope_items, min(depth, 2) + self.draw.choice([0, 0, 1]))
             items.append(tree.fixed(made, f" AS c{number + 1}" if names else ""))
         distinct = tree.option("DISTINCT ", tag="DISTINCT") if self.chance(0.1) and "json" not in types else tree.EMPTY
+        self.last_scope = scope_items
         return tree.Node("select", ("SELECT ", distinct, tree.listed(items), *clauses))
 
     def predicate(self, scope, depth):
         if depth > 1 and self.chance(0.18):
-            return self.membership(scope, depth)
+            found = self.membership(scope, depth)
+            if found:
+                return found
         return self.maker.expression("bool", scope, self.draw.choice([1, 1, 2, 3]))
 
     # ------------------------------------------------------------ sources
@@ -145,6 +158,7 @@ class Generator:
         count = self.draw.choice([1, 1, 1, 2, 2, 3]) if depth > 1 else self.draw.choice([1, 1, 2])
         large = self.chance(0.5) and count < 3
         node, columns, unique = self.source(around, depth, ctes, large)
+        self.merged, self.may_merge = [], count == 2
         for _ in range(count - 1):
             lateral = self.chance(0.12) and depth > 1
             if lateral:
@@ -152,7 +166,7 @@ class Generator:
                 continue
             other, more, keys = self.source(around, depth, ctes, False)
             node = self.join(node, columns, other, more, around, large)
-            columns, unique = columns + more, unique and keys and unique + keys
+            columns, unique = columns + more + self.merged, unique and keys and unique + keys
         return Scope(columns, around, unique or None), node
 
     def source(self, around, depth, ctes, large):
@@ -164,8 +178,10 @@ class Generator:
         if depth > 1 and roll < 0.15 and not large:
             alias = self.alias()
             types = [self.kind() for _ in range(3)]
-            inner = self.query(Scope([]), depth - 1, types, names=True)
+            inner = self.query(Scope([], around if self.chance(0.6) else []), depth - 1, types, names=True)
             return tree.fixed("(", inner, f") {alias}", tag="derived table"), [tree.column(f"{alias}.c{i + 1}", kind) for i, kind in enumerate(types)], None
+        if roll < 0.17 and not large and depth > 1:
+            return self.recursive()
         if roll < 0.2 and not large:
             return self.values()
         if roll < 0.24 and not large:
@@ -183,6 +199,13 @@ class Generator:
         names = ", ".join(f"c{i + 1}" for i in range(len(types)))
         node = tree.fixed("(VALUES ", tree.listed([typed, *rows]), f") {alias}({names})", tag="VALUES")
         return node, [tree.column(f"{alias}.c{i + 1}", kind) for i, kind in enumerate(types)], None
+
+    def recursive(self):
+        alias = self.alias("r")
+        start, step, end = self.draw.choice(["0", "1"]), self.draw.choice(["c1 + 1", "c1 + 2", "c1 * 2 + 1"]), self.draw.choice(["3", "6"])
+        union = self.draw.choice(["UNION ALL", "UNION"])
+        text = f"(WITH RECURSIVE c(c1) AS (SELECT {start} {union} SELECT {step} FROM c WHERE c1 < {end}) SELECT c1 FROM c) {alias}"
+        return tree.fixed(text, tag="WITH RECURSIVE"), [tree.column(f"{alias}.c1", "int4")], [tree.column(f"{alias}.c1", "int4")]
 
     def series(self):
         alias = self.alias("f")
@@ -208,11 +231,23 @@ class Generator:
         if kind in ("CROSS JOIN", ",") and not large:
             return tree.fixed(left, tree.option(f"{kind if kind == ',' else ' ' + kind} ", right, tag=kind))
         kind = "LEFT JOIN" if kind in ("CROSS JOIN", ",") else kind
+        shared = self.may_merge and self.chance(0.25) and self.shared(left_columns, right_columns)
+        if shared:
+            self.merged = [tree.column(name, type_) for name, type_ in shared if type_]
+            names = ", ".join(name for name, _ in shared)
+            return tree.fixed(left, tree.option(f" {kind} ", right, f" USING ({names})", tag=f"{kind} USING"))
         condition = self.equality(left_columns, right_columns) or tree.fixed("true")
         conditions = [condition]
         if kind != "FULL JOIN" and self.chance(0.35):
             conditions.append(self.maker.expression("bool", Scope(left_columns + right_columns, around), 2))
         return tree.fixed(left, tree.option(f" {kind} ", right, " ON ", tree.listed(conditions, " AND "), tag=kind))
+
+    def shared(self, left, right):
+        """One or two names that both sides have, with the type of the merged column if it is that of both."""
+        names = [{node.parts[0].split(".")[1]: node.type for node in side if "." in node.parts[0]} for side in (left, right)]
+        common = [(name, kind if names[1][name] == kind else "") for name, kind in names[0].items()
+                  if any(kind in family and names[1].get(name) in family for family in FAMILIES)]
+        return self.draw.sample(common, min(len(common), self.draw.choice([1, 1, 2]))) if common else None
 
     def equality(self, left, right):
         """Equality between columns of one family of types, often of different types."""
@@ -237,7 +272,7 @@ class Generator:
                 keys.append(key)
         scope = Scope(list(keys), inner.outer, list(keys) or None, aggregates=plain, grouped=True)
         if not keys:
-            return scope, []
+            return scope, [tree.option(" GROUP BY ()", tag="GROUP BY ()")] if self.chance(0.1) else []
         shape = self.draw.choice(["plain", "plain", "plain", "rollup", "cube", "sets"])
         if shape == "plain":
             return scope, [tree.option(" GROUP BY ", tree.listed(keys))]
@@ -279,6 +314,8 @@ class Generator:
             self.depth -= 1
 
     def scalar(self, type_, scope, depth):
+        if self.chance(0.2):
+            return self.by_key(type_, scope, depth)
         around = Scope([], scope.around())
         inner, source = self.sources(around, depth - 1, ())
         conjuncts = self.correlation(scope)(inner)
@@ -295,6 +332,31 @@ class Generator:
             return None
         return tree.expr(type_, "scalar subquery", "(SELECT ", tree.fixed(item), tree.option(" FROM ", source), where, ")")
 
+    def row(self, scope, depth):
+        """A subquery of one row of two columns."""
+        inner, source = self.sources(Scope([], scope.around()), depth - 1, ())
+        plain = Scope(inner.columns, inner.outer, inner.unique)
+        items = [self.maker.aggregate(type_, plain, 1) for type_ in ("int4", "text")]
+        if None in items:
+            return None
+        conjuncts = self.correlation(scope)(inner)
+        where = tree.option(" WHERE ", tree.listed(conjuncts, " AND ")) if conjuncts else tree.EMPTY
+        return tree.fixed("(SELECT ", *spaced(items), tree.option(" FROM ", source), where, ")")
+
+    def by_key(self, type_, scope, depth):
+        """A scalar subquery that finds a row of a table by its unique key."""
+        table = self.tables[self.draw.choice(("t", "s", "w", "orders", "customer"))]
+        alias = self.alias()
+        columns = [tree.column(f"{alias}.{name}", kind.split("(")[0]) for name, kind, _ in table.columns]
+        key = next(node for node in columns if node.parts[0].endswith(f".{table.unique[0]}"))
+        others = [node for node in scope.columns if node.type in ("int2", "int4", "int8")]
+        if not others:
+            return None
+        item = self.maker.expression(type_, Scope(columns, scope.around()), 2)
+        more = [self.maker.expression("bool", Scope(columns, scope.around()), 1)] if self.chance(0.3) else []
+        where = tree.listed([tree.frozen(key, " = ", self.draw.choice(others)), *more], " AND ")
+        return tree.expr(type_, "scalar subquery by key", "(SELECT ", item, f" FROM {table.name} {alias} WHERE ", where, ")")
+
     def array(self, type_, scope, depth):
         around = Scope([], scope.around())
         inner, source = self.sources(around, depth - 1, ())
@@ -307,7 +369,11 @@ class Generator:
 
     def membership(self, scope, depth):
         """EXISTS, IN, ANY, ALL, and rows compared with a subquery."""
-        kind = self.draw.choice(["EXISTS", "NOT EXISTS", "IN", "NOT IN", "ANY", "ALL", "row IN"])
+        kind = self.draw.choice(["EXISTS", "NOT EXISTS", "IN", "NOT IN", "ANY", "ALL", "row IN", "row ="])
+        if kind == "row =":
+            left = [self.maker.expression(type_, scope, 1) for type_ in ("int4", "text")]
+            inner = self.row(scope, depth)
+            return tree.expr("bool", "row = subquery", "((", *spaced(left), ") = ", inner, ")") if inner else None
         if kind.endswith("EXISTS"):
             inner = self.inner(scope, depth, [self.kind()])
             return tree.expr("bool", kind, f"{kind} (", inner, ")")
