@@ -36,8 +36,8 @@ class Cause:
         self.count += count
         if example is None:
             return
-        known = {kept.statement for kept in self.examples}
-        if example.statement not in known:
+        known = {kept.statement.partition(" -- ")[0] for kept in self.examples}
+        if example.statement.partition(" -- ")[0] not in known:
             self.examples = sorted([*self.examples, example], key=lambda kept: len(kept.statement))[:EXAMPLES_MAX]
 
 

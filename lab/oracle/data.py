@@ -14,6 +14,7 @@ import datetime
 import decimal
 import os
 import random
+import uuid
 
 # name, PostgreSQL's type, Arrow's type as an expression over pyarrow
 WIDE = [
@@ -36,6 +37,7 @@ A = [("id", "int4", "int32()"), ("z", "int4", "int32()"), ("k8", "int8", "int64(
 B = [("id", "int8", "int64()"), ("z", "int2", "int16()"), ("k8", "numeric(12,0)", "decimal128(12, 0)"),
      ("kf", "float4", "float32()"), ("kn", "numeric(14,4)", "decimal128(14, 4)"),
      ("name", "text", "dictionary(int32(), string())"), ("day", "timestamp", "timestamp('us')")]
+IDS = [("k", "int8", "int64()"), ("id", "uuid", "uuid()"), ("doc", "json", "json_()"), ("n", "int4", "int32()")]
 NATION = [("n_nationkey", "int4", "int32()"), ("n_name", "text", "string()"), ("n_regionkey", "int4", "int32()")]
 CUSTOMER = [("c_custkey", "int8", "int64()"), ("c_nationkey", "int4", "int32()"),
             ("c_name", "text", "string()"), ("c_acctbal", "numeric(15,2)", "decimal128(15, 2)"),
@@ -89,6 +91,7 @@ def tables(seed=1, scale=1):
         Table("e", WIDE, [], ("k",)),
         Table("a", A, [key_row(draw, False) for _ in range(24)], files=2, group_rows=5),
         Table("b", B, [key_row(draw, True) for _ in range(18)], files=2, group_rows=4),
+        Table("ids", IDS, [id_row(draw, k + 1) for k in range(10)], ("k",), files=2, group_rows=3),
         Table("nation", NATION, nation, ("n_nationkey",)),
         Table("customer", CUSTOMER, customer, ("c_custkey",), files=2, group_rows=8),
         Table("orders", ORDERS, orders, ("o_orderkey",), files=2, group_rows=16, sort="o_orderkey"),
@@ -132,6 +135,14 @@ def key_row(draw, other):
         day = datetime.datetime.combine(day, datetime.time(draw.choice([0, 0, 7])))
     return (null(number()), null(draw.choice([10, 20, 30, 40])), null(decimal.Decimal(number()) if other else number()),
             null(number() / 2), null(decimal.Decimal(number() * 50).scaleb(-2)), null(draw.choice(["x", "y", "z", ""])), null(day))
+
+
+DOCUMENTS = ['{"a": 1, "b": [1, 2, {"c": null}]}', '{"a": "x", "b": {}}', '[1, "two", 3.50, true, null]', "null", '"text"', "12.5", "{}", '{"a": {"b": {"c": "deep"}}}']
+
+
+def id_row(draw, k):
+    null = lambda value: None if draw.random() < 0.15 else value
+    return k, null(uuid.UUID(int=draw.choice([0, 1, 2**128 - 1, draw.getrandbits(128)]))), null(draw.choice(DOCUMENTS)), null(draw.randint(-9, 9))
 
 
 # ---------------------------------------------------------------- to PostgreSQL
@@ -191,7 +202,15 @@ def write(folder, all_tables):
         for number in range(table.files):
             rows = table.rows[number * size:(number + 1) * size]
             columns = zip(*rows) if rows else [[] for _ in schema]
-            arrays = [pyarrow.array(list(column), field.type) for column, field in zip(columns, schema)]
+            arrays = [parquet_array(list(column), field.type) for column, field in zip(columns, schema)]
             parquet.write_table(pyarrow.Table.from_arrays(arrays, schema=schema), os.path.join(path, f"{number}.parquet"),
                                 row_group_size=table.group_rows, sorting_columns=order or None,
                                 compression="zstd", write_page_index=number % 2 == 0)
+
+
+def parquet_array(values, kind):
+    import pyarrow
+    if isinstance(kind, pyarrow.BaseExtensionType):
+        stored = [value.bytes if isinstance(value, uuid.UUID) else value for value in values]
+        return pyarrow.ExtensionArray.from_storage(kind, pyarrow.array(stored, kind.storage_type))
+    return pyarrow.array(values, kind)

@@ -8,7 +8,7 @@ import tree
 
 from .expressions import HASHED, Maker, Scope, spaced
 
-LARGE, SMALL = ("t", "s", "lineitem", "orders"), ("w", "w", "a", "b", "nation", "e", "customer")
+LARGE, SMALL = ("t", "s", "lineitem", "orders"), ("w", "w", "a", "b", "nation", "e", "customer", "ids")
 TYPES = ("bool", "int2", "int4", "int4", "int8", "int8", "float4", "float8", "numeric", "numeric", "text", "text", "bytea", "date", "time",
          "timestamp", "timestamptz", "interval", "int4[]", "text[]", "jsonb", "uuid")
 SUFFIXES = ("", "", " ASC", " DESC", " NULLS FIRST", " DESC NULLS LAST", " ASC NULLS LAST")
@@ -52,6 +52,8 @@ class Generator:
             root = self.constants()
         elif roll < 0.35:
             root = self.plain()
+        elif roll < 0.36:
+            root = self.distinct_on()
         else:
             root = self.query(Scope([]), 3, [self.kind() for _ in range(self.draw.choice([1, 1, 2, 3]))], top=True)
         return Statement(root, self.maker.floats, self.chance(0.3))
@@ -60,6 +62,17 @@ class Generator:
         """An expression over literals: what the planner folds."""
         items = [tree.fixed(self.maker.expression(self.kind(), Scope([]), 3)) for _ in range(self.draw.choice([1, 1, 2]))]
         return tree.Node("query", (tree.EMPTY, tree.Node("select", ("SELECT ", tree.listed(items)))))
+
+    def distinct_on(self):
+        """DISTINCT ON over one table: the first row of each key in a total order."""
+        node, columns, unique = self.source([], 1, (), True)
+        scope = Scope(columns, unique=unique)
+        keys = [node for node in columns if node.type in ("int4", "text", "bool", "date")]
+        key = self.draw.choice(keys)
+        second = self.draw.choice([node for node in columns if node.type in HASHED])
+        items = [tree.fixed(self.maker.expression(self.kind(), scope, 2)) for _ in range(2)]
+        order = tree.frozen(" ORDER BY ", *spaced([key, second, *unique], self.draw.choice(["", " DESC"])))
+        return tree.Node("query", (tree.EMPTY, tree.Node("select", ("SELECT ", tree.fixed("DISTINCT ON (", tree.frozen(key), ") ", tag="DISTINCT ON"), tree.listed(items), tree.fixed(" FROM ", node), order))))
 
     def plain(self):
         """Expressions over one table, without more."""
@@ -135,7 +148,7 @@ class Generator:
         for number, kind in enumerate(types):
             made = self.maker.expression(kind, scope_items, min(depth, 2) + self.draw.choice([0, 0, 1]))
             items.append(tree.fixed(made, f" AS c{number + 1}" if names else ""))
-        distinct = tree.option("DISTINCT ", tag="DISTINCT") if self.chance(0.1) and "json" not in types else tree.EMPTY
+        distinct = tree.option("DISTINCT ", tag="DISTINCT") if self.chance(0.1) else tree.EMPTY
         self.last_scope = scope_items
         return tree.Node("select", ("SELECT ", distinct, tree.listed(items), *clauses))
 
