@@ -20,10 +20,31 @@ import tree
 import wire
 from generator import pools
 
-OIDS = {"bool": 16, "bytea": 17, "int8": 20, "int2": 21, "int4": 23, "text": 25, "json": 114, "float4": 700, "float8": 701, "date": 1082,
-        "time": 1083, "timestamp": 1114, "timestamptz": 1184, "interval": 1186, "numeric": 1700, "uuid": 2950, "jsonb": 3802, "int4[]": 1007, "text[]": 1009}
+OIDS = {
+    "bool": 16,
+    "bytea": 17,
+    "int8": 20,
+    "int2": 21,
+    "int4": 23,
+    "text": 25,
+    "json": 114,
+    "float4": 700,
+    "float8": 701,
+    "date": 1082,
+    "time": 1083,
+    "timestamp": 1114,
+    "timestamptz": 1184,
+    "interval": 1186,
+    "numeric": 1700,
+    "uuid": 2950,
+    "jsonb": 3802,
+    "int4[]": 1007,
+    "text[]": 1009,
+}
 READABLE = set(OIDS.values()) | {18, 19, 26, 1042, 1043, 1231, 1016, 1022}  # types whose binary form `cells` reads
-FURTHER = re.compile(r"; (?=Error during|This feature|Arrow error|Schema error|Execution error)|\sDid you mean|\. Valid fields are")
+FURTHER = re.compile(
+    r"; (?=Error during|This feature|Arrow error|Schema error|Execution error)|\sDid you mean|\. Valid fields are"
+)
 POSTGRES_TIMEOUT_MS, COSCAN_TIMEOUT_S = 5000, 30
 RESOURCE = ("57014", "53", "54", "58030")  # PostgreSQL gave up: nothing to compare
 
@@ -52,7 +73,9 @@ class Encoder:
     def binary(self, node):
         key = (node.type, node.value)
         if key not in self.known:
-            answer = self.session.ask(f"select {tree.literal_text(dataclasses.replace(node, form='cast'))}", [], wire.BINARY)
+            answer = self.session.ask(
+                f"select {tree.literal_text(dataclasses.replace(node, form='cast'))}", [], wire.BINARY
+            )
             self.known[key] = None if answer.failed else answer.rows[0][0]
         return self.known[key]
 
@@ -69,6 +92,7 @@ class Encoder:
 @dataclasses.dataclass
 class Sent:
     """A statement as it goes to a server."""
+
     text: str
     parameters: list | None
     ordered: bool
@@ -152,7 +176,9 @@ def described(answer, rows_max=4):
 
 
 def printable(text):
-    return "".join(letter if letter.isprintable() else " " if letter == "\n" else f"\\x{ord(letter):02x}" for letter in text)
+    return "".join(
+        letter if letter.isprintable() else " " if letter == "\n" else f"\\x{ord(letter):02x}" for letter in text
+    )
 
 
 def dataclass_rows(answer, rows):

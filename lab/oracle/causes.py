@@ -19,8 +19,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 REFUSED_MAX, ROWS_MIN = 0.01, 0.5
 FAULTS = ("lost", "rows")
 ORDER = ("lost", "rows", "refused", "answered", "state", "type")
-TITLES = {"lost": "Sessions lost", "rows": "Wrong rows", "refused": "Refused by Coscan, answered by PostgreSQL",
-          "answered": "Answered by Coscan, refused by PostgreSQL", "state": "Other SQLSTATE class", "type": "Right rows, other types"}
+TITLES = {
+    "lost": "Sessions lost",
+    "rows": "Wrong rows",
+    "refused": "Refused by Coscan, answered by PostgreSQL",
+    "answered": "Answered by Coscan, refused by PostgreSQL",
+    "state": "Other SQLSTATE class",
+    "type": "Right rows, other types",
+}
 EXAMPLES_MAX = 3
 
 
@@ -53,6 +59,7 @@ class Example:
 @dataclasses.dataclass(frozen=True)
 class Accepted:
     """A line of accepted.tsv: differences of `kind` whose minimal statement or error matches."""
+
     kind: str
     pattern: str
     cause: str
@@ -111,7 +118,10 @@ class Causes:
                 continue
             if cause.kind == "answered" and not cause.name.startswith(difference.shape()):
                 continue
-            if any(example.tags and (example.tags < have if strictly else example.tags <= have) for example in cause.examples):
+            if any(
+                example.tags and (example.tags < have if strictly else example.tags <= have)
+                for example in cause.examples
+            ):
                 return cause
         return None
 
@@ -126,7 +136,11 @@ class Causes:
                 self.coverage[tag] += 1
 
     def total(self, *kinds, with_accepted=False):
-        return sum(cause.count for cause in self.causes.values() if cause.kind in kinds and (with_accepted or not cause.accepted))
+        return sum(
+            cause.count
+            for cause in self.causes.values()
+            if cause.kind in kinds and (with_accepted or not cause.accepted)
+        )
 
     def judged(self):
         """What the run fails by; empty if it passes."""
@@ -146,10 +160,15 @@ class Causes:
 
     def page(self, title):
         counts, lines = self.counts, [f"# {title}", ""]
-        lines.append(f"{counts['statements']} statements: {counts['rows']} with rows, {counts['empty']} without, {counts['errors']} errors in PostgreSQL. "
-                     + "; ".join(f"{kind} {self.total(kind, with_accepted=True)}" for kind in ORDER) + f". {counts['unreduced']} differences of known causes were not reduced.")
+        lines.append(
+            f"{counts['statements']} statements: {counts['rows']} with rows, {counts['empty']} without, {counts['errors']} errors in PostgreSQL. "
+            + "; ".join(f"{kind} {self.total(kind, with_accepted=True)}" for kind in ORDER)
+            + f". {counts['unreduced']} differences of known causes were not reduced."
+        )
         for kind in ORDER:
-            found = sorted((cause for cause in self.causes.values() if cause.kind == kind), key=lambda cause: -cause.count)
+            found = sorted(
+                (cause for cause in self.causes.values() if cause.kind == kind), key=lambda cause: -cause.count
+            )
             if found:
                 lines += ["", f"## {TITLES[kind]} ({len(found)} causes)", ""]
             for cause in found:
@@ -160,7 +179,12 @@ class Causes:
         mark = f" · accepted: {cause.accepted.cause}" if cause.accepted else ""
         lines = [f"### {cause.count} × {cause.name}{mark}", ""]
         for example in cause.examples:
-            lines += ["```sql", example.statement, f"-- Coscan:     {example.tested}", f"-- PostgreSQL: {example.reference}"]
+            lines += [
+                "```sql",
+                example.statement,
+                f"-- Coscan:     {example.tested}",
+                f"-- PostgreSQL: {example.reference}",
+            ]
             lines += [f"-- {example.note}"] if example.note else []
             lines.append("```")
         return [*lines, ""]

@@ -23,16 +23,54 @@ BOOL, BYTEA, NAME, INT8, INT2, INT4, TEXT, OID = 16, 17, 19, 20, 21, 23, 25, 26
 JSON, JSONB, FLOAT4, FLOAT8, UNKNOWN, BPCHAR, VARCHAR = 114, 3802, 700, 701, 705, 1042, 1043
 DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, TIMETZ = 1082, 1083, 1114, 1184, 1186, 1266
 NUMERIC, UUID, RECORD = 1700, 2950, 2249
-ARRAYS = {1000: BOOL, 1001: BYTEA, 1005: INT2, 1007: INT4, 1009: TEXT, 1015: VARCHAR, 1016: INT8,
-          1021: FLOAT4, 1022: FLOAT8, 1115: TIMESTAMP, 1182: DATE, 1183: TIME, 1185: TIMESTAMPTZ,
-          1187: INTERVAL, 1231: NUMERIC, 2951: UUID, 199: JSON, 3807: JSONB, 1014: BPCHAR}
+ARRAYS = {
+    1000: BOOL,
+    1001: BYTEA,
+    1005: INT2,
+    1007: INT4,
+    1009: TEXT,
+    1015: VARCHAR,
+    1016: INT8,
+    1021: FLOAT4,
+    1022: FLOAT8,
+    1115: TIMESTAMP,
+    1182: DATE,
+    1183: TIME,
+    1185: TIMESTAMPTZ,
+    1187: INTERVAL,
+    1231: NUMERIC,
+    2951: UUID,
+    199: JSON,
+    3807: JSONB,
+    1014: BPCHAR,
+}
 WHOLE, FLOATS, STRINGS = {INT2, INT4, INT8, OID}, {FLOAT4, FLOAT8}, {TEXT, VARCHAR, BPCHAR, NAME, UNKNOWN}
-NAMES = {BOOL: "boolean", BYTEA: "bytea", NAME: "name", INT8: "bigint", INT2: "smallint",
-         INT4: "integer", TEXT: "text", OID: "oid", JSON: "json", JSONB: "jsonb", FLOAT4: "real",
-         FLOAT8: "double precision", UNKNOWN: "unknown", BPCHAR: "character",
-         VARCHAR: "character varying", DATE: "date", TIME: "time", TIMESTAMP: "timestamp",
-         TIMESTAMPTZ: "timestamptz", INTERVAL: "interval", NUMERIC: "numeric", UUID: "uuid",
-         RECORD: "record", TIMETZ: "timetz"}
+NAMES = {
+    BOOL: "boolean",
+    BYTEA: "bytea",
+    NAME: "name",
+    INT8: "bigint",
+    INT2: "smallint",
+    INT4: "integer",
+    TEXT: "text",
+    OID: "oid",
+    JSON: "json",
+    JSONB: "jsonb",
+    FLOAT4: "real",
+    FLOAT8: "double precision",
+    UNKNOWN: "unknown",
+    BPCHAR: "character",
+    VARCHAR: "character varying",
+    DATE: "date",
+    TIME: "time",
+    TIMESTAMP: "timestamp",
+    TIMESTAMPTZ: "timestamptz",
+    INTERVAL: "interval",
+    NUMERIC: "numeric",
+    UUID: "uuid",
+    RECORD: "record",
+    TIMETZ: "timetz",
+}
 EPOCH = datetime.datetime(2000, 1, 1)
 DAY_US = 86_400_000_000
 
@@ -44,6 +82,7 @@ def type_name(oid):
 
 
 # ---------------------------------------------------------------- values
+
 
 def value(cell, oid, form):
     """The value of a cell of a column of type `oid`, in text (form 0) or binary (1)."""
@@ -160,17 +199,17 @@ def array_from_binary(cell):
     while at < len(cell):
         (length,) = struct.unpack_from("!i", cell, at)
         at += 4
-        flat.append(None if length < 0 else from_binary(cell[at:at + length], oid))
+        flat.append(None if length < 0 else from_binary(cell[at : at + length], oid))
         at += max(length, 0)
     for size, _ in reversed(shape[1:]):
-        flat = [flat[i:i + size] for i in range(0, len(flat), size)]
+        flat = [flat[i : i + size] for i in range(0, len(flat), size)]
     if any(lower != 1 for _, lower in shape):
         return ["".join(f"[{low}:{low + size - 1}]" for size, low in shape) + "=", flat]
     return flat
 
 
 def date_text(days):
-    if days in (2**31 - 1, -2**31):
+    if days in (2**31 - 1, -(2**31)):
         return "infinity" if days > 0 else "-infinity"
     year, month, day = civil(days + 10957)
     era = "" if year > 0 else " BC"
@@ -184,8 +223,7 @@ def civil(days):
     year = (day - day // 1460 + day // 36524 - day // 146096) // 365
     rest = day - (365 * year + year // 4 - year // 100)
     month = (5 * rest + 2) // 153
-    return (year + era * 400 + (month >= 10), month + 3 if month < 10 else month - 9,
-            rest - (153 * month + 2) // 5 + 1)
+    return (year + era * 400 + (month >= 10), month + 3 if month < 10 else month - 9, rest - (153 * month + 2) // 5 + 1)
 
 
 def clock(microseconds):
@@ -196,7 +234,7 @@ def clock(microseconds):
 
 def stamp_text(microseconds, zoned):
     """UTC; what a session in another zone prints is compared in text format only."""
-    if microseconds in (2**63 - 1, -2**63):
+    if microseconds in (2**63 - 1, -(2**63)):
         return "infinity" if microseconds > 0 else "-infinity"
     days, rest = divmod(microseconds, DAY_US)
     date, _, era = date_text(days).partition(" ")
@@ -218,6 +256,7 @@ def interval_text(microseconds, days, months):
 
 
 # ---------------------------------------------------------------- comparison
+
 
 def table(answer):
     """The rows of an answer as values."""
@@ -296,8 +335,9 @@ def unequal(left, right, number, column, ordered, loose):
     if not ordered:
         rest = list(right)
         for row in left:
-            found = next((i for i, other in enumerate(rest)
-                          if all(same(x, y, loose) for x, y in zip(row, other))), None)
+            found = next(
+                (i for i, other in enumerate(rest) if all(same(x, y, loose) for x, y in zip(row, other))), None
+            )
             if found is None:
                 x, y = left[number][column], right[number][column]
                 return f"column {column + 1}: {shown(y)} instead of {shown(x)}"

@@ -16,6 +16,7 @@ import os
 import random
 import uuid
 
+# fmt: off
 # name, PostgreSQL's type, Arrow's type as an expression over pyarrow
 WIDE = [
     ("k", "int8", "int64()"), ("g", "int4", "int32()"), ("h", "text", "string()"),
@@ -51,6 +52,7 @@ LINEITEM = [("l_orderkey", "int8", "int64()"), ("l_linenumber", "int4", "int32()
             ("l_discount", "numeric(15,2)", "decimal128(15, 2)"), ("l_tax", "numeric(15,2)", "decimal128(15, 2)"),
             ("l_returnflag", "text", "string()"), ("l_shipdate", "date", "date32()"),
             ("l_commitdate", "date", "date32()"), ("l_shipmode", "text", "string()")]
+# fmt: on
 
 
 class Table:
@@ -64,8 +66,37 @@ class Table:
         return f"create table {self.name} ({', '.join(f'{c} {t}' for c, t, _ in self.columns)})"
 
 
-WORDS = ["", "a", "b", "abc", "ABC", "Abc", "hello world", " pad ", "a%b", "a_b", "a\\b", "12", "-3.5", "é", "ß", "日本", "zz",
-         "x'y", 'q"r', "{1,2}", "NULL", "foo.bar", "2024-02-29", "tail  ", "\t", "😀x", "true", "0x1F", "aXbXc"]
+WORDS = [
+    "",
+    "a",
+    "b",
+    "abc",
+    "ABC",
+    "Abc",
+    "hello world",
+    " pad ",
+    "a%b",
+    "a_b",
+    "a\\b",
+    "12",
+    "-3.5",
+    "é",
+    "ß",
+    "日本",
+    "zz",
+    "x'y",
+    'q"r',
+    "{1,2}",
+    "NULL",
+    "foo.bar",
+    "2024-02-29",
+    "tail  ",
+    "\t",
+    "😀x",
+    "true",
+    "0x1F",
+    "aXbXc",
+]
 
 
 def tables(seed=1, scale=1):
@@ -77,13 +108,43 @@ def tables(seed=1, scale=1):
     dates = lambda: datetime.date(1995, 1, 1) + datetime.timedelta(draw.randrange(900))
     cents = lambda low, high: decimal.Decimal(draw.randrange(low, high)).scaleb(-2)
     nation = [(i, name, i % 3) for i, name in enumerate("BRAZIL FRANCE CHINA KENYA IRAN PERU JAPAN".split())]
-    customer = [(i + 1, draw.choice([None, *range(7)]), f"Customer#{i + 1:03}", cents(-99999, 999999),
-                 draw.choice(["BUILDING", "MACHINERY", "HOUSEHOLD"])) for i in range(40)]
-    orders = [(i * 3 + 1, draw.randrange(1, 50), draw.choice("FOP"), cents(10000, 40000000), dates(),
-               draw.choice(["1-URGENT", "2-HIGH", "5-LOW"])) for i in range(int(150 * scale))]
-    lineitem = [(orders[i // 4][0], i % 4 + 1, draw.randrange(1, 20), cents(100, 5000), cents(90000, 9000000),
-                 cents(0, 11), cents(0, 9), draw.choice("ANR"), dates(), dates(),
-                 draw.choice(["AIR", "RAIL", "SHIP", "TRUCK"])) for i in range(int(600 * scale))]
+    customer = [
+        (
+            i + 1,
+            draw.choice([None, *range(7)]),
+            f"Customer#{i + 1:03}",
+            cents(-99999, 999999),
+            draw.choice(["BUILDING", "MACHINERY", "HOUSEHOLD"]),
+        )
+        for i in range(40)
+    ]
+    orders = [
+        (
+            i * 3 + 1,
+            draw.randrange(1, 50),
+            draw.choice("FOP"),
+            cents(10000, 40000000),
+            dates(),
+            draw.choice(["1-URGENT", "2-HIGH", "5-LOW"]),
+        )
+        for i in range(int(150 * scale))
+    ]
+    lineitem = [
+        (
+            orders[i // 4][0],
+            i % 4 + 1,
+            draw.randrange(1, 20),
+            cents(100, 5000),
+            cents(90000, 9000000),
+            cents(0, 11),
+            cents(0, 9),
+            draw.choice("ANR"),
+            dates(),
+            dates(),
+            draw.choice(["AIR", "RAIL", "SHIP", "TRUCK"]),
+        )
+        for i in range(int(600 * scale))
+    ]
     return [
         Table("t", WIDE, shuffled, ("k",), files=3, group_rows=32),
         Table("s", WIDE, wide(int(150 * scale)), ("k",), files=2, group_rows=20, sort="k"),
@@ -103,26 +164,102 @@ def wide_row(draw, k):
     null = lambda value, share=0.12: None if draw.random() < share else value
     cents = lambda low, high, scale: decimal.Decimal(draw.randint(low, high)).scaleb(-scale)
     quarter = lambda bound: draw.randint(-4 * bound, 4 * bound) / 4
-    day = datetime.date(2024, 2, 20) + datetime.timedelta(draw.choice([draw.randint(-20, 20), draw.randint(-9000, 9000)]))
-    clock = draw.choice([datetime.time(), datetime.time(23, 59, 59, 999999), datetime.time(12),
-                         datetime.time(draw.randrange(24), draw.randrange(60), draw.randrange(60), draw.choice([0, 500000, draw.randrange(10**6)]))])
+    day = datetime.date(2024, 2, 20) + datetime.timedelta(
+        draw.choice([draw.randint(-20, 20), draw.randint(-9000, 9000)])
+    )
+    clock = draw.choice(
+        [
+            datetime.time(),
+            datetime.time(23, 59, 59, 999999),
+            datetime.time(12),
+            datetime.time(
+                draw.randrange(24),
+                draw.randrange(60),
+                draw.randrange(60),
+                draw.choice([0, 500000, draw.randrange(10**6)]),
+            ),
+        ]
+    )
     stamp = datetime.datetime.combine(day, clock)
     zoned = datetime.datetime.combine(day, clock) + datetime.timedelta(hours=draw.randint(-40, 40))
     return (
-        k, null(draw.randrange(5)), null(draw.choice(["a", "b", "c", ""])),
-        null(draw.randint(-20, 100)), null(draw.choice([draw.randint(-5, 10), draw.randint(-1000, 1000)])), null(draw.randint(-10, 100000)),
-        null(quarter(8)), null(draw.choice([quarter(4), quarter(1000)])),
-        null(cents(-500, 5000, 2)), null(cents(-10**6, 10**6, 4)), null(cents(-50, 50, 0)), null(cents(-10**13, 10**13, 10)),
-        null(draw.choice(WORDS)), null(draw.choice(WORDS) + draw.choice(WORDS)), null(draw.random() < 0.5, 0.2),
-        null(day), null(clock), null(stamp), null(zoned), null(draw.choice([b"", b"ab", b"\0\xff", b"\\", b"abc", b"hello"])),
-        null([null(draw.randint(0, 5)) for _ in range(draw.randrange(4))]), null([null(draw.choice(WORDS)) for _ in range(draw.randrange(4))]),
-        null(draw.choice([-32768, 32767, -1, 0, 1])), null(draw.choice([-2**31, 2**31 - 1, -1, 0, 1, 46341])),
-        null(draw.choice([-2**63, 2**63 - 1, -1, 0, 1, 2**62, 2**53 + 1, 3037000500])),
-        null(draw.choice([float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1.0, -1.5, 1e300, 5e-324, 1.7976931348623157e308, 0.1, 2.5, 3.5])),
-        null(draw.choice([decimal.Decimal("9" * 38), decimal.Decimal("-" + "9" * 38), decimal.Decimal(0), decimal.Decimal(1), decimal.Decimal("5" + "0" * 37)])),
-        null(draw.choice([datetime.date(1, 1, 1), datetime.date(9999, 12, 31), datetime.date(1582, 10, 15), datetime.date(1970, 1, 1), datetime.date(1900, 2, 28)])),
-        null(draw.choice([datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31, 23, 59, 59, 999999), datetime.datetime(1677, 9, 21, 0, 12, 43),
-                          datetime.datetime(2262, 4, 11, 23, 47, 17), datetime.datetime(1969, 12, 31, 23, 59, 59, 999999)])),
+        k,
+        null(draw.randrange(5)),
+        null(draw.choice(["a", "b", "c", ""])),
+        null(draw.randint(-20, 100)),
+        null(draw.choice([draw.randint(-5, 10), draw.randint(-1000, 1000)])),
+        null(draw.randint(-10, 100000)),
+        null(quarter(8)),
+        null(draw.choice([quarter(4), quarter(1000)])),
+        null(cents(-500, 5000, 2)),
+        null(cents(-(10**6), 10**6, 4)),
+        null(cents(-50, 50, 0)),
+        null(cents(-(10**13), 10**13, 10)),
+        null(draw.choice(WORDS)),
+        null(draw.choice(WORDS) + draw.choice(WORDS)),
+        null(draw.random() < 0.5, 0.2),
+        null(day),
+        null(clock),
+        null(stamp),
+        null(zoned),
+        null(draw.choice([b"", b"ab", b"\0\xff", b"\\", b"abc", b"hello"])),
+        null([null(draw.randint(0, 5)) for _ in range(draw.randrange(4))]),
+        null([null(draw.choice(WORDS)) for _ in range(draw.randrange(4))]),
+        null(draw.choice([-32768, 32767, -1, 0, 1])),
+        null(draw.choice([-(2**31), 2**31 - 1, -1, 0, 1, 46341])),
+        null(draw.choice([-(2**63), 2**63 - 1, -1, 0, 1, 2**62, 2**53 + 1, 3037000500])),
+        null(
+            draw.choice(
+                [
+                    float("nan"),
+                    float("inf"),
+                    float("-inf"),
+                    0.0,
+                    -0.0,
+                    1.0,
+                    -1.5,
+                    1e300,
+                    5e-324,
+                    1.7976931348623157e308,
+                    0.1,
+                    2.5,
+                    3.5,
+                ]
+            )
+        ),
+        null(
+            draw.choice(
+                [
+                    decimal.Decimal("9" * 38),
+                    decimal.Decimal("-" + "9" * 38),
+                    decimal.Decimal(0),
+                    decimal.Decimal(1),
+                    decimal.Decimal("5" + "0" * 37),
+                ]
+            )
+        ),
+        null(
+            draw.choice(
+                [
+                    datetime.date(1, 1, 1),
+                    datetime.date(9999, 12, 31),
+                    datetime.date(1582, 10, 15),
+                    datetime.date(1970, 1, 1),
+                    datetime.date(1900, 2, 28),
+                ]
+            )
+        ),
+        null(
+            draw.choice(
+                [
+                    datetime.datetime(1, 1, 1),
+                    datetime.datetime(9999, 12, 31, 23, 59, 59, 999999),
+                    datetime.datetime(1677, 9, 21, 0, 12, 43),
+                    datetime.datetime(2262, 4, 11, 23, 47, 17),
+                    datetime.datetime(1969, 12, 31, 23, 59, 59, 999999),
+                ]
+            )
+        ),
     )
 
 
@@ -133,19 +270,41 @@ def key_row(draw, other):
     day = datetime.date(2024, 1, draw.randint(1, 5))
     if other:
         day = datetime.datetime.combine(day, datetime.time(draw.choice([0, 0, 7])))
-    return (null(number()), null(draw.choice([10, 20, 30, 40])), null(decimal.Decimal(number()) if other else number()),
-            null(number() / 2), null(decimal.Decimal(number() * 50).scaleb(-2)), null(draw.choice(["x", "y", "z", ""])), null(day))
+    return (
+        null(number()),
+        null(draw.choice([10, 20, 30, 40])),
+        null(decimal.Decimal(number()) if other else number()),
+        null(number() / 2),
+        null(decimal.Decimal(number() * 50).scaleb(-2)),
+        null(draw.choice(["x", "y", "z", ""])),
+        null(day),
+    )
 
 
-DOCUMENTS = ['{"a": 1, "b": [1, 2, {"c": null}]}', '{"a": "x", "b": {}}', '[1, "two", 3.50, true, null]', "null", '"text"', "12.5", "{}", '{"a": {"b": {"c": "deep"}}}']
+DOCUMENTS = [
+    '{"a": 1, "b": [1, 2, {"c": null}]}',
+    '{"a": "x", "b": {}}',
+    '[1, "two", 3.50, true, null]',
+    "null",
+    '"text"',
+    "12.5",
+    "{}",
+    '{"a": {"b": {"c": "deep"}}}',
+]
 
 
 def id_row(draw, k):
     null = lambda value: None if draw.random() < 0.15 else value
-    return k, null(uuid.UUID(int=draw.choice([0, 1, 2**128 - 1, draw.getrandbits(128)]))), null(draw.choice(DOCUMENTS)), null(draw.randint(-9, 9))
+    return (
+        k,
+        null(uuid.UUID(int=draw.choice([0, 1, 2**128 - 1, draw.getrandbits(128)]))),
+        null(draw.choice(DOCUMENTS)),
+        null(draw.randint(-9, 9)),
+    )
 
 
 # ---------------------------------------------------------------- to PostgreSQL
+
 
 def copy_text(rows):
     return "".join("\t".join(map(cell_text, row)) + "\n" for row in rows).encode()
@@ -188,28 +347,40 @@ def load(session, all_tables):
 
 # ---------------------------------------------------------------- to Parquet
 
+
 def write(folder, all_tables):
     """A folder per table; a sorted table's files follow each other in its order."""
     import pyarrow
     import pyarrow.parquet as parquet
+
     for table in all_tables:
         path = os.path.join(folder, table.name)
         os.makedirs(path, exist_ok=True)
-        schema = pyarrow.schema([(name, eval(f"pyarrow.{kind}", {"pyarrow": pyarrow, **vars(pyarrow)}))  # noqa: S307
-                                 for name, _, kind in table.columns])
+        schema = pyarrow.schema(
+            [
+                (name, eval(f"pyarrow.{kind}", {"pyarrow": pyarrow, **vars(pyarrow)}))  # noqa: S307
+                for name, _, kind in table.columns
+            ]
+        )
         size = max(1, -(-len(table.rows) // table.files))
         order = table.sort and [parquet.SortingColumn([c for c, _, _ in table.columns].index(table.sort))]
         for number in range(table.files):
-            rows = table.rows[number * size:(number + 1) * size]
+            rows = table.rows[number * size : (number + 1) * size]
             columns = zip(*rows) if rows else [[] for _ in schema]
             arrays = [parquet_array(list(column), field.type) for column, field in zip(columns, schema)]
-            parquet.write_table(pyarrow.Table.from_arrays(arrays, schema=schema), os.path.join(path, f"{number}.parquet"),
-                                row_group_size=table.group_rows, sorting_columns=order or None,
-                                compression="zstd", write_page_index=number % 2 == 0)
+            parquet.write_table(
+                pyarrow.Table.from_arrays(arrays, schema=schema),
+                os.path.join(path, f"{number}.parquet"),
+                row_group_size=table.group_rows,
+                sorting_columns=order or None,
+                compression="zstd",
+                write_page_index=number % 2 == 0,
+            )
 
 
 def parquet_array(values, kind):
     import pyarrow
+
     if isinstance(kind, pyarrow.BaseExtensionType):
         stored = [value.bytes if isinstance(value, uuid.UUID) else value for value in values]
         return pyarrow.ExtensionArray.from_storage(kind, pyarrow.array(stored, kind.storage_type))

@@ -35,7 +35,9 @@ def rendered(answer):
     """An answer as the list writes it."""
     if answer.failed:
         return f"error {answer.state} {answer.message}"
-    return "; ".join(" | ".join("NULL" if cell is None else cell.decode(errors="replace") for cell in row) for row in answer.rows)
+    return "; ".join(
+        " | ".join("NULL" if cell is None else cell.decode(errors="replace") for cell in row) for row in answer.rows
+    )
 
 
 def alike(expected, answer):

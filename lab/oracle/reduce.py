@@ -13,8 +13,19 @@ import tree
 from generator import pools
 
 TRIES_MAX = 600
-SIMPLE = {"bool": "true", "text": "a", "bytea": "\\x61", "date": "2024-01-01", "time": "12:00:00", "timestamp": "2024-01-01 12:00:00",
-          "timestamptz": "2024-01-01 12:00:00+00", "interval": "1 day", "numeric": "1.5", "int4[]": "{1}", "text[]": "{a}"}
+SIMPLE = {
+    "bool": "true",
+    "text": "a",
+    "bytea": "\\x61",
+    "date": "2024-01-01",
+    "time": "12:00:00",
+    "timestamp": "2024-01-01 12:00:00",
+    "timestamptz": "2024-01-01 12:00:00+00",
+    "interval": "1 day",
+    "numeric": "1.5",
+    "int4[]": "{1}",
+    "text[]": "{a}",
+}
 
 
 def reduce(root, shows, tries_max=TRIES_MAX):
@@ -43,7 +54,11 @@ def cost(root):
         weight += {"column": 8, "query": 5, "setop": 5}.get(node.kind, 0)
         if node.kind == "literal":
             weight += 0 if node.form == "plain" else 3 if node.form == "cast" else 6
-            weight += 0 if node.value is not None and node.value == SIMPLE.get(node.type, "1") else 1 if node.value is None else 2
+            weight += (
+                0
+                if node.value is not None and node.value == SIMPLE.get(node.type, "1")
+                else 1 if node.value is None else 2
+            )
         if node.tail:
             weight += 5 + 5 * bool(node.tail.limit) + 5 * bool(node.tail.offset) + len("".join(node.tail.suffixes)) / 10
     return weight + len(tree.text(root)) / 1000
@@ -53,7 +68,10 @@ def candidates(root):
     """Smaller trees, those that take most away first."""
     nodes = list(root.walk())
     if root.kind == "query" and root.parts[1].kind == "setop":
-        yield from (root.with_parts((root.parts[0], unwrapped(side), *root.parts[2:])) for side in (root.parts[1].parts[0], root.parts[1].parts[2]))
+        yield from (
+            root.with_parts((root.parts[0], unwrapped(side), *root.parts[2:]))
+            for side in (root.parts[1].parts[0], root.parts[1].parts[2])
+        )
     yield from plain_parameters(root, nodes)
     yield from hoisted(root, nodes)
     kept = {id(inner) for node in nodes if node.kind == "frozen" for inner in node.walk()}
@@ -107,7 +125,7 @@ def shorter(node):
         yield node.with_parts(node.parts[half:])
     for number in range(count):
         if count - 1 >= node.least:
-            yield node.with_parts(node.parts[:number] + node.parts[number + 1:])
+            yield node.with_parts(node.parts[:number] + node.parts[number + 1 :])
 
 
 def plainer_tail(node):
@@ -128,12 +146,16 @@ def narrower(setop):
 
 def without_column(node, number):
     if node.kind == "setop":
-        return node.with_parts((without_column(node.parts[0], number), node.parts[1], without_column(node.parts[2], number)))
+        return node.with_parts(
+            (without_column(node.parts[0], number), node.parts[1], without_column(node.parts[2], number))
+        )
     if node.kind == "select":
         items = next(part for part in node.nodes() if part.kind == "list")
-        kept = items.with_parts(items.parts[:number] + items.parts[number + 1:])
+        kept = items.with_parts(items.parts[:number] + items.parts[number + 1 :])
         return node.with_parts([kept if part is items else part for part in node.parts])
-    return node.with_parts([without_column(part, number) if isinstance(part, tree.Node) else part for part in node.parts])
+    return node.with_parts(
+        [without_column(part, number) if isinstance(part, tree.Node) else part for part in node.parts]
+    )
 
 
 def simpler(node):
@@ -142,7 +164,9 @@ def simpler(node):
     if node.kind != "literal" and node.type in (*SIMPLE, *pools.TAME):
         yield tree.literal(node.type, plain if node.type in SIMPLE else pools.TAME[node.type][0])
     if node.kind == "expr":
-        yield from (inner for inner in below(node) if inner.type == node.type and inner.kind in ("expr", "column", "literal"))
+        yield from (
+            inner for inner in below(node) if inner.type == node.type and inner.kind in ("expr", "column", "literal")
+        )
         yield tree.literal(node.type, None, "cast")
     if node.kind == "literal":
         for form in ("plain", "cast"):

@@ -25,8 +25,12 @@ class Rewrite:
         if self.name == "TLP":
             forms = ([self.predicate], ["(NOT ", self.predicate, ")"], ["(", self.predicate, ") IS NULL"])
             return tree.text(select), [tree.text(filtered(select, form)) for form in forms]
-        source = next((part for part in select.nodes() if part.kind == "option" and part.parts[:1] == (" FROM ",)), tree.EMPTY)
-        whole = tree.Node("select", ("SELECT ", tree.listed([tree.fixed("CASE WHEN ", self.predicate, " THEN 1 ELSE 0 END")]), source))
+        source = next(
+            (part for part in select.nodes() if part.kind == "option" and part.parts[:1] == (" FROM ",)), tree.EMPTY
+        )
+        whole = tree.Node(
+            "select", ("SELECT ", tree.listed([tree.fixed("CASE WHEN ", self.predicate, " THEN 1 ELSE 0 END")]), source)
+        )
         ones = tree.Node("select", ("SELECT ", tree.listed([tree.fixed("1")]), source))
         return tree.text(whole), [tree.text(filtered(ones, [self.predicate]))]
 
@@ -54,7 +58,9 @@ class Rewrite:
         if want == have:
             return None
         count = lambda found: found if isinstance(found, int) else sum(found.values())
-        return asking.Difference("rows", f"{count(have)} rows instead of {count(want)}", f"{count(want)} rows", f"{count(have)} rows")
+        return asking.Difference(
+            "rows", f"{count(have)} rows instead of {count(want)}", f"{count(want)} rows", f"{count(have)} rows"
+        )
 
 
 def filtered(select, form):
@@ -68,21 +74,31 @@ def rewrites(root, draw):
     if select.kind != "select" or root.parts[0] is not tree.EMPTY:
         return
     tags = tree.tags(select)
-    if any("OVER" in tag or tag in ("DISTINCT", "HAVING") for tag in tags) or any(node.kind == "literal" and node.form not in ("plain", "cast") for node in select.walk()):
+    if any("OVER" in tag or tag in ("DISTINCT", "HAVING") for tag in tags) or any(
+        node.kind == "literal" and node.form not in ("plain", "cast") for node in select.walk()
+    ):
         return
     options = [part for part in select.nodes() if part.kind == "option"]
     where = next((part for part in options if part.parts[0] == " WHERE "), None)
     if where is None or any("GROUP BY" in str(part.parts[0]) for part in options) or aggregates(select):
         return
     predicate = draw.choice(where.parts[1].parts)
-    plain = root.with_parts((tree.EMPTY, select.with_parts([part for part in select.parts if part is not where])), tail=None)
+    plain = root.with_parts(
+        (tree.EMPTY, select.with_parts([part for part in select.parts if part is not where])), tail=None
+    )
     yield Rewrite("TLP", plain, predicate)
     yield Rewrite("NoREC", plain, predicate)
 
 
 def aggregates(select):
     from generator.expressions import SIGNATURES
-    names = {signature.tag for families in SIGNATURES["aggregate"].values() for found in families.values() for signature in found}
+
+    names = {
+        signature.tag
+        for families in SIGNATURES["aggregate"].values()
+        for found in families.values()
+        for signature in found
+    }
     names |= {"FILTER", "DISTINCT in aggregate"}
     special = ("string_agg", "array_agg", "jsonb_agg", "percentile", "mode()")
     return any(tag in names or tag.startswith(special) for tag in tree.tags(select.nodes()[1]))

@@ -105,7 +105,10 @@ class Run:
 
     def write(self):
         title = f"Differences from PostgreSQL 15 (seed {self.options.seed})"
-        for path, text in ((self.options.found, self.causes.page(title)), (self.options.coverage, self.causes.coverage_page())):
+        for path, text in (
+            (self.options.found, self.causes.page(title)),
+            (self.options.coverage, self.causes.coverage_page()),
+        ):
             if path:
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(text)
@@ -145,7 +148,11 @@ class Run:
 
     def varied(self, root):
         """The statement with another literal."""
-        literals = [node for node in root.walk() if node.kind == "literal" and node.value is not None and node.type in pools.TAME]
+        literals = [
+            node
+            for node in root.walk()
+            if node.kind == "literal" and node.value is not None and node.type in pools.TAME
+        ]
         if not literals:
             return root
         old = self.draw.choice(literals)
@@ -162,14 +169,20 @@ class Run:
             return
         again = pair.difference(one)
         if again is None:
-            self.causes.add(dataclasses.replace(found, kind="rows" if found.kind == "rows" else found.kind), tree.fixed(tag="only beside other statements"), one.text,
-                            "not alone: it shows only beside other sessions' statements")
+            self.causes.add(
+                dataclasses.replace(found, kind="rows" if found.kind == "rows" else found.kind),
+                tree.fixed(tag="only beside other statements"),
+                one.text,
+                "not alone: it shows only beside other sessions' statements",
+            )
             return
         if one.earlier:
             statement, one, again = self.without_earlier(pair, statement, one, again)
         root, minimal, last = self.reduced(pair, statement, one, again)
         note = f"parameters: {parameters(root)}" if minimal.parameters else ""
-        cause = self.causes.add(last, root, self.shown(minimal), note + " (executed with other values first)" * bool(minimal.earlier))
+        cause = self.causes.add(
+            last, root, self.shown(minimal), note + " (executed with other values first)" * bool(minimal.earlier)
+        )
         self.avoid(cause, root)
 
     def known(self, found, statement):
@@ -224,14 +237,24 @@ class Run:
             found = made.difference(pair.tested_answer)
             self.causes.counts["rewrites"] += 1
             if found:
-                root = reduce.reduce(made.root, lambda smaller, made=made: made.again(smaller).difference(pair.tested_answer) is not None, 200)
+                root = reduce.reduce(
+                    made.root,
+                    lambda smaller, made=made: made.again(smaller).difference(pair.tested_answer) is not None,
+                    200,
+                )
                 last = made.again(root)
-                self.causes.add(last.difference(pair.tested_answer) or found, tree.fixed(last.root, tag=f"{made.name} rewrite"), last.shown())
+                self.causes.add(
+                    last.difference(pair.tested_answer) or found,
+                    tree.fixed(last.root, tag=f"{made.name} rewrite"),
+                    last.shown(),
+                )
 
 
 def parameters(root):
-    return ", ".join(f"${number + 1} = {node.value!r} ({node.form.rstrip('?')}, {'undeclared' if node.form.endswith('?') else node.type})"
-                     for number, node in enumerate(tree.Text(root).parameters))
+    return ", ".join(
+        f"${number + 1} = {node.value!r} ({node.form.rstrip('?')}, {'undeclared' if node.form.endswith('?') else node.type})"
+        for number, node in enumerate(tree.Text(root).parameters)
+    )
 
 
 def like(statement, root):
@@ -249,7 +272,9 @@ def arguments():
     parser.add_argument("--found", help="write the causes to this file")
     parser.add_argument("--coverage", help="write the coverage to this file (tab-separated)")
     parser.add_argument("--explore", action="store_true")
-    parser.add_argument("--simple", action="store_true", help="everyday expressions only: look at the shapes of queries")
+    parser.add_argument(
+        "--simple", action="store_true", help="everyday expressions only: look at the shapes of queries"
+    )
     parser.add_argument("--without", default="", help="types that are not drawn, separated by commas")
     return parser.parse_args()
 

@@ -54,12 +54,40 @@ def postgres():
         shutil.chown(folder, "postgres", "postgres")
         user = {"user": "postgres", "group": "postgres", "extra_groups": []}
     cluster, port = os.path.join(folder, "cluster"), free_port()
-    subprocess.run([f"{PGBIN}/initdb", "-D", cluster, "-U", "postgres", "--locale=C", "--lc-ctype=C.UTF-8", "--encoding=UTF8", "--auth=trust", "--no-sync"],
-                   check=True, stdout=subprocess.DEVNULL, cwd=folder, **user)
-    options = {"listen_addresses": "", "unix_socket_directories": folder, "port": port, "fsync": "off", "timezone": "UTC", "log_timezone": "UTC"}
+    subprocess.run(
+        [
+            f"{PGBIN}/initdb",
+            "-D",
+            cluster,
+            "-U",
+            "postgres",
+            "--locale=C",
+            "--lc-ctype=C.UTF-8",
+            "--encoding=UTF8",
+            "--auth=trust",
+            "--no-sync",
+        ],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        cwd=folder,
+        **user,
+    )
+    options = {
+        "listen_addresses": "",
+        "unix_socket_directories": folder,
+        "port": port,
+        "fsync": "off",
+        "timezone": "UTC",
+        "log_timezone": "UTC",
+    }
     with open(os.path.join(folder, "log"), "wb") as log:
-        process = subprocess.Popen([f"{PGBIN}/postgres", "-D", cluster, *(f"-c{key}={value}" for key, value in options.items())],
-                                   stdout=log, stderr=log, cwd=folder, **user)
+        process = subprocess.Popen(
+            [f"{PGBIN}/postgres", "-D", cluster, *(f"-c{key}={value}" for key, value in options.items())],
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+            **user,
+        )
     return ready(Server(folder, port, process=process, folder=folder))
 
 
@@ -68,7 +96,9 @@ def coscan(binary, folder, names, options=(), log=True):
     port = free_port()
     tables = [part for name in names for part in ("-t", f"{name}={folder}/{name}/")]
     log = open(os.path.join(folder, "coscan.log") if log else os.devnull, "wb")  # noqa: SIM115: the process keeps it
-    process = subprocess.Popen([binary, "serve", "--listen", f"127.0.0.1:{port}", *tables, *options], stdout=log, stderr=log)
+    process = subprocess.Popen(
+        [binary, "serve", "--listen", f"127.0.0.1:{port}", *tables, *options], stdout=log, stderr=log
+    )
     log.close()
     return ready(Server("127.0.0.1", port, process=process))
 

@@ -33,14 +33,31 @@ SETTINGS = ("coscan.small_table_bytes = 0",)
 
 # ---------------------------------------------------------------- as JSON
 
+
 def written(one, reference, state):
     """A statement with PostgreSQL's answer."""
     return {
         "sql": one.text,
-        **({"parameters": [[hexed(p.value), p.form, p.oid] for p in one.parameters]} if one.parameters is not None else {}),
-        **{name: value for name, value in (("binary", bool(one.result_format)), ("ordered", one.ordered), ("loose", one.loose), ("open", state)) if value},
+        **(
+            {"parameters": [[hexed(p.value), p.form, p.oid] for p in one.parameters]}
+            if one.parameters is not None
+            else {}
+        ),
+        **{
+            name: value
+            for name, value in (
+                ("binary", bool(one.result_format)),
+                ("ordered", one.ordered),
+                ("loose", one.loose),
+                ("open", state),
+            )
+            if value
+        },
         "types": [oid for _, oid, _ in reference.columns],
-        "rows": [[hexed(cell) if one.result_format else cell if cell is None else cell.decode() for cell in row] for row in reference.rows],
+        "rows": [
+            [hexed(cell) if one.result_format else cell if cell is None else cell.decode() for cell in row]
+            for row in reference.rows
+        ],
     }
 
 
@@ -53,14 +70,21 @@ def read(entry):
     form = wire.BINARY if entry.get("binary") else wire.TEXT
     parameters = entry.get("parameters")
     if parameters is not None:
-        parameters = [wire.Parameter(None if value is None else bytes.fromhex(value), kind, oid) for value, kind, oid in parameters]
+        parameters = [
+            wire.Parameter(None if value is None else bytes.fromhex(value), kind, oid)
+            for value, kind, oid in parameters
+        ]
     answer = wire.Answer()
     answer.columns = [("", oid, form) for oid in entry["types"]]
-    answer.rows = [tuple(cell if cell is None else bytes.fromhex(cell) if form else cell.encode() for cell in row) for row in entry["rows"]]
+    answer.rows = [
+        tuple(cell if cell is None else bytes.fromhex(cell) if form else cell.encode() for cell in row)
+        for row in entry["rows"]
+    ]
     return asking.Sent(entry["sql"], parameters, bool(entry.get("ordered")), bool(entry.get("loose")), form), answer
 
 
 # ---------------------------------------------------------------- verbs
+
 
 def answer_of(session, one):
     try:
@@ -94,10 +118,14 @@ def check(options):
             closed += bool(not found and entry.get("open"))
             if found and not entry.get("open"):
                 failed += 1
-                print(f"{one.text}\n    is       {found.tested}\n    expected {found.reference}\n    ({found.kind}: {found.detail})")
+                print(
+                    f"{one.text}\n    is       {found.tested}\n    expected {found.reference}\n    ({found.kind}: {found.detail})"
+                )
     finally:
         server.stop()
-    print(f"{len(entries)} stored statements: {failed} differ; {still} of those stored as open still differ, {closed} do not")
+    print(
+        f"{len(entries)} stored statements: {failed} differ; {still} of those stored as open still differ, {closed} do not"
+    )
     return failed == 0
 
 
@@ -137,7 +165,12 @@ def drawn(options, tables, session, encoder, server):
         one = asking.sent(statement, encoder, draw.choice([wire.TEXT, wire.TEXT, wire.BINARY]))
         reference = asking.ask(session, one)
         size = sum(len(cell or b"") for row in reference.rows for cell in row)
-        if reference.failed or len(one.text) > TEXT_MAX or not 0 < len(reference.rows) <= ROWS_MAX or size > ANSWER_BYTES_MAX:
+        if (
+            reference.failed
+            or len(one.text) > TEXT_MAX
+            or not 0 < len(reference.rows) <= ROWS_MAX
+            or size > ANSWER_BYTES_MAX
+        ):
             continue
         answer = answer_of(tested, one)
         if isinstance(answer, wire.Lost):
@@ -159,7 +192,12 @@ def main():
     parser.add_argument("--postgres-at")
     parser.add_argument("--statements", type=int, default=400)
     parser.add_argument("--seed", type=int, default=45)
-    parser.add_argument("--open-share", type=float, default=0.1, help="of the statements that Coscan answers otherwise, this share is stored as open")
+    parser.add_argument(
+        "--open-share",
+        type=float,
+        default=0.1,
+        help="of the statements that Coscan answers otherwise, this share is stored as open",
+    )
     options = parser.parse_args()
     sys.exit(not {"check": check, "make": make}[options.verb](options))
 

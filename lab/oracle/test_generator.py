@@ -29,9 +29,39 @@ class Reach(unittest.TestCase):
         seen = set()
         for _ in range(4000):
             seen |= tree.tags(generator.statement().root)
-        wanted = {"WITH", "DISTINCT", "HAVING", "ROLLUP", "CUBE", "GROUPING SETS", "LATERAL", "VALUES", "derived table", "FULL JOIN", "LEFT JOIN", "RIGHT JOIN",
-                  "UNION ALL", "EXCEPT ALL", "INTERSECT ALL", "UNION", "EXISTS", "NOT EXISTS", "IN subquery", "NOT IN subquery", "row IN subquery", "scalar subquery",
-                  "ARRAY(subquery)", "FILTER", "DISTINCT in aggregate", "PARTITION BY", "row_number OVER", "lag OVER", "frame ROWS", "frame GROUPS EXCLUDE TIES", "percentile_cont"}
+        wanted = {
+            "WITH",
+            "DISTINCT",
+            "HAVING",
+            "ROLLUP",
+            "CUBE",
+            "GROUPING SETS",
+            "LATERAL",
+            "VALUES",
+            "derived table",
+            "FULL JOIN",
+            "LEFT JOIN",
+            "RIGHT JOIN",
+            "UNION ALL",
+            "EXCEPT ALL",
+            "INTERSECT ALL",
+            "UNION",
+            "EXISTS",
+            "NOT EXISTS",
+            "IN subquery",
+            "NOT IN subquery",
+            "row IN subquery",
+            "scalar subquery",
+            "ARRAY(subquery)",
+            "FILTER",
+            "DISTINCT in aggregate",
+            "PARTITION BY",
+            "row_number OVER",
+            "lag OVER",
+            "frame ROWS",
+            "frame GROUPS EXCLUDE TIES",
+            "percentile_cont",
+        }
         self.assertEqual(wanted - seen, set())
 
     def test_parameters_in_every_form(self):
@@ -42,8 +72,15 @@ class Reach(unittest.TestCase):
         found = signatures.load()
         self.assertIn("int4 + int8", {s.tag for s in found["scalar"]["int8"]["operator +"]})
         self.assertGreater(sum(len(f) for families in found["scalar"].values() for f in families.values()), 1000)
-        slot = next(part for part in found["scalar"]["bool"]["{text} LIKE {text:'a#%b'|'%#_%'|'##'} ESCAPE {text:'#'}".replace("{text}", "_").replace("{text:'a#%b'|'%#_%'|'##'}", "_").replace("{text:'#'}", "_")][0].parts
-                    if isinstance(part, signatures.Slot) and part.values)
+        slot = next(
+            part
+            for part in found["scalar"]["bool"][
+                "{text} LIKE {text:'a#%b'|'%#_%'|'##'} ESCAPE {text:'#'}".replace("{text}", "_")
+                .replace("{text:'a#%b'|'%#_%'|'##'}", "_")
+                .replace("{text:'#'}", "_")
+            ][0].parts
+            if isinstance(part, signatures.Slot) and part.values
+        )
         self.assertEqual(slot.values, ("a#%b", "%#_%", "##"))
 
 

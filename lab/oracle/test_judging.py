@@ -40,7 +40,10 @@ class Compare(unittest.TestCase):
     def test_shapes_keep_names_of_functions_only(self):
         shape = asking.Difference("refused", "42883 Invalid function 'mod'.\nDid you mean 'abs'?", "", "").shape()
         self.assertEqual(shape, "# Invalid function 'mod'.")
-        self.assertEqual(asking.Difference("refused", "22P02 Cannot cast string 'x' to 12", "", "").shape(), "#P# Cannot cast string _ to #")
+        self.assertEqual(
+            asking.Difference("refused", "22P02 Cannot cast string 'x' to 12", "", "").shape(),
+            "#P# Cannot cast string _ to #",
+        )
 
 
 def counted(rows=10, empty=0, refused=0, wrong=0, rules=()):
@@ -95,14 +98,33 @@ class Expressions(unittest.TestCase):
 class Rewrites(unittest.TestCase):
     def statement(self):
         predicate = tree.expr("bool", "p", "x > 1")
-        select = tree.Node("select", ("SELECT ", tree.listed([tree.fixed("x")]), tree.option(" FROM ", tree.fixed("t")), tree.option(" WHERE ", tree.listed([predicate], " AND "))))
+        select = tree.Node(
+            "select",
+            (
+                "SELECT ",
+                tree.listed([tree.fixed("x")]),
+                tree.option(" FROM ", tree.fixed("t")),
+                tree.option(" WHERE ", tree.listed([predicate], " AND ")),
+            ),
+        )
         return tree.Node("query", (tree.EMPTY, select))
 
     def test_lost_and_doubled_rows_are_found(self):
         import random
+
         tlp, norec = rewrites.rewrites(self.statement(), random.Random(1))
-        self.assertEqual(tlp.parts()[1], ["SELECT x FROM t WHERE x > 1", "SELECT x FROM t WHERE (NOT x > 1)", "SELECT x FROM t WHERE (x > 1) IS NULL"])
-        for made, good, bad in ((tlp, [[b"1", b"2"], [b"2"], [b"1"], []], [[b"1", b"2"], [b"2"], [b"2"], []]), (norec, [[b"1", b"0"], [b"1"]], [[b"1", b"0"], []])):
+        self.assertEqual(
+            tlp.parts()[1],
+            [
+                "SELECT x FROM t WHERE x > 1",
+                "SELECT x FROM t WHERE (NOT x > 1)",
+                "SELECT x FROM t WHERE (x > 1) IS NULL",
+            ],
+        )
+        for made, good, bad in (
+            (tlp, [[b"1", b"2"], [b"2"], [b"1"], []], [[b"1", b"2"], [b"2"], [b"2"], []]),
+            (norec, [[b"1", b"0"], [b"1"]], [[b"1", b"0"], []]),
+        ):
             for lists, fails in ((good, False), (bad, True)):
                 answers = iter([answer(*([cell] for cell in cells)) for cells in lists])
                 self.assertEqual(made.difference(lambda _, answers=answers: next(answers)) is not None, fails)

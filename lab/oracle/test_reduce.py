@@ -37,7 +37,19 @@ class Reduce(unittest.TestCase):
 
     def test_a_frozen_order_is_kept(self):
         key = tree.column("q.k", "int8")
-        root = tree.Node("query", (tree.EMPTY, tree.Node("select", ("SELECT ", tree.listed([tree.expr("text", "agg", "string_agg(q.t, ',' ORDER BY ", tree.frozen(key), ")")])))))
+        root = tree.Node(
+            "query",
+            (
+                tree.EMPTY,
+                tree.Node(
+                    "select",
+                    (
+                        "SELECT ",
+                        tree.listed([tree.expr("text", "agg", "string_agg(q.t, ',' ORDER BY ", tree.frozen(key), ")")]),
+                    ),
+                ),
+            ),
+        )
         minimal = reduce.reduce(root, lambda candidate: "agg" in tree.tags(candidate))
         self.assertIn("ORDER BY q.k", tree.text(minimal))
 

@@ -55,6 +55,7 @@ class Node:
 @dataclasses.dataclass(frozen=True)
 class Tail:
     """ORDER BY all columns by position, each with its suffix; limit and offset as text."""
+
     suffixes: tuple
     limit: str = ""
     offset: str = ""
@@ -92,6 +93,7 @@ EMPTY = Node("fixed")
 
 
 # ---------------------------------------------------------------- text
+
 
 class Text:
     """The statement's text and the literals that became `$1`, `$2`, … in order."""
@@ -163,6 +165,7 @@ def tail_text(tail, count, first=""):
 
 # ---------------------------------------------------------------- questions
 
+
 def width(node):
     """The number of columns of a query, select or setop."""
     if node.kind == "query":
@@ -189,6 +192,7 @@ def size(root):
 
 
 # ---------------------------------------------------------------- changes
+
 
 def substitute(root, old, new):
     """The tree with `new` wherever `old` was; shared nodes stay shared."""

@@ -91,7 +91,9 @@ class Session:
         parse = name + sql.encode() + b"\0" + struct.pack(f"!h{len(oids)}I", len(oids), *oids)
         sent = message(b"C", b"S" + name) + message(b"P", parse)
         for values in (*earlier, parameters):
-            sent += message(b"B", bind(name, values, result_format)) + message(b"D", b"P\0") + message(b"E", b"\0\0\0\0\0")
+            sent += (
+                message(b"B", bind(name, values, result_format)) + message(b"D", b"P\0") + message(b"E", b"\0\0\0\0\0")
+            )
         self._write(sent + message(b"S", b""))
 
     def receive(self):
@@ -126,7 +128,7 @@ class Session:
         answer = self.receive()
         if not answer.failed:
             for start in range(0, len(data), 1 << 16):
-                self._write(message(b"d", data[start:start + (1 << 16)]))
+                self._write(message(b"d", data[start : start + (1 << 16)]))
             self._write(message(b"c", b""))
             answer = self.receive()
         if answer.failed:
@@ -203,7 +205,7 @@ def row(body):
         if length < 0:
             cells.append(None)
         else:
-            cells.append(body[at:at + length])
+            cells.append(body[at : at + length])
             at += length
     return tuple(cells)
 

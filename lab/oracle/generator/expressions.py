@@ -12,16 +12,51 @@ import tree
 from . import pools, signatures
 
 EDGE_SHARE = 0.06
-FORMS = ("text", "text", "text", "binary", "binary", "binary", "text?", "text?", "binary?")  # parameters; `?` leaves the type to the server
-SIMPLE = {*(f"operator {name}" for name in ("+", "-", "*", "=", "<>", "<", "<=", ">", ">=", "||")), "_ AND _", "_ OR _", "NOT _", "_ IS NULL", "_ IS NOT NULL",
-          "_ IS DISTINCT FROM _", "_ IN (_, _)", "CASE WHEN _ THEN _ ELSE _ END", "coalesce(_, _)", "length", "upper", "lower", "abs", "_ LIKE _",
-          "count", "sum", "min", "max", "avg", "bool_and", "bool_or", "cast to int8", "cast to numeric", "cast to text"}
+FORMS = (
+    "text",
+    "text",
+    "text",
+    "binary",
+    "binary",
+    "binary",
+    "text?",
+    "text?",
+    "binary?",
+)  # parameters; `?` leaves the type to the server
+SIMPLE = {
+    *(f"operator {name}" for name in ("+", "-", "*", "=", "<>", "<", "<=", ">", ">=", "||")),
+    "_ AND _",
+    "_ OR _",
+    "NOT _",
+    "_ IS NULL",
+    "_ IS NOT NULL",
+    "_ IS DISTINCT FROM _",
+    "_ IN (_, _)",
+    "CASE WHEN _ THEN _ ELSE _ END",
+    "coalesce(_, _)",
+    "length",
+    "upper",
+    "lower",
+    "abs",
+    "_ LIKE _",
+    "count",
+    "sum",
+    "min",
+    "max",
+    "avg",
+    "bool_and",
+    "bool_or",
+    "cast to int8",
+    "cast to numeric",
+    "cast to text",
+}
 HASHED = ("bool", "int2", "int4", "int8", "numeric", "text", "date", "timestamp", "float8")
 
 
 @dataclasses.dataclass
 class Scope:
     """What a name may mean. `columns` and `outer` are nodes; `unique` are columns that identify a row."""
+
     columns: list
     outer: list = dataclasses.field(default_factory=list)
     unique: list | None = None
@@ -118,7 +153,9 @@ class Maker:
         return known
 
     def filled(self, signature, scope, depth):
-        parts = [self.slot(part, scope, depth - 1) if isinstance(part, signatures.Slot) else part for part in signature.parts]
+        parts = [
+            self.slot(part, scope, depth - 1) if isinstance(part, signatures.Slot) else part for part in signature.parts
+        ]
         return tree.expr(signature.type, signature.tag, *parts)
 
     def slot(self, slot, scope, depth):
@@ -138,7 +175,10 @@ class Maker:
         signature = self.signature("aggregate", type_)
         if not signature:
             return None
-        inner = [self.slot(part, plain, min(depth, 2) - 1) if isinstance(part, signatures.Slot) else part for part in signature.parts]
+        inner = [
+            self.slot(part, plain, min(depth, 2) - 1) if isinstance(part, signatures.Slot) else part
+            for part in signature.parts
+        ]
         if signature.float_sum:
             self.floats = True
             inner = [self.tame_float(node, plain) if isinstance(node, tree.Node) else node for node in inner]
@@ -158,7 +198,11 @@ class Maker:
 
     def tame_float(self, node, scope):
         """Sums of extreme floats depend on their order (cancellation), so only tame columns are added."""
-        fitting = [found for found in scope.columns if found.type == node.type and found.parts[0].endswith((".f4", ".f8", ".kf"))]
+        fitting = [
+            found
+            for found in scope.columns
+            if found.type == node.type and found.parts[0].endswith((".f4", ".f8", ".kf"))
+        ]
         return self.draw.choice(fitting) if fitting else tree.literal(node.type, "1.5", "cast")
 
     def ordered_aggregate(self, type_, scope):
@@ -166,18 +210,49 @@ class Maker:
             return None
         order = tree.frozen(*spaced(scope.unique))
         if type_ == "text":
-            return tree.expr(type_, "string_agg(text, text)", "string_agg(", self.expression("text", scope, 1), ", ", self.literal("text", (",", "")), " ORDER BY ", order, ")")
+            return tree.expr(
+                type_,
+                "string_agg(text, text)",
+                "string_agg(",
+                self.expression("text", scope, 1),
+                ", ",
+                self.literal("text", (",", "")),
+                " ORDER BY ",
+                order,
+                ")",
+            )
         if type_ in ("int4[]", "text[]"):
-            return tree.expr(type_, f"array_agg({type_[:-2]})", "array_agg(", self.expression(type_[:-2], scope, 1), " ORDER BY ", order, self.draw.choice(["", " DESC"]), ")")
+            return tree.expr(
+                type_,
+                f"array_agg({type_[:-2]})",
+                "array_agg(",
+                self.expression(type_[:-2], scope, 1),
+                " ORDER BY ",
+                order,
+                self.draw.choice(["", " DESC"]),
+                ")",
+            )
         if type_ == "jsonb":
             kind = self.draw.choice(["int4", "text"])
-            return tree.expr(type_, f"jsonb_agg({kind})", "jsonb_agg(", self.expression(kind, scope, 1), " ORDER BY ", order, ")")
+            return tree.expr(
+                type_, f"jsonb_agg({kind})", "jsonb_agg(", self.expression(kind, scope, 1), " ORDER BY ", order, ")"
+            )
         if type_ == "float8" and self.chance(0.5):
             self.floats = True
-            return tree.expr(type_, "percentile_cont", "percentile_cont(", self.draw.choice(["0.5", "0.25", "0", "1"]), ") WITHIN GROUP (ORDER BY ", self.tame_float(tree.literal("float8", "1"), scope), ")")
+            return tree.expr(
+                type_,
+                "percentile_cont",
+                "percentile_cont(",
+                self.draw.choice(["0.5", "0.25", "0", "1"]),
+                ") WITHIN GROUP (ORDER BY ",
+                self.tame_float(tree.literal("float8", "1"), scope),
+                ")",
+            )
         if type_ in HASHED and type_ != "bool":
             name = self.draw.choice(["percentile_disc(0.5)", "percentile_disc(0.9)", "mode()"])
-            return tree.expr(type_, f"{name} of {type_}", f"{name} WITHIN GROUP (ORDER BY ", self.expression(type_, scope, 1), ")")
+            return tree.expr(
+                type_, f"{name} of {type_}", f"{name} WITHIN GROUP (ORDER BY ", self.expression(type_, scope, 1), ")"
+            )
         return None
 
     # ------------------------------------------------------------ windows
@@ -203,7 +278,11 @@ class Maker:
             parts += [" ORDER BY ", tree.frozen(*spaced([*first, *scope.unique], self.draw.choice(["", " DESC"])))]
         elif bounds or self.chance(0.7):
             kind = self.draw.choice(["int4", "int8", "numeric", "text", "date"])
-            parts += [" ORDER BY ", self.expression(kind, plain, 1), self.draw.choice(["", " DESC", " NULLS FIRST", " DESC NULLS LAST"])]
+            parts += [
+                " ORDER BY ",
+                self.expression(kind, plain, 1),
+                self.draw.choice(["", " DESC", " NULLS FIRST", " DESC NULLS LAST"]),
+            ]
         if bounds:
             parts.append(tree.option(bounds[0], tag=bounds[1]))
         parts.append(")")
@@ -217,7 +296,9 @@ class Maker:
             steps[-1:-1] = ["1 FOLLOWING", "3 FOLLOWING"]
         low = self.draw.randrange(len(steps) - 1)
         high = self.draw.randrange(max(low, 1), len(steps))
-        exclude = self.draw.choice(["", "", "", " EXCLUDE CURRENT ROW", " EXCLUDE TIES", " EXCLUDE GROUP", " EXCLUDE NO OTHERS"])
+        exclude = self.draw.choice(
+            ["", "", "", " EXCLUDE CURRENT ROW", " EXCLUDE TIES", " EXCLUDE GROUP", " EXCLUDE NO OTHERS"]
+        )
         return f" {unit} BETWEEN {steps[low]} AND {steps[high]}{exclude}", f"frame {unit}{exclude}"
 
     def window_call(self, type_, scope, depth):
@@ -235,13 +316,23 @@ class Maker:
             return named(name, f"{name}()"), False, False
         if roll == 3:
             name = self.draw.choice(["lag", "lead"])
-            more = self.draw.choice([(), (", ", self.literal("int4", ("0", "1", "2"))), (", ", self.literal("int4", ("1", "3")), ", ", value())])
+            more = self.draw.choice(
+                [
+                    (),
+                    (", ", self.literal("int4", ("0", "1", "2"))),
+                    (", ", self.literal("int4", ("1", "3")), ", ", value()),
+                ]
+            )
             return named(name, f"{name}(", value(), *more, ")"), True, False
         if roll == 4:
             name = self.draw.choice(["first_value", "last_value"])
             return named(name, f"{name}(", value(), ")"), True, True
         if roll == 5 and self.chance(0.5):
-            return named("nth_value", "nth_value(", value(), ", ", self.literal("int4", ("1", "2", "3")), ")"), True, True
+            return (
+                named("nth_value", "nth_value(", value(), ", ", self.literal("int4", ("1", "2", "3")), ")"),
+                True,
+                True,
+            )
         signature = self.signature("aggregate", type_)
         if not signature or signature.float_sum:
             return None, False, False

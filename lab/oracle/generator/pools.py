@@ -5,6 +5,7 @@ infinities, odd texts. ARGUMENTS has values for arguments that accept few (forma
 there `None` as position stands for every argument.
 """
 
+# fmt: off
 TAME = {
     "bool": ["true", "false"],
     "int2": ["0", "1", "2", "-1", "5", "7", "10"],
@@ -96,6 +97,7 @@ ARGUMENTS = {
 
 TO_CHAR = {"timestamp": DATES[:-2] + ["BC"], "timestamptz": DATES, "interval": ["HH24:MI:SS", "DD HH12", "MI", "YYYY MM DD"], **dict.fromkeys(NUMBERS, DIGITS)}
 DIVISORS = {"int2": ["2", "3", "-7"], "int4": ["2", "3", "-7", "10"], "int8": ["2", "3", "1000"], "float4": ["2", "-0.5"], "float8": ["2", "-0.5", "3"], "numeric": ["2.0", "0.3", "-7.5", "3.00"]}
+# fmt: on
 
 
 def argument(name, args, position):

@@ -1,4 +1,4 @@
-"""Draws a statement: sources, joins, grouping, set operations, subqueries in every position.
+"""Draws a statement: select lists, grouping, set operations, subqueries in every position.
 
 Q1: a LIMIT stands over a total order (`tree.T1`), or over the unique columns of base tables, frozen.
 Q2: sizes stay small: one large table a join, and it is joined by equality.
@@ -7,12 +7,33 @@ Q2: sizes stay small: one large table a join, and it is joined by equality.
 import tree
 
 from .expressions import HASHED, Maker, Scope, spaced
+from .sources import Sources
 
-LARGE, SMALL = ("t", "s", "lineitem", "orders"), ("w", "w", "a", "b", "nation", "e", "customer", "ids")
-TYPES = ("bool", "int2", "int4", "int4", "int8", "int8", "float4", "float8", "numeric", "numeric", "text", "text", "bytea", "date", "time",
-         "timestamp", "timestamptz", "interval", "int4[]", "text[]", "jsonb", "uuid")
+TYPES = (
+    "bool",
+    "int2",
+    "int4",
+    "int4",
+    "int8",
+    "int8",
+    "float4",
+    "float8",
+    "numeric",
+    "numeric",
+    "text",
+    "text",
+    "bytea",
+    "date",
+    "time",
+    "timestamp",
+    "timestamptz",
+    "interval",
+    "int4[]",
+    "text[]",
+    "jsonb",
+    "uuid",
+)
 SUFFIXES = ("", "", " ASC", " DESC", " NULLS FIRST", " DESC NULLS LAST", " ASC NULLS LAST")
-FAMILIES = (("int2", "int4", "int8", "numeric", "float4", "float8"), ("text",), ("date", "timestamp", "timestamptz"))
 UNSORTABLE = ("json", "interval", "jsonb")  # equal values that print differently, or no order
 
 
@@ -23,7 +44,7 @@ class Statement:
         self.root, self.loose, self.again = root, loose, again
 
 
-class Generator:
+class Generator(Sources):
     """Draws statements over `tables` (see `data.py`)."""
 
     def __init__(self, draw, tables):
@@ -60,7 +81,9 @@ class Generator:
 
     def constants(self):
         """An expression over literals: what the planner folds."""
-        items = [tree.fixed(self.maker.expression(self.kind(), Scope([]), 3)) for _ in range(self.draw.choice([1, 1, 2]))]
+        items = [
+            tree.fixed(self.maker.expression(self.kind(), Scope([]), 3)) for _ in range(self.draw.choice([1, 1, 2]))
+        ]
         return tree.Node("query", (tree.EMPTY, tree.Node("select", ("SELECT ", tree.listed(items)))))
 
     def distinct_on(self):
@@ -72,16 +95,43 @@ class Generator:
         second = self.draw.choice([node for node in columns if node.type in HASHED])
         items = [tree.fixed(self.maker.expression(self.kind(), scope, 2)) for _ in range(2)]
         order = tree.frozen(" ORDER BY ", *spaced([key, second, *unique], self.draw.choice(["", " DESC"])))
-        return tree.Node("query", (tree.EMPTY, tree.Node("select", ("SELECT ", tree.fixed("DISTINCT ON (", tree.frozen(key), ") ", tag="DISTINCT ON"), tree.listed(items), tree.fixed(" FROM ", node), order))))
+        return tree.Node(
+            "query",
+            (
+                tree.EMPTY,
+                tree.Node(
+                    "select",
+                    (
+                        "SELECT ",
+                        tree.fixed("DISTINCT ON (", tree.frozen(key), ") ", tag="DISTINCT ON"),
+                        tree.listed(items),
+                        tree.fixed(" FROM ", node),
+                        order,
+                    ),
+                ),
+            ),
+        )
 
     def plain(self):
         """Expressions over one table, without more."""
         node, columns, unique = self.source([], 1, (), self.chance(0.7))
         scope, types = Scope(columns, unique=unique), [self.kind() for _ in range(self.draw.choice([1, 1, 2]))]
         items = [tree.fixed(self.maker.expression(kind, scope, self.draw.choice([1, 2, 2, 3]))) for kind in types]
-        where = tree.option(" WHERE ", tree.listed([self.maker.expression("bool", scope, 2)])) if self.chance(0.3) else tree.EMPTY
-        tail = tree.Tail(("",), self.draw.choice(["", "10"])) if self.chance(0.4) and not any(kind in UNSORTABLE for kind in types) else None
-        return tree.Node("query", (tree.EMPTY, tree.Node("select", ("SELECT ", tree.listed(items), tree.option(" FROM ", node), where))), tail=tail)
+        where = (
+            tree.option(" WHERE ", tree.listed([self.maker.expression("bool", scope, 2)]))
+            if self.chance(0.3)
+            else tree.EMPTY
+        )
+        tail = (
+            tree.Tail(("",), self.draw.choice(["", "10"]))
+            if self.chance(0.4) and not any(kind in UNSORTABLE for kind in types)
+            else None
+        )
+        return tree.Node(
+            "query",
+            (tree.EMPTY, tree.Node("select", ("SELECT ", tree.listed(items), tree.option(" FROM ", node), where))),
+            tail=tail,
+        )
 
     # ------------------------------------------------------------ queries
 
@@ -98,7 +148,9 @@ class Generator:
         tail = None
         if top and self.chance(0.6) and not any(kind in UNSORTABLE for kind in types):
             suffixes = tuple(self.draw.choice(SUFFIXES) for _ in types)
-            limit = self.draw.choice(["", "", "", "1", "5", "20", "0", "FETCH FIRST 3 ROWS ONLY", "FETCH NEXT 2 ROWS WITH TIES", "ALL"])
+            limit = self.draw.choice(
+                ["", "", "", "1", "5", "20", "0", "FETCH FIRST 3 ROWS ONLY", "FETCH NEXT 2 ROWS WITH TIES", "ALL"]
+            )
             offset = self.draw.choice(["", "", "", "1", "7"]) if limit or self.chance(0.1) else ""
             tail = tree.Tail(suffixes, limit, offset if "FETCH" not in limit else "")
         first = self.first_key(body) if tail else tree.EMPTY
@@ -107,10 +159,21 @@ class Generator:
 
     def first_key(self, body):
         """An expression to order by before the columns."""
-        if body.kind != "select" or self.last_scope is None or not self.chance(0.2) or "DISTINCT" in tree.tags(body.parts[1]):
+        if (
+            body.kind != "select"
+            or self.last_scope is None
+            or not self.chance(0.2)
+            or "DISTINCT" in tree.tags(body.parts[1])
+        ):
             return tree.EMPTY
         key = self.maker.expression(self.draw.choice(HASHED), self.last_scope, 2)
-        return tree.EMPTY if key.kind == "literal" else tree.option(tree.fixed(key, self.draw.choice(["", " DESC", " NULLS FIRST"])), tag="ORDER BY expression")
+        return (
+            tree.EMPTY
+            if key.kind == "literal"
+            else tree.option(
+                tree.fixed(key, self.draw.choice(["", " DESC", " NULLS FIRST"])), tag="ORDER BY expression"
+            )
+        )
 
     def common(self, scope, depth, known):
         name = self.alias("c")
@@ -159,119 +222,6 @@ class Generator:
                 return found
         return self.maker.expression("bool", scope, self.draw.choice([1, 1, 2, 3]))
 
-    # ------------------------------------------------------------ sources
-
-    def alias(self, prefix="q"):
-        self.aliases += 1
-        return f"{prefix}{self.aliases}"
-
-    def sources(self, scope, depth, ctes):
-        """The scope of a FROM clause, and its node."""
-        around = scope.around()
-        count = self.draw.choice([1, 1, 1, 2, 2, 3]) if depth > 1 else self.draw.choice([1, 1, 2])
-        large = self.chance(0.5) and count < 3
-        node, columns, unique = self.source(around, depth, ctes, large)
-        self.merged, self.may_merge = [], count == 2
-        for _ in range(count - 1):
-            lateral = self.chance(0.12) and depth > 1
-            if lateral:
-                node, columns, unique = self.lateral(node, columns, unique, around, depth)
-                continue
-            other, more, keys = self.source(around, depth, ctes, False)
-            node = self.join(node, columns, other, more, around, large)
-            columns, unique = columns + more + self.merged, unique and keys and unique + keys
-        return Scope(columns, around, unique or None), node
-
-    def source(self, around, depth, ctes, large):
-        roll = self.draw.random()
-        if ctes and roll < 0.6:
-            name, columns = self.draw.choice(ctes)
-            alias = self.alias()
-            return tree.fixed(f"{name} {alias}"), [tree.column(f"{alias}.{c}", kind) for c, kind in columns], None
-        if depth > 1 and roll < 0.15 and not large:
-            alias = self.alias()
-            types = [self.kind() for _ in range(3)]
-            inner = self.query(Scope([], around if self.chance(0.6) else []), depth - 1, types, names=True)
-            return tree.fixed("(", inner, f") {alias}", tag="derived table"), [tree.column(f"{alias}.c{i + 1}", kind) for i, kind in enumerate(types)], None
-        if roll < 0.17 and not large and depth > 1:
-            return self.recursive()
-        if roll < 0.2 and not large:
-            return self.values()
-        if roll < 0.24 and not large:
-            return self.series()
-        table = self.tables[self.draw.choice(LARGE if large else SMALL)]
-        alias = self.alias()
-        columns = [tree.column(f"{alias}.{name}", kind.split("(")[0]) for name, kind, _ in table.columns]
-        unique = [node for node in columns if node.parts[0].split(".")[1] in table.unique] or None
-        return tree.fixed(f"{table.name} {alias}"), columns, unique
-
-    def values(self):
-        alias, types = self.alias("v"), [self.kind() for _ in range(2)]
-        rows = [tree.fixed("(", tree.fixed(*spaced([self.maker.literal(kind) for kind in types])), ")") for _ in range(self.draw.choice([1, 3]))]
-        typed = tree.fixed("(", tree.fixed(*spaced([tree.literal(kind, None, "cast") for kind in types])), ")")
-        names = ", ".join(f"c{i + 1}" for i in range(len(types)))
-        node = tree.fixed("(VALUES ", tree.listed([typed, *rows]), f") {alias}({names})", tag="VALUES")
-        return node, [tree.column(f"{alias}.c{i + 1}", kind) for i, kind in enumerate(types)], None
-
-    def recursive(self):
-        alias = self.alias("r")
-        start, step, end = self.draw.choice(["0", "1"]), self.draw.choice(["c1 + 1", "c1 + 2", "c1 * 2 + 1"]), self.draw.choice(["3", "6"])
-        union = self.draw.choice(["UNION ALL", "UNION"])
-        text = f"(WITH RECURSIVE c(c1) AS (SELECT {start} {union} SELECT {step} FROM c WHERE c1 < {end}) SELECT c1 FROM c) {alias}"
-        return tree.fixed(text, tag="WITH RECURSIVE"), [tree.column(f"{alias}.c1", "int4")], [tree.column(f"{alias}.c1", "int4")]
-
-    def series(self):
-        alias = self.alias("f")
-        call, kind = self.draw.choice([
-            ("generate_series(1, 5)", "int4"), ("generate_series(0, 10, 3)", "int4"), ("generate_series(3, 1, -1)", "int4"), ("unnest(ARRAY[1, 2, NULL])", "int4"), ("unnest(ARRAY['a', NULL, 'b'])", "text"),
-            ("generate_series(timestamp '2024-01-30', timestamp '2024-03-01', interval '1 week')", "timestamp"), ("generate_series(1::bigint, 3)", "int8"), ("generate_series(0.5, 2, 0.5)", "numeric"),
-            ("string_to_table('a,b,,c', ',')", "text"), ("regexp_split_to_table('a b  c', ' ')", "text"), ("generate_subscripts(ARRAY[5,6], 1)", "int4")])
-        tag = f"FROM {call.partition('(')[0]}"
-        if self.chance(0.25):
-            return tree.fixed(f"{call} WITH ORDINALITY {alias}(c1, o)", tag=f"{tag} WITH ORDINALITY"), [tree.column(f"{alias}.c1", kind), tree.column(f"{alias}.o", "int8")], [tree.column(f"{alias}.o", "int8")]
-        return tree.fixed(f"{call} {alias}(c1)", tag=tag), [tree.column(f"{alias}.c1", kind)], None
-
-    def lateral(self, node, columns, unique, around, depth):
-        alias, types = self.alias("l"), [self.kind() for _ in range(2)]
-        inner = self.select(Scope([], columns + around), depth - 1, types, True, ())
-        join = self.draw.choice([", LATERAL (", " CROSS JOIN LATERAL (", " LEFT JOIN LATERAL ("])
-        end = f") {alias} ON true" if "LEFT" in join else f") {alias}"
-        made = tree.fixed(node, tree.option(join, inner, end, tag="LATERAL"))
-        return made, columns + [tree.column(f"{alias}.c{i + 1}", kind) for i, kind in enumerate(types)], None
-
-    def join(self, left, left_columns, right, right_columns, around, large):
-        kind = self.draw.choice(["INNER JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN", ","])
-        if kind in ("CROSS JOIN", ",") and not large:
-            return tree.fixed(left, tree.option(f"{kind if kind == ',' else ' ' + kind} ", right, tag=kind))
-        kind = "LEFT JOIN" if kind in ("CROSS JOIN", ",") else kind
-        shared = self.may_merge and self.chance(0.25) and self.shared(left_columns, right_columns)
-        if shared:
-            self.merged = [tree.column(name, type_) for name, type_ in shared if type_]
-            names = ", ".join(name for name, _ in shared)
-            return tree.fixed(left, tree.option(f" {kind} ", right, f" USING ({names})", tag=f"{kind} USING"))
-        condition = self.equality(left_columns, right_columns) or tree.fixed("true")
-        conditions = [condition]
-        if kind != "FULL JOIN" and self.chance(0.35):
-            conditions.append(self.maker.expression("bool", Scope(left_columns + right_columns, around), 2))
-        return tree.fixed(left, tree.option(f" {kind} ", right, " ON ", tree.listed(conditions, " AND "), tag=kind))
-
-    def shared(self, left, right):
-        """One or two names that both sides have, with the type of the merged column if it is that of both."""
-        names = [{node.parts[0].split(".")[1]: node.type for node in side if "." in node.parts[0]} for side in (left, right)]
-        common = [(name, kind if names[1][name] == kind else "") for name, kind in names[0].items()
-                  if any(kind in family and names[1].get(name) in family for family in FAMILIES)]
-        return self.draw.sample(common, min(len(common), self.draw.choice([1, 1, 2]))) if common else None
-
-    def equality(self, left, right):
-        """Equality between columns of one family of types, often of different types."""
-        pairs = [(a, b) for a in left for b in right if a.type == b.type or any(a.type in family and b.type in family for family in FAMILIES)]
-        pairs = [pair for pair in pairs if pair[0].type not in ("jsonb",)]
-        if not pairs:
-            return None
-        alike = [pair for pair in pairs if pair[0].type == pair[1].type]
-        a, b = self.draw.choice(alike if alike and self.chance(0.6) else pairs)
-        return tree.expr("bool", f"join on {a.type} = {b.type}", a, " = ", b)
-
     # ------------------------------------------------------------ grouping
 
     def grouping(self, inner):
@@ -279,7 +229,11 @@ class Generator:
         keys = []
         for _ in range(self.draw.choice([0, 1, 1, 2, 3])):
             kept, self.maker.parameters = self.maker.parameters, 0
-            key = self.maker.leaf(self.draw.choice(HASHED), plain) if self.chance(0.7) else self.maker.call(self.draw.choice(HASHED), plain, 1)
+            key = (
+                self.maker.leaf(self.draw.choice(HASHED), plain)
+                if self.chance(0.7)
+                else self.maker.call(self.draw.choice(HASHED), plain, 1)
+            )
             self.maker.parameters = kept
             if key is not None and any(node.kind == "column" and node in inner.columns for node in key.walk()):
                 keys.append(key)
@@ -292,7 +246,10 @@ class Generator:
         scope.unique = None
         scope.columns.append(tree.expr("int4", "grouping()", "grouping(", keys[0], ")"))
         if shape == "sets":
-            sets = [tree.fixed("(", tree.fixed(*spaced([key for key in keys if self.chance(0.6)])), ")") for _ in range(self.draw.choice([1, 2, 3]))]
+            sets = [
+                tree.fixed("(", tree.fixed(*spaced([key for key in keys if self.chance(0.6)])), ")")
+                for _ in range(self.draw.choice([1, 2, 3]))
+            ]
             sets.append(tree.fixed("(", tree.fixed(*spaced(keys)), ")"))
             return scope, [tree.option(" GROUP BY GROUPING SETS (", tree.listed(sets), ")", tag="GROUPING SETS")]
         return scope, [tree.option(f" GROUP BY {shape.upper()} (", tree.listed(keys), ")", tag=shape.upper())]
@@ -301,11 +258,13 @@ class Generator:
 
     def correlation(self, scope):
         """Conjuncts that tie a subquery to the query around it."""
+
         def conjuncts(inner):
             if not scope.columns or self.chance(0.25):
                 return []
             made = self.equality(inner.columns, scope.columns)
             return [made] if made else []
+
         return conjuncts
 
     def inner(self, scope, depth, types):
@@ -338,12 +297,20 @@ class Generator:
         plain = Scope(inner.columns, inner.outer, inner.unique)
         if inner.unique and self.chance(0.4):
             item = self.maker.expression(type_, plain, 2)
-            order = tree.frozen(" ORDER BY ", *spaced(inner.unique), self.draw.choice([" LIMIT 1", " LIMIT 1", " DESC LIMIT 1", " OFFSET 1 LIMIT 1"]))
-            return tree.expr(type_, "scalar subquery LIMIT 1", "(SELECT ", item, tree.option(" FROM ", source), where, order, ")")
+            order = tree.frozen(
+                " ORDER BY ",
+                *spaced(inner.unique),
+                self.draw.choice([" LIMIT 1", " LIMIT 1", " DESC LIMIT 1", " OFFSET 1 LIMIT 1"]),
+            )
+            return tree.expr(
+                type_, "scalar subquery LIMIT 1", "(SELECT ", item, tree.option(" FROM ", source), where, order, ")"
+            )
         item = self.maker.aggregate(type_, plain, 2)
         if item is None:
             return None
-        return tree.expr(type_, "scalar subquery", "(SELECT ", tree.fixed(item), tree.option(" FROM ", source), where, ")")
+        return tree.expr(
+            type_, "scalar subquery", "(SELECT ", tree.fixed(item), tree.option(" FROM ", source), where, ")"
+        )
 
     def row(self, scope, depth):
         """A subquery of one row of two columns."""
@@ -368,7 +335,9 @@ class Generator:
         item = self.maker.expression(type_, Scope(columns, scope.around()), 2)
         more = [self.maker.expression("bool", Scope(columns, scope.around()), 1)] if self.chance(0.3) else []
         where = tree.listed([tree.frozen(key, " = ", self.draw.choice(others)), *more], " AND ")
-        return tree.expr(type_, "scalar subquery by key", "(SELECT ", item, f" FROM {table.name} {alias} WHERE ", where, ")")
+        return tree.expr(
+            type_, "scalar subquery by key", "(SELECT ", item, f" FROM {table.name} {alias} WHERE ", where, ")"
+        )
 
     def array(self, type_, scope, depth):
         around = Scope([], scope.around())
@@ -378,7 +347,17 @@ class Generator:
         conjuncts = self.correlation(scope)(inner)
         where = tree.option(" WHERE ", tree.listed(conjuncts, " AND ")) if conjuncts else tree.EMPTY
         item = self.maker.expression(type_[:-2], Scope(inner.columns, inner.outer), 1)
-        return tree.expr(type_, "ARRAY(subquery)", "ARRAY(SELECT ", item, " FROM ", source, where, tree.frozen(" ORDER BY ", *spaced(inner.unique)), ")")
+        return tree.expr(
+            type_,
+            "ARRAY(subquery)",
+            "ARRAY(SELECT ",
+            item,
+            " FROM ",
+            source,
+            where,
+            tree.frozen(" ORDER BY ", *spaced(inner.unique)),
+            ")",
+        )
 
     def membership(self, scope, depth):
         """EXISTS, IN, ANY, ALL, and rows compared with a subquery."""
@@ -393,9 +372,13 @@ class Generator:
         if kind == "row IN":
             types = ["int4", "text"]
             left = [self.maker.expression(type_, scope, 1) for type_ in types]
-            return tree.expr("bool", "row IN subquery", "(", *spaced(left), ") IN (", self.inner(scope, depth, types), ")")
+            return tree.expr(
+                "bool", "row IN subquery", "(", *spaced(left), ") IN (", self.inner(scope, depth, types), ")"
+            )
         type_ = self.draw.choice(HASHED)
-        other = self.draw.choice([type_, type_, {"int4": "int8", "int8": "numeric", "numeric": "float8"}.get(type_, type_)])
+        other = self.draw.choice(
+            [type_, type_, {"int4": "int8", "int8": "numeric", "numeric": "float8"}.get(type_, type_)]
+        )
         left, inner = self.maker.expression(type_, scope, 1), self.inner(scope, depth, [other])
         if kind in ("ANY", "ALL"):
             operator = self.draw.choice(["=", "<>", "<", ">=", ">"])

@@ -18,9 +18,36 @@ from . import pools
 
 HERE = os.path.dirname(__file__)
 GROUPS = {
-    "Any": ("bool", "int2", "int4", "int8", "float4", "float8", "numeric", "text", "bytea", "date", "time", "timestamp",
-            "timestamptz", "interval"),
-    "Ord": ("int2", "int4", "int8", "float4", "float8", "numeric", "text", "date", "time", "timestamp", "timestamptz", "interval"),
+    "Any": (
+        "bool",
+        "int2",
+        "int4",
+        "int8",
+        "float4",
+        "float8",
+        "numeric",
+        "text",
+        "bytea",
+        "date",
+        "time",
+        "timestamp",
+        "timestamptz",
+        "interval",
+    ),
+    "Ord": (
+        "int2",
+        "int4",
+        "int8",
+        "float4",
+        "float8",
+        "numeric",
+        "text",
+        "date",
+        "time",
+        "timestamp",
+        "timestamptz",
+        "interval",
+    ),
     "Num": pools.NUMBERS,
     "Nun": pools.NUMBERS,
 }
@@ -31,6 +58,7 @@ CHOICE = re.compile(r"'[^']*'|[^|']+")
 @dataclasses.dataclass(frozen=True)
 class Slot:
     """A place for an expression, or (with `values`) for a literal; `word` for a bare word."""
+
     type: str
     values: tuple = ()
     word: bool = False
@@ -57,6 +85,7 @@ def load():
 
 # ---------------------------------------------------------------- the catalogue
 
+
 def from_catalogue():
     for line in lines("catalogue.tsv"):
         kind, name, args, result = line.split("\t")
@@ -65,7 +94,11 @@ def from_catalogue():
             if name == "e" and args != ["numeric"]:  # explicit only
                 name = "explicit"
             yield Signature(result, f"cast to {result}", f"{args[0]}::{result}", (Slot(args[0]), f"::{result}"))
-        elif name in ("timezone", "extract", "substring", "position", "overlay") and kind == "function" and not name_callable(name):
+        elif (
+            name in ("timezone", "extract", "substring", "position", "overlay")
+            and kind == "function"
+            and not name_callable(name)
+        ):
             continue
         else:
             yield called(kind, name, args, result)
@@ -80,7 +113,9 @@ def called(kind, name, args, result):
     slots = [slot_of(kind, name, args, i) for i in range(len(args))]
     tag = f"{name}({', '.join(args)})"
     if kind == "operator":
-        return Signature(result, f"operator {name}", f"{args[0]} {name} {args[1]}", ("(", slots[0], f" {name} ", slots[1], ")"))
+        return Signature(
+            result, f"operator {name}", f"{args[0]} {name} {args[1]}", ("(", slots[0], f" {name} ", slots[1], ")")
+        )
     if kind == "prefix":
         return Signature(result, f"prefix {name}", f"{name} {args[0]}", ("(", f"{name} ", slots[0], ")"))
     parts = [f"{name}("]
@@ -88,7 +123,12 @@ def called(kind, name, args, result):
         parts += [", ", slot] if number else [slot]
     if not slots and kind == "aggregate":
         parts.append("*")
-    floats = kind == "aggregate" and args and args[0] in ("float4", "float8") and name not in ("max", "min", "count", "regr_count")
+    floats = (
+        kind == "aggregate"
+        and args
+        and args[0] in ("float4", "float8")
+        and name not in ("max", "min", "count", "regr_count")
+    )
     return Signature(result, name, tag, (*parts, ")"), aggregate=kind == "aggregate", float_sum=floats)
 
 
@@ -98,6 +138,7 @@ def slot_of(kind, name, args, position):
 
 
 # ---------------------------------------------------------------- the templates
+
 
 def from_templates():
     for line in lines("templates.tsv"):
@@ -118,7 +159,7 @@ def expanded(result, template, chosen):
     parts, at, shape = ["("], 0, template
     for match in SLOT.finditer(template):
         kind, values = match.group(1), match.group(2)
-        parts.append(template[at:match.start()])
+        parts.append(template[at : match.start()])
         at = match.end()
         if kind == "field":
             parts.append(Slot("text", tuple(pools.FIELDS[values]), word=True))
