@@ -45,7 +45,8 @@ READABLE = set(OIDS.values()) | {18, 19, 26, 1042, 1043, 1231, 1016, 1022}  # ty
 FURTHER = re.compile(
     r"; (?=Error during|This feature|Arrow error|Schema error|Execution error)|\sDid you mean|\. Valid fields are"
 )
-POSTGRES_TIMEOUT_MS, COSCAN_TIMEOUT_S = 5000, 30
+TIES = re.compile(r"\b(DISTINCT|GROUP BY|UNION|INTERSECT|EXCEPT|OVER|min\(|max\(|mode\(|greatest\(|least\(|percentile)")
+POSTGRES_TIMEOUT_MS, COSCAN_TIMEOUT_MS, COSCAN_TIMEOUT_S = 5000, 20_000, 30
 RESOURCE = ("57014", "53", "54", "58030")  # PostgreSQL gave up: nothing to compare
 
 
@@ -133,6 +134,8 @@ def compare(one, reference, tested):
     """A Difference, or None. `tested` is an answer or a wire.Lost."""
     if isinstance(tested, wire.Lost):
         return Difference("lost", str(tested), described(reference), str(tested))
+    if tested.failed and tested.state == "57014":
+        return difference("lost", f"no answer in {COSCAN_TIMEOUT_MS} ms", reference, tested)
     if reference.failed and tested.failed:
         if reference.state[:2] == tested.state[:2]:
             return None
@@ -142,7 +145,8 @@ def compare(one, reference, tested):
     if tested.failed:
         return difference("refused", f"{tested.state} {tested.message}", reference, tested)
     try:
-        rows = cells.table(reference), cells.table(tested)
+        tied = bool(TIES.search(one.text))
+        rows = cells.table(reference, tied), cells.table(tested, tied)
     except (ValueError, IndexError, ArithmeticError) as error:
         return difference("rows", f"unreadable: {error}", reference, tested)
     found = cells.rows_differ(*rows, one.ordered, one.loose)

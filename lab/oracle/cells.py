@@ -7,13 +7,16 @@ C1: rows are compared as multisets, or as lists where the statement's order is t
 C2: numbers are compared by value: trailing zeros of a numeric may differ.
 C3: floats are equal exactly, except in statements with float aggregates (`loose`), whose result
     depends on the order of addition: there within REL_TOL.
-C4: -0 and 0 differ as values, but not as places in an order.
+C4: -0 and 0 differ as values, but not as places in an order, nor where a statement keeps one of
+    several equal values (`tied`: DISTINCT, GROUP BY, min, …). Intervals of one length are such
+    values too.
 """
 
 import collections
 import datetime
 import decimal
 import math
+import re
 import struct
 
 REL_TOL = 1e-9
@@ -258,10 +261,36 @@ def interval_text(microseconds, days, months):
 # ---------------------------------------------------------------- comparison
 
 
-def table(answer):
-    """The rows of an answer as values."""
+def table(answer, tied=False):
+    """The rows of an answer as values; C4."""
     kinds = [(oid, form) for _, oid, form in answer.columns]
-    return [tuple(value(cell, *kind) for cell, kind in zip(row, kinds)) for row in answer.rows]
+    rows = [tuple(value(cell, *kind) for cell, kind in zip(row, kinds)) for row in answer.rows]
+    if not tied:
+        return rows
+    return [tuple(tie(cell, oid) for cell, (oid, _) in zip(row, kinds)) for row in rows]
+
+
+def tie(value, oid):
+    """One value for all that are equal in PostgreSQL."""
+    if oid == INTERVAL and value is not None:
+        return f"{length_us(value)} us"
+    if isinstance(value, list):
+        return [tie(item, oid) for item in value]
+    return 0.0 if isinstance(value, float) and value == 0 else value
+
+
+LENGTHS_US = {"year": 360 * DAY_US, "mon": 30 * DAY_US, "day": DAY_US}
+
+
+def length_us(text):
+    """The length of an interval by which PostgreSQL compares it: months of 30 days, days of 24 hours."""
+    total = sum(int(count) * LENGTHS_US[unit] for count, unit in re.findall(r"([+-]?\d+) (year|mon|day)s?", text))
+    for sign, hours, minutes, seconds, fraction in re.findall(r"([+-]?)(\d+):(\d+):(\d+)(?:\.(\d+))?", text):
+        clock_us = ((int(hours) * 60 + int(minutes)) * 60 + int(seconds)) * 1_000_000 + int(
+            (fraction or "0").ljust(6, "0")
+        )
+        total += -clock_us if sign == "-" else clock_us
+    return total
 
 
 def same(left, right, loose=False):

@@ -1,18 +1,20 @@
 """Shrinks a statement that shows a difference to a minimal one that still shows it.
 
 Greedy: the first smaller tree that still shows the difference is taken, then the search begins over,
-until no candidate does or `TRIES_MAX` are spent. Candidates that are no valid SQL fail in both
+until no candidate does, or `TRIES_MAX` or `SECONDS_MAX` are spent. Candidates that are no valid SQL fail in both
 systems and so drop out by themselves.
 R1: a statement never grows: `cost` falls with each step.
 R2: what makes an order total stays: nothing below a frozen node is replaced, wherever else it stands.
 """
 
 import dataclasses
+import time
 
 import tree
 from generator import pools
 
 TRIES_MAX = 600
+SECONDS_MAX = 40  # of one reduction: a statement that hangs is shown as it is by then
 SIMPLE = {
     "bool": "true",
     "text": "a",
@@ -30,7 +32,7 @@ SIMPLE = {
 
 def reduce(root, shows, tries_max=TRIES_MAX):
     """The smallest tree found for which `shows(tree)` holds, as it does for `root`."""
-    tries = 0
+    tries, until = 0, time.monotonic() + SECONDS_MAX
     progress = True
     while progress:
         progress = False
@@ -38,7 +40,7 @@ def reduce(root, shows, tries_max=TRIES_MAX):
             if cost(candidate) >= cost(root):
                 continue
             tries += 1
-            if tries > tries_max:
+            if tries > tries_max or time.monotonic() > until:
                 return root
             if shows(candidate):
                 root, progress = candidate, True

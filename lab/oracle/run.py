@@ -56,7 +56,7 @@ class Pair:
 
     def open_tested(self):
         session = self.servers[1].session(asking.COSCAN_TIMEOUT_S)
-        for setting in (*self.settings, f"timezone = '{self.zone}'"):
+        for setting in (*self.settings, f"timezone = '{self.zone}'", f"statement_timeout = {asking.COSCAN_TIMEOUT_MS}"):
             session.ask(f"set {setting}")
         return session
 
@@ -264,7 +264,7 @@ def like(statement, root):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--coscan", help="the program to test")
-    parser.add_argument("--coscan-at", help="a running server over the tables that this run writes (--data)")
+    parser.add_argument("--coscan-at", help="a running server that has the tables; PostgreSQL itself checks the oracle")
     parser.add_argument("--postgres-at", help="a running PostgreSQL, whose tables are replaced")
     parser.add_argument("--statements", type=int, default=2000)
     parser.add_argument("--seconds", type=float, default=0, help="end after this time")
@@ -282,7 +282,7 @@ def arguments():
 def main():
     options = arguments()
     tables = data.tables(options.seed)
-    reference, tested = servers.both(options.coscan, tables, options.postgres_at)
+    reference, tested = servers.both(options.coscan, tables, options.postgres_at, options.coscan_at)
     try:
         run = Run(options, reference, tested, tables)
         run.go()

@@ -116,17 +116,22 @@ def ready(server):
             time.sleep(0.1)
 
 
-def both(binary, tables, postgres_at=None, options=()):
-    """PostgreSQL with the tables (at an address, or started) and Coscan over the same rows."""
+def both(binary, tables, postgres_at=None, tested_at=None):
+    """PostgreSQL with the tables (at an address, or started), and Coscan over the same rows.
+
+    `tested_at` is the address of a server that has the tables already.
+    """
     folder = tempfile.mkdtemp(prefix="oracle-data")
     reference = None
     try:
-        data.write(folder, tables)
         reference = addressed(postgres_at) if postgres_at else postgres()
         session = reference.session()
         data.load(session, tables)
         session.close()
-        tested = coscan(binary, folder, [table.name for table in tables], options)
+        if tested_at:
+            return reference, addressed(tested_at)
+        data.write(folder, tables)
+        tested = coscan(binary, folder, [table.name for table in tables])
         tested.folder = folder
         return reference, tested
     except BaseException:

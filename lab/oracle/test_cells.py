@@ -39,6 +39,23 @@ class Values(unittest.TestCase):
             self.assertEqual(cells.value(data, oid, 1), want)
 
 
+class Ties(unittest.TestCase):
+    def test_lengths(self):
+        for text, want in (
+            ("1 day", 86400),
+            ("24:00:00", 86400),
+            ("-1 days +02:00:00", -79200),
+            ("1 mon", 30 * 86400),
+            ("1 year -1 days -00:00:01", 359 * 86400 - 1),
+        ):
+            self.assertEqual(cells.length_us(text), want * 1_000_000)
+
+    def test_equal_values_are_one(self):
+        self.assertEqual(cells.tie("1 day", cells.INTERVAL), cells.tie("24:00:00", cells.INTERVAL))
+        self.assertEqual(str(cells.tie(-0.0, cells.FLOAT8)), "0.0")
+        self.assertEqual(cells.tie("1 day", cells.TEXT), "1 day")
+
+
 class Rows(unittest.TestCase):
     def differ(self, left, right, **how):
         return cells.rows_differ(left, right, **how)
