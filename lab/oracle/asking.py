@@ -12,6 +12,7 @@
 `rows` and `lost` are faults; the others have limits (`verdict.py`).
 """
 
+import collections
 import dataclasses
 import re
 
@@ -40,6 +41,11 @@ OIDS = {
     "jsonb": 3802,
     "int4[]": 1007,
     "text[]": 1009,
+    "int8[]": 1016,
+    "float8[]": 1022,
+    "numeric[]": 1231,
+    "date[]": 1182,
+    "bool[]": 1000,
 }
 READABLE = set(OIDS.values()) | {18, 19, 26, 1042, 1043, 1231, 1016, 1022}  # types whose binary form `cells` reads
 FURTHER = re.compile(
@@ -144,6 +150,8 @@ def compare(one, reference, tested):
         return difference("answered", f"{reference.state} {reference.message}", reference, tested)
     if tested.failed:
         return difference("refused", f"{tested.state} {tested.message}", reference, tested)
+    if identical(one, reference, tested):
+        return None
     try:
         tied = bool(TIES.search(one.text))
         rows = cells.table(reference, tied), cells.table(tested, tied)
@@ -157,6 +165,15 @@ def compare(one, reference, tested):
         wrong = next((a, b) for a, b in zip(*kinds) if a != b)
         return difference("type", f"{wrong[1]} instead of {wrong[0]}", reference, tested)
     return None
+
+
+def identical(one, reference, tested):
+    """Most answers are equal byte by byte: no cell needs to be read."""
+    if [column[1:] for column in reference.columns] != [column[1:] for column in tested.columns]:
+        return False
+    if one.ordered:
+        return reference.rows == tested.rows
+    return collections.Counter(reference.rows) == collections.Counter(tested.rows)
 
 
 def difference(kind, detail, reference, tested):

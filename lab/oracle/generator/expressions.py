@@ -221,7 +221,7 @@ class Maker:
                 order,
                 ")",
             )
-        if type_ in ("int4[]", "text[]"):
+        if type_.endswith("[]"):
             return tree.expr(
                 type_,
                 f"array_agg({type_[:-2]})",

@@ -30,6 +30,7 @@ TYPES = (
     "interval",
     "int4[]",
     "text[]",
+    "numeric[]",
     "jsonb",
     "uuid",
 )
@@ -75,6 +76,12 @@ class Generator(Sources):
             root = self.plain()
         elif roll < 0.36:
             root = self.distinct_on()
+        elif roll < 0.38:
+            root = self.rows_of_functions()
+        elif roll < 0.41:
+            root = self.change()
+        elif roll < 0.43:
+            root = self.by_position()
         else:
             root = self.query(Scope([]), 3, [self.kind() for _ in range(self.draw.choice([1, 1, 2, 3]))], top=True)
         return Statement(root, self.maker.floats, self.chance(0.3))
@@ -111,6 +118,78 @@ class Generator(Sources):
                 ),
             ),
         )
+
+    def rows_of_functions(self):
+        """A function that returns rows in a select list."""
+        node, columns, unique = self.source([], 1, (), True)
+        scope = Scope(columns, unique=unique)
+        call, kind = self.draw.choice(
+            [
+                ("unnest(", "int4[]"),
+                ("unnest(", "text[]"),
+                ("generate_series(1, ", "int4:3"),
+                ("regexp_split_to_table(", "text+"),
+                ("string_to_table(", "text,"),
+                ("jsonb_array_elements(", "jsonb["),
+                ("generate_subscripts(", "int4[]1"),
+            ]
+        )
+        values = {"int4:3": ("1", "3", "0"), "jsonb[": ("[1, 2]", "[]", '[{"a": 1}]')}.get(kind, ())
+        end = {"text+": ", 'a+')", "text,": ", 'b')", "int4[]1": ", 1)"}.get(kind, ")")
+        type_ = kind.rstrip(":3+,1") if kind != "jsonb[" else "jsonb"
+        argument = self.maker.literal(type_, values) if values else self.maker.expression(type_, scope, 2)
+        items = [
+            tree.fixed(call, argument, end, tag=f"{call}) in a select list"),
+            tree.fixed(self.maker.expression(self.kind(), scope, 1)),
+        ]
+        where = (
+            tree.option(" WHERE ", tree.listed([self.maker.expression("bool", scope, 2)]))
+            if self.chance(0.4)
+            else tree.EMPTY
+        )
+        select = tree.Node("select", ("SELECT ", tree.listed(items), tree.option(" FROM ", node), where))
+        return tree.Node("query", (tree.EMPTY, select))
+
+    def change(self):
+        """DELETE or UPDATE of a table of the session's own, and what it holds then."""
+        kept, self.maker.parameters = self.maker.parameters, 0
+        names = ("k", "g", "i4", "i8", "f8", "n2", "t", "b", "d", "ts")
+        columns = [
+            tree.column(f"o.{name}", kind.split("(")[0]) for name, kind, _ in self.tables["w"].columns if name in names
+        ]
+        scope = Scope(columns)
+        where = tree.option(
+            " WHERE ", tree.listed([self.predicate(scope, 2) for _ in range(self.draw.choice([1, 1, 2]))], " AND ")
+        )
+        if self.chance(0.5):
+            verb = tree.fixed("DELETE FROM o", tag="DELETE")
+        else:
+            changed = self.draw.sample(columns[1:], self.draw.choice([1, 1, 2]))
+            parts = [
+                tree.fixed(f"{node.parts[0][2:]} = ", self.maker.expression(node.type, scope, 2)) for node in changed
+            ]
+            verb = tree.fixed("UPDATE o SET ", tree.listed(parts), tag="UPDATE")
+        self.maker.parameters = kept
+        made = (
+            f"DROP TABLE IF EXISTS o; CREATE TEMP TABLE o AS SELECT {', '.join(names)} FROM {self.draw.choice('wwt')}; "
+        )
+        return tree.fixed(made, verb, where, "; SELECT * FROM o")
+
+    def by_position(self):
+        """GROUP BY positions of the select list."""
+        self.maker.parameters = 0
+        scope, node = self.sources(Scope([]), 2, ())
+        keys = [self.maker.expression(self.draw.choice(HASHED), scope, 1) for _ in range(self.draw.choice([1, 2]))]
+        values = [self.maker.aggregate(kind, scope, 2) or tree.fixed("count(*)") for kind in ("int8", "numeric")]
+        items = tree.fixed(*spaced([*keys, *values]))
+        order = (
+            tree.option(" ORDER BY ", ", ".join(str(i + 1) for i in range(len(keys) + 2)))
+            if self.chance(0.5)
+            else tree.EMPTY
+        )
+        group = tree.fixed(" GROUP BY ", ", ".join(str(i + 1) for i in range(len(keys))), tag="GROUP BY position")
+        where = tree.option(" WHERE ", self.maker.expression("bool", scope, 2)) if self.chance(0.4) else tree.EMPTY
+        return tree.fixed("SELECT ", items, " FROM ", node, where, group, order)
 
     def plain(self):
         """Expressions over one table, without more."""

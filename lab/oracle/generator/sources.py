@@ -21,6 +21,8 @@ class Sources:
     def sources(self, scope, depth, ctes):
         """The scope of a FROM clause, and its node."""
         around = scope.around()
+        if depth > 1 and self.chance(0.06):
+            return self.star(around)
         count = self.draw.choice([1, 1, 1, 2, 2, 3]) if depth > 1 else self.draw.choice([1, 1, 2])
         large = self.chance(0.5) and count < 3
         node, columns, unique = self.source(around, depth, ctes, large)
@@ -34,6 +36,29 @@ class Sources:
             node = self.join(node, columns, other, more, around, large)
             columns, unique = columns + more + self.merged, unique and keys and unique + keys
         return Scope(columns, around, unique or None), node
+
+    def star(self, around):
+        """TPC-H's way of joining: line items with their orders, customers and nations."""
+        steps = (
+            ("lineitem", "orders", "l_orderkey", "o_orderkey"),
+            ("orders", "customer", "o_custkey", "c_custkey"),
+            ("customer", "nation", "c_nationkey", "n_nationkey"),
+        )
+        first = self.draw.choice([0, 0, 1])
+        steps = steps[first : self.draw.randrange(first + 1, 4)]
+        names = {name: self.alias() for name in (steps[0][0], *(step[1] for step in steps))}
+        node = tree.fixed(f"{steps[0][0]} {names[steps[0][0]]}")
+        for left, right, key, other in steps:
+            kind = self.draw.choice(["JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"])
+            condition = f" ON {names[left]}.{key} = {names[right]}.{other}"
+            node = tree.fixed(node, tree.option(f" {kind} {right} {names[right]}", condition, tag=kind))
+        columns = [
+            tree.column(f"{alias}.{column}", kind.split("(")[0])
+            for name, alias in names.items()
+            for column, kind, _ in self.tables[name].columns
+        ]
+        keys = {f"{alias}.{key}" for name, alias in names.items() for key in self.tables[name].unique}
+        return Scope(columns, around, [column for column in columns if column.parts[0] in keys]), node
 
     def source(self, around, depth, ctes, large):
         roll = self.draw.random()
