@@ -142,7 +142,7 @@ def plainer_tail(node):
 
 def narrower(setop):
     """The set operation without its n-th column."""
-    for number in range(tree.width(setop)):
+    for number in range(tree.width(setop) if tree.width(setop) > 1 else 0):
         yield without_column(setop, number)
 
 

@@ -167,7 +167,8 @@ class Maker:
 
     # ------------------------------------------------------------ aggregates
 
-    def aggregate(self, type_, scope, depth):
+    def aggregate(self, type_, scope, depth, outermost=False):
+        """An aggregate; one whose value depends on the order of rows in its last digits only `outermost`."""
         plain = Scope(scope.columns, scope.outer, scope.unique)
         special = self.ordered_aggregate(type_, plain) if self.chance(0.25) else None
         if special:
@@ -180,6 +181,8 @@ class Maker:
             for part in signature.parts
         ]
         if signature.float_sum:
+            if not outermost and signature.family not in ("sum", "avg"):
+                return None
             self.floats = True
             inner = [self.tame_float(node, plain) if isinstance(node, tree.Node) else node for node in inner]
         if self.only_outer(inner, plain):
@@ -233,10 +236,17 @@ class Maker:
                 ")",
             )
         if type_ == "jsonb":
-            kind = self.draw.choice(["int4", "text"])
-            return tree.expr(
-                type_, f"jsonb_agg({kind})", "jsonb_agg(", self.expression(kind, scope, 1), " ORDER BY ", order, ")"
-            )
+            kind = self.draw.choice(["int4", "text", "numeric", "bool"])
+            value = self.expression(kind, scope, 1)
+            if len(scope.unique) == 1 and self.chance(0.3):
+                parts = ["jsonb_object_agg(", tree.frozen(scope.unique[0]), "::text, ", value, ")"]
+                return tree.expr(type_, f"jsonb_object_agg({kind})", *parts)
+            return tree.expr(type_, f"jsonb_agg({kind})", "jsonb_agg(", value, " ORDER BY ", order, ")")
+        if type_ in ("int8", "float8") and self.chance(0.3):
+            name = self.draw.choice(["rank", "dense_rank"] if type_ == "int8" else ["percent_rank", "cume_dist"])
+            key = self.draw.choice(["int4", "numeric", "text"])
+            value, order = self.literal(key), self.expression(key, scope, 1)
+            return tree.expr(type_, f"{name} WITHIN GROUP", f"{name}(", value, ") WITHIN GROUP (ORDER BY ", order, ")")
         if type_ == "float8" and self.chance(0.5):
             self.floats = True
             return tree.expr(

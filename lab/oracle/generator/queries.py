@@ -288,7 +288,10 @@ class Generator(Sources):
         scope_items.windows = self.chance(0.35)
         items = []
         for number, kind in enumerate(types):
-            made = self.maker.expression(kind, scope_items, min(depth, 2) + self.draw.choice([0, 0, 1]))
+            made = None
+            if grouped and kind == "float8" and self.chance(0.4):
+                made = self.maker.aggregate(kind, inner, 2, outermost=True)
+            made = made or self.maker.expression(kind, scope_items, min(depth, 2) + self.draw.choice([0, 0, 1]))
             items.append(tree.fixed(made, f" AS c{number + 1}" if names else ""))
         distinct = tree.option("DISTINCT ", tag="DISTINCT") if self.chance(0.1) else tree.EMPTY
         self.last_scope = scope_items
