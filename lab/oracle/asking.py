@@ -123,7 +123,7 @@ def sent(statement, encoder, result_format=wire.TEXT):
 
 def other(node):
     """Another value for a parameter, sent alike."""
-    values = [value for value in pools.TAME[node.type] if value != node.value]
+    values = [value for value in pools.TAME[node.type] if value != node.value] or [None]
     return dataclasses.replace(node, value=values[len(node.value or "") % len(values)])
 
 
