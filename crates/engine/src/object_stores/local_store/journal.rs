@@ -20,7 +20,7 @@ use coscan_storage::litter::Lock;
 use super::disk::{self, Disk, folder_of};
 
 /// The folder of the journals, beside those of indexes.
-const FOLDER: &str = "_coscan";
+pub(super) const FOLDER: &str = "_coscan";
 const SUFFIX: &str = "names";
 
 /// A staged file and its target, each as a path.
