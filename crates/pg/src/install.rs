@@ -11,6 +11,8 @@ use crate::operators::Planner;
 use crate::subqueries::UnnestSubqueries;
 use crate::text_planner::TextPlanner;
 use crate::time_planner::TimePlanner;
+use crate::types::Types;
+use crate::union_times::UnionTimes;
 use crate::{casts, functions, numbers, rules};
 
 /// Installs PostgreSQL's functions, planners and rules. Call it after the default features of
@@ -55,9 +57,10 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.push(Arc::new(KeepLossyCasts));
     rules::install(analyzer);
     analyzer.rules.insert(0, Arc::new(IntervalKeys));
+    analyzer.rules.insert(0, Arc::new(UnionTimes));
     let optimizer = builder.optimizer_rules().get_or_insert_default();
     optimizer.push(Arc::new(FloatKeys));
-    builder
+    builder.with_type_planner(Arc::new(Types))
 }
 
 /// Marks a session into which PostgreSQL's semantics are installed.

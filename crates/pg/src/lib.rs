@@ -31,9 +31,12 @@ mod subqueries;
 mod text_planner;
 mod time;
 mod time_planner;
+mod types;
+mod union_times;
 mod values;
 
 pub use error::{Foreign, PgError, configuration_code, translate};
 pub use functions::scalar::{marked_type, typed_field};
 pub use install::install;
 pub use postgres_types::Type;
+pub use time::zone::zone_name;
