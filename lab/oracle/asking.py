@@ -49,7 +49,7 @@ OIDS = {
 }
 READABLE = set(OIDS.values()) | {18, 19, 26, 1042, 1043, 1231, 1016, 1022}  # types whose binary form `cells` reads
 FURTHER = re.compile(
-    r"; (?=Error during|This feature|Arrow error|Schema error|Execution error)|\sDid you mean|\.\s+Valid fields are|(?<=one column): "
+    r"; (?=Error during|function |This feature|Arrow error|Schema error|Execution error)|\sDid you mean|\.\s+Valid fields are|(?<=one column): "
 )
 TIES = re.compile(r"\b(DISTINCT|GROUP BY|UNION|INTERSECT|EXCEPT|OVER|min\(|max\(|mode\(|greatest\(|least\(|percentile)")
 POSTGRES_TIMEOUT_MS, COSCAN_TIMEOUT_MS, COSCAN_TIMEOUT_S = 5000, 20_000, 30
