@@ -77,9 +77,9 @@ impl Rows {
         })
     }
 
-    /// Writes moments in the session's time zone; UTC if it has none.
-    pub(crate) fn in_zone(mut self, zone: Option<String>) -> Self {
-        self.zone = zone.unwrap_or_else(|| UTC.to_owned());
+    /// Writes moments in the session's time zone.
+    pub(crate) fn in_zone(mut self, zone: String) -> Self {
+        self.zone = zone;
         self
     }
 

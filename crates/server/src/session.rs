@@ -181,12 +181,6 @@ impl Session {
         outcome(started, None, formats, self.zone()).await
     }
 
-    /// The session's time zone, if it has one.
-    fn zone(&self) -> Option<String> {
-        let state = self.context.state();
-        state.config_options().execution.time_zone.clone()
-    }
-
     /// Starts a plan. `tag`, if given, is answered instead of the plan's rows. `announced` are the
     /// columns that the client was told, if it was told any.
     pub(crate) async fn start(
@@ -326,7 +320,7 @@ async fn outcome(
     (kind, mut running): (Kind, Running),
     announced: Option<SchemaRef>,
     formats: &[i16],
-    zone: Option<String>,
+    zone: String,
 ) -> Result<Outcome, Failure> {
     match kind {
         Kind::Rows(tag) => {
