@@ -38,10 +38,7 @@ impl ExprPlanner for TimePlanner {
         let (Ok(left), Ok(right)) = (raw.left.get_type(schema), raw.right.get_type(schema)) else {
             return Ok(PlannerResult::Original(raw));
         };
-        // A parameter's type is inferred from the operator as it is written (`parameters`).
-        let is_parameter = |expr: &Expr| matches!(expr, Expr::Placeholder(_));
-        let has_parameter = is_parameter(&raw.left) || is_parameter(&raw.right);
-        if has_parameter || (Kind::of(&left).is_none() && Kind::of(&right).is_none()) {
+        if Kind::of(&left).is_none() && Kind::of(&right).is_none() {
             return Ok(PlannerResult::Original(raw));
         }
         let sides = Sides {

@@ -234,6 +234,11 @@ impl Walk<'_> {
                 target
             }
             Expr::ScalarFunction(call) => {
+                if let Some(symbol) = crate::functions::time::operators::symbol(call.name())
+                    && let [left, right] = call.args.as_slice()
+                {
+                    return self.binary(symbol, left, right, schema);
+                }
                 let arguments: Vec<&Expr> = call.args.iter().collect();
                 let result = self.call(call.name(), &arguments, schema);
                 if result == UNKNOWN {

@@ -278,6 +278,9 @@ fn time(
     };
     if qualifier == Some(of_minutes) && text.matches(':').count() == 1 && !text.contains('.') {
         (hour, minute, second) = (0, hour, minute);
+        if minute > 59 {
+            return Err(Bad::Field);
+        }
     }
     let total = hour
         .checked_mul(MICROS_PER_HOUR)

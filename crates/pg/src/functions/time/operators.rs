@@ -26,6 +26,17 @@ pub(crate) const TIMES: &str = "interval_times";
 pub(crate) const OVER: &str = "interval_over";
 pub(crate) const KEY: &str = "interval_key";
 
+/// The operator that a function stands for.
+pub(crate) fn symbol(name: &str) -> Option<&'static str> {
+    Some(match name {
+        PLUS => "+",
+        MINUS => "-",
+        TIMES => "*",
+        OVER => "/",
+        _ => return None,
+    })
+}
+
 pub(super) fn functions() -> Vec<ScalarUDF> {
     let immutable = Volatility::Immutable;
     vec![
