@@ -33,8 +33,8 @@ use datafusion::logical_expr::{
 use datafusion::scalar::ScalarValue;
 
 pub(crate) use numbers::overflow;
-pub use target::{PG_TYPE, Target};
 pub(crate) use target::{OPEN_SCALE, decimal};
+pub use target::{PG_TYPE, Target};
 
 use crate::error::PgError;
 
@@ -214,7 +214,10 @@ impl ScalarUDFImpl for PgCast {
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let target = match args.scalar_arguments.get(1) {
-            Some(Some(target)) => target.try_as_str().flatten().and_then(|text| text.parse().ok()),
+            Some(Some(target)) => target
+                .try_as_str()
+                .flatten()
+                .and_then(|text| text.parse().ok()),
             _ => None,
         };
         let (Some(target), Some(from)) = (target, args.arg_fields.first()) else {
@@ -235,7 +238,10 @@ impl ScalarUDFImpl for PgCast {
         let [value, ColumnarValue::Scalar(target)] = args.args.as_slice() else {
             return exec_err!("{CAST} takes a value and a type");
         };
-        let target = target.try_as_str().flatten().and_then(|text| text.parse().ok());
+        let target = target
+            .try_as_str()
+            .flatten()
+            .and_then(|text| text.parse().ok());
         let (Some(target), Some(from)) = (target, args.arg_fields.first()) else {
             return internal_err!("{CAST} takes a value and a type");
         };
@@ -290,22 +296,28 @@ pub(crate) fn is_arrows(from: &DataType, target: &Target, held: &DataType) -> bo
         _ => None,
     };
     match (from, held) {
-        (Decimal128(..) | Decimal256(..) | Int8 | Int16 | Int32 | Int64, Decimal128(..) | Decimal256(..))
-        | (UInt8 | UInt16 | UInt32, Decimal128(..) | Decimal256(..)) => {
-            let (Some((from, from_scale)), Some((to, to_scale))) = (digits(from), digits(held)) else {
+        (
+            Decimal128(..) | Decimal256(..) | Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16
+            | UInt32,
+            Decimal128(..) | Decimal256(..),
+        ) => {
+            let (Some((from, from_scale)), Some((to, to_scale))) = (digits(from), digits(held))
+            else {
                 return false;
             };
             to_scale >= from_scale && to - to_scale >= from - from_scale
         }
         (from, held) if from == held => !target.has_modifier(),
-        (Int8 | UInt8 | Int16, Int32 | Int64 | Float32 | Float64)
-        | (Int8 | UInt8, Int16)
-        | (UInt16 | Int32, Int64 | Float64)
-        | (UInt16, Int32)
-        | (UInt32, Int64)
-        | (Float32, Float64) => true,
-        (DataType::LargeUtf8, DataType::Utf8 | DataType::Utf8View) => true,
-        _ => false,
+        (from, held) => matches!(
+            (from, held),
+            (Int8 | UInt8 | Int16, Int32 | Int64 | Float32 | Float64)
+                | (Int8 | UInt8, Int16)
+                | (UInt16 | Int32, Int64 | Float64)
+                | (UInt16, Int32)
+                | (UInt32, Int64)
+                | (Float32, Float64)
+                | (DataType::LargeUtf8, DataType::Utf8 | DataType::Utf8View)
+        ),
     }
 }
 

@@ -24,7 +24,7 @@ use crate::dialect::last_word;
 pub const PG_TYPE: &str = "pg.type";
 
 /// The scale of a numeric made of a value whose digits are not known when the query is planned.
-pub const OPEN_SCALE: i8 = 38;
+pub(crate) const OPEN_SCALE: i8 = 38;
 
 /// A type that a value is cast to, with its modifier.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -98,10 +98,9 @@ impl Target {
                     ExactNumberInfo::Precision(precision) => {
                         Some((u16::try_from(*precision).ok()?, 0))
                     }
-                    ExactNumberInfo::PrecisionAndScale(precision, scale) => Some((
-                        u16::try_from(*precision).ok()?,
-                        i16::try_from(*scale).ok()?,
-                    )),
+                    ExactNumberInfo::PrecisionAndScale(precision, scale) => {
+                        Some((u16::try_from(*precision).ok()?, i16::try_from(*scale).ok()?))
+                    }
                 })
             }
             SqlType::Text => Self::Text,
@@ -121,7 +120,9 @@ impl Target {
             }
             SqlType::Timestamp(digits, _) => Self::Timestamp(fractional(*digits)?),
             SqlType::Interval { fields, precision } => Self::Interval(
-                fields.as_ref().map(|fields| fields.to_string().to_lowercase()),
+                fields
+                    .as_ref()
+                    .map(|fields| fields.to_string().to_lowercase()),
                 fractional(*precision)?,
             ),
             SqlType::Uuid => Self::Uuid,

@@ -16,7 +16,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, CastKind, DataType, Distinct, Expr, Function, GroupByExpr, LimitClause, OrderByKind, Query, Select, Statement, Subscript, TableFactor,
+    AccessExpr, BinaryOperator, CastKind, DataType, Distinct, Expr, Function, GroupByExpr,
+    LimitClause, NamedWindowExpr, OrderByKind, Query, Select, Statement, Subscript, TableFactor,
     UnaryOperator, Value, VisitMut, VisitorMut, WindowFrameBound, WindowSpec, WindowType,
 };
 
@@ -86,7 +87,6 @@ impl VisitorMut for Literals {
             keys.iter_mut().for_each(keep);
         }
         for window in &mut select.named_window {
-            use datafusion::sql::sqlparser::ast::NamedWindowExpr;
             if let NamedWindowExpr::WindowSpec(window) = &mut window.1 {
                 keep_frame(window);
             }
@@ -131,6 +131,7 @@ impl VisitorMut for Literals {
                 *expr = std::mem::replace(inner, null());
                 return self.pre_visit_expr(expr);
             }
+            Expr::Between { .. } => symmetric(expr),
             // The sign is part of the number: -2147483648 is an int4.
             Expr::UnaryOp {
                 op: UnaryOperator::Minus,
@@ -195,6 +196,66 @@ impl VisitorMut for Literals {
     }
 }
 
+/// `x BETWEEN SYMMETRIC a AND b`, in which `tokens.rs` writes the word as a prefix operator of `a`.
+fn symmetric(expr: &mut Expr) {
+    let Expr::Between {
+        expr: value,
+        negated,
+        low,
+        high,
+    } = expr
+    else {
+        return;
+    };
+    if !strip_mark(low) {
+        return;
+    }
+    let compare = |op: BinaryOperator, bound: &Expr| {
+        let nested = |expr: &Expr| Box::new(Expr::Nested(Box::new(expr.clone())));
+        Box::new(Expr::BinaryOp {
+            left: nested(value),
+            op,
+            right: nested(bound),
+        })
+    };
+    let between = |low: &Expr, high: &Expr| {
+        Box::new(Expr::Nested(Box::new(Expr::BinaryOp {
+            left: compare(BinaryOperator::GtEq, low),
+            op: BinaryOperator::And,
+            right: compare(BinaryOperator::LtEq, high),
+        })))
+    };
+    let either = Expr::Nested(Box::new(Expr::BinaryOp {
+        left: between(low, high),
+        op: BinaryOperator::Or,
+        right: between(high, low),
+    }));
+    *expr = if *negated {
+        Expr::UnaryOp {
+            op: UnaryOperator::Not,
+            expr: Box::new(either),
+        }
+    } else {
+        either
+    };
+}
+
+/// Removes the mark from the first operand of an expression.
+fn strip_mark(expr: &mut Expr) -> bool {
+    match expr {
+        Expr::UnaryOp {
+            op: UnaryOperator::PGPrefixFactorial,
+            expr: inner,
+        } => {
+            *expr = std::mem::replace(inner, null());
+            true
+        }
+        Expr::BinaryOp { left, .. } => strip_mark(left),
+        Expr::Cast { expr: inner, .. } => strip_mark(inner),
+        _ => false,
+    }
+}
+
 /// A cast as [`typed`] writes it is not a cast of the statement's. (The type's spelling is one that
 /// the parser never gives.)
 fn is_typed_integer(inner: &Expr, data_type: &DataType) -> bool {
@@ -205,7 +266,8 @@ fn is_typed_integer(inner: &Expr, data_type: &DataType) -> bool {
         } => expr,
         other => other,
     };
-    *data_type == INT4 && matches!(number, Expr::Value(value) if matches!(value.value, Value::Number(..)))
+    *data_type == INT4
+        && matches!(number, Expr::Value(value) if matches!(value.value, Value::Number(..)))
 }
 
 const INT4: DataType = DataType::Int4(Some(0));
@@ -277,7 +339,9 @@ fn digits_of(value: &Expr) -> Option<Target> {
         Expr::Nested(inner) => return digits_of(inner),
         Expr::Cast {
             expr, data_type, ..
-        } if is_typed_integer(expr, data_type) => Numeric::parse(&expr.to_string().replace('L', "")),
+        } if is_typed_integer(expr, data_type) => {
+            Numeric::parse(&expr.to_string().replace('L', ""))
+        }
         other => Numeric::parse(literal_text(other)?),
     }?;
     let count = number.digits.magnitude().to_string().len();

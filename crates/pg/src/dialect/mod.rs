@@ -33,10 +33,10 @@ use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
 pub(crate) use arrays::SUBSCRIPTS;
 pub use arrays::{AS_ARRAY, elements};
+pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
 pub use column_names::on_the_wire;
 pub use parameters::{Written, written_parameters};
-pub(crate) use ast::last_word;
 pub(crate) use spelling::LIKE_PATTERN;
 pub(crate) use subqueries::ONLY_VALUE;
 pub use tokens::is_every_column;
@@ -45,7 +45,7 @@ pub use tokens::is_every_column;
 pub fn parse_postgres(sql: &str) -> Result<Vec<Statement>, ParserError> {
     let dialect = PostgreSqlDialect {};
     let mut tokens = Tokenizer::new(&dialect, sql).tokenize_with_location()?;
-    tokens::replace(&mut tokens);
+    tokens::replace(&mut tokens)?;
     let mut statements = Parser::new(&dialect)
         .with_tokens_with_locations(tokens)
         .parse_statements()?;

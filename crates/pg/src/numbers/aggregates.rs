@@ -40,10 +40,22 @@ impl Kind {
         match self {
             Self::Sum => "sum",
             Self::Avg => "avg",
-            Self::Variance { sample: true, root: false } => "var_samp",
-            Self::Variance { sample: false, root: false } => "var_pop",
-            Self::Variance { sample: true, root: true } => "stddev_samp",
-            Self::Variance { sample: false, root: true } => "stddev_pop",
+            Self::Variance {
+                sample: true,
+                root: false,
+            } => "var_samp",
+            Self::Variance {
+                sample: false,
+                root: false,
+            } => "var_pop",
+            Self::Variance {
+                sample: true,
+                root: true,
+            } => "stddev_samp",
+            Self::Variance {
+                sample: false,
+                root: true,
+            } => "stddev_pop",
         }
     }
 }
@@ -52,18 +64,20 @@ impl Kind {
 pub(crate) fn functions() -> Vec<AggregateUDF> {
     let variance = |sample, root| Kind::Variance { sample, root };
     vec![
-        marker(Kind::Sum),
-        marker(Kind::Avg).with_aliases(["mean"]),
-        marker(variance(true, false)).with_aliases(["var", "variance", "var_sample"]),
-        marker(variance(false, false)).with_aliases(["var_population"]),
-        marker(variance(true, true)).with_aliases(["stddev"]),
-        marker(variance(false, true)),
+        marker(Kind::Sum, &[]),
+        marker(Kind::Avg, &["mean"]),
+        marker(variance(true, false), &["var", "variance", "var_sample"]),
+        marker(variance(false, false), &["var_population"]),
+        marker(variance(true, true), &["stddev"]),
+        marker(variance(false, true), &[]),
     ]
 }
 
-fn marker(kind: Kind) -> AggregateUDF {
+fn marker(kind: Kind, aliases: &[&str]) -> AggregateUDF {
     AggregateUDF::new_from_impl(Marker {
         kind,
+        // Not `with_aliases`, which hides the type of ours.
+        aliases: aliases.iter().map(ToString::to_string).collect(),
         signature: Signature::user_defined(Volatility::Immutable),
     })
 }
@@ -72,6 +86,7 @@ fn marker(kind: Kind) -> AggregateUDF {
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Marker {
     kind: Kind,
+    aliases: Vec<String>,
     signature: Signature,
 }
 
@@ -82,6 +97,10 @@ impl Marker {
 }
 
 impl AggregateUDFImpl for Marker {
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
     fn name(&self) -> &str {
         self.kind.name()
     }
@@ -179,7 +198,10 @@ impl ScalarUDFImpl for Variance {
         let rows = rows.as_primitive::<Int64Type>();
         let (sums, sum_scale) = wide(sums)?;
         let (squares, square_scale) = wide(squares)?;
-        let (sums, squares) = (sums.as_primitive::<Decimal256Type>(), squares.as_primitive::<Decimal256Type>());
+        let (sums, squares) = (
+            sums.as_primitive::<Decimal256Type>(),
+            squares.as_primitive::<Decimal256Type>(),
+        );
         let cells = (0..rows.len()).map(|row| {
             if sums.is_null(row) || squares.is_null(row) {
                 return Ok(None);
@@ -189,7 +211,9 @@ impl ScalarUDFImpl for Variance {
             match self.of(rows.value(row), &sum, &square) {
                 Some(value) => {
                     let scale = i64::from(value.scale).min(i64::from(OPEN_SCALE));
-                    let held = value.rounded(scale).to_i256(OPEN_SCALE.unsigned_abs().into());
+                    let held = value
+                        .rounded(scale)
+                        .to_i256(OPEN_SCALE.unsigned_abs().into());
                     held.map(Some).ok_or_else(overflow)
                 }
                 None => Ok(None),

@@ -125,7 +125,7 @@ pub(crate) fn call(op: Op, args: Vec<Expr>) -> Expr {
 
 /// See the file's header.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub struct Arithmetic {
+pub(crate) struct Arithmetic {
     op: Op,
     signature: Signature,
 }
@@ -172,15 +172,25 @@ fn two(op: Op, a: &DataType, b: &DataType) -> Option<(Vec<DataType>, DataType)> 
                 (vec![a, b], result)
             }
             Op::Power => same(DataType::Float64),
-            _ => same(if size(a) >= size(b) { a.clone() } else { b.clone() }),
+            _ => same(if size(a) >= size(b) {
+                a.clone()
+            } else {
+                b.clone()
+            }),
         });
     }
     if a.is_floating() || b.is_floating() {
         let single = *a == DataType::Float32 && *b == DataType::Float32;
         return match op {
             Op::Power => Some(same(DataType::Float64)),
-            Op::Add | Op::Subtract | Op::Multiply | Op::Divide if is_numeric(a) && is_numeric(b) => {
-                Some(same(if single { DataType::Float32 } else { DataType::Float64 }))
+            Op::Add | Op::Subtract | Op::Multiply | Op::Divide
+                if is_numeric(a) && is_numeric(b) =>
+            {
+                Some(same(if single {
+                    DataType::Float32
+                } else {
+                    DataType::Float64
+                }))
             }
             _ => None,
         };
@@ -298,7 +308,8 @@ impl ScalarUDFImpl for Arithmetic {
     }
 
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        Ok(types(self.op, given)?.0)
+        // What is no number is refused by `return_type`: an error here is wrapped as text.
+        Ok(types(self.op, given).map_or_else(|_| given.to_vec(), |found| found.0))
     }
 
     fn return_type(&self, given: &[DataType]) -> Result<DataType> {
@@ -317,7 +328,9 @@ impl ScalarUDFImpl for Arithmetic {
             _ => return plan_err!("{} takes two numbers", self.name()),
         };
         if constant {
-            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?));
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(
+                &result, 0,
+            )?));
         }
         Ok(ColumnarValue::Array(result))
     }
@@ -347,7 +360,11 @@ fn shown(op: Op, args: &[Expr], name: impl Fn(&Expr) -> String) -> String {
     match args {
         [one] => format!("({} {})", op.sign(), name(one)),
         [a, b] if op != Op::WholeDivide => format!("({} {} {})", name(a), op.sign(), name(b)),
-        _ => format!("{}({})", op.name(), args.iter().map(name).collect::<Vec<_>>().join(", ")),
+        _ => format!(
+            "{}({})",
+            op.name(),
+            args.iter().map(name).collect::<Vec<_>>().join(", ")
+        ),
     }
 }
 
@@ -357,7 +374,9 @@ fn sign(op: Op, array: &ArrayRef) -> Result<ArrayRef> {
             let cells = array.as_primitive::<$type>();
             let of = |value: <$type as ArrowPrimitiveType>::Native| match op {
                 Op::Not => Ok(!value),
-                _ => value.checked_neg().ok_or_else(|| PgError::out_of_range($name)),
+                _ => value
+                    .checked_neg()
+                    .ok_or_else(|| PgError::out_of_range($name)),
             };
             Arc::new(cells.try_unary::<_, $type, PgError>(of)?) as ArrayRef
         }};
@@ -411,17 +430,18 @@ macro_rules! integer_operations {
         fn $function(op: Op, a: &ArrayRef, b: &ArrayRef) -> Result<ArrayRef> {
             let (a, b) = (a.as_primitive::<$type>(), b.as_primitive::<$type>());
             let outside = || external(PgError::out_of_range($name));
-            let cells: PrimitiveArray<$type> = try_binary(a, b, |a: $native, b: $native| match op {
-                Op::Add => a.checked_add(b).ok_or_else(outside),
-                Op::Subtract => a.checked_sub(b).ok_or_else(outside),
-                Op::Multiply => a.checked_mul(b).ok_or_else(outside),
-                Op::Divide | Op::Modulo if b == 0 => Err(external(PgError::division_by_zero())),
-                Op::Divide => a.checked_div(b).ok_or_else(outside),
-                Op::Modulo => Ok(a.wrapping_rem(b)),
-                Op::And => Ok(a & b),
-                Op::Or => Ok(a | b),
-                _ => Ok(a ^ b),
-            })?;
+            let cells: PrimitiveArray<$type> =
+                try_binary(a, b, |a: $native, b: $native| match op {
+                    Op::Add => a.checked_add(b).ok_or_else(outside),
+                    Op::Subtract => a.checked_sub(b).ok_or_else(outside),
+                    Op::Multiply => a.checked_mul(b).ok_or_else(outside),
+                    Op::Divide | Op::Modulo if b == 0 => Err(external(PgError::division_by_zero())),
+                    Op::Divide => a.checked_div(b).ok_or_else(outside),
+                    Op::Modulo => Ok(a.wrapping_rem(b)),
+                    Op::And => Ok(a & b),
+                    Op::Or => Ok(a | b),
+                    _ => Ok(a ^ b),
+                })?;
             Ok(Arc::new(cells))
         }
 
@@ -456,7 +476,11 @@ macro_rules! float_operations {
                         return Err(external(PgError::division_by_zero()));
                     }
                     Op::Divide => a / b,
-                    _ => return power::float(a.into(), b.into()).map(|v| v as $native).map_err(external),
+                    _ => {
+                        return power::float(a.into(), b.into())
+                            .map(|v| v as $native)
+                            .map_err(external);
+                    }
                 };
                 if value.is_infinite() && a.is_finite() && b.is_finite() {
                     return Err(external(float_overflow()));
@@ -475,11 +499,14 @@ macro_rules! float_operations {
         }
     };
 }
-#[allow(clippy::cast_possible_truncation, reason = "a single's power is not planned")]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "a single's power is not planned"
+)]
 mod floats {
     use super::{
-        Array, ArrayRef, Arc, AsArray, Float32Type, Float64Type, Op, PgError, PrimitiveArray, Result,
-        external, float_overflow, float_underflow, power, try_binary,
+        Arc, Array, ArrayRef, AsArray, Float32Type, Float64Type, Op, PgError, PrimitiveArray,
+        Result, external, float_overflow, float_underflow, power, try_binary,
     };
     float_operations!(float32_inner, Float32Type, f32);
     float_operations!(float64_inner, Float64Type, f64);
@@ -509,11 +536,15 @@ fn decimals(op: Op, a: &ArrayRef, b: &ArrayRef, result: &DataType) -> Result<Arr
         u32::try_from(digits(result).map_or(0, |(_, scale)| scale)).unwrap_or(0),
     );
     let (a, b) = (wide(a)?, wide(b)?);
-    let (a, b) = (a.as_primitive::<Decimal256Type>(), b.as_primitive::<Decimal256Type>());
+    let (a, b) = (
+        a.as_primitive::<Decimal256Type>(),
+        b.as_primitive::<Decimal256Type>(),
+    );
     let cells: Decimal256Array = try_binary(a, b, |a: i256, b: i256| {
         decimal(op, (a, s1), (b, s2), s3).map_err(external)
     })?;
-    let cells: ArrayRef = Arc::new(cells.with_precision_and_scale(76, i8::try_from(s3).unwrap_or(0))?);
+    let cells: ArrayRef =
+        Arc::new(cells.with_precision_and_scale(76, i8::try_from(s3).unwrap_or(0))?);
     match result {
         DataType::Decimal128(..) => Ok(arrow_cast(&cells, result)?),
         _ => Ok(cells),

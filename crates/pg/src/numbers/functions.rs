@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use arrow::datatypes::i256;
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, Decimal256Array, Float64Array, Int32Array, Int64Array,
+    Array, ArrayRef, AsArray, Decimal256Array, Float64Array, Int32Array, Int64Array, StringArray,
 };
 use datafusion::arrow::datatypes::{
-    DataType, Decimal256Type, Float64Type, Int16Type, Int32Type, Int64Type,
+    DataType, Decimal256Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
 };
 use datafusion::common::internal_err;
 use datafusion::error::Result;
@@ -21,6 +21,7 @@ use datafusion::scalar::ScalarValue;
 use num_bigint::BigInt;
 
 use super::arithmetic::{OPEN, as_decimal, digits, float_overflow, float_underflow, shown_scale};
+use super::degrees;
 use super::numeric::Numeric;
 use super::power;
 use crate::casts::{Target, arrow_cast, decimal, overflow};
@@ -73,6 +74,12 @@ enum Name {
     Sind,
     Cosd,
     Tand,
+    Cotd,
+    Asind,
+    Acosd,
+    Atand,
+    Atan2d,
+    ToHex,
 }
 
 const NAMES: &[(Name, &str, &[&str])] = &[
@@ -117,6 +124,12 @@ const NAMES: &[(Name, &str, &[&str])] = &[
     (Name::Sind, "sind", &[]),
     (Name::Cosd, "cosd", &[]),
     (Name::Tand, "tand", &[]),
+    (Name::Cotd, "cotd", &[]),
+    (Name::Asind, "asind", &[]),
+    (Name::Acosd, "acosd", &[]),
+    (Name::Atand, "atand", &[]),
+    (Name::Atan2d, "atan2d", &[]),
+    (Name::ToHex, "to_hex", &[]),
 ];
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
@@ -146,6 +159,9 @@ struct Mathematical {
 
 /// The types of the arguments after coercion, and of the result.
 fn types(name: Name, given: &[DataType]) -> Option<(Vec<DataType>, DataType)> {
+    if let (Name::Abs, [DataType::Float32]) = (name, given) {
+        return Some((given.to_vec(), DataType::Float32));
+    }
     let known: Vec<DataType> = given.iter().map(plain).collect();
     let all = |count: usize, held: DataType| (vec![held.clone(); count], held);
     let is_number = |held: &DataType| held.is_numeric() || held.is_null();
@@ -183,7 +199,6 @@ fn types(name: Name, given: &[DataType]) -> Option<(Vec<DataType>, DataType)> {
         (Name::Sqrt | Name::Exp | Name::Ln | Name::Log | Name::Log10, [one]) if exact(one) => {
             (vec![one.clone()], OPEN)
         }
-        (Name::Sqrt | Name::Exp | Name::Ln | Name::Log | Name::Log10, [_]) => all(1, DataType::Float64),
         (Name::Log, [a, b]) if !known.iter().any(DataType::is_floating) => {
             (vec![as_exact(a), as_exact(b)], OPEN)
         }
@@ -215,9 +230,25 @@ fn types(name: Name, given: &[DataType]) -> Option<(Vec<DataType>, DataType)> {
         }
         (Name::MinScale | Name::Scale, [one]) => (vec![as_exact(one)], DataType::Int32),
         (Name::TrimScale, [one]) => all(1, as_exact(one)),
-        (Name::Atan2, [_, _]) => all(2, DataType::Float64),
+        (Name::Atan2 | Name::Atan2d, [_, _]) => all(2, DataType::Float64),
+        (Name::ToHex, [one]) if one.is_integer() || one.is_null() => {
+            let held = match one {
+                DataType::Int64 => DataType::Int64,
+                _ => DataType::Int32,
+            };
+            (vec![held], DataType::Utf8)
+        }
         (
             Name::Abs
+            | Name::Sqrt
+            | Name::Exp
+            | Name::Ln
+            | Name::Log
+            | Name::Log10
+            | Name::Asind
+            | Name::Acosd
+            | Name::Atand
+            | Name::Cotd
             | Name::Cbrt
             | Name::Degrees
             | Name::Radians
@@ -279,7 +310,8 @@ impl ScalarUDFImpl for Mathematical {
     }
 
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        Ok(self.types(given)?.0)
+        // What is no number is refused by `return_type`: an error here is wrapped as text.
+        Ok(types(self.name, given).map_or_else(|| given.to_vec(), |found| found.0))
     }
 
     fn return_type(&self, given: &[DataType]) -> Result<DataType> {
@@ -291,11 +323,17 @@ impl ScalarUDFImpl for Mathematical {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let constant = args
+            .args
+            .iter()
+            .all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
         let result = match self.name {
             Name::Typeof => {
-                let name = args.arg_fields.first().and_then(|field| Target::of_field(field));
+                let name = args
+                    .arg_fields
+                    .first()
+                    .and_then(|field| Target::of_field(field));
                 let name = name.map_or_else(|| "unknown".to_owned(), |target| target.name());
                 return Ok(ColumnarValue::Scalar(ScalarValue::from(name)));
             }
@@ -304,7 +342,9 @@ impl ScalarUDFImpl for Mathematical {
             _ => compute(self.name, &arrays, args.return_type())?,
         };
         if constant {
-            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?));
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(
+                &result, 0,
+            )?));
         }
         Ok(ColumnarValue::Array(result))
     }
@@ -314,9 +354,9 @@ fn count_nulls(arrays: &[ArrayRef], nulls: bool) -> ArrayRef {
     let rows = arrays.first().map_or(0, Array::len);
     let masks: Vec<_> = arrays.iter().map(|array| array.logical_nulls()).collect();
     let count = |row: usize| {
-        let found = masks.iter().filter(|mask| {
-            mask.as_ref().is_some_and(|mask| mask.is_null(row)) == nulls
-        });
+        let found = masks
+            .iter()
+            .filter(|mask| mask.as_ref().is_some_and(|mask| mask.is_null(row)) == nulls);
         i32::try_from(found.count()).unwrap_or(i32::MAX)
     };
     Arc::new((0..rows).map(count).collect::<Int32Array>())
@@ -327,9 +367,16 @@ fn compute(name: Name, arrays: &[ArrayRef], result: &DataType) -> Result<ArrayRe
         return internal_err!("a function without arguments");
     };
     if arrays.iter().any(|array| array.data_type().is_null()) {
-        return Ok(datafusion::arrow::array::new_null_array(result, first.len()));
+        return Ok(datafusion::arrow::array::new_null_array(
+            result,
+            first.len(),
+        ));
     }
     match first.data_type() {
+        DataType::Float32 => {
+            let cells = first.as_primitive::<Float32Type>();
+            Ok(Arc::new(cells.unary::<_, Float32Type>(f32::abs)))
+        }
         DataType::Float64 => of_floats(name, arrays),
         DataType::Int16 | DataType::Int32 | DataType::Int64 => of_integers(name, arrays),
         DataType::Decimal128(..) | DataType::Decimal256(..) => of_decimals(name, arrays, result),
@@ -341,10 +388,16 @@ fn of_integers(name: Name, arrays: &[ArrayRef]) -> Result<ArrayRef> {
     if let (Name::Abs, [one]) = (name, arrays) {
         macro_rules! absolute {
             ($type:ty, $name:literal) => {{
-                let of = |value: <$type as datafusion::arrow::array::ArrowPrimitiveType>::Native| {
-                    value.checked_abs().ok_or_else(|| PgError::out_of_range($name))
-                };
-                Arc::new(one.as_primitive::<$type>().try_unary::<_, $type, PgError>(of)?) as ArrayRef
+                let of =
+                    |value: <$type as datafusion::arrow::array::ArrowPrimitiveType>::Native| {
+                        value
+                            .checked_abs()
+                            .ok_or_else(|| PgError::out_of_range($name))
+                    };
+                Arc::new(
+                    one.as_primitive::<$type>()
+                        .try_unary::<_, $type, PgError>(of)?,
+                ) as ArrayRef
             }};
         }
         return Ok(match one.data_type() {
@@ -353,8 +406,20 @@ fn of_integers(name: Name, arrays: &[ArrayRef]) -> Result<ArrayRef> {
             _ => absolute!(Int64Type, "bigint"),
         });
     }
+    if let (Name::ToHex, [one]) = (name, arrays) {
+        let texts: StringArray = match one.as_primitive_opt::<Int32Type>() {
+            Some(cells) => cells.iter().map(|n| n.map(|n| format!("{n:x}"))).collect(),
+            None => {
+                let cells = one.as_primitive::<Int64Type>();
+                cells.iter().map(|n| n.map(|n| format!("{n:x}"))).collect()
+            }
+        };
+        return Ok(Arc::new(texts));
+    }
     let held = arrays[0].data_type().clone();
-    let wide = arrays.iter().map(|array| arrow_cast(array, &DataType::Int64));
+    let wide = arrays
+        .iter()
+        .map(|array| arrow_cast(array, &DataType::Int64));
     let wide = wide.collect::<Result<Vec<_>>>()?;
     match (name, wide.as_slice()) {
         (Name::Factorial, [one]) => {
@@ -364,9 +429,16 @@ fn of_integers(name: Name, arrays: &[ArrayRef]) -> Result<ArrayRef> {
             Ok(Arc::new(cells.with_precision_and_scale(76, 0)?))
         }
         (Name::Gcd | Name::Lcm, [a, b]) => {
-            let type_name = if held == DataType::Int64 { "bigint" } else { "integer" };
+            let type_name = if held == DataType::Int64 {
+                "bigint"
+            } else {
+                "integer"
+            };
             let outside = || PgError::out_of_range(type_name);
-            let pairs = a.as_primitive::<Int64Type>().iter().zip(b.as_primitive::<Int64Type>());
+            let pairs = a
+                .as_primitive::<Int64Type>()
+                .iter()
+                .zip(b.as_primitive::<Int64Type>());
             let values = pairs.map(|(a, b)| {
                 let (Some(a), Some(b)) = (a, b) else {
                     return Ok(None);
@@ -399,11 +471,16 @@ fn gcd(a: u64, b: u64) -> u64 {
 
 fn factorial(n: i64) -> Result<i256, PgError> {
     if n < 0 {
-        return Err(PgError::new("22003", "factorial of a negative number is undefined"));
+        return Err(PgError::new(
+            "22003",
+            "factorial of a negative number is undefined",
+        ));
     }
     let mut value = i256::ONE;
     for factor in 2..=n {
-        value = value.checked_mul(i256::from_i128(factor.into())).ok_or_else(overflow)?;
+        value = value
+            .checked_mul(i256::from_i128(factor.into()))
+            .ok_or_else(overflow)?;
     }
     let limit = i256::from_i128(10).checked_pow(76);
     if limit.is_none_or(|limit| value >= limit) {
@@ -422,22 +499,40 @@ fn of_floats(name: Name, arrays: &[ArrayRef]) -> Result<ArrayRef> {
             );
             let count = count.as_primitive::<Int32Type>();
             let values = (0..x.len()).map(|row| {
-                let null = x.is_null(row) || low.is_null(row) || high.is_null(row) || count.is_null(row);
+                let null =
+                    x.is_null(row) || low.is_null(row) || high.is_null(row) || count.is_null(row);
                 if null {
                     return Ok(None);
                 }
-                float_bucket(x.value(row), low.value(row), high.value(row), count.value(row)).map(Some)
+                float_bucket(
+                    x.value(row),
+                    low.value(row),
+                    high.value(row),
+                    count.value(row),
+                )
+                .map(Some)
             });
             Ok(Arc::new(values.collect::<Result<Int32Array, PgError>>()?))
         }
-        (Name::Atan2, [a, b]) => {
-            let pairs = a.as_primitive::<Float64Type>().iter().zip(b.as_primitive::<Float64Type>());
-            let values = pairs.map(|(a, b)| Some(a?.atan2(b?)));
+        (Name::Atan2 | Name::Atan2d, [a, b]) => {
+            let pairs = a
+                .as_primitive::<Float64Type>()
+                .iter()
+                .zip(b.as_primitive::<Float64Type>());
+            let values = pairs.map(|(a, b)| {
+                let radians = a?.atan2(b?);
+                Some(match name {
+                    Name::Atan2d => degrees::of_tangent(radians),
+                    _ => radians,
+                })
+            });
             Ok(Arc::new(values.collect::<Float64Array>()))
         }
         (_, [one]) => {
             let cells = one.as_primitive::<Float64Type>();
-            Ok(Arc::new(cells.try_unary::<_, Float64Type, PgError>(|x| float(name, x))?))
+            Ok(Arc::new(cells.try_unary::<_, Float64Type, PgError>(
+                |x| float(name, x),
+            )?))
         }
         _ => internal_err!("no function of floats"),
     }
@@ -449,9 +544,12 @@ fn input_out_of_range() -> PgError {
 
 /// One function of one double.
 fn float(name: Name, x: f64) -> Result<f64, PgError> {
-    let within = |fits: bool, value: f64| match fits || x.is_nan() {
-        true => Ok(value),
-        false => Err(input_out_of_range()),
+    let within = |fits: bool, value: f64| {
+        if fits || x.is_nan() {
+            Ok(value)
+        } else {
+            Err(input_out_of_range())
+        }
     };
     let finite = |value: f64| {
         if value.is_infinite() && x.is_finite() {
@@ -464,7 +562,13 @@ fn float(name: Name, x: f64) -> Result<f64, PgError> {
     match name {
         Name::Abs => Ok(x.abs()),
         // Of a NaN too PostgreSQL says 0: it is neither above nor below.
-        Name::Sign => Ok(if x > 0.0 { 1.0 } else if x < 0.0 { -1.0 } else { 0.0 }),
+        Name::Sign => Ok(if x > 0.0 {
+            1.0
+        } else if x < 0.0 {
+            -1.0
+        } else {
+            0.0
+        }),
         Name::Ceil => Ok(x.ceil()),
         Name::Floor => Ok(x.floor()),
         Name::Round => Ok(x.round_ties_even()),
@@ -482,13 +586,20 @@ fn float(name: Name, x: f64) -> Result<f64, PgError> {
         Name::Ln | Name::Log | Name::Log10 if x == 0.0 => {
             Err(PgError::new("2201E", "cannot take logarithm of zero"))
         }
-        Name::Ln | Name::Log | Name::Log10 if x < 0.0 => {
-            Err(PgError::new("2201E", "cannot take logarithm of a negative number"))
-        }
+        Name::Ln | Name::Log | Name::Log10 if x < 0.0 => Err(PgError::new(
+            "2201E",
+            "cannot take logarithm of a negative number",
+        )),
         Name::Ln => Ok(x.ln()),
         Name::Log | Name::Log10 => Ok(x.log10()),
         Name::Degrees => finite(x / (std::f64::consts::PI / 180.0)),
-        Name::Radians => Ok(x * (std::f64::consts::PI / 180.0)),
+        Name::Radians => {
+            let value = x * (std::f64::consts::PI / 180.0);
+            if value == 0.0 && x != 0.0 {
+                return Err(float_underflow());
+            }
+            Ok(value)
+        }
         Name::Sin => periodic(x.sin()),
         Name::Cos => periodic(x.cos()),
         Name::Tan => periodic(x.tan()),
@@ -502,29 +613,15 @@ fn float(name: Name, x: f64) -> Result<f64, PgError> {
         Name::Asinh => Ok(x.asinh()),
         Name::Acosh => within(x >= 1.0, x.acosh()),
         Name::Atanh => within((-1.0..=1.0).contains(&x), x.atanh()),
-        Name::Sind => periodic(degrees_sine(x)),
-        Name::Cosd => periodic(degrees_sine(90.0 - x.abs() % 360.0)),
-        Name::Tand => {
-            let (sine, cosine) = (degrees_sine(x), degrees_sine(90.0 - x.abs() % 360.0));
-            periodic(sine / cosine + 0.0)
-        }
+        Name::Sind => periodic(degrees::sine(x)),
+        Name::Cosd => periodic(degrees::cosine(x)),
+        Name::Tand => periodic(degrees::tangent(x)),
+        Name::Cotd => periodic(degrees::cotangent(x)),
+        Name::Asind => within((-1.0..=1.0).contains(&x), degrees::arc_sine(x)),
+        Name::Acosd => within((-1.0..=1.0).contains(&x), degrees::arc_cosine(x)),
+        Name::Atand => Ok(degrees::of_tangent(x.atan())),
         _ => Err(PgError::unsupported("no such function of a double")),
     }
-}
-
-/// The sine of degrees, exact at multiples of 30 and 90.
-fn degrees_sine(x: f64) -> f64 {
-    let turn = x.rem_euclid(360.0);
-    let (sign, half) = if turn >= 180.0 { (-1.0, turn - 180.0) } else { (1.0, turn) };
-    let quarter = if half > 90.0 { 180.0 - half } else { half };
-    let value = if quarter == 30.0 {
-        0.5
-    } else if quarter == 90.0 {
-        1.0
-    } else {
-        quarter.to_radians().sin()
-    };
-    sign * value
 }
 
 fn negative_root() -> PgError {
@@ -544,14 +641,18 @@ fn check_count(count: i32) -> Result<(), PgError> {
 
 /// The number after the last bucket.
 fn after(count: i32) -> Result<i32, PgError> {
-    count.checked_add(1).ok_or_else(|| PgError::out_of_range("integer"))
+    count
+        .checked_add(1)
+        .ok_or_else(|| PgError::out_of_range("integer"))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a fraction of the count")]
 fn float_bucket(x: f64, low: f64, high: f64, count: i32) -> Result<i32, PgError> {
     check_count(count)?;
     if x.is_nan() || low.is_nan() || high.is_nan() {
-        return Err(bucket_error("operand, lower bound, and upper bound cannot be NaN"));
+        return Err(bucket_error(
+            "operand, lower bound, and upper bound cannot be NaN",
+        ));
     }
     if low.is_infinite() || high.is_infinite() {
         return Err(bucket_error("lower and upper bounds must be finite"));
@@ -621,7 +722,9 @@ impl Decimals {
     }
 
     fn at(&self, row: usize) -> Option<Numeric> {
-        self.cells.is_valid(row).then(|| shown_scale(self.cells.value(row), self.scale))
+        self.cells
+            .is_valid(row)
+            .then(|| shown_scale(self.cells.value(row), self.scale))
     }
 }
 
@@ -630,7 +733,11 @@ fn of_decimals(name: Name, arrays: &[ArrayRef], result: &DataType) -> Result<Arr
     let rows = arrays[0].len();
     if matches!(name, Name::Scale | Name::MinScale) {
         let scale = |value: Numeric| {
-            let value = if name == Name::MinScale { value.trimmed() } else { value };
+            let value = if name == Name::MinScale {
+                value.trimmed()
+            } else {
+                value
+            };
             i32::try_from(value.scale).unwrap_or(i32::MAX)
         };
         let values = (0..rows).map(|row| first.at(row).map(scale));
@@ -648,7 +755,9 @@ fn of_decimals(name: Name, arrays: &[ArrayRef], result: &DataType) -> Result<Arr
         return Ok(Arc::new(values.collect::<Result<Int32Array, PgError>>()?));
     }
     let places = match (name, arrays.get(1)) {
-        (Name::Round | Name::Trunc, Some(places)) => Some(places.as_primitive::<Int32Type>().clone()),
+        (Name::Round | Name::Trunc, Some(places)) => {
+            Some(places.as_primitive::<Int32Type>().clone())
+        }
         _ => None,
     };
     let second = match (name, arrays.get(1)) {
@@ -671,13 +780,18 @@ fn of_decimals(name: Name, arrays: &[ArrayRef], result: &DataType) -> Result<Arr
                 return Ok(None);
             }
             let at = i64::from(places.value(row)).clamp(-1000, i64::from(held_scale));
-            if name == Name::Round { x.rounded(at) } else { x.truncated(at) }
+            if name == Name::Round {
+                x.rounded(at)
+            } else {
+                x.truncated(at)
+            }
         } else {
             one(name, &x)?
         };
-        let value = match result == &OPEN {
-            true => value.rounded(i64::from(value.scale.min(held_scale))),
-            false => value,
+        let value = if result == &OPEN {
+            value.rounded(i64::from(value.scale.min(held_scale)))
+        } else {
+            value
         };
         value.to_i256(held_scale).map(Some).ok_or_else(overflow)
     });
@@ -695,11 +809,12 @@ fn one(name: Name, x: &Numeric) -> Result<Numeric, PgError> {
     let whole = x.truncated(0);
     let cut = whole.compare(x).is_ne();
     Ok(match name {
-        Name::Abs => match x.is_negative() {
-            true => x.neg(),
-            false => x.clone(),
-        },
-        Name::Sign => Numeric::new(i32::from(!x.is_zero()) * if x.is_negative() { -1 } else { 1 }, 0),
+        Name::Abs if x.is_negative() => x.neg(),
+        Name::Abs => x.clone(),
+        Name::Sign => Numeric::new(
+            i32::from(!x.is_zero()) * if x.is_negative() { -1 } else { 1 },
+            0,
+        ),
         Name::Ceil if cut && !x.is_negative() => whole.add(&Numeric::new(1, 0)),
         Name::Floor if cut && x.is_negative() => whole.sub(&Numeric::new(1, 0)),
         Name::Ceil | Name::Floor | Name::Trunc => whole,
@@ -736,4 +851,3 @@ fn two(name: Name, x: &Numeric, y: &Numeric) -> Result<Numeric, PgError> {
     };
     Ok(Numeric::new(BigInt::from(value), scale))
 }
-

@@ -83,8 +83,8 @@ impl ScalarUDFImpl for CheckedInteger {
     }
 
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        let wider = wider(given)?;
-        Ok(vec![wider; given.len()])
+        // Other types are refused by `return_type`.
+        Ok(wider(given).map_or_else(|_| given.to_vec(), |wider| vec![wider; given.len()]))
     }
 
     fn return_type(&self, given: &[DataType]) -> Result<DataType> {
@@ -227,16 +227,21 @@ fn operand<T: Integer>(value: &ColumnarValue) -> Result<(Operand<'_, T>, Option<
         ColumnarValue::Array(array) => (Operand::Column(array.as_primitive::<T>()), None),
         ColumnarValue::Scalar(value) => {
             let array = value.to_array()?;
-            let operand = match array.is_null(0) {
-                true => Operand::Null,
-                false => Operand::Value(array.as_primitive::<T>().value(0)),
+            let operand = if array.is_null(0) {
+                Operand::Null
+            } else {
+                Operand::Value(array.as_primitive::<T>().value(0))
             };
             (operand, Some(array))
         }
     })
 }
 
-fn compute<T: Integer>(op: Operator, left: &ColumnarValue, right: &ColumnarValue) -> Result<ColumnarValue> {
+fn compute<T: Integer>(
+    op: Operator,
+    left: &ColumnarValue,
+    right: &ColumnarValue,
+) -> Result<ColumnarValue> {
     let (left_operand, left_scalar) = operand::<T>(left)?;
     let (right_operand, right_scalar) = operand::<T>(right)?;
     let array = match op {
@@ -246,7 +251,9 @@ fn compute<T: Integer>(op: Operator, left: &ColumnarValue, right: &ColumnarValue
     }?;
     let array: ArrayRef = Arc::new(array);
     if left_scalar.is_some() && right_scalar.is_some() {
-        return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?));
+        return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(
+            &array, 0,
+        )?));
     }
     Ok(ColumnarValue::Array(array))
 }
@@ -266,7 +273,11 @@ fn combine<T: Integer>(
     };
     let (values, nulls): (Vec<T::Native>, Option<NullBuffer>) = match (left, right) {
         (Operand::Column(a), Operand::Column(b)) => (
-            a.values().iter().zip(b.values()).map(|(a, b)| seen(*a, *b)).collect(),
+            a.values()
+                .iter()
+                .zip(b.values())
+                .map(|(a, b)| seen(*a, *b))
+                .collect(),
             NullBuffer::union(a.nulls(), b.nulls()),
         ),
         (Operand::Column(a), Operand::Value(b)) => (
@@ -314,7 +325,11 @@ mod tests {
         let sum = combine(&column, &Operand::Value(1), Int32Type::add).unwrap();
         assert_eq!(sum, Int32Array::from(vec![None, Some(2)]));
         let values = Int32Array::from(vec![i32::MAX]);
-        let sum = combine(&Operand::Column(&values), &Operand::Value(1), Int32Type::add);
+        let sum = combine(
+            &Operand::Column(&values),
+            &Operand::Value(1),
+            Int32Type::add,
+        );
         assert!(sum.is_err());
     }
 }

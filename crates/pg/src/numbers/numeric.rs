@@ -160,7 +160,10 @@ impl Numeric {
     }
 
     fn at(&self, scale: i64, divide: impl Fn(&BigInt, &BigInt) -> BigInt) -> Self {
-        let scale = scale.clamp(-NUMERIC_MAX_DISPLAY_SCALE * 2, NUMERIC_MAX_DISPLAY_SCALE * 2);
+        let scale = scale.clamp(
+            -NUMERIC_MAX_DISPLAY_SCALE * 2,
+            NUMERIC_MAX_DISPLAY_SCALE * 2,
+        );
         let kept = u32::try_from(scale.max(0)).unwrap_or(0);
         if scale >= i64::from(self.scale) {
             return Self::new(&self.digits * ten(kept - self.scale), kept);
@@ -193,11 +196,6 @@ impl Numeric {
             .max(i64::from(self.scale))
             .max(i64::from(divisor.scale))
             .clamp(0, NUMERIC_MAX_DISPLAY_SCALE)
-    }
-
-    /// `self / divisor`, which is not zero.
-    pub(crate) fn div(&self, divisor: &Self) -> Self {
-        self.div_at(divisor, self.quotient_scale(divisor))
     }
 
     /// `self / divisor` with so many digits behind the point.
@@ -338,9 +336,15 @@ mod tests {
             ("1", "123456", "0.000008100051840331778123"),
             ("12345678901234567890", "7", "1763668414462081127"),
             ("0", "7", "0.00000000000000000000"),
-            ("1.0000000000000000000000000", "3", "0.3333333333333333333333333"),
+            (
+                "1.0000000000000000000000000",
+                "3",
+                "0.3333333333333333333333333",
+            ),
         ] {
-            assert_eq!(n(a).div(&n(b)).to_string(), quotient, "{a}/{b}");
+            let (a, b) = (n(a), n(b));
+            let found = a.div_at(&b, a.quotient_scale(&b));
+            assert_eq!(found.to_string(), quotient, "{a} / {b}");
         }
     }
 

@@ -25,6 +25,7 @@ use postgres_types::Type;
 use super::numeric::{put_float, put_numeric};
 use super::text::{MICROS_PER_DAY, put_date, put_interval, put_time, put_timestamp, zone};
 use super::types::scalar_type;
+use crate::numbers::arithmetic::OPEN;
 use datafusion::error::Result;
 
 /// Appends the value of a row, which must not be null, without its length.
@@ -228,7 +229,18 @@ fn floats(array: &ArrayRef, binary: bool) -> CellWriter {
 
 fn decimals<T: DecimalType>(array: &ArrayRef, binary: bool) -> CellWriter {
     let cells = array.as_primitive::<T>().clone();
-    Box::new(move |row, out| put_decimal(&cells.value_as_string(row), binary, out))
+    let scale = cells.scale();
+    // Such a column holds numerics of different scales.
+    let open = array.data_type() == &OPEN;
+    Box::new(move |row, out| {
+        // Not by the column's precision, which would cut digits.
+        let text = T::format_decimal(cells.value(row), u8::MAX, scale);
+        if open && text.contains('.') {
+            let text = text.trim_end_matches('0').trim_end_matches('.');
+            return put_decimal(text, binary, out);
+        }
+        put_decimal(&text, binary, out)
+    })
 }
 
 fn timestamps(array: &ArrayRef, zone_name: Option<&str>, binary: bool) -> Result<CellWriter> {
