@@ -12,8 +12,8 @@ use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::functions::core;
 use datafusion::logical_expr::{
-    Case, Cast, ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
+    BinaryExpr, Case, Cast, ColumnarValue, Expr, ExprSchemable, Operator, ReturnFieldArgs,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::scalar::ScalarValue;
 
@@ -75,6 +75,18 @@ impl Common {
         }
     }
 
+    /// PostgreSQL looks at the value of ELSE first.
+    fn else_first(&self, count: usize, values: &mut [(Arc<Field>, bool)]) {
+        let has_else = match self.kind {
+            Kind::Case => count % 2 == 1,
+            Kind::CaseOf => count % 2 == 0,
+            _ => false,
+        };
+        if has_else {
+            values.rotate_right(1);
+        }
+    }
+
     fn word(&self) -> &'static str {
         match self.kind {
             Kind::Case | Kind::CaseOf => "CASE",
@@ -94,9 +106,10 @@ impl Common {
         match common(values) {
             Some(field) => Ok(field),
             None if named.is_empty() => {
-                let held = match values.iter().any(|(_, unknown)| *unknown) {
-                    true => DataType::Utf8,
-                    false => DataType::Null,
+                let held = if values.iter().any(|(_, unknown)| *unknown) {
+                    DataType::Utf8
+                } else {
+                    DataType::Null
                 };
                 Ok(Arc::new(Field::new("value", held, true)))
             }
@@ -124,6 +137,7 @@ impl Common {
                 values.push((arg.to_field(schema)?.1, is_unknown(arg)));
             }
         }
+        self.else_first(count, &mut values);
         let field = self.field(&values)?;
         let mut cast = vec![];
         for (at, arg) in args.into_iter().enumerate() {
@@ -154,7 +168,16 @@ impl Common {
             Kind::Coalesce => core::coalesce().call(cast),
             Kind::Greatest => core::greatest().call(cast),
             Kind::Least => core::least().call(cast),
-            Kind::NullIf => core::nullif().call(cast),
+            // DataFusion's function takes -0.0 for another number than 0.0.
+            Kind::NullIf => match <[Expr; 2]>::try_from(cast) {
+                Ok([value, other]) => {
+                    let equal =
+                        BinaryExpr::new(Box::new(value.clone()), Operator::Eq, Box::new(other));
+                    let null = Expr::Literal(ScalarValue::Null, None);
+                    case(None, vec![Expr::BinaryExpr(equal), null, value])
+                }
+                Err(cast) => core::nullif().call(cast),
+            },
         })
     }
 }
@@ -208,10 +231,11 @@ impl ScalarUDFImpl for Common {
                 ))
             )
         };
-        let values: Vec<_> = (0..count)
+        let mut values: Vec<_> = (0..count)
             .filter(|at| self.is_value(*at, count))
             .map(|at| (Arc::clone(&args.arg_fields[at]), unknown(at)))
             .collect();
+        self.else_first(count, &mut values);
         let field = self.field(&values)?;
         Ok(Arc::new(
             field
