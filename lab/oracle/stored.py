@@ -126,6 +126,8 @@ def check(options):
                 )
     finally:
         server.stop()
+    if options.close:
+        write(entries)
     print(
         f"{len(entries)} stored statements: {failed} differ; {still} of those stored as open still differ, {closed} do not"
     )
