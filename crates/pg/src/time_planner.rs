@@ -38,7 +38,10 @@ impl ExprPlanner for TimePlanner {
         let (Ok(left), Ok(right)) = (raw.left.get_type(schema), raw.right.get_type(schema)) else {
             return Ok(PlannerResult::Original(raw));
         };
-        if Kind::of(&left).is_none() && Kind::of(&right).is_none() {
+        // A parameter's type is inferred from the operator as it is written (`parameters`).
+        let is_parameter = |expr: &Expr| matches!(expr, Expr::Placeholder(_));
+        let has_parameter = is_parameter(&raw.left) || is_parameter(&raw.right);
+        if has_parameter || (Kind::of(&left).is_none() && Kind::of(&right).is_none()) {
             return Ok(PlannerResult::Original(raw));
         }
         let sides = Sides {
@@ -185,7 +188,7 @@ impl Sides {
 
     fn names(&self) -> [String; 2] {
         let name = |expr: &Expr, data_type: &DataType| {
-            if is_unknown(expr) {
+            if is_unknown(expr) || data_type.is_null() {
                 return "unknown".to_owned();
             }
             Target::of_arrow(data_type)

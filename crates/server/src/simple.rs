@@ -308,7 +308,8 @@ impl Connection {
             State::Scroll(scroll) => {
                 let schema = SchemaRef::clone(scroll.schema());
                 let batches = Source::Ready(scroll.walk(walk.steps).into());
-                let mut rows = Rows::new(schema, formats, batches, "FETCH")?;
+                let rows = Rows::new(schema, formats, batches, "FETCH")?;
+                let mut rows = rows.in_zone(self.session.zone());
                 self.pass(&mut rows, usize::MAX, walk.only_moves, interrupt)
                     .await?
             }

@@ -509,7 +509,7 @@ mod tests {
                 " a",
                 Ok(ScalarValue::Utf8(Some(" a".to_owned()))),
             ),
-            (Type::DATE, "2024-02-30", Err("22007")),
+            (Type::DATE, "2024-02-30", Err("22008")),
         ] {
             let found = text_of(&pg_type, text).map_err(|error| error.code());
             assert_eq!(found, expected, "{pg_type} {text:?}");

@@ -19,6 +19,7 @@ pub(crate) mod number_pattern;
 mod patterns;
 pub(crate) mod read;
 pub(crate) mod read_interval;
+mod read_number;
 pub(crate) mod read_pattern;
 pub(crate) mod span;
 mod split;

@@ -18,7 +18,7 @@ pub(crate) enum Number {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Key {
+pub(super) enum Key {
     Nine,
     Zero,
     Comma,
@@ -40,13 +40,13 @@ enum Key {
     Ignored,
 }
 
-enum Node {
+pub(super) enum Node {
     Key(Key),
     Char(char),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SignPlace {
+pub(super) enum SignPlace {
     None,
     Before,
     Behind,
@@ -58,23 +58,23 @@ enum SignPlace {
     reason = "a pattern's marks, each with its own meaning"
 )]
 pub(crate) struct NumberPattern {
-    nodes: Vec<Node>,
+    pub(super) nodes: Vec<Node>,
     /// Places before and behind the point.
     before: usize,
-    behind: usize,
+    pub(super) behind: usize,
     /// The place of the first 0, from 1, and the number of places up to the last.
     zero_start: usize,
     zero_end: usize,
-    shift: usize,
-    sign: SignPlace,
+    pub(super) shift: usize,
+    pub(super) sign: SignPlace,
     sign_at: usize,
-    has_point: bool,
+    pub(super) has_point: bool,
     has_zero: bool,
-    has_sign: bool,
-    has_minus: bool,
-    has_plus: bool,
-    has_brackets: bool,
-    is_filled: bool,
+    pub(super) has_sign: bool,
+    pub(super) has_minus: bool,
+    pub(super) has_plus: bool,
+    pub(super) has_brackets: bool,
+    pub(super) is_filled: bool,
     is_roman: bool,
     is_shifted: bool,
     has_exponent: bool,

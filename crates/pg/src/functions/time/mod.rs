@@ -13,7 +13,7 @@ mod values;
 use datafusion::logical_expr::ScalarUDF;
 
 pub(crate) use parts::extract;
-pub(crate) use rowwise::{Kind, Overload, surroundings};
+pub(crate) use rowwise::{Kind, Overload};
 pub(crate) use series::install as install_series;
 pub(crate) use values::{is_value_function, value_of};
 
@@ -26,7 +26,7 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
         operators::functions(),
         parts::functions(),
         values::functions(),
-        vec![to_char::udf()],
+        vec![to_char::udf(), to_char::to_number()],
     ];
     groups.into_iter().flatten().collect()
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringBuilder};
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
@@ -20,6 +20,70 @@ pub(super) fn udf() -> ScalarUDF {
     ScalarUDF::new_from_impl(ToChar {
         signature: Signature::user_defined(Volatility::Stable),
     })
+}
+
+pub(super) fn to_number() -> ScalarUDF {
+    ScalarUDF::new_from_impl(ToNumber {
+        signature: Signature::user_defined(Volatility::Stable),
+    })
+}
+
+/// `to_number(text, pattern)`.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ToNumber {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for ToNumber {
+    fn name(&self) -> &str {
+        "to_number"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        let is_text = |given: &DataType| given.is_string() || given.is_null();
+        if given.len() != 2 || !given.iter().all(is_text) {
+            return Err(undefined("to_number", given).into());
+        }
+        Ok(vec![DataType::Utf8, DataType::Utf8])
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(Target::Numeric(None).arrow(&DataType::Utf8))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_scalar = args
+            .args
+            .iter()
+            .all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let [texts, patterns] = arrays.as_slice() else {
+            return internal_err!("to_number takes two arguments");
+        };
+        let (texts, patterns) = (texts.as_string::<i32>(), patterns.as_string::<i32>());
+        let mut numbers = StringBuilder::new();
+        for (text, pattern) in texts.iter().zip(patterns) {
+            match (text, pattern) {
+                (Some(text), Some(pattern)) if !pattern.is_empty() => {
+                    numbers.append_value(NumberPattern::new(pattern)?.read(text)?);
+                }
+                _ => numbers.append_null(),
+            }
+        }
+        let numbers: ArrayRef = Arc::new(numbers.finish());
+        let context = casts::Context::of(&args.config_options);
+        let field = Field::new("text", DataType::Utf8, true);
+        let array = cast_array(&numbers, &field, &Target::Numeric(None), &context)?;
+        if is_scalar {
+            let value = ScalarValue::try_from_array(&array, 0)?;
+            return Ok(ColumnarValue::Scalar(value));
+        }
+        Ok(ColumnarValue::Array(array))
+    }
 }
 
 /// `to_char(x, pattern)` of times and of numbers.
