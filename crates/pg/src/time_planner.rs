@@ -185,7 +185,7 @@ impl Sides {
 
     fn names(&self) -> [String; 2] {
         let name = |expr: &Expr, data_type: &DataType| {
-            if is_unknown(expr) {
+            if is_unknown(expr) || data_type.is_null() {
                 return "unknown".to_owned();
             }
             Target::of_arrow(data_type)
