@@ -134,7 +134,9 @@ impl Common {
         let mut values = vec![];
         for (at, arg) in args.iter().enumerate() {
             if self.is_value(at, count) {
-                values.push((arg.to_field(schema)?.1, is_unknown(arg)));
+                let field = arg.to_field(schema)?.1;
+                let has_no_type = is_unknown(arg) || is_empty_array(&field);
+                values.push((field, has_no_type));
             }
         }
         self.else_first(count, &mut values);
@@ -180,6 +182,12 @@ impl Common {
             },
         })
     }
+}
+
+/// Whether a field holds arrays without elements, which become arrays of any type: `ARRAY(SELECT …)`
+/// is a coalesce with one.
+fn is_empty_array(field: &Field) -> bool {
+    matches!(field.data_type(), DataType::List(element) if element.data_type().is_null())
 }
 
 /// `condition, value, …, else` as a CASE.
