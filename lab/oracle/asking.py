@@ -49,7 +49,7 @@ OIDS = {
 }
 READABLE = set(OIDS.values()) | {18, 19, 26, 1042, 1043, 1231, 1016, 1022}  # types whose binary form `cells` reads
 FURTHER = re.compile(
-    r"; (?=Error during|This feature|Arrow error|Schema error|Execution error)|\sDid you mean|\. Valid fields are"
+    r"; (?=Error during|function |This feature|Arrow error|Schema error|Execution error)|\sDid you mean|\.\s+Valid fields are|(?<=one column): "
 )
 TIES = re.compile(r"\b(DISTINCT|GROUP BY|UNION|INTERSECT|EXCEPT|OVER|min\(|max\(|mode\(|greatest\(|least\(|percentile)")
 POSTGRES_TIMEOUT_MS, COSCAN_TIMEOUT_MS, COSCAN_TIMEOUT_S = 5000, 20_000, 30
@@ -67,7 +67,7 @@ class Difference:
         """The same for differences that look alike: numbers, names and values replaced."""
         text = self.detail if self.kind in ("refused", "lost", "answered", "state") else self.kind
         text = re.sub(r"(?<!function )('[^']*'|\"[^\"]*\")", "_", FURTHER.split(text)[0])
-        text = re.sub(r"\s+", " ", text)
+        text = re.sub(r"(field named|field name|references:) \S+", r"\1 _", re.sub(r"\s+", " ", text))
         return re.sub(r"\bq\d+|\bc\d+|\d+", "#", text)[:110]
 
 
@@ -123,7 +123,7 @@ def sent(statement, encoder, result_format=wire.TEXT):
 
 def other(node):
     """Another value for a parameter, sent alike."""
-    values = [value for value in pools.TAME[node.type] if value != node.value]
+    values = [value for value in pools.TAME[node.type] if value != node.value] or [None]
     return dataclasses.replace(node, value=values[len(node.value or "") % len(values)])
 
 

@@ -6,7 +6,7 @@
 
 Starts both over the same rows and asks both random statements, in four sessions at once. Every
 difference is reduced to a minimal statement and grouped by cause. Ends with 1 if the run fails
-(`causes.py`, V1 to V3). A seed fixes the statements.
+(`causes.py`, V1 to V4). A seed fixes the statements.
 
 `--explore` is for finding many causes: functions whose fault is known are drawn rarely, and a
 difference that a known cause explains is counted without being reduced.

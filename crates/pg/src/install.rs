@@ -9,7 +9,10 @@ use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts};
 use crate::intervals::{self, IntervalKeys};
 use crate::operators::Planner;
 use crate::subqueries::UnnestSubqueries;
+use crate::text_planner::TextPlanner;
 use crate::time_planner::TimePlanner;
+use crate::types::Types;
+use crate::union_times::UnionTimes;
 use crate::{casts, functions, numbers, rules};
 
 /// Installs PostgreSQL's functions, planners and rules. Call it after the default features of
@@ -37,6 +40,9 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     scalars.extend(functions::scalar().into_iter().map(Arc::new));
     scalars.extend(numbers::scalar().into_iter().map(Arc::new));
     scalars.push(Arc::new(casts::udf(&options)));
+    let planner = TextPlanner::new(scalars.iter().cloned());
+    let planners = builder.expr_planners().get_or_insert_default();
+    planners.insert(0, Arc::new(planner));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(functions::aggregate().into_iter().map(Arc::new));
     aggregates.extend(numbers::aggregate().into_iter().map(Arc::new));
@@ -51,9 +57,10 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.push(Arc::new(KeepLossyCasts));
     rules::install(analyzer);
     analyzer.rules.insert(0, Arc::new(IntervalKeys));
+    analyzer.rules.insert(0, Arc::new(UnionTimes));
     let optimizer = builder.optimizer_rules().get_or_insert_default();
     optimizer.push(Arc::new(FloatKeys));
-    builder
+    builder.with_type_planner(Arc::new(Types))
 }
 
 /// Marks a session into which PostgreSQL's semantics are installed.

@@ -28,11 +28,15 @@ pub mod parameters;
 pub mod resolve;
 mod rules;
 mod subqueries;
+mod text_planner;
 mod time;
 mod time_planner;
+mod types;
+mod union_times;
 mod values;
 
 pub use error::{Foreign, PgError, configuration_code, translate};
-pub use functions::scalar::{PG_TYPE_KEY, marked_type, typed_field};
+pub use functions::scalar::{marked_type, typed_field};
 pub use install::install;
 pub use postgres_types::Type;
+pub use time::zone::zone_name;

@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::running::Running;
 use crate::senders::FLUSH_BYTES;
 use crate::waiting::IDLE_AFTER;
-use coscan_pg::output::{CellWriter, cell_writer, pg_type, with_length};
+use coscan_pg::output::{CellWriter, in_zone, pg_type, typed_writer, with_length};
 
 /// A result: its columns, and the rows not sent yet.
 pub(crate) struct Rows {
@@ -31,6 +31,8 @@ pub(crate) struct Rows {
     /// sent as they are; nothing is cast that would lose something.
     announced: SchemaRef,
     source: Source,
+    /// The session's time zone, in which moments are written.
+    zone: String,
     writer: Option<RowWriter>,
     /// The format of a COPY; `None` for the rows of a result.
     copy: Option<CopyFormat>,
@@ -67,11 +69,18 @@ impl Rows {
             columns,
             announced,
             source,
+            zone: UTC.to_owned(),
             writer: None,
             copy: None,
             begun: false,
             tag,
         })
+    }
+
+    /// Writes moments in the session's time zone; UTC if it has none.
+    pub(crate) fn in_zone(mut self, zone: Option<String>) -> Self {
+        self.zone = zone.unwrap_or_else(|| UTC.to_owned());
+        self
     }
 
     /// Copies the rows out from here on. The tag becomes `COPY`.
@@ -148,11 +157,12 @@ impl Rows {
             let announced = self.announced.field(index).data_type();
             let same = array.data_type() == announced
                 || pg_type(batch.schema_ref().field(index)) == self.columns[index].pg_type;
-            arrays.push(if same {
+            let array = if same {
                 Arc::clone(array)
             } else {
                 self.widened(index, array)?
-            });
+            };
+            arrays.push(in_zone(&array, &self.zone)?);
         }
         self.writer = Some(RowWriter::new(batch, &arrays, &self.columns)?);
         Ok(())
@@ -234,6 +244,8 @@ impl Rows {
     }
 }
 
+const UTC: &str = "UTC";
+
 struct RowWriter {
     batch: RecordBatch,
     cells: Vec<(CellWriter, Option<NullBuffer>)>,
@@ -250,7 +262,10 @@ impl RowWriter {
         let cells = arrays
             .iter()
             .zip(columns)
-            .map(|(array, column)| Ok((cell_writer(array, column.binary)?, array.logical_nulls())))
+            .map(|(array, column)| {
+                let write = typed_writer(&column.pg_type, array, column.binary)?;
+                Ok((write, array.logical_nulls()))
+            })
             .collect::<Result<_, Failure>>()?;
         Ok(Self {
             batch: batch.clone(),

@@ -177,7 +177,14 @@ impl Session {
             let (state, plan) = planned.await?;
             starter.start(state, plan, tag).await
         };
-        outcome(self.guarded(&tasks, work).await?, None, formats).await
+        let started = self.guarded(&tasks, work).await?;
+        outcome(started, None, formats, self.zone()).await
+    }
+
+    /// The session's time zone, if it has one.
+    fn zone(&self) -> Option<String> {
+        let state = self.context.state();
+        state.config_options().execution.time_zone.clone()
     }
 
     /// Starts a plan. `tag`, if given, is answered instead of the plan's rows. `announced` are the
@@ -192,7 +199,8 @@ impl Session {
         let starter = self.starter();
         let tasks = Arc::clone(&starter.tasks);
         let work = starter.start(self.context.state(), plan, tag);
-        outcome(self.guarded(&tasks, work).await?, announced, formats).await
+        let started = self.guarded(&tasks, work).await?;
+        outcome(started, announced, formats, self.zone()).await
     }
 
     fn starter(&self) -> Starter {
@@ -318,12 +326,13 @@ async fn outcome(
     (kind, mut running): (Kind, Running),
     announced: Option<SchemaRef>,
     formats: &[i16],
+    zone: Option<String>,
 ) -> Result<Outcome, Failure> {
     match kind {
         Kind::Rows(tag) => {
             let announced = announced.unwrap_or_else(|| Arc::clone(&running.schema));
             let rows = Rows::new(announced, formats, Source::Query(running), tag)?;
-            Ok(Outcome::Rows(Box::new(rows)))
+            Ok(Outcome::Rows(Box::new(rows.in_zone(zone))))
         }
         Kind::Count(tag) => {
             let mut count = 0;

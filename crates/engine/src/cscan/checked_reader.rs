@@ -5,8 +5,9 @@
 //! device reads instead, and checks the version itself. Files on a plain local disk are read by
 //! DataFusion, through the page cache, and the file is checked after every read: if it still is the
 //! planned version, so are the bytes.
-//! Footers are read, checked and cached by coscan-storage, which believes not all statistics. Pages are checked before they are handed
-//! on: a crafted page can make parquet's reader ask for more memory than there is.
+//! Footers are read, checked and cached by coscan-storage, which does not believe all statistics.
+//! Pages are checked before they are handed on: a crafted page can make parquet's reader ask for
+//! more memory than there is.
 //! C1: every range of data that is handed on is of the planned version, and its pages can be
 //! decoded in the memory that there is.
 

@@ -141,8 +141,9 @@ pub async fn rename_own(context: &SessionContext, from: &str, to: &str) -> Resul
             format!("ALTER TABLE {from} changes what all sessions see")
         })?;
     }
-    schema.deregister_table(old.table())?;
+    // In this order, so that the table is not lost if there is no memory for the new name.
     schema.register_table(new.table().to_owned(), table)?;
+    schema.deregister_table(old.table())?;
     Ok(())
 }
 

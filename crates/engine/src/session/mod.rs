@@ -115,8 +115,8 @@ impl Engine {
         ] {
             *threshold = (*threshold).max(most / partitions);
         }
-        // Two partitions that publish the bounds of min and max at once may publish one without the
-        // other, and rows beyond that are lost (DataFusion 55.2, `aggregate_stream.rs`).
+        // Two partitions that publish the bounds of min and max at once may publish one without
+        // the other, and rows beyond it are lost (DataFusion 55.2, `aggregate_stream.rs`).
         options
             .options_mut()
             .optimizer

@@ -3,12 +3,22 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use datafusion::arrow::array::{Array, ArrayRef, StringBuilder};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, ListArray, StringArray, StringBuilder,
+};
+use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::error::{DataFusionError, Result};
 
-use super::{Context, Target, arrow_cast};
-use crate::output::{cell_writer, in_zone};
+use super::{Context, Target, arrow_cast, cast_array};
+use crate::PgError;
+use crate::dialect::elements;
+use crate::functions::scalar::{is_bytes, is_text, marked_type};
+use crate::output::{field_writer, in_zone};
+use crate::values::{Json, bytea_from_text, uuid_from_text};
+
+/// The bytes of a name.
+const NAME_BYTES_MAX: usize = 63;
 
 /// Casts to text, char(n), varchar(n), name, bytea, uuid, json or jsonb, or an array's text to the
 /// array, held as `held`.
@@ -19,21 +29,127 @@ pub(super) fn cast(
     held: &DataType,
     context: &Context,
 ) -> Result<ArrayRef> {
-    match from.data_type() {
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => arrow_cast(array, held),
-        _ if matches!(to, Target::Bytea | Target::Array(_)) => arrow_cast(array, held),
-        _ => arrow_cast(&printed(&in_zone(array, &context.zone)?)?, held),
+    match to {
+        Target::Bytea if is_bytes(from.data_type()) => return arrow_cast(array, held),
+        Target::Bytea => {
+            let texts = strings(array)?;
+            let bytes = texts
+                .iter()
+                .map(|text| text.map(bytea_from_text).transpose());
+            let bytes = bytes.collect::<Result<Vec<_>, _>>()?;
+            let bytes: BinaryArray = bytes.iter().map(Option::as_deref).collect();
+            return Ok(Arc::new(bytes));
+        }
+        Target::Array(element) => return array_from_text(array, element, held, context),
+        _ => {}
     }
+    let texts = if is_text(from.data_type()) {
+        strings(array)?
+    } else {
+        printed_field(&in_zone(array, &context.zone)?, from)?
+            .as_string::<i32>()
+            .clone()
+    };
+    let from_json = matches!(marked_type(from), Some("json" | "jsonb"));
+    let padded = marked_type(from) == Some("bpchar");
+    let changed = |text: &str| -> Result<String> {
+        let text = if padded {
+            text.trim_end_matches(' ')
+        } else {
+            text
+        };
+        Ok(match to {
+            Target::Varchar(Some(length)) => text.chars().take(*length as usize).collect(),
+            Target::Bpchar(Some(length)) => {
+                let cut: String = text.chars().take(*length as usize).collect();
+                let missing = (*length as usize).saturating_sub(cut.chars().count());
+                cut + &" ".repeat(missing)
+            }
+            Target::Name => {
+                let mut end = text.len().min(NAME_BYTES_MAX);
+                while !text.is_char_boundary(end) {
+                    end -= 1;
+                }
+                text[..end].to_owned()
+            }
+            Target::Uuid => uuid_from_text(text.trim())?,
+            Target::Json => {
+                if !from_json {
+                    Json::check(text)?;
+                }
+                text.to_owned()
+            }
+            Target::Jsonb => Json::parse(text)?.normal().to_string(),
+            _ => text.to_owned(),
+        })
+    };
+    let as_given = match to {
+        Target::Text | Target::Varchar(None) | Target::Bpchar(None) => !padded,
+        _ => false,
+    };
+    if as_given {
+        return arrow_cast(&(Arc::new(texts) as ArrayRef), held);
+    }
+    let texts = texts.iter().map(|text| text.map(changed).transpose());
+    let texts: StringArray = texts.collect::<Result<Vec<_>>>()?.into();
+    arrow_cast(&(Arc::new(texts) as ArrayRef), held)
+}
+
+fn strings(array: &ArrayRef) -> Result<StringArray> {
+    Ok(arrow_cast(array, &DataType::Utf8)?
+        .as_string::<i32>()
+        .clone())
+}
+
+/// Reads arrays of one dimension. (The dialect reads literals, of any dimensions.)
+fn array_from_text(
+    array: &ArrayRef,
+    element: &Target,
+    held: &DataType,
+    context: &Context,
+) -> Result<ArrayRef> {
+    let texts = strings(array)?;
+    let mut found: Vec<Option<String>> = vec![];
+    let mut lengths = Vec::with_capacity(texts.len());
+    for text in &texts {
+        let before = found.len();
+        if let Some(text) = text {
+            found.extend(elements(text).ok_or_else(|| malformed(text))?);
+        }
+        lengths.push(found.len() - before);
+    }
+    let values: ArrayRef = Arc::new(StringArray::from(found));
+    let field = Field::new_list_field(DataType::Utf8, true);
+    let values = cast_array(&values, &field, element, context)?;
+    let DataType::List(field) = held else {
+        return Err(malformed("").into());
+    };
+    Ok(Arc::new(ListArray::try_new(
+        Arc::clone(field),
+        OffsetBuffer::from_lengths(lengths),
+        arrow_cast(&values, field.data_type())?,
+        texts
+            .nulls()
+            .map(|nulls| NullBuffer::new(nulls.inner().clone())),
+    )?))
+}
+
+fn malformed(text: &str) -> PgError {
+    PgError::new("22P02", format!("malformed array literal: \"{text}\""))
 }
 
 /// Each value as PostgreSQL prints it. A boolean is cast as a word, though it is printed as a
 /// letter.
 pub(super) fn printed(array: &ArrayRef) -> Result<ArrayRef> {
+    printed_field(array, &Field::new("", array.data_type().clone(), true))
+}
+
+fn printed_field(array: &ArrayRef, from: &Field) -> Result<ArrayRef> {
     if array.data_type() == &DataType::Boolean {
         return arrow_cast(array, &DataType::Utf8);
     }
     let nulls = array.logical_nulls();
-    let write = cell_writer(array, false)?;
+    let write = field_writer(from, array, false)?;
     let mut texts = StringBuilder::with_capacity(array.len(), array.len() * 8);
     let mut cell = BytesMut::new();
     for row in 0..array.len() {

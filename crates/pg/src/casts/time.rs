@@ -11,7 +11,6 @@ use datafusion::arrow::array::{
 use datafusion::arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Field, IntervalMonthDayNano,
     IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType, TimeUnit,
-    TimestampMicrosecondType,
 };
 use datafusion::common::internal_err;
 use datafusion::error::Result;

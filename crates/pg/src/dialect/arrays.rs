@@ -107,16 +107,47 @@ fn collected(query: &Query) -> Option<Expr> {
     Some(call("coalesce", vec![rows, call("make_array", vec![])]))
 }
 
-/// `ARRAY[…]` of an array's text; `None` if it is not an array, or an array of arrays.
+/// `ARRAY[…]` of an array's text; `None` if it is not an array.
 fn literal(array: &str) -> Option<Expr> {
-    let elem = elements(array)?
-        .into_iter()
-        .map(|element| element.map_or_else(null, |element| text(&element)))
-        .collect::<Vec<_>>();
+    let elem = match elements(array) {
+        Some(elements) => elements
+            .into_iter()
+            .map(|element| element.map_or_else(null, |element| text(&element)))
+            .collect::<Vec<_>>(),
+        None => nested(array)?
+            .into_iter()
+            .map(literal)
+            .collect::<Option<Vec<_>>>()?,
+    };
     if elem.is_empty() {
         return Some(call("make_array", vec![]));
     }
     Some(Expr::Array(Array { elem, named: true }))
+}
+
+/// The arrays in an array of arrays, as spelled.
+fn nested(array: &str) -> Option<Vec<&str>> {
+    let inside = array.trim().strip_prefix('{')?.strip_suffix('}')?;
+    let (mut parts, mut start, mut depth) = (vec![], 0, 0_usize);
+    let (mut quoted, mut escaped) = (false, false);
+    for (at, letter) in inside.char_indices() {
+        match letter {
+            _ if std::mem::take(&mut escaped) => {}
+            '\\' => escaped = true,
+            '"' => quoted = !quoted,
+            _ if quoted => {}
+            '{' => depth += 1,
+            '}' => depth = depth.checked_sub(1)?,
+            ',' if depth == 0 => {
+                parts.push(&inside[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&inside[start..]);
+    let balanced = depth == 0 && !quoted;
+    (balanced && parts.iter().all(|part| part.trim().starts_with('{'))).then_some(parts)
 }
 
 /// The elements of an array as text: `{a,"b c",NULL}`. `None` if it is not an array of one

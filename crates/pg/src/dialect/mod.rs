@@ -14,6 +14,9 @@
 //! | `catalog/procedures` | `p.oid = t.typreceive` | the oid of the function that the column names |
 //! | `catalog/folding` | what the catalog's model can never hold (`catalog/facts.rs`) | `NULL`, `false`, no rows |
 //! | `times` | `INTERVAL`, `AT TIME ZONE`, `OVERLAPS` | calls of functions |
+//! | `sets` | functions of sets in FROM | subqueries that unnest arrays |
+//! | `rows` | `(a, b) = (c, d)` | comparisons of single values |
+//! | `texts` | `substring(a from b)`, LIKE, `~`, ANY, `json_agg` | calls of our functions |
 //! | `literals` | numbers, casts | numbers of PostgreSQL's types, calls of `pg_cast` |
 //!
 //! D1: rows do not change: a pass may only replace a construct by an equal one.
@@ -25,7 +28,10 @@ mod column_names;
 mod literals;
 mod parameters;
 mod queries;
+mod rows;
+mod sets;
 mod spelling;
+mod texts;
 mod times;
 mod tokens;
 
@@ -40,7 +46,6 @@ pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
 pub use column_names::on_the_wire;
 pub use parameters::{Written, type_of, written_parameters};
-pub(crate) use spelling::LIKE_PATTERN;
 pub use tokens::is_every_column;
 
 /// Reads PostgreSQL's dialect: the statements of `sql`, rewritten.
@@ -69,6 +74,9 @@ pub fn rewrite(statement: &mut Statement) {
         let _ = statement.visit(&mut catalog::Procedures);
         let _ = statement.visit(&mut catalog::Folding::default());
     }
+    let _ = statement.visit(&mut sets::Sets);
+    let _ = statement.visit(&mut rows::Rows);
+    let _ = statement.visit(&mut texts::Texts);
     // Last, because the other passes know casts as the parser gives them.
     if !matches!(statement, Statement::Set(_)) {
         let _ = statement.visit(&mut times::Times);
@@ -112,7 +120,12 @@ mod tests {
             ),
             (
                 "SELECT x = ANY($1) AS a FROM t",
-                "SELECT x = ANY(as_array($1, x)) AS a FROM t",
+                "SELECT pg_any('=', x, as_array($1, x)) AS a FROM t",
+            ),
+            (
+                "SELECT (x, 1) < (y, $1) AS a, trim(leading from x) AS b, x LIKE 'a/%' ESCAPE '/' AS c",
+                "SELECT ((x) < (y) OR ((x) = (y) AND ((CAST(1 AS INT4(0))) < ($1)))) AS a, \
+                 ltrim(x, ' ') AS b, x LIKE 'a\\%' AS c",
             ),
             (
                 "SELECT 'people'::regclass::oid AS a",

@@ -11,8 +11,9 @@ use datafusion::sql::sqlparser::ast::{
     TableFactor, VisitorMut,
 };
 
-use super::ast::{call, last_word, literal_text, null};
+use super::ast::{call, last_word, null, text};
 use super::catalog::is_catalog_table;
+use crate::functions::FAIL;
 
 #[derive(Default)]
 pub(super) struct Spelling {
@@ -64,8 +65,21 @@ impl VisitorMut for Spelling {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        while let Expr::Collate { expr: inner, .. } = expr {
-            *expr = std::mem::replace(inner, Expr::Identifier(Ident::new("")));
+        while let Expr::Collate {
+            expr: inner,
+            collation,
+        } = expr
+        {
+            let plain = std::mem::replace(&mut **inner, null());
+            *expr = match last_word(collation) {
+                Some(known) if KNOWN_COLLATIONS.contains(&known.as_str()) => plain,
+                _ => {
+                    let name = collation.to_string().replace('"', "");
+                    let message =
+                        format!("collation \"{name}\" for encoding \"UTF8\" does not exist");
+                    call(FAIL, vec![text("42704"), text(&message)])
+                }
+            };
         }
         match expr {
             Expr::Identifier(word)
@@ -77,24 +91,6 @@ impl VisitorMut for Spelling {
             Expr::Function(function) => {
                 unqualify(&mut function.name);
                 rename(function);
-            }
-            Expr::Like {
-                pattern,
-                escape_char,
-                ..
-            }
-            | Expr::ILike {
-                pattern,
-                escape_char,
-                ..
-            } => {
-                if let Some(escape) = escape_char.take() {
-                    let escape = Expr::Value(escape);
-                    if literal_text(&escape) != Some("\\") {
-                        let plain = std::mem::replace(&mut **pattern, null());
-                        **pattern = call(LIKE_PATTERN, vec![plain, escape]);
-                    }
-                }
             }
             Expr::BinaryOp { op, .. } => {
                 if let BinaryOperator::PGCustomBinaryOperator(words) = op
@@ -109,9 +105,8 @@ impl VisitorMut for Spelling {
     }
 }
 
-/// `like_pattern(pattern, escape)`: the pattern with a backslash as its escape character, the only
-/// one that DataFusion's LIKE knows.
-pub(crate) const LIKE_PATTERN: &str = "like_pattern";
+/// The collations that compare byte by byte.
+const KNOWN_COLLATIONS: &[&str] = &["c", "posix", "default", "ucs_basic", "c.utf8", "c.utf-8"];
 
 /// Drops a function's qualifier, whatever it is: all functions are in one namespace.
 fn unqualify(name: &mut ObjectName) {

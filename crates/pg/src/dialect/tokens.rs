@@ -1,8 +1,9 @@
 //! Replaces words of PostgreSQL's that sqlparser does not know by words of the same meaning, before
 //! sqlparser reads the statement.
 
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace, Word};
 
 use super::column_names::MARK;
 
@@ -12,6 +13,9 @@ pub fn is_every_column(name: &str) -> bool {
 }
 
 pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) {
+    split_operators(tokens);
+    complete_trims(tokens);
+    similar_substrings(tokens);
     for token in tokens.iter_mut() {
         if is_word(&token.token, Keyword::ABORT) {
             token.token = Token::make_keyword("ROLLBACK");
@@ -20,6 +24,102 @@ pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) {
     let first = tokens.iter().find(|token| !is_space(&token.token));
     if first.is_some_and(|first| is_word(&first.token, Keyword::COPY)) {
         quote_every_column(tokens);
+    }
+}
+
+/// An operator of several characters does not end with `+` or `-`, unless it has a character that
+/// no operator of SQL has: `a>-2` is `a > -2`.
+fn split_operators(tokens: &mut Vec<TokenWithSpan>) {
+    for at in (0..tokens.len()).rev() {
+        let Token::CustomBinaryOperator(operator) = &tokens[at].token else {
+            continue;
+        };
+        if operator.contains(|part| "~!@#%^&|`?".contains(part)) {
+            continue;
+        }
+        let kept = operator.trim_end_matches(['+', '-']);
+        let kept = if kept.is_empty() {
+            &operator[..1]
+        } else {
+            kept
+        };
+        if kept.len() == operator.len() {
+            continue;
+        }
+        let signs = operator[kept.len()..].chars().map(|sign| match sign {
+            '+' => Token::Plus,
+            _ => Token::Minus,
+        });
+        let Ok(first) = Tokenizer::new(&PostgreSqlDialect {}, kept).tokenize() else {
+            continue;
+        };
+        let span = tokens[at].span;
+        let parts = first.into_iter().chain(signs);
+        let parts: Vec<_> = parts.map(|token| TokenWithSpan { token, span }).collect();
+        tokens.splice(at..=at, parts);
+    }
+}
+
+/// The places of tokens that are not blank.
+fn written(tokens: &[TokenWithSpan]) -> Vec<usize> {
+    (0..tokens.len())
+        .filter(|at| !is_space(&tokens[*at].token))
+        .collect()
+}
+
+/// `trim(leading from x)` trims blanks: `trim(leading ' ' from x)`.
+fn complete_trims(tokens: &mut Vec<TokenWithSpan>) {
+    let sides = [Keyword::BOTH, Keyword::LEADING, Keyword::TRAILING];
+    for at in written(tokens).windows(2).rev() {
+        let [side, from] = [at[0], at[1]].map(|at| &tokens[at].token);
+        if sides.iter().any(|keyword| is_word(side, *keyword)) && is_word(from, Keyword::FROM) {
+            let span = tokens[at[1]].span;
+            let token = Token::SingleQuotedString(" ".to_owned());
+            let blank = Token::Whitespace(Whitespace::Space);
+            let inserted = [token, blank].map(|token| TokenWithSpan { token, span });
+            tokens.splice(at[1]..at[1], inserted);
+        }
+    }
+}
+
+/// `substring(x similar p escape e)`: the older `substring(x from p for e)`.
+fn similar_substrings(tokens: &mut [TokenWithSpan]) {
+    let written = written(tokens);
+    let mut inside = None;
+    let mut depth = 0_usize;
+    for (place, at) in written.iter().enumerate() {
+        match &tokens[*at].token {
+            Token::LParen => {
+                depth += 1;
+                let before = place
+                    .checked_sub(1)
+                    .map(|before| &tokens[written[before]].token);
+                if before.is_some_and(|word| is_word(word, Keyword::SUBSTRING)) {
+                    inside = Some((depth, false));
+                }
+            }
+            Token::RParen => {
+                if inside.is_some_and(|(begun, _)| begun == depth) {
+                    inside = None;
+                }
+                depth = depth.saturating_sub(1);
+            }
+            word if is_word(word, Keyword::SIMILAR) => {
+                let next = written.get(place + 1).map(|next| &tokens[*next].token);
+                let compares = next.is_some_and(|next| is_word(next, Keyword::TO));
+                if let Some((begun, false)) = inside
+                    && begun == depth
+                    && !compares
+                {
+                    inside = Some((begun, true));
+                    tokens[*at].token = Token::make_keyword("FROM");
+                }
+            }
+            word if is_word(word, Keyword::ESCAPE) && inside == Some((depth, true)) => {
+                tokens[*at].token = Token::make_keyword("FOR");
+            }
+            _ => {}
+        }
     }
 }
 

@@ -1,11 +1,11 @@
-//! `as_array` and `subscripts`, which the dialect's rewriting calls (`dialect/arrays.rs`).
+//! `as_array`, which the dialect's rewriting calls (`dialect/arrays.rs`).
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray, StringArray};
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
-use datafusion::arrow::compute::{CastOptions, cast, cast_with_options};
-use datafusion::arrow::datatypes::{DataType, Field, Int32Type, Int64Type};
+use datafusion::arrow::compute::{CastOptions, cast_with_options};
+use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::plan_err;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
@@ -14,18 +14,13 @@ use datafusion::logical_expr::{
 };
 use datafusion::scalar::ScalarValue;
 
-use crate::dialect::{AS_ARRAY, SUBSCRIPTS, elements};
+use crate::dialect::{AS_ARRAY, elements};
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
     let signature = || Signature::user_defined(Volatility::Immutable);
-    vec![
-        ScalarUDF::new_from_impl(AsList {
-            signature: signature(),
-        }),
-        ScalarUDF::new_from_impl(Subscripts {
-            signature: signature(),
-        }),
-    ]
+    vec![ScalarUDF::new_from_impl(AsList {
+        signature: signature(),
+    })]
 }
 
 /// `as_array(text, x)`: turns the text of an array into an array whose elements have the type of
@@ -132,62 +127,4 @@ fn read(texts: &StringArray) -> Result<ListArray> {
             .cloned()
             .map(|nulls| NullBuffer::new(nulls.into_inner())),
     )?)
-}
-
-/// `subscripts(array, dimension)`: 1, 2, …, one number for each element of an array.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Subscripts {
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for Subscripts {
-    fn name(&self) -> &str {
-        SUBSCRIPTS
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::new_list(DataType::Int32, true))
-    }
-
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        match given {
-            [list, _] if list.is_list() => Ok(vec![list.clone(), DataType::Int64]),
-            // PostgreSQL's vectors, which the catalog keeps as text.
-            [DataType::Utf8 | DataType::Null, _] => Ok(vec![DataType::Utf8, DataType::Int64]),
-            _ => plan_err!("{SUBSCRIPTS} takes an array and a dimension"),
-        }
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-        let [array, dimensions] = arrays.as_slice() else {
-            return plan_err!("{SUBSCRIPTS} takes an array and a dimension");
-        };
-        // The coercion leaves a bare NULL without a type.
-        let dimensions = cast(dimensions, &DataType::Int64)?;
-        let dimensions = dimensions.as_primitive::<Int64Type>();
-        let list = DataType::new_list(DataType::Utf8, true);
-        let lists: ListArray = match array.as_string_opt::<i32>() {
-            Some(texts) => {
-                let braced: StringArray = texts
-                    .iter()
-                    .map(|text| text.map(|text| format!("{{{}}}", text.replace(' ', ","))))
-                    .collect();
-                read(&braced)?
-            }
-            None if array.data_type() == &list => array.as_list::<i32>().clone(),
-            None => cast(array, &list)?.as_list::<i32>().clone(),
-        };
-        let subscripts = ListArray::from_iter_primitive::<Int32Type, _, _>(
-            lists.iter().zip(dimensions).map(|(list, dimension)| {
-                let elements = if dimension? == 1 { list?.len() } else { 0 };
-                Some((1..=i32::try_from(elements).unwrap_or(i32::MAX)).map(Some))
-            }),
-        );
-        Ok(ColumnarValue::Array(Arc::new(subscripts)))
-    }
 }

@@ -1,12 +1,16 @@
 //! PostgreSQL's functions, by topic.
 
 mod array_text;
-mod like_pattern;
+pub(crate) mod arrays;
+mod fail;
+pub(crate) mod json;
 pub(crate) mod regex;
 pub(crate) mod scalar;
 mod single_row;
 mod text;
 pub(crate) mod time;
+
+pub(crate) use fail::FAIL;
 
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
@@ -16,7 +20,9 @@ pub(crate) use single_row::single_row;
 pub(crate) fn scalar() -> Vec<ScalarUDF> {
     let groups = [
         array_text::functions(),
-        vec![like_pattern::udf(), single_row::udf()],
+        arrays::functions(),
+        json::functions(),
+        vec![fail::udf(), single_row::udf()],
         regex::functions(),
         text::functions(),
         time::functions(),
@@ -27,4 +33,11 @@ pub(crate) fn scalar() -> Vec<ScalarUDF> {
 /// All aggregates.
 pub(crate) fn aggregate() -> Vec<AggregateUDF> {
     vec![]
+}
+
+/// Whether there is a scalar function of this name.
+pub(crate) fn is_scalar(name: &str) -> bool {
+    static NAMES: std::sync::LazyLock<std::collections::HashSet<String>> =
+        std::sync::LazyLock::new(|| scalar().iter().map(|udf| udf.name().to_owned()).collect());
+    NAMES.contains(name)
 }

@@ -136,8 +136,12 @@ fn displayed(array: ArrayRef) -> CellWriter {
 
 /// Makes the writer of a column's cells. The field may name a type that Arrow lacks.
 pub fn field_writer(field: &Field, array: &ArrayRef, binary: bool) -> Result<CellWriter> {
-    let marked = pg_type(field);
-    if marked == Type::UUID && matches!(array.data_type(), DataType::FixedSizeBinary(16)) {
+    typed_writer(&pg_type(field), array, binary)
+}
+
+/// Makes the writer of a column's cells, announced as values of a type.
+pub fn typed_writer(announced: &Type, array: &ArrayRef, binary: bool) -> Result<CellWriter> {
+    if *announced == Type::UUID && matches!(array.data_type(), DataType::FixedSizeBinary(16)) {
         let cells = array.as_fixed_size_binary().clone();
         return Ok(Box::new(move |row, out| {
             if binary {
@@ -151,7 +155,7 @@ pub fn field_writer(field: &Field, array: &ArrayRef, binary: bool) -> Result<Cel
     if !binary {
         return Ok(write);
     }
-    Ok(match marked {
+    Ok(match *announced {
         Type::UUID => Box::new(move |row, out| {
             let mut text = BytesMut::new();
             write(row, &mut text)?;

@@ -46,6 +46,14 @@ pub async fn plan_typed<F>(
 where
     F: Future<Output = Result<LogicalPlan>>,
 {
+    if written.is_empty() && declared.is_empty() {
+        return Ok(Typed {
+            plan: planner(BTreeMap::new()).await?,
+            types: vec![],
+            kinds: vec![],
+            plan_kinds: PlanKinds::new(),
+        });
+    }
     let mut known: BTreeMap<usize, Type> = written
         .iter()
         .filter_map(|(number, said)| Some((*number, said.clone()?)))

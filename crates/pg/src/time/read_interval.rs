@@ -5,7 +5,7 @@
 use super::calendar::{MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND};
 use super::read::{Bad, clock, fraction};
 use super::span::{self, Span};
-use super::split::{Field, Kind, fields};
+use super::split::{Kind, fields};
 use super::words::{self, Unit, Word};
 use crate::PgError;
 

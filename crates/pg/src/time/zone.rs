@@ -13,6 +13,23 @@ use chrono_tz::{OffsetName as _, TZ_VARIANTS, Tz};
 use super::abbreviations::{DYNAMIC, FIXED};
 use super::calendar::{MICROS_PER_DAY, MICROS_PER_SECOND, civil, days, is_leap, moment, weekday};
 
+/// The name under which a session keeps the time zone that `SET TIME ZONE` names: a number of hours
+/// is an offset to the east, anything else a zone. `None` if there is no such zone.
+#[must_use]
+pub fn zone_name(text: &str) -> Option<String> {
+    if let Ok(hours) = text.parse::<f64>() {
+        if !(-168.0..=168.0).contains(&hours) {
+            return None;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "a week of seconds")]
+        return Some(shown((hours * 3600.0) as i32));
+    }
+    Some(match Zone::full(text)? {
+        Zone::Named(tz) | Zone::Abbreviated(tz, _) => tz.name().to_owned(),
+        Zone::Fixed(offset) => shown(offset),
+    })
+}
+
 /// A time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Zone {

@@ -1,7 +1,10 @@
 //! Reading and writing values of `PostgreSQL` types that Arrow keeps as text or bytes.
 
 mod bytea;
+mod json;
+mod json_number;
 mod uuid;
 
 pub(crate) use bytea::{bytea_from_text, decode, encode};
+pub(crate) use json::{Json, Parts, quoted as json_quoted};
 pub(crate) use uuid::{uuid_from_text, uuid_text};

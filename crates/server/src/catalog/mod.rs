@@ -31,7 +31,6 @@ use datafusion_pg_catalog::pg_catalog::array_bounds_udf::{
     create_array_lower_udf, create_array_upper_udf,
 };
 use datafusion_pg_catalog::pg_catalog::generate_series_arg_coercion::CoerceIntArgsToBigInt;
-use datafusion_pg_catalog::pg_catalog::oid_type_planner::PgOidTypePlanner;
 use datafusion_pg_catalog::pg_catalog::quote_ident_udf::{
     create_parse_ident_udf, create_quote_ident_udf,
 };
@@ -117,7 +116,6 @@ impl PgCatalog {
         coscan::add_physical_rule(&mut builder, Arc::new(YieldingJoins));
         let state = coscan_pg::install(builder)
             .with_catalog_list(overlay)
-            .with_type_planner(Arc::new(PgOidTypePlanner))
             .build();
         let session = SessionContext::new_with_state(state);
         for function in &self.functions {

@@ -17,12 +17,10 @@ mod known;
 mod local;
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use coscan::Rights;
-use datafusion::arrow::array::timezone::Tz;
 use datafusion::common::config::{ConfigEntry, ConfigOptions};
 use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement};
 use datafusion::prelude::SessionContext;
@@ -239,9 +237,10 @@ impl Settings {
             }
             Rule::Keepalive => self.set_keepalive(known.name, value)?.to_string(),
             Rule::TimeZone => {
-                Tz::from_str(value).map_err(|_| invalid(known.name, value))?;
-                configure(session, TIME_ZONE, value).await?;
-                value.to_owned()
+                let zone = coscan_pg::zone_name(value);
+                let zone = zone.ok_or_else(|| invalid(known.name, value))?;
+                configure(session, TIME_ZONE, &zone).await?;
+                zone
             }
             Rule::SearchPath => {
                 if let Some(schema) = first_schema(session, value) {

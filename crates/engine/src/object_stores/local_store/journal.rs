@@ -1,10 +1,10 @@
 //! How do several files get their names at once?
 //!
 //! No system call renames several files. So a journal lists them first: `_coscan/….names` in the
-//! table's folder, with one line for a staged file's path and one for its target's, both relative to
-//! that folder. Once the journal survives a power loss, the statement is done, whatever happens: who
-//! lists the folder next finishes what the journal says. Its writer holds its lock, so nobody else
-//! takes it over while he lives.
+//! table's folder, with a line for each staged file's path and one for its target's, relative to
+//! that folder. Once the journal survives a power loss, the statement is done, whatever happens:
+//! the next process that lists the folder finishes what the journal says. Its writer holds its
+//! lock, so no other process takes it over before the writer has ended.
 //! Not here: what this process's listings show meanwhile (`together.rs`).
 //! J1: a journal is in place only if all its staged files, and their names, survive a power loss.
 //! J2: a journal is removed only when the targets' names survive one.
@@ -20,7 +20,7 @@ use coscan_storage::litter::Lock;
 use super::disk::{self, Disk, folder_of};
 
 /// The folder of the journals, beside those of indexes.
-const FOLDER: &str = "_coscan";
+pub(super) const FOLDER: &str = "_coscan";
 const SUFFIX: &str = "names";
 
 /// A staged file and its target, each as a path.

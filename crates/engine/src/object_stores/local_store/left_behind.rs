@@ -22,7 +22,10 @@ const DEPTH_MAX: usize = 32;
 /// Settles what is left in a table's folder.
 pub(crate) fn settle(folder: &Path) {
     match journal::finish_all(&SystemDisk, folder) {
-        Ok(()) => sweep(folder, DEPTH_MAX),
+        Ok(()) => {
+            sweep(folder, DEPTH_MAX);
+            sweep(&folder.join(journal::FOLDER), 0);
+        }
         Err(error) => log::warn!("{}: left behind: {error}", folder.display()),
     }
 }

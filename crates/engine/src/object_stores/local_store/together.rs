@@ -1,8 +1,8 @@
 //! How do the files of one statement appear together?
 //!
 //! Each upload that carries a [`Together`] among its options stays staged when it is complete. When
-//! the statement has written everything, [`Together::publish`] gives all files their names: one by a
-//! rename, several by a journal (`journal.rs`). A listing of this process that begins before the
+//! the statement has written everything, [`Together::publish`] gives all files their names: one by
+//! a rename, several by a journal (`journal.rs`). A listing of this process that begins before the
 //! last file has its name shows none of them.
 //! Not here: stores other than local ones, whose files appear one after the other
 //! (`staged_store.rs`).

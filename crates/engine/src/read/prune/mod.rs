@@ -14,8 +14,8 @@
 //! (`floats.rs`).
 //! I1: a proof holds for every row. Statistics may be truncated bounds, which are enough. They
 //! ignore NaN, so no floating-point column takes part in proofs. They may be missing, and a missing
-//! null count is unknown. A comparison with NULL takes no part. Which statistics are believed at all
-//! is decided when a footer is read (coscan-storage, `trusted.rs`).
+//! null count is unknown. A comparison with NULL takes no part. Which statistics are believed at
+//! all is decided when a footer is read (coscan-storage, `trusted.rs`).
 
 mod batches;
 pub(crate) mod bloom;

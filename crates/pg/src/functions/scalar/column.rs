@@ -145,19 +145,28 @@ impl<'a> Row<'a> {
 
     /// A text argument. Trailing blanks of `character(n)` are not significant.
     pub(crate) fn text(&self, argument: usize) -> &'a str {
+        let text = self.padded(argument);
+        match self
+            .columns
+            .get(argument)
+            .and_then(|column| marked_type(&column.field))
+        {
+            Some("bpchar") => text.trim_end_matches(' '),
+            _ => text,
+        }
+    }
+
+    /// A text argument with the blanks that pad it.
+    pub(crate) fn padded(&self, argument: usize) -> &'a str {
         let Some(column) = self.columns.get(argument) else {
             return "";
         };
         let row = column.at(self.row);
-        let text = match &column.cells {
+        match &column.cells {
             Cells::Text(cells) => cells.value(row),
             Cells::LargeText(cells) => cells.value(row),
             Cells::TextView(cells) => cells.value(row),
             _ => "",
-        };
-        match marked_type(&column.field) {
-            Some("bpchar") => text.trim_end_matches(' '),
-            _ => text,
         }
     }
 
@@ -222,7 +231,7 @@ impl<'a> Row<'a> {
         let column = &self.columns[argument];
         match &column.cells {
             Cells::Text(_) | Cells::LargeText(_) | Cells::TextView(_) => {
-                Ok(Some(self.text(argument).to_owned()))
+                Ok(Some(self.padded(argument).to_owned()))
             }
             Cells::Int(cells) => Ok(Some(cells.value(column.at(self.row)).to_string())),
             Cells::Other(write) => {

@@ -5,8 +5,9 @@ use std::hash::{Hash, Hasher};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::internal_err;
 use datafusion::error::Result;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
 use datafusion::scalar::ScalarValue;
@@ -96,7 +97,11 @@ pub(crate) struct Function {
     name: String,
     forms: Vec<Form>,
     signature: Signature,
+    simplified: Option<Simplify>,
 }
+
+/// Another expression for a call, if there is one.
+pub(crate) type Simplify = fn(&[Expr], &SimplifyContext) -> Result<Option<Expr>>;
 
 impl Function {
     pub(crate) fn new(name: &str, forms: Vec<Form>) -> Self {
@@ -104,7 +109,13 @@ impl Function {
             name: name.to_owned(),
             forms,
             signature: Signature::user_defined(Volatility::Immutable),
+            simplified: None,
         }
+    }
+
+    pub(crate) fn simplified(mut self, simplified: Simplify) -> Self {
+        self.simplified = Some(simplified);
+        self
     }
 
     pub(crate) fn udf(self) -> ScalarUDF {
@@ -161,6 +172,17 @@ impl ScalarUDFImpl for Function {
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let form = self.form(args.arg_fields)?;
         form.gives.field(&self.name, args.arg_fields)
+    }
+
+    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let found = match self.simplified {
+            Some(simplified) => simplified(&args, info)?,
+            None => None,
+        };
+        Ok(match found {
+            Some(expr) => ExprSimplifyResult::Simplified(expr),
+            None => ExprSimplifyResult::Original(args),
+        })
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

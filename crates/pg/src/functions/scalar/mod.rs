@@ -10,11 +10,12 @@ mod function;
 mod value;
 
 pub(crate) use column::Row;
-pub(crate) use function::{Body, Form, Function, Nulls};
+pub(crate) use function::{Body, Form, Function};
 pub(crate) use value::{Give, Value};
 
 use datafusion::arrow::datatypes::{DataType, Field};
 
+use crate::casts::PG_TYPE;
 use crate::output::pg_type;
 
 /// What an argument may be.
@@ -32,20 +33,18 @@ pub(crate) enum Take {
     Any,
 }
 
-/// The key of a field's metadata that names a type of `PostgreSQL` which Arrow lacks.
-pub const PG_TYPE_KEY: &str = "pg.type";
-
 /// A field of a type that Arrow lacks: `json`, `jsonb`, `uuid`, `bpchar`, …
 #[must_use]
 pub fn typed_field(name: &str, data_type: DataType, pg_type: &str) -> Field {
-    let metadata = [(PG_TYPE_KEY.to_owned(), pg_type.to_owned())];
+    let metadata = [(PG_TYPE.to_owned(), pg_type.to_owned())];
     Field::new(name, data_type, true).with_metadata(metadata.into())
 }
 
-/// The type that a field's metadata names.
+/// The type that a field's metadata names, without its modifier.
 #[must_use]
 pub fn marked_type(field: &Field) -> Option<&str> {
-    field.metadata().get(PG_TYPE_KEY).map(String::as_str)
+    let named = field.metadata().get(PG_TYPE)?;
+    named.split('(').next()
 }
 
 pub(crate) fn is_text(data_type: &DataType) -> bool {
@@ -67,9 +66,6 @@ pub(crate) fn is_bytes(data_type: &DataType) -> bool {
 
 /// What `PostgreSQL` calls the type of a field in its messages.
 pub(crate) fn type_name(field: &Field) -> String {
-    if let Some(name) = marked_type(field) {
-        return name.to_owned();
-    }
     let pg_type = pg_type(field);
     let name = pg_type.name();
     let (element, array) = match name.strip_prefix('_') {

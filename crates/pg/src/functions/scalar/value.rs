@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{
     ArrayRef, BinaryArray, BooleanArray, Float64Array, Int32Array, Int64Array, ListArray,
-    StringArray, StructArray,
+    StringArray, StructArray, new_empty_array,
 };
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
@@ -86,7 +86,10 @@ pub(crate) enum Value {
     Texts(Vec<Option<String>>),
     Lists(Vec<Vec<Option<String>>>),
     Pairs(Vec<(String, Option<String>)>),
+    /// An element of an array, or a value of any type.
     Scalar(ScalarValue),
+    /// An array of any elements.
+    List(Vec<Value>),
 }
 
 impl From<Option<String>> for Value {
@@ -134,11 +137,15 @@ fn int4(value: i64) -> Result<i32> {
 
 fn scalars(values: Vec<Value>, data_type: &DataType) -> Result<ArrayRef> {
     let null = ScalarValue::try_from(data_type)?;
+    if values.is_empty() {
+        return Ok(new_empty_array(data_type));
+    }
     let values = values.into_iter().map(|value| match value {
-        Value::Scalar(scalar) => scalar,
-        _ => null.clone(),
+        Value::Scalar(scalar) if scalar.data_type() == *data_type => Ok(scalar),
+        Value::Scalar(scalar) => scalar.cast_to(data_type),
+        _ => Ok(null.clone()),
     });
-    ScalarValue::iter_to_array(values)
+    ScalarValue::iter_to_array(values.collect::<Result<Vec<_>>>()?)
 }
 
 fn list(values: Vec<Value>, element: &FieldRef) -> Result<ArrayRef> {
@@ -147,13 +154,18 @@ fn list(values: Vec<Value>, element: &FieldRef) -> Result<ArrayRef> {
         .map(|value| !matches!(value, Value::Null))
         .collect();
     let mut lengths = Vec::with_capacity(values.len());
-    let (mut keys, mut texts, mut lists) = (vec![], vec![], vec![]);
+    let (mut keys, mut texts, mut lists, mut elements) = (vec![], vec![], vec![], vec![]);
+    let is_general = values.iter().any(|value| matches!(value, Value::List(_)));
     for value in values {
         match value {
             Value::Null => lengths.push(0),
             Value::Texts(elements) => {
                 lengths.push(elements.len());
                 texts.extend(elements);
+            }
+            Value::List(list) => {
+                lengths.push(list.len());
+                elements.extend(list);
             }
             Value::Lists(elements) => {
                 lengths.push(elements.len());
@@ -171,6 +183,7 @@ fn list(values: Vec<Value>, element: &FieldRef) -> Result<ArrayRef> {
     }
     let texts: ArrayRef = Arc::new(StringArray::from(texts));
     let elements: ArrayRef = match element.data_type() {
+        _ if is_general => array(elements, element)?,
         DataType::List(inner) => list(lists, inner)?,
         DataType::Struct(fields) => {
             let keys: ArrayRef = Arc::new(StringArray::from(keys));

@@ -22,6 +22,12 @@ pub(super) fn functions() -> Vec<Function> {
             ],
         ),
         Function::new(
+            "byteacat",
+            vec![Form::new(&[Bytes, Bytes], Give::Bytes, |row| {
+                Ok(Value::Bytes([row.bytes(0), row.bytes(1)].concat()))
+            })],
+        ),
+        Function::new(
             "octet_length",
             vec![
                 Form::new(&[Text], Give::Int4, |row| Ok(count(octets(row)?))),

@@ -113,6 +113,11 @@ fn substring_forms() -> Vec<Form> {
         Form::new(&[Text, Int, Int], Give::Text, |row| {
             let text = row.text(0);
             let (start, end) = range(row)?;
+            if text.is_ascii() {
+                let start = start.min(text.len());
+                let end = end.map_or(text.len(), |end| end.clamp(start, text.len()));
+                return Ok(Value::Text(text[start..end].to_owned()));
+            }
             let length = end.map_or(usize::MAX, |end| end.saturating_sub(start));
             Ok(Value::Text(text.chars().skip(start).take(length).collect()))
         })

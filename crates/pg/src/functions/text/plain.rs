@@ -23,13 +23,21 @@ pub(super) fn functions() -> Vec<Function> {
         Function::new(
             "upper",
             vec![Form::new(&[Text], Give::Text, |row| {
-                Ok(Value::Text(row.text(0).chars().map(upper).collect()))
+                let text = row.text(0);
+                if text.is_ascii() {
+                    return Ok(Value::Text(text.to_ascii_uppercase()));
+                }
+                Ok(Value::Text(text.chars().map(upper).collect()))
             })],
         ),
         Function::new(
             "lower",
             vec![Form::new(&[Text], Give::Text, |row| {
-                Ok(Value::Text(row.text(0).chars().map(lower).collect()))
+                let text = row.text(0);
+                if text.is_ascii() {
+                    return Ok(Value::Text(text.to_ascii_lowercase()));
+                }
+                Ok(Value::Text(text.chars().map(lower).collect()))
             })],
         ),
         Function::new(
@@ -74,12 +82,6 @@ pub(super) fn functions() -> Vec<Function> {
         Function::new(
             "chr",
             vec![Form::new(&[Int], Give::Text, |row| chr(row.int(0)))],
-        ),
-        Function::new(
-            "starts_with",
-            vec![Form::new(&[Text, Text], Give::Bool, |row| {
-                Ok(Value::Bool(row.text(0).starts_with(row.text(1))))
-            })],
         ),
         Function::new(
             "to_hex",

@@ -30,8 +30,6 @@ pub(super) enum Take {
     Bool,
     /// A number stays a number; anything else becomes text.
     NumberOrText,
-    /// The argument's own type.
-    Any,
 }
 
 /// The type of a function's result.
@@ -96,13 +94,6 @@ impl Row<'_> {
         let values = self.arguments.get(index)?.as_boolean_opt()?;
         values.is_valid(self.row).then(|| values.value(self.row))
     }
-
-    pub(super) fn value(&self, index: usize) -> Result<ScalarValue> {
-        match self.arguments.get(index) {
-            Some(array) => ScalarValue::try_from_array(array, self.row),
-            None => Ok(ScalarValue::Null),
-        }
-    }
 }
 
 /// Gives the function that takes this one's place when a statement is planned; `None` keeps it.
@@ -128,8 +119,6 @@ pub(super) enum Optional {
     Last(usize),
     /// `has_…_privilege(user, …)`.
     First,
-    /// The last argument may be left out, or repeated any number of times.
-    Repeated,
 }
 
 impl Function {
@@ -184,11 +173,6 @@ impl Function {
             Optional::First if given == all => Some(self.takes.to_vec()),
             Optional::First if given + 1 == all => Some(self.takes[1..].to_vec()),
             Optional::First => None,
-            Optional::Repeated => {
-                let last = *self.takes.last()?;
-                let takes = self.takes.iter().copied().chain(std::iter::repeat(last));
-                (given + 1 >= all).then(|| takes.take(given).collect())
-            }
         }
     }
 }
@@ -235,7 +219,6 @@ impl ScalarUDFImpl for Function {
                 Take::Bool => DataType::Boolean,
                 Take::NumberOrText if given.is_integer() => DataType::Int64,
                 Take::NumberOrText => DataType::Utf8,
-                Take::Any => given.clone(),
             })
             .collect())
     }

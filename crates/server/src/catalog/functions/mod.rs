@@ -6,10 +6,8 @@
 
 mod comments;
 mod defaults;
-mod format;
 mod format_type;
 mod function;
-mod json;
 mod oids;
 mod privileges;
 mod session;
@@ -58,8 +56,6 @@ pub(super) fn register(session: &SessionContext, known: &Known) {
         comments::functions(known),
         privileges::functions(known),
         session::functions(known),
-        json::functions(),
-        format::functions(),
     ];
     for function in groups.into_iter().flatten() {
         session.register_udf(function.into_udf());
@@ -132,13 +128,6 @@ fn plain() -> Vec<Function> {
         Function::new("pg_size_pretty", &[Number], Give::Text, |row| {
             Ok(text(row.number(0).map(size_pretty)))
         }),
-        Function::new("quote_literal", &[Text], Give::Text, |row| {
-            Ok(text(row.text(0).map(quote_literal)))
-        }),
-        Function::new("quote_nullable", &[Text], Give::Text, |row| {
-            let quoted = row.text(0).map_or_else(|| "NULL".to_owned(), quote_literal);
-            Ok(text(Some(quoted)))
-        }),
         Function::new("pg_relation_is_publishable", &[Number], Give::Bool, |row| {
             Ok(boolean(row.number(0).map(|_| false)))
         }),
@@ -148,14 +137,6 @@ fn plain() -> Vec<Function> {
         // Sessions have no temporary schema.
         Function::new("pg_my_temp_schema", &[], Give::Oid, |_| Ok(oid(Some(0)))),
     ]
-}
-
-fn quote_literal(text: &str) -> String {
-    let escape = if text.contains('\\') { "E" } else { "" };
-    format!(
-        "{escape}'{}'",
-        text.replace('\\', "\\\\").replace('\'', "''")
-    )
 }
 
 /// Bytes in the smallest unit that gives a number below 10,240, or in the largest unit.

@@ -1,0 +1,248 @@
+//! Functions that give sets of rows, in FROM: subqueries that unnest arrays.
+//!
+//! | from | to |
+//! |---|---|
+//! | `FROM f(…) AS a` | `FROM (SELECT unnest(f_array(…)) AS a) AS a` |
+//! | `FROM unnest(a, b) WITH ORDINALITY` | `FROM (SELECT unnest(a), unnest(b), unnest(1, 2, …))` |
+//! | `FROM json_each(…)` | `FROM (SELECT p['key'] AS key, p['value'] AS value FROM (…))` |
+//! | `FROM lower('A') AS a` | `FROM (SELECT lower('A') AS a) AS a` |
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    AccessExpr, Expr, FunctionArg, FunctionArgExpr, Ident, Query, SelectItem, SetExpr, Subscript,
+    TableAlias, TableFactor, VisitorMut, visit_expressions,
+};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+
+use super::SUBSCRIPTS;
+use super::ast::{call, last_word, text};
+use crate::functions::arrays::FLAT;
+use crate::functions::is_scalar;
+
+/// The function that gives a set's rows as an array; `None` if the function gives no set, or
+/// DataFusion knows it.
+pub(super) fn array_of_set(name: &str) -> Option<String> {
+    let found = match name {
+        "regexp_matches" | "regexp_split_to_table" | "string_to_table" => true,
+        other => {
+            let of = other
+                .strip_prefix("jsonb_")
+                .or_else(|| other.strip_prefix("json_"));
+            let sets = [
+                "each",
+                "each_text",
+                "array_elements",
+                "array_elements_text",
+                "object_keys",
+            ];
+            of.is_some_and(|of| sets.contains(&of))
+        }
+    };
+    found.then(|| format!("{name}_array"))
+}
+
+pub(super) struct Sets;
+
+impl VisitorMut for Sets {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let Some(derived) = rewritten(factor) {
+            *factor = derived;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn rewritten(factor: &TableFactor) -> Option<TableFactor> {
+    let (name, given, alias, ordinality) = match factor {
+        TableFactor::Table {
+            name,
+            args: Some(args),
+            alias,
+            with_ordinality,
+            ..
+        } => (
+            last_word(name)?,
+            plain(&args.args)?,
+            alias,
+            *with_ordinality,
+        ),
+        TableFactor::Function {
+            name,
+            args,
+            alias,
+            with_ordinality,
+            ..
+        } => (last_word(name)?, plain(args)?, alias, *with_ordinality),
+        TableFactor::UNNEST {
+            alias,
+            array_exprs,
+            with_offset: false,
+            with_ordinality,
+            ..
+        } => (
+            "unnest".to_owned(),
+            array_exprs.clone(),
+            alias,
+            *with_ordinality,
+        ),
+        _ => return None,
+    };
+    let lateral = given.iter().any(has_columns);
+    let arrays: Vec<Expr> = if name == "unnest" {
+        given
+            .into_iter()
+            .map(|array| call(FLAT, vec![array]))
+            .collect()
+    } else if name == "generate_subscripts" {
+        vec![call(SUBSCRIPTS, given)]
+    } else if let Some(set) = array_of_set(&name) {
+        vec![call(&set, given)]
+    } else if is_scalar(&name) && !ordinality {
+        let column = column_name(&name, alias.as_ref());
+        let items = vec![named(call(&name, given), &column)];
+        return derived(select(items, None)?, &name, alias.as_ref(), lateral);
+    } else {
+        return None;
+    };
+    let several = arrays.len() > 1;
+    let column = if several {
+        "unnest".to_owned()
+    } else {
+        column_name(&name, alias.as_ref())
+    };
+    let first = arrays.first()?.clone();
+    let mut items: Vec<SelectItem> = vec![];
+    for (at, array) in arrays.into_iter().enumerate() {
+        let column = if at == 0 {
+            column.clone()
+        } else {
+            format!("{column}_{at}")
+        };
+        items.push(named(call("unnest", vec![array]), &column));
+    }
+    if ordinality {
+        let places = call(SUBSCRIPTS, vec![first, text_number(1)]);
+        let places = call("unnest", vec![places]);
+        items.push(named(bigint(places), "ordinality"));
+    }
+    let mut query = select(items, None)?;
+    if name.contains("_each") {
+        let pair = Expr::Identifier(Ident::with_quote('"', column));
+        let mut items = vec![member(&pair, "key"), member(&pair, "value")];
+        if ordinality {
+            let place = Expr::Identifier(Ident::new("ordinality"));
+            items.push(named(place, "ordinality"));
+        }
+        let inner = derived(query, "pairs", None, false)?;
+        query = select(items, Some(inner))?;
+    }
+    derived(query, &name, alias.as_ref(), lateral)
+}
+
+fn bigint(expr: Expr) -> Expr {
+    Expr::Cast {
+        kind: datafusion::sql::sqlparser::ast::CastKind::Cast,
+        expr: Box::new(expr),
+        data_type: datafusion::sql::sqlparser::ast::DataType::BigInt(None),
+        array: false,
+        format: None,
+    }
+}
+
+fn text_number(value: u32) -> Expr {
+    use datafusion::sql::sqlparser::ast::Value;
+    Expr::Value(Value::Number(value.to_string(), false).into())
+}
+
+fn member(pair: &Expr, name: &str) -> SelectItem {
+    let value = Expr::CompoundFieldAccess {
+        root: Box::new(pair.clone()),
+        access_chain: vec![AccessExpr::Subscript(Subscript::Index {
+            index: text(name),
+        })],
+    };
+    named(value, name)
+}
+
+/// The column of a function that gives single values has the table's name.
+fn column_name(function: &str, alias: Option<&TableAlias>) -> String {
+    match alias {
+        Some(alias) if alias.name.quote_style.is_some() => alias.name.value.clone(),
+        Some(alias) => alias.name.value.to_lowercase(),
+        None if function.contains("array_elements") => "value".to_owned(),
+        None => function.to_owned(),
+    }
+}
+
+fn named(expr: Expr, name: &str) -> SelectItem {
+    SelectItem::ExprWithAlias {
+        expr,
+        alias: Ident::with_quote('"', name),
+    }
+}
+
+fn plain(given: &[FunctionArg]) -> Option<Vec<Expr>> {
+    let given = given.iter().map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+        _ => None,
+    });
+    given.collect()
+}
+
+fn has_columns(expr: &Expr) -> bool {
+    let found = visit_expressions(expr, |inner| match inner {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
+}
+
+/// `SELECT items FROM from`.
+fn select(items: Vec<SelectItem>, from: Option<TableFactor>) -> Option<Box<Query>> {
+    let parsed = Parser::parse_sql(&PostgreSqlDialect {}, "SELECT 1 FROM t").ok()?;
+    let datafusion::sql::sqlparser::ast::Statement::Query(mut query) = parsed.into_iter().next()?
+    else {
+        return None;
+    };
+    let SetExpr::Select(select) = query.body.as_mut() else {
+        return None;
+    };
+    select.projection = items;
+    match from {
+        Some(from) => select.from.first_mut()?.relation = from,
+        None => select.from.clear(),
+    }
+    Some(query)
+}
+
+fn derived(
+    query: Box<Query>,
+    name: &str,
+    alias: Option<&TableAlias>,
+    lateral: bool,
+) -> Option<TableFactor> {
+    let parsed = Parser::new(&PostgreSqlDialect {})
+        .try_with_sql("(SELECT 1) AS t")
+        .ok()?;
+    let mut parsed = parsed;
+    let TableFactor::Derived {
+        alias: Some(plain), ..
+    } = parsed.parse_table_factor().ok()?
+    else {
+        return None;
+    };
+    let alias = alias.cloned().unwrap_or_else(|| TableAlias {
+        name: Ident::new(name),
+        ..plain
+    });
+    Some(TableFactor::Derived {
+        lateral,
+        subquery: query,
+        alias: Some(alias),
+        sample: None,
+    })
+}

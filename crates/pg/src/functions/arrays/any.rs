@@ -1,0 +1,151 @@
+//! `x operator ANY (array)` and `ALL`: `pg_any('operator', x, array)`.
+
+use std::cmp::Ordering;
+
+use datafusion::arrow::array::Array as _;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::error::Result;
+use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::scalar::ScalarValue;
+
+use super::compare::element_order;
+use super::elements::{common, elements, flat, leaf, value};
+use crate::PgError;
+use crate::functions::regex::{Regex, like};
+use crate::functions::scalar::Take::{Any, Text};
+use crate::functions::scalar::{Form, Function, Give, Row, Value, type_name};
+
+/// `pg_any`.
+pub(crate) const ANY: &str = "pg_any";
+/// `pg_all`.
+pub(crate) const ALL: &str = "pg_all";
+
+pub(super) fn functions() -> Vec<Function> {
+    let field = |given: &[datafusion::arrow::datatypes::FieldRef]| {
+        let (element, levels) = leaf(&given[2]);
+        if levels == 0 && !given[2].data_type().is_null() {
+            let message = "op ANY/ALL (array) requires array on right side";
+            return Err(PgError::new("42809", message).into());
+        }
+        common(&type_name(&given[1]), &element, &given[1])?;
+        let answer = datafusion::arrow::datatypes::Field::new("", DataType::Boolean, true);
+        Ok(std::sync::Arc::new(answer))
+    };
+    vec![
+        Function::new(
+            ANY,
+            vec![Form::new(&[Text, Any, Any], Give::Of(field), |row| folded(row, true)).called()],
+        )
+        .simplified(|args, info| in_list(args, info, "=", false)),
+        Function::new(
+            ALL,
+            vec![Form::new(&[Text, Any, Any], Give::Of(field), |row| folded(row, false)).called()],
+        )
+        .simplified(|args, info| in_list(args, info, "<>", true)),
+    ]
+}
+
+/// True if one comparison is `wanted`, else NULL if one is NULL.
+fn folded(row: &Row<'_>, wanted: bool) -> Result<Value> {
+    if row.is_null(2) {
+        return Ok(Value::Null);
+    }
+    let (element, _) = leaf(row.field(2));
+    let leaf = common("=", &element, row.field(1))?;
+    let elements = flat(elements(row, 2, &leaf)?);
+    let left = value(row, 1, &leaf)?;
+    let mut unknown = false;
+    for element in &elements {
+        if matches!(element, Value::Null) || matches!(left, Value::Null) {
+            unknown = true;
+        } else if compared(row.text(0), &left, element)? == wanted {
+            return Ok(Value::Bool(wanted));
+        }
+    }
+    Ok(if unknown {
+        Value::Null
+    } else {
+        Value::Bool(!wanted)
+    })
+}
+
+fn compared(operator: &str, left: &Value, right: &Value) -> Result<bool> {
+    let order = || element_order(left, right);
+    Ok(match operator {
+        "=" => order() == Ordering::Equal,
+        "<>" | "!=" => order() != Ordering::Equal,
+        "<" => order() == Ordering::Less,
+        "<=" => order() != Ordering::Greater,
+        ">" => order() == Ordering::Greater,
+        ">=" => order() != Ordering::Less,
+        "~~" => like(text(left), text(right), false)?,
+        "~~*" => like(text(left), text(right), true)?,
+        "!~~" => !like(text(left), text(right), false)?,
+        "!~~*" => !like(text(left), text(right), true)?,
+        "~" => Regex::cached(text(right), "")?.is_match(text(left)),
+        "~*" => Regex::cached(text(right), "i")?.is_match(text(left)),
+        "!~" => !Regex::cached(text(right), "")?.is_match(text(left)),
+        "!~*" => !Regex::cached(text(right), "i")?.is_match(text(left)),
+        other => {
+            let message = format!("operator {other} with ANY or ALL is not supported");
+            return Err(PgError::unsupported(message).into());
+        }
+    })
+}
+
+fn text(value: &Value) -> &str {
+    match value {
+        Value::Scalar(value) => value.try_as_str().flatten().unwrap_or_default(),
+        _ => "",
+    }
+}
+
+/// `x = ANY (constant)` is an IN list, `x <> ALL (constant)` is none: these prune chunks.
+fn in_list(
+    args: &[Expr],
+    info: &SimplifyContext,
+    wanted: &str,
+    negated: bool,
+) -> Result<Option<Expr>> {
+    let [Expr::Literal(operator, _), left, Expr::Literal(array, _)] = args else {
+        return Ok(None);
+    };
+    let ScalarValue::List(list) = array else {
+        return Ok(None);
+    };
+    if operator.try_as_str().flatten() != Some(wanted) || matches!(left, Expr::Literal(..)) {
+        return Ok(None);
+    }
+    let (left_type, values) = (info.get_data_type(left)?, list.value(0));
+    let plain = !left_type.is_floating() && !left_type.is_nested();
+    if list.len() != 1 || array.is_null() || values.is_empty() || !plain {
+        return Ok(None);
+    }
+    let widened = match (values.data_type(), &left_type) {
+        (from, to) if from == to => true,
+        (from, to) => {
+            let texts = super::super::scalar::is_text;
+            (texts(from) && texts(to))
+                || (from.is_integer() && to.is_integer() && from.size() <= to.size())
+        }
+    };
+    if !widened {
+        return Ok(None);
+    }
+    let values = crate::casts::arrow_cast(&values, &left_type)?;
+    let elements = (0..values.len())
+        .map(|at| {
+            Ok(Expr::Literal(
+                ScalarValue::try_from_array(&values, at)?,
+                None,
+            ))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    Ok(Some(Expr::InList(InList::new(
+        Box::new(left.clone()),
+        elements,
+        negated,
+    ))))
+}

@@ -1,0 +1,205 @@
+//! Arrays with elements added, removed or replaced.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{Field, FieldRef};
+use datafusion::error::Result;
+
+use super::compare::element_order;
+use super::elements::{common, dimensions, elements, leaf, list_of, value};
+use crate::PgError;
+use crate::functions::scalar::Take::{Any, Int, List};
+use crate::functions::scalar::{Form, Function, Give, Row, Value};
+
+pub(super) fn functions() -> Vec<Function> {
+    vec![
+        Function::new(
+            "array_append",
+            vec![
+                Form::new(
+                    &[List, Any],
+                    Give::Of(|given| grown(&given[0], &given[1])),
+                    |row| {
+                        let leaf = row_leaf(row, 0, 1)?;
+                        let mut all = given(row, 0, &leaf)?;
+                        one_dimension(&all)?;
+                        all.push(value(row, 1, &leaf)?);
+                        Ok(Value::List(all))
+                    },
+                )
+                .called(),
+            ],
+        ),
+        Function::new(
+            "array_prepend",
+            vec![
+                Form::new(
+                    &[Any, List],
+                    Give::Of(|given| grown(&given[1], &given[0])),
+                    |row| {
+                        let leaf = row_leaf(row, 1, 0)?;
+                        let mut all = given(row, 1, &leaf)?;
+                        one_dimension(&all)?;
+                        all.insert(0, value(row, 0, &leaf)?);
+                        Ok(Value::List(all))
+                    },
+                )
+                .called(),
+            ],
+        ),
+        Function::new(
+            "array_cat",
+            vec![Form::new(&[List, List], Give::Of(concatenated_field), concatenated).called()],
+        ),
+        Function::new(
+            "array_remove",
+            vec![
+                Form::new(
+                    &[List, Any],
+                    Give::Of(|given| grown(&given[0], &given[1])),
+                    |row| {
+                        if row.is_null(0) {
+                            return Ok(Value::Null);
+                        }
+                        let leaf = row_leaf(row, 0, 1)?;
+                        let mut all = given(row, 0, &leaf)?;
+                        if matches!(all.first(), Some(Value::List(_))) {
+                            let message =
+                                "removing elements from multidimensional arrays is not supported";
+                            return Err(PgError::unsupported(message).into());
+                        }
+                        let gone = value(row, 1, &leaf)?;
+                        all.retain(|element| element_order(element, &gone) != Ordering::Equal);
+                        Ok(Value::List(all))
+                    },
+                )
+                .called(),
+            ],
+        ),
+        Function::new(
+            "array_replace",
+            vec![
+                Form::new(
+                    &[List, Any, Any],
+                    Give::Of(|given| grown(&given[0], &given[1])),
+                    |row| {
+                        if row.is_null(0) {
+                            return Ok(Value::Null);
+                        }
+                        let leaf = row_leaf(row, 0, 1)?;
+                        let (old, new) = (value(row, 1, &leaf)?, value(row, 2, &leaf)?);
+                        Ok(Value::List(replaced(given(row, 0, &leaf)?, &old, &new)))
+                    },
+                )
+                .called(),
+            ],
+        ),
+        Function::new(
+            "trim_array",
+            vec![Form::new(&[List, Int], Give::Of(same), |row| {
+                let (leaf, _) = leaf(row.field(0));
+                let mut all = given(row, 0, &leaf)?;
+                let kept = usize::try_from(row.int(1))
+                    .ok()
+                    .and_then(|cut| all.len().checked_sub(cut));
+                let Some(kept) = kept else {
+                    let message = format!(
+                        "number of elements to trim must be between 0 and {}",
+                        all.len()
+                    );
+                    return Err(PgError::new("2202E", message).into());
+                };
+                all.truncate(kept);
+                Ok(Value::List(all))
+            })],
+        ),
+    ]
+}
+
+fn same(given: &[FieldRef]) -> Result<FieldRef> {
+    let (leaf, dimensions) = leaf(&given[0]);
+    Ok(Arc::new(Field::new("", list_of(leaf, dimensions), true)))
+}
+
+/// The field of an array with an element of another type.
+fn grown(array: &Field, element: &Field) -> Result<FieldRef> {
+    let (own, dimensions) = leaf(array);
+    let leaf = common("array_append", &own, element)?;
+    Ok(Arc::new(Field::new(
+        "",
+        list_of(leaf, dimensions.max(1)),
+        true,
+    )))
+}
+
+fn row_leaf(row: &Row<'_>, array: usize, element: usize) -> Result<FieldRef> {
+    let (own, _) = leaf(row.field(array));
+    common("array_append", &own, row.field(element))
+}
+
+/// The elements of an array, none for NULL.
+fn given(row: &Row<'_>, argument: usize, leaf: &Field) -> Result<Vec<Value>> {
+    if row.is_null(argument) {
+        return Ok(vec![]);
+    }
+    elements(row, argument, leaf)
+}
+
+fn one_dimension(elements: &[Value]) -> Result<()> {
+    if matches!(elements.first(), Some(Value::List(_))) {
+        let message = "argument must be empty or one-dimensional array";
+        return Err(PgError::new("22000", message).into());
+    }
+    Ok(())
+}
+
+fn replaced(elements: Vec<Value>, old: &Value, new: &Value) -> Vec<Value> {
+    let replaced = elements.into_iter().map(|element| match element {
+        Value::List(inner) => Value::List(replaced(inner, old, new)),
+        element if element_order(&element, old) == Ordering::Equal => new.clone(),
+        element => element,
+    });
+    replaced.collect()
+}
+
+fn concatenated_field(given: &[FieldRef]) -> Result<FieldRef> {
+    let (left, left_dimensions) = leaf(&given[0]);
+    let (right, right_dimensions) = leaf(&given[1]);
+    let leaf = common("array_cat", &left, &right)?;
+    let dimensions = left_dimensions.max(right_dimensions).max(1);
+    Ok(Arc::new(Field::new("", list_of(leaf, dimensions), true)))
+}
+
+fn concatenated(row: &Row<'_>) -> Result<Value> {
+    let ((left, left_levels), (right, right_levels)) = (leaf(row.field(0)), leaf(row.field(1)));
+    let leaf = common("array_cat", &left, &right)?;
+    if row.is_null(0) && row.is_null(1) {
+        return Ok(Value::Null);
+    }
+    let (left, right) = (given(row, 0, &leaf)?, given(row, 1, &leaf)?);
+    let (shape, other) = (dimensions(&left)?, dimensions(&right)?);
+    let wrong = || Err(PgError::new("2202E", "cannot concatenate incompatible arrays").into());
+    // An array of fewer dimensions is one element of the other.
+    let mut all = match left_levels.cmp(&right_levels) {
+        Ordering::Less if shape.is_empty() => return Ok(Value::List(right)),
+        Ordering::Greater if other.is_empty() => return Ok(Value::List(left)),
+        Ordering::Less if !other.is_empty() && other.get(1..) != Some(&shape) => return wrong(),
+        Ordering::Greater if !shape.is_empty() && shape.get(1..) != Some(&other) => return wrong(),
+        Ordering::Less => vec![Value::List(left)],
+        _ => left,
+    };
+    if left_levels == right_levels
+        && !shape.is_empty()
+        && !other.is_empty()
+        && shape.get(1..) != other.get(1..)
+    {
+        return wrong();
+    }
+    if left_levels > right_levels {
+        all.push(Value::List(right));
+    } else {
+        all.extend(right);
+    }
+    Ok(Value::List(all))
+}

@@ -1,0 +1,35 @@
+//! Arrays: chapter 9.19 of `PostgreSQL`'s manual.
+//!
+//! An array of several dimensions is a list of lists. All arrays start at 1.
+
+mod any;
+mod build;
+mod change;
+mod compare;
+mod elements;
+mod shape;
+mod subscript;
+mod text;
+
+pub(crate) use any::{ALL, ANY};
+pub(crate) use elements::text_elements;
+pub(crate) use shape::FLAT;
+pub(crate) use subscript::{SLICE, SUBSCRIPT};
+
+use datafusion::logical_expr::ScalarUDF;
+
+pub(super) fn functions() -> Vec<ScalarUDF> {
+    [
+        any::functions(),
+        build::functions(),
+        change::functions(),
+        compare::functions(),
+        shape::functions(),
+        subscript::functions(),
+        text::functions(),
+    ]
+    .into_iter()
+    .flatten()
+    .map(super::scalar::Function::udf)
+    .collect()
+}

@@ -1,0 +1,130 @@
+//! How large is an array?
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::error::Result;
+
+use super::elements::{dimensions, elements, flat, leaf, list_of};
+use crate::PgError;
+use crate::functions::scalar::Take::{Int, List};
+use crate::functions::scalar::{Form, Function, Give, Row, Value, type_name};
+
+/// `pg_flat(array)`: the elements below all dimensions, as `unnest` gives them.
+pub(crate) const FLAT: &str = "pg_flat";
+
+pub(super) fn functions() -> Vec<Function> {
+    vec![
+        Function::new(
+            "array_ndims",
+            vec![Form::new(&[List], Give::Int4, |row| {
+                Ok(match shape(row)?.len() {
+                    0 => Value::Null,
+                    count => number(count),
+                })
+            })],
+        ),
+        Function::new(
+            "array_dims",
+            vec![Form::new(&[List], Give::Text, |row| {
+                let mut out = String::new();
+                for length in shape(row)? {
+                    let _ = write!(out, "[1:{length}]");
+                }
+                Ok((!out.is_empty()).then_some(out).into())
+            })],
+        ),
+        Function::new(
+            "array_length",
+            vec![Form::new(&[List, Int], Give::Int4, length)],
+        ),
+        Function::new(
+            "array_upper",
+            vec![Form::new(&[List, Int], Give::Int4, length)],
+        ),
+        Function::new(
+            "array_lower",
+            vec![Form::new(&[List, Int], Give::Int4, |row| {
+                Ok(match length(row)? {
+                    Value::Null => Value::Null,
+                    _ => Value::Int(1),
+                })
+            })],
+        ),
+        Function::new(
+            "cardinality",
+            vec![Form::new(&[List], Give::Int4, |row| {
+                Ok(number(flat(all(row)?).len()))
+            })],
+        ),
+        Function::new(
+            crate::dialect::SUBSCRIPTS,
+            vec![Form::new(
+                &[List, Int],
+                Give::Of(|_| {
+                    Ok(Arc::new(Field::new(
+                        "",
+                        DataType::new_list(DataType::Int32, true),
+                        true,
+                    )))
+                }),
+                |row| {
+                    let Value::Int(length) = length(row)? else {
+                        return Ok(Value::List(vec![]));
+                    };
+                    let numbers = 1..=i32::try_from(length).unwrap_or(i32::MAX);
+                    Ok(Value::List(
+                        numbers.map(|at| Value::Scalar(at.into())).collect(),
+                    ))
+                },
+            )],
+        ),
+        Function::new(
+            FLAT,
+            vec![Form::new(
+                &[crate::functions::scalar::Take::Any],
+                Give::Of(flat_field),
+                |row| Ok(Value::List(flat(all(row)?))),
+            )],
+        )
+        .simplified(|args, info| {
+            let [array] = args else {
+                return Ok(None);
+            };
+            let given = Field::new("", info.get_data_type(array)?, true);
+            Ok((leaf(&given).1 == 1).then(|| array.clone()))
+        }),
+    ]
+}
+
+fn flat_field(given: &[FieldRef]) -> Result<FieldRef> {
+    let (element, dimensions) = leaf(&given[0]);
+    if dimensions == 0 && !given[0].data_type().is_null() {
+        let signature = format!("function unnest({})", type_name(&given[0]));
+        return Err(PgError::undefined_function(&signature).into());
+    }
+    Ok(Arc::new(Field::new("", list_of(element, 1), true)))
+}
+
+fn number(count: usize) -> Value {
+    Value::Int(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+fn all(row: &Row<'_>) -> Result<Vec<Value>> {
+    let (leaf, _) = leaf(row.field(0));
+    elements(row, 0, &leaf)
+}
+
+fn shape(row: &Row<'_>) -> Result<Vec<usize>> {
+    dimensions(&all(row)?)
+}
+
+fn length(row: &Row<'_>) -> Result<Value> {
+    let shape = shape(row)?;
+    let dimension = usize::try_from(row.int(1))
+        .ok()
+        .and_then(|at| at.checked_sub(1));
+    let found = dimension.and_then(|at| shape.get(at));
+    Ok(found.map_or(Value::Null, |length| number(*length)))
+}

@@ -1,0 +1,56 @@
+//! `pg_fail(code, message)`: an expression that cannot be planned, with PostgreSQL's reason.
+
+use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::internal_err;
+use datafusion::error::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
+};
+
+use crate::PgError;
+
+/// `pg_fail`.
+pub(crate) const FAIL: &str = "pg_fail";
+
+/// The SQLSTATEs with which a statement's text may be refused.
+const CODES: [&str; 5] = ["0A000", "42601", "42704", "42883", "42P18"];
+
+pub(super) fn udf() -> ScalarUDF {
+    ScalarUDF::new_from_impl(Fail {
+        signature: Signature::any(2, Volatility::Immutable),
+    })
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Fail {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Fail {
+    fn name(&self) -> &str {
+        FAIL
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        internal_err!("{FAIL} has no type")
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let text = |at: usize| {
+            let value = args.scalar_arguments.get(at).copied().flatten()?;
+            value.try_as_str().flatten().map(str::to_owned)
+        };
+        let (code, message) = (text(0).unwrap_or_default(), text(1).unwrap_or_default());
+        let code = CODES.into_iter().find(|known| *known == code);
+        Err(PgError::new(code.unwrap_or("0A000"), message).into())
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        internal_err!("{FAIL} is never planned")
+    }
+}

@@ -1,0 +1,175 @@
+//! JSON made of values: `to_json`, `json_build_object`, `json_agg`, …
+//!
+//! The aggregates are `array_agg` of texts and a function that puts them together.
+
+use datafusion::error::Result;
+
+use super::{TYPES, given, write};
+use crate::PgError;
+use crate::functions::arrays::text_elements;
+use crate::functions::scalar::Take::{Any, Bool, List};
+use crate::functions::scalar::{Form, Function, Give, Row, Value};
+use crate::values::json_quoted;
+
+/// `json_agg` of the array of values: `pg_collect_json`.
+pub(crate) const COLLECT: &str = "pg_collect_";
+/// One member of `json_object_agg`: `pg_pair(key, value)`.
+pub(crate) const PAIR: &str = "pg_pair";
+/// `json_object_agg` of the array of members: `pg_pairs_json`.
+pub(crate) const PAIRS: &str = "pg_pairs_";
+
+pub(super) fn functions() -> Vec<Function> {
+    let mut all = vec![
+        Function::new(
+            "row_to_json",
+            vec![Form::new(&[Any, Bool], Give::Marked("json"), pretty).optional(1)],
+        ),
+        Function::new(
+            "array_to_json",
+            vec![Form::new(&[List, Bool], Give::Marked("json"), pretty).optional(1)],
+        ),
+        Function::new(
+            PAIR,
+            vec![
+                Form::new(&[Any, Any], Give::Text, |row| {
+                    let Some(key) = write::key(row, 0)? else {
+                        return Err(PgError::new("22023", "field name must not be null").into());
+                    };
+                    let value = write::argument(row, 1)?;
+                    Ok(Value::Text(format!("{} : {value}", json_quoted(&key))))
+                })
+                .called(),
+            ],
+        ),
+    ];
+    for pg_type in TYPES {
+        all.extend(of_type(pg_type));
+    }
+    all
+}
+
+fn of_type(pg_type: &'static str) -> Vec<Function> {
+    let binary = pg_type == "jsonb";
+    let marked = Give::Marked(pg_type);
+    let name = |name: &str| name.replace("json", pg_type);
+    macro_rules! both {
+        ($name:expr, $takes:expr, $body:expr) => {
+            Function::new(
+                &name($name),
+                vec![if binary {
+                    Form::new($takes, marked, |row| given($body(row)?, "jsonb"))
+                        .repeated()
+                        .called()
+                } else {
+                    Form::new($takes, marked, |row| given($body(row)?, "json"))
+                        .repeated()
+                        .called()
+                }],
+            )
+        };
+    }
+    macro_rules! strict {
+        ($name:expr, $takes:expr, $optional:expr, $body:expr) => {
+            Function::new(
+                &name($name),
+                vec![if binary {
+                    Form::new($takes, marked, |row| given($body(row)?, "jsonb")).optional($optional)
+                } else {
+                    Form::new($takes, marked, |row| given($body(row)?, "json")).optional($optional)
+                }],
+            )
+        };
+    }
+    vec![
+        strict!("to_json", &[Any], 0, |row: &Row<'_>| write::argument(
+            row, 0
+        )),
+        both!("json_build_array", &[Any], build_array),
+        both!("json_build_object", &[Any], build_object),
+        strict!("json_object", &[Any, Any], 1, object),
+        strict!(&format!("{COLLECT}json"), &[List], 0, collect),
+        strict!(&format!("{PAIRS}json"), &[List], 0, |row: &Row<'_>| {
+            let members: Vec<String> = text_elements(row, 0)?.into_iter().flatten().collect();
+            Ok::<_, datafusion::error::DataFusionError>(format!("{{ {} }}", members.join(", ")))
+        }),
+    ]
+}
+
+fn pretty(row: &Row<'_>) -> Result<Value> {
+    let (array, at) = row.array(0);
+    let between = if row.bool(1) { ",\n " } else { "," };
+    let mut out = String::new();
+    write::write(array, at, row.field(0), between, &mut out)?;
+    Ok(Value::Text(out))
+}
+
+fn build_array(row: &Row<'_>) -> Result<String> {
+    let elements = (0..row.len()).map(|at| write::argument(row, at));
+    Ok(format!(
+        "[{}]",
+        elements.collect::<Result<Vec<_>>>()?.join(", ")
+    ))
+}
+
+fn build_object(row: &Row<'_>) -> Result<String> {
+    if row.len() % 2 == 1 {
+        let message = "argument list must have even number of elements";
+        return Err(PgError::new("22023", message).into());
+    }
+    let mut members = vec![];
+    for at in (0..row.len()).step_by(2) {
+        let Some(key) = write::key(row, at)? else {
+            let message = format!("argument {} cannot be null", at + 1);
+            return Err(PgError::new("22023", message).into());
+        };
+        members.push(format!(
+            "{} : {}",
+            json_quoted(&key),
+            write::argument(row, at + 1)?
+        ));
+    }
+    Ok(format!("{{{}}}", members.join(", ")))
+}
+
+/// `json_object` of keys and values, in one array or two.
+fn object(row: &Row<'_>) -> Result<String> {
+    let first = text_elements(row, 0)?;
+    let pairs: Vec<(Option<String>, Option<String>)> = if row.len() > 1 {
+        let values = text_elements(row, 1)?;
+        if values.len() != first.len() {
+            return Err(PgError::new("2202E", "mismatched array dimensions").into());
+        }
+        first.into_iter().zip(values).collect()
+    } else {
+        if first.len() % 2 == 1 {
+            let message = "array must have even number of elements";
+            return Err(PgError::new("2202E", message).into());
+        }
+        first
+            .chunks(2)
+            .map(|pair| (pair[0].clone(), pair[1].clone()))
+            .collect()
+    };
+    let mut members = vec![];
+    for (key, value) in pairs {
+        let Some(key) = key else {
+            return Err(PgError::new("22004", "null value not allowed for object key").into());
+        };
+        let value = value.map_or_else(|| "null".to_owned(), |value| json_quoted(&value));
+        members.push(format!("{} : {value}", json_quoted(&key)));
+    }
+    Ok(format!("{{{}}}", members.join(", ")))
+}
+
+fn collect(row: &Row<'_>) -> Result<String> {
+    use datafusion::arrow::datatypes::DataType;
+    let (array, at) = row.array(0);
+    let nested = match array.data_type() {
+        DataType::List(element) => element.data_type().is_nested(),
+        _ => false,
+    };
+    let mut out = String::new();
+    let between = if nested { ", \n " } else { ", " };
+    write::write(array, at, row.field(0), between, &mut out)?;
+    Ok(out)
+}

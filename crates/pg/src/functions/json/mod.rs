@@ -1,0 +1,47 @@
+//! `json` and `jsonb`: chapter 9.16 of `PostgreSQL`'s manual, except for SQL/JSON paths.
+
+mod build;
+mod change;
+mod compare;
+mod expand;
+mod get;
+mod write;
+
+pub(crate) use build::{COLLECT, PAIR, PAIRS};
+
+use datafusion::logical_expr::ScalarUDF;
+
+pub(super) fn functions() -> Vec<ScalarUDF> {
+    [
+        build::functions(),
+        change::functions(),
+        compare::functions(),
+        expand::functions(),
+        get::functions(),
+    ]
+    .into_iter()
+    .flatten()
+    .map(super::scalar::Function::udf)
+    .collect()
+}
+
+/// Both types, by which functions are named.
+const TYPES: [&str; 2] = ["json", "jsonb"];
+
+use super::arrays::text_elements;
+use super::scalar::{Row, Value};
+use crate::values::Json;
+use datafusion::error::Result;
+
+/// A path: an array of texts, or its spelling.
+fn path(row: &Row<'_>, argument: usize) -> Result<Vec<Option<String>>> {
+    text_elements(row, argument)
+}
+
+/// A text of the type that is named.
+fn given(text: String, pg_type: &str) -> Result<Value> {
+    Ok(Value::Text(match pg_type {
+        "jsonb" => Json::parse(&text)?.normal().to_string(),
+        _ => text,
+    }))
+}

@@ -1,0 +1,428 @@
+//! Operators and subscripts of texts, arrays and JSON, chosen by the types of their operands.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::DFSchema;
+use datafusion::error::Result;
+use datafusion::logical_expr::planner::{
+    ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr,
+};
+use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, ScalarUDF, lit};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+
+use crate::PgError;
+use crate::casts::{CAST, Target};
+use crate::functions::arrays::{SLICE, SUBSCRIPT};
+use crate::functions::scalar::{is_bytes, is_text, marked_type, type_name};
+
+/// Plans what this file is about; leaves everything else to other planners.
+#[derive(Debug)]
+pub(crate) struct TextPlanner {
+    functions: HashMap<String, Arc<ScalarUDF>>,
+}
+
+/// An operand and its field.
+struct Operand {
+    expr: Expr,
+    field: Arc<Field>,
+}
+
+impl Operand {
+    fn new(expr: &Expr, schema: &DFSchema) -> Option<Self> {
+        let (_, field) = expr.to_field(schema).ok()?;
+        Some(Self {
+            expr: expr.clone(),
+            field,
+        })
+    }
+
+    fn marked(&self, pg_type: &str) -> bool {
+        marked_type(&self.field) == Some(pg_type)
+    }
+
+    fn is_list(&self) -> bool {
+        matches!(
+            self.field.data_type(),
+            DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..)
+        )
+    }
+
+    fn is_text(&self) -> bool {
+        is_text(self.field.data_type())
+    }
+
+    /// A text whose type the other operand decides.
+    fn is_literal(&self) -> bool {
+        match &self.expr {
+            Expr::Literal(value, _) => is_text(&value.data_type()) || value.is_null(),
+            Expr::Placeholder(_) => true,
+            _ => false,
+        }
+    }
+
+    fn is_json(&self) -> bool {
+        self.marked("json") || self.marked("jsonb")
+    }
+}
+
+impl TextPlanner {
+    pub(crate) fn new(functions: impl IntoIterator<Item = Arc<ScalarUDF>>) -> Self {
+        let named = functions
+            .into_iter()
+            .map(|udf| (udf.name().to_owned(), udf));
+        Self {
+            functions: named.collect(),
+        }
+    }
+
+    fn call(&self, name: &str, arguments: Vec<Expr>) -> Option<Expr> {
+        Some(self.functions.get(name)?.call(arguments))
+    }
+
+    fn cast(&self, expr: Expr, target: &str) -> Option<Expr> {
+        self.call(CAST, vec![expr, lit(target)])
+    }
+
+    /// The function of an operator and its arguments; `None` if the operator is not one of ours.
+    fn planned(
+        &self,
+        op: &BinaryOperator,
+        left: &Operand,
+        right: &Operand,
+    ) -> Result<Option<Expr>> {
+        let both = || vec![left.expr.clone(), right.expr.clone()];
+        if let Some(name) = json_operator(op, left, right) {
+            let mut arguments = both();
+            let takes_json = matches!(
+                name,
+                "jsonb_contains"
+                    | "jsonb_contained"
+                    | "jsonb_concat"
+                    | "jsonb_eq"
+                    | "jsonb_ne"
+                    | "jsonb_lt"
+                    | "jsonb_le"
+                    | "jsonb_gt"
+                    | "jsonb_ge"
+            );
+            if takes_json {
+                for (argument, operand) in arguments.iter_mut().zip([left, right]) {
+                    if !operand.marked("jsonb") {
+                        let plain = std::mem::replace(argument, lit(""));
+                        *argument = self.cast(plain, "jsonb").unwrap_or_else(|| lit(""));
+                    }
+                }
+            }
+            return Ok(self.call(name, arguments));
+        }
+        if left.is_list() || right.is_list() {
+            return self.of_arrays(op, left, right);
+        }
+        if *op == BinaryOperator::StringConcat {
+            return self.concatenated(left, right);
+        }
+        if !is_comparison(op) {
+            return Ok(None);
+        }
+        // A text without a type of its own takes the other's.
+        for pg_type in ["uuid", "bpchar"] {
+            if left.marked(pg_type) && right.marked(pg_type) && pg_type == "uuid" {
+                return Ok(None);
+            }
+            let (is_left, is_right) = (left.marked(pg_type), right.marked(pg_type));
+            if !is_left && !is_right {
+                continue;
+            }
+            let target = if pg_type == "bpchar" { "text" } else { pg_type };
+            let mut sides = vec![];
+            for (operand, is_marked) in [(left, is_left), (right, is_right)] {
+                let adapts = is_marked || operand.is_literal();
+                let side = match (pg_type, adapts) {
+                    // Trailing blanks are no part of the value.
+                    ("bpchar", true) => {
+                        let text = self.cast(operand.expr.clone(), target);
+                        text.and_then(|text| self.call("rtrim", vec![text]))
+                    }
+                    ("uuid", true) if !is_marked => self.cast(operand.expr.clone(), target),
+                    _ => Some(operand.expr.clone()),
+                };
+                sides.extend(side);
+            }
+            if sides == both() {
+                return Ok(None);
+            }
+            let (Some(right), Some(left)) = (sides.pop(), sides.pop()) else {
+                return Ok(None);
+            };
+            let Some(op) = plain_operator(op) else {
+                return Ok(None);
+            };
+            return Ok(Some(datafusion::logical_expr::binary_expr(left, op, right)));
+        }
+        if is_bytes(left.field.data_type()) && right.is_literal() && right.is_text() {
+            return Ok(self.compared(
+                op,
+                left.expr.clone(),
+                self.cast(right.expr.clone(), "bytea"),
+            ));
+        }
+        if is_bytes(right.field.data_type()) && left.is_literal() && left.is_text() {
+            let left = self.cast(left.expr.clone(), "bytea");
+            return Ok(left.and_then(|left| self.compared(op, left, Some(right.expr.clone()))));
+        }
+        Ok(None)
+    }
+
+    #[expect(clippy::unused_self, reason = "reads beside its siblings")]
+    fn compared(&self, op: &BinaryOperator, left: Expr, right: Option<Expr>) -> Option<Expr> {
+        Some(datafusion::logical_expr::binary_expr(
+            left,
+            plain_operator(op)?,
+            right?,
+        ))
+    }
+
+    fn of_arrays(
+        &self,
+        op: &BinaryOperator,
+        left: &Operand,
+        right: &Operand,
+    ) -> Result<Option<Expr>> {
+        // A text beside an array is an array, too.
+        let spelled = |operand: &Operand, other: &Operand| {
+            if operand.is_literal() && other.is_list() && !operand.field.data_type().is_null() {
+                let target = Target::of_field(&other.field)?;
+                return self.cast(operand.expr.clone(), &target.to_string());
+            }
+            Some(operand.expr.clone())
+        };
+        let name = match op {
+            BinaryOperator::Eq => "array_eq",
+            BinaryOperator::NotEq => "array_ne",
+            BinaryOperator::Lt => "array_lt",
+            BinaryOperator::LtEq => "array_le",
+            BinaryOperator::Gt => "array_gt",
+            BinaryOperator::GtEq => "array_ge",
+            BinaryOperator::AtArrow => "arraycontains",
+            BinaryOperator::ArrowAt => "arraycontained",
+            BinaryOperator::PGOverlap => "arrayoverlap",
+            BinaryOperator::StringConcat => {
+                return self.array_concatenated(
+                    left,
+                    right,
+                    spelled(left, right),
+                    spelled(right, left),
+                );
+            }
+            _ => return Ok(None),
+        };
+        let (Some(left), Some(right)) = (spelled(left, right), spelled(right, left)) else {
+            return Ok(None);
+        };
+        Ok(self.call(name, vec![left, right]))
+    }
+
+    fn array_concatenated(
+        &self,
+        left: &Operand,
+        right: &Operand,
+        spelled_left: Option<Expr>,
+        spelled_right: Option<Expr>,
+    ) -> Result<Option<Expr>> {
+        let array = |operand: &Operand| operand.is_list() || operand.is_literal();
+        if array(left) && array(right) {
+            let (Some(left), Some(right)) = (spelled_left, spelled_right) else {
+                return Ok(None);
+            };
+            return Ok(self.call("array_cat", vec![left, right]));
+        }
+        let both = vec![left.expr.clone(), right.expr.clone()];
+        let name = if left.is_list() {
+            "array_append"
+        } else {
+            "array_prepend"
+        };
+        Ok(self.call(name, both))
+    }
+
+    fn concatenated(&self, left: &Operand, right: &Operand) -> Result<Option<Expr>> {
+        let is_null = |operand: &Operand| operand.field.data_type().is_null();
+        if is_bytes(left.field.data_type()) || is_bytes(right.field.data_type()) {
+            return Ok(self.call("byteacat", vec![left.expr.clone(), right.expr.clone()]));
+        }
+        if !left.is_text() && !right.is_text() && !is_null(left) && !is_null(right) {
+            let names = [&left.field, &right.field].map(|field| type_name(field));
+            let message = format!("operator {} || {}", names[0], names[1]);
+            return Err(PgError::undefined_function(&message).into());
+        }
+        let adapted = |operand: &Operand| {
+            let plain = operand.is_text() && marked_type(&operand.field).is_none();
+            if plain || is_null(operand) || matches!(operand.expr, Expr::Placeholder(_)) {
+                return None;
+            }
+            self.cast(operand.expr.clone(), "text")
+        };
+        let (new_left, new_right) = (adapted(left), adapted(right));
+        if new_left.is_none() && new_right.is_none() {
+            return Ok(None);
+        }
+        let left = new_left.unwrap_or_else(|| left.expr.clone());
+        let right = new_right.unwrap_or_else(|| right.expr.clone());
+        let op = datafusion::logical_expr::Operator::StringConcat;
+        Ok(Some(datafusion::logical_expr::binary_expr(left, op, right)))
+    }
+}
+
+fn is_comparison(op: &BinaryOperator) -> bool {
+    plain_operator(op).is_some()
+}
+
+fn plain_operator(op: &BinaryOperator) -> Option<datafusion::logical_expr::Operator> {
+    use datafusion::logical_expr::Operator;
+    Some(match op {
+        BinaryOperator::Eq => Operator::Eq,
+        BinaryOperator::NotEq => Operator::NotEq,
+        BinaryOperator::Lt => Operator::Lt,
+        BinaryOperator::LtEq => Operator::LtEq,
+        BinaryOperator::Gt => Operator::Gt,
+        BinaryOperator::GtEq => Operator::GtEq,
+        _ => return None,
+    })
+}
+
+/// The function of an operator of `json` or `jsonb`.
+fn json_operator(op: &BinaryOperator, left: &Operand, right: &Operand) -> Option<&'static str> {
+    let jsonb = left.marked("jsonb") || right.marked("jsonb");
+    let name = match op {
+        BinaryOperator::Arrow => "json_get",
+        BinaryOperator::LongArrow => "json_get_text",
+        BinaryOperator::HashArrow => "json_get_path",
+        BinaryOperator::HashLongArrow => "json_get_path_text",
+        BinaryOperator::Question => "jsonb_exists",
+        BinaryOperator::QuestionPipe => "jsonb_exists_any",
+        BinaryOperator::QuestionAnd => "jsonb_exists_all",
+        BinaryOperator::HashMinus => "jsonb_delete_path",
+        BinaryOperator::AtArrow if jsonb => "jsonb_contains",
+        BinaryOperator::ArrowAt if jsonb => "jsonb_contained",
+        BinaryOperator::StringConcat
+            if jsonb
+                && (left.is_literal() || left.is_json())
+                && (right.is_literal() || right.is_json()) =>
+        {
+            "jsonb_concat"
+        }
+        BinaryOperator::Minus if left.marked("jsonb") => "jsonb_delete",
+        BinaryOperator::Eq if jsonb => "jsonb_eq",
+        BinaryOperator::NotEq if jsonb => "jsonb_ne",
+        BinaryOperator::Lt if jsonb => "jsonb_lt",
+        BinaryOperator::LtEq if jsonb => "jsonb_le",
+        BinaryOperator::Gt if jsonb => "jsonb_gt",
+        BinaryOperator::GtEq if jsonb => "jsonb_ge",
+        _ => return None,
+    };
+    Some(name)
+}
+
+impl ExprPlanner for TextPlanner {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        let operands = (
+            Operand::new(&expr.left, schema),
+            Operand::new(&expr.right, schema),
+        );
+        let (Some(left), Some(right)) = operands else {
+            return Ok(PlannerResult::Original(expr));
+        };
+        Ok(match self.planned(&expr.op, &left, &right)? {
+            Some(planned) => PlannerResult::Planned(planned),
+            None => PlannerResult::Original(expr),
+        })
+    }
+
+    fn plan_field_access(
+        &self,
+        expr: RawFieldAccessExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        let (name, root, mut arguments) = match &expr.expr {
+            Expr::ScalarFunction(call) if [SUBSCRIPT, SLICE].contains(&call.name()) => {
+                let (root, given) = call.args.split_at(1);
+                let name = if call.name() == SLICE {
+                    SLICE
+                } else {
+                    SUBSCRIPT
+                };
+                (Some(name), root[0].clone(), given.to_vec())
+            }
+            other => (None, other.clone(), vec![]),
+        };
+        let is_list = Operand::new(&root, schema).is_some_and(|operand| operand.is_list());
+        if !is_list {
+            return Ok(PlannerResult::Original(expr));
+        }
+        let one = || lit(1_i64);
+        let planned = match &expr.field_access {
+            GetFieldAccess::ListIndex { key } if name == Some(SLICE) => {
+                arguments.extend([one(), key.as_ref().clone()]);
+                SLICE
+            }
+            GetFieldAccess::ListIndex { key } => {
+                arguments.push(key.as_ref().clone());
+                SUBSCRIPT
+            }
+            GetFieldAccess::ListRange { start, stop, .. } => {
+                if name == Some(SUBSCRIPT) {
+                    arguments = arguments.into_iter().flat_map(|at| [one(), at]).collect();
+                }
+                arguments.extend([start.as_ref().clone(), stop.as_ref().clone()]);
+                SLICE
+            }
+            GetFieldAccess::NamedStructField { .. } => return Ok(PlannerResult::Original(expr)),
+        };
+        arguments.insert(0, root);
+        Ok(match self.call(planned, arguments) {
+            Some(planned) => PlannerResult::Planned(planned),
+            None => PlannerResult::Original(expr),
+        })
+    }
+
+    fn plan_array_literal(
+        &self,
+        exprs: Vec<Expr>,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<Vec<Expr>>> {
+        let operands: Vec<_> = exprs
+            .iter()
+            .filter_map(|expr| Operand::new(expr, schema))
+            .collect();
+        let typed = operands.iter().find(|operand| !operand.is_literal());
+        let target = match typed {
+            Some(typed)
+                if operands.len() == exprs.len() && !typed.is_text() && !typed.is_list() =>
+            {
+                Target::of_field(&typed.field)
+            }
+            _ => None,
+        };
+        let Some(target) = target else {
+            return Ok(PlannerResult::Original(exprs));
+        };
+        let literals = operands
+            .iter()
+            .any(|operand| operand.is_literal() && operand.is_text());
+        if !literals {
+            return Ok(PlannerResult::Original(exprs));
+        }
+        let exprs = operands.into_iter().map(|operand| {
+            let adapts = operand.is_literal() && operand.is_text();
+            let cast = adapts.then(|| self.cast(operand.expr.clone(), &target.to_string()));
+            cast.flatten().unwrap_or(operand.expr)
+        });
+        Ok(PlannerResult::Original(exprs.collect()))
+    }
+}
