@@ -6,7 +6,8 @@
 
 `make` draws statements, keeps those that add a function, operator or clause, and writes them with
 PostgreSQL's answers to stored/statements.json, and the tables to stored/tables. A statement that
-Coscan answers otherwise at that time is stored as `open`: `check` reports it without failing.
+Coscan answers otherwise at that time is stored as `open`: `check` reports it without failing, and
+`check --close` strikes the mark from those that Coscan answers now.
 
 S1: `check` fails by every statement that differs and is not open.
 """
@@ -115,7 +116,9 @@ def check(options):
             if isinstance(tested, wire.Lost):
                 session = opened(server)
             still += bool(found and entry.get("open"))
-            closed += bool(not found and entry.get("open"))
+            if not found and entry.get("open"):
+                closed += 1
+                entry.pop("open")
             if found and not entry.get("open"):
                 failed += 1
                 print(
@@ -123,10 +126,17 @@ def check(options):
                 )
     finally:
         server.stop()
+    if options.close:
+        write(entries)
     print(
         f"{len(entries)} stored statements: {failed} differ; {still} of those stored as open still differ, {closed} do not"
     )
     return failed == 0
+
+
+def write(entries):
+    with open(STATEMENTS, "w", encoding="utf-8") as file:
+        file.write("[\n" + ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries) + "\n]\n")
 
 
 def make(options):
@@ -144,8 +154,7 @@ def make(options):
         reference.stop()
         if tested:
             tested.stop()
-    with open(STATEMENTS, "w", encoding="utf-8") as file:
-        file.write("[\n" + ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries) + "\n]\n")
+    write(entries)
     print(f"{len(entries)} statements, {sum(1 for entry in entries if entry.get('open'))} open")
     return True
 
@@ -189,6 +198,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("verb", choices=["check", "make"])
     parser.add_argument("--coscan", required=True)
+    parser.add_argument("--close", action="store_true", help="of `check`: what is right now must stay right")
     parser.add_argument("--postgres-at")
     parser.add_argument("--statements", type=int, default=400)
     parser.add_argument("--seed", type=int, default=45)

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use datafusion::config::ConfigOptions;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::prelude::SessionContext;
 
 use crate::analysis::{Checks, CountRows, FloatLists};
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts};
@@ -37,9 +40,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     planners.insert(0, Arc::new(planner));
     planners.insert(0, Arc::new(TimePlanner));
     let scalars = builder.scalar_functions().get_or_insert_default();
-    scalars.extend(functions::scalar().into_iter().map(Arc::new));
-    scalars.extend(numbers::scalar().into_iter().map(Arc::new));
-    scalars.push(Arc::new(casts::udf(&options)));
+    scalars.extend(scalar(&options));
     let planner = TextPlanner::new(scalars.iter().cloned());
     let planners = builder.expr_planners().get_or_insert_default();
     planners.insert(0, Arc::new(planner));
@@ -61,6 +62,25 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let optimizer = builder.optimizer_rules().get_or_insert_default();
     optimizer.push(Arc::new(FloatKeys));
     builder.with_type_planner(Arc::new(Types))
+}
+
+/// The scalar functions of a session with these settings.
+fn scalar(options: &ConfigOptions) -> impl Iterator<Item = Arc<ScalarUDF>> {
+    let all = functions::scalar().into_iter().chain(numbers::scalar());
+    all.chain([casts::udf(options)]).map(Arc::new)
+}
+
+/// Puts the scalar functions in place again in a session whose state was built from another one's.
+///
+/// Such a state lists functions in no order, and DataFusion's take back the names for which they
+/// have a second one.
+pub fn reinstall(session: &SessionContext) {
+    let config = session.copied_config();
+    if config.get_extension::<Installed>().is_some() {
+        for function in scalar(config.options()) {
+            session.register_udf(function.as_ref().clone());
+        }
+    }
 }
 
 /// Marks a session into which PostgreSQL's semantics are installed.

@@ -37,6 +37,6 @@ mod values;
 
 pub use error::{Foreign, PgError, configuration_code, translate};
 pub use functions::scalar::{marked_type, typed_field};
-pub use install::install;
+pub use install::{install, reinstall};
 pub use postgres_types::Type;
 pub use time::zone::zone_name;

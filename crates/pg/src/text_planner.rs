@@ -117,6 +117,18 @@ impl TextPlanner {
             }
             return Ok(self.call(name, arguments));
         }
+        if is_comparison(op) && (left.marked("json") || right.marked("json")) {
+            let name = |operand: &Operand| match operand.is_literal() {
+                true => "unknown".to_owned(),
+                false => type_name(&operand.field),
+            };
+            let message = format!(
+                "operator does not exist: {} {op} {}",
+                name(left),
+                name(right)
+            );
+            return Err(PgError::new("42883", message).into());
+        }
         if left.is_list() || right.is_list() {
             return self.of_arrays(op, left, right);
         }
@@ -254,8 +266,8 @@ impl TextPlanner {
         }
         if !left.is_text() && !right.is_text() && !is_null(left) && !is_null(right) {
             let names = [&left.field, &right.field].map(|field| type_name(field));
-            let message = format!("operator {} || {}", names[0], names[1]);
-            return Err(PgError::undefined_function(&message).into());
+            let message = format!("operator does not exist: {} || {}", names[0], names[1]);
+            return Err(PgError::new("42883", message).into());
         }
         let adapted = |operand: &Operand| {
             let plain = operand.is_text() && marked_type(&operand.field).is_none();

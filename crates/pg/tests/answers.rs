@@ -49,8 +49,8 @@ async fn answer(context: &SessionContext, sql: &str) -> Result<String> {
             .collect::<Result<Vec<_>>>()?;
         for row in 0..batch.num_rows() {
             let mut line = String::new();
-            for (column, cell) in batch.columns().iter().zip(&cells) {
-                let between = if line.is_empty() { "" } else { " | " };
+            for (at, (column, cell)) in batch.columns().iter().zip(&cells).enumerate() {
+                let between = if at == 0 { "" } else { " | " };
                 let mut out = BytesMut::new();
                 let nulls = column.logical_nulls();
                 if nulls.is_some_and(|nulls| nulls.is_null(row)) {

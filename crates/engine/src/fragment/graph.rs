@@ -376,8 +376,11 @@ fn is_divisible(expr: &Arc<dyn PhysicalExpr>) -> bool {
 mod tests {
     use arrow::array::{Date32Array, Decimal64Array, Decimal128Array, DictionaryArray, Int64Array};
     use arrow::datatypes::Int32Type;
+    use coscan_pg::numbers::CheckedInteger;
     use coscan_storage::narrowest;
     use datafusion::common::ScalarValue;
+    use datafusion::config::ConfigOptions;
+    use datafusion::logical_expr::ScalarUDF;
     use datafusion::physical_expr::expressions::{cast, col, lit};
     use proptest::prelude::*;
 
@@ -433,6 +436,30 @@ mod tests {
             (1, Ok(_)) => cast(last, schema, DataType::Float64).unwrap(),
             _ => last,
         }
+    }
+
+    fn checked(
+        left: Arc<dyn PhysicalExpr>,
+        op: Operator,
+        right: Arc<dyn PhysicalExpr>,
+        schema: &Schema,
+    ) -> Arc<dyn PhysicalExpr> {
+        let function = ScalarUDF::from(CheckedInteger::new(op));
+        let config = Arc::new(ConfigOptions::default());
+        let args = vec![left, right];
+        let call = ScalarFunctionExpr::try_new(Arc::new(function), args, schema, config);
+        Arc::new(call.unwrap())
+    }
+
+    /// Fifty integers of 32 bits, small ones or up to the edges.
+    fn whole() -> impl Strategy<Value = Vec<Option<i64>>> {
+        let edges = vec![i64::from(i32::MAX), i64::from(i32::MIN), -1, 0, 1];
+        let small = proptest::option::weighted(0.9, -100i64..100);
+        let edge = proptest::option::weighted(0.9, proptest::sample::select(edges));
+        prop_oneof![
+            3 => proptest::collection::vec(small, 50),
+            1 => proptest::collection::vec(edge, 50),
+        ]
     }
 
     fn column() -> impl Strategy<Value = Vec<Option<i64>>> {
@@ -561,6 +588,51 @@ mod tests {
                     prop_assert_eq!(&found, &expected, "{}", expr);
                 }
                 // An expression must fail here exactly if it fails in DataFusion.
+                (found, expected) => prop_assert_eq!(found.is_err(), expected.is_err(), "{}", expr),
+            }
+        }
+
+        /// Integer arithmetic, checked or, where types prove that it fits, not: a result that
+        /// leaves its type is an error here exactly if it is one in the function itself.
+        #[test]
+        fn checked_integers_are_those_of_postgresql(
+            a in whole(),
+            b in whole(),
+            steps in proptest::collection::vec(any::<u8>(), 1..5),
+            wide in any::<bool>(),
+        ) {
+            let of = if wide { DataType::Int64 } else { DataType::Int32 };
+            let schema = Schema::new(vec![
+                Field::new("a", of.clone(), true),
+                Field::new("b", of.clone(), true),
+            ]);
+            let columns = [a, b].map(|values| {
+                let values: ArrayRef = Arc::new(Int64Array::from(values));
+                arrow::compute::cast(&values, &of).unwrap()
+            });
+            let mut made = vec![col("a", &schema).unwrap(), col("b", &schema).unwrap()];
+            for step in steps {
+                let pick = |n: u8| Arc::clone(&made[usize::from(n) % made.len()]);
+                let ops = [Operator::Plus, Operator::Minus, Operator::Multiply];
+                let constant = ScalarValue::Int64(Some(i64::from(step) - 100)).cast_to(&of);
+                let right = if step >= 192 { lit(constant.unwrap()) } else { pick(step >> 5) };
+                made.push(checked(pick(step >> 3), ops[usize::from(step) % 3], right, &schema));
+            }
+            let expr = Arc::clone(&made[made.len() - 1]);
+            let rows = columns[0].len();
+            let batch = RecordBatch::try_new(Arc::new(schema.clone()), columns.to_vec());
+            let expected = expr.evaluate(&batch.unwrap()).and_then(|v| v.into_array(rows));
+            let reads = schema.fields().iter().cloned().map(ColumnRequest::exact);
+            let reads: Vec<ColumnRequest> = reads.collect();
+            let mut graph = Graph::default();
+            let file = FileColumns { schema: &schema, reads: &reads };
+            let node = graph.add(&expr, file).unwrap().unwrap();
+            let input = |at: usize| -> Result<ArrayRef> {
+                let of_b = graph.inputs()[at].name == "b";
+                Ok(narrowest(Arc::clone(&columns[usize::from(of_b)])))
+            };
+            match (graph.value(node, &mut graph.frame(rows), &input), expected) {
+                (Ok(found), Ok(expected)) => prop_assert_eq!(&found, &expected, "{}", expr),
                 (found, expected) => prop_assert_eq!(found.is_err(), expected.is_err(), "{}", expr),
             }
         }

@@ -6,7 +6,9 @@
 //! whether an expression can leave 64 bits, or 32. If it cannot, it is computed in that width,
 //! unchecked. The bounds come from the values themselves, not from the file's statistics, so wrong
 //! statistics change nothing. Columns are read as they are kept, in one to eight bytes a value.
-//! Integers and dates are read so too, but only compared, or cast to decimals.
+//! Integers and dates are read so too, but only compared, or cast to decimals. Integer arithmetic
+//! is done so where the bounds prove that no result leaves its type: then the check for that, which
+//! PostgreSQL's answer needs, has nothing to find.
 //! Not here: sums (`sums.rs`); expressions without a proof (`graph.rs`: DataFusion's own
 //! expressions).
 //! N1: values equal DataFusion's, digit by digit: scales are those of its types, and an operation
@@ -18,9 +20,10 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, BooleanArray, Float64Array};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::datatypes::{ArrowNativeType, DataType, Schema};
+use coscan_pg::numbers::CheckedInteger;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Literal, NegativeExpr};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 use crate::read::{Integers, compares, each_width, is_whole, whole_of};
 
@@ -51,6 +54,8 @@ pub(crate) enum NarrowOp {
     Subtract([(Operand, i64); 2]),
     Multiply([Operand; 2]),
     Negate(Operand),
+    /// Plus, minus or multiply of integers, whose results must be within the bounds of their type.
+    Whole(Operator, [Operand; 2], (i128, i128)),
     /// To a larger scale: operand, factor, and the power of ten that the result must stay below in
     /// absolute value.
     Rescale(Operand, i64, i128),
@@ -269,7 +274,9 @@ impl NarrowOp {
             Self::Add([(left, _), (right, _)]) | Self::Subtract([(left, _), (right, _)]) => {
                 [Some(*left), Some(*right)]
             }
-            Self::Multiply([left, right]) => [Some(*left), Some(*right)],
+            Self::Multiply([left, right]) | Self::Whole(_, [left, right], _) => {
+                [Some(*left), Some(*right)]
+            }
             Self::Negate(operand) | Self::Rescale(operand, ..) => [Some(*operand), None],
         }
     }
@@ -300,6 +307,28 @@ impl NarrowOp {
                 let low = corners.iter().copied().min()?;
                 let high = corners.iter().copied().max()?;
                 Some(made(sides, rows, fits(low, high)?, Product))
+            }
+            Self::Whole(op, _, (least, greatest)) => {
+                let sides = [first, second()?];
+                let (a, b) = (sides[0].bounds(), sides[1].bounds());
+                let (low, high) = match op {
+                    Operator::Plus => (a.0 + b.0, a.1 + b.1),
+                    Operator::Minus => (a.0 - b.1, a.1 - b.0),
+                    _ => {
+                        let corners = [a.0 * b.0, a.0 * b.1, a.1 * b.0, a.1 * b.1];
+                        let least = corners.iter().copied().min()?;
+                        (least, corners.iter().copied().max()?)
+                    }
+                };
+                if low < *least || high > *greatest {
+                    return None;
+                }
+                let bounds = fits(low, high)?;
+                Some(match op {
+                    Operator::Plus => made(sides, rows, bounds, Sum(1, 1)),
+                    Operator::Minus => made(sides, rows, bounds, Difference(1, 1)),
+                    _ => made(sides, rows, bounds, Product),
+                })
             }
             Self::Negate(_) => {
                 let (low, high) = first.bounds();
@@ -430,6 +459,20 @@ pub(crate) fn narrowed(
         DataType::Decimal128(_, scale) => Some((operand(at)?, scale)),
         _ => None,
     };
+    let result = expr.data_type(schema).ok()?;
+    if let Some(op) = whole_operator(expr).filter(|_| is_integer(&result)) {
+        let of_one_type = children
+            .iter()
+            .all(|child| child.data_type(schema).is_ok_and(|own| own == result));
+        // Results of 16 bits are computed in 32, which cannot be widened to 16.
+        let bounds = match result {
+            DataType::Int32 => (i32::MIN.into(), i32::MAX.into()),
+            DataType::Int64 => (i64::MIN.into(), i64::MAX.into()),
+            _ => return None,
+        };
+        let sides = [operand(0)?, operand(1)?];
+        return of_one_type.then_some(Narrowed::Value(NarrowOp::Whole(op, sides, bounds)));
+    }
     if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
         let types = [binary.left(), binary.right()].map(|side| side.data_type(schema).ok());
         if types[0] == types[1] && types[0].as_ref().is_some_and(is_whole) {
@@ -495,6 +538,19 @@ pub(crate) fn narrowed(
         return Some(Narrowed::Value(NarrowOp::Rescale(operand, factor, limit)));
     }
     None
+}
+
+/// Plus, minus or multiply, with a check of the result or without; `None` for another expression or
+/// another type than integers.
+fn whole_operator(expr: &Arc<dyn PhysicalExpr>) -> Option<Operator> {
+    let op = match expr.downcast_ref::<BinaryExpr>() {
+        Some(binary) => *binary.op(),
+        None => {
+            let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
+            call.fun().inner().downcast_ref::<CheckedInteger>()?.op()
+        }
+    };
+    matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply).then_some(op)
 }
 
 fn is_integer(data_type: &DataType) -> bool {

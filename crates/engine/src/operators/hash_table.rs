@@ -35,7 +35,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| Arc::new(Schema::empty()));
 
 /// Whether a join's table can be probed by other queries' joins: there is one for all partitions,
-/// and probing leaves no trace in it.
+/// and probing leaves no trace in it. A shared table may be asked for the bounds of its keys, which
+/// nested types do not have.
 pub(crate) fn has_shareable_table(join: &HashJoinExec) -> bool {
     let only_reads = matches!(
         join.join_type(),
@@ -45,7 +46,13 @@ pub(crate) fn has_shareable_table(join: &HashJoinExec) -> bool {
             | JoinType::RightAnti
             | JoinType::RightMark
     );
-    only_reads && !join.null_aware && *join.partition_mode() == PartitionMode::CollectLeft
+    let left = join.left().schema();
+    let mut keys = join.on().iter().map(|(key, _)| key.data_type(&left));
+    let nested = keys.any(|key| key.is_ok_and(|key| key.is_nested()));
+    only_reads
+        && !nested
+        && !join.null_aware
+        && *join.partition_mode() == PartitionMode::CollectLeft
 }
 
 /// The plan: makes the table of `of`, and gives one row without columns when it is there.

@@ -33,17 +33,26 @@ fn exists(from: &Target, to: &Target) -> bool {
     if from.is_text() || to.is_text() {
         return true;
     }
-    match (from, to) {
-        (Array(from), Array(to)) => exists(from, to),
-        (from, to) if from.is_number() && to.is_number() => true,
-        (Int4, Bool) | (Bool, Int4 | Bool) => true,
-        (Date, Date | Timestamp(_) | Timestamptz(_))
-        | (Timestamp(_) | Timestamptz(_), Date | Time(_) | Timestamp(_) | Timestamptz(_))
-        | (Time(_), Time(_) | Interval(..))
-        | (Interval(..), Interval(..) | Time(_)) => true,
-        (Json | Jsonb, Json | Jsonb) => true,
-        (Jsonb, to) => to.is_number() || *to == Bool,
-        (Bytea, Bytea) | (Target::Uuid, Target::Uuid) => true,
-        _ => false,
+    if let (Array(from), Array(to)) = (from, to) {
+        return exists(from, to);
     }
+    if *from == Jsonb {
+        return to.is_number() || matches!(to, Bool | Json | Jsonb);
+    }
+    let listed = matches!(
+        (from, to),
+        (Int4, Bool)
+            | (Bool, Int4 | Bool)
+            | (Date, Date | Timestamp(_) | Timestamptz(_))
+            | (
+                Timestamp(_) | Timestamptz(_),
+                Date | Time(_) | Timestamp(_) | Timestamptz(_)
+            )
+            | (Time(_), Time(_) | Interval(..))
+            | (Interval(..), Interval(..) | Time(_))
+            | (Json, Json | Jsonb)
+            | (Bytea, Bytea)
+            | (Target::Uuid, Target::Uuid)
+    );
+    listed || (from.is_number() && to.is_number())
 }

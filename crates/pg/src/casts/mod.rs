@@ -297,10 +297,10 @@ pub(crate) fn is_arrows(from: &DataType, target: &Target, held: &DataType) -> bo
     };
     match (from, held) {
         (
-            Decimal128(..) | Decimal256(..) | Int8 | Int16 | Int32 | Int64,
+            Decimal128(..) | Decimal256(..) | Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16
+            | UInt32,
             Decimal128(..) | Decimal256(..),
-        )
-        | (UInt8 | UInt16 | UInt32, Decimal128(..) | Decimal256(..)) => {
+        ) => {
             let (Some((from, from_scale)), Some((to, to_scale))) = (digits(from), digits(held))
             else {
                 return false;
@@ -308,14 +308,16 @@ pub(crate) fn is_arrows(from: &DataType, target: &Target, held: &DataType) -> bo
             to_scale >= from_scale && to - to_scale >= from - from_scale
         }
         (from, held) if from == held => !target.has_modifier(),
-        (Int8 | UInt8 | Int16, Int32 | Int64 | Float32 | Float64)
-        | (Int8 | UInt8, Int16)
-        | (UInt16 | Int32, Int64 | Float64)
-        | (UInt16, Int32)
-        | (UInt32, Int64)
-        | (Float32, Float64) => true,
-        (DataType::LargeUtf8, DataType::Utf8 | DataType::Utf8View) => true,
-        _ => false,
+        (from, held) => matches!(
+            (from, held),
+            (Int8 | UInt8 | Int16, Int32 | Int64 | Float32 | Float64)
+                | (Int8 | UInt8, Int16)
+                | (UInt16 | Int32, Int64 | Float64)
+                | (UInt16, Int32)
+                | (UInt32, Int64)
+                | (Float32, Float64)
+                | (DataType::LargeUtf8, DataType::Utf8 | DataType::Utf8View)
+        ),
     }
 }
 

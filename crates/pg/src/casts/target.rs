@@ -24,7 +24,7 @@ use crate::dialect::last_word;
 pub const PG_TYPE: &str = "pg.type";
 
 /// The scale of a numeric made of a value whose digits are not known when the query is planned.
-pub const OPEN_SCALE: i8 = 38;
+pub(crate) const OPEN_SCALE: i8 = 38;
 
 /// A type that a value is cast to, with its modifier.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -117,6 +117,11 @@ fn hidden(side: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             Expr::Cast(cast) => (&cast.expr, cast.field.data_type()),
             Expr::TryCast(cast) => (&cast.expr, cast.field.data_type()),
             Expr::Negative(_) => return Ok(Transformed::no(expr)),
+            // It becomes a cast when it is simplified.
+            Expr::ScalarFunction(call) if call.func.name() == "arrow_cast" => {
+                let hidden = ScalarUDF::from(AsItIs::new()).call(vec![expr]);
+                return Ok(Transformed::new(hidden, true, TreeNodeRecursion::Stop));
+            }
             _ => return Ok(Transformed::new(expr, false, TreeNodeRecursion::Stop)),
         };
         if matches!(inner.as_ref(), Expr::Literal(..)) {

@@ -11,8 +11,10 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Array, ArrayElemTypeDef, DataType, Expr, FunctionArguments, OrderByKind, Query, SelectItem,
-    SetExpr, Value, VisitorMut, visit_expressions,
+    SetExpr, Statement, TableFactor, Value, VisitMut, VisitorMut, visit_expressions,
 };
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
 
 use super::ast::{arguments, call, is_placeholder, last_word, literal_text, null, text};
 
@@ -73,6 +75,65 @@ fn has_any(expr: &Expr) -> bool {
 
 /// An array of a subquery's rows, empty where it has none.
 fn collected(query: &Query) -> Option<Expr> {
+    plainly_collected(query).or_else(|| collected_in_order(query))
+}
+
+/// See [`collected`], for any subquery of one column.
+fn collected_in_order(query: &Query) -> Option<Expr> {
+    let mut ordered = query.clone();
+    if ordered.order_by.is_some() && ordered.limit_clause.is_none() && ordered.fetch.is_none() {
+        // DataFusion drops the order of a subquery without a limit.
+        let Statement::Query(limited) = one_statement("SELECT 1 LIMIT 9223372036854775807")? else {
+            return None;
+        };
+        ordered.limit_clause = limited.limit_clause;
+    }
+    let made = "SELECT coalesce((SELECT array_agg(v ORDER BY n) FROM (SELECT v, row_number() \
+                OVER () AS n FROM (SELECT 1) AS q(v)) AS p), make_array())";
+    let Statement::Query(mut made) = one_statement(made)? else {
+        return None;
+    };
+    let mut place = Some(ordered);
+    let _ = made.visit(&mut Inner { place: &mut place });
+    match made.body.as_mut() {
+        SetExpr::Select(select) => match select.projection.first()? {
+            SelectItem::UnnamedExpr(expr) if place.is_none() => Some(expr.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Puts a query in the place of the subquery named `q`.
+struct Inner<'a> {
+    place: &'a mut Option<Query>,
+}
+
+impl VisitorMut for Inner<'_> {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Derived {
+            subquery,
+            alias: Some(alias),
+            ..
+        } = factor
+            && alias.name.value == "q"
+            && let Some(query) = self.place.take()
+        {
+            **subquery = query;
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn one_statement(sql: &str) -> Option<Statement> {
+    let parsed = Parser::parse_sql(&PostgreSqlDialect {}, sql).ok()?;
+    parsed.into_iter().next()
+}
+
+fn plainly_collected(query: &Query) -> Option<Expr> {
     let mut query = query.clone();
     let ordered = query.order_by.take();
     let SetExpr::Select(select) = query.body.as_mut() else {
@@ -86,7 +147,15 @@ fn collected(query: &Query) -> Option<Expr> {
     else {
         return None;
     };
-    if !plain {
+    let is_set =
+        |function: &str| function == "unnest" || super::sets::array_of_set(function).is_some();
+    let gives_sets = visit_expressions(&*value, |inner| match inner {
+        Expr::Function(function) if last_word(&function.name).is_some_and(|name| is_set(&name)) => {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    if !plain || gives_sets.is_break() {
         return None;
     }
     let mut aggregate = call("array_agg", vec![value.clone()]);

@@ -17,8 +17,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, DataType, Distinct, Expr, Function, GroupByExpr,
-    LimitClause, OrderByKind, Query, Select, Statement, Subscript, TableFactor, UnaryOperator,
-    Value, VisitMut, VisitorMut, WindowFrameBound, WindowSpec, WindowType,
+    LimitClause, NamedWindowExpr, OrderByKind, Query, Select, Statement, Subscript, TableFactor,
+    UnaryOperator, Value, VisitMut, VisitorMut, WindowFrameBound, WindowSpec, WindowType,
 };
 
 use super::ast::{arguments, call, last_word, literal_text, null, text};
@@ -87,7 +87,6 @@ impl VisitorMut for Literals {
             keys.iter_mut().for_each(keep);
         }
         for window in &mut select.named_window {
-            use datafusion::sql::sqlparser::ast::NamedWindowExpr;
             if let NamedWindowExpr::WindowSpec(window) = &mut window.1 {
                 keep_frame(window);
             }
@@ -132,6 +131,7 @@ impl VisitorMut for Literals {
                 *expr = std::mem::replace(inner, null());
                 return self.pre_visit_expr(expr);
             }
+            Expr::Between { .. } => symmetric(expr),
             // The sign is part of the number: -2147483648 is an int4.
             Expr::UnaryOp {
                 op: UnaryOperator::Minus,
@@ -193,6 +193,66 @@ impl VisitorMut for Literals {
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// `x BETWEEN SYMMETRIC a AND b`, in which `tokens.rs` writes the word as a prefix operator of `a`.
+fn symmetric(expr: &mut Expr) {
+    let Expr::Between {
+        expr: value,
+        negated,
+        low,
+        high,
+    } = expr
+    else {
+        return;
+    };
+    if !strip_mark(low) {
+        return;
+    }
+    let compare = |op: BinaryOperator, bound: &Expr| {
+        let nested = |expr: &Expr| Box::new(Expr::Nested(Box::new(expr.clone())));
+        Box::new(Expr::BinaryOp {
+            left: nested(value),
+            op,
+            right: nested(bound),
+        })
+    };
+    let between = |low: &Expr, high: &Expr| {
+        Box::new(Expr::Nested(Box::new(Expr::BinaryOp {
+            left: compare(BinaryOperator::GtEq, low),
+            op: BinaryOperator::And,
+            right: compare(BinaryOperator::LtEq, high),
+        })))
+    };
+    let either = Expr::Nested(Box::new(Expr::BinaryOp {
+        left: between(low, high),
+        op: BinaryOperator::Or,
+        right: between(high, low),
+    }));
+    *expr = if *negated {
+        Expr::UnaryOp {
+            op: UnaryOperator::Not,
+            expr: Box::new(either),
+        }
+    } else {
+        either
+    };
+}
+
+/// Removes the mark from the first operand of an expression.
+fn strip_mark(expr: &mut Expr) -> bool {
+    match expr {
+        Expr::UnaryOp {
+            op: UnaryOperator::PGPrefixFactorial,
+            expr: inner,
+        } => {
+            *expr = std::mem::replace(inner, null());
+            true
+        }
+        Expr::BinaryOp { left, .. } => strip_mark(left),
+        Expr::Cast { expr: inner, .. } => strip_mark(inner),
+        _ => false,
     }
 }
 

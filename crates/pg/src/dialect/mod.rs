@@ -52,7 +52,7 @@ pub use tokens::is_every_column;
 pub fn parse_postgres(sql: &str) -> Result<Vec<Statement>, ParserError> {
     let dialect = PostgreSqlDialect {};
     let mut tokens = Tokenizer::new(&dialect, sql).tokenize_with_location()?;
-    tokens::replace(&mut tokens);
+    tokens::replace(&mut tokens)?;
     let mut statements = Parser::new(&dialect)
         .with_tokens_with_locations(tokens)
         .parse_statements()?;

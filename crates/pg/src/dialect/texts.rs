@@ -244,12 +244,33 @@ fn rewritten(expr: &mut Expr) -> Option<Expr> {
             vec![text(&compare_op.to_string()), take(left), take(right)],
         ),
         Expr::Like {
-            negated: false,
+            negated,
             any: true,
             expr,
             pattern,
             ..
-        } if !is_subquery(pattern) => call(ANY, vec![text("~~"), take(expr), take(pattern)]),
+        } if !is_subquery(pattern) => call(
+            ANY,
+            vec![
+                text(like_operator(*negated, false)),
+                take(expr),
+                take(pattern),
+            ],
+        ),
+        Expr::ILike {
+            negated,
+            any: true,
+            expr,
+            pattern,
+            ..
+        } if !is_subquery(pattern) => call(
+            ANY,
+            vec![
+                text(like_operator(*negated, true)),
+                take(expr),
+                take(pattern),
+            ],
+        ),
         Expr::Function(function) => return function_call(function),
         Expr::Array(array) if array.elem.is_empty() && array.named => {
             let message = "cannot determine type of empty array";
@@ -290,6 +311,15 @@ fn negate(negated: bool, expr: Expr) -> Expr {
     }
 }
 
+fn like_operator(negated: bool, any_case: bool) -> &'static str {
+    match (negated, any_case) {
+        (false, false) => "~~",
+        (false, true) => "~~*",
+        (true, false) => "!~~",
+        (true, true) => "!~~*",
+    }
+}
+
 /// LIKE or ILIKE. DataFusion's takes patterns in which each backslash escapes something.
 fn like(
     negated: bool,
@@ -299,6 +329,25 @@ fn like(
     escape: Option<ValueWithSpan>,
 ) -> Expr {
     let mut pattern = pattern;
+    // The parser takes ALL for a function.
+    if let Expr::Function(function) = &pattern
+        && let Some(quantifier) = last_word(&function.name)
+        && let Some([array]) = arguments(function).as_deref()
+        && let name @ (ANY | ALL) = match quantifier.as_str() {
+            "all" => ALL,
+            "any" | "some" => ANY,
+            _ => "",
+        }
+    {
+        return call(
+            name,
+            vec![
+                text(like_operator(negated, any_case)),
+                expr,
+                (*array).clone(),
+            ],
+        );
+    }
     if let Some(escape) = escape {
         let escape = Expr::Value(escape);
         let known = (literal_text(&pattern), literal_text(&escape));

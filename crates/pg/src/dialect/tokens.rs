@@ -3,7 +3,10 @@
 
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace, Word};
+use datafusion::sql::sqlparser::parser::ParserError;
+use datafusion::sql::sqlparser::tokenizer::{
+    Span, Token, TokenWithSpan, Tokenizer, Whitespace, Word,
+};
 
 use super::column_names::MARK;
 
@@ -12,19 +15,44 @@ pub fn is_every_column(name: &str) -> bool {
     name.chars().eq([MARK])
 }
 
-pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) {
+/// # Errors
+/// A hexadecimal number: PostgreSQL 15 knows none, and sqlparser would read it as bytes.
+pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError> {
     split_operators(tokens);
     complete_trims(tokens);
     similar_substrings(tokens);
+    let mut after_between = false;
     for token in tokens.iter_mut() {
-        if is_word(&token.token, Keyword::ABORT) {
-            token.token = Token::make_keyword("ROLLBACK");
+        match &token.token {
+            Token::Whitespace(_) => continue,
+            Token::HexStringLiteral(digits) if is_hex_number(digits, token.span) => {
+                let message = "trailing junk after numeric literal at or near";
+                return Err(ParserError::ParserError(format!(
+                    "{message} \"0x{digits}\""
+                )));
+            }
+            word if is_word(word, Keyword::ABORT) => {
+                token.token = Token::make_keyword("ROLLBACK");
+            }
+            // An operator that PostgreSQL has not, which `literals.rs` looks for.
+            Token::Word(word) if after_between && word.value.eq_ignore_ascii_case("symmetric") => {
+                token.token = Token::DoubleExclamationMark;
+            }
+            _ => {}
         }
+        after_between = is_word(&token.token, Keyword::BETWEEN);
     }
     let first = tokens.iter().find(|token| !is_space(&token.token));
     if first.is_some_and(|first| is_word(&first.token, Keyword::COPY)) {
         quote_every_column(tokens);
     }
+    Ok(())
+}
+
+/// Whether the literal is written `0x1F`, not `x'1F'`.
+fn is_hex_number(digits: &str, span: Span) -> bool {
+    let width = span.end.column.saturating_sub(span.start.column);
+    span.start.line == span.end.line && width == digits.chars().count() as u64 + 2
 }
 
 /// An operator of several characters does not end with `+` or `-`, unless it has a character that

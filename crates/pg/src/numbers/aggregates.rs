@@ -64,18 +64,20 @@ impl Kind {
 pub(crate) fn functions() -> Vec<AggregateUDF> {
     let variance = |sample, root| Kind::Variance { sample, root };
     vec![
-        marker(Kind::Sum),
-        marker(Kind::Avg).with_aliases(["mean"]),
-        marker(variance(true, false)).with_aliases(["var", "variance", "var_sample"]),
-        marker(variance(false, false)).with_aliases(["var_population"]),
-        marker(variance(true, true)).with_aliases(["stddev"]),
-        marker(variance(false, true)),
+        marker(Kind::Sum, &[]),
+        marker(Kind::Avg, &["mean"]),
+        marker(variance(true, false), &["var", "variance", "var_sample"]),
+        marker(variance(false, false), &["var_population"]),
+        marker(variance(true, true), &["stddev"]),
+        marker(variance(false, true), &[]),
     ]
 }
 
-fn marker(kind: Kind) -> AggregateUDF {
+fn marker(kind: Kind, aliases: &[&str]) -> AggregateUDF {
     AggregateUDF::new_from_impl(Marker {
         kind,
+        // Not `with_aliases`, which hides the type of ours.
+        aliases: aliases.iter().map(ToString::to_string).collect(),
         signature: Signature::user_defined(Volatility::Immutable),
     })
 }
@@ -84,6 +86,7 @@ fn marker(kind: Kind) -> AggregateUDF {
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Marker {
     kind: Kind,
+    aliases: Vec<String>,
     signature: Signature,
 }
 
@@ -94,6 +97,10 @@ impl Marker {
 }
 
 impl AggregateUDFImpl for Marker {
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
     fn name(&self) -> &str {
         self.kind.name()
     }

@@ -125,7 +125,7 @@ pub(crate) fn call(op: Op, args: Vec<Expr>) -> Expr {
 
 /// See the file's header.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub struct Arithmetic {
+pub(crate) struct Arithmetic {
     op: Op,
     signature: Signature,
 }
@@ -308,7 +308,8 @@ impl ScalarUDFImpl for Arithmetic {
     }
 
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        Ok(types(self.op, given)?.0)
+        // What is no number is refused by `return_type`: an error here is wrapped as text.
+        Ok(types(self.op, given).map_or_else(|_| given.to_vec(), |found| found.0))
     }
 
     fn return_type(&self, given: &[DataType]) -> Result<DataType> {

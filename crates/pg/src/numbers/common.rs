@@ -12,8 +12,8 @@ use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::functions::core;
 use datafusion::logical_expr::{
-    Case, Cast, ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
+    BinaryExpr, Case, Cast, ColumnarValue, Expr, ExprSchemable, Operator, ReturnFieldArgs,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::scalar::ScalarValue;
 
@@ -75,6 +75,18 @@ impl Common {
         }
     }
 
+    /// PostgreSQL looks at the value of ELSE first.
+    fn else_first(&self, count: usize, values: &mut [(Arc<Field>, bool)]) {
+        let has_else = match self.kind {
+            Kind::Case => count % 2 == 1,
+            Kind::CaseOf => count % 2 == 0,
+            _ => false,
+        };
+        if has_else {
+            values.rotate_right(1);
+        }
+    }
+
     fn word(&self) -> &'static str {
         match self.kind {
             Kind::Case | Kind::CaseOf => "CASE",
@@ -94,9 +106,10 @@ impl Common {
         match common(values) {
             Some(field) => Ok(field),
             None if named.is_empty() => {
-                let held = match values.iter().any(|(_, unknown)| *unknown) {
-                    true => DataType::Utf8,
-                    false => DataType::Null,
+                let held = if values.iter().any(|(_, unknown)| *unknown) {
+                    DataType::Utf8
+                } else {
+                    DataType::Null
                 };
                 Ok(Arc::new(Field::new("value", held, true)))
             }
@@ -121,9 +134,12 @@ impl Common {
         let mut values = vec![];
         for (at, arg) in args.iter().enumerate() {
             if self.is_value(at, count) {
-                values.push((arg.to_field(schema)?.1, is_unknown(arg)));
+                let field = arg.to_field(schema)?.1;
+                let has_no_type = is_unknown(arg) || is_empty_array(&field);
+                values.push((field, has_no_type));
             }
         }
+        self.else_first(count, &mut values);
         let field = self.field(&values)?;
         let mut cast = vec![];
         for (at, arg) in args.into_iter().enumerate() {
@@ -154,9 +170,24 @@ impl Common {
             Kind::Coalesce => core::coalesce().call(cast),
             Kind::Greatest => core::greatest().call(cast),
             Kind::Least => core::least().call(cast),
-            Kind::NullIf => core::nullif().call(cast),
+            // DataFusion's function takes -0.0 for another number than 0.0.
+            Kind::NullIf => match <[Expr; 2]>::try_from(cast) {
+                Ok([value, other]) => {
+                    let equal =
+                        BinaryExpr::new(Box::new(value.clone()), Operator::Eq, Box::new(other));
+                    let null = Expr::Literal(ScalarValue::Null, None);
+                    case(None, vec![Expr::BinaryExpr(equal), null, value])
+                }
+                Err(cast) => core::nullif().call(cast),
+            },
         })
     }
+}
+
+/// Whether a field holds arrays without elements, which become arrays of any type: `ARRAY(SELECT …)`
+/// is a coalesce with one.
+fn is_empty_array(field: &Field) -> bool {
+    matches!(field.data_type(), DataType::List(element) if element.data_type().is_null())
 }
 
 /// `condition, value, …, else` as a CASE.
@@ -208,10 +239,11 @@ impl ScalarUDFImpl for Common {
                 ))
             )
         };
-        let values: Vec<_> = (0..count)
+        let mut values: Vec<_> = (0..count)
             .filter(|at| self.is_value(*at, count))
             .map(|at| (Arc::clone(&args.arg_fields[at]), unknown(at)))
             .collect();
+        self.else_first(count, &mut values);
         let field = self.field(&values)?;
         Ok(Arc::new(
             field

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use arrow::datatypes::i256;
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, Decimal256Array, Float64Array, Int32Array, Int64Array,
+    Array, ArrayRef, AsArray, Decimal256Array, Float64Array, Int32Array, Int64Array, StringArray,
 };
 use datafusion::arrow::datatypes::{
-    DataType, Decimal256Type, Float64Type, Int16Type, Int32Type, Int64Type,
+    DataType, Decimal256Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
 };
 use datafusion::common::internal_err;
 use datafusion::error::Result;
@@ -21,6 +21,7 @@ use datafusion::scalar::ScalarValue;
 use num_bigint::BigInt;
 
 use super::arithmetic::{OPEN, as_decimal, digits, float_overflow, float_underflow, shown_scale};
+use super::degrees;
 use super::numeric::Numeric;
 use super::power;
 use crate::casts::{Target, arrow_cast, decimal, overflow};
@@ -73,6 +74,12 @@ enum Name {
     Sind,
     Cosd,
     Tand,
+    Cotd,
+    Asind,
+    Acosd,
+    Atand,
+    Atan2d,
+    ToHex,
 }
 
 const NAMES: &[(Name, &str, &[&str])] = &[
@@ -117,6 +124,12 @@ const NAMES: &[(Name, &str, &[&str])] = &[
     (Name::Sind, "sind", &[]),
     (Name::Cosd, "cosd", &[]),
     (Name::Tand, "tand", &[]),
+    (Name::Cotd, "cotd", &[]),
+    (Name::Asind, "asind", &[]),
+    (Name::Acosd, "acosd", &[]),
+    (Name::Atand, "atand", &[]),
+    (Name::Atan2d, "atan2d", &[]),
+    (Name::ToHex, "to_hex", &[]),
 ];
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
@@ -146,6 +159,9 @@ struct Mathematical {
 
 /// The types of the arguments after coercion, and of the result.
 fn types(name: Name, given: &[DataType]) -> Option<(Vec<DataType>, DataType)> {
+    if let (Name::Abs, [DataType::Float32]) = (name, given) {
+        return Some((given.to_vec(), DataType::Float32));
+    }
     let known: Vec<DataType> = given.iter().map(plain).collect();
     let all = |count: usize, held: DataType| (vec![held.clone(); count], held);
     let is_number = |held: &DataType| held.is_numeric() || held.is_null();
@@ -183,9 +199,6 @@ fn types(name: Name, given: &[DataType]) -> Option<(Vec<DataType>, DataType)> {
         (Name::Sqrt | Name::Exp | Name::Ln | Name::Log | Name::Log10, [one]) if exact(one) => {
             (vec![one.clone()], OPEN)
         }
-        (Name::Sqrt | Name::Exp | Name::Ln | Name::Log | Name::Log10, [_]) => {
-            all(1, DataType::Float64)
-        }
         (Name::Log, [a, b]) if !known.iter().any(DataType::is_floating) => {
             (vec![as_exact(a), as_exact(b)], OPEN)
         }
@@ -217,9 +230,25 @@ fn types(name: Name, given: &[DataType]) -> Option<(Vec<DataType>, DataType)> {
         }
         (Name::MinScale | Name::Scale, [one]) => (vec![as_exact(one)], DataType::Int32),
         (Name::TrimScale, [one]) => all(1, as_exact(one)),
-        (Name::Atan2, [_, _]) => all(2, DataType::Float64),
+        (Name::Atan2 | Name::Atan2d, [_, _]) => all(2, DataType::Float64),
+        (Name::ToHex, [one]) if one.is_integer() || one.is_null() => {
+            let held = match one {
+                DataType::Int64 => DataType::Int64,
+                _ => DataType::Int32,
+            };
+            (vec![held], DataType::Utf8)
+        }
         (
             Name::Abs
+            | Name::Sqrt
+            | Name::Exp
+            | Name::Ln
+            | Name::Log
+            | Name::Log10
+            | Name::Asind
+            | Name::Acosd
+            | Name::Atand
+            | Name::Cotd
             | Name::Cbrt
             | Name::Degrees
             | Name::Radians
@@ -281,7 +310,8 @@ impl ScalarUDFImpl for Mathematical {
     }
 
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        Ok(self.types(given)?.0)
+        // What is no number is refused by `return_type`: an error here is wrapped as text.
+        Ok(types(self.name, given).map_or_else(|| given.to_vec(), |found| found.0))
     }
 
     fn return_type(&self, given: &[DataType]) -> Result<DataType> {
@@ -343,6 +373,10 @@ fn compute(name: Name, arrays: &[ArrayRef], result: &DataType) -> Result<ArrayRe
         ));
     }
     match first.data_type() {
+        DataType::Float32 => {
+            let cells = first.as_primitive::<Float32Type>();
+            Ok(Arc::new(cells.unary::<_, Float32Type>(f32::abs)))
+        }
         DataType::Float64 => of_floats(name, arrays),
         DataType::Int16 | DataType::Int32 | DataType::Int64 => of_integers(name, arrays),
         DataType::Decimal128(..) | DataType::Decimal256(..) => of_decimals(name, arrays, result),
@@ -371,6 +405,16 @@ fn of_integers(name: Name, arrays: &[ArrayRef]) -> Result<ArrayRef> {
             DataType::Int32 => absolute!(Int32Type, "integer"),
             _ => absolute!(Int64Type, "bigint"),
         });
+    }
+    if let (Name::ToHex, [one]) = (name, arrays) {
+        let texts: StringArray = match one.as_primitive_opt::<Int32Type>() {
+            Some(cells) => cells.iter().map(|n| n.map(|n| format!("{n:x}"))).collect(),
+            None => {
+                let cells = one.as_primitive::<Int64Type>();
+                cells.iter().map(|n| n.map(|n| format!("{n:x}"))).collect()
+            }
+        };
+        return Ok(Arc::new(texts));
     }
     let held = arrays[0].data_type().clone();
     let wide = arrays
@@ -470,12 +514,18 @@ fn of_floats(name: Name, arrays: &[ArrayRef]) -> Result<ArrayRef> {
             });
             Ok(Arc::new(values.collect::<Result<Int32Array, PgError>>()?))
         }
-        (Name::Atan2, [a, b]) => {
+        (Name::Atan2 | Name::Atan2d, [a, b]) => {
             let pairs = a
                 .as_primitive::<Float64Type>()
                 .iter()
                 .zip(b.as_primitive::<Float64Type>());
-            let values = pairs.map(|(a, b)| Some(a?.atan2(b?)));
+            let values = pairs.map(|(a, b)| {
+                let radians = a?.atan2(b?);
+                Some(match name {
+                    Name::Atan2d => degrees::of_tangent(radians),
+                    _ => radians,
+                })
+            });
             Ok(Arc::new(values.collect::<Float64Array>()))
         }
         (_, [one]) => {
@@ -494,9 +544,12 @@ fn input_out_of_range() -> PgError {
 
 /// One function of one double.
 fn float(name: Name, x: f64) -> Result<f64, PgError> {
-    let within = |fits: bool, value: f64| match fits || x.is_nan() {
-        true => Ok(value),
-        false => Err(input_out_of_range()),
+    let within = |fits: bool, value: f64| {
+        if fits || x.is_nan() {
+            Ok(value)
+        } else {
+            Err(input_out_of_range())
+        }
     };
     let finite = |value: f64| {
         if value.is_infinite() && x.is_finite() {
@@ -540,7 +593,13 @@ fn float(name: Name, x: f64) -> Result<f64, PgError> {
         Name::Ln => Ok(x.ln()),
         Name::Log | Name::Log10 => Ok(x.log10()),
         Name::Degrees => finite(x / (std::f64::consts::PI / 180.0)),
-        Name::Radians => Ok(x * (std::f64::consts::PI / 180.0)),
+        Name::Radians => {
+            let value = x * (std::f64::consts::PI / 180.0);
+            if value == 0.0 && x != 0.0 {
+                return Err(float_underflow());
+            }
+            Ok(value)
+        }
         Name::Sin => periodic(x.sin()),
         Name::Cos => periodic(x.cos()),
         Name::Tan => periodic(x.tan()),
@@ -554,33 +613,15 @@ fn float(name: Name, x: f64) -> Result<f64, PgError> {
         Name::Asinh => Ok(x.asinh()),
         Name::Acosh => within(x >= 1.0, x.acosh()),
         Name::Atanh => within((-1.0..=1.0).contains(&x), x.atanh()),
-        Name::Sind => periodic(degrees_sine(x)),
-        Name::Cosd => periodic(degrees_sine(90.0 - x.abs() % 360.0)),
-        Name::Tand => {
-            let (sine, cosine) = (degrees_sine(x), degrees_sine(90.0 - x.abs() % 360.0));
-            periodic(sine / cosine + 0.0)
-        }
+        Name::Sind => periodic(degrees::sine(x)),
+        Name::Cosd => periodic(degrees::cosine(x)),
+        Name::Tand => periodic(degrees::tangent(x)),
+        Name::Cotd => periodic(degrees::cotangent(x)),
+        Name::Asind => within((-1.0..=1.0).contains(&x), degrees::arc_sine(x)),
+        Name::Acosd => within((-1.0..=1.0).contains(&x), degrees::arc_cosine(x)),
+        Name::Atand => Ok(degrees::of_tangent(x.atan())),
         _ => Err(PgError::unsupported("no such function of a double")),
     }
-}
-
-/// The sine of degrees, exact at multiples of 30 and 90.
-fn degrees_sine(x: f64) -> f64 {
-    let turn = x.rem_euclid(360.0);
-    let (sign, half) = if turn >= 180.0 {
-        (-1.0, turn - 180.0)
-    } else {
-        (1.0, turn)
-    };
-    let quarter = if half > 90.0 { 180.0 - half } else { half };
-    let value = if quarter == 30.0 {
-        0.5
-    } else if quarter == 90.0 {
-        1.0
-    } else {
-        quarter.to_radians().sin()
-    };
-    sign * value
 }
 
 fn negative_root() -> PgError {
@@ -747,9 +788,10 @@ fn of_decimals(name: Name, arrays: &[ArrayRef], result: &DataType) -> Result<Arr
         } else {
             one(name, &x)?
         };
-        let value = match result == &OPEN {
-            true => value.rounded(i64::from(value.scale.min(held_scale))),
-            false => value,
+        let value = if result == &OPEN {
+            value.rounded(i64::from(value.scale.min(held_scale)))
+        } else {
+            value
         };
         value.to_i256(held_scale).map(Some).ok_or_else(overflow)
     });
@@ -767,10 +809,8 @@ fn one(name: Name, x: &Numeric) -> Result<Numeric, PgError> {
     let whole = x.truncated(0);
     let cut = whole.compare(x).is_ne();
     Ok(match name {
-        Name::Abs => match x.is_negative() {
-            true => x.neg(),
-            false => x.clone(),
-        },
+        Name::Abs if x.is_negative() => x.neg(),
+        Name::Abs => x.clone(),
         Name::Sign => Numeric::new(
             i32::from(!x.is_zero()) * if x.is_negative() { -1 } else { 1 },
             0,

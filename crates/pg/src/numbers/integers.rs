@@ -83,8 +83,8 @@ impl ScalarUDFImpl for CheckedInteger {
     }
 
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        let wider = wider(given)?;
-        Ok(vec![wider; given.len()])
+        // Other types are refused by `return_type`.
+        Ok(wider(given).map_or_else(|_| given.to_vec(), |wider| vec![wider; given.len()]))
     }
 
     fn return_type(&self, given: &[DataType]) -> Result<DataType> {
@@ -227,9 +227,10 @@ fn operand<T: Integer>(value: &ColumnarValue) -> Result<(Operand<'_, T>, Option<
         ColumnarValue::Array(array) => (Operand::Column(array.as_primitive::<T>()), None),
         ColumnarValue::Scalar(value) => {
             let array = value.to_array()?;
-            let operand = match array.is_null(0) {
-                true => Operand::Null,
-                false => Operand::Value(array.as_primitive::<T>().value(0)),
+            let operand = if array.is_null(0) {
+                Operand::Null
+            } else {
+                Operand::Value(array.as_primitive::<T>().value(0))
             };
             (operand, Some(array))
         }

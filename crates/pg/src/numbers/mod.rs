@@ -3,14 +3,17 @@
 pub(crate) mod aggregates;
 pub(crate) mod arithmetic;
 pub(crate) mod common;
+mod degrees;
 mod functions;
 pub(crate) mod integers;
 pub(crate) mod numeric;
+mod ordered_set;
 mod power;
 
 pub(crate) use functions::TYPEOF;
 pub use integers::CheckedInteger;
 
+use datafusion::functions_aggregate::bool_and_or;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
 /// The functions on numbers.
@@ -25,5 +28,11 @@ pub(crate) fn scalar() -> Vec<ScalarUDF> {
 
 /// The aggregates of numbers.
 pub(crate) fn aggregate() -> Vec<AggregateUDF> {
-    aggregates::functions()
+    let every = bool_and_or::bool_and_udaf().as_ref().clone();
+    let groups = [
+        aggregates::functions(),
+        ordered_set::functions(),
+        vec![every.with_aliases(["every"])],
+    ];
+    groups.into_iter().flatten().collect()
 }

@@ -198,11 +198,6 @@ impl Numeric {
             .clamp(0, NUMERIC_MAX_DISPLAY_SCALE)
     }
 
-    /// `self / divisor`, which is not zero.
-    pub(crate) fn div(&self, divisor: &Self) -> Self {
-        self.div_at(divisor, self.quotient_scale(divisor))
-    }
-
     /// `self / divisor` with so many digits behind the point.
     pub(crate) fn div_at(&self, divisor: &Self, scale: i64) -> Self {
         let scale = u32::try_from(scale.max(0)).unwrap_or(0);
@@ -347,7 +342,9 @@ mod tests {
                 "0.3333333333333333333333333",
             ),
         ] {
-            assert_eq!(n(a).div(&n(b)).to_string(), quotient, "{a}/{b}");
+            let (a, b) = (n(a), n(b));
+            let found = a.div_at(&b, a.quotient_scale(&b));
+            assert_eq!(found.to_string(), quotient, "{a} / {b}");
         }
     }
 

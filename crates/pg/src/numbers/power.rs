@@ -25,7 +25,7 @@ pub(super) fn float(a: f64, b: f64) -> Result<f64, PgError> {
             "zero raised to a negative power is undefined",
         ));
     }
-    if a < 0.0 && b.is_finite() && b != b.floor() && a.is_finite() {
+    if a < 0.0 && b.is_finite() && b.fract() != 0.0 && a.is_finite() {
         return Err(complex());
     }
     let value = a.powf(b);
@@ -83,7 +83,7 @@ pub(super) fn numeric(a: &Numeric, b: &Numeric) -> Result<Numeric, PgError> {
             })
         }
         _ => {
-            let places = scale + GUARD + weight.abs().max(1.0).log10().ceil().max(0.0) as i64 + 4;
+            let places = scale + GUARD + whole_part(weight.abs().max(1.0).log10().ceil()) + 4;
             let positive = if a.is_negative() { a.neg() } else { a.clone() };
             let product = natural_log(&positive, places).mul(b).rounded(places);
             let value = exponential(&product, places).rounded(scale);
@@ -97,13 +97,15 @@ pub(super) fn numeric(a: &Numeric, b: &Numeric) -> Result<Numeric, PgError> {
     }
 }
 
+/// A small number without its fraction, as C casts it.
+#[expect(clippy::cast_possible_truncation, reason = "what `numeric.c` does")]
+fn whole_part(value: f64) -> i64 {
+    value as i64
+}
+
 /// As many places as give 16 significant digits to a result of about `10^weight`.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "what `numeric.c` does; a small number"
-)]
 fn significant(weight: f64) -> i64 {
-    16 - weight as i64
+    16 - whole_part(weight)
 }
 
 fn log10(value: &Numeric) -> f64 {
@@ -170,10 +172,6 @@ fn check_log(x: &Numeric) -> Result<(), PgError> {
 }
 
 /// `estimate_ln_dweight`: the decimal weight of `ln(x)`.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "what `numeric.c` does; a small number"
-)]
 fn ln_weight(x: &Numeric) -> i64 {
     let near = x.compare(&Numeric::new(9, 1)).is_ge() && x.compare(&Numeric::new(11, 1)).is_le();
     if near {
@@ -181,27 +179,24 @@ fn ln_weight(x: &Numeric) -> i64 {
         if rest.is_zero() {
             return 0;
         }
-        return log10(&rest).floor() as i64;
+        return whole_part(log10(&rest).floor());
     }
     let ln = log10(x) / LOG10_E;
-    ln.abs().log10() as i64
+    whole_part(ln.abs().log10())
 }
 
 /// `exp(x)` to so many places: the series, of `x / 2^n`, squared n times.
 fn exponential(x: &Numeric, places: i64) -> Numeric {
     let size = x.to_f64();
-    #[expect(clippy::cast_possible_truncation, reason = "a small number")]
-    let whole = (size.abs() * LOG10_E).ceil() as i64;
+    let whole = whole_part((size.abs() * LOG10_E).ceil());
     let places = places + if size > 0.0 { whole } else { 0 } + 8;
-    let halvings: u32 = 12;
     let work = u32::try_from(places + 10).unwrap_or(0);
-    let one = ten(work);
     let scaled = x.rounded(i64::from(work)).digits;
     // A large argument is halved more often.
-    let extra = u32::try_from((size.abs().max(1.0)).log2().ceil() as i64).unwrap_or(0);
-    let halvings = halvings + extra;
+    let extra = u32::try_from(whole_part(size.abs().max(1.0).log2().ceil())).unwrap_or(0);
+    let halvings = 12 + extra;
     let more = ten(halvings);
-    let one = &one * &more;
+    let one = ten(work) * &more;
     let reduced: BigInt = (scaled * &more) >> halvings;
     let (mut term, mut sum) = (one.clone(), one.clone());
     for n in 1..400_u32 {
@@ -222,8 +217,7 @@ fn natural_log(x: &Numeric, places: i64) -> Numeric {
     let guess = log10(x) / LOG10_E;
     let guess = Numeric::of_float(guess, 15).unwrap_or_else(|| Numeric::new(0, 0));
     let places = places + 10;
-    #[expect(clippy::cast_possible_truncation, reason = "a small number")]
-    let large = log10(x).abs().ceil() as i64;
+    let large = whole_part(log10(x).abs().ceil());
     let work = places + large + 10;
     // x * exp(-g) is 1 within 1e-13.
     let near = x.mul(&exponential(&guess.neg(), work)).rounded(work);

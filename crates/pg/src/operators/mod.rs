@@ -11,18 +11,20 @@ mod unknown;
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::DFSchema;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
+use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 pub(crate) use unknown::{common, is_unknown, typed};
 
-use crate::casts::Target;
-use crate::numbers::arithmetic::no_such_operator;
+use crate::casts::{Target, cast_expr};
+use crate::numbers::arithmetic::{Op, no_operator, no_such_operator};
+use numbers::Planned;
 
 /// PostgreSQL's operators in DataFusion's SQL planner.
 #[derive(Debug)]
@@ -41,109 +43,115 @@ impl ExprPlanner for Planner {
         };
         let RawBinaryExpr { op, left, right } = expr;
         let (left, right) = (constant(left), constant(right));
-        let fields = (left.to_field(schema), right.to_field(schema));
-        let (Ok((_, left_field)), Ok((_, right_field))) = fields else {
-            return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }));
+        Ok(match self.plan(kind, left, right, schema)? {
+            Planned::Expr(expr) => PlannerResult::Planned(expr),
+            Planned::Operands(left, right) => {
+                PlannerResult::Original(RawBinaryExpr { op, left, right })
+            }
+        })
+    }
+}
+
+impl Planner {
+    fn plan(&self, kind: Kind, left: Expr, right: Expr, schema: &DFSchema) -> Result<Planned> {
+        let Some((a, b)) = fields(&left, &right, schema) else {
+            return Ok(Planned::Operands(left, right));
         };
-        // The catalogue's types (oid, name) are left to its own rules.
-        let catalogue = |field: &datafusion::arrow::datatypes::Field| {
-            field.metadata().keys().any(|key| key.starts_with("pg_"))
-        };
-        if catalogue(&left_field) || catalogue(&right_field) {
-            return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }));
-        }
         let (left, right) = match (is_unknown(&left), is_unknown(&right)) {
-            (true, false) => (typed(left, &right_field, &self.config), right),
-            (false, true) => (left, typed(right, &left_field, &self.config)),
+            (true, false) if takes(kind, &b) => (typed(left, &b, &self.config), right),
+            (false, true) if takes(kind, &a) => (left, typed(right, &a, &self.config)),
             _ => (left, right),
         };
-        let (Ok((_, left_field)), Ok((_, right_field))) =
-            (left.to_field(schema), right.to_field(schema))
-        else {
-            return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }));
-        };
-        let (a, b) = (
-            Target::of_field(&left_field),
-            Target::of_field(&right_field),
-        );
-        let null = left_field.data_type().is_null() || right_field.data_type().is_null();
-        let original = |left, right| {
-            Ok(PlannerResult::Original(RawBinaryExpr {
-                op: op.clone(),
-                left,
-                right,
-            }))
-        };
-        match (kind, a, b) {
-            (_, Some(a), Some(b)) if a.is_number() && b.is_number() => {
-                match numbers::plan(kind, left, right, (&left_field, &right_field), &self.config)? {
-                    Ok(expr) => Ok(PlannerResult::Planned(expr)),
-                    Err((left, right)) => original(left, right),
-                }
+        // NULL has the other operand's type.
+        let is_number = |field: &Field| Target::of_field(field).is_some_and(|t| t.is_number());
+        let (left, right) = match (a.data_type(), b.data_type()) {
+            (DataType::Null, other) if !other.is_null() && is_number(&b) => {
+                (typed(left, &b, &self.config), right)
             }
-            (Kind::Compare(op), Some(a), Some(b)) if !comparable(&a, &b) && !null => {
-                let types = [
-                    left_field.data_type().clone(),
-                    right_field.data_type().clone(),
-                ];
+            (other, DataType::Null) if !other.is_null() && is_number(&a) => {
+                (left, typed(right, &a, &self.config))
+            }
+            _ => (left, right),
+        };
+        let Some((a, b)) = fields(&left, &right, schema) else {
+            return Ok(Planned::Operands(left, right));
+        };
+        let (Some(of_a), Some(of_b)) = (Target::of_field(&a), Target::of_field(&b)) else {
+            return Ok(Planned::Operands(left, right));
+        };
+        if of_a.is_number() && of_b.is_number() {
+            return numbers::plan(kind, left, right, (&a, &b), &self.config);
+        }
+        let types = [a.data_type().clone(), b.data_type().clone()];
+        match kind {
+            Kind::Compare(op) if !comparable(&of_a, &of_b) => {
                 Err(no_such_operator(&op.to_string(), &types))
             }
-            (Kind::Concat, Some(a), Some(b)) => {
-                let scalar = |target: &Target| !matches!(target, Target::Array(_));
-                if !scalar(&a) || !scalar(&b) || (a.is_text() && b.is_text()) {
-                    return original(left, right);
-                }
-                let text = |expr: Expr, target: &Target| match target.is_text() {
-                    true => expr,
-                    false => crate::casts::cast_expr(expr, &Target::Text, &self.config),
-                };
-                if a.is_text() || b.is_text() {
-                    let concat = BinaryExpr::new(
-                        Box::new(text(left, &a)),
-                        Operator::StringConcat,
-                        Box::new(text(right, &b)),
-                    );
-                    return Ok(PlannerResult::Planned(Expr::BinaryExpr(concat)));
-                }
-                if a.is_number() || b.is_number() || a == Target::Bool || b == Target::Bool {
-                    let types = [
-                        left_field.data_type().clone(),
-                        right_field.data_type().clone(),
-                    ];
-                    return Err(no_such_operator("||", &types));
-                }
-                original(left, right)
+            Kind::Arithmetic(op) if no_arithmetic(&of_a) || no_arithmetic(&of_b) => {
+                Err(no_operator(op, &types))
             }
-            (Kind::Arithmetic(arithmetic), Some(a), Some(b))
-                if no_arithmetic(&a) || no_arithmetic(&b) =>
-            {
-                if null {
-                    return original(left, right);
-                }
-                let types = [
-                    left_field.data_type().clone(),
-                    right_field.data_type().clone(),
-                ];
-                Err(crate::numbers::arithmetic::no_operator(arithmetic, &types))
-            }
-            (_, None, Some(b)) | (_, Some(b), None) if null && b.is_number() => {
-                // NULL has the other operand's type.
-                let (left, right) = match left_field.data_type() {
-                    DataType::Null => (typed(left, &right_field, &self.config), right),
-                    _ => (left, typed(right, &left_field, &self.config)),
-                };
-                let field = if left_field.data_type().is_null() {
-                    &right_field
-                } else {
-                    &left_field
-                };
-                match numbers::plan(kind, left, right, (field, field), &self.config)? {
-                    Ok(expr) => Ok(PlannerResult::Planned(expr)),
-                    Err((left, right)) => original(left, right),
-                }
-            }
-            _ => original(left, right),
+            Kind::Concat => self.concat((left, &of_a), (right, &of_b), &types),
+            _ => Ok(Planned::Operands(left, right)),
         }
+    }
+
+    /// `a || b`: text beside a value that is no array is text.
+    fn concat(
+        &self,
+        (left, a): (Expr, &Target),
+        (right, b): (Expr, &Target),
+        types: &[DataType],
+    ) -> Result<Planned> {
+        let array = |target: &Target| matches!(target, Target::Array(_));
+        if array(a) || array(b) || (a.is_text() && b.is_text()) {
+            return Ok(Planned::Operands(left, right));
+        }
+        if a.is_text() || b.is_text() {
+            let text = |expr: Expr, target: &Target| {
+                if target.is_text() {
+                    expr
+                } else {
+                    cast_expr(expr, &Target::Text, &self.config)
+                }
+            };
+            let (left, right) = (Box::new(text(left, a)), Box::new(text(right, b)));
+            let concat = BinaryExpr::new(left, Operator::StringConcat, right);
+            return Ok(Planned::Expr(Expr::BinaryExpr(concat)));
+        }
+        if a.is_number() || b.is_number() || *a == Target::Bool || *b == Target::Bool {
+            return Err(no_such_operator("||", types));
+        }
+        Ok(Planned::Operands(left, right))
+    }
+}
+
+/// The fields of both operands; `None` if one is unknown, or of a type of the catalogue (oid, name),
+/// which has rules of its own.
+fn fields(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<(FieldRef, FieldRef)> {
+    let (a, b) = (
+        left.to_field(schema).ok()?.1,
+        right.to_field(schema).ok()?.1,
+    );
+    let catalogue = |field: &Field| field.metadata().keys().any(|key| key.starts_with("pg_"));
+    (!catalogue(&a) && !catalogue(&b)).then_some((a, b))
+}
+
+/// Whether a constant without a type takes the other operand's. Beside `||`, it is text, unless the
+/// other is an array.
+fn takes(kind: Kind, other: &Field) -> bool {
+    match (kind, Target::of_field(other)) {
+        (Kind::Concat, Some(target)) => {
+            matches!(
+                target,
+                Target::Array(_) | Target::Bytea | Target::Json | Target::Jsonb
+            )
+        }
+        // What is added to a time is an interval.
+        (Kind::Arithmetic(Op::Add), Some(target)) => !matches!(
+            target,
+            Target::Date | Target::Time(_) | Target::Timestamp(_) | Target::Timestamptz(_)
+        ),
+        _ => true,
     }
 }
 
@@ -151,12 +159,11 @@ impl ExprPlanner for Planner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Compare(Operator),
-    Arithmetic(crate::numbers::arithmetic::Op),
+    Arithmetic(Op),
     Concat,
 }
 
 fn kind(op: &BinaryOperator) -> Option<Kind> {
-    use crate::numbers::arithmetic::Op;
     Some(match op {
         BinaryOperator::Eq => Kind::Compare(Operator::Eq),
         BinaryOperator::NotEq => Kind::Compare(Operator::NotEq),
@@ -182,7 +189,6 @@ fn kind(op: &BinaryOperator) -> Option<Kind> {
 
 /// A number as the dialect writes it (`CAST(1 AS INT4)`) as the literal that it is.
 fn constant(expr: Expr) -> Expr {
-    use datafusion::scalar::ScalarValue;
     if let Expr::Cast(cast) = &expr
         && cast.field.data_type() == &DataType::Int32
         && let Expr::Literal(ScalarValue::Int64(Some(value)), _) = cast.expr.as_ref()

@@ -14,21 +14,30 @@ use crate::casts::{Target, cast_expr, decimal};
 use crate::numbers::arithmetic::{self, Op, as_decimal, digits};
 use crate::numbers::integers::checked;
 
-/// Products of decimals of at most so many digits are computed in 128 bits, with a check for those
-/// that leave them.
+/// A product of a factor of at most so many digits …
+const NARROW_FACTOR_MAX: i16 = 19;
+/// … and a computed one of at most so many is computed in 128 bits, with a check for those that
+/// leave them.
 const NARROW_DIGITS_MAX: i16 = 32;
 /// Such a product has at least so many digits before the point.
 const NARROW_WHOLE_MIN: i16 = 20;
 
+/// What became of an operator.
+pub(super) enum Planned {
+    /// This expression.
+    Expr(Expr),
+    /// It is left to DataFusion.
+    Operands(Expr, Expr),
+}
+
 /// `left op right` of numbers; the operands, if the operator is left to DataFusion.
-#[expect(clippy::result_large_err, reason = "no error: both operands")]
 pub(super) fn plan(
     kind: Kind,
     left: Expr,
     right: Expr,
     (left_field, right_field): (&Field, &Field),
     config: &ConfigOptions,
-) -> Result<Result<Expr, (Expr, Expr)>> {
+) -> Result<Planned> {
     let (a, b) = (left_field.data_type(), right_field.data_type());
     match kind {
         Kind::Concat => {
@@ -36,24 +45,23 @@ pub(super) fn plan(
             Err(arithmetic::no_such_operator("||", &types))
         }
         Kind::Compare(op) => Ok(compare(op, left, right, (a, b), config)),
-        Kind::Arithmetic(op) => arithmetic_of(op, left, right, (a, b), config).map(Ok),
+        Kind::Arithmetic(op) => arithmetic_of(op, left, right, (a, b), config).map(Planned::Expr),
     }
 }
 
-#[expect(clippy::result_large_err, reason = "no error: both operands")]
 fn compare(
     op: Operator,
     left: Expr,
     right: Expr,
     (a, b): (&DataType, &DataType),
     config: &ConfigOptions,
-) -> Result<Expr, (Expr, Expr)> {
+) -> Planned {
     if a.is_floating() == b.is_floating() && !a.is_floating() {
-        return Err((left, right));
+        return Planned::Operands(left, right);
     }
     let (left, right) = (as_float(left, a, config), as_float(right, b, config));
     let compared = BinaryExpr::new(Box::new(left), op, Box::new(right));
-    Ok(Expr::BinaryExpr(compared))
+    Planned::Expr(Expr::BinaryExpr(compared))
 }
 
 /// A number that meets a float.
@@ -78,6 +86,9 @@ fn arithmetic_of(
         _ => None,
     };
     if a.is_floating() || b.is_floating() {
+        if operator.is_none() && !matches!(op, Op::Divide | Op::Power) {
+            return Err(arithmetic::no_operator(op, &[a.clone(), b.clone()]));
+        }
         let (left, right) = (as_float(left, a, config), as_float(right, b, config));
         return Ok(arithmetic::call(op, vec![left, right]));
     }
@@ -156,8 +167,16 @@ fn decimals(op: Op, operator: Operator, left: (Expr, &DataType), right: (Expr, &
         (&a, &b),
         (DataType::Decimal128(..), DataType::Decimal128(..))
     );
-    let checked_narrow =
-        op == Op::Multiply && p1.max(p2) <= NARROW_DIGITS_MAX && 38 - scale >= NARROW_WHOLE_MIN;
+    // `price * (1 - discount) * (1 + tax)`: a product of a product.
+    let factor = |digits: i16, expr: &Expr| {
+        digits <= NARROW_FACTOR_MAX
+            || (digits <= NARROW_DIGITS_MAX && matches!(expr, Expr::BinaryExpr(_)))
+    };
+    let checked_narrow = op == Op::Multiply
+        && p1.min(p2) <= NARROW_FACTOR_MAX
+        && factor(p1, &left)
+        && factor(p2, &right)
+        && 38 - scale >= NARROW_WHOLE_MIN;
     if narrow && (precision <= 38 || checked_narrow) {
         return plain(left, right);
     }

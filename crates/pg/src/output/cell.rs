@@ -23,6 +23,7 @@ use super::nested::{arrays, rows};
 use super::numeric::{put_float, put_numeric};
 use super::text::{put_date, put_interval, put_time, put_timestamp, put_timestamptz};
 use super::types::pg_type;
+use crate::numbers::arithmetic::OPEN;
 use crate::time::calendar::{
     DATE_INFINITY, DATE_MINUS_INFINITY, INFINITY, MICROS_PER_DAY, MINUS_INFINITY,
 };
@@ -292,7 +293,18 @@ fn floats(array: &ArrayRef, binary: bool) -> CellWriter {
 
 fn decimals<T: DecimalType>(array: &ArrayRef, binary: bool) -> CellWriter {
     let cells = array.as_primitive::<T>().clone();
-    Box::new(move |row, out| put_decimal(&cells.value_as_string(row), binary, out))
+    let scale = cells.scale();
+    // Such a column holds numerics of different scales.
+    let open = array.data_type() == &OPEN;
+    Box::new(move |row, out| {
+        // Not by the column's precision, which would cut digits.
+        let text = T::format_decimal(cells.value(row), u8::MAX, scale);
+        if open && text.contains('.') {
+            let text = text.trim_end_matches('0').trim_end_matches('.');
+            return put_decimal(text, binary, out);
+        }
+        put_decimal(&text, binary, out)
+    })
 }
 
 fn timestamps(array: &ArrayRef, zone_name: Option<&str>, binary: bool) -> Result<CellWriter> {

@@ -6,6 +6,7 @@ use postgres_types::Type;
 
 use crate::array_types::array_of;
 use crate::marked_type;
+use crate::numbers::arithmetic::OPEN;
 
 /// The type of a field. Fields of `pg_catalog`, and those of types that Arrow lacks, carry marks in
 /// their metadata.
@@ -104,6 +105,10 @@ pub fn size(pg_type: &Type) -> i16 {
 
 /// `pg_attribute.atttypmod`: precision and scale of a numeric, from which drivers take the scale.
 pub fn modifier(data_type: &DataType) -> i32 {
+    // No declaration says the scale of its values.
+    if *data_type == OPEN {
+        return -1;
+    }
     let (precision, scale) = match data_type {
         DataType::Decimal32(precision, scale)
         | DataType::Decimal64(precision, scale)

@@ -26,6 +26,7 @@ use datafusion::logical_expr::{
     Projection, Window, WindowFunctionDefinition,
 };
 use datafusion::optimizer::AnalyzerRule;
+use datafusion::scalar::ScalarValue;
 
 use crate::error::PgError;
 use crate::numbers::aggregates::{Kind, Marker, variance_of};
@@ -148,10 +149,8 @@ fn of_window(window: Window) -> Result<Transformed<LogicalPlan>> {
         _ => None,
     };
     for expr in &window.window_expr {
-        if let Expr::WindowFunction(function) = unaliased(expr)
-            && let WindowFunctionDefinition::AggregateUDF(udaf) = &function.fun
-        {
-            check(udaf, &function.params.args, &input_schema)?;
+        if let Expr::WindowFunction(function) = unaliased(expr) {
+            check_window(function)?;
         }
     }
     if !window.window_expr.iter().any(|expr| marker(expr).is_some()) {
@@ -217,8 +216,52 @@ fn unaliased(expr: &Expr) -> &Expr {
     }
 }
 
+/// An error for window functions that PostgreSQL refuses.
+fn check_window(function: &WindowFunction) -> Result<()> {
+    if function.params.distinct {
+        let message = "DISTINCT is not implemented for window functions";
+        return Err(PgError::unsupported(message).into());
+    }
+    let (code, at) = match function.fun.name() {
+        "nth_value" => ("22016", 1),
+        "ntile" => ("22014", 0),
+        _ => return Ok(()),
+    };
+    if function
+        .params
+        .args
+        .get(at)
+        .and_then(whole)
+        .is_some_and(|count| count <= 0)
+    {
+        let name = function.fun.name();
+        let message = format!("argument of {name} must be greater than zero");
+        return Err(PgError::new(code, message).into());
+    }
+    Ok(())
+}
+
+/// The value of an integer constant.
+fn whole(expr: &Expr) -> Option<i64> {
+    match expr {
+        Expr::Cast(cast) => whole(&cast.expr),
+        Expr::Literal(value, _) => match value.cast_to(&DataType::Int64) {
+            Ok(ScalarValue::Int64(value)) => value,
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// 42883 for aggregates that DataFusion has and PostgreSQL has not.
 fn check(function: &AggregateUDF, args: &[Expr], schema: &DFSchema) -> Result<()> {
+    if matches!(function.name(), "first_value" | "last_value" | "nth_value") {
+        let message = format!(
+            "window function {} requires an OVER clause",
+            function.name()
+        );
+        return Err(PgError::new("42809", message).into());
+    }
     if matches!(function.name(), "min" | "max")
         && let [value] = args
         && value.get_type(schema)? == DataType::Boolean
@@ -270,11 +313,19 @@ fn result(kind: Kind, args: &[Expr], schema: &DFSchema, parts: &mut Parts) -> Re
         });
     }
     Ok(match kind {
-        Kind::Sum => total(value, &held, parts),
+        Kind::Sum => total(value, &held, schema, parts),
         Kind::Avg => {
             let rows = parts.column(count::count_udaf(), value.clone());
-            let total = total(value, &held, parts);
-            arithmetic::call(Op::Divide, vec![total, rows])
+            let total = total(value, &held, schema, parts);
+            // Narrow integers have an integer for a sum, of which the quotient would be one.
+            let total = match total_type(&held) {
+                DataType::Int64 => cast(total, DataType::Decimal128(19, 0)),
+                _ => total,
+            };
+            arithmetic::call(
+                Op::Divide,
+                vec![total, cast(rows, DataType::Decimal128(19, 0))],
+            )
         }
         Kind::Variance { sample, root } => {
             let rows = parts.column(count::count_udaf(), value.clone());
@@ -293,7 +344,7 @@ fn result(kind: Kind, args: &[Expr], schema: &DFSchema, parts: &mut Parts) -> Re
                 Expr::BinaryExpr(BinaryExpr::new(factor.clone(), Operator::Multiply, factor))
             };
             let squares = parts.column(sum::sum_udaf(), squares);
-            let total = total(value, &held, parts);
+            let total = total(value, &held, schema, parts);
             variance_of(sample, root, vec![rows, total, squares])
         }
     })
@@ -301,14 +352,14 @@ fn result(kind: Kind, args: &[Expr], schema: &DFSchema, parts: &mut Parts) -> Re
 
 /// `sum(value)` in a type that holds it. (DataFusion's sum of decimals has ten digits more than
 /// they have, as far as there are.)
-fn total(value: Expr, held: &DataType, parts: &mut Parts) -> Expr {
+fn total(value: Expr, held: &DataType, schema: &DFSchema, parts: &mut Parts) -> Expr {
     let cast = |value: Expr, to: DataType| Expr::Cast(Cast::new(Box::new(value), to));
     let add = |parts: &mut Parts, value| parts.column(sum::sum_udaf(), value);
     match held {
         DataType::Int64 | DataType::UInt32 => add(parts, cast(value, DataType::Decimal128(19, 0))),
         DataType::UInt64 => add(parts, cast(value, DataType::Decimal128(20, 0))),
         DataType::Decimal128(precision, scale) if *precision > SUM_DIGITS_MAX => {
-            let sum = if is_product(&value) {
+            let sum = if is_product(&value, schema) {
                 add(parts, value)
             } else {
                 add(parts, cast(value, DataType::Decimal256(*precision, *scale)))
@@ -320,23 +371,45 @@ fn total(value: Expr, held: &DataType, parts: &mut Parts) -> Expr {
     }
 }
 
+/// The type of [`total`], as far as it is an integer.
+fn total_type(held: &DataType) -> DataType {
+    match held {
+        DataType::Int64 | DataType::UInt32 | DataType::UInt64 => DataType::Decimal128(38, 0),
+        held if held.is_integer() => DataType::Int64,
+        held => held.clone(),
+    }
+}
+
 /// Sums of decimals of at most so many digits fit 128 bits for any number of rows.
 const SUM_DIGITS_MAX: u8 = 28;
 
-/// A product of decimals whose operands have fewer digits than its type: it has 38 only because its
-/// digits add up, and is computed with a check.
-fn is_product(expr: &Expr) -> bool {
+/// Whether a decimal is computed of narrow ones: it has 38 digits only because theirs add up, and
+/// its products are checked.
+fn is_product(expr: &Expr, schema: &DFSchema) -> bool {
+    let narrow = |expr: &Expr| {
+        let held = expr.get_type(schema).ok();
+        let digits = held.as_ref().and_then(digits);
+        digits.is_some_and(|(precision, _)| precision <= FACTOR_DIGITS_MAX)
+    };
     match expr {
-        Expr::BinaryExpr(BinaryExpr { op, .. }) => {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
             matches!(op, Operator::Multiply | Operator::Plus | Operator::Minus)
+                && [left, right]
+                    .iter()
+                    .all(|side| narrow(side) || is_product(side, schema))
         }
         Expr::Case(case) => case
             .when_then_expr
             .iter()
             .map(|(_, then)| then)
             .chain(&case.else_expr)
-            .any(|value| is_product(value)),
-        Expr::Cast(cast) => is_product(&cast.expr),
+            .all(|value| matches!(value.as_ref(), Expr::Literal(..)) || is_product(value, schema)),
+        Expr::Cast(cast) => {
+            matches!(cast.expr.as_ref(), Expr::Literal(..)) || is_product(&cast.expr, schema)
+        }
         _ => false,
     }
 }
+
+/// Factors of at most so many digits (money, and `1 - discount` of it).
+const FACTOR_DIGITS_MAX: i16 = 16;

@@ -7,6 +7,7 @@
 //! | a cast that DataFusion made (INSERT) and that loses digits | `pg_cast` |
 //! | `pg_typeof(x)` | the type's name |
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::Transformed;
 use datafusion::config::ConfigOptions;
@@ -56,19 +57,28 @@ impl FunctionRewrite for Semantics {
             }
             Expr::InList(list) if list.list.iter().any(is_unknown) => {
                 let field = list.expr.to_field(schema)?.1;
-                let values = list.list.into_iter().map(|value| match is_unknown(&value) {
-                    true => typed(value, &field, config),
-                    false => value,
+                let values = list.list.into_iter().map(|value| {
+                    if is_unknown(&value) {
+                        typed(value, &field, config)
+                    } else {
+                        value
+                    }
                 });
-                let values = values.collect();
-                let list = InList::new(list.expr, values, list.negated);
+                let list = InList::new(list.expr, values.collect(), list.negated);
+                let list = one_zero(list, schema)?;
                 Ok(Transformed::yes(Expr::InList(list)))
+            }
+            Expr::InList(list) if list.expr.get_type(schema)?.is_floating() => {
+                Ok(Transformed::yes(Expr::InList(one_zero(list, schema)?)))
             }
             Expr::Between(between) if is_unknown(&between.low) || is_unknown(&between.high) => {
                 let field = between.expr.to_field(schema)?.1;
-                let bound = |value: Box<Expr>| match is_unknown(&value) {
-                    true => Box::new(typed(*value, &field, config)),
-                    false => value,
+                let bound = |value: Box<Expr>| {
+                    if is_unknown(&value) {
+                        Box::new(typed(*value, &field, config))
+                    } else {
+                        value
+                    }
                 };
                 let (low, high) = (bound(between.low), bound(between.high));
                 let between = Between::new(between.expr, between.negated, low, high);
@@ -92,6 +102,32 @@ impl FunctionRewrite for Semantics {
             other => Ok(Transformed::no(other)),
         }
     }
+}
+
+/// A list compares floats by their bits, in which -0.0 and 0.0 differ: `x + 0.0` has only one zero.
+fn one_zero(list: InList, schema: &DFSchema) -> Result<InList> {
+    let plus_zero = |expr: Expr| -> Result<Expr> {
+        let zero = match expr.get_type(schema)? {
+            DataType::Float32 => lit(0.0_f32),
+            DataType::Float64 => lit(0.0_f64),
+            _ => return Ok(expr),
+        };
+        let sum = BinaryExpr::new(Box::new(expr), Operator::Plus, Box::new(zero));
+        Ok(Expr::BinaryExpr(sum))
+    };
+    if !list.expr.get_type(schema)?.is_floating() {
+        return Ok(list);
+    }
+    let values = list
+        .list
+        .into_iter()
+        .map(plus_zero)
+        .collect::<Result<_>>()?;
+    Ok(InList::new(
+        Box::new(plus_zero(*list.expr)?),
+        values,
+        list.negated,
+    ))
 }
 
 /// A cast that DataFusion made, as PostgreSQL's where they differ.

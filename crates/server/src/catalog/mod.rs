@@ -118,6 +118,7 @@ impl PgCatalog {
             .with_catalog_list(overlay)
             .build();
         let session = SessionContext::new_with_state(state);
+        coscan_pg::reinstall(&session);
         for function in &self.functions {
             session.register_udf(function.clone());
         }

@@ -516,19 +516,20 @@ mod tests {
 
     #[test]
     fn the_claims_of_a_page_header() {
-        // type 3, 100 bytes from 40, version 2 with 3 + 4 bytes of levels, not compressed; then a
-        // byte of the page.
+        // type 3, 100 bytes from 40, the checksum -2, version 2 with 3 + 4 bytes of levels, not
+        // compressed; then a byte of the page.
         let bytes = [
-            0x15, 0x06, 0x15, 0xc8, 0x01, 0x15, 0x50, 0x5c, 0x55, 0x06, 0x15, 0x08, 0x12, 0x00,
-            0x00, 0x77,
+            0x15, 0x06, 0x15, 0xc8, 0x01, 0x15, 0x50, 0x15, 0x03, 0x4c, 0x55, 0x06, 0x15, 0x08,
+            0x12, 0x00, 0x00, 0x77,
         ];
         let claims = PageClaims {
-            header_bytes: 15,
+            header_bytes: 17,
             uncompressed: 100,
             compressed: 40,
             level_bytes: 7,
             uncompressed_anyway: true,
             lists_lengths: false,
+            checksum: Some(0xffff_fffe),
         };
         assert_eq!(page_claims(&bytes), Ok(claims));
         assert_eq!(page_claims(&bytes[..12]), Err(ENDED));

@@ -18,7 +18,7 @@ pub(super) fn functions() -> Vec<Function> {
         Function::new(
             "jsonb_concat",
             vec![Form::new(&[JsonText, JsonText], JSONB, |row| {
-                shown(concatenated(read(row, 0)?, read(row, 1)?)?)
+                shown(concatenated(read(row, 0)?, read(row, 1)?))
             })],
         ),
         Function::new(
@@ -92,14 +92,11 @@ fn wrong(message: &str) -> datafusion::error::DataFusionError {
     PgError::new("22023", message).into()
 }
 
-fn concatenated(left: Json, right: Json) -> Result<Json> {
-    Ok(match (left, right) {
+fn concatenated(left: Json, right: Json) -> Json {
+    match (left, right) {
         (Json::Object(mut left), Json::Object(right)) => {
             left.extend(right);
             Json::Object(left)
-        }
-        (Json::Object(_), other) | (other, Json::Object(_)) if !matches!(other, Json::Array(_)) => {
-            return Err(wrong("invalid concatenation of jsonb objects"));
         }
         (left, right) => {
             let list = |value| match value {
@@ -110,7 +107,7 @@ fn concatenated(left: Json, right: Json) -> Result<Json> {
             all.extend(list(right));
             Json::Array(all)
         }
-    })
+    }
 }
 
 fn without(value: Json, keys: &[&str]) -> Result<Json> {
@@ -167,7 +164,13 @@ fn changed(row: &Row<'_>, change: &Change) -> Result<Value> {
             _ => "cannot set path in scalar",
         }));
     }
-    if path.is_empty() {
+    let empty = match &value {
+        Json::Array(elements) => elements.is_empty(),
+        Json::Object(members) => members.is_empty(),
+        _ => false,
+    };
+    let unchanged = empty && matches!(change, Change::Delete | Change::Set(_, false));
+    if path.is_empty() || unchanged {
         return shown(value);
     }
     shown(at_path(value, &path, 0, change)?)

@@ -71,7 +71,17 @@ pub(super) fn read(row: &Row<'_>, argument: usize) -> Result<Json> {
 }
 
 fn order(row: &Row<'_>) -> Result<Ordering> {
-    Ok(read(row, 0)?.order(&read(row, 1)?))
+    let (left, right) = (read(row, 0)?, read(row, 1)?);
+    // For historical reasons an empty array is less than a scalar.
+    let is_empty = |value: &Json| matches!(value, Json::Array(elements) if elements.is_empty());
+    let is_scalar = |value: &Json| !matches!(value, Json::Array(_) | Json::Object(_));
+    if is_empty(&left) && is_scalar(&right) {
+        return Ok(Ordering::Less);
+    }
+    if is_scalar(&left) && is_empty(&right) {
+        return Ok(Ordering::Greater);
+    }
+    Ok(left.order(&right))
 }
 
 /// An array contains a scalar that is one of its elements, at the outermost level only.

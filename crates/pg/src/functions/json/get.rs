@@ -8,7 +8,7 @@ use datafusion::error::Result;
 use super::{TYPES, path};
 use crate::PgError;
 use crate::functions::scalar::Take::{Any, Int, Json as JsonText, Text};
-use crate::functions::scalar::{Form, Function, Give, Row, Value, marked_type, typed_field};
+use crate::functions::scalar::{Form, Function, Give, Row, Take, Value, marked_type, typed_field};
 use crate::values::{Json, Parts};
 
 pub(super) fn functions() -> Vec<Function> {
@@ -60,23 +60,18 @@ pub(super) fn functions() -> Vec<Function> {
             &name("json_array_length"),
             vec![Form::new(&[JsonText], Give::Int4, array_length)],
         ));
+        let (takes, gives): (&[Take], _) = if pg_type == "jsonb" {
+            (&[Take::Jsonb, Text], Give::Marked("jsonb"))
+        } else {
+            (&[JsonText, Text], Give::Marked("json"))
+        };
         all.push(Function::new(
             &name("json_extract_path"),
-            vec![
-                Form::new(&[JsonText, Text], Give::Of(same), |row| {
-                    Ok(extracted(row)?.into())
-                })
-                .repeated(),
-            ],
+            vec![Form::new(takes, gives, |row| Ok(extracted(row)?.into())).repeated()],
         ));
         all.push(Function::new(
             &name("json_extract_path_text"),
-            vec![
-                Form::new(&[JsonText, Text], Give::Text, |row| {
-                    as_text(extracted(row)?)
-                })
-                .repeated(),
-            ],
+            vec![Form::new(takes, Give::Text, |row| as_text(extracted(row)?)).repeated()],
         ));
     }
     all
@@ -106,6 +101,13 @@ fn find_member(text: &str, key: &str) -> Result<Option<String>> {
 }
 
 fn element(row: &Row<'_>) -> Result<Option<String>> {
+    // A scalar `jsonb` is an array of one.
+    if marked_type(row.field(0)) == Some("jsonb")
+        && matches!(row.int(1), 0 | -1)
+        && matches!(Json::parts(row.text(0))?, Parts::Scalar(_))
+    {
+        return Ok(Some(row.text(0).to_owned()));
+    }
     find_element(row.text(0), row.int(1))
 }
 

@@ -10,7 +10,7 @@ use datafusion::logical_expr::ColumnarValue;
 
 use super::{Take, is_bytes, is_text, marked_type};
 use crate::output::{CellWriter, field_writer};
-use crate::values::bytea_from_text;
+use crate::values::{Json, bytea_from_text};
 
 /// One argument of all rows.
 pub(super) struct Column {
@@ -52,6 +52,16 @@ impl Column {
             }
             (Take::Any | Take::Text | Take::Json, DataType::Utf8View) => {
                 Cells::TextView(array.as_string_view().clone())
+            }
+            (Take::Jsonb, _) => {
+                let texts = as_type(&array, &DataType::Utf8)?.as_string::<i32>().clone();
+                if marked_type(field) == Some("jsonb") {
+                    Cells::Text(texts)
+                } else {
+                    let normal = |text: &str| Json::parse(text).map(|it| it.normal().to_string());
+                    let texts = texts.iter().map(|text| text.map(normal).transpose());
+                    Cells::Text(texts.collect::<Result<Vec<_>, _>>()?.into())
+                }
             }
             (Take::Text | Take::Json, _) => {
                 Cells::Text(as_type(&array, &DataType::Utf8)?.as_string::<i32>().clone())
@@ -120,9 +130,15 @@ fn as_type(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
 pub(crate) struct Row<'a> {
     pub(super) columns: &'a [Column],
     pub(super) row: usize,
+    pub(super) function: &'a str,
 }
 
 impl<'a> Row<'a> {
+    /// The name of the function that is called.
+    pub(crate) fn function(&self) -> &'a str {
+        self.function
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.columns.len()
     }
@@ -262,7 +278,7 @@ pub(super) fn fits(take: Take, given: &DataType) -> bool {
     }
     match take {
         Take::Any => true,
-        Take::Text | Take::Json => is_text(given),
+        Take::Text | Take::Json | Take::Jsonb => is_text(given),
         Take::Int => given.is_integer(),
         Take::Float => given.is_numeric(),
         Take::Bool => *given == DataType::Boolean,

@@ -205,7 +205,12 @@ impl ScalarUDFImpl for Function {
                 continue;
             }
             let columns = &columns;
-            values.push((form.body)(&Row { columns, row })?);
+            let function = &self.name;
+            values.push((form.body)(&Row {
+                columns,
+                row,
+                function,
+            })?);
         }
         let array = array(values, &args.return_field)?;
         if constant {

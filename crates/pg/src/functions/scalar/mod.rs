@@ -29,6 +29,8 @@ pub(crate) enum Take {
     Float,
     /// `json` or `jsonb`, or a text that is to be one.
     Json,
+    /// `jsonb`, or a text that becomes one.
+    Jsonb,
     List,
     Any,
 }

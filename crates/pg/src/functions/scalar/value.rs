@@ -184,6 +184,9 @@ fn list(values: Vec<Value>, element: &FieldRef) -> Result<ArrayRef> {
     let texts: ArrayRef = Arc::new(StringArray::from(texts));
     let elements: ArrayRef = match element.data_type() {
         _ if is_general => array(elements, element)?,
+        nested if keys.is_empty() && texts.is_empty() && lists.is_empty() => {
+            new_empty_array(nested)
+        }
         DataType::List(inner) => list(lists, inner)?,
         DataType::Struct(fields) => {
             let keys: ArrayRef = Arc::new(StringArray::from(keys));
