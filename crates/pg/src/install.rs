@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::execution::SessionStateBuilder;
 
-use crate::analysis::{Checks, CountRows, FloatLists};
+use crate::analysis::{Checks, CountRows, Predicates};
 use crate::functions;
 use crate::subqueries::UnnestSubqueries;
 
@@ -25,8 +25,8 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let analyzer = builder.analyzer().get_or_insert_default();
     analyzer.rules.insert(0, Arc::new(Checks));
     analyzer.rules.insert(1, Arc::new(CountRows));
-    analyzer.rules.push(Arc::new(FloatLists));
     analyzer.rules.push(Arc::new(UnnestSubqueries));
+    analyzer.rules.push(Arc::new(Predicates));
     builder
 }
 
