@@ -7,7 +7,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::SessionContext;
 
-use crate::analysis::{Checks, CountRows, FloatLists};
+use crate::analysis::{Checks, CountRows, Predicates};
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts};
 use crate::intervals::{self, IntervalKeys};
 use crate::operators::Planner;
@@ -52,8 +52,8 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let analyzer = builder.analyzer().get_or_insert_default();
     analyzer.rules.insert(0, Arc::new(Checks));
     analyzer.rules.insert(1, Arc::new(CountRows));
-    analyzer.rules.push(Arc::new(FloatLists));
     analyzer.rules.push(Arc::new(UnnestSubqueries));
+    analyzer.rules.push(Arc::new(Predicates));
     analyzer.rules.push(Arc::new(FloatExtremes));
     analyzer.rules.push(Arc::new(KeepLossyCasts));
     rules::install(analyzer);

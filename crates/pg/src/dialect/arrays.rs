@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `'{1,NULL}'::int[]` | `ARRAY['1', NULL]::int[]` |
 //! | `x = ANY('{…}')`, `x = ANY($1)` | `x = ANY(as_array(…, x))`, which takes the type of `x` |
-//! | `ARRAY(SELECT e FROM …)` | `coalesce((SELECT array_agg(e) FROM …), make_array())` |
+//! | `ARRAY(SELECT e FROM …)` | `array_or_empty((SELECT array_agg(e) FROM …))` |
 //! | `generate_subscripts(a, 1)` | `unnest(subscripts(a, 1))` |
 
 use std::ops::ControlFlow;
@@ -173,7 +173,7 @@ fn plainly_collected(query: &Query) -> Option<Expr> {
     }
     *item = SelectItem::UnnamedExpr(aggregate);
     let rows = Expr::Subquery(Box::new(query));
-    Some(call("coalesce", vec![rows, call("make_array", vec![])]))
+    Some(call(ARRAY_OR_EMPTY, vec![rows]))
 }
 
 /// `ARRAY[…]` of an array's text; `None` if it is not an array.
@@ -264,6 +264,8 @@ pub fn elements(array: &str) -> Option<Vec<Option<String>>> {
     }
 }
 
+/// `array_or_empty(array)`: an empty array in place of NULL.
+pub(crate) const ARRAY_OR_EMPTY: &str = "array_or_empty";
 /// `as_array(text, x)`: the array that a text spells, with elements of the type of `x`.
 pub const AS_ARRAY: &str = "as_array";
 /// `subscripts(array, dimension)`: an array of 1, 2, …, one number for each element. It is empty

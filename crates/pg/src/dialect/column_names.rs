@@ -98,8 +98,36 @@ fn keep_apart(body: &mut SetExpr) {
         SetExpr::SetOperation { left, right, .. } => {
             keep_apart(left);
             keep_apart(right);
+            // DataFusion gives some of these columns the names of the left side's, others keep
+            // theirs.
+            if let SetExpr::Select(select) = right.as_mut() {
+                name_mixed(select);
+            }
         }
         _ => {}
+    }
+}
+
+/// Names the columns of a branch of a set operation, unless all are of one table: the names of the
+/// result are those of the first branch.
+fn name_mixed(select: &mut Select) {
+    let mut tables = HashSet::new();
+    for item in &select.projection {
+        tables.insert(match item {
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(words)) => {
+                words.iter().rev().nth(1).map(folded)
+            }
+            SelectItem::UnnamedExpr(Expr::Identifier(_)) => Some(String::new()),
+            _ => None,
+        });
+    }
+    if tables.len() == 1 && !tables.contains(&None) {
+        return;
+    }
+    for (position, item) in select.projection.iter_mut().enumerate() {
+        if matches!(item, SelectItem::UnnamedExpr(_)) {
+            rename(item, position);
+        }
     }
 }
 

@@ -40,7 +40,7 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
-pub(crate) use arrays::SUBSCRIPTS;
+pub(crate) use arrays::{ARRAY_OR_EMPTY, SUBSCRIPTS};
 pub use arrays::{AS_ARRAY, elements};
 pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
@@ -153,12 +153,12 @@ mod tests {
             ),
             (
                 "SELECT 1 AS a FROM pg_type t LEFT JOIN pg_proc p ON p.oid = t.typreceive",
-                "SELECT 1 AS a FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_proc p \
-                 ON p.oid = regproc_oid(t.typreceive)",
+                "SELECT CAST(1 AS INT4(0)) AS a FROM pg_catalog.pg_type t \
+                 LEFT JOIN pg_catalog.pg_proc p ON p.oid = regproc_oid(t.typreceive)",
             ),
             (
                 "SELECT ARRAY(SELECT x FROM t) AS a",
-                "SELECT coalesce((SELECT array_agg(x) FROM t), make_array()) AS a",
+                "SELECT array_or_empty((SELECT array_agg(x) FROM t)) AS a",
             ),
             (
                 "SELECT CASE WHEN t.typtype = 'd' THEN (SELECT 1 FROM t) END AS a FROM pg_type t",

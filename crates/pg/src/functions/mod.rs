@@ -1,9 +1,11 @@
 //! PostgreSQL's functions, by topic.
 
+mod array_or_empty;
 mod array_text;
 pub(crate) mod arrays;
 mod fail;
 pub(crate) mod json;
+mod only_over;
 pub(crate) mod regex;
 pub(crate) mod scalar;
 mod single_row;
@@ -22,7 +24,7 @@ pub(crate) fn scalar() -> Vec<ScalarUDF> {
         array_text::functions(),
         arrays::functions(),
         json::functions(),
-        vec![fail::udf(), single_row::udf()],
+        vec![array_or_empty::udf(), fail::udf(), single_row::udf()],
         regex::functions(),
         text::functions(),
         time::functions(),
@@ -32,7 +34,7 @@ pub(crate) fn scalar() -> Vec<ScalarUDF> {
 
 /// All aggregates.
 pub(crate) fn aggregate() -> Vec<AggregateUDF> {
-    vec![]
+    only_over::functions()
 }
 
 /// Whether there is a scalar function of this name.

@@ -255,13 +255,6 @@ fn whole(expr: &Expr) -> Option<i64> {
 
 /// 42883 for aggregates that DataFusion has and PostgreSQL has not.
 fn check(function: &AggregateUDF, args: &[Expr], schema: &DFSchema) -> Result<()> {
-    if matches!(function.name(), "first_value" | "last_value" | "nth_value") {
-        let message = format!(
-            "window function {} requires an OVER clause",
-            function.name()
-        );
-        return Err(PgError::new("42809", message).into());
-    }
     if matches!(function.name(), "min" | "max")
         && let [value] = args
         && value.get_type(schema)? == DataType::Boolean

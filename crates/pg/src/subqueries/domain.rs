@@ -93,11 +93,6 @@ impl Domain {
         let conditions: Result<Vec<Vec<Expr>>> = conditions.collect();
         Ok(conditions?.into_iter().flatten().collect())
     }
-
-    /// The same for this domain's own columns.
-    pub(super) fn is_outer(&self) -> Result<Vec<Expr>> {
-        self.is_outer_in(&self.columns)
-    }
 }
 
 /// D ⨝ S.

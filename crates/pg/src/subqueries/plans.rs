@@ -1,5 +1,6 @@
 //! Nodes of logical plans, built with the names that their parents expect.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -7,7 +8,9 @@ use datafusion::common::{
     Column, DFSchema, ExprSchema, JoinType, NullEquality, ScalarValue, TableReference,
 };
 use datafusion::error::Result;
-use datafusion::logical_expr::logical_plan::{Filter, Join, JoinConstraint, Projection};
+use datafusion::logical_expr::logical_plan::{
+    Filter, Join, JoinConstraint, Projection, SubqueryAlias,
+};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator, binary_expr, lit};
 
@@ -66,6 +69,34 @@ pub(super) fn project_as(
     let own = exprs.into_iter().zip(fields);
     let own = own.map(|(expr, (qualifier, field))| named(expr, qualifier, field.name()));
     project(own.chain(more).collect(), input)
+}
+
+/// The plan as a relation of this name. Columns keep their names where these are unique, so that
+/// nothing is computed; column i of the result is column i of the plan.
+///
+/// The plan is joined to a relation of the schema `beside`, whose columns without a qualifier have
+/// these names for themselves.
+pub(super) fn aliased(
+    plan: LogicalPlan,
+    alias: &str,
+    beside: Option<&DFSchema>,
+) -> Result<LogicalPlan> {
+    let taken = beside.into_iter().flat_map(DFSchema::iter);
+    let taken = taken.filter(|(qualifier, _)| qualifier.is_none());
+    let mut seen: HashSet<String> = taken.map(|(_, field)| field.name().clone()).collect();
+    if plan
+        .schema()
+        .fields()
+        .iter()
+        .all(|field| seen.insert(field.name().clone()))
+    {
+        let alias = SubqueryAlias::try_new(Arc::new(plan), alias)?;
+        return Ok(LogicalPlan::SubqueryAlias(alias));
+    }
+    let table = alias.into();
+    let columns = column_exprs(plan.schema()).into_iter().enumerate();
+    let columns = columns.map(|(index, column)| named(column, Some(&table), &format!("c{index}")));
+    project(columns.collect(), plan)
 }
 
 pub(super) fn filter(conditions: Vec<Expr>, input: LogicalPlan) -> Result<LogicalPlan> {

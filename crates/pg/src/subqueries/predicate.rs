@@ -20,9 +20,7 @@ use datafusion::logical_expr::{
 };
 
 use super::domain::{Domain, push};
-use super::plans::{
-    Names, column_exprs, filter, has_outer, join, named, outer_to_columns, project,
-};
+use super::plans::{Names, aliased, column_exprs, filter, has_outer, join, outer_to_columns};
 use super::pulled::{Asked, Pulled, pull};
 use super::references::{correlated, free, subquery};
 use super::{Around, stable};
@@ -63,7 +61,7 @@ pub(super) fn prepare(
             plan,
             outputs,
             conditions,
-        } = pulled.sealed(names)?;
+        } = pulled.sealed(Some(around.plan.schema()), names)?;
         let plain = |exprs: Vec<Expr>| -> Result<Vec<Expr>> {
             exprs.into_iter().map(outer_to_columns).collect()
         };
@@ -76,12 +74,8 @@ pub(super) fn prepare(
     stable(&around.plan)?;
     let d = Domain::new(around.plan.clone(), free(plan), names);
     let pushed = push(plan.clone(), &d, names)?;
-    let alias = names.next("__sub_");
     let own = plan.schema().fields().len();
-    let columns = column_exprs(pushed.schema()).into_iter().enumerate();
-    let columns = columns
-        .map(|(index, column)| named(column, Some(&alias.as_str().into()), &format!("c{index}")));
-    let plan = project(columns.collect(), pushed)?;
+    let plan = aliased(pushed, &names.next("__sub_"), Some(around.plan.schema()))?;
     let mut outputs = column_exprs(plan.schema());
     let keys: Vec<Column> = plan.schema().columns().split_off(own);
     outputs.truncate(own);
@@ -192,7 +186,7 @@ fn prepared_set(around: &Around, plan: &LogicalPlan, names: &mut Names) -> Resul
         plan,
         outputs,
         conditions,
-    } = sealed.sealed(names)?;
+    } = sealed.sealed(Some(around.plan.schema()), names)?;
     Ok(Prepared {
         plan,
         outputs,

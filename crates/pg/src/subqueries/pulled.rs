@@ -7,6 +7,7 @@
 //!
 //! Not here: aggregates on top of such a subquery (`scalar.rs`).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::common::{Column, DFSchema, JoinType};
@@ -16,7 +17,8 @@ use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{Expr, LogicalPlan, lit};
 
 use super::plans::{
-    Names, column_exprs, filter, has_outer, join, join_conditions, named, project, substitute,
+    Names, aliased, column_exprs, columns, filter, has_outer, join, join_conditions, named,
+    project, substitute,
 };
 use super::references::{correlated, free_in, holds, lateral, subquery_of};
 
@@ -114,7 +116,7 @@ fn pull_join(
         return Ok(None);
     };
     let schema = given.left.schema().join(given.right.schema())?;
-    let (left, right) = (left.sealed(names)?, right.sealed(names)?);
+    let (left, right) = (left.sealed(None, names)?, right.sealed(None, names)?);
     let mut outputs = left.outputs;
     outputs.extend(right.outputs);
     let mut conditions = left.conditions;
@@ -189,23 +191,33 @@ impl Pulled {
     }
 
     /// The same with unique names, and with no columns but those that are used.
-    pub(super) fn sealed(self, names: &mut Names) -> Result<Self> {
+    pub(super) fn sealed(self, beside: Option<&DFSchema>, names: &mut Names) -> Result<Self> {
         let alias = names.next("__sub_");
         let schema = Arc::clone(self.plan.schema());
-        let (mut exprs, mut renamed) = (vec![], vec![]);
-        for (index, column) in column_exprs(&schema).into_iter().enumerate() {
-            let new = Column::new(Some(alias.as_str()), format!("c{index}"));
-            let all = self.outputs.iter().chain(&self.conditions);
-            let Expr::Column(old) = &column else { continue };
-            if all.into_iter().any(|expr| expr.column_refs().contains(old)) {
-                exprs.push(named(column, new.relation.as_ref(), &new.name));
+        let all = self.outputs.iter().chain(&self.conditions);
+        let used: HashSet<&Column> = all.flat_map(Expr::column_refs).collect();
+        let columns = columns(&schema);
+        let mut exprs: Vec<Expr> = vec![];
+        let mut places = vec![];
+        for column in &columns {
+            places.push(exprs.len());
+            if used.contains(column) {
+                exprs.push(Expr::Column(column.clone()));
             }
-            renamed.push(Expr::Column(new));
         }
         if exprs.is_empty() {
-            let table = alias.as_str().into();
-            exprs.push(named(lit(true), Some(&table), "row"));
+            exprs.push(lit(true).alias("row"));
         }
+        let plan = match exprs.len() == columns.len() {
+            true => self.plan,
+            false => project(exprs, self.plan)?,
+        };
+        let plan = aliased(plan, &alias, beside)?;
+        let new = column_exprs(plan.schema());
+        let renamed: Vec<Expr> = places
+            .into_iter()
+            .map(|place| new[place.min(new.len() - 1)].clone())
+            .collect();
         let over = |exprs: Vec<Expr>| -> Result<Vec<Expr>> {
             let exprs = exprs.into_iter();
             exprs
@@ -215,7 +227,7 @@ impl Pulled {
         Ok(Self {
             outputs: over(self.outputs)?,
             conditions: over(self.conditions)?,
-            plan: project(exprs, self.plan)?,
+            plan,
         })
     }
 }

@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::{Column, DFSchema, JoinType, Spans};
+use datafusion::common::{DFSchema, JoinType, ScalarValue, Spans};
 use datafusion::error::Result;
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::functions_aggregate::first_last::first_value;
@@ -24,7 +24,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Ope
 
 use super::domain::{Domain, default_of, push};
 use super::plans::{
-    Names, column_exprs, has_outer, join, named, outer_to_columns, project, substitute,
+    Names, aliased, column_exprs, columns, has_outer, join, outer_to_columns, project, substitute,
 };
 use super::pulled::{Asked, is_movable, pull, substitute_all};
 use super::references::{free, subquery};
@@ -44,21 +44,29 @@ pub(super) fn scalar(around: &mut Around, plan: &LogicalPlan, names: &mut Names)
     let d = Domain::new(around.plan.clone(), outer, names);
     let pushed = push(plan.clone(), &d, names)?;
     let alias = names.next("__scalar_");
-    let at = |name: &str| Column::new(Some(alias.as_str()), name);
-    let value = column_exprs(pushed.schema()).swap_remove(0);
-    let keys = d.columns.iter().cloned().map(Expr::Column);
+    let own = column_exprs(pushed.schema());
+    let (value, keys) = own.split_at(1);
     if one_at_most(plan)? {
-        let value = named(value, Some(&alias.as_str().into()), "v");
-        let right = project([value].into_iter().chain(keys).collect(), pushed)?;
-        around.plan = join(around.plan.clone(), right, JoinType::Left, d.is_outer()?)?;
-        return Ok(Expr::Column(at("v")));
+        let right = aliased(pushed, &alias, Some(around.plan.schema()))?;
+        let columns = columns(right.schema());
+        let conditions = d.is_outer_in(&columns[1..])?;
+        around.plan = join(around.plan.clone(), right, JoinType::Left, conditions)?;
+        return Ok(Expr::Column(columns[0].clone()));
     }
-    let right = counted(pushed, keys.collect(), value, &alias)?;
-    around.plan = join(around.plan.clone(), right, JoinType::Left, d.is_outer()?)?;
-    Ok(single_row(vec![
-        Expr::Column(at("v")),
-        Expr::Column(at("n")),
-    ]))
+    let right = counted(
+        pushed,
+        keys.to_vec(),
+        value[0].clone(),
+        &alias,
+        around.plan.schema(),
+    )?;
+    let columns = columns(right.schema());
+    let (keys, value) = columns.split_at(columns.len() - 2);
+    let conditions = d.is_outer_in(keys)?;
+    around.plan = join(around.plan.clone(), right, JoinType::Left, conditions)?;
+    Ok(single_row(
+        value.iter().cloned().map(Expr::Column).collect(),
+    ))
 }
 
 /// A subquery that is not correlated: DataFusion runs it once. The error for a second row is raised
@@ -88,19 +96,17 @@ pub(super) fn is_one_row(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// A value `v` and the number of rows `n` for each combination of `keys`.
-fn counted(input: LogicalPlan, keys: Vec<Expr>, value: Expr, alias: &str) -> Result<LogicalPlan> {
-    let many = keys.len();
+/// A value and the number of rows for each combination of `keys`: the keys, then these two.
+fn counted(
+    input: LogicalPlan,
+    keys: Vec<Expr>,
+    value: Expr,
+    alias: &str,
+    beside: &DFSchema,
+) -> Result<LogicalPlan> {
     let values = vec![first_value(value, vec![]), count(lit(1_i64))];
     let aggregate = Aggregate::try_new(Arc::new(input), keys, values)?;
-    let table = alias.into();
-    let columns = column_exprs(&aggregate.schema).into_iter().enumerate();
-    let columns = columns.map(|(index, column)| match index.checked_sub(many) {
-        None => column,
-        Some(0) => named(column, Some(&table), "v"),
-        Some(_) => named(column, Some(&table), "n"),
-    });
-    project(columns.collect(), LogicalPlan::Aggregate(aggregate))
+    aliased(LogicalPlan::Aggregate(aggregate), alias, Some(beside))
 }
 
 /// The values of `inner = outer`, if all conditions are such equalities.
@@ -153,22 +159,38 @@ fn grouped(around: &mut Around, plan: &LogicalPlan, names: &mut Names) -> Result
         return Ok(None);
     }
     let alias = names.next("__scalar_");
-    let (keys, conditions) = keyed(pairs, &alias);
-    let right = counted(pulled.plan, keys, value.clone(), &alias)?;
+    let keys = keys(&pairs);
+    let right = counted(
+        pulled.plan,
+        keys.clone(),
+        value.clone(),
+        &alias,
+        around.plan.schema(),
+    )?;
+    let columns = column_exprs(right.schema());
+    let conditions = equal(pairs, &keys, &columns);
     around.plan = join(around.plan.clone(), right, JoinType::Left, conditions)?;
-    let at = |name: &str| Expr::Column(Column::new(Some(alias.as_str()), name));
-    Ok(Some(single_row(vec![at("v"), at("n")])))
+    Ok(Some(single_row(columns[keys.len()..].to_vec())))
 }
 
-/// The inner sides as keys `k0`, `k1`, … of the relation `alias`, and the join's conditions.
-fn keyed(pairs: Vec<(Expr, Expr)>, alias: &str) -> (Vec<Expr>, Vec<Expr>) {
-    let pairs = pairs.into_iter().enumerate();
-    let keyed = pairs.map(|(index, (inner, outer))| {
-        let key = Column::new(Some(alias), format!("k{index}"));
-        let condition = outer.eq(Expr::Column(key.clone()));
-        (named(inner, key.relation.as_ref(), &key.name), condition)
+/// The inner sides of equalities, each once.
+fn keys(pairs: &[(Expr, Expr)]) -> Vec<Expr> {
+    let mut keys: Vec<Expr> = vec![];
+    for (inner, _) in pairs {
+        if !keys.contains(inner) {
+            keys.push(inner.clone());
+        }
+    }
+    keys
+}
+
+/// The equalities with the columns that the keys have become.
+fn equal(pairs: Vec<(Expr, Expr)>, keys: &[Expr], columns: &[Expr]) -> Vec<Expr> {
+    let pairs = pairs.into_iter().filter_map(|(inner, outer)| {
+        let place = keys.iter().position(|key| *key == inner)?;
+        Some(outer.eq(columns[place].clone()))
     });
-    keyed.unzip()
+    pairs.collect()
 }
 
 /// An aggregate without GROUP BY whose input is correlated by equalities, with projections and,
@@ -202,36 +224,36 @@ pub(super) fn aggregated(
         }
         calls.push(call);
     }
-    let alias = names.next("__scalar_");
-    let table = alias.as_str().into();
-    let matched = pairs.is_empty().then_some(lit(true));
-    let (keys, conditions) = keyed(pairs, &alias);
-    let many = keys.len();
+    if calls.is_empty() {
+        return Ok(None);
+    }
+    let defaults = calls.iter().zip(aggregate.schema.fields());
+    let defaults = defaults.map(|(call, field)| default_of(call, field.data_type()));
+    let defaults: Vec<ScalarValue> = defaults.collect::<Result<_>>()?;
+    let keys = keys(&pairs);
+    let right = Aggregate::try_new(Arc::new(pulled.plan), keys.clone(), calls)?;
+    let right = aliased(
+        LogicalPlan::Aggregate(right),
+        &names.next("__scalar_"),
+        Some(outer),
+    )?;
+    let columns = column_exprs(right.schema());
+    let (key_columns, value_columns) = columns.split_at(keys.len());
     let mut values = vec![];
-    for (index, (call, field)) in calls.iter().zip(aggregate.schema.fields()).enumerate() {
-        let value = Expr::Column(Column::new(Some(alias.as_str()), format!("v{index}")));
-        let default = default_of(call, field.data_type())?;
-        values.push(if default.is_null() || matched.is_some() {
-            value
-        } else {
-            let key = Expr::Column(Column::new(Some(alias.as_str()), "k0"));
-            when(key.is_null(), Expr::Literal(default, None)).otherwise(value)?
+    for (value, default) in value_columns.iter().zip(defaults) {
+        values.push(match key_columns.first() {
+            // Without a partner the row is that of an aggregate over no rows.
+            Some(key) if !default.is_null() => {
+                let default = Expr::Literal(default, None);
+                when(key.clone().is_null(), default).otherwise(value.clone())?
+            }
+            _ => value.clone(),
         });
     }
     let Some(values) = through(&above, &aggregate.schema, values, having)? else {
         return Ok(None);
     };
-    let right = if calls.is_empty() && many == 0 {
-        return Ok(None);
-    } else {
-        Aggregate::try_new(Arc::new(pulled.plan), keys, calls)?
-    };
-    let columns = column_exprs(&right.schema).into_iter().enumerate();
-    let columns = columns.map(|(index, column)| match index.checked_sub(many) {
-        None => column,
-        Some(value) => named(column, Some(&table), &format!("v{value}")),
-    });
-    let right = project(columns.collect(), LogicalPlan::Aggregate(right))?;
+    let conditions = equal(pairs, &keys, &columns);
     around.plan = join(around.plan.clone(), right, JoinType::Left, conditions)?;
     Ok(Some(values))
 }

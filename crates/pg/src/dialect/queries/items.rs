@@ -63,7 +63,7 @@ fn lateral(factor: &mut TableFactor) {
     let column = alias.as_ref().and_then(|alias| alias.columns.first());
     let column = column.map_or_else(|| table.clone(), |column| column.name.clone());
     if let SetExpr::Select(select) = query.body.as_mut() {
-        let value = call("unnest", vec![values]);
+        let value = call("unnest", vec![written_as_call(values)]);
         select.projection = vec![SelectItem::ExprWithAlias {
             expr: value,
             alias: column.clone(),
@@ -96,6 +96,18 @@ fn array(name: Option<&str>, arguments: &[FunctionArg]) -> Option<(&'static str,
         "generate_series" => Some(("generate_series", call("generate_series", arguments))),
         "unnest" if arguments.len() == 1 => Some(("unnest", arguments.remove(0))),
         _ => None,
+    }
+}
+
+/// DataFusion does not look for the columns of `ARRAY[…]` in the queries around it, but for those of
+/// a call.
+fn written_as_call(expr: Expr) -> Expr {
+    match expr {
+        Expr::Array(array) => {
+            let elements = array.elem.into_iter().map(written_as_call);
+            call("make_array", elements.collect())
+        }
+        other => other,
     }
 }
 
