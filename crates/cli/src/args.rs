@@ -49,6 +49,16 @@ impl Tables {
         }
         Ok(())
     }
+
+    /// Makes the tables known to all sessions of the engine. A table that cannot be opened is an
+    /// error of the statements that use it.
+    pub(crate) async fn declare(&self, session: &Session) {
+        for table in &self.tables {
+            if let Some(error) = session.declare(&table.name, &table.path).await {
+                eprintln!("coscan: {error}");
+            }
+        }
+    }
 }
 
 /// The configuration of an engine: each setting is a flag named as in SET

@@ -138,7 +138,8 @@ impl Producer {
         planned: oneshot::Sender<SchemaRef>,
     ) -> Result<Duration, Failure> {
         let started = Instant::now();
-        let mut rows = self.session.sql(&statement).await?;
+        let prepared = self.session.prepare(&statement, &[]).await?;
+        let mut rows = prepared.execute(vec![]).await?;
         let schema = rows.schema();
         // A receiver that is gone has dropped this task, too.
         let _ = planned.send(SchemaRef::clone(&schema));

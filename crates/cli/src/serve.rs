@@ -99,7 +99,7 @@ pub(crate) fn run(options: Options) -> Result<(), Failure> {
 
     let outcome = connections.block_on(async {
         let engine = options.settings.engine()?;
-        options.tables.register(&engine.session()).await?;
+        options.tables.declare(&engine.session()).await;
         let running = engine.clone();
         let factory: SessionFactory = Arc::new(move || Ok(engine.session().context().clone()));
         let server = Server::bind(config, factory).await.map_err(Failure::new)?;

@@ -97,7 +97,8 @@ async fn in_order(session: &Session, statements: &[&str], format: Format) -> Res
     for statement in statements {
         let started = Instant::now();
         let mut bar = progress::Statements::watch(session.engine());
-        let mut rows = session.sql(statement).await?;
+        let prepared = session.prepare(statement, &[]).await?;
+        let mut rows = prepared.execute(vec![]).await?;
         let schema = rows.schema();
         let mut result = sink.begin(&schema)?;
         while let Some(batch) = rows.try_next().await? {

@@ -44,6 +44,14 @@ pub enum Error {
         /// Whether it was declared, by `WITH ORDER` or in the file.
         declared: bool,
     },
+    /// The rows of a table are not in the order that its files or its declaration promise.
+    #[error("{file} or a file after it: its rows are not in the declared order, {order}")]
+    NotInOrder {
+        /// The first file of the scan.
+        file: String,
+        /// The promised order.
+        order: String,
+    },
     /// The scheduler's log cannot be written.
     #[error("{path}: the log cannot be written: {reason}")]
     Record {
@@ -77,6 +85,14 @@ pub enum Error {
         folder: String,
         /// Why not.
         reason: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A file of a COPY cannot be made.
+    #[error("could not open file {path:?} for writing: {reason}")]
+    CannotWrite {
+        /// The file.
+        path: String,
+        /// Why not.
+        reason: &'static str,
     },
     /// A session may not do what it was asked to.
     #[error("permission denied: {what}{}", needed(missing))]

@@ -51,13 +51,16 @@ pub use index::{IndexStatement, index_statement};
 pub use index_catalog::IndexBuild;
 pub use object_stores::local_store::{Disk, LocalStore, SystemDisk};
 pub use operators::{OperatorTaker, OperatorTrace};
-pub use own::{Confinement, check as check_rights, execute, forget_own};
+pub use own::{Confinement, check as check_rights, execute, forget_own, rename_own};
 pub use right::{Right, Rights};
 pub use rights::without_folders;
-pub use session::{CoscanExt, Engine, EngineMetrics, Session, add_physical_rule};
+pub use session::{
+    CoscanExt, Engine, EngineMetrics, Prepared, Session, Statement, add_physical_rule,
+};
 pub use settings::{EngineConfig, MergeJoins, SETTINGS, Setting, Settings, Values};
 pub use statement::{
     StatementError, StatementSize, StatementText, StatementTexts, THREAD_STACK_BYTES,
-    on_large_stack, parse_statement, plan_statement, reserve_statement, shape_datafusion,
-    shape_statement, split_statements, statement_texts,
+    on_large_stack, parse_postgresql, parse_statement, plan_statement, reserve_statement,
+    shape_datafusion, shape_statement, split_statements, statement_texts,
 };
+pub use tables::partitioned::files_of;

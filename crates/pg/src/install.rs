@@ -4,8 +4,16 @@ use std::sync::Arc;
 
 use datafusion::execution::SessionStateBuilder;
 
+use crate::analysis::{Checks, CountRows, FloatLists};
+use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts};
+use crate::intervals::{self, IntervalKeys};
+use crate::operators::Planner;
+use crate::subqueries::UnnestSubqueries;
 use crate::text_planner::TextPlanner;
-use crate::{casts, functions};
+use crate::time_planner::TimePlanner;
+use crate::types::Types;
+use crate::union_times::UnionTimes;
+use crate::{casts, functions, numbers, rules};
 
 /// Installs PostgreSQL's functions, planners and rules. Call it after the default features of
 /// DataFusion are added, whose functions of the same names are replaced. A second call changes
@@ -20,16 +28,39 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let options = config.options_mut();
     // A number with a point is numeric.
     options.sql_parser.parse_float_as_decimal = true;
-    let cast = casts::udf(options);
+    let options = Arc::new(options.clone());
+    let planner = Planner {
+        config: Arc::clone(&options),
+    };
+    // Before DataFusion's planners, which know no constants without a type.
+    let planners = builder.expr_planners().get_or_insert_default();
+    planners.insert(0, Arc::new(planner));
+    planners.insert(0, Arc::new(TimePlanner));
     let scalars = builder.scalar_functions().get_or_insert_default();
     scalars.extend(functions::scalar().into_iter().map(Arc::new));
-    scalars.push(Arc::new(cast));
+    scalars.extend(numbers::scalar().into_iter().map(Arc::new));
+    scalars.push(Arc::new(casts::udf(&options)));
     let planner = TextPlanner::new(scalars.iter().cloned());
     let planners = builder.expr_planners().get_or_insert_default();
     planners.insert(0, Arc::new(planner));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(functions::aggregate().into_iter().map(Arc::new));
-    builder
+    aggregates.extend(numbers::aggregate().into_iter().map(Arc::new));
+    intervals::with_intervals(&mut builder);
+    functions::time::install_series(&mut builder);
+    let analyzer = builder.analyzer().get_or_insert_default();
+    analyzer.rules.insert(0, Arc::new(Checks));
+    analyzer.rules.insert(1, Arc::new(CountRows));
+    analyzer.rules.push(Arc::new(FloatLists));
+    analyzer.rules.push(Arc::new(UnnestSubqueries));
+    analyzer.rules.push(Arc::new(FloatExtremes));
+    analyzer.rules.push(Arc::new(KeepLossyCasts));
+    rules::install(analyzer);
+    analyzer.rules.insert(0, Arc::new(IntervalKeys));
+    analyzer.rules.insert(0, Arc::new(UnionTimes));
+    let optimizer = builder.optimizer_rules().get_or_insert_default();
+    optimizer.push(Arc::new(FloatKeys));
+    builder.with_type_planner(Arc::new(Types))
 }
 
 /// Marks a session into which PostgreSQL's semantics are installed.

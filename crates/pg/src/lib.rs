@@ -4,23 +4,39 @@
 //! casts, functions and coercions, installed into a DataFusion session by [`install`], and its
 //! output of values, as text and in binary ([`output`]). Server, shell and library use the same.
 //!
-//! Not here: the catalogue of one server (`coscan-server`), parameters of prepared statements
-//! (`coscan`).
+//! It knows which types PostgreSQL gives to operators and functions ([`resolve`]), and to the
+//! parameters of a statement ([`parameters`]).
+//!
+//! Not here: the catalogue of one server (`coscan-server`), prepared statements (`coscan`).
 //!
 //! P1: an answer is `PostgreSQL`'s, or an error ([`PgError`]) with its SQLSTATE.
 //! P2: a session into which nothing is installed is left alone.
 
+mod analysis;
 pub mod array_types;
 pub mod casts;
+mod comparisons;
 pub mod dialect;
 mod error;
 mod functions;
 mod install;
+mod intervals;
 pub mod numbers;
+mod operators;
 pub mod output;
+pub mod parameters;
+pub mod resolve;
+mod rules;
+mod subqueries;
 mod text_planner;
+mod time;
+mod time_planner;
+mod types;
+mod union_times;
 mod values;
 
-pub use error::PgError;
+pub use error::{Foreign, PgError, configuration_code, translate};
 pub use functions::scalar::{marked_type, typed_field};
 pub use install::install;
+pub use postgres_types::Type;
+pub use time::zone::zone_name;

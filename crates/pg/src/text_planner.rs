@@ -69,7 +69,9 @@ impl Operand {
 
 impl TextPlanner {
     pub(crate) fn new(functions: impl IntoIterator<Item = Arc<ScalarUDF>>) -> Self {
-        let named = functions.into_iter().map(|udf| (udf.name().to_owned(), udf));
+        let named = functions
+            .into_iter()
+            .map(|udf| (udf.name().to_owned(), udf));
         Self {
             functions: named.collect(),
         }
@@ -84,14 +86,26 @@ impl TextPlanner {
     }
 
     /// The function of an operator and its arguments; `None` if the operator is not one of ours.
-    fn planned(&self, op: &BinaryOperator, left: &Operand, right: &Operand) -> Result<Option<Expr>> {
+    fn planned(
+        &self,
+        op: &BinaryOperator,
+        left: &Operand,
+        right: &Operand,
+    ) -> Result<Option<Expr>> {
         let both = || vec![left.expr.clone(), right.expr.clone()];
         if let Some(name) = json_operator(op, left, right) {
             let mut arguments = both();
             let takes_json = matches!(
                 name,
-                "jsonb_contains" | "jsonb_contained" | "jsonb_concat" | "jsonb_eq" | "jsonb_ne"
-                    | "jsonb_lt" | "jsonb_le" | "jsonb_gt" | "jsonb_ge"
+                "jsonb_contains"
+                    | "jsonb_contained"
+                    | "jsonb_concat"
+                    | "jsonb_eq"
+                    | "jsonb_ne"
+                    | "jsonb_lt"
+                    | "jsonb_le"
+                    | "jsonb_gt"
+                    | "jsonb_ge"
             );
             if takes_json {
                 for (argument, operand) in arguments.iter_mut().zip([left, right]) {
@@ -108,7 +122,11 @@ impl TextPlanner {
                 true => "unknown".to_owned(),
                 false => type_name(&operand.field),
             };
-            let message = format!("operator does not exist: {} {op} {}", name(left), name(right));
+            let message = format!(
+                "operator does not exist: {} {op} {}",
+                name(left),
+                name(right)
+            );
             return Err(PgError::new("42883", message).into());
         }
         if left.is_list() || right.is_list() {
@@ -156,7 +174,11 @@ impl TextPlanner {
             return Ok(Some(datafusion::logical_expr::binary_expr(left, op, right)));
         }
         if is_bytes(left.field.data_type()) && right.is_literal() && right.is_text() {
-            return Ok(self.compared(op, left.expr.clone(), self.cast(right.expr.clone(), "bytea")));
+            return Ok(self.compared(
+                op,
+                left.expr.clone(),
+                self.cast(right.expr.clone(), "bytea"),
+            ));
         }
         if is_bytes(right.field.data_type()) && left.is_literal() && left.is_text() {
             let left = self.cast(left.expr.clone(), "bytea");
@@ -167,7 +189,11 @@ impl TextPlanner {
 
     #[expect(clippy::unused_self, reason = "reads beside its siblings")]
     fn compared(&self, op: &BinaryOperator, left: Expr, right: Option<Expr>) -> Option<Expr> {
-        Some(datafusion::logical_expr::binary_expr(left, plain_operator(op)?, right?))
+        Some(datafusion::logical_expr::binary_expr(
+            left,
+            plain_operator(op)?,
+            right?,
+        ))
     }
 
     fn of_arrays(
@@ -195,7 +221,12 @@ impl TextPlanner {
             BinaryOperator::ArrowAt => "arraycontained",
             BinaryOperator::PGOverlap => "arrayoverlap",
             BinaryOperator::StringConcat => {
-                return self.array_concatenated(left, right, spelled(left, right), spelled(right, left));
+                return self.array_concatenated(
+                    left,
+                    right,
+                    spelled(left, right),
+                    spelled(right, left),
+                );
             }
             _ => return Ok(None),
         };
@@ -220,7 +251,11 @@ impl TextPlanner {
             return Ok(self.call("array_cat", vec![left, right]));
         }
         let both = vec![left.expr.clone(), right.expr.clone()];
-        let name = if left.is_list() { "array_append" } else { "array_prepend" };
+        let name = if left.is_list() {
+            "array_append"
+        } else {
+            "array_prepend"
+        };
         Ok(self.call(name, both))
     }
 
@@ -283,7 +318,13 @@ fn json_operator(op: &BinaryOperator, left: &Operand, right: &Operand) -> Option
         BinaryOperator::HashMinus => "jsonb_delete_path",
         BinaryOperator::AtArrow if jsonb => "jsonb_contains",
         BinaryOperator::ArrowAt if jsonb => "jsonb_contained",
-        BinaryOperator::StringConcat if jsonb && (left.is_literal() || left.is_json()) && (right.is_literal() || right.is_json()) => "jsonb_concat",
+        BinaryOperator::StringConcat
+            if jsonb
+                && (left.is_literal() || left.is_json())
+                && (right.is_literal() || right.is_json()) =>
+        {
+            "jsonb_concat"
+        }
         BinaryOperator::Minus if left.marked("jsonb") => "jsonb_delete",
         BinaryOperator::Eq if jsonb => "jsonb_eq",
         BinaryOperator::NotEq if jsonb => "jsonb_ne",
@@ -302,7 +343,10 @@ impl ExprPlanner for TextPlanner {
         expr: RawBinaryExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
-        let operands = (Operand::new(&expr.left, schema), Operand::new(&expr.right, schema));
+        let operands = (
+            Operand::new(&expr.left, schema),
+            Operand::new(&expr.right, schema),
+        );
         let (Some(left), Some(right)) = operands else {
             return Ok(PlannerResult::Original(expr));
         };
@@ -320,7 +364,11 @@ impl ExprPlanner for TextPlanner {
         let (name, root, mut arguments) = match &expr.expr {
             Expr::ScalarFunction(call) if [SUBSCRIPT, SLICE].contains(&call.name()) => {
                 let (root, given) = call.args.split_at(1);
-                let name = if call.name() == SLICE { SLICE } else { SUBSCRIPT };
+                let name = if call.name() == SLICE {
+                    SLICE
+                } else {
+                    SUBSCRIPT
+                };
                 (Some(name), root[0].clone(), given.to_vec())
             }
             other => (None, other.clone(), vec![]),
@@ -360,10 +408,15 @@ impl ExprPlanner for TextPlanner {
         exprs: Vec<Expr>,
         schema: &DFSchema,
     ) -> Result<PlannerResult<Vec<Expr>>> {
-        let operands: Vec<_> = exprs.iter().filter_map(|expr| Operand::new(expr, schema)).collect();
+        let operands: Vec<_> = exprs
+            .iter()
+            .filter_map(|expr| Operand::new(expr, schema))
+            .collect();
         let typed = operands.iter().find(|operand| !operand.is_literal());
         let target = match typed {
-            Some(typed) if operands.len() == exprs.len() && !typed.is_text() && !typed.is_list() => {
+            Some(typed)
+                if operands.len() == exprs.len() && !typed.is_text() && !typed.is_list() =>
+            {
                 Target::of_field(&typed.field)
             }
             _ => None,
@@ -371,7 +424,9 @@ impl ExprPlanner for TextPlanner {
         let Some(target) = target else {
             return Ok(PlannerResult::Original(exprs));
         };
-        let literals = operands.iter().any(|operand| operand.is_literal() && operand.is_text());
+        let literals = operands
+            .iter()
+            .any(|operand| operand.is_literal() && operand.is_text());
         if !literals {
             return Ok(PlannerResult::Original(exprs));
         }

@@ -2,6 +2,9 @@
 //! what PostgreSQL 15 prints for them (rows by `; `, columns by ` | `, NULL as `NULL`, an error as
 //! `error SQLSTATE message`).
 //!
+//! A line `setup`, a tab and a statement makes a
+//! table for the statements below it.
+//!
 //! They run over plain DataFusion with [`coscan_pg::install`], without the engine.
 //! `COSCAN_ANSWERS=all` prints every difference instead of failing at the first file;
 //! `COSCAN_ANSWERS=PATH` runs a file of that form from elsewhere.
@@ -66,10 +69,10 @@ async fn answer(context: &SessionContext, sql: &str) -> Result<String> {
 fn shown(result: Result<String>) -> String {
     match result {
         Ok(rows) => rows,
-        Err(error) => match coscan_pg::PgError::of(&error) {
-            Some(said) => format!("error {} {said}", said.code()),
-            None => format!("error ????? {}", error.strip_backtrace()),
-        },
+        Err(error) => {
+            let said = coscan_pg::translate(&error, &|_| None);
+            format!("error {} {}", said.code(), said.message())
+        }
     }
 }
 
@@ -94,6 +97,7 @@ fn comparable(answer: &str) -> String {
 async fn differences(file: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(file).unwrap();
     let mut found = vec![];
+    let shared = context();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let parts: Vec<&str> = line.split('\t').collect();
         let (sql, expected) = match parts[..] {
@@ -103,7 +107,11 @@ async fn differences(file: &Path) -> Vec<String> {
         if sql == "statement" {
             continue;
         }
-        let given = shown(answer(&context(), sql).await);
+        if sql == "setup" {
+            answer(&shared, expected).await.unwrap();
+            continue;
+        }
+        let given = shown(answer(&shared, sql).await);
         if comparable(&given) != comparable(expected) {
             found.push(format!(
                 "{sql}\n    PostgreSQL: {expected}\n    Coscan:     {given}"

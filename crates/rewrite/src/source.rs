@@ -12,7 +12,7 @@ use coscan::{Engine, Session};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 use datafusion::common::Column;
-use datafusion::datasource::listing::{ListingTable, ListingTableUrl};
+use datafusion::datasource::listing::ListingTableUrl;
 use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::{Expr, SortExpr};
@@ -74,7 +74,7 @@ impl Source {
         let provider = table(&session, path)
             .await
             .map_err(|error| refused(error.to_string()))?;
-        let listing = provider.downcast_ref::<ListingTable>();
+        let listing = coscan::files_of(provider.as_ref());
         let parquet = listing
             .filter(|table| table.options().format.get_ext() == PARQUET)
             .and_then(|table| {

@@ -298,7 +298,6 @@ async fn open_session(
         ledger,
         aside: Arc::clone(&shared.aside),
         at_hand: None,
-        prepared_in_sql: Arc::default(),
     })
 }
 

@@ -3,13 +3,15 @@
 //! The rows come the way all rows come ([`rows`](crate::rows)); only the message of a row differs.
 //! Cells are written by the same writers as cells of a result.
 //!
-//! Not here: COPY to and from files of the server, which DataFusion plans; `COPY … FROM STDIN`.
+//! `COPY … TO 'file'` with PostgreSQL's options writes the same rows (`copy_file.rs`).
+//!
+//! Not here: COPY in DataFusion's manner, which it plans; `COPY … FROM STDIN`.
 
 use bytes::{BufMut, BytesMut};
-use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, CopyTarget, Ident, ObjectName,
-    Statement as SqlStatement,
+    Statement as SqlStatement, Value,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -17,6 +19,7 @@ use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
 
 use crate::columns::Column;
+use crate::copy_file::{FORMAT, OPTION};
 use crate::failure::Failure;
 use coscan_pg::dialect::is_every_column;
 use coscan_pg::output::CellWriter;
@@ -104,6 +107,53 @@ pub(crate) fn copy_to_stdout(
     };
     let format = Options::read(options, legacy_options)?.format()?;
     Ok(Some((DfStatement::Statement(Box::new(query)), format)))
+}
+
+/// DataFusion's statement for a `COPY … TO 'file'` with options in PostgreSQL's manner; `None` for
+/// any other statement.
+pub(crate) fn copy_to_file(statement: &SqlStatement) -> Result<Option<DfStatement>, Failure> {
+    let SqlStatement::Copy {
+        source,
+        to: true,
+        target: CopyTarget::File { filename },
+        options,
+        legacy_options,
+        ..
+    } = statement
+    else {
+        return Ok(None);
+    };
+    let source = match source {
+        CopySource::Query(query) => CopyToSource::Query(query.clone()),
+        CopySource::Table {
+            table_name,
+            columns,
+        } if columns.is_empty() => CopyToSource::Relation(table_name.clone()),
+        CopySource::Table {
+            table_name,
+            columns,
+        } => match select(table_name, columns)? {
+            SqlStatement::Query(query) => CopyToSource::Query(query),
+            _ => return Err(Failure::syntax("COPY needs a table")),
+        },
+    };
+    let options = Options::read(options, legacy_options)?;
+    let (stored_as, options) = match options.format.as_str() {
+        // These are written as DataFusion writes them.
+        known @ ("parquet" | "json" | "arrow") => (known.to_owned(), vec![]),
+        _ => {
+            let format = options.format()?.to_text();
+            let option = (OPTION.to_owned(), Value::SingleQuotedString(format));
+            (FORMAT.to_owned(), vec![option])
+        }
+    };
+    Ok(Some(DfStatement::CopyTo(CopyToStatement {
+        source,
+        target: filename.clone(),
+        partitioned_by: vec![],
+        stored_as: Some(stored_as),
+        options,
+    })))
 }
 
 fn select(table: &ObjectName, columns: &[Ident]) -> Result<SqlStatement, Failure> {
@@ -297,7 +347,84 @@ fn one_byte(character: char, what: &str) -> Result<u8, Failure> {
         })
 }
 
+impl Default for CopyFormat {
+    fn default() -> Self {
+        Self::Text(Delimited {
+            delimiter: b'\t',
+            null: "\\N".to_owned(),
+            header: false,
+        })
+    }
+}
+
 impl CopyFormat {
+    /// The format as text, for [`CopyFormat::from_text`].
+    pub(crate) fn to_text(&self) -> String {
+        let of = |delimited: &Delimited| {
+            let (header, null) = (u8::from(delimited.header), hex(&delimited.null));
+            format!("{} {header} .{null}", delimited.delimiter)
+        };
+        match self {
+            Self::Binary => "binary".to_owned(),
+            Self::Text(delimited) => format!("text {}", of(delimited)),
+            Self::Csv {
+                delimited,
+                quote,
+                escape,
+                force,
+            } => {
+                let force = match force {
+                    Force::All => "*".to_owned(),
+                    Force::Named(names) => {
+                        let names = names.iter().map(|name| format!(".{}", hex(name)));
+                        names.collect::<Vec<_>>().concat()
+                    }
+                };
+                format!("csv {} {quote} {escape} {force}", of(delimited))
+            }
+        }
+    }
+
+    /// The format that a text of [`CopyFormat::to_text`] means.
+    pub(crate) fn from_text(text: &str) -> Option<Self> {
+        let mut parts = text.split(' ');
+        let kind = parts.next()?;
+        if kind == "binary" {
+            return Some(Self::Binary);
+        }
+        let delimited = Delimited {
+            delimiter: parts.next()?.parse().ok()?,
+            header: parts.next()? == "1",
+            null: unhex(parts.next()?.strip_prefix('.')?)?,
+        };
+        if kind == "text" {
+            return Some(Self::Text(delimited));
+        }
+        let (quote, escape) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let force = match parts.next()? {
+            "*" => Force::All,
+            names => Force::Named(names.split('.').skip(1).map(unhex).collect::<Option<_>>()?),
+        };
+        Some(Self::Csv {
+            delimited,
+            quote,
+            escape,
+            force,
+        })
+    }
+
+    /// The bytes before the first row of a file.
+    pub(crate) fn file_start(&self, columns: &[Column]) -> BytesMut {
+        let mut start = BytesMut::from(self.head());
+        self.put_header(columns, &mut start);
+        start
+    }
+
+    /// The bytes behind the last row of a file.
+    pub(crate) fn file_end(&self) -> &'static [u8] {
+        if self.is_binary() { &[0xff, 0xff] } else { &[] }
+    }
+
     pub(crate) fn is_binary(&self) -> bool {
         *self == Self::Binary
     }
@@ -311,11 +438,22 @@ impl CopyFormat {
         let response = CopyOutResponse::new(format, width, formats);
         let mut messages = vec![PgWireBackendMessage::CopyOutResponse(response)];
         let mut first = BytesMut::new();
+        self.put_header(columns, &mut first);
+        if !first.is_empty() {
+            messages.push(PgWireBackendMessage::CopyData(CopyData::new(
+                first.freeze(),
+            )));
+        }
+        Ok(messages)
+    }
+
+    /// The line of names, if there is to be one.
+    fn put_header(&self, columns: &[Column], first: &mut BytesMut) {
         match self {
             Self::Text(delimited) if delimited.header => {
                 for (index, column) in columns.iter().enumerate() {
-                    delimited.between(index, &mut first);
-                    put_escaped(column.name.as_bytes(), delimited.delimiter, &mut first);
+                    delimited.between(index, first);
+                    put_escaped(column.name.as_bytes(), delimited.delimiter, first);
                 }
                 first.put_u8(b'\n');
             }
@@ -326,19 +464,15 @@ impl CopyFormat {
                 ..
             } if delimited.header => {
                 for (index, column) in columns.iter().enumerate() {
-                    delimited.between(index, &mut first);
+                    delimited.between(index, first);
                     let name = column.name.as_bytes();
                     let quoting = delimited.needs_quotes(name, *quote, columns.len());
-                    put_csv(name, quoting, *quote, *escape, &mut first);
+                    put_csv(name, quoting, *quote, *escape, first);
                 }
                 first.put_u8(b'\n');
             }
-            _ => return Ok(messages),
+            _ => {}
         }
-        messages.push(PgWireBackendMessage::CopyData(CopyData::new(
-            first.freeze(),
-        )));
-        Ok(messages)
     }
 
     /// The bytes that precede the first row, or the end, in its message: clients expect them there.
@@ -422,6 +556,23 @@ impl CopyFormat {
         }
         Ok(())
     }
+}
+
+/// Text of any characters as one word.
+fn hex(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut hex, byte| {
+        let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
+        hex.extend([digit(byte >> 4), digit(byte & 15)]);
+        hex
+    })
+}
+
+fn unhex(hex: &str) -> Option<String> {
+    let bytes = hex.as_bytes().chunks(2).map(|pair| {
+        let pair = std::str::from_utf8(pair).ok()?;
+        u8::from_str_radix(pair, 16).ok()
+    });
+    String::from_utf8(bytes.collect::<Option<_>>()?).ok()
 }
 
 fn put_csv(value: &[u8], quoting: bool, quote: u8, escape: u8, out: &mut BytesMut) {
@@ -511,6 +662,23 @@ mod tests {
         let mut out = BytesMut::new();
         put_escaped(b"a\tb\nc\\d|e\x08", b'|', &mut out);
         assert_eq!(&out[..], br"a\tb\nc\\d\|e\b");
+    }
+
+    #[test]
+    fn a_format_survives_as_text() {
+        for options in [
+            "FORMAT binary",
+            "FORMAT text, NULL 'a b', DELIMITER '|'",
+            "FORMAT csv, HEADER, NULL '', QUOTE '~', ESCAPE '/', FORCE_QUOTE (a, \"b.c é\")",
+        ] {
+            let sql = format!("COPY t TO STDOUT ({options})");
+            let (_, format) = read(&sql).unwrap().unwrap();
+            assert_eq!(
+                CopyFormat::from_text(&format.to_text()),
+                Some(format),
+                "{options}"
+            );
+        }
     }
 
     #[test]

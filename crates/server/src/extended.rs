@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::SchemaRef;
 use pgwire::api::Type;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::data::{NoData, ParameterDescription};
@@ -16,13 +17,12 @@ use pgwire::messages::response::EmptyQueryResponse;
 use crate::columns::{columns, description};
 use crate::connection::{Connection, Halt, supervise};
 use crate::failure::Failure;
-use crate::params::{parameter_types, parameter_values};
+use crate::params::parameter_values;
 use crate::parse::Parsed;
 use crate::portal::{Portal, Prepared, State};
-use crate::session::{Outcome, plan_schema, show_schema};
+use crate::session::{Outcome, returns_rows, show_schema};
 use crate::simple::copied;
 use crate::statement::Action;
-use coscan_pg::dialect::Written;
 
 impl Connection {
     pub(crate) async fn parse(&mut self, message: Parse) -> Result<(), Halt> {
@@ -46,63 +46,68 @@ impl Connection {
             .put(&PgWireBackendMessage::ParseComplete(ParseComplete::new()))?)
     }
 
-    async fn prepare(
+    pub(crate) async fn prepare(
         &mut self,
         statement: Option<Parsed>,
-        said: Vec<Option<Type>>,
+        declared: Vec<Option<Type>>,
     ) -> Result<Prepared, Halt> {
-        let (action, cost, written) = match statement {
-            Some(Parsed {
-                action,
-                cost,
-                written,
-            }) => (Some(action), Some(cost), written),
-            None => (None, None, Written::new()),
+        let Some(Parsed {
+            action,
+            cost,
+            written,
+        }) = statement
+        else {
+            return Ok(Prepared::default());
         };
-        self.session.at_hand.clone_from(&cost);
-        if let Some(action) = &action {
-            self.check_transaction(action)?;
-        }
-        let (plan, schema, types) = match &action {
-            Some(
-                Action::Plan(statement)
-                | Action::Index {
-                    query: statement, ..
-                }
-                | Action::Copy {
-                    query: statement, ..
-                },
-            ) => {
+        self.session.at_hand = Some(Arc::clone(&cost));
+        self.check_transaction(&action)?;
+        let planned = match &action {
+            Action::Plan(statement)
+            | Action::Index {
+                query: statement, ..
+            }
+            | Action::Copy {
+                query: statement, ..
+            }
+            | Action::Declare {
+                query: statement, ..
+            } => {
                 let mut interrupt = self.interrupt().await;
-                let planned = async {
-                    let plan = self.session.plan(statement.as_ref().clone()).await?;
-                    let work = move || Ok((parameter_types(&plan, &said, &written)?, plan));
-                    self.session.compute(work).await
-                };
-                let (types, plan) = supervise(&mut self.wire, &mut interrupt, planned).await?;
-                let answers_rows = action
-                    .as_ref()
-                    .is_some_and(|action| action.tag().is_none() && action.copy_format().is_none());
-                let schema = answers_rows.then(|| plan_schema(&plan)).flatten();
-                (Some(plan), schema, types)
+                let statement = statement.as_ref().clone();
+                let planned = self.session.prepare(statement, declared, written);
+                Some(supervise(&mut self.wire, &mut interrupt, planned).await?)
             }
-            Some(Action::Show(name)) => (None, Some(show_schema(name)), vec![]),
-            Some(Action::Fetch { name, .. }) => {
-                let schema = match self.portals.portal(name).map(|portal| &portal.state) {
-                    Ok(State::Open(rows)) => Some(rows.announced()),
-                    _ => None,
-                };
-                (None, schema, vec![])
+            _ => None,
+        };
+        let schema = match (&action, &planned) {
+            (Action::Plan(_), Some(planned)) => {
+                let returns = returns_rows(&planned.plan());
+                returns.then(|| SchemaRef::clone(planned.schema()))
             }
-            _ => (None, None, vec![]),
+            (Action::Show(name), _) => Some(show_schema(name)),
+            _ => None,
         };
         Ok(Prepared {
-            action,
-            plan,
-            types,
+            action: Some(action),
+            statement: planned,
             schema,
-            cost,
+            cost: Some(cost),
         })
+    }
+
+    /// The columns of a statement's rows, if it returns any. Those of a cursor or of SQL's prepared
+    /// statement are what they are now.
+    fn schema(&self, prepared: &Prepared) -> Option<SchemaRef> {
+        match &prepared.action {
+            Some(Action::Fetch(walk)) if !walk.only_moves => {
+                self.portals.cursor_schema(&walk.cursor)
+            }
+            Some(Action::Execute { name, .. }) => {
+                let executed = self.portals.statement(name).ok()?;
+                executed.schema.clone()
+            }
+            _ => prepared.schema.clone(),
+        }
     }
 
     pub(crate) async fn bind(&mut self, message: Bind) -> Result<(), Halt> {
@@ -112,7 +117,7 @@ impl Connection {
         if let Some(action) = &prepared.action {
             self.check_transaction(action)?;
         }
-        let values = parameter_values(&prepared.types, &message)?;
+        let values = parameter_values(prepared.types(), &message, &self.session.zone())?;
         self.session.at_hand.clone_from(&prepared.cost);
         let held = match &prepared.cost {
             Some(cost) => {
@@ -121,19 +126,12 @@ impl Connection {
             }
             None => None,
         };
-        let plan = match prepared.plan.clone() {
-            Some(plan) if prepared.types.is_empty() => Some(plan),
-            Some(plan) => {
-                let work = move || Ok(plan.replace_params_with_values(&values)?);
-                let work = self.session.compute(work);
-                let mut interrupt = self.interrupt().await;
-                Some(supervise(&mut self.wire, &mut interrupt, work).await?)
-            }
-            None => None,
-        };
+        let mut interrupt = self.interrupt().await;
+        let bound = self.session.bind(&prepared, values);
+        let plan = supervise(&mut self.wire, &mut interrupt, bound).await?;
         let formats = message.result_column_format_codes;
-        if let Some(schema) = &prepared.schema {
-            columns(schema, &formats)?;
+        if let Some(schema) = self.schema(&prepared) {
+            columns(&schema, &formats)?;
         }
         let portal = Portal {
             prepared,
@@ -154,22 +152,23 @@ impl Connection {
         let columns = match message.target_type {
             TARGET_TYPE_BYTE_STATEMENT => {
                 let prepared = self.portals.statement(name)?;
-                let oids = prepared.types.iter().map(Type::oid).collect();
+                let oids = prepared.types().iter().map(Type::oid).collect();
                 self.wire.put(&PgWireBackendMessage::ParameterDescription(
                     ParameterDescription::new(oids),
                 ))?;
-                prepared
-                    .schema
-                    .as_ref()
-                    .map(|schema| columns(schema, &[]))
-                    .transpose()?
+                let schema = self.schema(&prepared);
+                schema.map(|schema| columns(&schema, &[])).transpose()?
             }
             TARGET_TYPE_BYTE_PORTAL => {
                 let portal = self.portals.portal(name)?;
-                match (&portal.state, &portal.prepared.schema) {
-                    (State::Open(rows), _) => Some(rows.columns.clone()),
-                    (_, Some(schema)) => Some(columns(schema, &portal.formats)?),
-                    (_, None) => None,
+                match &portal.state {
+                    State::Open(rows) => Some(rows.columns.clone()),
+                    State::Scroll(scroll) => Some(columns(scroll.schema(), &portal.formats)?),
+                    State::Bound(_) | State::Done(_) => {
+                        let schema = self.schema(&portal.prepared);
+                        let schema = schema.map(|schema| columns(&schema, &portal.formats));
+                        schema.transpose()?
+                    }
                 }
             }
             other => return Err(Failure::protocol(format!("cannot describe {other:#x}")).into()),
@@ -202,6 +201,17 @@ impl Connection {
                 Some(plan) => {
                     self.check_transaction(action)?;
                     self.session.settings.forget_wishes();
+                    if let Action::Declare {
+                        name, hold, scroll, ..
+                    } = action
+                    {
+                        self.check_cursor(*hold)?;
+                        let start = self.session.start(plan, None, None, &[]);
+                        let rows = supervise(&mut self.wire, &mut interrupt, start).await?;
+                        self.open_cursor(name, *hold, *scroll, rows, &mut interrupt)
+                            .await?;
+                        return self.complete("DECLARE CURSOR".to_owned());
+                    }
                     let announced = prepared.schema.clone();
                     let formats = match action.copy_format() {
                         Some(_) => &[],
@@ -258,7 +268,7 @@ impl Connection {
                 let tag = format!("{tag} 0");
                 self.complete(tag)?;
             }
-            State::Bound(_) => {}
+            State::Bound(_) | State::Scroll(_) => {}
         }
         self.portals.put_back(name, portal);
         Ok(())

@@ -69,7 +69,10 @@ pub(crate) fn parse_all(ledger: &Ledger, sql: &str) -> Result<Vec<Parsed>, Failu
         let size = statement.size;
         let held = ledger.hold("a statement", size.memory_bytes())?;
         let written = written_parameters(statement.text);
-        if let Some(action) = parse(statement)? {
+        if let Some(mut action) = parse(statement)? {
+            if let Action::Prepare { written: said, .. } = &mut action {
+                said.clone_from(&written);
+            }
             let cost = Cost { size, _held: held };
             all.push(Parsed {
                 action,

@@ -10,23 +10,31 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::LogicalPlan;
 use pgwire::api::Type;
 
+use crate::cursor::Scroll;
 use crate::failure::Failure;
 use crate::ledger::Held;
 use crate::parse::Cost;
 use crate::rows::Rows;
 use crate::statement::Action;
 
-/// A statement that was parsed.
+/// A statement that was parsed, by a message or by SQL's PREPARE.
+#[derive(Default)]
 pub(crate) struct Prepared {
     /// `None` for a text without a statement.
     pub(crate) action: Option<Action>,
-    /// The plan of an [`Action::Plan`], its parameters still open.
-    pub(crate) plan: Option<LogicalPlan>,
-    pub(crate) types: Vec<Type>,
-    /// The columns of its rows, if it returns any.
+    /// The statement that the action plans, if it plans one.
+    pub(crate) statement: Option<coscan::Prepared>,
+    /// The columns of its rows, if it returns any that are known beforehand.
     pub(crate) schema: Option<SchemaRef>,
     /// What keeping it costs; `None` if that is accounted for elsewhere.
     pub(crate) cost: Option<Arc<Cost>>,
+}
+
+impl Prepared {
+    /// The types of its parameters.
+    pub(crate) fn types(&self) -> &[Type] {
+        self.statement.as_ref().map_or(&[], coscan::Prepared::types)
+    }
 }
 
 /// A statement with its parameters, not run, running, or done.
@@ -43,6 +51,8 @@ pub(crate) enum State {
     /// The plan with its parameters filled in, if the statement has a plan.
     Bound(Option<LogicalPlan>),
     Open(Box<Rows>),
+    /// A cursor that scrolls.
+    Scroll(Scroll),
     /// All rows are sent; the tag is the command's.
     Done(&'static str),
 }
@@ -85,6 +95,15 @@ impl Portals {
 
     pub(crate) fn forget_all(&mut self) {
         self.statements.clear();
+    }
+
+    /// The columns of a cursor's rows, as they are now.
+    pub(crate) fn cursor_schema(&self, name: &str) -> Option<SchemaRef> {
+        match &self.portals.get(name)?.state {
+            State::Open(rows) => Some(rows.announced()),
+            State::Scroll(scroll) => Some(SchemaRef::clone(scroll.schema())),
+            State::Bound(_) | State::Done(_) => None,
+        }
     }
 
     pub(crate) fn portal(&self, name: &str) -> Result<&Portal, Failure> {
@@ -140,7 +159,7 @@ impl Portals {
     }
 }
 
-fn no_statement(name: &str) -> Failure {
+pub(crate) fn no_statement(name: &str) -> Failure {
     Failure::new(
         "26000",
         format!("prepared statement {name:?} does not exist"),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::{BufMut, BytesMut};
 use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::buffer::NullBuffer;
-use datafusion::arrow::compute::cast;
+use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
 
@@ -22,14 +22,17 @@ use crate::failure::Failure;
 use crate::running::Running;
 use crate::senders::FLUSH_BYTES;
 use crate::waiting::IDLE_AFTER;
-use coscan_pg::output::{CellWriter, pg_type, typed_writer, with_length};
+use coscan_pg::output::{CellWriter, in_zone, pg_type, typed_writer, with_length};
 
 /// A result: its columns, and the rows not sent yet.
 pub(crate) struct Rows {
     pub(crate) columns: Vec<Column>,
-    /// The columns that the client was told; batches that differ are cast to them.
+    /// The columns that the client was told. Batches of other types of the same PostgreSQL types are
+    /// sent as they are; nothing is cast that would lose something.
     announced: SchemaRef,
     source: Source,
+    /// The session's time zone, in which moments are written.
+    zone: String,
     writer: Option<RowWriter>,
     /// The format of a COPY; `None` for the rows of a result.
     copy: Option<CopyFormat>,
@@ -66,11 +69,18 @@ impl Rows {
             columns,
             announced,
             source,
+            zone: UTC.to_owned(),
             writer: None,
             copy: None,
             begun: false,
             tag,
         })
+    }
+
+    /// Writes moments in the session's time zone; UTC if it has none.
+    pub(crate) fn in_zone(mut self, zone: Option<String>) -> Self {
+        self.zone = zone.unwrap_or_else(|| UTC.to_owned());
+        self
     }
 
     /// Copies the rows out from here on. The tag becomes `COPY`.
@@ -144,21 +154,44 @@ impl Rows {
     pub(crate) fn load(&mut self, batch: &RecordBatch) -> Result<(), Failure> {
         let mut arrays = Vec::with_capacity(batch.num_columns());
         for (index, array) in batch.columns().iter().enumerate() {
-            let announced = match self.announced.field(index).data_type() {
-                // The column was announced as text, before a parameter gave it a type.
-                DataType::Null => &DataType::Utf8,
-                other => other,
-            };
+            let announced = self.announced.field(index).data_type();
             let same = array.data_type() == announced
                 || pg_type(batch.schema_ref().field(index)) == self.columns[index].pg_type;
-            arrays.push(if same {
+            let array = if same {
                 Arc::clone(array)
             } else {
-                cast(array, announced)?
-            });
+                self.widened(index, array)?
+            };
+            arrays.push(in_zone(&array, &self.zone)?);
         }
         self.writer = Some(RowWriter::new(batch, &arrays, &self.columns)?);
         Ok(())
+    }
+
+    /// A column whose type is another than the announced one, if it loses nothing by becoming that.
+    fn widened(&self, index: usize, array: &ArrayRef) -> Result<ArrayRef, Failure> {
+        let announced = match self.announced.field(index).data_type() {
+            DataType::Null => &DataType::Utf8,
+            other => other,
+        };
+        let given = array.data_type();
+        let is_integer = given.is_integer() && announced.is_integer();
+        let fits = is_integer && given.primitive_width() <= announced.primitive_width();
+        if *given == DataType::Null || fits {
+            let strict = CastOptions {
+                safe: false,
+                ..CastOptions::default()
+            };
+            return Ok(cast_with_options(array, announced, &strict)?);
+        }
+        let column = &self.columns[index];
+        Err(Failure::new(
+            "XX000",
+            format!(
+                "column {:?} was announced as {} and is {given}",
+                column.name, column.pg_type
+            ),
+        ))
     }
 
     /// Encodes rows of the loaded batch until `max` are written, the batch ends, or `out` is large
@@ -185,11 +218,33 @@ impl Rows {
         Ok(written)
     }
 
+    /// Throws the next rows away. Returns how many there were.
+    pub(crate) async fn skip(&mut self, most: usize) -> Result<usize, Failure> {
+        let mut skipped = 0;
+        while skipped < most {
+            if let Some(writer) = &mut self.writer {
+                let step = (writer.rows - writer.next).min(most - skipped);
+                writer.next += step;
+                skipped += step;
+                if writer.next == writer.rows {
+                    self.writer = None;
+                }
+            } else if let Some(batch) = self.next_batch().await? {
+                self.load(&batch)?;
+            } else {
+                break;
+            }
+        }
+        Ok(skipped)
+    }
+
     /// Whether the loaded batch has rows left.
     pub(crate) fn is_loaded(&self) -> bool {
         self.writer.is_some()
     }
 }
+
+const UTC: &str = "UTC";
 
 struct RowWriter {
     batch: RecordBatch,

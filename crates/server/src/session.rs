@@ -2,10 +2,11 @@
 //!
 //! Not here: when it is interrupted (`cancel.rs`), and how its rows travel (`rows.rs`).
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 use coscan::tasks::{Fingerprint, QueryTasks, TaskQueue};
+use coscan_pg::dialect::Written;
 use datafusion::arrow::array::{AsArray, StringArray};
 use datafusion::arrow::compute::sum;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
@@ -16,14 +17,16 @@ use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement, WriteOp};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
 use datafusion::prelude::SessionContext;
+use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
 use futures::FutureExt;
+use pgwire::api::Type;
 use tokio::runtime::Handle;
 
 use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::parse::{Aside, Cost, Parsed, SHORT_BYTES, parse_all};
-use crate::portal::STATEMENTS_MAX;
+use crate::portal::Prepared;
 use crate::query::guarded;
 use crate::rows::{Rows, Source};
 use crate::running::{Running, Streams};
@@ -44,12 +47,7 @@ pub(crate) struct Session {
     pub(crate) aside: Arc<Aside>,
     /// The cost of the statement that is planned or run now.
     pub(crate) at_hand: Option<Arc<Cost>>,
-    pub(crate) prepared_in_sql: Arc<PreparedInSql>,
 }
-
-/// The costs of the statements that SQL's PREPARE made, by name: DataFusion keeps their plans.
-#[derive(Default)]
-pub(crate) struct PreparedInSql(Mutex<HashMap<String, Option<Arc<Cost>>>>);
 
 /// The result of a statement.
 pub(crate) enum Outcome {
@@ -74,11 +72,62 @@ impl Session {
         self.at_hand.as_ref().is_some_and(|cost| cost.is_large())
     }
 
-    /// Plans a statement. Dropping the future stops the planning.
-    pub(crate) async fn plan(&self, statement: DfStatement) -> Result<LogicalPlan, Failure> {
+    /// Plans a statement for the types of its parameters: `declared` by the client, or `written` in
+    /// casts. Dropping the future stops the planning.
+    pub(crate) async fn prepare(
+        &self,
+        statement: DfStatement,
+        declared: Vec<Option<Type>>,
+        written: Written,
+    ) -> Result<coscan::Prepared, Failure> {
         let tasks = self.tasks.begin();
-        let (_state, plan) = self.guarded(&tasks, self.planned(statement)).await?;
-        Ok(plan)
+        let state = self.context.state();
+        let size = self.at_hand.as_ref().map(|cost| cost.size());
+        let size = size.unwrap_or_default();
+        let work = async move {
+            let prepared =
+                coscan::Prepared::new(&state, statement, size, &declared, &written).await?;
+            Ok(prepared)
+        };
+        self.guarded(&tasks, work).await
+    }
+
+    /// The session's time zone.
+    pub(crate) fn zone(&self) -> String {
+        let state = self.context.state_ref();
+        let state = state.read();
+        let zone = state.config_options().execution.time_zone.clone();
+        zone.unwrap_or_else(|| "UTC".to_owned())
+    }
+
+    /// The plan of a prepared statement with these values.
+    pub(crate) async fn bind(
+        &self,
+        prepared: &Arc<Prepared>,
+        values: Vec<ScalarValue>,
+    ) -> Result<Option<LogicalPlan>, Failure> {
+        let Some(statement) = &prepared.statement else {
+            return Ok(None);
+        };
+        if !self.is_large() {
+            // Usually nothing has changed, and the plan is at hand.
+            let state = self.context.state_ref();
+            let state = state.read();
+            let bound = statement.bind_current(&state, &values).now_or_never();
+            if let Some(Some(plan)) = bound.transpose()? {
+                return Ok(Some(plan));
+            }
+        }
+        let tasks = self.tasks.begin();
+        let state = self.context.state();
+        let prepared = Arc::clone(prepared);
+        let work = async move {
+            match &prepared.statement {
+                Some(statement) => Ok(Some(statement.bind(&state, values).await?)),
+                None => Ok(None),
+            }
+        };
+        self.guarded(&tasks, work).await
     }
 
     /// A statement's plan, computed where the future is polled, and the state that it was made
@@ -96,18 +145,6 @@ impl Session {
             coscan::check_rights(&state, &plan)?;
             Ok((state, plan))
         }
-    }
-
-    /// Runs work on the plan of the statement at hand: on threads of its own if the statement is
-    /// large.
-    pub(crate) async fn compute<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, Failure> {
-        if self.is_large() {
-            return self.aside.run(work).await;
-        }
-        work()
     }
 
     /// Plans, or starts a plan: on threads of its own if the statement is large, else among the
@@ -140,7 +177,14 @@ impl Session {
             let (state, plan) = planned.await?;
             starter.start(state, plan, tag).await
         };
-        outcome(self.guarded(&tasks, work).await?, None, formats).await
+        let started = self.guarded(&tasks, work).await?;
+        outcome(started, None, formats, self.zone()).await
+    }
+
+    /// The session's time zone, if it has one.
+    fn zone(&self) -> Option<String> {
+        let state = self.context.state();
+        state.config_options().execution.time_zone.clone()
     }
 
     /// Starts a plan. `tag`, if given, is answered instead of the plan's rows. `announced` are the
@@ -155,7 +199,8 @@ impl Session {
         let starter = self.starter();
         let tasks = Arc::clone(&starter.tasks);
         let work = starter.start(self.context.state(), plan, tag);
-        outcome(self.guarded(&tasks, work).await?, announced, formats).await
+        let started = self.guarded(&tasks, work).await?;
+        outcome(started, announced, formats, self.zone()).await
     }
 
     fn starter(&self) -> Starter {
@@ -166,7 +211,6 @@ impl Session {
             stalled: Arc::clone(&self.stalled),
             senders: self.senders.clone(),
             cost: self.at_hand.clone(),
-            prepared_in_sql: Arc::clone(&self.prepared_in_sql),
         }
     }
 
@@ -203,7 +247,6 @@ struct Starter {
     stalled: Arc<Stalled>,
     senders: Senders,
     cost: Option<Arc<Cost>>,
-    prepared_in_sql: Arc<PreparedInSql>,
 }
 
 impl Starter {
@@ -215,7 +258,6 @@ impl Starter {
         plan: LogicalPlan,
         tag: Option<&'static str>,
     ) -> Result<(Kind, Running), Failure> {
-        self.prepared_in_sql.enter(&plan, self.cost.as_ref())?;
         let kind = tag.map_or_else(|| kind(&plan), Kind::Done);
         let tasks = self.tasks;
         let started_by = Arc::clone(&tasks);
@@ -284,12 +326,13 @@ async fn outcome(
     (kind, mut running): (Kind, Running),
     announced: Option<SchemaRef>,
     formats: &[i16],
+    zone: Option<String>,
 ) -> Result<Outcome, Failure> {
     match kind {
         Kind::Rows(tag) => {
             let announced = announced.unwrap_or_else(|| Arc::clone(&running.schema));
             let rows = Rows::new(announced, formats, Source::Query(running), tag)?;
-            Ok(Outcome::Rows(Box::new(rows)))
+            Ok(Outcome::Rows(Box::new(rows.in_zone(zone))))
         }
         Kind::Count(tag) => {
             let mut count = 0;
@@ -302,29 +345,6 @@ async fn outcome(
             while running.next().await?.is_some() {}
             Ok(Outcome::Done(tag.to_owned()))
         }
-    }
-}
-
-impl PreparedInSql {
-    /// Accounts for the statements that SQL's PREPARE makes.
-    fn enter(&self, plan: &LogicalPlan, cost: Option<&Arc<Cost>>) -> Result<(), Failure> {
-        let mut prepared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match plan {
-            LogicalPlan::Statement(Statement::Prepare(prepare)) => {
-                if prepared.len() >= STATEMENTS_MAX {
-                    let text = format!("at most {STATEMENTS_MAX} statements");
-                    return Err(Failure::new("53400", text));
-                }
-                // If the name is taken, the old plan stays, and DataFusion reports the error.
-                let cost = || cost.cloned();
-                prepared.entry(prepare.name.clone()).or_insert_with(cost);
-            }
-            LogicalPlan::Statement(Statement::Deallocate(gone)) => {
-                prepared.remove(&gone.name);
-            }
-            _ => {}
-        }
-        Ok(())
     }
 }
 
@@ -353,9 +373,9 @@ pub(crate) fn show_schema(name: &str) -> SchemaRef {
     })
 }
 
-/// The columns that are announced for a plan; `None` if it returns no rows.
-pub(crate) fn plan_schema(plan: &LogicalPlan) -> Option<SchemaRef> {
-    matches!(kind(plan), Kind::Rows(_)).then(|| Arc::new(plan.schema().as_arrow().clone()))
+/// Whether rows are announced for a plan.
+pub(crate) fn returns_rows(plan: &LogicalPlan) -> bool {
+    matches!(kind(plan), Kind::Rows(_))
 }
 
 /// What a plan returns, with its tag.
@@ -403,13 +423,14 @@ fn kind(plan: &LogicalPlan) -> Kind {
             DdlStatement::DropFunction(_) => "DROP FUNCTION",
         }),
         LogicalPlan::Statement(statement) => match statement {
-            Statement::Execute(_) => Kind::Rows(SELECT),
-            Statement::Prepare(_) => Kind::Done("PREPARE"),
-            Statement::Deallocate(_) => Kind::Done("DEALLOCATE"),
             Statement::SetVariable(_) => Kind::Done("SET"),
             Statement::ResetVariable(_) => Kind::Done("RESET"),
             Statement::TransactionStart(_) => Kind::Done("BEGIN"),
             Statement::TransactionEnd(_) => Kind::Done("COMMIT"),
+            // The connection's own (`prepared.rs`).
+            Statement::Prepare(_) | Statement::Execute(_) | Statement::Deallocate(_) => {
+                Kind::Done("OK")
+            }
         },
         _ => Kind::Rows(SELECT),
     }

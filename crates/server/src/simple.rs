@@ -4,6 +4,7 @@
 use std::pin::pin;
 use std::task::Poll;
 
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::sql::parser::Statement as DfStatement;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse, TransactionStatus};
@@ -15,10 +16,11 @@ use crate::cancel::Interrupt;
 use crate::columns::description;
 use crate::connection::{Connection, Halt, supervise};
 use crate::copy::CopyFormat;
+use crate::cursor::{Scroll, Steps, Walk};
 use crate::failure::Failure;
 use crate::parse::Parsed;
-use crate::portal::{Portal, Prepared, State};
-use crate::rows::Rows;
+use crate::portal::{Portal, Prepared, State, no_statement};
+use crate::rows::{Rows, Source};
 use crate::senders::FLUSH_BYTES;
 use crate::session::Outcome;
 use crate::statement::Action;
@@ -36,7 +38,17 @@ impl Connection {
                 EmptyQueryResponse::new(),
             ))?;
         }
-        for Parsed { action, cost, .. } in statements {
+        for parsed in statements {
+            let Parsed {
+                action,
+                cost,
+                written,
+            } = parsed;
+            let is_prepare = matches!(action, Action::Prepare { .. });
+            if let (Some(number), false) = (written.keys().next(), is_prepare) {
+                let text = format!("there is no parameter ${number}");
+                return Err(Failure::new("42P02", text).into());
+            }
             let mut interrupt = self.interrupt().await;
             self.session.at_hand = Some(cost);
             match self.perform(&action, &[], &mut interrupt).await? {
@@ -89,8 +101,26 @@ impl Connection {
             Action::Show(name) => {
                 return Ok(Outcome::Rows(Box::new(session.show(name, formats)?)));
             }
-            Action::Fetch { name, rows } => {
-                return self.fetch(name, *rows, formats, interrupt).await;
+            Action::Fetch(walk) => return self.fetch(walk, formats, interrupt).await,
+            Action::Prepare {
+                name,
+                types,
+                written,
+                query,
+            } => {
+                self.prepare_in_sql(name, types, written, query).await?;
+                "PREPARE"
+            }
+            Action::Execute { name, arguments } => {
+                return self
+                    .execute_in_sql(name, arguments, formats, interrupt)
+                    .await;
+            }
+            Action::Rename { from, to } => {
+                let (from, to) = (from.to_string(), to.to_string());
+                let renamed = coscan::rename_own(&session.context, &from, &to);
+                renamed.await.map_err(Failure::from)?;
+                "ALTER TABLE"
             }
             Action::Begin => {
                 self.status = TransactionStatus::Transaction;
@@ -132,8 +162,17 @@ impl Connection {
                 self.report(reports)?;
                 "RESET"
             }
-            Action::Declare { name, hold, query } => {
-                self.declare(name, *hold, query, interrupt).await?;
+            Action::Declare {
+                name,
+                hold,
+                scroll,
+                query,
+            } => {
+                self.check_cursor(*hold)?;
+                let query = query.as_ref().clone();
+                let outcome = self.run(query, None, &[], interrupt).await?;
+                self.open_cursor(name, *hold, *scroll, outcome, interrupt)
+                    .await?;
                 "DECLARE CURSOR"
             }
             Action::Close(Some(name)) => {
@@ -149,7 +188,7 @@ impl Connection {
             }
             Action::Deallocate(Some(name)) => {
                 if !self.portals.forget(name) {
-                    return self.deallocate_in_sql(name, interrupt).await;
+                    return Err(no_statement(name).into());
                 }
                 "DEALLOCATE"
             }
@@ -167,38 +206,59 @@ impl Connection {
                     let reports = session.settings.reset_all(&session.context).await?;
                     self.report(reports)?;
                 }
-                "DISCARD ALL"
+                match (all, temp) {
+                    (true, _) => "DISCARD ALL",
+                    (_, true) => "DISCARD TEMP",
+                    _ => "DISCARD PLANS",
+                }
             }
         };
         Ok(Outcome::Done(tag.to_owned()))
     }
 
+    /// A cursor ends with its transaction, if it does not say that it stays.
+    pub(crate) fn check_cursor(&self, hold: bool) -> Result<(), Failure> {
+        if !hold && self.status == TransactionStatus::Idle {
+            let text = "DECLARE CURSOR can only be used in transaction blocks";
+            return Err(Failure::new("25P01", text));
+        }
+        Ok(())
+    }
+
     /// Opens a cursor: a portal under its name.
-    async fn declare(
+    pub(crate) async fn open_cursor(
         &mut self,
         name: &str,
         hold: bool,
-        query: &DfStatement,
+        scroll: bool,
+        outcome: Outcome,
         interrupt: &mut Interrupt,
     ) -> Result<(), Halt> {
-        if !hold && self.status == TransactionStatus::Idle {
-            let text = "DECLARE CURSOR without WITH HOLD needs a transaction block";
-            return Err(Failure::new("25P01", text).into());
-        }
-        let Outcome::Rows(rows) = self.run(query.clone(), None, &[], interrupt).await? else {
+        let Outcome::Rows(mut rows) = outcome else {
             return Err(Failure::syntax("a cursor needs a query").into());
         };
+        let state = if scroll {
+            let ledger = self.session.ledger.clone();
+            let kept = async move {
+                let (mut batches, mut held) = (vec![], vec![]);
+                while let Some(batch) = rows.next_batch().await? {
+                    held.push(ledger.hold("a scrolling cursor", batch.get_array_memory_size())?);
+                    batches.push(batch);
+                }
+                Ok(Scroll::new(rows.announced(), batches, held))
+            };
+            State::Scroll(supervise(&mut self.wire, interrupt, kept).await?)
+        } else {
+            State::Open(rows)
+        };
         let prepared = Prepared {
-            action: None,
-            plan: None,
-            types: vec![],
-            schema: None,
             cost: self.session.at_hand.clone(),
+            ..Prepared::default()
         };
         let portal = Portal {
             prepared: prepared.into(),
             formats: vec![],
-            state: State::Open(rows),
+            state,
             hold,
             _held: None,
         };
@@ -219,52 +279,65 @@ impl Connection {
         supervise(&mut self.wire, interrupt, started).await
     }
 
-    /// Deallocates a statement that SQL's PREPARE made, which DataFusion keeps.
-    async fn deallocate_in_sql(
-        &mut self,
-        name: &str,
-        interrupt: &mut Interrupt,
-    ) -> Result<Outcome, Halt> {
-        use datafusion::logical_expr::{Deallocate, LogicalPlan, Statement};
-        let deallocate = Deallocate {
-            name: name.to_owned(),
-        };
-        let plan = LogicalPlan::Statement(Statement::Deallocate(deallocate));
-        supervise(
-            &mut self.wire,
-            interrupt,
-            self.session.start(plan, None, None, &[]),
-        )
-        .await
-    }
-
-    /// FETCH: sends a cursor's next rows, in a result of their own.
+    /// FETCH: sends rows of a cursor, in a result of their own. MOVE only passes them.
     async fn fetch(
         &mut self,
-        name: &str,
-        count: Option<usize>,
+        walk: &Walk,
         formats: &[i16],
         interrupt: &mut Interrupt,
     ) -> Result<Outcome, Halt> {
-        let mut portal = self.portals.take(name)?;
-        let sent = match &mut portal.state {
+        let mut portal = self.portals.take(&walk.cursor).map_err(|_| {
+            let name = &walk.cursor;
+            Failure::new("34000", format!("cursor \"{name}\" does not exist"))
+        })?;
+        let passed = match &mut portal.state {
             State::Open(rows) => {
+                let most = match walk.steps {
+                    Steps::By(count) => usize::try_from(count).ok().filter(|count| *count > 0),
+                    Steps::AllAfter => Some(usize::MAX),
+                    _ => None,
+                };
+                let Some(most) = most else {
+                    self.portals.put_back(walk.cursor.clone(), portal);
+                    let text = "cursor can only scan forward: declare it with SCROLL";
+                    return Err(Failure::new("55000", text).into());
+                };
                 rows.reformat(formats)?;
-                if !self.described {
-                    self.wire.put(&description(&rows.columns))?;
-                }
-                let sent = self
-                    .send_rows(rows, count.unwrap_or(usize::MAX), interrupt)
-                    .await?;
-                sent.rows
+                self.pass(rows, most, walk.only_moves, interrupt).await?
+            }
+            State::Scroll(scroll) => {
+                let schema = SchemaRef::clone(scroll.schema());
+                let batches = Source::Ready(scroll.walk(walk.steps).into());
+                let mut rows = Rows::new(schema, formats, batches, "FETCH")?;
+                self.pass(&mut rows, usize::MAX, walk.only_moves, interrupt)
+                    .await?
             }
             State::Done(_) => 0,
             State::Bound(_) => {
+                let name = &walk.cursor;
                 return Err(Failure::new("34000", format!("{name:?} is not a cursor")).into());
             }
         };
-        self.portals.put_back(name.to_owned(), portal);
-        Ok(Outcome::Done(format!("FETCH {sent}")))
+        self.portals.put_back(walk.cursor.clone(), portal);
+        let verb = if walk.only_moves { "MOVE" } else { "FETCH" };
+        Ok(Outcome::Done(format!("{verb} {passed}")))
+    }
+
+    /// Sends the next rows, or throws them away. Returns how many there were.
+    async fn pass(
+        &mut self,
+        rows: &mut Rows,
+        most: usize,
+        throw_away: bool,
+        interrupt: &mut Interrupt,
+    ) -> Result<usize, Halt> {
+        if throw_away {
+            return supervise(&mut self.wire, interrupt, rows.skip(most)).await;
+        }
+        if !self.described {
+            self.wire.put(&description(&rows.columns))?;
+        }
+        Ok(self.send_rows(rows, most, interrupt).await?.rows)
     }
 
     /// Sends up to `max` rows. Stops at once when interrupted or when the client has gone.

@@ -1,22 +1,24 @@
 //! From SQL text to the action of a connection: settings, transactions and cursors are the
 //! connection's own; everything else is a plan for DataFusion.
 //!
-//! Text is first read as PostgreSQL, with the rewrites that clients' queries need (`dialect`). What
-//! PostgreSQL's grammar does not know, or means differently (`CREATE EXTERNAL TABLE`, `COPY … TO` a
-//! file), is then read in DataFusion's own dialect.
+//! Not here: how text is read (`coscan::parse_postgresql`), and what FETCH and MOVE ask for
+//! (`cursor.rs`).
 
 use coscan::{IndexStatement, StatementText};
 use datafusion::sql::parser::{DFParserBuilder, ResetStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
-    CloseCursor, CopyTarget, DeclareType, DiscardObject, FetchDirection, Reset, Set,
-    Statement as SqlStatement, Value, ValueWithSpan,
+    AlterTable, AlterTableOperation, CloseCursor, DataType, DeclareType, DiscardObject, Expr,
+    Ident, ObjectName, RenameTableNameKind, Reset, Set, ShowCreateObject,
+    Statement as SqlStatement,
 };
-use datafusion::sql::sqlparser::dialect::{GenericDialect, PostgreSqlDialect};
-use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
 
-use crate::copy::{CopyFormat, copy_to_stdout};
+use crate::copy::{CopyFormat, copy_to_file, copy_to_stdout};
+use crate::cursor::{self, Walk};
+use crate::explain;
 use crate::failure::Failure;
-use coscan_pg::dialect::{parse_postgres, rewrite};
+use crate::show_create::show_create;
+use coscan_pg::dialect::Written;
 
 /// What to do for one statement.
 #[derive(Debug, Clone)]
@@ -50,12 +52,26 @@ pub(crate) enum Action {
     Declare {
         name: String,
         hold: bool,
+        scroll: bool,
         query: Box<DfStatement>,
     },
-    /// `rows`: how many, `None` for all.
-    Fetch {
+    /// FETCH and MOVE.
+    Fetch(Walk),
+    /// SQL's PREPARE: `types` are those of its first parameters, `written` those in casts.
+    Prepare {
         name: String,
-        rows: Option<usize>,
+        types: Vec<DataType>,
+        written: Written,
+        query: Box<DfStatement>,
+    },
+    Execute {
+        name: String,
+        arguments: Vec<Expr>,
+    },
+    /// ALTER TABLE or VIEW … RENAME.
+    Rename {
+        from: ObjectName,
+        to: ObjectName,
     },
     /// The cursor's name; `None` for every one.
     Close(Option<String>),
@@ -91,98 +107,28 @@ impl Action {
 /// The statement's syntax trees are built where there is stack enough for them, and are returned
 /// only if they fit on any stack.
 pub(crate) fn parse(statement: StatementText<'_>) -> Result<Option<Action>, Failure> {
+    if let Some(walk) = cursor::read(statement.text) {
+        return Ok(Some(Action::Fetch(walk?)));
+    }
     let (query, tag) = match coscan::index_statement(statement.text)? {
         Some(IndexStatement { query, tag }) => (Some(query), tag),
         None => (None, None),
     };
-    let large = statement.size.is_large();
-    let mut actions = match &query {
-        Some(query) => parse_sql(query, false)?,
-        None => coscan::parse_statement(statement, |sql| parse_sql(sql, large))??,
+    let mut read = match &query {
+        Some(query) => coscan::parse_postgresql(StatementText::whole(query)?)?,
+        None => coscan::parse_postgresql(statement)?,
     };
-    if actions.len() > 1 {
+    if read.len() > 1 {
         return Err(Failure::syntax("this reads as several statements"));
     }
-    Ok(match (actions.pop(), tag) {
+    let action = read.pop().map(action_datafusion).transpose()?;
+    Ok(match (action, tag) {
         (Some(Action::Plan(query)), Some(tag)) => Some(Action::Index { query, tag }),
         (action, _) => action,
     })
 }
 
-/// `large`: chains of operators are balanced before expressions are rewritten.
-fn parse_sql(sql: &str, large: bool) -> Result<Vec<Action>, Failure> {
-    let parsed = if large {
-        parse_large(sql)?
-    } else {
-        parse_postgres(sql)
-    };
-    match parsed {
-        Ok(statements) if !statements.iter().any(is_foreign) => {
-            statements.into_iter().map(shaped).collect()
-        }
-        Ok(_) => parse_datafusion(sql)?
-            .into_iter()
-            .map(action_datafusion)
-            .collect(),
-        Err(ParserError::RecursionLimitExceeded) => Err(too_deep()),
-        // The generic dialect is a superset; if it cannot read the text either, PostgreSQL's
-        // complaint is the one that the client understands.
-        Err(error) => match parse_datafusion(sql) {
-            Ok(statements) => statements.into_iter().map(action_datafusion).collect(),
-            Err(_) => Err(Failure::syntax(syntax_message(&error))),
-        },
-    }
-}
-
-/// Reads a large statement. The inner result is the parser's.
-fn parse_large(sql: &str) -> Result<Result<Vec<SqlStatement>, ParserError>, Failure> {
-    let mut statements = match Parser::parse_sql(&PostgreSqlDialect {}, sql) {
-        Ok(statements) => statements,
-        Err(error) => return Ok(Err(error)),
-    };
-    for statement in &mut statements {
-        coscan::shape_statement(statement)?;
-        rewrite(statement);
-    }
-    Ok(Ok(statements))
-}
-
-fn shaped(mut statement: SqlStatement) -> Result<Action, Failure> {
-    coscan::shape_statement(&mut statement)?;
-    action(statement)
-}
-
-fn parse_datafusion(sql: &str) -> Result<Vec<DfStatement>, Failure> {
-    let dialect = GenericDialect {};
-    let mut parser = DFParserBuilder::new(sql).with_dialect(&dialect).build()?;
-    Ok(parser.parse_statements()?.into())
-}
-
-/// Whether both grammars read the statement, but DataFusion can only plan its own reading.
-fn is_foreign(statement: &SqlStatement) -> bool {
-    match statement {
-        SqlStatement::Copy { target, .. } => {
-            !matches!(target, CopyTarget::Stdin | CopyTarget::Stdout)
-        }
-        SqlStatement::CreateTable(create) => create.external,
-        SqlStatement::Explain { statement, .. } => is_foreign(statement),
-        _ => false,
-    }
-}
-
-fn too_deep() -> Failure {
-    Failure::new("54001", "the statement is nested too deeply")
-}
-
-fn syntax_message(error: &ParserError) -> String {
-    match error {
-        ParserError::TokenizerError(text) | ParserError::ParserError(text) => text.clone(),
-        ParserError::RecursionLimitExceeded => "the statement is nested too deeply".to_owned(),
-    }
-}
-
-fn action_datafusion(mut statement: DfStatement) -> Result<Action, Failure> {
-    coscan::shape_datafusion(&mut statement)?;
+fn action_datafusion(statement: DfStatement) -> Result<Action, Failure> {
     match statement {
         DfStatement::Statement(statement) => action(*statement),
         DfStatement::Reset(ResetStatement::Variable(name)) => {
@@ -196,6 +142,9 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
     if let Some((query, format)) = copy_to_stdout(&statement)? {
         let query = Box::new(query);
         return Ok(Action::Copy { query, format });
+    }
+    if let Some(copy) = copy_to_file(&statement)? {
+        return Ok(Action::Plan(Box::new(copy)));
     }
     Ok(match statement {
         SqlStatement::StartTransaction { .. } => Action::Begin,
@@ -222,6 +171,10 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
                 },
             )
         }
+        SqlStatement::ShowCreate {
+            obj_type: ShowCreateObject::Table,
+            obj_name,
+        } => Action::Plan(show_create(&obj_name)?),
         SqlStatement::Reset(reset) => Action::Reset(match reset.reset {
             Reset::ALL => None,
             Reset::ConfigurationParameter(name) => Some(name.to_string().to_lowercase()),
@@ -230,30 +183,76 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
             let declare = stmts.pop().filter(|_| stmts.is_empty());
             let declare = declare.filter(|d| d.declare_type == Some(DeclareType::Cursor));
             match declare.map(|d| (d.names.into_iter().next(), d.hold, d.scroll, d.for_query)) {
-                Some((_, _, Some(true), _)) => {
-                    return Err(Failure::unsupported("cursors only move forward"));
-                }
-                Some((Some(name), hold, _, Some(query))) => Action::Declare {
-                    name: name.value,
+                Some((Some(name), hold, scroll, Some(query))) => Action::Declare {
+                    name: named(name),
                     hold: hold == Some(true),
+                    scroll: scroll == Some(true),
                     query: Box::new(DfStatement::Statement(Box::new(SqlStatement::Query(query)))),
                 },
                 _ => return Err(Failure::syntax("DECLARE needs a cursor's name and query")),
             }
         }
-        SqlStatement::Fetch {
-            name, direction, ..
-        } => Action::Fetch {
-            name: name.value,
-            rows: fetch_count(&direction)?,
+        SqlStatement::Prepare {
+            name,
+            data_types,
+            statement,
+        } => Action::Prepare {
+            name: named(name),
+            types: data_types,
+            written: Written::new(),
+            query: match action(*statement)? {
+                Action::Plan(query) => query,
+                _ => return Err(Failure::syntax("PREPARE needs a query")),
+            },
+        },
+        SqlStatement::Execute {
+            name: Some(name),
+            parameters,
+            immediate: false,
+            ..
+        } => Action::Execute {
+            name: object_name(&name),
+            arguments: parameters,
+        },
+        SqlStatement::Explain {
+            options: Some(options),
+            describe_alias,
+            query_plan,
+            estimate,
+            statement,
+            ..
+        } => {
+            let wanted = explain::wanted(&options)?;
+            Action::Plan(Box::new(DfStatement::Statement(Box::new(
+                SqlStatement::Explain {
+                    describe_alias,
+                    analyze: wanted.analyze,
+                    verbose: wanted.verbose,
+                    query_plan,
+                    estimate,
+                    statement,
+                    format: None,
+                    options: None,
+                },
+            ))))
+        }
+        SqlStatement::ShowTables { .. } => Action::Plan(Box::new(users_tables()?)),
+        SqlStatement::LISTEN { .. } => Action::Savepoint("LISTEN"),
+        SqlStatement::NOTIFY { .. } => Action::Savepoint("NOTIFY"),
+        SqlStatement::AlterTable(alter) if renamed(&alter).is_some() => match renamed(&alter) {
+            Some(to) => Action::Rename {
+                from: alter.name.clone(),
+                to,
+            },
+            None => return Err(Failure::syntax("ALTER TABLE needs a new name")),
         },
         SqlStatement::Close { cursor } => Action::Close(match cursor {
             CloseCursor::All => None,
-            CloseCursor::Specific { name } => Some(name.value),
+            CloseCursor::Specific { name } => Some(named(name)),
         }),
         SqlStatement::Deallocate { name, .. } => {
             let all = name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all");
-            Action::Deallocate((!all).then_some(name.value))
+            Action::Deallocate((!all).then(|| named(name)))
         }
         SqlStatement::Discard { object_type } => Action::Discard {
             all: object_type == DiscardObject::ALL,
@@ -263,6 +262,8 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
         // refuses the word.
         SqlStatement::CreateTable(mut create) => {
             create.temporary = false;
+            // LOCAL and GLOBAL have no meaning in PostgreSQL either.
+            create.global = None;
             Action::Plan(Box::new(DfStatement::Statement(Box::new(
                 SqlStatement::CreateTable(create),
             ))))
@@ -271,27 +272,48 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
     })
 }
 
-fn fetch_count(direction: &FetchDirection) -> Result<Option<usize>, Failure> {
-    let count = |limit: &ValueWithSpan| match &limit.value {
-        Value::Number(digits, _) => digits
-            .parse()
-            .map(Some)
-            .map_err(|_| Failure::new("22003", format!("cannot fetch {digits} rows"))),
-        other => Err(Failure::syntax(format!("cannot fetch {other} rows"))),
-    };
-    match direction {
-        FetchDirection::Next | FetchDirection::Forward { limit: None } => Ok(Some(1)),
-        FetchDirection::Count { limit } | FetchDirection::Forward { limit: Some(limit) } => {
-            count(limit)
-        }
-        FetchDirection::All | FetchDirection::ForwardAll => Ok(None),
-        _ => Err(Failure::unsupported("cursors only move forward")),
+/// A name as PostgreSQL folds it.
+fn named(name: Ident) -> String {
+    match name.quote_style {
+        Some(_) => name.value,
+        None => name.value.to_lowercase(),
     }
+}
+
+/// The last part of a name.
+fn object_name(name: &ObjectName) -> String {
+    let part = name.0.last().and_then(|part| part.as_ident());
+    part.cloned().map(named).unwrap_or_default()
+}
+
+/// The new name of a table, if that is all that an ALTER TABLE asks for.
+fn renamed(alter: &AlterTable) -> Option<ObjectName> {
+    match alter.operations.as_slice() {
+        [
+            AlterTableOperation::RenameTable {
+                table_name: RenameTableNameKind::To(name) | RenameTableNameKind::As(name),
+            },
+        ] => Some(name.clone()),
+        _ => None,
+    }
+}
+
+/// SHOW TABLES: the relations that users have made, not those of the system.
+fn users_tables() -> Result<DfStatement, Failure> {
+    let query = "SELECT table_catalog, table_schema, table_name, table_type \
+                 FROM information_schema.tables \
+                 WHERE table_schema NOT IN ('information_schema', 'pg_catalog', 'coscan') \
+                 ORDER BY 1, 2, 3";
+    let dialect = GenericDialect {};
+    let mut parser = DFParserBuilder::new(query).with_dialect(&dialect).build()?;
+    let statement = parser.parse_statements()?.pop_front();
+    statement.ok_or_else(|| Failure::syntax("SHOW TABLES is not a query"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cursor::Steps;
 
     fn all(sql: &str) -> Result<Vec<Action>, Failure> {
         coscan::statement_texts(sql)
@@ -374,11 +396,17 @@ mod tests {
         );
         assert!(matches!(
             one("FETCH 10 FROM c"),
-            Action::Fetch { rows: Some(10), .. }
+            Action::Fetch(Walk {
+                steps: Steps::By(10),
+                ..
+            })
         ));
         assert!(matches!(
             one("FETCH FORWARD ALL IN c"),
-            Action::Fetch { rows: None, .. }
+            Action::Fetch(Walk {
+                steps: Steps::AllAfter,
+                ..
+            })
         ));
         assert!(matches!(
             one("DECLARE c CURSOR WITH HOLD FOR SELECT 1"),

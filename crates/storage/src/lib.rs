@@ -11,8 +11,9 @@ pub mod threads;
 
 pub use error::{Result, StorageError};
 pub use parquet::{
-    Batches, CHUNK_BYTES_DEFAULT, FileChunk, FileChunks, INDEX_SPREAD_MAX, JOINED_ROWS_MAX,
-    PAGE_BYTES_MAX, Piece, RangeRead, SegmentDecoder, SharedPages, TAIL_BYTES, check_pages,
-    narrowest, read_footer, without_pages,
+    Batches, CHUNK_BYTES_DEFAULT, FileChunk, FileChunks, INDEX_SPREAD_MAX, INTERVAL,
+    JOINED_ROWS_MAX, PAGE_BYTES_MAX, PageRules, Piece, RangeRead, SegmentDecoder, SharedPages,
+    TAIL_BYTES, UNKNOWN_TYPES, check_pages, has_uncounted, is_interval, narrowest, read_footer,
+    without_pages, without_uncounted,
 };
 pub use pool::{PageMap, PagePiece, TablePage, bytes_of_rows};

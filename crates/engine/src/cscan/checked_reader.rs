@@ -5,8 +5,9 @@
 //! device reads instead, and checks the version itself. Files on a plain local disk are read by
 //! DataFusion, through the page cache, and the file is checked after every read: if it still is the
 //! planned version, so are the bytes.
-//! Footers are read, checked and cached by coscan-storage. Pages are checked before they are handed
-//! on: a crafted page can make parquet's reader ask for more memory than there is.
+//! Footers are read, checked and cached by coscan-storage, which does not believe all statistics.
+//! Pages are checked before they are handed on: a crafted page can make parquet's reader ask for
+//! more memory than there is.
 //! C1: every range of data that is handed on is of the planned version, and its pages can be
 //! decoded in the memory that there is.
 
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use coscan_storage::device::Device;
 use coscan_storage::pool::{FileKey, TableFile};
-use coscan_storage::{StorageError, check_pages};
+use coscan_storage::{StorageError, check_pages, has_uncounted, without_uncounted};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::ParquetFileReaderFactory;
 use datafusion::execution::object_store::ObjectStoreUrl;
@@ -117,9 +118,8 @@ impl CheckedReader {
     async fn read(&mut self, ranges: Vec<Range<u64>>) -> Result<Vec<Bytes>> {
         let answers = self.read_unchecked(ranges.clone()).await?;
         let file = self.open().await?;
-        let bytes_max = self.resources.memory().unpacked_page_bytes_max();
-        check_pages(file.name(), file.metadata(), &ranges, &answers, bytes_max)
-            .map_err(external)?;
+        let rules = self.resources.memory().page_rules();
+        check_pages(file.name(), file.metadata(), &ranges, &answers, rules).map_err(external)?;
         Ok(answers)
     }
 
@@ -180,7 +180,15 @@ impl AsyncFileReader for CheckedReader {
         &'a mut self,
         _: Option<&'a ArrowReaderOptions>,
     ) -> BoxFuture<'a, Result<Arc<ParquetMetaData>>> {
-        async move { Ok(Arc::clone(self.open().await?.metadata())) }.boxed()
+        async move {
+            let metadata = Arc::clone(self.open().await?.metadata());
+            if has_uncounted(&metadata) {
+                // DataFusion takes a missing null count for zero.
+                return Ok(Arc::new(without_uncounted(Arc::unwrap_or_clone(metadata))));
+            }
+            Ok(metadata)
+        }
+        .boxed()
     }
 }
 

@@ -449,6 +449,48 @@ mod tests {
     }
 
     #[test]
+    fn integers_are_decimals_without_a_copy() {
+        let schema = Schema::new(vec![Field::new("i", DataType::Int64, true)]);
+        let kept: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None, Some(i64::MIN)]));
+        let small = narrowest(Arc::new(Int64Array::from(vec![Some(7), None, Some(-9)])));
+        let reads = [ColumnRequest::exact(Arc::new(schema.field(0).clone()))];
+        let file = FileColumns {
+            schema: &schema,
+            reads: &reads,
+        };
+        for (precision, scale) in [(38, 0), (19, 0), (22, 3), (18, 0), (3, 1), (1, 0)] {
+            let column = col("i", &schema).unwrap();
+            let expr = cast(column, &schema, DataType::Decimal128(precision, scale)).unwrap();
+            for (kept, read) in [
+                (&kept, &kept),
+                (&small, &widen(&small, &DataType::Int64).unwrap()),
+            ] {
+                let batch = RecordBatch::try_new(Arc::new(schema.clone()), vec![Arc::clone(read)]);
+                let expected = expr.evaluate(&batch.unwrap()).and_then(|v| v.into_array(3));
+                let mut graph = Graph::default();
+                let node = graph.add(&expr, file).unwrap().unwrap();
+                let input = |_: usize| -> Result<ArrayRef> { Ok(Arc::clone(kept)) };
+                let found = graph.value(node, &mut graph.frame(3), &input);
+                match (&found, &expected) {
+                    (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{expr}"),
+                    _ => assert_eq!(found.is_err(), expected.is_err(), "{expr}"),
+                }
+            }
+        }
+        let wide = cast(
+            col("i", &schema).unwrap(),
+            &schema,
+            DataType::Decimal128(19, 0),
+        )
+        .unwrap();
+        let mut graph = Graph::default();
+        let node = graph.add(&wide, file).unwrap().unwrap();
+        let input = |_: usize| -> Result<ArrayRef> { Ok(Arc::clone(&kept)) };
+        let narrow = graph.narrow(node, &mut graph.frame(3), &input).unwrap();
+        assert!(narrow.is_some(), "it is summed in 64 bits");
+    }
+
+    #[test]
     fn references_stay_so_whatever_text_they_are_to_be() {
         let schema = Schema::new(vec![Field::new("s", DataType::Utf8, true)]);
         let read = Field::new_dictionary("s", DataType::Int32, DataType::Utf8, true);

@@ -23,6 +23,7 @@ use datafusion::error::Result;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::merge::Merge;
 use super::program::Sharing;
 use super::state_cache::StateCache;
 use super::totals::Totals;
@@ -80,6 +81,20 @@ struct Ledger {
     outstanding: usize,
     /// The positions of chunks that jobs gave back and that the scan does not hand out anew.
     given_back: Vec<usize>,
+}
+
+impl Ledger {
+    fn take_one(&mut self) -> Option<RecordBatch> {
+        let states = self.states.last_mut()?;
+        let one = states.slice(0, 1);
+        if states.num_rows() > 1 {
+            *states = states.slice(1, states.num_rows() - 1);
+        } else {
+            self.states.pop();
+        }
+        self.rows -= 1;
+        Some(one)
+    }
 }
 
 /// How the member's chunks were processed.
@@ -257,12 +272,16 @@ impl Member {
         }
     }
 
-    /// Takes the delivered states, if they have at least `rows_min` rows.
+    /// Takes delivered states, as many as a batch may have: all of them, if they have at least
+    /// `rows_min` rows, or one.
     ///
     /// # Errors
     /// If states have different schemas: a bug.
     pub(crate) fn take(&self, rows_min: usize) -> Result<Option<RecordBatch>> {
         let mut ledger = self.ledger.lock();
+        if self.plan.merge == Merge::One {
+            return Ok(ledger.take_one());
+        }
         if ledger.states.is_empty() || ledger.rows < rows_min {
             return Ok(None);
         }

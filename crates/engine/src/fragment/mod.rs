@@ -3,6 +3,7 @@
 //! | file | what it answers |
 //! |---|---|
 //! | `recognise.rs`, `share_fragments.rs` | which part of a plan is a fragment; the rule |
+//! | `merge.rs` | in which shape the states of an aggregate may be merged |
 //! | `over_scan.rs` | what an aggregate does, in terms of the scan below it |
 //! | `exec.rs` | the plan node, and its streams |
 //! | `rows_exec.rs` | how a fragment goes on without sharing |
@@ -27,6 +28,7 @@ mod graph;
 mod groups;
 mod job;
 mod member;
+mod merge;
 mod narrow;
 mod over_scan;
 mod program;
@@ -42,6 +44,7 @@ mod work;
 pub(crate) use board::Board;
 pub(crate) use exec::FragmentExec;
 pub(crate) use expr_key::{Elsewhere, KeyWriter};
+pub(crate) use merge::merge_of;
 pub(crate) use over_scan::{OverScan, over_scan};
 pub(crate) use share_fragments::ShareFragments;
 pub(crate) use state_cache::{Counts, StateCache};

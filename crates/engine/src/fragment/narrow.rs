@@ -6,7 +6,7 @@
 //! whether an expression can leave 64 bits, or 32. If it cannot, it is computed in that width,
 //! unchecked. The bounds come from the values themselves, not from the file's statistics, so wrong
 //! statistics change nothing. Columns are read as they are kept, in one to eight bytes a value.
-//! Integers and dates are read so too, but only compared.
+//! Integers and dates are read so too, but only compared, or cast to decimals.
 //! Not here: sums (`sums.rs`); expressions without a proof (`graph.rs`: DataFusion's own
 //! expressions).
 //! N1: values equal DataFusion's, digit by digit: scales are those of its types, and an operation
@@ -311,6 +311,9 @@ impl NarrowOp {
                 if low <= -limit || high >= *limit {
                     return None;
                 }
+                if let (Side::Values(same), 1) = (first, *factor) {
+                    return Some(same.clone());
+                }
                 let sides = [first, Side::Constant(*factor)];
                 Some(made(sides, rows, fits(low, high)?, Product))
             }
@@ -464,6 +467,18 @@ pub(crate) fn narrowed(
         return Some(Narrowed::Value(NarrowOp::Negate(operand)));
     }
     if let Some(cast) = expr.downcast_ref::<CastExpr>() {
+        if is_integer(&children.first()?.data_type(schema).ok()?) {
+            let DataType::Decimal128(precision, scale) = cast.cast_type() else {
+                return None;
+            };
+            let limit = 10i128.checked_pow(u32::from(*precision))?;
+            let factor = power(*scale, 0)?;
+            return Some(Narrowed::Value(NarrowOp::Rescale(
+                operand(0)?,
+                factor,
+                limit,
+            )));
+        }
         let (operand, from) = side(0)?;
         if *cast.cast_type() == DataType::Float64 {
             let float = NarrowFloat {
@@ -480,6 +495,13 @@ pub(crate) fn narrowed(
         return Some(Narrowed::Value(NarrowOp::Rescale(operand, factor, limit)));
     }
     None
+}
+
+fn is_integer(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Int16 | DataType::Int32 | DataType::Int64
+    )
 }
 
 /// The factor from decimals of scale `from` to scale `to`; `None` if `to` is smaller or the factor

@@ -3,7 +3,8 @@
 //! A fragment is a partial aggregate over a cooperative scan in shared delivery, with nothing
 //! between them but projections and round-robin repartitions. Its states for a set of chunks are a
 //! merge of its states for each chunk. The pair becomes a `FragmentExec` (`exec.rs`); the final
-//! aggregate above it stays DataFusion's.
+//! aggregate above it stays DataFusion's; how many states it may be handed at a time, `merge.rs`
+//! says.
 //! Not fragments: grouping sets, aggregates that depend on an order, limits, scans with dynamic
 //! filters (which rows pass depends on when they are read), and expressions without a key.
 
@@ -21,6 +22,7 @@ use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 
 use super::board::Board;
 use super::expr_key::KeyWriter;
+use super::merge::merge_of;
 use super::over_scan::{over_scan, spread};
 use super::work::FragmentPlan;
 use crate::cscan::CScanSource;
@@ -70,6 +72,10 @@ pub(crate) fn fragment(
     if !suits {
         return Ok(None);
     }
+    let grouped = !aggregate.group_expr().is_true_no_grouping();
+    let Some(merge) = merge_of(aggregate.aggr_expr(), grouped) else {
+        return Ok(None);
+    };
     let over = over_scan(aggregate)?;
     let Some((scan, source)) = cooperative_scan(&over.input) else {
         return Ok(None);
@@ -83,6 +89,7 @@ pub(crate) fn fragment(
         group: over.group,
         aggregates: over.aggregates,
         schema: node.schema(),
+        merge,
         time_zone: sharing.time_zone.clone(),
     };
     let partial = Arc::clone(node).transform_up(|node| {

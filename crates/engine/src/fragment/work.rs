@@ -20,6 +20,7 @@ use datafusion::physical_plan::udaf::AggregateFunctionExpr;
 
 use super::expr_key::{Key, KeyWriter};
 use super::graph::FileColumns;
+use super::merge::Merge;
 use crate::read::FilePlan;
 
 /// A fragment as planned, over the output of its scan.
@@ -32,6 +33,8 @@ pub(crate) struct FragmentPlan {
     /// Group columns, then the states of each aggregate: the schema of DataFusion's partial
     /// aggregate.
     pub(crate) schema: SchemaRef,
+    /// How many states a batch may have.
+    pub(crate) merge: Merge,
     /// The session's time zone: expressions may depend on it besides their inputs.
     pub(crate) time_zone: String,
 }

@@ -16,7 +16,6 @@ use coscan_storage::device::FileVersion;
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::datasource::listing::ListingTable;
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
@@ -47,6 +46,7 @@ use crate::read::parquet_scan;
 use crate::read::scan::{Delivery, Execution, Running, ScanPlan};
 use crate::resources::Resources;
 use crate::settings::Settings;
+use crate::tables::partitioned::files_of;
 
 /// Leaves read at once for their checksums.
 const VERIFIED_AT_ONCE: usize = 64;
@@ -277,7 +277,7 @@ impl Order<'_> {
             let text = format!("there is no table {}", self.table);
             return Err(DataFusionError::Plan(text));
         };
-        if table.is::<ListingTable>() {
+        if files_of(table.as_ref()).is_some() {
             Ok(table)
         } else {
             Err(self.nothing_to_index())
@@ -294,7 +294,7 @@ impl Order<'_> {
     /// The folder of the index: that of the old index, the one that the session names, or the one
     /// beside the table.
     async fn folder(&self, table: &Arc<dyn TableProvider>) -> Result<Folder> {
-        let files = table.downcast_ref::<ListingTable>();
+        let files = files_of(table.as_ref());
         let files = files.ok_or_else(|| self.nothing_to_index())?;
         let files = Folder::of_table(files, self.state.runtime_env()).await?;
         match self.old {
@@ -372,7 +372,8 @@ fn covered(running: &Running) -> Vec<CoveredFile> {
         .files
         .iter()
         .map(|file| {
-            let rows = file.metadata().file_metadata().num_rows().unsigned_abs();
+            let groups = file.metadata().row_groups().iter();
+            let rows = groups.map(|group| group.num_rows().unsigned_abs()).sum();
             CoveredFile::new(file.store(), file.version(), rows)
         })
         .collect()

@@ -13,7 +13,6 @@ use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider, TableProviderFactory};
-use datafusion::datasource::listing::ListingTable;
 use datafusion::error::Result;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::runtime_env::RuntimeEnv;
@@ -25,6 +24,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use crate::index_catalog::{Folder, Index, Indexes, NamedFolder};
 use crate::resources::Resources;
 use crate::settings::Settings;
+use crate::tables::partitioned::files_of;
 use crate::tables::registration;
 
 /// Makes a session look for indexes.
@@ -52,7 +52,7 @@ pub(crate) async fn find_indexes(
     table: &Arc<dyn TableProvider>,
 ) {
     let runtime = session.runtime_env();
-    if let Some(table) = table.downcast_ref::<ListingTable>()
+    if let Some(table) = files_of(table.as_ref())
         && let Ok(folder) = Folder::of_table(table, runtime).await
     {
         look_through(indexes, &folder.beside(), runtime).await;

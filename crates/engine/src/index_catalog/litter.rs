@@ -79,9 +79,12 @@ pub(super) fn sweep(folder: &Folder) {
     };
     for (data, _lock) in &left {
         if !named.contains(data) {
-            // The local store names its own drafts data#1.
-            let draft = format!("{data}#");
-            for name in all.iter().filter(|n| *n == data || n.starts_with(&draft)) {
+            // The local store names its own drafts data.coscan#1, and earlier versions data#1.
+            let is_draft = |name: &str| {
+                let rest = name.strip_prefix(data.as_str());
+                rest.is_some_and(|rest| rest.starts_with('#') || rest.starts_with(".coscan#"))
+            };
+            for name in all.iter().filter(|n| *n == data || is_draft(n)) {
                 let path = folder.join(name);
                 match fs::remove_file(&path) {
                     Ok(()) => log::info!("{}: left behind, removed", path.display()),

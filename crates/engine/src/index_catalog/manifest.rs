@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use coscan_storage::device::FileVersion;
+use coscan_storage::device::{FileVersion, lasting_tag};
 use coscan_storage::pool::{FileKey, TableFile};
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
@@ -222,7 +222,7 @@ impl CoveredFile {
             location: version.location.to_string(),
             size: version.size,
             modified_ns: saturating(version.modified_ns),
-            e_tag: version.e_tag.clone(),
+            e_tag: lasting(version),
             rows,
         }
     }
@@ -232,9 +232,15 @@ impl CoveredFile {
         self.size == version.size
             && self.location == version.location.as_ref()
             && self.modified_ns == saturating(version.modified_ns)
-            && self.e_tag == version.e_tag
+            && self.e_tag == lasting(version)
             && self.store == key.store()
     }
+}
+
+/// The tag that stays the same as long as the file does.
+fn lasting(version: &FileVersion) -> Option<String> {
+    let tag = version.e_tag.as_deref();
+    tag.map(|tag| lasting_tag(tag).to_owned())
 }
 
 /// Times after the year 2262 are all equal.

@@ -35,7 +35,7 @@ use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
 use super::sequence::{Declared, DeclaredOf, Found, sequence};
 use crate::cscan::CScanSource;
-use crate::fragment::{FragmentExec, OverScan, PlannedAggregate, over_scan};
+use crate::fragment::{FragmentExec, OverScan, PlannedAggregate, merge_of, over_scan};
 use crate::read::prune::column_bounds::{self, ColumnBounds};
 use crate::read::prune::ordered;
 use crate::read::scan::{Delivery, ScanPlan};
@@ -166,6 +166,7 @@ fn suits(aggregate: &AggregateExec) -> bool {
         && aggregate.limit_options().is_none()
         && aggregate.fetch().is_none()
         && !aggregate.aggr_expr().iter().any(ordered)
+        && merge_of(aggregate.aggr_expr(), true).is_some()
 }
 
 /// A cooperative scan without a limit whose partitions have no meaning.

@@ -92,16 +92,6 @@ impl Held {
         }
     }
 
-    /// Holds this many bytes for what exists already, granted or not.
-    pub(crate) fn resize(&self, bytes: usize) {
-        let before = self.bytes();
-        self.reservation.resize(bytes);
-        if let Some(allowance) = &self.allowance {
-            allowance.held.fetch_add(bytes, Ordering::Relaxed);
-            allowance.give_back(before);
-        }
-    }
-
     pub(crate) fn bytes(&self) -> usize {
         self.reservation.size()
     }

@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use super::allowance::{Allowance, Held};
 use crate::right::{Right, Rights};
 use crate::tables::SYSTEM_SCHEMA;
+use crate::tables::partitioned::PartitionedTable;
 
 /// What a name costs in bytes, without its schema's columns: the maps' entries and a small plan.
 const NAME_BYTES: usize = 4 << 10;
@@ -294,7 +295,10 @@ impl OwnSchema {
         }
         match table.downcast_ref::<ListingTable>() {
             Some(files) => Arc::new(files.clone().with_definition(None)),
-            None => table,
+            None => match table.downcast_ref::<PartitionedTable>() {
+                Some(files) => Arc::new(files.without_definition()),
+                None => table,
+            },
         }
     }
 

@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
 use std::sync::Arc;
 
 use super::catalogs::{OwnSchema, Whose};
+use super::change::RowChange;
 use super::table::MemoryTable;
 use crate::right::{Right, Rights};
 use crate::rights::denied;
@@ -108,7 +109,8 @@ impl Asked<'_> {
     /// INSERT, UPDATE, DELETE and their like.
     fn check_change(&self, dml: &DmlStatement) -> Result<()> {
         let provider = source_as_provider(&dml.target);
-        let in_memory = provider.is_ok_and(|table| table.is::<MemoryTable>());
+        let in_memory =
+            provider.is_ok_and(|table| table.is::<MemoryTable>() || table.is::<RowChange>());
         if in_memory && self.whose(&dml.table_name) == Some(Whose::Own) {
             return Ok(());
         }

@@ -6,13 +6,15 @@
 //! session's own. Views over views are held to a size: if each names another one twice, twenty
 //! views are a million nodes.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use coscan_pg::PgError;
 use datafusion::common::runtime::JoinSet;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{SchemaError, exec_err, plan_err};
+use datafusion::common::{SchemaError, TableReference, exec_err, plan_err};
 use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
@@ -24,11 +26,12 @@ use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 
 use super::allowance::{Growth, Held};
-use super::catalogs::{OwnNames, OwnSchema};
+use super::catalogs::{OwnNames, OwnSchema, Whose};
 use super::check::{check, replaces_shared};
 use super::table::{MemoryTable, bytes_of};
+use crate::error::Error;
 use crate::memory::{LIMIT_BY_DEFAULT, SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
-use crate::right::Rights;
+use crate::right::{Right, Rights};
 
 /// The most nodes of a view's plan, including those of the views in it.
 const VIEW_NODES_MAX: usize = 4_096;
@@ -44,6 +47,9 @@ pub async fn execute(
     plan: LogicalPlan,
 ) -> Result<DataFrame> {
     check(&state, &plan)?;
+    if let LogicalPlan::Copy(copy) = &plan {
+        check_folder(&copy.output_url)?;
+    }
     let replaced = replaces_shared(&state, &plan);
     let is_own = Rights::of(state.config()).is_some();
     let done = match plan {
@@ -85,6 +91,20 @@ pub async fn execute(
     Ok(done)
 }
 
+/// A COPY makes a file, or a folder of files, in a folder that is there.
+fn check_folder(target: &str) -> Result<()> {
+    let path = target.strip_prefix("file://").unwrap_or(target);
+    let folder = Path::new(path).parent();
+    let is_missing = |folder: &Path| !folder.as_os_str().is_empty() && !folder.is_dir();
+    if path.contains("://") || !folder.is_some_and(is_missing) {
+        return Ok(());
+    }
+    Err(DataFusionError::External(Box::new(Error::CannotWrite {
+        path: path.to_owned(),
+        reason: "No such file or directory",
+    })))
+}
+
 /// Forgets what a session has made: tables, views, schemas. A session that is not held to rights
 /// has nothing of its own, so nothing happens to it.
 pub fn forget_own(context: &SessionContext) {
@@ -93,10 +113,44 @@ pub fn forget_own(context: &SessionContext) {
     }
 }
 
+/// Renames a table or view that the session may drop. `to` is in the same schema.
+///
+/// # Errors
+/// 42P01 if there is no such table, 42P07 if the new name is taken,
+/// [`Error::Denied`](crate::Error::Denied) without the right to change what all sessions see.
+pub async fn rename_own(context: &SessionContext, from: &str, to: &str) -> Result<()> {
+    let (old, new) = (TableReference::from(from), TableReference::from(to));
+    let state = context.state();
+    let missing = || PgError::new("42P01", format!("relation \"{from}\" does not exist"));
+    let Ok(schema) = state.schema_for_ref(old.clone()) else {
+        return Err(missing().into());
+    };
+    let Some(table) = schema.table(old.table()).await? else {
+        return Err(missing().into());
+    };
+    if schema.table_exist(new.table()) {
+        let name = new.table();
+        return Err(PgError::new("42P07", format!("relation \"{name}\" already exists")).into());
+    }
+    if let (Some(rights), Some(own)) = (
+        Rights::of(state.config()),
+        schema.downcast_ref::<OwnSchema>(),
+    ) && own.whose(old.table()) != Some(Whose::Own)
+    {
+        rights.require(&[Right::Writes], || {
+            format!("ALTER TABLE {from} changes what all sessions see")
+        })?;
+    }
+    // In this order, so that the table is not lost if there is no memory for the new name.
+    schema.register_table(new.table().to_owned(), table)?;
+    schema.deregister_table(old.table())?;
+    Ok(())
+}
+
 /// The value that RESET restores, where DataFusion does not know it.
 fn default_of(setting: &str) -> Option<&'static str> {
     match setting {
-        "coscan.memory" => Some(LIMIT_BY_DEFAULT),
+        "coscan.memory" | "coscan.checksums" => Some(LIMIT_BY_DEFAULT),
         SPILL_FILE_BYTES => Some(SPILL_FILE_BYTES_DEFAULT),
         _ => None,
     }

@@ -4,17 +4,20 @@
 //! of its own (`catalogs.rs`). What it makes goes into the layer, is seen by nobody else, is
 //! accounted for (`allowance.rs`) and goes with the session. A session of the user's own process
 //! has no layer: all sessions of its engine see what it makes.
-//! Tables in memory are counted in either case (`table.rs`).
+//! Tables in memory are counted in either case (`table.rs`); DELETE and UPDATE change their rows
+//! (`change/`).
 //! A statement is checked (`check.rs`) and carried out (`execute.rs`) as a plan.
 //! Not here: what rights there are (`../right.rs`, `../rights/`).
 
 mod allowance;
 mod catalogs;
+mod change;
 mod check;
 mod confined;
 mod execute;
 mod table;
 
+pub(crate) use change::ChangeByQuery;
 pub use check::check;
 pub use confined::Confinement;
-pub use execute::{execute, forget_own};
+pub use execute::{execute, forget_own, rename_own};

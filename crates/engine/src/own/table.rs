@@ -1,30 +1,31 @@
 //! A table in memory, of which every byte is counted.
 //!
-//! DataFusion's `MemTable` does the work, but it counts nothing, and it deletes and updates when
-//! the statement is planned, so that EXPLAIN would change the table. Here changes wait for their
-//! execution. Batches are counted with all buffers that they keep, even those that they share.
-//! O4: a table's `held` is the bytes that its batches keep, even after a change that failed half
+//! DataFusion's `MemTable` holds the batches and is scanned, but it counts nothing, and it deletes
+//! and updates by filters that do not say all of a statement. Batches are counted with all buffers
+//! that they keep, even those that they share.
+//! Not here: which rows a DELETE or UPDATE changes (`change/`).
+//! O4: a table's `held` is the bytes that its batches keep, and what is granted to a change under
 //! way.
+//! O7: a scan sees all of a change or nothing of it.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, UInt64Array};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
+use coscan_pg::PgError;
 use datafusion::catalog::{MemTable, Session, TableProvider};
 use datafusion::common::utils::memory::get_record_batch_memory_size;
 use datafusion::common::{Constraints, SchemaExt, not_impl_err};
 use datafusion::datasource::sink::{DataSink, DataSinkExec};
-use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableType};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, execute_stream};
-use futures::{StreamExt, TryStreamExt, stream};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
+use futures::StreamExt;
 use tokio::sync::Mutex;
 
 use super::allowance::{Growth, Held};
@@ -43,8 +44,8 @@ pub(super) fn bytes_of(batch: &RecordBatch) -> usize {
 pub(crate) struct MemoryTable {
     inner: Arc<MemTable>,
     held: Arc<Held>,
-    /// Held while the table changes.
-    change: Arc<Mutex<()>>,
+    /// How often rows were changed or deleted. Locked while the table changes or is looked at.
+    version: Arc<Mutex<u64>>,
 }
 
 impl MemoryTable {
@@ -67,13 +68,13 @@ impl MemoryTable {
         Ok(Self {
             inner: Arc::new(table.with_column_defaults(defaults)),
             held,
-            change: Arc::default(),
+            version: Arc::default(),
         })
     }
 
     /// Appends batches, each to the next partition.
     async fn append(&self, batches: Vec<RecordBatch>, growth: Growth) {
-        let _alone = self.change.lock().await;
+        let _alone = self.version.lock().await;
         let partitions = self.inner.batches.len();
         let mut parts = vec![vec![]; partitions];
         for (n, batch) in batches.into_iter().enumerate() {
@@ -85,57 +86,63 @@ impl MemoryTable {
         growth.keep();
     }
 
-    /// Lets `MemTable` change its batches. The old and the new ones exist together for a while.
-    async fn change(&self, state: &SessionState, change: &Change) -> Result<RecordBatch> {
-        let _alone = self.change.lock().await;
-        let before = self.held.bytes();
-        let mut growth = self.held.growth();
-        growth.add(before)?;
-        let done = match change.clone() {
-            Change::Delete(filters) => self.inner.delete_from(state, filters).await,
-            Change::Update(assignments, filters) => {
-                self.inner.update(state, assignments, filters).await
-            }
-        };
-        // The change may have failed half way: the batches that exist are counted in any case.
-        let mut now = 0;
+    /// The version, and the batches of each partition in it.
+    pub(super) async fn snapshot(&self) -> (u64, Vec<Vec<RecordBatch>>) {
+        let version = self.version.lock().await;
+        let mut partitions = Vec::with_capacity(self.inner.batches.len());
         for partition in &self.inner.batches {
-            now += partition.read().await.iter().map(bytes_of).sum::<usize>();
+            partitions.push(partition.read().await.clone());
         }
-        drop(growth);
-        self.held.resize(now);
-        let counts: Vec<RecordBatch> = execute_stream(done?, state.task_ctx())?
-            .try_collect()
-            .await?;
-        match counts.into_iter().next() {
-            Some(count) => Ok(count),
-            None => Ok(RecordBatch::try_new(
-                count_schema(),
-                vec![Arc::new(UInt64Array::from(vec![0]))],
-            )?),
-        }
+        (*version, partitions)
     }
 
-    fn later(&self, session: &dyn Session, change: Change) -> Result<Arc<dyn ExecutionPlan>> {
-        let state = session.as_any().downcast_ref::<SessionState>();
-        let state = state.ok_or_else(|| {
-            DataFusionError::Internal("a session without a session's state".to_owned())
-        })?;
-        let work = Work {
-            table: self.clone(),
-            state: state.clone(),
-            change,
-            schema: count_schema(),
-        };
-        let plan = StreamingTableExec::try_new(
-            count_schema(),
-            vec![Arc::new(work)],
-            None,
-            [],
-            false,
-            None,
-        )?;
-        Ok(Arc::new(plan))
+    /// Exchanges batches for those that `change` makes of each partition's, all or none.
+    ///
+    /// # Errors
+    /// Those of `change`; `Execution` if `version` is not the table's any more;
+    /// `ResourcesExhausted` if there is no memory for old and new batches.
+    pub(super) async fn exchange(
+        &self,
+        version: Option<u64>,
+        change: &(dyn Fn(usize, &[RecordBatch]) -> Result<Vec<Option<RecordBatch>>> + Sync),
+    ) -> Result<()> {
+        let mut current = self.version.lock().await;
+        if version != Some(*current) {
+            let told = "could not serialize access due to concurrent update";
+            return Err(PgError::new("40001", told).into());
+        }
+        let mut growth = self.held.growth();
+        let mut changed = Vec::with_capacity(self.inner.batches.len());
+        for (number, partition) in self.inner.batches.iter().enumerate() {
+            let new = change(number, &partition.read().await)?;
+            for batch in new.iter().flatten() {
+                growth.add(bytes_of(batch))?;
+            }
+            changed.push(new);
+        }
+        let mut freed = 0;
+        for (partition, new) in self.inner.batches.iter().zip(changed) {
+            let mut batches = partition.write().await;
+            for (batch, new) in batches.iter_mut().zip(new) {
+                if let Some(new) = new {
+                    freed += bytes_of(batch);
+                    *batch = new;
+                }
+            }
+            batches.retain(|batch| {
+                let stays = batch.num_rows() > 0;
+                freed += if stays { 0 } else { bytes_of(batch) };
+                stays
+            });
+        }
+        growth.keep();
+        self.held.shrink(freed);
+        *current += 1;
+        Ok(())
+    }
+
+    pub(super) fn held(&self) -> &Arc<Held> {
+        &self.held
     }
 }
 
@@ -160,6 +167,7 @@ impl TableProvider for MemoryTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        let _alone = self.version.lock().await;
         self.inner.scan(session, projection, filters, limit).await
     }
 
@@ -177,23 +185,6 @@ impl TableProvider for MemoryTable {
         let table = self.clone();
         let sink = Arc::new(Sink { table, schema });
         Ok(Arc::new(DataSinkExec::new(input, sink, None)))
-    }
-
-    async fn delete_from(
-        &self,
-        session: &dyn Session,
-        filters: Vec<Expr>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.later(session, Change::Delete(filters))
-    }
-
-    async fn update(
-        &self,
-        session: &dyn Session,
-        assignments: Vec<(String, Expr)>,
-        filters: Vec<Expr>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.later(session, Change::Update(assignments, filters))
     }
 
     fn get_column_default(&self, column: &str) -> Option<&Expr> {
@@ -244,44 +235,4 @@ impl DataSink for Sink {
         self.table.append(batches, growth).await;
         Ok(count)
     }
-}
-
-/// A change of existing rows.
-#[derive(Clone, Debug)]
-enum Change {
-    Delete(Vec<Expr>),
-    Update(Vec<(String, Expr)>, Vec<Expr>),
-}
-
-/// A change that waits to be executed.
-#[derive(Clone)]
-struct Work {
-    table: MemoryTable,
-    state: SessionState,
-    change: Change,
-    schema: SchemaRef,
-}
-
-impl PartitionStream for Work {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let work = self.clone();
-        let schema = Arc::clone(&self.schema);
-        let count = stream::once(async move { work.table.change(&work.state, &work.change).await });
-        Box::pin(RecordBatchStreamAdapter::new(schema, Box::pin(count)))
-    }
-}
-
-impl fmt::Debug for Work {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.change, f)
-    }
-}
-
-fn count_schema() -> SchemaRef {
-    let count = Field::new("count", DataType::UInt64, false);
-    Arc::new(Schema::new(vec![count]))
 }

@@ -5,18 +5,21 @@
 //! | `swap_scans.rs` | which scans become cooperative? |
 //! | `interesting_orders.rs` | which sorts do scans by an index make needless? |
 //! | `needless_orders.rs` | which scans promise an order that no operator counts on? |
+//! | `checked_orders.rs` | are the rows of a scan in the order that its files promise? |
 //! | `float_bounds.rs` | what may DataFusion conclude from bounds where there may be NaN? |
 //! | `share_operators/` | which operators may be shared with other queries? |
 //!
 //! Not here: the nodes that stand in the plan then (`cscan/`), what they do when they run (`read/`,
 //! `probe/`).
 
+mod checked_orders;
 mod float_bounds;
 mod interesting_orders;
 mod needless_orders;
 mod share_operators;
 mod swap_scans;
 
+pub(crate) use checked_orders::CheckOrders;
 pub(crate) use float_bounds::HideFloatBounds;
 pub(crate) use share_operators::{SHARE_OPERATORS, ShareOperators};
 pub(crate) use swap_scans::{MarkScans, SwapScans};

@@ -13,10 +13,14 @@
 //! planning does to the scan. A marked scan that is not replaced is still a correct DataFusion
 //! scan, which filters exactly too.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
+use arrow::datatypes::FieldRef;
+use coscan_storage::INTERVAL;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::not_impl_err;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::datasource::physical_plan::parquet::{ParquetAccessPlan, ParquetRowSelection};
 use datafusion::datasource::physical_plan::{
@@ -41,6 +45,7 @@ use crate::read::parquet_scan;
 use crate::read::scan::{Delivery, ScanPlan, files_of};
 use crate::resources::Resources;
 use crate::settings::Settings;
+use crate::tables::columns::UNREADABLE;
 
 /// Marks the scans that are to be cooperative, before anything is pushed down.
 #[derive(Debug)]
@@ -93,7 +98,8 @@ fn marked(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     if let Some((scan, source)) = parquet_scan(node) {
         let is_large = || needed_bytes(scan, source) > settings.small_table_bytes;
-        return Ok(if understood(scan, source) && is_large() {
+        let is_ours = || has_intervals(source) || is_large();
+        return Ok(if understood(scan, source) && is_ours() {
             mark(scan, source, sorted)
         } else {
             Arc::clone(node)
@@ -131,6 +137,7 @@ impl PhysicalOptimizerRule for SwapScans {
         let Some(resources) = self.resources.upgrade() else {
             return Ok(plan);
         };
+        refuse_unreadable(&plan)?;
         let plan = needless_orders::forget(&plan, false, is_free)?;
         let mut by_index = false;
         let swapped = plan.transform_up(|node| {
@@ -160,6 +167,12 @@ impl PhysicalOptimizerRule for SwapScans {
                 Some(scan) => Transformed::yes(DataSourceExec::from_data_source(scan) as _),
                 None => Transformed::no(node),
             };
+            let unread = parquet_scan(&node.data).is_some_and(|(_, source)| has_intervals(source));
+            if unread {
+                return not_impl_err!(
+                    "intervals in Parquet files are read by cooperative scans only"
+                );
+            }
             if !settings.cooperative {
                 return Ok(node);
             }
@@ -197,6 +210,47 @@ fn left_to_datafusion(
     Ok(checked.map(|(scan, again)| CScanSource::plain(scan, again)))
 }
 
+/// Refuses scans that project or filter by a column that cannot be read.
+fn refuse_unreadable(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
+    plan.apply(|node| {
+        let Some((_, source)) = parquet_scan(node) else {
+            return Ok(TreeNodeRecursion::Continue);
+        };
+        let fields = source.table_schema().table_schema().fields();
+        let marked = |field: &FieldRef| field.metadata().contains_key(UNREADABLE);
+        if fields.iter().any(marked) {
+            for column in needed_columns(source) {
+                if fields.get(column).is_some_and(marked) {
+                    let name = fields[column].name();
+                    return not_impl_err!("column {name:?} has a type that is not supported");
+                }
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
+}
+
+/// The positions of the columns that a scan projects or filters by.
+fn needed_columns(source: &ParquetSource) -> BTreeSet<usize> {
+    let projected = source
+        .projection()
+        .into_iter()
+        .flat_map(ProjectionExprs::iter);
+    let filter = source.filter();
+    let exprs = projected
+        .map(|projected| &projected.expr)
+        .chain(filter.iter());
+    let columns = exprs.flat_map(collect_columns);
+    columns.map(|column| column.index()).collect()
+}
+
+/// Whether a table has intervals, of which DataFusion's reader drops the months.
+fn has_intervals(source: &ParquetSource) -> bool {
+    let fields = source.table_schema().file_schema().fields();
+    fields.iter().any(|field| *field.data_type() == INTERVAL)
+}
+
 /// Whether our reader does all that a scan asks for.
 fn understood(scan: &FileScanConfig, source: &ParquetSource) -> bool {
     let files = || scan.file_groups.iter().flat_map(FileGroup::iter);
@@ -228,19 +282,7 @@ pub(super) fn needed_bytes(scan: &FileScanConfig, source: &ParquetSource) -> u64
         .sum();
     let fields = source.table_schema().file_schema().fields();
     let columns = fields.len();
-    let mut needed = vec![false; columns];
-    let projected = source
-        .projection()
-        .into_iter()
-        .flat_map(ProjectionExprs::iter)
-        .map(|p| &p.expr);
-    for expr in projected.chain(source.filter().iter()) {
-        for column in collect_columns(expr) {
-            if let Some(needed) = needed.get_mut(column.index()) {
-                *needed = true;
-            }
-        }
-    }
+    let needed_columns = needed_columns(source);
     let statistics = scan.statistics();
     let rows = statistics.num_rows.get_value();
     let views = rows.map_or(1, |rows| rows.saturating_mul(VIEW_WIDTH));
@@ -256,7 +298,7 @@ pub(super) fn needed_bytes(scan: &FileScanConfig, source: &ParquetSource) -> u64
     };
     let all: u64 = (0..columns).map(array_bytes).sum();
     let part: u64 = (0..columns)
-        .filter(|column| needed[*column])
+        .filter(|column| needed_columns.contains(column))
         .map(array_bytes)
         .sum();
     if all == 0 {

@@ -12,7 +12,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use coscan_storage::pool::{ColumnRequest, TableFile};
-use datafusion::arrow::datatypes::SchemaRef;
+use coscan_storage::{INTERVAL, is_interval};
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::FileScanConfig;
@@ -31,6 +32,7 @@ use datafusion::physical_expr_adapter::{
     DefaultPhysicalExprAdapterFactory, PhysicalExprAdapterFactory, replace_columns_with_literals,
 };
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::schema::types::TypePtr;
 
 use super::compact::compact;
 
@@ -175,7 +177,8 @@ impl TablePlan {
             options = options.with_schema(Arc::clone(schema));
         }
         let metadata = ArrowReaderMetadata::try_new(Arc::clone(file.metadata()), options)?;
-        let mut schema = Arc::clone(metadata.schema());
+        let roots = metadata.parquet_schema().root_schema().get_fields();
+        let mut schema = with_intervals(metadata.schema(), roots);
         if let Some(coerced) = apply_file_schema_type_coercions(self.schema.file_schema(), &schema)
         {
             schema = Arc::new(coerced);
@@ -189,6 +192,22 @@ impl TablePlan {
         }
         Ok(schema)
     }
+}
+
+/// The schema with the type that intervals are decoded to.
+fn with_intervals(schema: &SchemaRef, roots: &[TypePtr]) -> SchemaRef {
+    if !roots.iter().any(|root| is_interval(root)) {
+        return Arc::clone(schema);
+    }
+    let fields = schema.fields().iter().zip(roots).map(|(field, root)| {
+        if is_interval(root) {
+            Arc::new(Field::clone(field).with_data_type(INTERVAL))
+        } else {
+            Arc::clone(field)
+        }
+    });
+    let fields: Vec<_> = fields.collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
 impl Conjunct {
@@ -209,7 +228,10 @@ fn constant(expr: &Arc<dyn PhysicalExpr>) -> Option<bool> {
 }
 
 /// The session's INT96 options, as DataFusion reads them.
-fn int96(
+///
+/// # Errors
+/// `Configuration` if they cannot be understood.
+pub(crate) fn int96(
     options: &datafusion::common::config::TableParquetOptions,
 ) -> Result<Option<(arrow::datatypes::TimeUnit, Option<Arc<str>>)>> {
     use arrow::datatypes::TimeUnit;

@@ -23,7 +23,7 @@ pub(super) fn check(rights: Rights, name: &str, value: Option<&str>) -> Result<(
         ));
     }
     match name {
-        "coscan.memory" => rights.require(&[Right::EngineSettings], || {
+        "coscan.memory" | "coscan.checksums" => rights.require(&[Right::EngineSettings], || {
             format!("{name} is one for all sessions")
         }),
         _ => match (bound(name), value.and_then(number)) {

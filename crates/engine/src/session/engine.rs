@@ -108,6 +108,7 @@ impl Engine {
             ..config
         };
         let budget = MemoryBudget::new(limit);
+        budget.verify_checksums(config.checksums);
         budget.bound_process(limit::available_bytes(), limit::unaccounted_bytes);
         // Memory is asked back in the order in which its holders are made: states of chunks go
         // before what operators retain, which the resources hold.
@@ -255,7 +256,7 @@ impl Engine {
 }
 
 impl WeakEngine {
-    pub(super) fn upgrade(&self) -> Option<Engine> {
+    pub(crate) fn upgrade(&self) -> Option<Engine> {
         self.inner.upgrade().map(|inner| Engine { inner })
     }
 }

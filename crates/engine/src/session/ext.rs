@@ -11,7 +11,9 @@ use crate::fragment::ShareFragments;
 use crate::index;
 use crate::memory::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
 use crate::ordered::OrderAggregates;
-use crate::plan::{HideFloatBounds, MarkScans, SHARE_OPERATORS, ShareOperators, SwapScans};
+use crate::plan::{
+    CheckOrders, HideFloatBounds, MarkScans, SHARE_OPERATORS, ShareOperators, SwapScans,
+};
 
 /// Adds cooperative scans to a DataFusion session.
 ///
@@ -68,6 +70,7 @@ impl CoscanExt for SessionStateBuilder {
         rules.push(Arc::new(SwapScans::new(resources.clone())));
         rules.push(Arc::new(ShareFragments::new(board)));
         rules.push(Arc::new(OrderAggregates::new(resources.clone())));
+        rules.push(Arc::new(CheckOrders));
         rules.push(Arc::new(ShareOperators::new(resources.clone())));
         *self.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules));
         index::register_functions(&mut self, &resources);

@@ -3,6 +3,8 @@
 //! | file | question |
 //! |---|---|
 //! | `engine.rs` | what do all sessions share? |
+//! | `prepared.rs` | what does a prepared statement return, and when is its plan out of date? |
+//! | `rust.rs` | how does a program prepare and run statements? |
 //! | `system_tables.rs` | what do the tables `coscan.*` show? |
 //! | `ext.rs` | how does somebody else's DataFusion session get cooperative scans? |
 //!
@@ -10,14 +12,14 @@
 
 mod engine;
 mod ext;
+mod prepared;
+mod rust;
 mod system_tables;
 
 use std::sync::Arc;
 
 use datafusion::arrow::util::pretty::pretty_format_batches;
-use datafusion::catalog::{
-    CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider, TableProvider,
-};
+use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, TableProvider};
 use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
 use datafusion::physical_plan::execute_stream;
@@ -27,16 +29,20 @@ use futures::{StreamExt, TryStreamExt};
 
 use crate::error::{Error, Result};
 use crate::index::{find_indexes, index_statement};
-use crate::own::execute;
+use crate::own::{ChangeByQuery, execute};
 use crate::settings::EngineConfig;
 use crate::statement::{
     StatementText, on_large_stack, parse_datafusion, plan_statement, reserve_statement,
 };
+use crate::tables::shared::SharedTables;
 use crate::tables::{SYSTEM_SCHEMA, registration};
 use crate::tasks;
 
+pub(crate) use engine::WeakEngine;
 pub use engine::{Engine, EngineMetrics};
 pub use ext::{CoscanExt, add_physical_rule};
+pub use prepared::Prepared;
+pub use rust::Statement;
 
 /// The catalog and the schema that every session sees.
 const CATALOG: &str = "datafusion";
@@ -66,7 +72,8 @@ impl Engine {
     pub fn new(config: EngineConfig) -> Result<Self> {
         let engine = Self::bare(config)?;
         let catalog = MemoryCatalogProvider::new();
-        catalog.register_schema(SCHEMA, Arc::new(MemorySchemaProvider::new()))?;
+        let shared = SharedTables::new(engine.downgrade());
+        catalog.register_schema(SCHEMA, Arc::new(shared))?;
         let system = system_tables::schema(&engine.downgrade())?;
         catalog.register_schema(SYSTEM_SCHEMA, Arc::new(system))?;
         let catalogs = engine.catalogs();
@@ -108,12 +115,25 @@ impl Engine {
         ] {
             *threshold = (*threshold).max(most / partitions);
         }
-        let state = SessionStateBuilder::new()
+        // Two partitions that publish the bounds of min and max at once may publish one without
+        // the other, and rows beyond it are lost (DataFusion 55.2, `aggregate_stream.rs`).
+        options
+            .options_mut()
+            .optimizer
+            .enable_aggregate_dynamic_filter_pushdown = false;
+        // In nanoseconds INT96 reaches from 1677 to 2262 only, and other years become these.
+        options.options_mut().execution.parquet.coerce_int96 = Some("us".to_owned());
+        let builder = SessionStateBuilder::new()
             .with_config(options)
             .with_runtime_env(Arc::clone(self.runtime()))
             .with_catalog_list(Arc::clone(self.catalogs()))
             .with_default_features();
-        let state = coscan_pg::install(state).with_coscan(self).build();
+        let mut builder = coscan_pg::install(builder).with_coscan(self);
+        // Before the rules that rewrite predicates.
+        let analyzer = builder.analyzer().get_or_insert_default();
+        analyzer.rules.insert(0, Arc::new(ChangeByQuery));
+        let mut state = builder.build();
+        registration::write_by_our_rules(&mut state);
         Session::new(self.clone(), SessionContext::new_with_state(state))
     }
 }
@@ -166,6 +186,20 @@ impl Session {
             .map_err(|error| refused(&error))?;
         find_indexes(self.engine.resources().indexes(), &state, &table).await;
         Ok(())
+    }
+
+    /// Makes a table as [`Session::register`] does. If that fails, the name is kept, statements that
+    /// use it get the error as long as it lasts, and it is returned here.
+    pub async fn declare(&self, name: &str, path: &str) -> Option<Error> {
+        let error = self.register(name, path).await.err()?;
+        let name_of_table = datafusion::common::TableReference::bare(name);
+        let schema = self.context.state().schema_for_ref(name_of_table);
+        if let Ok(schema) = schema
+            && let Some(shared) = schema.downcast_ref::<SharedTables>()
+        {
+            shared.keep_unopened(name, path);
+        }
+        Some(error)
     }
 
     /// The table of the files at `path`, as [`Session::register`] makes it, without a name.

@@ -20,6 +20,8 @@ pub struct EngineConfig {
     pub memory_bytes: Option<u64>,
     /// The most of it that chunks may use, in bytes. `None`: all that operators leave.
     pub buffer_bytes_max: Option<u64>,
+    /// Whether the checksums of pages are verified, where files have them.
+    pub checksums: bool,
     /// The policy that sessions start with.
     pub policy: Policy,
     /// The storage model that sessions start with.
@@ -98,6 +100,7 @@ impl Default for EngineConfig {
         Self {
             memory_bytes: None,
             buffer_bytes_max: None,
+            checksums: true,
             policy: Policy::Relevance,
             model: StorageModel::Dsm,
             chunk_bytes: CHUNK_BYTES_DEFAULT,

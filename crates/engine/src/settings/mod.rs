@@ -78,6 +78,8 @@ pub struct Settings {
     budget: Arc<MemoryBudget>,
     /// The limit that the engine was made with: what RESET goes back to.
     memory_default: u64,
+    /// Whether the engine was made to verify checksums.
+    checksums_default: bool,
     /// The folder for indexes that the engine was made with.
     folder_default: Option<String>,
     /// The rights of the session to change what is not its own.
@@ -132,6 +134,7 @@ impl Settings {
             index_folder,
             label: String::new(),
             memory_default: config.memory_bytes.unwrap_or_else(|| budget.limit()),
+            checksums_default: config.checksums,
             folder_default: config.index_folder.clone(),
             budget,
             rights: Rights::ALL,

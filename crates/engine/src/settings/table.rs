@@ -129,6 +129,28 @@ pub const SETTINGS: &[Setting] = &[
         }),
     },
     Setting {
+        name: "checksums",
+        values: Values::Switch,
+        default: "on",
+        applies_to: "the whole engine, at once",
+        help: "Whether the checksums of pages are verified, where files have them",
+        set: |settings, value| {
+            let verify = match value.trim() {
+                LIMIT_BY_DEFAULT => settings.checksums_default,
+                value => switch(value)?,
+            };
+            let rights = settings.rights;
+            rights.check_setting("coscan.checksums", Some(value))?;
+            settings.budget.verify_checksums(verify);
+            Ok(())
+        },
+        show: |settings| show_switch(settings.budget.verifies_checksums()),
+        configure: Some(|config, value| {
+            config.checksums = switch(value)?;
+            Ok(())
+        }),
+    },
+    Setting {
         name: "chunk_bytes",
         values: Values::Kind("a size from 4KiB to 1GiB"),
         default: "16MiB",

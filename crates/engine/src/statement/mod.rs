@@ -20,6 +20,7 @@ mod error;
 mod limits;
 mod nodes;
 mod parse;
+mod postgres;
 mod scan;
 mod shape;
 mod size;
@@ -33,6 +34,7 @@ pub use parse::{
     on_large_stack, parse_statement, plan_statement, reserve_statement, shape_datafusion,
     shape_statement,
 };
+pub use postgres::parse_postgresql;
 pub use size::StatementSize;
 pub(crate) use split::first_words;
 pub use split::{StatementText, StatementTexts, split_statements, statement_texts};

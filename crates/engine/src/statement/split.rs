@@ -22,7 +22,7 @@ impl<'a> StatementText<'a> {
     ///
     /// # Errors
     /// If a string, a comment or a quoted name does not end.
-    pub(crate) fn whole(text: &'a str) -> Result<Self, StatementError> {
+    pub fn whole(text: &'a str) -> Result<Self, StatementError> {
         let mut scan = Scan::new(text);
         let mut sizing = Sizing::default();
         while let Some(piece) = scan.next()? {

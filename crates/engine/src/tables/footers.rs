@@ -60,22 +60,29 @@ pub(crate) async fn footer(
     Ok(metadata)
 }
 
-/// Reads the footers of files that are not known yet, so that nobody else has to.
+/// What `decode` makes of the footer of each file, in the order of the files' paths. Empty files
+/// have no footer.
 ///
 /// # Errors
 /// The error of the first file that has one.
-pub(crate) async fn read_ahead(
+pub(crate) async fn each<T: Send>(
     state: &dyn Session,
     store: &Arc<dyn ObjectStore>,
     name: impl Fn(&ObjectMeta) -> String,
     files: &[ObjectMeta],
-) -> Result<()> {
+    decode: impl Fn(&str, &ParquetMetaData) -> Result<T> + Sync,
+) -> Result<Vec<(String, T)>> {
     let mut files: Vec<&ObjectMeta> = files.iter().filter(|file| file.size > 0).collect();
     files.sort_unstable_by(|a, b| a.location.cmp(&b.location));
+    let decode = &decode;
     let mut reading = Vec::with_capacity(files.len());
     for file in files {
         let name = name(file);
-        reading.push(async move { footer(state, store, &name, file).await.map(|_| ()) });
+        reading.push(async move {
+            let footer = footer(state, store, &name, file).await?;
+            let decoded = caught(&name, || decode(&name, &footer))?;
+            Ok((name, decoded))
+        });
     }
     futures::stream::iter(reading)
         .buffered(AT_ONCE)

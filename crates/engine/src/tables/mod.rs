@@ -3,16 +3,33 @@
 //! | where | question |
 //! |---|---|
 //! | `registration.rs` | which files are the table at a path? |
+//! | `shared.rs` | which tables do all sessions see, and which could not be opened? |
 //! | `locations.rs` | how are files in several places one table? |
+//! | `partitioned.rs` | what are the values of columns that are folders named `key=value`? |
 //! | `parquet_format.rs` | which file of a table cannot be read, or does not fit the others? |
+//! | `promised_order.rs` | which order does a file promise as a whole? |
+//! | `columns.rs` | which columns does a file have, and which a table of files? |
+//! | `wider.rs` | which type has a column whose files store it differently? |
+//! | `statistics.rs` | what do a file's statistics say about the table's columns? |
+//! | `writing.rs` | how are the rows of an INSERT written? |
 //! | `footers.rs` | which footers does DataFusion plan with? |
 //!
 //! Not here: object stores (`object_stores/`), who sees which table (`own/`).
 
+pub(crate) mod columns;
 pub(crate) mod footers;
 mod locations;
 mod parquet_format;
+pub(crate) mod partitioned;
+mod promised_order;
 pub(crate) mod registration;
+pub(crate) mod shared;
+mod statistics;
+mod wider;
+mod writing;
 
 /// The schema of the system tables, which describe the engine itself.
 pub(crate) const SYSTEM_SCHEMA: &str = "coscan";
+
+/// The name of the folder of the rows whose partition column is NULL.
+pub(crate) const HIVE_NULL: &str = "__HIVE_DEFAULT_PARTITION__";

@@ -2,40 +2,41 @@
 //!
 //! DataFusion's Parquet format says what is wrong with a footer or with two schemas, but not which
 //! files they are from. This is that format, with errors that name the file: when a table is
-//! registered or declared, and when a query collects statistics. A schema that cannot be inferred
-//! is inferred again file by file; nothing else costs more. Footers are read by `footers.rs`, which
-//! checks them. Bounds that a NaN may lie beyond are left out of the statistics
-//! (`read/prune/floats.rs`), once for a file and not in each plan.
+//! registered or declared, and when a query collects statistics. Footers are read by `footers.rs`,
+//! which checks them; rows are written by `writing.rs`. The columns of files that differ are `columns.rs`'s, and a file's statistics
+//! `statistics.rs`'s.
 //! Not here: pages (`cscan/plain.rs`, `coscan-storage`).
 
 use std::collections::HashMap;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use coscan_storage::StorageError;
 use datafusion::catalog::Session;
-use datafusion::common::{GetExt, Statistics};
+use datafusion::common::config::TableParquetOptions;
+use datafusion::common::{GetExt, Statistics, exec_err};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::file_format::{FileFormat, FileFormatFactory, FileMeta};
-use datafusion::datasource::physical_plan::parquet::metadata::{
-    DFParquetMetadata, ordering_from_parquet_metadata,
-};
+use datafusion::datasource::physical_plan::parquet::metadata::ordering_from_parquet_metadata;
 use datafusion::datasource::physical_plan::{FileScanConfig, FileSinkConfig, FileSource};
+use datafusion::datasource::sink::DataSinkExec;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_expr::{LexOrdering, LexRequirement};
 use datafusion::physical_plan::ExecutionPlan;
-use futures::FutureExt;
+use datafusion::physical_plan::empty::EmptyExec;
 use object_store::{ObjectMeta, ObjectStore};
 use parquet::file::metadata::ParquetMetaData;
 
-use super::footers;
+use super::promised_order::over_row_groups;
+use super::statistics::of_file as statistics_of;
+use super::writing::{self, FilesSink};
+use super::{columns, footers};
 use crate::error::{external, storage_error};
 use crate::object_stores::joint_store::written;
-use crate::read::prune::without_float_bounds;
 
 /// Parquet files of one store, which may be a joint one.
 #[derive(Debug)]
@@ -53,71 +54,49 @@ impl CheckedParquet {
         written(&self.store, &file.location)
     }
 
-    fn named(&self, file: &ObjectMeta, error: DataFusionError) -> DataFusionError {
-        if storage_error(&error).is_some() {
-            // A storage error names its file.
-            return error;
-        }
-        match error {
-            // This error names its file.
-            DataFusionError::ObjectStore(_) => error,
-            error => bad(self.name(file), error.strip_backtrace()),
-        }
+    /// The options of the format; `None` if it is not DataFusion's.
+    fn options(&self) -> Option<&TableParquetOptions> {
+        let parquet = self.inner.downcast_ref::<ParquetFormat>();
+        parquet.map(ParquetFormat::options)
     }
 
-    /// The schema that DataFusion infers; a panic is an error.
-    async fn schema_of(
+    /// The columns that files have together, as they are stored.
+    async fn stored(
         &self,
         state: &dyn Session,
         store: &Arc<dyn ObjectStore>,
         files: &[ObjectMeta],
-    ) -> Result<SchemaRef> {
-        let inferred = AssertUnwindSafe(self.inner.infer_schema(state, store, files));
-        inferred.catch_unwind().await.unwrap_or_else(|panic| {
-            let name = files.first().map(|file| self.name(file));
-            Err(footers::panicked(&name.unwrap_or_default(), &*panic))
-        })
-    }
-
-    /// Why files have no common schema: the error of the first file that has no schema, or whose
-    /// schema does not fit those of the files before it.
-    async fn culprit(
-        &self,
-        state: &dyn Session,
-        store: &Arc<dyn ObjectStore>,
-        files: &[ObjectMeta],
-    ) -> Option<DataFusionError> {
-        let mut files: Vec<&ObjectMeta> = files.iter().collect();
-        files.sort_unstable_by(|a, b| a.location.cmp(&b.location));
-        let mut merged = Schema::empty();
-        for file in &files {
-            let one = std::slice::from_ref(*file);
-            let schema = match self.schema_of(state, store, one).await {
-                Ok(schema) => schema,
-                Err(error) => return Some(self.named(file, error)),
-            };
-            merged = match Schema::try_merge([merged, Schema::clone(&schema)]) {
-                Ok(merged) => merged,
-                Err(error) => {
-                    let others = files.first().map(|first| self.name(first));
-                    let others = others.unwrap_or_default();
-                    let reason =
-                        format!("its columns do not fit those of {others} and others: {error}");
-                    return Some(bad(self.name(file), reason));
-                }
-            };
-        }
-        None
+        options: &TableParquetOptions,
+    ) -> Result<Schema> {
+        let name = |file: &ObjectMeta| self.name(file);
+        let of_file = |name: &str, footer: &ParquetMetaData| {
+            let columns = columns::of_file(name, footer, options);
+            columns.map_err(|error| named(name, error))
+        };
+        let each = footers::each(state, store, name, files, of_file).await?;
+        columns::of_files(each)
     }
 }
 
-fn statistics_of(footer: &ParquetMetaData, schema: &SchemaRef) -> Result<Statistics> {
-    let statistics = DFParquetMetadata::statistics_from_parquet_metadata(footer, schema)?;
-    Ok(without_float_bounds(&statistics, schema).unwrap_or(statistics))
+fn ordering_of(footer: &ParquetMetaData, schema: &SchemaRef) -> Result<Option<LexOrdering>> {
+    let declared = ordering_from_parquet_metadata(footer, schema)?;
+    Ok(declared.and_then(|declared| over_row_groups(declared, footer, schema)))
 }
 
-fn bad(file: String, reason: String) -> DataFusionError {
-    external(StorageError::BadFooter { file, reason })
+/// The error of a file, with its name.
+fn named(file: &str, error: DataFusionError) -> DataFusionError {
+    if storage_error(&error).is_some() {
+        // A storage error names its file.
+        return error;
+    }
+    match error {
+        // This error names its file.
+        DataFusionError::ObjectStore(_) => error,
+        error => external(StorageError::BadFooter {
+            file: file.to_owned(),
+            reason: error.strip_backtrace(),
+        }),
+    }
 }
 
 #[async_trait]
@@ -140,11 +119,11 @@ impl FileFormat for CheckedParquet {
         store: &Arc<dyn ObjectStore>,
         files: &[ObjectMeta],
     ) -> Result<SchemaRef> {
-        footers::read_ahead(state, store, |file| self.name(file), files).await?;
-        match self.schema_of(state, store, files).await {
-            Ok(schema) => Ok(schema),
-            Err(error) => Err(self.culprit(state, store, files).await.unwrap_or(error)),
-        }
+        let Some(options) = self.options() else {
+            return self.inner.infer_schema(state, store, files).await;
+        };
+        let stored = self.stored(state, store, files, options).await?;
+        Ok(Arc::new(columns::as_read(stored, options)))
     }
 
     async fn infer_stats(
@@ -160,7 +139,7 @@ impl FileFormat for CheckedParquet {
         let name = self.name(file);
         let footer = footers::footer(state, store, &name, file).await?;
         footers::caught(&name, || statistics_of(&footer, &schema))
-            .map_err(|error| self.named(file, error))
+            .map_err(|error| named(&name, error))
     }
 
     async fn infer_ordering(
@@ -175,8 +154,8 @@ impl FileFormat for CheckedParquet {
         }
         let name = self.name(file);
         let footer = footers::footer(state, store, &name, file).await?;
-        footers::caught(&name, || ordering_from_parquet_metadata(&footer, &schema))
-            .map_err(|error| self.named(file, error))
+        footers::caught(&name, || ordering_of(&footer, &schema))
+            .map_err(|error| named(&name, error))
     }
 
     async fn infer_stats_and_ordering(
@@ -195,10 +174,10 @@ impl FileFormat for CheckedParquet {
         let name = self.name(file);
         let footer = footers::footer(state, store, &name, file).await?;
         footers::caught(&name, || {
-            let ordering = ordering_from_parquet_metadata(&footer, &schema)?;
+            let ordering = ordering_of(&footer, &schema)?;
             Ok(FileMeta::new(statistics_of(&footer, &schema)?).with_ordering(ordering))
         })
-        .map_err(|error| self.named(file, error))
+        .map_err(|error| named(&name, error))
     }
 
     async fn create_physical_plan(
@@ -216,10 +195,36 @@ impl FileFormat for CheckedParquet {
         sink: FileSinkConfig,
         order: Option<LexRequirement>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let inner = &self.inner;
-        inner
-            .create_writer_physical_plan(input, state, sink, order)
-            .await
+        let Some(options) = self.options() else {
+            let inner = &self.inner;
+            return inner
+                .create_writer_physical_plan(input, state, sink, order)
+                .await;
+        };
+        let files = sink.file_group.iter().map(|file| file.object_meta.clone());
+        let files: Vec<ObjectMeta> = files.collect();
+        let stored = if files.is_empty() {
+            Schema::empty()
+        } else {
+            let store = state
+                .runtime_env()
+                .object_store_registry
+                .get_store(sink.object_store_url.as_ref())?;
+            self.stored(state, &store, &files, options).await?
+        };
+        let arriving = writing::columns_that_arrive(&sink);
+        let mut own = sink.clone();
+        own.output_schema = writing::columns_to_write(&sink, &stored);
+        // The inner plan only holds the sink: rows come from `input`.
+        let nothing = Arc::new(EmptyExec::new(Arc::clone(&own.output_schema)));
+        let inner = self
+            .inner
+            .create_writer_physical_plan(nothing, state, own, order.clone())
+            .await?;
+        let Some(files) = FilesSink::new(Arc::clone(&inner), arriving, &sink) else {
+            return exec_err!("a table without a place cannot be written to");
+        };
+        Ok(Arc::new(DataSinkExec::new(input, Arc::new(files), order)))
     }
 
     fn file_source(&self, schema: TableSchema) -> Arc<dyn FileSource> {

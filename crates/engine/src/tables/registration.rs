@@ -3,12 +3,12 @@
 //! The files' extension tells their format: Parquet if any file has that extension, or if no file
 //! has one. Files of other extensions are then not part of the table. Nor are files in a folder
 //! whose names begin with `.` or `_` (Spark's `.x.parquet.crc` and `_metadata`, our `_coscan`).
-//! Folders named `key=value` become columns, of the type that all their values have. The schema is
+//! Folders named `key=value` become columns (`partitioned.rs`). The schema is
 //! read once, when the table is registered; files are listed anew for every query.
 //! Not here: credentials (`object_stores/store_urls.rs`), which file cannot be read
 //! (`parquet_format.rs`).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datafusion::catalog::{TableProvider, TableProviderFactory};
@@ -28,7 +28,9 @@ use url::Url;
 
 use super::locations::{self, Place};
 use super::parquet_format::{CheckedParquet, CheckedParquetFactory};
+use super::partitioned::PartitionedTable;
 use crate::object_stores::joint_store;
+use crate::object_stores::local_store::settle;
 
 /// The extension of Parquet files.
 const PARQUET: &str = "parquet";
@@ -67,7 +69,8 @@ pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<Arc<dyn
         }
     };
     let cache = state.runtime_env().cache_manager.get_file_statistic_cache();
-    Ok(Arc::new(ListingTable::try_new(config)?.with_cache(cache)))
+    let table = ListingTable::try_new(config)?.with_cache(cache);
+    PartitionedTable::over(state, table).await
 }
 
 /// Adds the place to a configuration error. Other kinds of errors name their files themselves.
@@ -84,6 +87,11 @@ fn named(place: &str, error: DataFusionError) -> DataFusionError {
 async fn place_at(state: &SessionState, path: &str) -> Result<Place> {
     let url = parse(path)?;
     let store = state.runtime_env().object_store(&url)?;
+    if url.scheme() == "file" && url.is_collection() {
+        let folder = PathBuf::from(format!("/{}", url.prefix()));
+        let settled = tokio::task::spawn_blocking(move || settle(&folder)).await;
+        settled.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
+    }
     let first = first_file(state, &url, store.as_ref()).await?;
     let store_url = url.object_store();
     let is_file = *url.prefix() == first.location;
@@ -120,6 +128,19 @@ fn parquet_of(state: &SessionState, store: ObjectStoreUrl) -> Arc<dyn FileFormat
     Arc::new(CheckedParquet::new(Arc::new(format), store))
 }
 
+/// Has COPY write Parquet as INSERT does (`writing.rs`).
+pub(crate) fn write_by_our_rules(state: &mut SessionState) {
+    let Some(inner) = state.get_file_format_factory(PARQUET) else {
+        return;
+    };
+    let format = CheckedParquetFactory {
+        inner,
+        store: ObjectStoreUrl::local_filesystem(),
+    };
+    // Refused only if there were no such format.
+    let _ = state.register_file_format(Arc::new(format), true);
+}
+
 /// Makes the table that `CREATE EXTERNAL TABLE … STORED AS PARQUET` declares: DataFusion's table,
 /// except that a file that cannot be read is named, and that hidden files of local folders are not
 /// part of it.
@@ -139,8 +160,10 @@ pub(crate) async fn declared_table(
         return factory.create(state, command).await;
     };
     let store = first.object_store();
+    let ours = format.downcast_ref::<CheckedParquetFactory>();
+    let inner = ours.map_or(&format, |ours| &ours.inner);
     let format = CheckedParquetFactory {
-        inner: format,
+        inner: Arc::clone(inner),
         store,
     };
     // The session's own format stays as it is: it also writes, to any store.
@@ -154,7 +177,11 @@ pub(crate) async fn declared_table(
             joined.to_string()
         };
     }
-    factory.create(&state, &command).await
+    let table = factory.create(&state, &command).await?;
+    match table.downcast_ref::<ListingTable>() {
+        Some(files) => PartitionedTable::over(&state, files.clone()).await,
+        None => Ok(table),
+    }
 }
 
 /// A location of Parquet files as DataFusion is to read it: a local folder without its hidden

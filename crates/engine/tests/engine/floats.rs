@@ -12,6 +12,7 @@ use arrow::array::{
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use coscan::{EngineConfig, Session};
+use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use rand::rngs::StdRng;
@@ -119,7 +120,7 @@ fn table(seed: u64) -> Table {
     }
 }
 
-/// DataFusion without statistics, filters or bounds.
+/// DataFusion without statistics, filters or bounds, with PostgreSQL's functions and rules.
 async fn oracle(path: &Path) -> SessionContext {
     let mut config = SessionConfig::new()
         .with_target_partitions(2)
@@ -130,7 +131,10 @@ async fn oracle(path: &Path) -> SessionContext {
     parquet.enable_page_index = false;
     parquet.bloom_filter_on_read = false;
     options.optimizer.enable_dynamic_filter_pushdown = false;
-    let context = SessionContext::new_with_config(config);
+    let state = SessionStateBuilder::new()
+        .with_config(config)
+        .with_default_features();
+    let context = SessionContext::new_with_state(coscan_pg::install(state).build());
     let path = path.to_str().unwrap();
     context
         .register_parquet("t", path, ParquetReadOptions::default())
@@ -336,6 +340,10 @@ async fn nan_is_above_all_wherever_it_is() {
             ("SELECT f FROM t WHERE f > 50", &["NaN", "NaN"][..]),
             ("SELECT f FROM t ORDER BY f DESC LIMIT 1", &["NaN"]),
             ("SELECT max(f), min(f) FROM t", &["NaN|1.0"]),
+            (
+                "SELECT f = 2, max(f), min(f) FROM t GROUP BY 1 ORDER BY 1",
+                &["false|NaN|1.0", "true|2.0|2.0"],
+            ),
             ("SELECT count(*) FROM t WHERE f >= 2 LIMIT 9", &["7"]),
             ("SELECT count(*) FROM t WHERE f < 2.5", &["4"]),
             (

@@ -190,3 +190,44 @@ async fn what_is_no_parquet_in_a_declared_folder_is_named() {
     let name = folder.path().join("b.parquet").display().to_string();
     assert!(error.contains(&name), "{error}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_of_folders_are_integers_where_all_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (place, values) in [
+        ("a", &["2", "10"][..]),
+        ("b", &["3", "x"]),
+        ("c", &["01", "10"]),
+    ] {
+        for value in values {
+            let part = folder.path().join(place).join(format!("p={value}"));
+            write(&part.join("0.parquet"), 0);
+        }
+    }
+    let at = |places: &[&str]| {
+        let paths = places
+            .iter()
+            .map(|place| folder.path().join(place).join(""));
+        let paths: Vec<String> = paths.map(|path| path.display().to_string()).collect();
+        paths.join(",")
+    };
+    let session = coscan::Engine::new(common::config()).unwrap().session();
+    for (name, places) in [
+        ("a", &["a"][..]),
+        ("b", &["b"]),
+        ("c", &["c"]),
+        ("ab", &["a", "b"]),
+    ] {
+        session.register(name, &at(places)).await.unwrap();
+    }
+    for (sql, expected) in [
+        ("SELECT max(p), min(p), sum(p) > 0 FROM a", "10|2|true"),
+        ("SELECT count(*) > 0 FROM a WHERE p > 9", "true"),
+        ("SELECT count(DISTINCT p) FROM a WHERE p = 10", "1"),
+        ("SELECT max(p) FROM b", "x"),
+        ("SELECT min(p) FROM c", "01"),
+        ("SELECT max(p), count(DISTINCT p) FROM ab", "x|4"),
+    ] {
+        assert_eq!(rows(&session, sql).await, [expected], "{sql}");
+    }
+}

@@ -492,6 +492,18 @@ async fn row_groups_that_are_sorted_each_by_itself_are_no_lie() {
         );
     }
 
+    // ORDER BY sorts what is sorted piece by piece only.
+    for small_table_bytes in [0, u64::MAX] {
+        let config = EngineConfig {
+            small_table_bytes,
+            ..config()
+        };
+        let session = common::session(config, &[("t", &table.path())]).await;
+        let sorted = common::rows_in_order(&session, "SELECT k FROM t ORDER BY k").await;
+        let expected: Vec<String> = (0..4000).map(|k| k.to_string()).collect();
+        assert!(sorted == expected, "{small_table_bytes}");
+    }
+
     // Row groups in sequence are believed.
     let table = Table::new();
     write_sorted(&table.file("0.parquet"), &batch(&ascending(0, 3000)), 500);
@@ -501,6 +513,56 @@ async fn row_groups_that_are_sorted_each_by_itself_are_no_lie() {
     assert!(explained.contains("order=k (declared)"), "{explained}");
     let plain = common::plain(&[("t", &table.path())]).await;
     assert_eq!(rows(&session, sql).await, plain_rows(&plain, sql).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_false_order_is_never_an_answer() {
+    let true_order: Vec<Option<i64>> = (0..3000).map(Some).collect();
+    let mut two_swapped = true_order.clone();
+    two_swapped.swap(1700, 1701);
+    let descending: Vec<_> = true_order.iter().rev().copied().collect();
+    for (keys, group_rows, is_true) in [
+        (&true_order, 500, true),
+        (&true_order, 5000, true),
+        (&two_swapped, 500, false),
+        (&two_swapped, 5000, false),
+        (&descending, 5000, false),
+    ] {
+        let table = Table::new();
+        write_sorted(&table.file("0.parquet"), &batch(keys), group_rows);
+        for small_table_bytes in [0, u64::MAX] {
+            let config = EngineConfig {
+                small_table_bytes,
+                ..config()
+            };
+            let session = common::session(config, &[("t", &table.path())]).await;
+            for sql in [
+                "SELECT k FROM t ORDER BY k",
+                "SELECT k FROM t ORDER BY k LIMIT 1702",
+            ] {
+                let plan = session.explain(sql).await.unwrap();
+                assert!(plan.contains("CheckedOrderExec"), "{plan}");
+                let found = match session.sql(sql).await {
+                    Ok(found) => common::collect(found).await,
+                    Err(error) => panic!("{error}"),
+                };
+                match found {
+                    Ok(found) => {
+                        let rows = found.len();
+                        let expected = (0..rows).map(|k| k.to_string());
+                        assert!(is_true && found == expected.collect::<Vec<_>>(), "{sql}");
+                        assert!(rows == 3000 || rows == 1702);
+                    }
+                    Err(error) => {
+                        assert!(!is_true, "{error}");
+                        assert!(error.to_string().contains("declared order"), "{error}");
+                    }
+                }
+            }
+            let count = rows(&session, "SELECT count(*), min(k), max(k) FROM t").await;
+            assert_eq!(count, ["3000|0|2999"]);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -297,6 +297,53 @@ async fn power_may_fail_at_any_step() {
     }
 }
 
+/// Runs an INSERT of several files during which power fails after `after` calls. Returns whether it
+/// failed before the statement had ended.
+async fn one_loss_of_an_insert(values: &str, after: usize, names: Names) -> bool {
+    let context = format!("{values}, power fails after {after}, names {names:?}");
+    let folder = tempfile::tempdir().unwrap();
+    let part = folder.path().join("t/p=1");
+    fs::create_dir_all(&part).unwrap();
+    let values_of = |values: Vec<i64>| Arc::new(arrow::array::Int64Array::from(values)) as _;
+    let row = arrow::array::RecordBatch::try_from_iter([("v", values_of(vec![0]))]).unwrap();
+    common::write(&part.join("0.parquet"), row.schema(), &[row], 10);
+    let table = folder.path().join("t").join("");
+    let disk = Forgetful::new(Some(after));
+    let session = session_on(Arc::clone(&disk), folder.path()).await;
+    let on_disk = format!("forgetful://disk{}", table.display());
+    session.register("t", &on_disk).await.unwrap();
+    let outcome = run(&session, &format!("INSERT INTO t VALUES {values}")).await;
+    let failed = disk.has_failed();
+    disk.lose(folder.path(), names);
+    assert!(outcome.is_ok() || failed, "{context}: {outcome:?}");
+    drop(session);
+
+    let later = common::session(common::config(), &[("t", &table)]).await;
+    let found = rows(&later, "SELECT count(*) FROM t").await;
+    let new = (1 + values.matches('(').count()).to_string();
+    let old = outcome.is_err() && found == ["1"];
+    assert!(old || found == [new], "{context}: {found:?}, {outcome:?}");
+    let staged = files_below(&folder.path().join("t")).into_iter();
+    let staged: Vec<_> = staged
+        .filter(|path| path.to_string_lossy().contains('#'))
+        .collect();
+    assert!(staged.is_empty(), "{context}: {staged:?}");
+    failed
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_insert_is_whole_whenever_power_fails() {
+    for values in ["(1, 1)", "(1, 1), (2, 2), (3, 3)"] {
+        for names in [Names::Lost, Names::Kept] {
+            let mut after = 0;
+            while one_loss_of_an_insert(values, after, names).await {
+                after += 1;
+            }
+            assert!(after >= 4, "{values}: {after} steps");
+        }
+    }
+}
+
 /// The folder that a child works in.
 const FOLDER: &str = "COSCAN_TEST_KILLED_FOLDER";
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::common::{config, plain_rows, rows};
 use arrow::array::{
     ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array,
-    RecordBatch, StringArray,
+    RecordBatch, StringArray, TimestampMicrosecondArray,
 };
 use arrow::datatypes::{DataType, Field, Schema};
 use coscan::{Engine, EngineConfig, Policy, Session, StorageModel};
@@ -379,4 +379,50 @@ async fn a_range_on_the_clustering_key_costs_at_its_ends_only() {
         resident[0].parse::<u64>().expect("a number") <= all / 10 + 1,
         "{resident:?} of {all}"
     );
+}
+
+/// A cast that does not keep the order of values, or gives several values one result, says nothing
+/// about chunks, and is not left out of a comparison.
+#[tokio::test(flavor = "multi_thread")]
+async fn casts_are_compared_by_their_results() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.parquet");
+    let prices = Decimal128Array::from(vec![496, 501, 540, 600]);
+    let prices = prices.with_precision_and_scale(10, 2).unwrap();
+    let hour = 3_600_000_000;
+    let day = 24 * hour;
+    let times = vec![
+        13 * hour,
+        day + 9 * hour,
+        day + 10 * hour,
+        2 * day + 20 * hour,
+    ];
+    let batch = RecordBatch::try_from_iter([
+        ("p", Arc::new(prices) as ArrayRef),
+        ("t", Arc::new(TimestampMicrosecondArray::from(times))),
+    ])
+    .unwrap();
+    common::write(&path, batch.schema(), &[batch], 1);
+    for small_table_bytes in [0, u64::MAX] {
+        let config = EngineConfig {
+            chunk_bytes: 1,
+            small_table_bytes,
+            ..common::config()
+        };
+        let session = common::session(config, &[("t", &path)]).await;
+        for (condition, expected) in [
+            ("p::numeric(10,1) = 5.0", "2"),
+            ("p::numeric(10,1) IN (5.0, 6.0)", "3"),
+            ("p::numeric(10,1) < 5.0", "0"),
+            ("arrow_cast(p, 'Decimal128(10, 1)') = 5.0", "2"),
+            (
+                "arrow_cast(t, 'Time64(Microsecond)') < time '12:00:00'",
+                "2",
+            ),
+            ("t::date = date '1970-01-02'", "2"),
+        ] {
+            let sql = format!("SELECT count(*) FROM t WHERE {condition}");
+            assert_eq!(rows(&session, &sql).await, [expected], "{condition}");
+        }
+    }
 }

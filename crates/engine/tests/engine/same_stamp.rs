@@ -105,3 +105,59 @@ async fn size_and_time_do_not_make_a_version() {
         }
     }
 }
+
+/// Two folders with a file of the same name, size and modification time, and, where the file
+/// system's clock ticks slowly enough, the same time of the last change.
+fn twin_folders(above: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+
+    let (old, new) = twins();
+    let time = SystemTime::now() - Duration::from_secs(1000);
+    for attempt in 0..200 {
+        let paths = ["old", "new"].map(|name| above.join(name).join("a.parquet"));
+        for path in &paths {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let _ = fs::remove_file(path);
+        }
+        let files = [&old, &new].into_iter().zip(&paths).map(|(bytes, path)| {
+            fs::write(path, bytes).unwrap();
+            File::options().write(true).open(path).unwrap()
+        });
+        let files: Vec<File> = files.collect();
+        for file in &files {
+            file.set_modified(time).unwrap();
+        }
+        let changed = paths.map(|path| {
+            let metadata = fs::metadata(path).unwrap();
+            (metadata.ctime(), metadata.ctime_nsec(), metadata.len())
+        });
+        if changed[0] == changed[1] || attempt == 199 {
+            return changed[0] == changed[1];
+        }
+    }
+    false
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_switched_link_is_another_folder() {
+    for small_table_bytes in [0, u64::MAX] {
+        let above = tempfile::tempdir().unwrap();
+        let same_times = twin_folders(above.path());
+        let link = above.path().join("current");
+        std::os::unix::fs::symlink(above.path().join("old"), &link).unwrap();
+        let config = EngineConfig {
+            small_table_bytes,
+            ..common::config()
+        };
+        let table = link.join("");
+        let session = common::session(config.clone(), &[("t", &table)]).await;
+        assert_eq!(ask(&session).await[1], ["0|99"]);
+        fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink(above.path().join("new"), &link).unwrap();
+        let found = ask(&session).await;
+        let fresh = common::session(config, &[("t", &table)]).await;
+        let context = format!("{small_table_bytes}, same times: {same_times}");
+        assert_eq!(found, ask(&fresh).await, "{context}");
+        assert_eq!(found[1], ["1000|1089"], "{context}");
+    }
+}

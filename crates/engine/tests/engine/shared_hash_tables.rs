@@ -2,8 +2,10 @@
 //! Each query gives plain DataFusion's rows, whichever of them makes the table, goes or fails, and
 //! skips what it would skip with a table of its own. Tables that may differ are not shared.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::array::{ArrayRef, Int64Array, Int64Builder, MapBuilder, RecordBatch, StringBuilder};
 use coscan::Session;
 use futures::StreamExt;
 use futures::future::join_all;
@@ -230,4 +232,37 @@ async fn explain_analyze_says_who_made_the_table() {
         // The keys of the table limit what each query reads of its lines.
         assert!(plan.contains("DynamicFilter [ l_partkey"), "{plan}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn maps_may_be_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.parquet");
+    let mut maps = MapBuilder::new(None, StringBuilder::new(), Int64Builder::new());
+    for row in 0..6 {
+        maps.keys().append_value("k");
+        maps.values().append_value(row % 3);
+        maps.append(row != 5).unwrap();
+    }
+    let maps: ArrayRef = Arc::new(maps.finish());
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..6));
+    let batch = RecordBatch::try_from_iter([("m", maps), ("n", numbers)]).unwrap();
+    common::write(&path, batch.schema(), &[batch], 2);
+    let mut answers = Vec::new();
+    for share in ["off", "on"] {
+        let session = common::session(common::config(), &[("t", &path)]).await;
+        session.set("coscan.share_operators", share).unwrap();
+        let sql = "SELECT a.n, b.n FROM t AS a JOIN t AS b ON a.m = b.m";
+        let found = match session.sql(sql).await {
+            Ok(found) => common::collect(found)
+                .await
+                .map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        answers.push(found.map(|mut rows| {
+            rows.sort_unstable();
+            rows
+        }));
+    }
+    assert_eq!(answers[0], answers[1]);
 }

@@ -32,9 +32,9 @@ use datafusion::logical_expr::{
 };
 use datafusion::scalar::ScalarValue;
 
-pub(crate) use numbers::{float_digits, parse_float8, parse_integer};
-pub use target::{PG_TYPE, Target};
+pub(crate) use numbers::overflow;
 pub(crate) use target::{OPEN_SCALE, decimal};
+pub use target::{PG_TYPE, Target};
 
 use crate::error::PgError;
 
@@ -52,7 +52,7 @@ impl Context {
     /// The settings of a session.
     #[must_use]
     pub fn of(config: &ConfigOptions) -> Self {
-        let zone = config.execution.time_zone.as_deref().unwrap_or("+00:00");
+        let zone = config.execution.time_zone.as_deref().unwrap_or("UTC");
         Self { zone: zone.into() }
     }
 }
@@ -81,7 +81,7 @@ pub fn cast_array(
     to: &Target,
     context: &Context,
 ) -> Result<ArrayRef> {
-    let held = to.arrow(from.data_type(), &context.zone);
+    let held = to.arrow(from.data_type());
     if array.data_type() == &DataType::Null {
         return Ok(new_null_array(&held, array.len()));
     }
@@ -170,6 +170,11 @@ pub struct PgCast {
 }
 
 impl PgCast {
+    /// The settings that the cast was planned with.
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
+    }
+
     /// The target that a call names.
     #[must_use]
     pub fn target(args: &[Expr]) -> Option<Target> {
@@ -209,7 +214,10 @@ impl ScalarUDFImpl for PgCast {
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let target = match args.scalar_arguments.get(1) {
-            Some(Some(target)) => target.try_as_str().flatten().and_then(|text| text.parse().ok()),
+            Some(Some(target)) => target
+                .try_as_str()
+                .flatten()
+                .and_then(|text| text.parse().ok()),
             _ => None,
         };
         let (Some(target), Some(from)) = (target, args.arg_fields.first()) else {
@@ -218,7 +226,7 @@ impl ScalarUDFImpl for PgCast {
         let target: Target = target;
         check_modifier(&target)?;
         allowed::check(from, &target)?;
-        let held = target.arrow(from.data_type(), &self.context.zone);
+        let held = target.arrow(from.data_type());
         Ok(target.field(self.name(), held, from.is_nullable()).into())
     }
 
@@ -230,7 +238,10 @@ impl ScalarUDFImpl for PgCast {
         let [value, ColumnarValue::Scalar(target)] = args.args.as_slice() else {
             return exec_err!("{CAST} takes a value and a type");
         };
-        let target = target.try_as_str().flatten().and_then(|text| text.parse().ok());
+        let target = target
+            .try_as_str()
+            .flatten()
+            .and_then(|text| text.parse().ok());
         let (Some(target), Some(from)) = (target, args.arg_fields.first()) else {
             return internal_err!("{CAST} takes a value and a type");
         };
@@ -250,7 +261,7 @@ impl ScalarUDFImpl for PgCast {
             return Ok(ExprSimplifyResult::Original(args));
         };
         let from = info.get_data_type(value)?;
-        let held = target.arrow(&from, &self.context.zone);
+        let held = target.arrow(&from);
         let plain = !matches!(value, Expr::Literal(..)) && is_arrows(&from, &target, &held);
         if !plain {
             return Ok(ExprSimplifyResult::Original(args));
@@ -266,7 +277,7 @@ impl ScalarUDFImpl for PgCast {
 
 /// Whether Arrow's cast gives PostgreSQL's value for every value of the type `from`, and none is an
 /// error.
-fn is_arrows(from: &DataType, target: &Target, held: &DataType) -> bool {
+pub(crate) fn is_arrows(from: &DataType, target: &Target, held: &DataType) -> bool {
     use DataType::{
         Decimal128, Decimal256, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32,
     };
@@ -285,9 +296,13 @@ fn is_arrows(from: &DataType, target: &Target, held: &DataType) -> bool {
         _ => None,
     };
     match (from, held) {
-        (Decimal128(..) | Decimal256(..) | Int8 | Int16 | Int32 | Int64, Decimal128(..) | Decimal256(..))
+        (
+            Decimal128(..) | Decimal256(..) | Int8 | Int16 | Int32 | Int64,
+            Decimal128(..) | Decimal256(..),
+        )
         | (UInt8 | UInt16 | UInt32, Decimal128(..) | Decimal256(..)) => {
-            let (Some((from, from_scale)), Some((to, to_scale))) = (digits(from), digits(held)) else {
+            let (Some((from, from_scale)), Some((to, to_scale))) = (digits(from), digits(held))
+            else {
                 return false;
             };
             to_scale >= from_scale && to - to_scale >= from - from_scale

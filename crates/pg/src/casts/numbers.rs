@@ -22,7 +22,12 @@ use crate::error::PgError;
 use crate::numbers::numeric::Numeric;
 
 /// Casts to a number or to boolean, held as `held`.
-pub(super) fn cast(array: &ArrayRef, from: &Field, to: &Target, held: &DataType) -> Result<ArrayRef> {
+pub(super) fn cast(
+    array: &ArrayRef,
+    from: &Field,
+    to: &Target,
+    held: &DataType,
+) -> Result<ArrayRef> {
     match from.data_type() {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
             let json = matches!(Target::of_field(from), Some(Target::Jsonb));
@@ -38,7 +43,9 @@ pub(super) fn cast(array: &ArrayRef, from: &Field, to: &Target, held: &DataType)
             from_decimals(&wide, to, held)
         }
         DataType::Decimal128(..) | DataType::Decimal256(..) => from_decimals(array, to, held),
-        DataType::UInt64 => from_decimals(&arrow_cast(array, &DataType::Decimal128(20, 0))?, to, held),
+        DataType::UInt64 => {
+            from_decimals(&arrow_cast(array, &DataType::Decimal128(20, 0))?, to, held)
+        }
         DataType::Boolean => arrow_cast(array, held),
         source if source.is_integer() => {
             from_integers(&arrow_cast(array, &DataType::Int64)?, to, held)
@@ -51,14 +58,6 @@ pub(super) fn cast(array: &ArrayRef, from: &Field, to: &Target, held: &DataType)
 const DBL_DIG: usize = 15;
 /// How many digits of a single always survive.
 const FLT_DIG: usize = 6;
-
-/// How many digits of a float of this type a numeric keeps.
-pub(crate) fn float_digits(data_type: &DataType) -> usize {
-    match data_type {
-        DataType::Float32 => FLT_DIG,
-        _ => DBL_DIG,
-    }
-}
 
 fn each<T: ArrowPrimitiveType>(
     texts: &ArrayRef,
@@ -110,7 +109,7 @@ fn is_space(character: char) -> bool {
 }
 
 /// Reads an integer as PostgreSQL does: blanks around it, a sign, digits.
-pub(crate) fn parse_integer(text: &str, to: &Target) -> Result<i64, PgError> {
+fn parse_integer(text: &str, to: &Target) -> Result<i64, PgError> {
     let trimmed = text.trim_matches(is_space);
     let digits = trimmed.strip_prefix(['+', '-']).unwrap_or(trimmed);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -120,7 +119,7 @@ pub(crate) fn parse_integer(text: &str, to: &Target) -> Result<i64, PgError> {
 }
 
 /// Reads a double as PostgreSQL does.
-pub(crate) fn parse_float8(text: &str) -> Result<f64, PgError> {
+fn parse_float8(text: &str) -> Result<f64, PgError> {
     let value: f64 = parse_float(text, "double precision")?;
     check_float(value.is_infinite(), value == 0.0, text, "double precision")?;
     Ok(value)
@@ -134,13 +133,16 @@ fn parse_float4(text: &str) -> Result<f32, PgError> {
 
 fn parse_float<T: std::str::FromStr>(text: &str, name: &str) -> Result<T, PgError> {
     let trimmed = text.trim_matches(is_space);
-    trimmed.parse().map_err(|_| PgError::invalid_text(name, text))
+    trimmed
+        .parse()
+        .map_err(|_| PgError::invalid_text(name, text))
 }
 
 /// A text whose value is too large or too small for the type is an error.
 fn check_float(infinite: bool, zero: bool, text: &str, name: &str) -> Result<(), PgError> {
     let mantissa = text.split(['e', 'E']).next().unwrap_or(text);
-    let has = |digits: std::ops::RangeInclusive<u8>| mantissa.bytes().any(|byte| digits.contains(&byte));
+    let has =
+        |digits: std::ops::RangeInclusive<u8>| mantissa.bytes().any(|byte| digits.contains(&byte));
     if (infinite && has(b'0'..=b'9')) || (zero && has(b'1'..=b'9')) {
         let text = text.trim_matches(is_space);
         let message = format!("\"{text}\" is out of range for type {name}");
@@ -180,7 +182,9 @@ fn parse_bool(text: &str) -> Result<bool, PgError> {
 fn from_floats(array: &ArrayRef, digits: usize, to: &Target, held: &DataType) -> Result<ArrayRef> {
     if let (Target::Float4, DataType::Float64) = (to, array.data_type()) {
         let doubles = array.as_primitive::<Float64Type>();
-        return Ok(Arc::new(doubles.try_unary::<_, Float32Type, PgError>(narrowed)?));
+        return Ok(Arc::new(
+            doubles.try_unary::<_, Float32Type, PgError>(narrowed)?,
+        ));
     }
     if matches!(to, Target::Float4 | Target::Float8) {
         return arrow_cast(array, held);
@@ -255,7 +259,8 @@ fn from_integers(array: &ArrayRef, to: &Target, held: &DataType) -> Result<Array
 }
 
 fn from_decimals(array: &ArrayRef, to: &Target, held: &DataType) -> Result<ArrayRef> {
-    let (DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale)) = array.data_type() else {
+    let (DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale)) = array.data_type()
+    else {
         return internal_err!("{} is no decimal", array.data_type());
     };
     // A scale below 0 comes from files only.
@@ -323,7 +328,7 @@ fn whole_parts(array: &ArrayRef, scale: u32) -> Result<ArrayRef> {
 }
 
 /// `value / divisor` rounded half away from zero; the divisor is a power of ten.
-pub(crate) fn rounded(value: i128, divisor: i128) -> i128 {
+fn rounded(value: i128, divisor: i128) -> i128 {
     let (quotient, rest) = (value / divisor, value % divisor);
     // `rest * 2` may leave the type, `divisor - rest` may not.
     if divisor > 1 && rest.unsigned_abs() >= divisor.unsigned_abs() - rest.unsigned_abs() {
@@ -335,7 +340,7 @@ pub(crate) fn rounded(value: i128, divisor: i128) -> i128 {
 
 /// The nearest double. A division of two exact doubles rounds once.
 #[expect(clippy::cast_precision_loss, reason = "exact below 2^53")]
-pub(crate) fn double(value: i128, scale: u32) -> f64 {
+fn double(value: i128, scale: u32) -> f64 {
     if value.unsigned_abs() <= 1 << 53 && scale <= 22 {
         return value as f64 / 10_f64.powi(scale.cast_signed());
     }
@@ -356,7 +361,9 @@ fn rescaled(array: &ArrayRef, scale: u32, to: &Target, held: &DataType) -> Resul
         let cut = 10_i128.pow(scale.saturating_sub(to_scale_abs));
         let grow = 10_i128.pow(to_scale_abs.saturating_sub(scale));
         let fits = |value: i128| -> Result<i128, PgError> {
-            let value = rounded(value, cut).checked_mul(grow).ok_or_else(field_overflow)?;
+            let value = rounded(value, cut)
+                .checked_mul(grow)
+                .ok_or_else(field_overflow)?;
             if value.unsigned_abs() < limit {
                 Ok(value)
             } else {
@@ -364,7 +371,9 @@ fn rescaled(array: &ArrayRef, scale: u32, to: &Target, held: &DataType) -> Resul
             }
         };
         let cells: Decimal128Array = cells.try_unary(fits)?;
-        return Ok(Arc::new(cells.with_precision_and_scale(*precision, *to_scale)?));
+        return Ok(Arc::new(
+            cells.with_precision_and_scale(*precision, *to_scale)?,
+        ));
     }
     let wide = wide(array)?;
     let cells = wide.as_primitive::<Decimal256Type>();
@@ -432,5 +441,7 @@ fn numerics(
         let cell = cell.to_i128().filter(|cell| cell.unsigned_abs() < limit);
         cell.ok_or_else(overflow)
     })?;
-    Ok(Arc::new(narrow.with_precision_and_scale(*precision, *scale)?))
+    Ok(Arc::new(
+        narrow.with_precision_and_scale(*precision, *scale)?,
+    ))
 }

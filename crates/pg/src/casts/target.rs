@@ -98,10 +98,9 @@ impl Target {
                     ExactNumberInfo::Precision(precision) => {
                         Some((u16::try_from(*precision).ok()?, 0))
                     }
-                    ExactNumberInfo::PrecisionAndScale(precision, scale) => Some((
-                        u16::try_from(*precision).ok()?,
-                        i16::try_from(*scale).ok()?,
-                    )),
+                    ExactNumberInfo::PrecisionAndScale(precision, scale) => {
+                        Some((u16::try_from(*precision).ok()?, i16::try_from(*scale).ok()?))
+                    }
                 })
             }
             SqlType::Text => Self::Text,
@@ -121,7 +120,9 @@ impl Target {
             }
             SqlType::Timestamp(digits, _) => Self::Timestamp(fractional(*digits)?),
             SqlType::Interval { fields, precision } => Self::Interval(
-                fields.as_ref().map(|fields| fields.to_string().to_lowercase()),
+                fields
+                    .as_ref()
+                    .map(|fields| fields.to_string().to_lowercase()),
                 fractional(*precision)?,
             ),
             SqlType::Uuid => Self::Uuid,
@@ -197,7 +198,7 @@ impl Target {
 
     /// The Arrow type that holds a value of type `from` cast to this type.
     #[must_use]
-    pub fn arrow(&self, from: &DataType, zone: &Arc<str>) -> DataType {
+    pub fn arrow(&self, from: &DataType) -> DataType {
         match self {
             Self::Bool => DataType::Boolean,
             Self::Int2 => DataType::Int16,
@@ -222,9 +223,8 @@ impl Target {
             Self::Date => DataType::Date32,
             Self::Time(_) => DataType::Time64(TimeUnit::Microsecond),
             Self::Timestamp(_) => DataType::Timestamp(TimeUnit::Microsecond, None),
-            Self::Timestamptz(_) => {
-                DataType::Timestamp(TimeUnit::Microsecond, Some(Arc::clone(zone)))
-            }
+            // One zone in all types: the session's is used where texts are read and written.
+            Self::Timestamptz(_) => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
             Self::Interval(..) => DataType::Interval(IntervalUnit::MonthDayNano),
             Self::Array(element) => {
                 let from = match from {
@@ -236,10 +236,10 @@ impl Target {
                 match from {
                     // An array of arrays stays one: its elements are cast.
                     DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
-                        DataType::new_list(self.arrow(from, zone), true)
+                        DataType::new_list(self.arrow(from), true)
                     }
                     from => {
-                        let held = element.field("item", element.arrow(from, zone), true);
+                        let held = element.field("item", element.arrow(from), true);
                         DataType::List(Arc::new(held))
                     }
                 }

@@ -14,7 +14,7 @@ use super::{Context, Target, arrow_cast, cast_array};
 use crate::PgError;
 use crate::dialect::elements;
 use crate::functions::scalar::{is_bytes, is_text, marked_type};
-use crate::output::field_writer;
+use crate::output::{field_writer, in_zone};
 use crate::values::{Json, bytea_from_text, uuid_from_text};
 
 /// The bytes of a name.
@@ -33,7 +33,9 @@ pub(super) fn cast(
         Target::Bytea if is_bytes(from.data_type()) => return arrow_cast(array, held),
         Target::Bytea => {
             let texts = strings(array)?;
-            let bytes = texts.iter().map(|text| text.map(bytea_from_text).transpose());
+            let bytes = texts
+                .iter()
+                .map(|text| text.map(bytea_from_text).transpose());
             let bytes = bytes.collect::<Result<Vec<_>, _>>()?;
             let bytes: BinaryArray = bytes.iter().map(Option::as_deref).collect();
             return Ok(Arc::new(bytes));
@@ -44,12 +46,18 @@ pub(super) fn cast(
     let texts = if is_text(from.data_type()) {
         strings(array)?
     } else {
-        printed_field(array, from)?.as_string::<i32>().clone()
+        printed_field(&in_zone(array, &context.zone)?, from)?
+            .as_string::<i32>()
+            .clone()
     };
     let from_json = matches!(marked_type(from), Some("json" | "jsonb"));
     let padded = marked_type(from) == Some("bpchar");
     let changed = |text: &str| -> Result<String> {
-        let text = if padded { text.trim_end_matches(' ') } else { text };
+        let text = if padded {
+            text.trim_end_matches(' ')
+        } else {
+            text
+        };
         Ok(match to {
             Target::Varchar(Some(length)) => text.chars().take(*length as usize).collect(),
             Target::Bpchar(Some(length)) => {
@@ -88,7 +96,9 @@ pub(super) fn cast(
 }
 
 fn strings(array: &ArrayRef) -> Result<StringArray> {
-    Ok(arrow_cast(array, &DataType::Utf8)?.as_string::<i32>().clone())
+    Ok(arrow_cast(array, &DataType::Utf8)?
+        .as_string::<i32>()
+        .clone())
 }
 
 /// Reads arrays of one dimension. (The dialect reads literals, of any dimensions.)
@@ -118,7 +128,9 @@ fn array_from_text(
         Arc::clone(field),
         OffsetBuffer::from_lengths(lengths),
         arrow_cast(&values, field.data_type())?,
-        texts.nulls().map(|nulls| NullBuffer::new(nulls.inner().clone())),
+        texts
+            .nulls()
+            .map(|nulls| NullBuffer::new(nulls.inner().clone())),
     )?))
 }
 

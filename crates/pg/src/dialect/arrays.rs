@@ -4,18 +4,17 @@
 //! |---|---|
 //! | `'{1,NULL}'::int[]` | `ARRAY['1', NULL]::int[]` |
 //! | `x = ANY('{…}')`, `x = ANY($1)` | `x = ANY(as_array(…, x))`, which takes the type of `x` |
-//! | `ARRAY(SELECT e FROM …)` | `coalesce((SELECT array_agg(e) FROM …), make_array())` |
+//! | `ARRAY(SELECT e FROM …)` | `pg_or_empty((SELECT array_agg(e) FROM …))` |
 //! | `generate_subscripts(a, 1)` | `unnest(subscripts(a, 1))` |
 
 use std::ops::ControlFlow;
 
+use datafusion::sql::sqlparser::ast::{
+    Array, ArrayElemTypeDef, DataType, Expr, FunctionArguments, OrderByKind, Query, SelectItem,
+    SetExpr, Statement, TableFactor, Value, VisitMut, VisitorMut, visit_expressions,
+};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-use datafusion::sql::sqlparser::ast::{
-    Statement, TableFactor, VisitMut,
-    Array, ArrayElemTypeDef, DataType, Expr, FunctionArguments, OrderByKind, Query, SelectItem,
-    SetExpr, Value, VisitorMut, visit_expressions,
-};
 
 use super::ast::{arguments, call, is_placeholder, last_word, literal_text, null, text};
 
@@ -89,8 +88,8 @@ fn collected_in_order(query: &Query) -> Option<Expr> {
         };
         ordered.limit_clause = limited.limit_clause;
     }
-    let made = "SELECT coalesce((SELECT array_agg(v ORDER BY n) FROM (SELECT v, row_number() \
-                OVER () AS n FROM (SELECT 1) AS q(v)) AS p), make_array())";
+    let made = "SELECT pg_or_empty((SELECT array_agg(v ORDER BY n) FROM (SELECT v, row_number() \
+                OVER () AS n FROM (SELECT 1) AS q(v)) AS p))";
     let Statement::Query(mut made) = one_statement(made)? else {
         return None;
     };
@@ -148,7 +147,8 @@ fn plainly_collected(query: &Query) -> Option<Expr> {
     else {
         return None;
     };
-    let is_set = |function: &str| function == "unnest" || super::sets::array_of_set(function).is_some();
+    let is_set =
+        |function: &str| function == "unnest" || super::sets::array_of_set(function).is_some();
     let gives_sets = visit_expressions(&*value, |inner| match inner {
         Expr::Function(function) if last_word(&function.name).is_some_and(|name| is_set(&name)) => {
             ControlFlow::Break(())
@@ -173,7 +173,7 @@ fn plainly_collected(query: &Query) -> Option<Expr> {
     }
     *item = SelectItem::UnnamedExpr(aggregate);
     let rows = Expr::Subquery(Box::new(query));
-    Some(call("coalesce", vec![rows, call("make_array", vec![])]))
+    Some(call(OR_EMPTY, vec![rows]))
 }
 
 /// `ARRAY[…]` of an array's text; `None` if it is not an array.
@@ -183,7 +183,10 @@ fn literal(array: &str) -> Option<Expr> {
             .into_iter()
             .map(|element| element.map_or_else(null, |element| text(&element)))
             .collect::<Vec<_>>(),
-        None => nested(array)?.into_iter().map(literal).collect::<Option<Vec<_>>>()?,
+        None => nested(array)?
+            .into_iter()
+            .map(literal)
+            .collect::<Option<Vec<_>>>()?,
     };
     if elem.is_empty() {
         return Some(call("make_array", vec![]));
@@ -263,6 +266,8 @@ pub fn elements(array: &str) -> Option<Vec<Option<String>>> {
 
 /// `as_array(text, x)`: the array that a text spells, with elements of the type of `x`.
 pub const AS_ARRAY: &str = "as_array";
+/// `pg_or_empty(array)`: the array, or an empty one for NULL.
+pub(crate) const OR_EMPTY: &str = "pg_or_empty";
 /// `subscripts(array, dimension)`: an array of 1, 2, …, one number for each element. It is empty
 /// for any dimension but the first, because arrays have no other.
 pub(crate) const SUBSCRIPTS: &str = "subscripts";

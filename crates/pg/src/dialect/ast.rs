@@ -1,12 +1,14 @@
 //! Pieces of syntax trees that several passes take apart or put together.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
-    ObjectName, SelectItem, TableFactor, Value,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, ObjectName, Query, SelectItem, TableFactor, Value,
 };
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::Parser;
 
 /// `name(arguments)`.
-pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
     let args = arguments
         .into_iter()
         .map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)))
@@ -47,6 +49,42 @@ pub(crate) fn last_word(name: &ObjectName) -> Option<String> {
     Some(ident.value.to_lowercase())
 }
 
+/// A query of this text.
+pub(super) fn template(sql: &str) -> Option<Query> {
+    let mut parser = Parser::new(&GenericDialect {}).try_with_sql(sql).ok()?;
+    parser.parse_query().ok().map(|query| *query)
+}
+
+pub(super) fn number(value: usize) -> Expr {
+    Expr::Value(Value::Number(value.to_string(), false).into())
+}
+
+/// `left op right`, in brackets.
+pub(super) fn compared(left: Expr, op: &str, right: Expr) -> Expr {
+    let op = match op {
+        "=" => BinaryOperator::Eq,
+        ">" => BinaryOperator::Gt,
+        "<=" => BinaryOperator::LtEq,
+        "+" => BinaryOperator::Plus,
+        _ => BinaryOperator::And,
+    };
+    Expr::Nested(Box::new(Expr::BinaryOp {
+        left: Box::new(left),
+        op,
+        right: Box::new(right),
+    }))
+}
+
+/// The conjunction of conditions; true if there is none.
+pub(super) fn with_ands(conditions: Vec<Expr>) -> Expr {
+    let all = conditions.into_iter().reduce(|left, right| Expr::BinaryOp {
+        left: Box::new(left),
+        op: BinaryOperator::And,
+        right: Box::new(right),
+    });
+    all.unwrap_or_else(|| boolean(true))
+}
+
 pub(super) fn null() -> Expr {
     Expr::Value(Value::Null.into())
 }
@@ -55,7 +93,7 @@ pub(super) fn boolean(value: bool) -> Expr {
     Expr::Value(Value::Boolean(value).into())
 }
 
-pub(super) fn text(value: &str) -> Expr {
+pub(crate) fn text(value: &str) -> Expr {
     Expr::Value(Value::SingleQuotedString(value.to_owned()).into())
 }
 
@@ -123,11 +161,15 @@ pub(super) fn qualifier(factor: &TableFactor) -> Option<String> {
 pub(super) fn aggregates(expr: &Expr) -> bool {
     let mut found = false;
     each_call(expr, &mut |function| {
-        found |= function.over.is_none()
-            && last_word(&function.name)
-                .is_some_and(|name| AGGREGATES.iter().any(|start| name.starts_with(start)));
+        found |= function.over.is_none() && is_aggregate(function);
     });
     found
+}
+
+/// Whether a call is one of an aggregate by its name.
+pub(super) fn is_aggregate(function: &Function) -> bool {
+    last_word(&function.name)
+        .is_some_and(|name| AGGREGATES.iter().any(|start| name.starts_with(start)))
 }
 
 /// Shows `seen` every call in an expression, except those in subqueries.
@@ -219,7 +261,6 @@ const AGGREGATES: &[&str] = &[
     "min",
     "mode",
     "nth_value",
-    "only_value",
     "percentile",
     "quantile",
     "range_agg",

@@ -37,6 +37,7 @@ pub(super) fn unique(statement: &mut Statement) {
             .iter_mut()
             .filter_map(|declare| declare.for_query.as_mut())
             .for_each(|query| name_all(&mut query.body)),
+        Statement::Prepare { statement, .. } => return unique(statement),
         _ => {}
     }
     // The columns of a new table keep their names; if names repeat, the statement is refused.
@@ -132,7 +133,14 @@ fn keep_columns_apart(select: &mut Select) {
                     }
                     _ => false,
                 };
-                brought || !seen.insert(expr.to_string())
+                // `a.x` and `b.x` are apart, but not if `a` is a table of the query around.
+                let again = match expr {
+                    Expr::CompoundIdentifier(words) => words
+                        .last()
+                        .is_some_and(|word| !seen.insert(format!(".{}", folded(word)))),
+                    _ => false,
+                };
+                brought || !seen.insert(expr.to_string()) || again
             }
             SelectItem::ExprWithAlias { alias, .. } => !seen.insert(alias.to_string()),
             _ => false,

@@ -6,6 +6,8 @@
 //! | `1e2` | `pg_cast('1e2', 'numeric:3,0')`: a number with a point or exponent is numeric |
 //! | `x::T`, `CAST(x AS T)`, `T 'x'` | `pg_cast(x, 'T')` |
 //! | `-a ^ b` | `(-a) ^ b`: the sign binds tighter |
+//! | `-x`, `~ x`, `@ x`, `|/ x` | functions |
+//! | CASE of values of different types | `pg_case(…)`, see `numbers/common.rs` |
 //!
 //! Numbers that count stay as they are: those of LIMIT, of positions in ORDER BY and GROUP BY, of
 //! window frames, subscripts and table functions. They are marked first (the `L` of sqlparser's
@@ -14,12 +16,14 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, CastKind, DataType, Distinct, Expr, Function, GroupByExpr, LimitClause, OrderByKind, Query, Select, Statement, Subscript, TableFactor,
-    UnaryOperator, Value, VisitMut, VisitorMut, WindowFrameBound, WindowSpec, WindowType,
+    AccessExpr, BinaryOperator, CastKind, DataType, Distinct, Expr, Function, GroupByExpr,
+    LimitClause, OrderByKind, Query, Select, Statement, Subscript, TableFactor, UnaryOperator,
+    Value, VisitMut, VisitorMut, WindowFrameBound, WindowSpec, WindowType,
 };
 
 use super::ast::{arguments, call, last_word, literal_text, null, text};
 use crate::casts::{CAST, Target};
+use crate::numbers::common::{CASE, CASE_OF};
 use crate::numbers::numeric::Numeric;
 
 /// Rewrites the queries of a statement. Other expressions (`SET x = 1`) are no part of a plan.
@@ -169,6 +173,16 @@ impl VisitorMut for Literals {
                     *expr = cast(std::mem::replace(inner, null()), &target);
                 }
             }
+            Expr::UnaryOp { op, expr: inner } => {
+                if let Some(called) = unary(*op, inner) {
+                    *expr = called;
+                }
+            }
+            Expr::Case { .. } => {
+                if let Some(called) = case(expr) {
+                    *expr = called;
+                }
+            }
             Expr::TypedString(typed) => {
                 if let Some(target) = Target::of_sql(&typed.data_type)
                     && let Some(value) = typed.value.clone().into_string()
@@ -192,7 +206,8 @@ fn is_typed_integer(inner: &Expr, data_type: &DataType) -> bool {
         } => expr,
         other => other,
     };
-    *data_type == INT4 && matches!(number, Expr::Value(value) if matches!(value.value, Value::Number(..)))
+    *data_type == INT4
+        && matches!(number, Expr::Value(value) if matches!(value.value, Value::Number(..)))
 }
 
 const INT4: DataType = DataType::Int4(Some(0));
@@ -264,7 +279,9 @@ fn digits_of(value: &Expr) -> Option<Target> {
         Expr::Nested(inner) => return digits_of(inner),
         Expr::Cast {
             expr, data_type, ..
-        } if is_typed_integer(expr, data_type) => Numeric::parse(&expr.to_string().replace('L', "")),
+        } if is_typed_integer(expr, data_type) => {
+            Numeric::parse(&expr.to_string().replace('L', ""))
+        }
         other => Numeric::parse(literal_text(other)?),
     }?;
     let count = number.digits.magnitude().to_string().len();
@@ -276,6 +293,62 @@ fn digits_of(value: &Expr) -> Option<Target> {
         u8::try_from(precision).ok()?,
         i8::try_from(number.scale).ok()?,
     ))
+}
+
+/// The function of an operator before its operand, which is taken out of the tree.
+fn unary(op: UnaryOperator, operand: &mut Expr) -> Option<Expr> {
+    if op == UnaryOperator::Minus && matches!(operand, Expr::Value(_) | Expr::Interval(_)) {
+        return None;
+    }
+    let mut take = || std::mem::replace(operand, null());
+    Some(match op {
+        UnaryOperator::Minus => call("pg_negate", vec![take()]),
+        UnaryOperator::BitwiseNot => call("pg_bit_not", vec![take()]),
+        UnaryOperator::PGAbs => call("abs", vec![take()]),
+        UnaryOperator::PGSquareRoot => call("sqrt", vec![cast(take(), &Target::Float8)]),
+        UnaryOperator::PGCubeRoot => call("cbrt", vec![cast(take(), &Target::Float8)]),
+        _ => return None,
+    })
+}
+
+/// A CASE as a function of ours, which finds the values' common type; `None` if DataFusion sees it
+/// from the first value.
+fn case(expr: &mut Expr) -> Option<Expr> {
+    let Expr::Case {
+        operand,
+        conditions,
+        else_result,
+        ..
+    } = expr
+    else {
+        return None;
+    };
+    let is_null = |value: &Expr| matches!(value, Expr::Value(value) if value.value == Value::Null);
+    let results = conditions.iter().map(|when| &when.result);
+    let results = results.chain(else_result.as_deref());
+    let mut typed = results.filter(|value| !is_null(value));
+    let first = typed.next()?;
+    let kind = |value: &Expr| match value {
+        Expr::Cast { data_type, .. } if *data_type == INT4 => 1,
+        Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)) => 2,
+        Expr::Value(value) if matches!(value.value, Value::Boolean(_)) => 3,
+        _ => 0,
+    };
+    let texts = operand.is_some();
+    if !texts && typed.all(|value| kind(value) != 0 && kind(value) == kind(first)) {
+        return None;
+    }
+    let name = match operand {
+        Some(_) => CASE_OF,
+        None => CASE,
+    };
+    let mut args = vec![];
+    args.extend(operand.take().map(|operand| *operand));
+    for when in std::mem::take(conditions) {
+        args.extend([when.condition, when.result]);
+    }
+    args.extend(else_result.take().map(|value| *value));
+    Some(call(name, args))
 }
 
 /// Marks a number as one that counts.

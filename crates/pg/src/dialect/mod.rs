@@ -8,10 +8,12 @@
 //! | `column_names` | columns without a name, or of one name | unique names, PostgreSQL's on the wire |
 //! | `spelling` | `pg_catalog.f()`, `COLLATE`, `OPERATOR(…)` | plain names and operators |
 //! | `arrays` | `'{1,2}'::int[]`, `x = ANY('{…}')`, `ARRAY(SELECT …)` | array expressions |
+//! | `queries/` | clauses of queries | the same with clauses that DataFusion plans |
 //! | `catalog/oids` | `'t'::regclass`, `oid::regtype::text` | functions that ask the catalog |
 //! | `catalog/tableoid` | `c.tableoid` of a table of `pg_catalog` | that table's oid |
+//! | `catalog/procedures` | `p.oid = t.typreceive` | the oid of the function that the column names |
 //! | `catalog/folding` | what the catalog's model can never hold (`catalog/facts.rs`) | `NULL`, `false`, no rows |
-//! | `subqueries` | correlated scalar subqueries | the same, with an error for a second row |
+//! | `times` | `INTERVAL`, `AT TIME ZONE`, `OVERLAPS` | calls of functions |
 //! | `sets` | functions of sets in FROM | subqueries that unnest arrays |
 //! | `rows` | `(a, b) = (c, d)` | comparisons of single values |
 //! | `texts` | `substring(a from b)`, LIKE, `~`, ANY, `json_agg` | calls of our functions |
@@ -20,16 +22,17 @@
 //! D1: rows do not change: a pass may only replace a construct by an equal one.
 
 mod arrays;
-mod ast;
+pub(crate) mod ast;
 mod catalog;
 mod column_names;
 mod literals;
 mod parameters;
+mod queries;
 mod rows;
 mod sets;
 mod spelling;
-mod subqueries;
 mod texts;
+mod times;
 mod tokens;
 
 use datafusion::sql::sqlparser::ast::{Statement, VisitMut};
@@ -37,13 +40,12 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
-pub(crate) use arrays::SUBSCRIPTS;
 pub use arrays::{AS_ARRAY, elements};
+pub(crate) use arrays::{OR_EMPTY, SUBSCRIPTS};
+pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
 pub use column_names::on_the_wire;
-pub use parameters::{Written, written_parameters};
-pub(crate) use ast::last_word;
-pub(crate) use subqueries::ONLY_VALUE;
+pub use parameters::{Written, type_of, written_parameters};
 pub use tokens::is_every_column;
 
 /// Reads PostgreSQL's dialect: the statements of `sql`, rewritten.
@@ -66,15 +68,19 @@ pub fn rewrite(statement: &mut Statement) {
     let _ = statement.visit(&mut spelling);
     let _ = statement.visit(&mut arrays::Arrays);
     let _ = statement.visit(&mut catalog::Oids);
+    queries::rewrite(statement);
     if spelling.reads_catalog {
         let _ = statement.visit(&mut catalog::TableOid);
+        let _ = statement.visit(&mut catalog::Procedures);
         let _ = statement.visit(&mut catalog::Folding::default());
     }
-    let _ = statement.visit(&mut subqueries::Subqueries);
     let _ = statement.visit(&mut sets::Sets);
     let _ = statement.visit(&mut rows::Rows);
     let _ = statement.visit(&mut texts::Texts);
     // Last, because the other passes know casts as the parser gives them.
+    if !matches!(statement, Statement::Set(_)) {
+        let _ = statement.visit(&mut times::Times);
+    }
     literals::rewrite(statement);
 }
 
@@ -130,18 +136,6 @@ mod tests {
                 "SELECT regclass_name(c.oid) AS a FROM pg_catalog.pg_class c",
             ),
             (
-                "SELECT (SELECT u.x FROM u WHERE u.k = t.k) AS a FROM t",
-                "SELECT (SELECT only_value(u.x) FROM u WHERE u.k = t.k) AS a FROM t",
-            ),
-            (
-                "SELECT (SELECT u.x FROM u) AS a, (SELECT max(u.x) FROM u WHERE u.k = t.k) AS b FROM t",
-                "SELECT (SELECT u.x FROM u) AS a, (SELECT max(u.x) FROM u WHERE u.k = t.k) AS b FROM t",
-            ),
-            (
-                "SELECT (SELECT u.x FROM u, v WHERE u.k = t.k AND v.j <> t.k) AS a FROM t",
-                "SELECT (SELECT only_value(u.x) FROM u, v WHERE u.k = t.k AND v.j <> u.k) AS a FROM t",
-            ),
-            (
                 "SELECT typinput = 'pg_catalog.array_in'::regproc AS a FROM pg_type",
                 "SELECT typinput = regproc_name('pg_catalog.array_in') AS a FROM pg_catalog.pg_type",
             ),
@@ -158,8 +152,13 @@ mod tests {
                 "SELECT regclass_oid('pg_catalog.pg_proc') = CAST(1255 AS INT4(0)) AS a FROM pg_catalog.pg_proc",
             ),
             (
+                "SELECT 1 AS a FROM pg_type t LEFT JOIN pg_proc p ON p.oid = t.typreceive",
+                "SELECT 1 AS a FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_proc p \
+                 ON p.oid = regproc_oid(t.typreceive)",
+            ),
+            (
                 "SELECT ARRAY(SELECT x FROM t) AS a",
-                "SELECT coalesce((SELECT array_agg(x) FROM t), make_array()) AS a",
+                "SELECT pg_or_empty((SELECT array_agg(x) FROM t)) AS a",
             ),
             (
                 "SELECT CASE WHEN t.typtype = 'd' THEN (SELECT 1 FROM t) END AS a FROM pg_type t",

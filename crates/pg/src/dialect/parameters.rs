@@ -52,7 +52,7 @@ pub fn written_parameters(sql: &str) -> Written {
             let rest = rest.cloned().map(TokenWithSpan::wrap).collect::<Vec<_>>();
             let dialect = PostgreSqlDialect {};
             let mut parser = Parser::new(&dialect).with_tokens_with_locations(rest);
-            *said = parser.parse_data_type().ok().as_ref().and_then(named);
+            *said = parser.parse_data_type().ok().as_ref().and_then(type_of);
         }
     }
     found
@@ -61,7 +61,9 @@ pub fn written_parameters(sql: &str) -> Written {
 /// The number of tokens in the longest type known here: `timestamp(3) with time zone[]`.
 const TYPE_TOKENS_MAX: usize = 12;
 
-fn named(data_type: &DataType) -> Option<Type> {
+/// PostgreSQL's type of a name in SQL; `None` for one that Coscan does not have.
+#[must_use]
+pub fn type_of(data_type: &DataType) -> Option<Type> {
     Some(match data_type {
         DataType::Boolean | DataType::Bool => Type::BOOL,
         DataType::SmallInt(_) | DataType::Int2(_) => Type::INT2,
@@ -72,7 +74,13 @@ fn named(data_type: &DataType) -> Option<Type> {
         DataType::Numeric(_) | DataType::Decimal(_) => Type::NUMERIC,
         DataType::Text => Type::TEXT,
         DataType::Varchar(_) | DataType::CharacterVarying(_) => Type::VARCHAR,
+        DataType::Char(_) | DataType::Character(_) => Type::BPCHAR,
         DataType::Date => Type::DATE,
+        DataType::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => Type::TIME,
+        DataType::Interval { .. } => Type::INTERVAL,
+        DataType::Uuid => Type::UUID,
+        DataType::JSON => Type::JSON,
+        DataType::JSONB => Type::JSONB,
         DataType::Timestamp(_, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => Type::TIMESTAMPTZ,
         DataType::Timestamp(..) => Type::TIMESTAMP,
         DataType::Bytea => Type::BYTEA,
@@ -92,7 +100,9 @@ fn named(data_type: &DataType) -> Option<Type> {
                 _ => return None,
             }
         }
-        DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => array_of(&named(element)?)?,
+        DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
+            array_of(&type_of(element)?)?
+        }
         _ => return None,
     })
 }

@@ -38,13 +38,16 @@ impl VisitorMut for Rows {
             let mut whole = whole;
             let _ = select.projection.visit(&mut whole);
         }
-        select.projection.iter_mut().for_each(|item: &mut SelectItem| {
-            if let Some(expr) = item_expr_mut(item)
-                && let Expr::Tuple(fields) = expr
-            {
-                *expr = call("row", std::mem::take(fields));
-            }
-        });
+        select
+            .projection
+            .iter_mut()
+            .for_each(|item: &mut SelectItem| {
+                if let Some(expr) = item_expr_mut(item)
+                    && let Expr::Tuple(fields) = expr
+                {
+                    *expr = call("row", std::mem::take(fields));
+                }
+            });
         ControlFlow::Continue(())
     }
 
@@ -58,10 +61,13 @@ impl VisitorMut for Rows {
 
 /// Gives the literals of a column of VALUES the type to which another row casts.
 fn same_type(values: &mut Values, column: usize) {
-    let cast = values.rows.iter().find_map(|row| match row.content.get(column) {
-        Some(cast @ Expr::Cast { .. }) => Some(cast.clone()),
-        _ => None,
-    });
+    let cast = values
+        .rows
+        .iter()
+        .find_map(|row| match row.content.get(column) {
+            Some(cast @ Expr::Cast { .. }) => Some(cast.clone()),
+            _ => None,
+        });
     let Some(cast) = cast else {
         return;
     };
@@ -91,11 +97,16 @@ impl Whole {
             std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
         });
         let factors: Vec<&TableFactor> = joined.collect();
-        let found: Vec<_> = factors.iter().filter_map(|factor| columns(factor)).collect();
+        let found: Vec<_> = factors
+            .iter()
+            .filter_map(|factor| columns(factor))
+            .collect();
         // A column of the same name is meant instead; those of other tables are not known.
         let known = found.len() == factors.len();
         let is_column = |name: &String| {
-            found.iter().any(|(_, columns)| columns.iter().any(|column| column.value == *name))
+            found
+                .iter()
+                .any(|(_, columns)| columns.iter().any(|column| column.value == *name))
         };
         let tables = found.iter().filter(|(name, _)| known && !is_column(name));
         Self {
@@ -116,7 +127,14 @@ fn columns(factor: &TableFactor) -> Option<(String, Vec<Ident>)> {
     };
     let name = alias.name.value.clone();
     if !alias.columns.is_empty() {
-        return Some((name, alias.columns.iter().map(|column| column.name.clone()).collect()));
+        return Some((
+            name,
+            alias
+                .columns
+                .iter()
+                .map(|column| column.name.clone())
+                .collect(),
+        ));
     }
     let mut body = subquery.body.as_ref();
     while let SetExpr::SetOperation { left, .. } = body {
@@ -178,11 +196,15 @@ fn rewritten(expr: &Expr) -> Option<Expr> {
             distinct(&fields(left)?, &fields(right)?).map(negated)
         }
         Expr::IsNull(inner) => {
-            let nulls = fields(inner)?.into_iter().map(|field| Expr::IsNull(Box::new(field)));
+            let nulls = fields(inner)?
+                .into_iter()
+                .map(|field| Expr::IsNull(Box::new(field)));
             Some(joined(nulls.collect(), &BinaryOperator::And))
         }
         Expr::IsNotNull(inner) => {
-            let given = fields(inner)?.into_iter().map(|field| Expr::IsNotNull(Box::new(field)));
+            let given = fields(inner)?
+                .into_iter()
+                .map(|field| Expr::IsNotNull(Box::new(field)));
             Some(joined(given.collect(), &BinaryOperator::And))
         }
         Expr::InList {
@@ -191,7 +213,9 @@ fn rewritten(expr: &Expr) -> Option<Expr> {
             negated: not,
         } => {
             let left = fields(expr)?;
-            let rows = list.iter().map(|row| compared(&left, &BinaryOperator::Eq, &fields(row)?));
+            let rows = list
+                .iter()
+                .map(|row| compared(&left, &BinaryOperator::Eq, &fields(row)?));
             let found = joined(rows.collect::<Option<Vec<_>>>()?, &BinaryOperator::Or);
             Some(if *not { negated(found) } else { found })
         }
@@ -219,20 +243,24 @@ fn nested(expr: Expr) -> Expr {
 }
 
 fn joined(parts: Vec<Expr>, op: &BinaryOperator) -> Expr {
-    let whole = parts.into_iter().map(nested).reduce(|all, part| binary(all, op.clone(), part));
+    let whole = parts
+        .into_iter()
+        .map(nested)
+        .reduce(|all, part| binary(all, op.clone(), part));
     nested(whole.unwrap_or_else(|| boolean(true)))
 }
 
 fn compared(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<Expr> {
     if left.len() != right.len() {
         let message = "unequal number of entries in row expressions";
-        return unequal(op).then(|| {
-            call(crate::functions::FAIL, vec![text("42601"), text(message)])
-        });
+        return unequal(op)
+            .then(|| call(crate::functions::FAIL, vec![text("42601"), text(message)]));
     }
     let pairs = || left.iter().cloned().zip(right.iter().cloned());
     let each = |op: &BinaryOperator| -> Vec<Expr> {
-        pairs().map(|(left, right)| binary(nested(left), op.clone(), nested(right))).collect()
+        pairs()
+            .map(|(left, right)| binary(nested(left), op.clone(), nested(right)))
+            .collect()
     };
     Some(match op {
         BinaryOperator::Eq => joined(each(op), &BinaryOperator::And),
@@ -257,7 +285,11 @@ fn ordered(left: &[Expr], right: &[Expr], strict: &BinaryOperator, last: &Binary
             let equal = binary(left.clone(), BinaryOperator::Eq, right.clone());
             let rest = ordered(left_rest, right_rest, strict, last);
             let rest = nested(binary(equal, BinaryOperator::And, nested(rest)));
-            nested(binary(binary(left, strict.clone(), right), BinaryOperator::Or, rest))
+            nested(binary(
+                binary(left, strict.clone(), right),
+                BinaryOperator::Or,
+                rest,
+            ))
         }
         _ => null(),
     }
@@ -268,8 +300,7 @@ fn distinct(left: &[Expr], right: &[Expr]) -> Option<Expr> {
         return None;
     }
     let pairs = left.iter().cloned().zip(right.iter().cloned());
-    let differ = pairs.map(|(left, right)| {
-        Expr::IsDistinctFrom(Box::new(nested(left)), Box::new(nested(right)))
-    });
+    let differ = pairs
+        .map(|(left, right)| Expr::IsDistinctFrom(Box::new(nested(left)), Box::new(nested(right))));
     Some(joined(differ.collect(), &BinaryOperator::Or))
 }

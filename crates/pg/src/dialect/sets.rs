@@ -10,8 +10,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, Expr, FunctionArg, FunctionArgExpr, Ident, Query, SelectItem, SetExpr,
-    Subscript, TableAlias, TableFactor, VisitorMut, visit_expressions,
+    AccessExpr, Expr, FunctionArg, FunctionArgExpr, Ident, Query, SelectItem, SetExpr, Subscript,
+    TableAlias, TableFactor, VisitorMut, visit_expressions,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -27,8 +27,16 @@ pub(super) fn array_of_set(name: &str) -> Option<String> {
     let found = match name {
         "regexp_matches" | "regexp_split_to_table" | "string_to_table" => true,
         other => {
-            let of = other.strip_prefix("jsonb_").or_else(|| other.strip_prefix("json_"));
-            let sets = ["each", "each_text", "array_elements", "array_elements_text", "object_keys"];
+            let of = other
+                .strip_prefix("jsonb_")
+                .or_else(|| other.strip_prefix("json_"));
+            let sets = [
+                "each",
+                "each_text",
+                "array_elements",
+                "array_elements_text",
+                "object_keys",
+            ];
             of.is_some_and(|of| sets.contains(&of))
         }
     };
@@ -56,7 +64,12 @@ fn rewritten(factor: &TableFactor) -> Option<TableFactor> {
             alias,
             with_ordinality,
             ..
-        } => (last_word(name)?, plain(&args.args)?, alias, *with_ordinality),
+        } => (
+            last_word(name)?,
+            plain(&args.args)?,
+            alias,
+            *with_ordinality,
+        ),
         TableFactor::Function {
             name,
             args,
@@ -70,12 +83,20 @@ fn rewritten(factor: &TableFactor) -> Option<TableFactor> {
             with_offset: false,
             with_ordinality,
             ..
-        } => ("unnest".to_owned(), array_exprs.clone(), alias, *with_ordinality),
+        } => (
+            "unnest".to_owned(),
+            array_exprs.clone(),
+            alias,
+            *with_ordinality,
+        ),
         _ => return None,
     };
     let lateral = given.iter().any(has_columns);
     let arrays: Vec<Expr> = if name == "unnest" {
-        given.into_iter().map(|array| call(FLAT, vec![array])).collect()
+        given
+            .into_iter()
+            .map(|array| call(FLAT, vec![array]))
+            .collect()
     } else if name == "generate_subscripts" {
         vec![call(SUBSCRIPTS, given)]
     } else if let Some(set) = array_of_set(&name) {
@@ -88,7 +109,10 @@ fn rewritten(factor: &TableFactor) -> Option<TableFactor> {
         return None;
     };
     let several = arrays.len() > 1;
-    let column = if several {
+    let of_pairs = name.contains("_each");
+    let column = if of_pairs {
+        "pair".to_owned()
+    } else if several {
         "unnest".to_owned()
     } else {
         column_name(&name, alias.as_ref())
@@ -96,7 +120,11 @@ fn rewritten(factor: &TableFactor) -> Option<TableFactor> {
     let first = arrays.first()?.clone();
     let mut items: Vec<SelectItem> = vec![];
     for (at, array) in arrays.into_iter().enumerate() {
-        let column = if at == 0 { column.clone() } else { format!("{column}_{at}") };
+        let column = if at == 0 {
+            column.clone()
+        } else {
+            format!("{column}_{at}")
+        };
         items.push(named(call("unnest", vec![array]), &column));
     }
     if ordinality {
@@ -105,8 +133,8 @@ fn rewritten(factor: &TableFactor) -> Option<TableFactor> {
         items.push(named(bigint(places), "ordinality"));
     }
     let mut query = select(items, None)?;
-    if name.contains("_each") {
-        let pair = Expr::Identifier(Ident::with_quote('"', column));
+    if of_pairs {
+        let pair = Expr::CompoundIdentifier(vec![Ident::new("pairs"), Ident::new(column)]);
         let mut items = vec![member(&pair, "key"), member(&pair, "value")];
         if ordinality {
             let place = Expr::Identifier(Ident::new("ordinality"));
@@ -136,7 +164,9 @@ fn text_number(value: u32) -> Expr {
 fn member(pair: &Expr, name: &str) -> SelectItem {
     let value = Expr::CompoundFieldAccess {
         root: Box::new(pair.clone()),
-        access_chain: vec![AccessExpr::Subscript(Subscript::Index { index: text(name) })],
+        access_chain: vec![AccessExpr::Subscript(Subscript::Index {
+            index: text(name),
+        })],
     };
     named(value, name)
 }
@@ -198,7 +228,9 @@ fn derived(
     alias: Option<&TableAlias>,
     lateral: bool,
 ) -> Option<TableFactor> {
-    let parsed = Parser::new(&PostgreSqlDialect {}).try_with_sql("(SELECT 1) AS t").ok()?;
+    let parsed = Parser::new(&PostgreSqlDialect {})
+        .try_with_sql("(SELECT 1) AS t")
+        .ok()?;
     let mut parsed = parsed;
     let TableFactor::Derived {
         alias: Some(plain), ..

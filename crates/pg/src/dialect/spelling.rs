@@ -117,11 +117,13 @@ fn unqualify(name: &mut ObjectName) {
     }
 }
 
-/// Renames keywords that are functions of another name.
+/// Renames keywords and functions that are functions of another name.
 fn rename(function: &mut Function) {
     let name = match last_word(&function.name).as_deref() {
         Some("current_user" | "current_role" | "user" | "session_user") => "session_user",
         Some("current_catalog") => "current_database",
+        Some("variance") => "var_samp",
+        Some("every") => "bool_and",
         _ => return,
     };
     if matches!(function.args, FunctionArguments::None) {

@@ -97,11 +97,14 @@ fn bits(expr: &Expr) -> Option<String> {
         return None;
     };
     match &value.value {
-        Value::SingleQuotedByteStringLiteral(bits) => {
-            bits.bytes().all(|bit| matches!(bit, b'0' | b'1')).then(|| bits.clone())
-        }
+        Value::SingleQuotedByteStringLiteral(bits) => bits
+            .bytes()
+            .all(|bit| matches!(bit, b'0' | b'1'))
+            .then(|| bits.clone()),
         Value::HexStringLiteral(digits) => {
-            let bits = digits.chars().map(|digit| Some(format!("{:04b}", digit.to_digit(16)?)));
+            let bits = digits
+                .chars()
+                .map(|digit| Some(format!("{:04b}", digit.to_digit(16)?)));
             bits.collect()
         }
         _ => None,
@@ -164,14 +167,26 @@ fn rewritten(expr: &mut Expr) -> Option<Expr> {
             expr,
             pattern,
             escape_char,
-        } => like(*negated, false, take(expr), take(pattern), escape_char.take()),
+        } => like(
+            *negated,
+            false,
+            take(expr),
+            take(pattern),
+            escape_char.take(),
+        ),
         Expr::ILike {
             negated,
             any: false,
             expr,
             pattern,
             escape_char,
-        } => like(*negated, true, take(expr), take(pattern), escape_char.take()),
+        } => like(
+            *negated,
+            true,
+            take(expr),
+            take(pattern),
+            escape_char.take(),
+        ),
         Expr::SimilarTo {
             negated,
             expr,
@@ -181,7 +196,11 @@ fn rewritten(expr: &mut Expr) -> Option<Expr> {
             let mut arguments = vec![take(pattern)];
             arguments.extend(escape_char.take().map(Expr::Value));
             let pattern = call("similar_to_escape", arguments);
-            let name = if *negated { "textregexne" } else { "textregexeq" };
+            let name = if *negated {
+                "textregexne"
+            } else {
+                "textregexeq"
+            };
             call(name, vec![take(expr), pattern])
         }
         Expr::BinaryOp { left, op, right } => {
@@ -191,10 +210,18 @@ fn rewritten(expr: &mut Expr) -> Option<Expr> {
                 BinaryOperator::PGRegexNotMatch => "textregexne",
                 BinaryOperator::PGRegexNotIMatch => "texticregexne",
                 BinaryOperator::PGStartsWith => "starts_with",
-                BinaryOperator::PGLikeMatch => return Some(like(false, false, take(left), take(right), None)),
-                BinaryOperator::PGILikeMatch => return Some(like(false, true, take(left), take(right), None)),
-                BinaryOperator::PGNotLikeMatch => return Some(like(true, false, take(left), take(right), None)),
-                BinaryOperator::PGNotILikeMatch => return Some(like(true, true, take(left), take(right), None)),
+                BinaryOperator::PGLikeMatch => {
+                    return Some(like(false, false, take(left), take(right), None));
+                }
+                BinaryOperator::PGILikeMatch => {
+                    return Some(like(false, true, take(left), take(right), None));
+                }
+                BinaryOperator::PGNotLikeMatch => {
+                    return Some(like(true, false, take(left), take(right), None));
+                }
+                BinaryOperator::PGNotILikeMatch => {
+                    return Some(like(true, true, take(left), take(right), None));
+                }
                 _ => return None,
             };
             call(name, vec![typed(take(left)), typed(take(right))])
@@ -204,34 +231,46 @@ fn rewritten(expr: &mut Expr) -> Option<Expr> {
             compare_op,
             right,
             ..
-        } if !is_subquery(right) => {
-            call(ANY, vec![text(&compare_op.to_string()), take(left), take(right)])
-        }
+        } if !is_subquery(right) => call(
+            ANY,
+            vec![text(&compare_op.to_string()), take(left), take(right)],
+        ),
         Expr::AllOp {
             left,
             compare_op,
             right,
-        } if !is_subquery(right) => {
-            call(ALL, vec![text(&compare_op.to_string()), take(left), take(right)])
-        }
+        } if !is_subquery(right) => call(
+            ALL,
+            vec![text(&compare_op.to_string()), take(left), take(right)],
+        ),
         Expr::Like {
             negated,
             any: true,
             expr,
             pattern,
             ..
-        } if !is_subquery(pattern) => {
-            call(ANY, vec![text(like_operator(*negated, false)), take(expr), take(pattern)])
-        }
+        } if !is_subquery(pattern) => call(
+            ANY,
+            vec![
+                text(like_operator(*negated, false)),
+                take(expr),
+                take(pattern),
+            ],
+        ),
         Expr::ILike {
             negated,
             any: true,
             expr,
             pattern,
             ..
-        } if !is_subquery(pattern) => {
-            call(ANY, vec![text(like_operator(*negated, true)), take(expr), take(pattern)])
-        }
+        } if !is_subquery(pattern) => call(
+            ANY,
+            vec![
+                text(like_operator(*negated, true)),
+                take(expr),
+                take(pattern),
+            ],
+        ),
         Expr::Function(function) => return function_call(function),
         Expr::Array(array) if array.elem.is_empty() && array.named => {
             let message = "cannot determine type of empty array";
@@ -300,7 +339,14 @@ fn like(
             _ => "",
         }
     {
-        return call(name, vec![text(like_operator(negated, any_case)), expr, (*array).clone()]);
+        return call(
+            name,
+            vec![
+                text(like_operator(negated, any_case)),
+                expr,
+                (*array).clone(),
+            ],
+        );
     }
     if let Some(escape) = escape {
         let escape = Expr::Value(escape);

@@ -1,8 +1,8 @@
 //! Replaces words of PostgreSQL's that sqlparser does not know by words of the same meaning, before
 //! sqlparser reads the statement.
 
-use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace, Word};
 
 use super::column_names::MARK;
@@ -38,7 +38,11 @@ fn split_operators(tokens: &mut Vec<TokenWithSpan>) {
             continue;
         }
         let kept = operator.trim_end_matches(['+', '-']);
-        let kept = if kept.is_empty() { &operator[..1] } else { kept };
+        let kept = if kept.is_empty() {
+            &operator[..1]
+        } else {
+            kept
+        };
         if kept.len() == operator.len() {
             continue;
         }
@@ -58,7 +62,9 @@ fn split_operators(tokens: &mut Vec<TokenWithSpan>) {
 
 /// The places of tokens that are not blank.
 fn written(tokens: &[TokenWithSpan]) -> Vec<usize> {
-    (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect()
+    (0..tokens.len())
+        .filter(|at| !is_space(&tokens[*at].token))
+        .collect()
 }
 
 /// `trim(leading from x)` trims blanks: `trim(leading ' ' from x)`.
@@ -85,7 +91,9 @@ fn similar_substrings(tokens: &mut [TokenWithSpan]) {
         match &tokens[*at].token {
             Token::LParen => {
                 depth += 1;
-                let before = place.checked_sub(1).map(|before| &tokens[written[before]].token);
+                let before = place
+                    .checked_sub(1)
+                    .map(|before| &tokens[written[before]].token);
                 if before.is_some_and(|word| is_word(word, Keyword::SUBSTRING)) {
                     inside = Some((depth, false));
                 }

@@ -2,16 +2,19 @@
 
 mod array_text;
 pub(crate) mod arrays;
-pub(crate) mod json;
 mod fail;
-mod only_value;
+pub(crate) mod json;
 pub(crate) mod regex;
 pub(crate) mod scalar;
+mod single_row;
 mod text;
+pub(crate) mod time;
 
 pub(crate) use fail::FAIL;
 
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+
+pub(crate) use single_row::single_row;
 
 /// All scalar functions.
 pub(crate) fn scalar() -> Vec<ScalarUDF> {
@@ -19,16 +22,17 @@ pub(crate) fn scalar() -> Vec<ScalarUDF> {
         array_text::functions(),
         arrays::functions(),
         json::functions(),
-        vec![fail::udf()],
+        vec![fail::udf(), single_row::udf()],
         regex::functions(),
         text::functions(),
+        time::functions(),
     ];
     groups.into_iter().flatten().collect()
 }
 
 /// All aggregates.
 pub(crate) fn aggregate() -> Vec<AggregateUDF> {
-    vec![only_value::udaf()]
+    vec![]
 }
 
 /// Whether there is a scalar function of this name.

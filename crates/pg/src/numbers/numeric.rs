@@ -160,7 +160,10 @@ impl Numeric {
     }
 
     fn at(&self, scale: i64, divide: impl Fn(&BigInt, &BigInt) -> BigInt) -> Self {
-        let scale = scale.clamp(-NUMERIC_MAX_DISPLAY_SCALE * 2, NUMERIC_MAX_DISPLAY_SCALE * 2);
+        let scale = scale.clamp(
+            -NUMERIC_MAX_DISPLAY_SCALE * 2,
+            NUMERIC_MAX_DISPLAY_SCALE * 2,
+        );
         let kept = u32::try_from(scale.max(0)).unwrap_or(0);
         if scale >= i64::from(self.scale) {
             return Self::new(&self.digits * ten(kept - self.scale), kept);
@@ -257,6 +260,14 @@ impl Numeric {
         let scale = (NUMERIC_MIN_SIG_DIGITS - sweight)
             .max(i64::from(self.scale))
             .clamp(0, NUMERIC_MAX_DISPLAY_SCALE);
+        self.sqrt_at(scale)
+    }
+
+    /// The square root with so many digits behind the point; `None` of a negative number.
+    pub(crate) fn sqrt_at(&self, scale: i64) -> Option<Self> {
+        if self.is_negative() {
+            return None;
+        }
         // One digit more, so that the root's floor is rounded right: a square root that is not
         // exact is never half way between two numbers of fewer digits.
         let guard = u32::try_from(scale + 1).unwrap_or(1);
@@ -330,7 +341,11 @@ mod tests {
             ("1", "123456", "0.000008100051840331778123"),
             ("12345678901234567890", "7", "1763668414462081127"),
             ("0", "7", "0.00000000000000000000"),
-            ("1.0000000000000000000000000", "3", "0.3333333333333333333333333"),
+            (
+                "1.0000000000000000000000000",
+                "3",
+                "0.3333333333333333333333333",
+            ),
         ] {
             assert_eq!(n(a).div(&n(b)).to_string(), quotient, "{a}/{b}");
         }

@@ -5,11 +5,9 @@
 //! it costs once per batch; a cell costs one indirect call.
 
 use std::fmt::{self, Write};
-use std::str::FromStr;
 use std::sync::Arc;
 
 use bytes::{BufMut, BytesMut};
-use datafusion::arrow::array::timezone::Tz;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{
@@ -18,14 +16,17 @@ use datafusion::arrow::datatypes::{
     Int64Type, IntervalDayTimeType, IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType,
     Time64MicrosecondType, TimeUnit, TimestampMicrosecondType, UInt64Type,
 };
-use datafusion::arrow::temporal_conversions::as_datetime_with_timezone;
 use datafusion::arrow::util::display::array_value_to_string;
 use postgres_types::Type;
 
-use super::numeric::{put_float, put_numeric};
-use super::text::{MICROS_PER_DAY, put_date, put_interval, put_time, put_timestamp, zone};
 use super::nested::{arrays, rows};
+use super::numeric::{put_float, put_numeric};
+use super::text::{put_date, put_interval, put_time, put_timestamp, put_timestamptz};
 use super::types::pg_type;
+use crate::time::calendar::{
+    DATE_INFINITY, DATE_MINUS_INFINITY, INFINITY, MICROS_PER_DAY, MINUS_INFINITY,
+};
+use crate::time::zone::Zone;
 use crate::values::uuid_text;
 use datafusion::error::Result;
 
@@ -60,11 +61,15 @@ pub fn cell_writer(array: &ArrayRef, binary: bool) -> Result<CellWriter> {
             let cells = array.as_primitive::<Date32Type>().clone();
             if binary {
                 Box::new(move |row, out| {
-                    out.put_i32(cells.value(row).saturating_sub(PG_EPOCH_DAYS));
+                    let days = cells.value(row);
+                    out.put_i32(match days {
+                        DATE_INFINITY | DATE_MINUS_INFINITY => days,
+                        days => days.saturating_sub(PG_EPOCH_DAYS),
+                    });
                     Ok(())
                 })
             } else {
-                Box::new(move |row, out| put_date(i64::from(cells.value(row)), out))
+                Box::new(move |row, out| put_date(cells.value(row), out))
             }
         }
         DataType::Time64(TimeUnit::Microsecond) => {
@@ -154,7 +159,9 @@ pub fn typed_writer(announced: &Type, array: &ArrayRef, binary: bool) -> Result<
         Type::UUID => Box::new(move |row, out| {
             let mut text = BytesMut::new();
             write(row, &mut text)?;
-            let digits = text.iter().filter_map(|digit| char::from(*digit).to_digit(16));
+            let digits = text
+                .iter()
+                .filter_map(|digit| char::from(*digit).to_digit(16));
             let digits: Vec<u32> = digits.collect();
             for pair in digits.chunks(2) {
                 let byte = pair.iter().fold(0, |byte, digit| byte * 16 + digit);
@@ -169,6 +176,42 @@ pub fn typed_writer(announced: &Type, array: &ArrayRef, binary: bool) -> Result<
         }),
         _ => write,
     })
+}
+
+/// The same values, whose moments are written in this zone: PostgreSQL shows every timestamptz in
+/// the session's zone, whatever a file says.
+///
+/// # Errors
+/// None that a valid array gives.
+pub fn in_zone(array: &ArrayRef, zone: &str) -> Result<ArrayRef> {
+    let Some(target) = zoned(array.data_type(), zone) else {
+        return Ok(Arc::clone(array));
+    };
+    if let DataType::Timestamp(TimeUnit::Microsecond, _) = target {
+        let moments = array.as_primitive::<TimestampMicrosecondType>().clone();
+        return Ok(Arc::new(moments.with_data_type(target)));
+    }
+    Ok(cast_with_options(array, &target, &CastOptions::default())?)
+}
+
+/// A type with moments, with this zone; `None` if there is nothing to change.
+fn zoned(data_type: &DataType, zone: &str) -> Option<DataType> {
+    let element = |field: &Arc<Field>| {
+        let zoned = zoned(field.data_type(), zone)?;
+        Some(Arc::new(field.as_ref().clone().with_data_type(zoned)))
+    };
+    match data_type {
+        DataType::Timestamp(unit, Some(old)) if old.as_ref() != zone => {
+            Some(DataType::Timestamp(*unit, Some(zone.into())))
+        }
+        DataType::List(field) => element(field).map(DataType::List),
+        DataType::LargeList(field) => element(field).map(DataType::LargeList),
+        DataType::FixedSizeList(field, width) => {
+            element(field).map(|field| DataType::FixedSizeList(field, *width))
+        }
+        DataType::Dictionary(_, values) => zoned(values, zone),
+        _ => None,
+    }
 }
 
 /// The same values in a type that has a writer.
@@ -256,7 +299,11 @@ fn timestamps(array: &ArrayRef, zone_name: Option<&str>, binary: bool) -> Result
     let cells = array.as_primitive::<TimestampMicrosecondType>().clone();
     if binary {
         return Ok(Box::new(move |row, out| {
-            out.put_i64(cells.value(row).saturating_sub(PG_EPOCH_MICROS));
+            let micros = cells.value(row);
+            out.put_i64(match micros {
+                INFINITY | MINUS_INFINITY => micros,
+                micros => micros.saturating_sub(PG_EPOCH_MICROS),
+            });
             Ok(())
         }));
     }
@@ -265,16 +312,9 @@ fn timestamps(array: &ArrayRef, zone_name: Option<&str>, binary: bool) -> Result
             put_timestamp(cells.value(row), "", out)
         }));
     };
-    let tz = Tz::from_str(zone_name)?;
+    let zone = Zone::of_session(Some(zone_name));
     Ok(Box::new(move |row, out| {
-        let micros = cells.value(row);
-        let offset = as_datetime_with_timezone::<TimestampMicrosecondType>(micros, tz)
-            .map_or(0, |time| time.fixed_offset().offset().local_minus_utc());
-        put_timestamp(
-            micros.saturating_add(i64::from(offset) * 1_000_000),
-            &zone(offset),
-            out,
-        )
+        put_timestamptz(cells.value(row), zone, out)
     }))
 }
 

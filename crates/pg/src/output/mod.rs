@@ -13,6 +13,7 @@ mod numeric;
 mod text;
 mod types;
 
-pub use cell::{CellWriter, cell_writer, field_writer, typed_writer, with_length};
+pub use cell::{CellWriter, cell_writer, field_writer, in_zone, typed_writer, with_length};
 pub use numeric::numeric_text;
+pub(crate) use text::interval_text;
 pub use types::{modifier, pg_type, size};

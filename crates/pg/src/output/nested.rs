@@ -121,7 +121,10 @@ fn put_binary(
             return Err(fmt::Error);
         }
         dimensions.push(i32::try_from(length).map_err(|_| fmt::Error)?);
-        rows = ranges.into_iter().flat_map(|(start, end)| start..end).collect();
+        rows = ranges
+            .into_iter()
+            .flat_map(|(start, end)| start..end)
+            .collect();
     }
     if rows.is_empty() {
         dimensions.clear();
@@ -186,8 +189,7 @@ fn index(offset: i64) -> usize {
 
 /// An array's element in text, quoted where it could be taken for something else.
 fn put_element(element: &[u8], out: &mut BytesMut) {
-    let special =
-        |byte: &u8| matches!(byte, b'{' | b'}' | b',' | b'"' | b'\\') || is_space(*byte);
+    let special = |byte: &u8| matches!(byte, b'{' | b'}' | b',' | b'"' | b'\\') || is_space(*byte);
     if !element.is_empty() && !element.eq_ignore_ascii_case(b"null") && !element.iter().any(special)
     {
         return out.put_slice(element);
@@ -251,9 +253,7 @@ pub(super) fn rows(array: &ArrayRef, binary: bool) -> Result<CellWriter> {
 
 /// A row's field in text.
 fn put_field(field: &[u8], out: &mut BytesMut) {
-    let special = |byte: &u8| {
-        matches!(byte, b'(' | b')' | b',' | b'"' | b'\\') || is_space(*byte)
-    };
+    let special = |byte: &u8| matches!(byte, b'(' | b')' | b',' | b'"' | b'\\') || is_space(*byte);
     if !field.is_empty() && !field.iter().any(special) {
         return out.put_slice(field);
     }

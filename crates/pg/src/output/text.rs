@@ -5,15 +5,39 @@ use std::fmt::{self, Write};
 
 use bytes::BytesMut;
 
+use crate::time::calendar::{
+    DATE_INFINITY, DATE_MINUS_INFINITY, INFINITY, MICROS_PER_DAY, MINUS_INFINITY, civil,
+};
+use crate::time::zone::{Zone, shown};
+
 /// Writes a date, given as days since 1970-01-01.
-pub(super) fn put_date(days: i64, out: &mut BytesMut) -> fmt::Result {
+pub(super) fn put_date(days: i32, out: &mut BytesMut) -> fmt::Result {
+    match days {
+        DATE_INFINITY => return out.write_str("infinity"),
+        DATE_MINUS_INFINITY => return out.write_str("-infinity"),
+        _ => {}
+    }
+    let days = i64::from(days);
     let (year, month, day) = civil(days);
     put_year(year, month, day, out)?;
     out.write_str(era(year))
 }
 
+/// Writes a moment, given as microseconds since 1970-01-01 00:00 in UTC, in a zone.
+pub(super) fn put_timestamptz(micros: i64, zone: Zone, out: &mut BytesMut) -> fmt::Result {
+    if micros == INFINITY || micros == MINUS_INFINITY {
+        return put_timestamp(micros, "", out);
+    }
+    put_timestamp(zone.local(micros), &shown(zone.offset_at(micros)), out)
+}
+
 /// Writes a timestamp, given as microseconds since 1970-01-01 00:00, then `zone`.
 pub(super) fn put_timestamp(micros: i64, zone: &str, out: &mut BytesMut) -> fmt::Result {
+    match micros {
+        INFINITY => return out.write_str("infinity"),
+        MINUS_INFINITY => return out.write_str("-infinity"),
+        _ => {}
+    }
     let (year, month, day) = civil(micros.div_euclid(MICROS_PER_DAY));
     put_year(year, month, day, out)?;
     out.write_char(' ')?;
@@ -33,16 +57,6 @@ pub(super) fn put_time(micros: i64, out: &mut BytesMut) -> fmt::Result {
         seconds % 60
     )?;
     put_fraction(micros % 1_000_000, out)
-}
-
-/// Writes an offset from UTC, given in seconds: hours, and minutes if there are any.
-pub(super) fn zone(offset: i32) -> String {
-    let sign = if offset < 0 { '-' } else { '+' };
-    let minutes = offset.abs() / 60;
-    match minutes % 60 {
-        0 => format!("{sign}{:02}", minutes / 60),
-        rest => format!("{sign}{:02}:{rest:02}", minutes / 60),
-    }
 }
 
 /// Writes an interval.
@@ -85,6 +99,14 @@ pub(super) fn put_interval(months: i32, days: i32, micros: i64, out: &mut BytesM
     Ok(())
 }
 
+/// An interval as text.
+pub(crate) fn interval_text(months: i32, days: i32, micros: i64) -> String {
+    let mut out = BytesMut::new();
+    // Writing to memory does not fail.
+    let _ = put_interval(months, days, micros, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
 fn put_fraction(mut micros: i64, out: &mut BytesMut) -> fmt::Result {
     if micros == 0 {
         return Ok(());
@@ -106,29 +128,6 @@ fn put_year(year: i64, month: u32, day: u32, out: &mut BytesMut) -> fmt::Result 
 fn era(year: i64) -> &'static str {
     if year > 0 { "" } else { " BC" }
 }
-
-/// Year, month and day of a day since 1970-01-01, by Howard Hinnant's algorithm: years start in
-/// March, so that the leap day is a year's last, and 400 of them are one era.
-fn civil(days: i64) -> (i64, u32, u32) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = u32::try_from(day_of_year - (153 * shifted + 2) / 5 + 1).unwrap_or(1);
-    let month = u32::try_from(if shifted < 10 {
-        shifted + 3
-    } else {
-        shifted - 9
-    })
-    .unwrap_or(1);
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month, day)
-}
-
-pub(super) const MICROS_PER_DAY: i64 = 86_400_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -164,7 +163,7 @@ mod tests {
             written(|out| put_timestamp(1_500_000, "+00", out)),
             "1970-01-01 00:00:01.5+00"
         );
-        assert_eq!(zone(-12_600), "-03:30");
+        assert_eq!(shown(-12_600), "-03:30");
     }
 
     #[test]

@@ -21,9 +21,9 @@ fn from_hex(digits: &str) -> Result<Vec<u8>, PgError> {
         if high.is_none() && matches!(character, ' ' | '\n' | '\t' | '\r') {
             continue;
         }
-        let digit = character.to_digit(16).ok_or_else(|| {
-            invalid(format!("invalid hexadecimal digit: \"{character}\""))
-        })?;
+        let digit = character
+            .to_digit(16)
+            .ok_or_else(|| invalid(format!("invalid hexadecimal digit: \"{character}\"")))?;
         match high.take() {
             None => high = Some(digit),
             Some(high) => bytes.push(u8::try_from(high * 16 + digit).unwrap_or(0)),
@@ -50,7 +50,10 @@ fn from_escapes(text: &str) -> Result<Vec<u8>, PgError> {
             continue;
         }
         let mut value = 0;
-        for (at, digit) in [Some(first), rest.next(), rest.next()].into_iter().enumerate() {
+        for (at, digit) in [Some(first), rest.next(), rest.next()]
+            .into_iter()
+            .enumerate()
+        {
             let digit = digit.filter(|digit| (b'0'..=b'7').contains(digit));
             let digit = u32::from(digit.ok_or_else(wrong)? - b'0');
             if at == 0 && digit > 3 {
@@ -140,7 +143,9 @@ fn from_base64(text: &str) -> Result<Vec<u8>, PgError> {
             }
             0
         } else {
-            let found = DIGITS.iter().position(|digit| char::from(*digit) == character);
+            let found = DIGITS
+                .iter()
+                .position(|digit| char::from(*digit) == character);
             let digit = found.filter(|_| end == 0).ok_or_else(|| {
                 let message =
                     format!("invalid symbol \"{character}\" found while decoding base64 sequence");

@@ -265,12 +265,20 @@ impl<'a> Reader<'a> {
     }
 
     fn expect(&mut self, wanted: char) -> Result<(), PgError> {
-        if self.eat(wanted) { Ok(()) } else { Err(wrong()) }
+        if self.eat(wanted) {
+            Ok(())
+        } else {
+            Err(wrong())
+        }
     }
 
     fn end(&mut self) -> Result<(), PgError> {
         self.skip();
-        if self.at == self.text.len() { Ok(()) } else { Err(wrong()) }
+        if self.at == self.text.len() {
+            Ok(())
+        } else {
+            Err(wrong())
+        }
     }
 
     fn value(&mut self, depth: usize) -> Result<Json, PgError> {
@@ -374,7 +382,11 @@ impl<'a> Reader<'a> {
         while self.peek().is_some_and(|digit| digit.is_ascii_digit()) {
             self.at += 1;
         }
-        if self.at > start { Ok(()) } else { Err(wrong()) }
+        if self.at > start {
+            Ok(())
+        } else {
+            Err(wrong())
+        }
     }
 
     fn number(&mut self) -> Result<String, PgError> {
@@ -390,7 +402,10 @@ impl<'a> Reader<'a> {
             let _ = self.eat('+') || self.eat('-');
             self.digits()?;
         }
-        if self.peek().is_some_and(|next| next.is_alphanumeric() || next == '_') {
+        if self
+            .peek()
+            .is_some_and(|next| next.is_alphanumeric() || next == '_')
+        {
             return Err(wrong());
         }
         Ok(self.text[start..self.at].to_owned())

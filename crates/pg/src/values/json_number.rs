@@ -37,7 +37,11 @@ pub(super) fn normal(number: &str) -> Option<String> {
         trimmed => trimmed,
     };
     let is_zero = |text: &str| text.bytes().all(|digit| digit == b'0');
-    let sign = if is_zero(whole) && is_zero(&fraction) { "" } else { sign };
+    let sign = if is_zero(whole) && is_zero(&fraction) {
+        ""
+    } else {
+        sign
+    };
     Some(match fraction.as_str() {
         "" => format!("{sign}{whole}"),
         fraction => format!("{sign}{whole}.{fraction}"),

@@ -13,12 +13,14 @@
 
 mod functions;
 mod grid;
+mod information_schema;
 mod model;
 mod rows;
 mod tables;
 
 use std::sync::{Arc, OnceLock};
 
+use datafusion::catalog::information_schema::INFORMATION_SCHEMA;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider};
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
@@ -29,12 +31,13 @@ use datafusion_pg_catalog::pg_catalog::array_bounds_udf::{
     create_array_lower_udf, create_array_upper_udf,
 };
 use datafusion_pg_catalog::pg_catalog::generate_series_arg_coercion::CoerceIntArgsToBigInt;
-use datafusion_pg_catalog::pg_catalog::oid_type_planner::PgOidTypePlanner;
 use datafusion_pg_catalog::pg_catalog::quote_ident_udf::{
     create_parse_ident_udf, create_quote_ident_udf,
 };
 
 use self::functions::{Known, Read};
+pub(crate) use self::information_schema::DEFINITIONS;
+use self::information_schema::InformationSchema;
 use self::model::{Model, PG_CATALOG};
 use self::tables::{PgSchema, Shipped};
 use crate::growing;
@@ -80,29 +83,39 @@ impl PgCatalog {
             user: user.to_owned(),
             describes_itself: state.config_options().catalog.information_schema,
             pg: Arc::new(OnceLock::new()),
+            standard: Arc::new(OnceLock::new()),
         };
         let pg: Arc<dyn SchemaProvider> = Arc::new(PgSchema {
             model: model.clone(),
             shipped: Arc::clone(&self.shipped),
             board: Arc::clone(&board),
         });
-        // The cell is set only here, while nobody else shares the model.
+        let standard = model.describes_itself.then(|| {
+            let model = model.clone();
+            Arc::new(InformationSchema { model }) as Arc<dyn SchemaProvider>
+        });
+        // The cells are set only here, while nobody else shares the model.
         let _ = model.pg.set(Arc::downgrade(&pg));
+        if let Some(standard) = &standard {
+            let _ = model.standard.set(Arc::downgrade(standard));
+        }
 
         let overlay = Arc::new(Overlay {
             below,
             database,
             pg,
+            standard,
         });
         let mut builder = SessionStateBuilder::new_from_existing(state);
         // `with_config` is not used: it would create the default schema anew.
         if let Some(config) = builder.config() {
             config.set_extension(Arc::clone(&board));
+            // DataFusion's own takes precedence over every catalog's.
+            config.options_mut().catalog.information_schema = false;
         }
         coscan::add_physical_rule(&mut builder, Arc::new(YieldingJoins));
         let state = coscan_pg::install(builder)
             .with_catalog_list(overlay)
-            .with_type_planner(Arc::new(PgOidTypePlanner))
             .build();
         let session = SessionContext::new_with_state(state);
         for function in &self.functions {
@@ -116,6 +129,7 @@ impl PgCatalog {
             pid,
         };
         functions::register(&session, &known);
+        crate::copy_file::register(&session);
         session.register_udtf(
             "pg_get_keywords",
             Arc::clone(&self.statics.pg_get_keywords) as _,
@@ -134,6 +148,8 @@ struct Overlay {
     below: Arc<dyn CatalogProviderList>,
     database: String,
     pg: Arc<dyn SchemaProvider>,
+    /// `information_schema`, if the session describes itself.
+    standard: Option<Arc<dyn SchemaProvider>>,
 }
 
 impl CatalogProviderList for Overlay {
@@ -157,6 +173,7 @@ impl CatalogProviderList for Overlay {
         Some(Arc::new(OverlaidCatalog {
             below,
             pg: Arc::clone(&self.pg),
+            standard: self.standard.clone(),
         }))
     }
 }
@@ -165,20 +182,24 @@ impl CatalogProviderList for Overlay {
 struct OverlaidCatalog {
     below: Arc<dyn CatalogProvider>,
     pg: Arc<dyn SchemaProvider>,
+    standard: Option<Arc<dyn SchemaProvider>>,
 }
 
 impl CatalogProvider for OverlaidCatalog {
     fn schema_names(&self) -> Vec<String> {
         let mut names = self.below.schema_names();
         names.push(PG_CATALOG.to_owned());
+        if self.standard.is_some() {
+            names.push(INFORMATION_SCHEMA.to_owned());
+        }
         names
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
-        if name == PG_CATALOG {
-            Some(Arc::clone(&self.pg))
-        } else {
-            self.below.schema(name)
+        match name {
+            PG_CATALOG => Some(Arc::clone(&self.pg)),
+            INFORMATION_SCHEMA => self.standard.clone(),
+            _ => self.below.schema(name),
         }
     }
 

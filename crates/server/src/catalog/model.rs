@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, OnceLock, Weak};
 
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::catalog::information_schema::{INFORMATION_SCHEMA, InformationSchemaProvider};
+use datafusion::catalog::information_schema::INFORMATION_SCHEMA;
 use datafusion::catalog::{CatalogProviderList, SchemaProvider};
 use datafusion::datasource::TableType;
 use datafusion::error::Result;
@@ -25,10 +25,12 @@ pub(super) struct Model {
     pub(super) below: Arc<dyn CatalogProviderList>,
     pub(super) database: String,
     pub(super) user: String,
-    /// Whether there is an `information_schema`, which DataFusion keeps out of its catalogs.
+    /// Whether there is an `information_schema`.
     pub(super) describes_itself: bool,
     /// `pg_catalog` itself, which the model lists without owning it.
     pub(super) pg: Arc<OnceLock<Weak<dyn SchemaProvider>>>,
+    /// `information_schema`, likewise.
+    pub(super) standard: Arc<OnceLock<Weak<dyn SchemaProvider>>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,8 +121,7 @@ impl Model {
             return self.pg.get()?.upgrade();
         }
         if name == INFORMATION_SCHEMA && self.describes_itself {
-            let below = Arc::clone(&self.below);
-            return Some(Arc::new(InformationSchemaProvider::new(below)));
+            return self.standard.get()?.upgrade();
         }
         self.below.catalog(&self.database)?.schema(name)
     }

@@ -11,12 +11,16 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::custom::CUSTOM_BYTES_MAX;
+
 /// Shared by a connection's [`Settings`](super::Settings) and its session's functions.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     /// Names as PostgreSQL writes them, and values.
     values: Mutex<Vec<(&'static str, String)>>,
     wishes: Mutex<Wishes>,
+    /// The client's own settings (`custom.rs`), by names in lower case.
+    custom: Mutex<BTreeMap<String, String>>,
 }
 
 #[derive(Debug, Default)]
@@ -50,6 +54,31 @@ impl Board {
             .iter()
             .filter(|(known, _)| known.eq_ignore_ascii_case(name));
         found.next().map(|(_, value)| value.clone())
+    }
+
+    /// A setting of the client's own.
+    pub(crate) fn custom(&self, name: &str) -> Option<String> {
+        locked(&self.custom).get(&name.to_lowercase()).cloned()
+    }
+
+    /// False if there is no room for it.
+    #[must_use]
+    pub(super) fn set_custom(&self, name: &str, value: &str) -> bool {
+        let mut custom = locked(&self.custom);
+        let all = custom.iter().map(|(name, value)| name.len() + value.len());
+        let fits = all.sum::<usize>() + name.len() + value.len() <= CUSTOM_BYTES_MAX;
+        if fits {
+            custom.insert(name.to_lowercase(), value.to_owned());
+        }
+        fits
+    }
+
+    pub(super) fn forget_custom(&self, name: Option<&str>) {
+        let mut custom = locked(&self.custom);
+        match name {
+            Some(name) => drop(custom.remove(&name.to_lowercase())),
+            None => custom.clear(),
+        }
     }
 
     /// The turn of a statement that is planned now.

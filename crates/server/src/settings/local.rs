@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use datafusion::prelude::SessionContext;
 
+use super::custom::is_custom;
 use super::{Settings, entry, find};
 use crate::failure::Failure;
 
@@ -46,7 +47,9 @@ impl Settings {
 
     /// Keeps a setting's value for [`Settings::end_transaction`] to restore.
     pub(super) fn remember(&mut self, session: &SessionContext, name: &str) -> Result<(), Failure> {
-        let now = if name.contains('.') {
+        let now = if is_custom(session, name) {
+            self.board.custom(name)
+        } else if name.contains('.') {
             entry(session.state().config().options(), name)?
         } else {
             self.changed.get(find(name)?.name).cloned()

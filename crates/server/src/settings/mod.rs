@@ -1,7 +1,7 @@
 //! SET, SHOW and RESET: PostgreSQL's settings, which the connection keeps, and the session's own.
 //!
 //! A dotted name (`coscan.policy`, `datafusion.execution.batch_size`) belongs to the session's
-//! configuration and is set there. Any other name is PostgreSQL's. A few of these settings have an
+//! configuration and is set there, or to the client (`custom.rs`). Any other name is PostgreSQL's. A few of these settings have an
 //! effect. Those that only tune what Coscan does not have are kept and shown. Those that would
 //! change how values look are refused, unless they ask for the form that values have anyway. An
 //! unknown name is an error.
@@ -12,24 +12,24 @@
 //! sessions share, goes back to what the engine was made with only if it is named.
 
 mod board;
+mod custom;
 mod known;
 mod local;
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use coscan::Rights;
-use datafusion::arrow::array::timezone::Tz;
 use datafusion::common::config::{ConfigEntry, ConfigOptions};
 use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::{ContextModifier, Expr, Set, Value};
 
+use self::custom::is_custom;
 use self::known::{KNOWN, Known, Rule};
 use self::local::Local;
-use crate::failure::{Failure, configuration_code};
+use crate::failure::Failure;
 use crate::keepalive::Keepalive;
 
 pub(crate) use self::board::Board;
@@ -200,6 +200,9 @@ impl Settings {
         value: &str,
     ) -> Result<Report, Failure> {
         self.rights.check_setting(name, Some(value))?;
+        if is_custom(session, name) {
+            return self.set_custom(name, value).map(|()| None);
+        }
         if name.contains('.') {
             return configure(session, name, value).await.map(|()| None);
         }
@@ -234,9 +237,10 @@ impl Settings {
             }
             Rule::Keepalive => self.set_keepalive(known.name, value)?.to_string(),
             Rule::TimeZone => {
-                Tz::from_str(value).map_err(|_| invalid(known.name, value))?;
-                configure(session, TIME_ZONE, value).await?;
-                value.to_owned()
+                let zone = coscan_pg::zone_name(value);
+                let zone = zone.ok_or_else(|| invalid(known.name, value))?;
+                configure(session, TIME_ZONE, &zone).await?;
+                zone
             }
             Rule::SearchPath => {
                 if let Some(schema) = first_schema(session, value) {
@@ -259,8 +263,12 @@ impl Settings {
         name: &str,
     ) -> Result<Report, Failure> {
         self.rights.check_setting(name, None)?;
-        if name == MEMORY {
+        if name == MEMORY || name == CHECKSUMS {
             return configure(session, name, "default").await.map(|()| None);
+        }
+        if is_custom(session, name) {
+            self.board.forget_custom(Some(name));
+            return Ok(None);
         }
         if name.contains('.') {
             let value = entry(&self.initial, name)?;
@@ -325,6 +333,7 @@ impl Settings {
         session: &SessionContext,
     ) -> Result<Vec<(&'static str, String)>, Failure> {
         let mut reports = Vec::new();
+        self.board.forget_custom(None);
         for key in self.changed.keys().copied().collect::<Vec<_>>() {
             reports.extend(self.reset(session, key).await?);
         }
@@ -334,7 +343,7 @@ impl Settings {
             .map(|entry| (entry.key, entry.value))
             .collect();
         for ConfigEntry { key, value, .. } in entries(&self.initial) {
-            if key != MEMORY && now.get(&key) != Some(&value) {
+            if key != MEMORY && key != CHECKSUMS && now.get(&key) != Some(&value) {
                 restore(session, &key, value).await?;
             }
         }
@@ -357,6 +366,9 @@ impl Settings {
                 description: entry.description,
             });
             return Ok(ours.chain(theirs).collect());
+        }
+        if is_custom(session, name) {
+            return self.show_custom(name);
         }
         let (name, value) = if name.contains('.') {
             (name.to_owned(), entry(options, name)?)
@@ -401,6 +413,8 @@ impl Settings {
 const TIME_ZONE: &str = "datafusion.execution.time_zone";
 const DEFAULT_SCHEMA: &str = "datafusion.catalog.default_schema";
 const MEMORY: &str = "coscan.memory";
+/// Decides for all sessions, as [`MEMORY`] does.
+const CHECKSUMS: &str = "coscan.checksums";
 /// Linux's limits.
 const KEEPALIVE_SECONDS_MAX: u32 = 32_767;
 const KEEPALIVE_COUNT_MAX: u32 = 127;
@@ -468,7 +482,7 @@ async fn configure(session: &SessionContext, name: &str, value: &str) -> Result<
         Err(error) if coscan::is_denied(&error) => Err(error.into()),
         Err(error) => {
             let text = error.strip_backtrace();
-            Err(Failure::new(configuration_code(&text), text))
+            Err(Failure::new(coscan_pg::configuration_code(&text), text))
         }
     }
 }

@@ -105,6 +105,11 @@ async fn jdbcs_queries() {
 }
 
 #[tokio::test]
+async fn npgsqls_queries() {
+    replay("npgsql.slt").await;
+}
+
+#[tokio::test]
 async fn psqls_queries() {
     replay("psql.slt").await;
 }

@@ -223,3 +223,64 @@ async fn what_is_copied_has_the_limits_of_any_statement() {
     );
     assert_eq!(copied(&client, &sql).await, b"1\n2\n3\n");
 }
+
+#[tokio::test]
+async fn rows_are_copied_to_files_of_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
+    let server = TestServer::start_with_rights(&engine, coscan::Rights::ALL).await;
+    let client = server.connect().await;
+    client
+        .batch_execute("CREATE TABLE t AS SELECT 1 AS id, 'a|b' AS name, true AS flag UNION ALL SELECT 2, NULL, false")
+        .await
+        .unwrap();
+    for (options, expected) in [
+        (
+            "WITH (FORMAT csv, HEADER false, DELIMITER '|')",
+            "1|\"a|b\"|t\n2||f\n",
+        ),
+        (
+            "(FORMAT csv, HEADER, NULL 'none')",
+            "id,name,flag\n1,a|b,t\n2,none,f\n",
+        ),
+        ("WITH CSV HEADER", "id,name,flag\n1,a|b,t\n2,,f\n"),
+        ("(FORMAT text)", "1\ta|b\tt\n2\t\\N\tf\n"),
+        ("(DELIMITER '|')", "1|a\\|b|t\n2|\\N|f\n"),
+    ] {
+        let target = path("out.csv");
+        let sql = format!("COPY (SELECT * FROM t ORDER BY id) TO '{target}' {options}");
+        assert_eq!(client.execute(sql.as_str(), &[]).await.unwrap(), 2, "{sql}");
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), expected, "{sql}");
+        let sql = format!("COPY t (id) TO '{target}' {options}");
+        assert_eq!(client.execute(sql.as_str(), &[]).await.unwrap(), 2, "{sql}");
+    }
+    let target = path("out.parquet");
+    let at = "arrow_cast(timestamp '2024-02-29 10:34:56', 'Timestamp(Microsecond, Some(\"UTC\"))')";
+    for options in ["(FORMAT parquet)", "STORED AS PARQUET", ""] {
+        let sql = format!("COPY (SELECT {at} AS at) TO '{target}' {options}");
+        client.execute(sql.as_str(), &[]).await.unwrap();
+        let table = engine.session().table_at(&target).await.unwrap();
+        let field = table.schema().field(0).data_type().to_string();
+        assert!(
+            field.starts_with("Timestamp(") && field.contains("00:00") || field.contains("UTC"),
+            "{options}: {field}"
+        );
+    }
+    let target = path("at.csv");
+    for options in ["(FORMAT csv)", "STORED AS CSV", ""] {
+        let sql = format!("COPY (SELECT {at} AS at) TO '{target}' {options}");
+        client.execute(sql.as_str(), &[]).await.unwrap();
+        let text = std::fs::read_to_string(&target).unwrap();
+        assert!(
+            text.contains("10:34:56+00") || text.contains("10:34:56Z"),
+            "{options}: {text}"
+        );
+    }
+    for options in ["(FORMAT csv)", "(FORMAT parquet)", "STORED AS PARQUET", ""] {
+        let sql = format!("COPY t TO '{}' {options}", path("missing/out.parquet"));
+        let refused = client.execute(sql.as_str(), &[]).await;
+        assert_eq!(state(refused), "58P01", "{sql}");
+        assert!(!folder.path().join("missing").exists());
+    }
+}

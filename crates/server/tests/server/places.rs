@@ -20,7 +20,7 @@ const SHOWING: &[&str] = &[
     "SELECT value FROM information_schema.df_settings WHERE name LIKE '%directory%' OR name LIKE '%folder%'",
     "SELECT max(value), count(*) FROM information_schema.df_settings AS s",
     "CREATE VIEW mine AS SELECT * FROM information_schema.df_settings; SELECT * FROM mine",
-    "SELECT (SELECT max(definition) FROM information_schema.views WHERE table_name = 'declared')",
+    "SELECT (SELECT max(definition) FROM information_schema.df_views WHERE table_name = 'declared')",
     "EXPLAIN SELECT * FROM t WHERE k > 5",
     "EXPLAIN VERBOSE SELECT * FROM t JOIN declared USING (k)",
     "EXPLAIN ANALYZE SELECT * FROM declared",
@@ -145,7 +145,7 @@ async fn who_may_name_files_is_told_where_they_are() {
         ("SHOW coscan.index_folder", "/hidden-away/indexes"),
         ("SELECT folder FROM coscan.indexes", "/hidden-away/indexes"),
         (
-            "SELECT definition FROM information_schema.views WHERE table_name = 'declared'",
+            "SELECT definition FROM information_schema.df_views WHERE table_name = 'declared'",
             "/hidden-away/declared/",
         ),
         (

@@ -180,6 +180,13 @@ const CASES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "SET, RESET coscan.checksums",
+        &[
+            "SET coscan.checksums = off",
+            "RESET coscan.checksums; SET coscan.checksums = off",
+        ],
+    ),
+    (
         "SET coscan.state_cache above its default",
         &["SET coscan.state_cache = '1GiB'"],
     ),
@@ -331,6 +338,7 @@ impl World {
         run(&session, "CREATE SCHEMA IF NOT EXISTS e").await;
         run(&session, "CREATE INDEX j ON t (k)").await;
         session.set("coscan.memory", "default").unwrap();
+        session.set("coscan.checksums", "default").unwrap();
     }
 
     /// What other sessions see: names, rows, settings, indexes, files.
@@ -347,6 +355,7 @@ impl World {
             "SELECT a FROM s.x",
             "SELECT \"index\", entries FROM coscan.indexes ORDER BY 1",
             "SHOW coscan.memory",
+            "SHOW coscan.checksums",
             "SHOW coscan.index_folder",
             "SHOW datafusion.execution.target_partitions",
         ] {

@@ -55,7 +55,7 @@ async fn wrong_settings_are_refused() {
         ("SET datafusion.execution.batch_size = 'many'", "22023"),
         ("SET datafusion.execution.no_such_option = 1", "42704"),
         ("SET coscan.no_such_option = 1", "42704"),
-        ("SET nobody.knows = 1", "42704"),
+        ("SHOW nobody.knows", "42704"),
         ("SET unheard_of = 1", "42704"),
         ("SHOW unheard_of", "42704"),
         ("RESET coscan.unheard_of", "42704"),

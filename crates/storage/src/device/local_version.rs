@@ -2,13 +2,18 @@
 //!
 //! Most programs compare size, modification time and inode; `cp -p` and `rsync -t` preserve the
 //! first two, `mv` all three. No program can set the time of the last change (ctime), so a
-//! version's time is ctime where the file system has it; its tag names all four. Versions from
-//! `object_store`'s own listing have fewer of these values and are compared by those.
+//! version's time is ctime where the file system has it; its tag names all four, and the device.
+//! A file system's clock ticks every few milliseconds, so two files may have all times in common;
+//! DataFusion's caches compare size and time alone. So the time that a listing shows
+//! ([`listed_time()`]) also depends on the tag. Versions from `object_store`'s own listing have
+//! fewer of these values and are compared by those.
 //! V1: two equal versions made here are of one inode that did not change in between, by the file
 //! system's clock.
 
 use std::fs::{self, Metadata};
+use std::hash::Hasher;
 use std::os::unix::fs::MetadataExt;
+use std::time::SystemTime;
 
 use object_store::path::Path;
 
@@ -27,7 +32,67 @@ pub fn local_version(location: &Path, metadata: &Metadata) -> FileVersion {
         size: metadata.len(),
         // Some file systems have no ctime.
         modified_ns: if changed > 0 { changed } else { modified },
-        e_tag: Some(format!("{known}-{modified:x}-{changed:x}")),
+        e_tag: Some(format!(
+            "{known}-{modified:x}-{changed:x}-{:x}",
+            metadata.dev()
+        )),
+    }
+}
+
+/// The time that a listing shows for a version made here: its second is that of the last change,
+/// the part of the second is a hash of the tag. Files that share size and second share this time
+/// once in a thousand million cases, and never one file with itself, changed.
+#[must_use]
+pub fn listed_time(file: &FileVersion) -> SystemTime {
+    let mut hash = Fnv::default();
+    hash.write(file.e_tag.as_deref().unwrap_or_default().as_bytes());
+    let part = i128::from(hash.finish()).rem_euclid(NS);
+    FileVersion {
+        modified_ns: file.modified_ns.div_euclid(NS) * NS + part,
+        ..file.clone()
+    }
+    .modified()
+}
+
+/// The true time of a version whose time is that of a listing; `None` if the tag does not tell.
+pub(super) fn time_of(e_tag: &str) -> Option<i128> {
+    let parts: Vec<&str> = e_tag.split('-').collect();
+    let [_, _, _, modified, changed, _] = parts.as_slice() else {
+        return None;
+    };
+    // Times before 1970 are negative.
+    let time = |part: &str| u128::from_str_radix(part, 16).map(u128::cast_signed).ok();
+    let (modified, changed) = (time(modified)?, time(changed)?);
+    Some(if changed > 0 { changed } else { modified })
+}
+
+/// The tag without the device, whose number may be another one after a restart.
+#[must_use]
+pub fn lasting_tag(e_tag: &str) -> &str {
+    match (time_of(e_tag), e_tag.rsplit_once('-')) {
+        (Some(_), Some((lasting, _device))) => lasting,
+        _ => e_tag,
+    }
+}
+
+/// FNV-1a: every run and every version of Rust must give the same hash.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for Fnv {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
     }
 }
 
@@ -49,8 +114,9 @@ pub(super) fn is_version(metadata: &Metadata, file: &FileVersion) -> bool {
     let now = local_version(&file.location, metadata);
     let nameless = || {
         let without_change = |version: &FileVersion| {
-            let tag = version.e_tag.as_deref()?.rsplit_once('-')?.0.to_owned();
-            Some((tag, version.size))
+            let mut parts: Vec<&str> = version.e_tag.as_deref()?.split('-').collect();
+            (parts.len() == PARTS).then(|| parts.remove(CHANGED))?;
+            Some((parts.join("-"), version.size))
         };
         metadata.nlink() == 0 && without_change(&now) == without_change(file)
     };
@@ -64,7 +130,7 @@ pub(super) fn is_now(file: &FileVersion, now: &FileVersion) -> bool {
         return true;
     }
     let of_now: Vec<&str> = parts(now).collect();
-    let [inode, micros, size, modified, _] = of_now.as_slice() else {
+    let [inode, micros, size, modified, _, _] = of_now.as_slice() else {
         return false;
     };
     let same_tag = match (file.e_tag.as_deref(), parts(file).count()) {
@@ -81,7 +147,9 @@ pub(super) fn is_now(file: &FileVersion, now: &FileVersion) -> bool {
 }
 
 /// The number of parts in a tag made here.
-const PARTS: usize = 5;
+const PARTS: usize = 6;
+/// The position of the time of the last change.
+const CHANGED: usize = 4;
 /// The number of parts that `object_store` has too; they come first.
 const KNOWN: usize = 3;
 
@@ -102,4 +170,41 @@ fn modified_ns(metadata: &Metadata) -> i128 {
 
 fn changed_ns(metadata: &Metadata) -> i128 {
     i128::from(metadata.ctime()) * NS + i128::from(metadata.ctime_nsec())
+}
+
+#[cfg(test)]
+mod tests {
+    use object_store::ObjectMeta;
+
+    use super::*;
+
+    fn version(e_tag: &str) -> FileVersion {
+        FileVersion {
+            location: Path::from("data/a.parquet"),
+            size: 3,
+            modified_ns: 1_700_000_000_123_456_789,
+            e_tag: Some(e_tag.to_owned()),
+        }
+    }
+
+    #[test]
+    fn files_that_share_size_and_times_are_listed_with_other_times() {
+        let changed = format!("{:x}", 1_700_000_000_123_456_789_i64);
+        let tags = ["5-1-3", "6-1-3"].map(|known| format!("{known}-1-{changed}-fd00"));
+        let other_device = format!("5-1-3-1-{changed}-fd01");
+        let times = [&tags[0], &tags[1], &other_device].map(|tag| listed_time(&version(tag)));
+        assert!(times[0] != times[1] && times[0] != times[2] && times[1] != times[2]);
+        for (tag, time) in tags.iter().zip(times) {
+            let listed = ObjectMeta {
+                location: Path::from("data/a.parquet"),
+                last_modified: time.into(),
+                size: 3,
+                e_tag: Some(tag.clone()),
+                version: None,
+            };
+            assert_eq!(FileVersion::from(&listed), version(tag));
+        }
+        assert_eq!(lasting_tag(&tags[0]), format!("5-1-3-1-{changed}"));
+        assert_eq!(lasting_tag("\"abc-17\""), "\"abc-17\"");
+    }
 }

@@ -60,7 +60,7 @@ use crate::StorageError;
 pub use devices::{DeviceOptions, DeviceSnapshot, Devices};
 pub use faulty::{Fault, Faulty, Rule, When};
 pub use local::{LocalDevice, LocalEngine, LocalOptions};
-pub use local_version::{known_in_full, local_version};
+pub use local_version::{known_in_full, lasting_tag, listed_time, local_version};
 pub use meter::{InFlight, Meter, MeterSnapshot};
 pub use named::NamedDevice;
 pub use object::{ObjectDevice, ObjectOptions};
@@ -109,10 +109,12 @@ impl From<&ObjectMeta> for FileVersion {
     fn from(meta: &ObjectMeta) -> Self {
         let modified = meta.last_modified;
         let (seconds, nanos) = (modified.timestamp(), modified.timestamp_subsec_nanos());
+        let listed = || i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+        let known = meta.e_tag.as_deref().and_then(local_version::time_of);
         Self {
             location: meta.location.clone(),
             size: meta.size,
-            modified_ns: i128::from(seconds) * 1_000_000_000 + i128::from(nanos),
+            modified_ns: known.unwrap_or_else(listed),
             e_tag: meta.e_tag.clone(),
         }
     }

@@ -31,6 +31,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::process::Excess;
+use crate::parquet::PageRules;
 
 /// A pool's side of the budget.
 pub(crate) trait Lender: Send + Sync {
@@ -83,6 +84,8 @@ pub struct MemoryBudget {
     /// The highest price of idle arrays that were dropped: nanoseconds of decode per KiB.
     price_dropped: AtomicU64,
     metadata: AtomicU64,
+    /// Whether the checksums of pages are passed over.
+    unverified: AtomicBool,
     /// What counts as taken because the process takes more than is counted.
     excess: Excess,
     /// The pools' share at the last division, in steps.
@@ -145,11 +148,25 @@ impl MemoryBudget {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// The most bytes that a page of a file may have after decompression: half of the limit, but at
-    /// least the size that pages of ordinary files have.
+    /// What is asked of pages. After decompression a page may have half of the limit, but at least
+    /// the size that pages of ordinary files have.
     #[must_use]
-    pub fn unpacked_page_bytes_max(&self) -> u64 {
-        (self.limit() / 2).max(UNPACKED_PAGE_BYTES)
+    pub fn page_rules(&self) -> PageRules {
+        PageRules {
+            bytes_max: (self.limit() / 2).max(UNPACKED_PAGE_BYTES),
+            checksums: self.verifies_checksums(),
+        }
+    }
+
+    /// Whether the checksums of pages are verified.
+    #[must_use]
+    pub fn verifies_checksums(&self) -> bool {
+        !self.unverified.load(Ordering::Relaxed)
+    }
+
+    /// From now on, the checksums of pages are verified, or not.
+    pub fn verify_checksums(&self, verify: bool) {
+        self.unverified.store(!verify, Ordering::Relaxed);
     }
 
     /// Changes the limit, at once and for all users. Memory that operators hold is not taken from

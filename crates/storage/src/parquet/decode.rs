@@ -36,8 +36,9 @@ use parquet::file::page_index::offset_index::PageLocation;
 use parquet::schema::types::{SchemaDescriptor, Type};
 
 use super::chunk_map::{FileChunk, Piece, page_index};
+use super::interval::{self, INTERVAL};
 use super::narrow::narrowest;
-use super::page_guard::{GuardedPages, PAGE_BYTES_MAX};
+use super::page_guard::{GuardedPages, PageRules};
 use super::segment_bytes::SegmentBytes;
 use crate::error::{Result, StorageError};
 use crate::panics::text;
@@ -50,9 +51,11 @@ pub struct SegmentDecoder {
     bytes: Arc<SegmentBytes>,
     levels: FieldLevels,
     data_type: DataType,
+    /// Whether the bytes that are decoded are intervals.
+    is_interval: bool,
     first_leaf: usize,
     batch_rows: usize,
-    page_bytes_max: u64,
+    page_rules: PageRules,
     /// Whether arrays become as narrow as their values allow.
     narrow: bool,
     /// Pieces that are not begun, the next one last; each with its wanted rows, counted from the
@@ -106,7 +109,16 @@ impl SegmentDecoder {
         let first_leaf = (0..schema.num_columns())
             .find(|&leaf| schema.get_column_root_idx(leaf) == column)
             .ok_or_else(|| bad("a group without leaves cannot be decoded".to_owned()))?;
-        let levels = catch_unwind(AssertUnwindSafe(|| field_levels(root, field)))
+        let is_interval = *field.data_type() == INTERVAL && interval::is_interval(root);
+        let levels = catch_unwind(AssertUnwindSafe(|| {
+            if !is_interval {
+                return Ok((field_levels(root, field)?, field.data_type().clone()));
+            }
+            let (root, data_type) = interval::as_bytes(root)?;
+            let field = Arc::new(Field::clone(field).with_data_type(data_type.clone()));
+            Ok((field_levels(&root, &field)?, data_type))
+        }));
+        let (levels, data_type) = levels
             .unwrap_or_else(|panic| Err(ParquetError::General(panic_text(&*panic))))
             .map_err(|error| bad(error.to_string()))?;
         Ok(Self {
@@ -115,10 +127,11 @@ impl SegmentDecoder {
             metadata: Arc::clone(metadata),
             bytes: Arc::new(SegmentBytes::new(buffers)),
             levels,
-            data_type: field.data_type().clone(),
+            data_type,
+            is_interval,
             first_leaf,
             batch_rows: batch_rows.max(1),
-            page_bytes_max: PAGE_BYTES_MAX,
+            page_rules: PageRules::WITHOUT_BUDGET,
             narrow: false,
             pieces: chunk
                 .pieces
@@ -130,10 +143,10 @@ impl SegmentDecoder {
         })
     }
 
-    /// Refuses pages that take more than this many bytes when decompressed.
+    /// Refuses pages that do not follow these rules.
     #[must_use]
-    pub fn with_page_bytes_max(mut self, bytes: u64) -> Self {
-        self.page_bytes_max = bytes;
+    pub fn with_page_rules(mut self, rules: PageRules) -> Self {
+        self.page_rules = rules;
         self
     }
 
@@ -190,6 +203,7 @@ impl SegmentDecoder {
             let reason = format!("{got} rows decoded where {rows} should be");
             return Err(self.bad_page(open.row_group, reason));
         }
+        let open_row_group = open.row_group;
         open.rows_left -= rows;
         if open.rows_left > 0 {
             self.open = Some(open);
@@ -202,6 +216,13 @@ impl SegmentDecoder {
                 return Err(self.bad_page(open.row_group, reason));
             }
         }
+        let array = match array {
+            Some(bytes) if self.is_interval => Some(
+                interval::intervals(&bytes)
+                    .map_err(|error| self.bad_page(open_row_group, error.to_string()))?,
+            ),
+            array => array,
+        };
         Ok(if self.narrow {
             array.map(narrowest)
         } else {
@@ -221,7 +242,7 @@ impl SegmentDecoder {
             piece,
             first_leaf: self.first_leaf,
             bytes: &self.bytes,
-            page_bytes_max: self.page_bytes_max,
+            page_rules: self.page_rules,
         };
         let skip = usize::try_from(piece.rows.start).unwrap_or(usize::MAX);
         let selection = match wanted {
@@ -317,7 +338,7 @@ struct PieceSource<'a> {
     piece: &'a Piece,
     first_leaf: usize,
     bytes: &'a Arc<SegmentBytes>,
-    page_bytes_max: u64,
+    page_rules: PageRules,
 }
 
 impl PieceSource<'_> {
@@ -373,7 +394,7 @@ impl RowGroups for PieceSource<'_> {
         };
         let column = self.row_group().column(leaf);
         let bytes = Arc::clone(self.bytes);
-        let pages = GuardedPages::new(bytes, column, rows, pages, self.page_bytes_max)?;
+        let pages = GuardedPages::new(bytes, column, rows, pages, self.page_rules)?;
         Ok(Box::new(OneReader(Some(Box::new(pages)))))
     }
 

@@ -5,7 +5,8 @@
 //! relies on is checked here, once per file version, so that a damaged footer is one clear error
 //! and not a panic somewhere in a scan. Some bytes would make parquet 59.3 abort:
 //! `thrift_bounds.rs` refuses them beforehand. On others it panics, which becomes an error here.
-//! Not here: devices (the caller brings a [`RangeRead`]), caching, encrypted footers (refused).
+//! Not here: devices (the caller brings a [`RangeRead`]), caching, encrypted footers (refused),
+//! which statistics are believed (`trusted.rs`).
 //! Bounds: at most 3 rounds of reads; a footer larger than [`FOOTER_BYTES_MAX`] is refused. Page
 //! indexes that are larger than that, or scattered over more than [`INDEX_SPREAD_MAX`], are left
 //! out, and the returned metadata then does not contain their location.
@@ -22,16 +23,19 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use parquet::DecodeResult;
+use parquet::arrow::parquet_to_arrow_schema;
 use parquet::basic::Type;
 use parquet::file::metadata::{
-    ColumnChunkMetaData, FooterTail, PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder,
-    ParquetMetaDataReader, RowGroupMetaData,
+    ColumnChunkMetaData, ColumnChunkMetaDataBuilder, FileMetaData, FooterTail, KeyValue,
+    PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder, ParquetMetaDataReader,
+    RowGroupMetaData,
 };
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::page_index::offset_index::OffsetIndexMetaData;
 
 use super::decode::panic_text;
 use super::thrift_bounds::{Flaw, check_column_index, check_file_metadata, check_offset_index};
+use super::trusted::{trusted, trusted_pages};
 use crate::error::{Result, StorageError};
 
 /// Reads byte ranges of one file.
@@ -65,6 +69,12 @@ const FIXED_BYTES_MAX: i32 = 64 << 10;
 const PAGE_BYTES_MIN: u64 = 8;
 /// The most values that a page header can count.
 const PAGE_VALUES_MAX: u64 = i32::MAX as u64;
+
+/// Where Arrow's writers note types that Parquet does not have.
+const ARROW_NOTES: &str = "ARROW:schema";
+
+/// The key of notes on types that `arrow` does not have.
+pub const UNKNOWN_TYPES: &str = "coscan.unknown_types";
 
 /// The footer's own length and the magic at the file's end.
 const TRAILER_BYTES: u64 = 8;
@@ -123,9 +133,14 @@ pub async fn read_footer<R: RangeRead + ?Sized>(
     tail.extend(reader, file, footer_start).await?;
 
     let footer = tail.slice(&(footer_start..file_bytes - TRAILER_BYTES));
-    check_file_metadata(&footer).map_err(|flaw| bad(format!("damaged footer: {flaw}")))?;
+    let mended = check_file_metadata(&footer);
+    let mended = mended.map_err(|flaw| bad(format!("damaged footer: {flaw}")))?;
+    let footer = mended.map_or(footer, Bytes::from);
     let metadata = caught(|| ParquetMetaDataReader::decode_metadata(&footer))
         .map_err(|reason| bad(format!("damaged footer: {reason}")))?;
+    let metadata = with_rows(without_dictionary_at_zero(metadata));
+    let metadata = without_unknown_notes(metadata);
+    let metadata = trusted(metadata);
     check_metadata(&metadata, footer_start)
         .map_err(|flaw| bad(format!("damaged footer: {flaw}")))?;
 
@@ -144,7 +159,7 @@ pub async fn read_footer<R: RangeRead + ?Sized>(
     let metadata = caught(|| with_page_index(metadata, &tail, file_bytes))
         .map_err(|reason| bad(format!("damaged page index: {reason}")))?;
     check_page_index(&metadata).map_err(|flaw| bad(format!("damaged page index: {flaw}")))?;
-    Ok(Arc::new(metadata))
+    Ok(Arc::new(trusted_pages(metadata)))
 }
 
 /// The result of `decode`, or the reason for its failure; a panic in parquet counts as a failure.
@@ -358,18 +373,92 @@ fn span_of(ranges: &[IndexRange]) -> Option<Range<u64>> {
 /// The metadata without the locations of page indexes: other readers would read the indexes by
 /// them.
 fn without_page_index(metadata: ParquetMetaData) -> ParquetMetaData {
+    with_columns(metadata, |column, _| {
+        column
+            .set_column_index_offset(None)
+            .set_column_index_length(None)
+            .set_offset_index_offset(None)
+            .set_offset_index_length(None)
+    })
+}
+
+/// The metadata without dictionaries at byte 0, where the magic is: some writers mean none by it.
+fn without_dictionary_at_zero(metadata: ParquetMetaData) -> ParquetMetaData {
+    let at_zero = |column: &ColumnChunkMetaData| column.dictionary_page_offset() == Some(0);
+    let groups = metadata.row_groups().iter();
+    if !groups.flat_map(RowGroupMetaData::columns).any(at_zero) {
+        return metadata;
+    }
+    with_columns(metadata, |column, known| {
+        match known.dictionary_page_offset() {
+            Some(0) => column.set_dictionary_page_offset(None),
+            _ => column,
+        }
+    })
+}
+
+/// The metadata without Arrow's notes on types, if there are types among them that `arrow` does not
+/// have (polars' 128-bit integers): one such column would make the file unreadable. That there were
+/// notes stays, under [`UNKNOWN_TYPES`].
+fn without_unknown_notes(metadata: ParquetMetaData) -> ParquetMetaData {
+    let file = metadata.file_metadata();
+    let notes = file.key_value_metadata();
+    let has_notes = notes.is_some_and(|notes| notes.iter().any(|note| note.key == ARROW_NOTES));
+    let read = |notes: Option<&Vec<KeyValue>>| {
+        caught(|| parquet_to_arrow_schema(file.schema_descr(), notes)).is_ok()
+    };
+    if !has_notes || read(notes) || !read(None) {
+        return metadata;
+    }
+    let renamed = notes.into_iter().flatten().cloned().map(|mut note| {
+        if note.key == ARROW_NOTES {
+            UNKNOWN_TYPES.clone_into(&mut note.key);
+        }
+        note
+    });
+    let (rows, notes) = (file.num_rows(), Some(renamed.collect()));
+    with_claims(&metadata, rows, notes)
+}
+
+/// The metadata with the sum of all rows, which some writers leave out.
+fn with_rows(metadata: ParquetMetaData) -> ParquetMetaData {
+    let file = metadata.file_metadata();
+    let groups = metadata.row_groups().iter();
+    let rows = groups.fold(0_i64, |rows, group| rows.saturating_add(group.num_rows()));
+    if file.num_rows() != 0 || rows <= 0 {
+        return metadata;
+    }
+    let notes = file.key_value_metadata().cloned();
+    with_claims(&metadata, rows, notes)
+}
+
+/// The metadata with other claims about the whole file.
+fn with_claims(
+    metadata: &ParquetMetaData,
+    rows: i64,
+    notes: Option<Vec<KeyValue>>,
+) -> ParquetMetaData {
+    let file = metadata.file_metadata();
+    let file = FileMetaData::new(
+        file.version(),
+        rows,
+        file.created_by().map(ToOwned::to_owned),
+        notes,
+        file.schema_descr_ptr(),
+        file.column_orders().cloned(),
+    );
+    ParquetMetaData::new(file, metadata.row_groups().to_vec())
+}
+
+/// The metadata with each column chunk changed.
+fn with_columns(
+    metadata: ParquetMetaData,
+    change: impl Fn(ColumnChunkMetaDataBuilder, &ColumnChunkMetaData) -> ColumnChunkMetaDataBuilder,
+) -> ParquetMetaData {
     let mut builder = metadata.into_builder();
     let groups = builder.take_row_groups().into_iter().map(|group| {
-        let columns = group.columns().iter().map(|column| {
-            column
-                .clone()
-                .into_builder()
-                .set_column_index_offset(None)
-                .set_column_index_length(None)
-                .set_offset_index_offset(None)
-                .set_offset_index_length(None)
-                .build()
-        });
+        let columns = group.columns().iter();
+        let columns = columns.map(|column| change(column.clone().into_builder(), column).build());
         match columns.collect::<parquet::errors::Result<Vec<_>>>() {
             Ok(columns) => {
                 let builder = group.clone().into_builder().set_column_metadata(columns);

@@ -3,11 +3,13 @@
 //! | file | question |
 //! |---|---|
 //! | `footer.rs` | what does a file hold, and where? |
+//! | `trusted.rs` | which of its statistics are believed? |
 //! | `thrift_bounds.rs`, `grammar.rs` | is this metadata safe for parquet's decoder? |
 //! | `chunk_map.rs` | which row groups, or parts of them, form a chunk? |
 //! | `segment_bytes.rs` | how does parquet's reader see a file of which only some bytes are in memory? |
-//! | `page_guard.rs`, `delta.rs` | is this page safe for parquet's decoder? |
+//! | `page_guard.rs`, `delta.rs` | is this page what was written, and safe for parquet's decoder? |
 //! | `decode.rs`, `batches.rs` | which arrays does a segment become? |
+//! | `interval.rs` | how does Parquet's INTERVAL become Arrow's? |
 //! | `narrow.rs` | in how few bytes can a batch be stored? |
 
 mod batches;
@@ -16,10 +18,12 @@ mod decode;
 mod delta;
 mod footer;
 mod grammar;
+mod interval;
 mod narrow;
 mod page_guard;
 mod segment_bytes;
 mod thrift_bounds;
+mod trusted;
 
 pub use batches::Batches;
 pub(crate) use chunk_map::page_index;
@@ -27,6 +31,8 @@ pub use chunk_map::{
     CHUNK_BYTES_DEFAULT, FileChunk, FileChunks, JOINED_ROWS_MAX, Piece, SharedPages,
 };
 pub use decode::{SegmentDecoder, without_pages};
-pub use footer::{INDEX_SPREAD_MAX, RangeRead, TAIL_BYTES, read_footer};
+pub use footer::{INDEX_SPREAD_MAX, RangeRead, TAIL_BYTES, UNKNOWN_TYPES, read_footer};
+pub use interval::{INTERVAL, is_interval};
 pub use narrow::narrowest;
-pub use page_guard::{PAGE_BYTES_MAX, check_pages};
+pub use page_guard::{PAGE_BYTES_MAX, PageRules, check_pages};
+pub use trusted::{has_uncounted, without_uncounted};

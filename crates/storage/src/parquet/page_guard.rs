@@ -1,4 +1,4 @@
-//! Can a page of a Parquet file be decoded in the available memory?
+//! Can a page of a Parquet file be decoded in the available memory, and is it what was written?
 //!
 //! Idea: parquet 59.3 allocates as many bytes as a page's header claims, as many strings as a
 //! page's own lists of lengths claim, and decompresses GZIP and BROTLI to their end, whatever was
@@ -6,11 +6,13 @@
 //! Each page's claims are therefore compared with what its bytes can hold, and with a limit, before
 //! parquet sees the page. A header is recorded where parquet reads it, and checked where parquet
 //! requests the bytes of the page; for a header that cannot be parsed here no page bytes are
-//! returned.
+//! returned. Where a header has a checksum (CRC-32 of the page as it is in the file), it is verified
+//! at the same place.
 //! Not here: footers (`footer.rs`), panics (`decode.rs`).
 //! Bounds: two headers are remembered; GZIP and BROTLI pages are decompressed twice if they could
 //! exceed the limit.
-//! G1: no page is decompressed to more than the limit.
+//! G1: no page is decompressed to more than the limit. G2: with checksums on, no page whose checksum
+//! is another one is decoded.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -47,11 +49,28 @@ const GZIP_RATIO: u64 = 1040;
 /// The bytes of a format beside its data, such as a length in front.
 const SLACK_BYTES: u64 = 1024;
 
+/// What is asked of pages before they are decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageRules {
+    /// The most bytes of a page after decompression.
+    pub bytes_max: u64,
+    /// Whether checksums are verified where there are some.
+    pub checksums: bool,
+}
+
+impl PageRules {
+    /// The rules where there is no budget.
+    pub const WITHOUT_BUDGET: Self = Self {
+        bytes_max: PAGE_BYTES_MAX,
+        checksums: true,
+    };
+}
+
 /// The pages of a leaf of a piece, each of which can be decoded in `bytes_max` bytes.
 pub(crate) struct GuardedPages {
     pages: SerializedPageReader<GuardedBytes>,
     column: ColumnChunkMetaData,
-    bytes_max: u64,
+    rules: PageRules,
     /// For the listed pages: the first row of each page and its end, which is the first row of the
     /// next page or the end of the rows. Only the headers of pages that are not listed contain
     /// their number of rows.
@@ -67,7 +86,7 @@ impl GuardedPages {
         column: &ColumnChunkMetaData,
         rows: usize,
         pages: Option<Vec<PageLocation>>,
-        bytes_max: u64,
+        rules: PageRules,
     ) -> Result<Self, ParquetError> {
         let mut listed = VecDeque::new();
         let mut dictionary_first = false;
@@ -82,14 +101,14 @@ impl GuardedPages {
         let bytes = GuardedBytes {
             bytes,
             compression: column.compression(),
-            bytes_max,
+            rules,
             whole_pages: pages.is_some(),
             headers: Mutex::default(),
         };
         Ok(Self {
             pages: SerializedPageReader::new(Arc::new(bytes), column, rows, pages)?,
             column: column.clone(),
-            bytes_max,
+            rules,
             listed,
             dictionary_first,
         })
@@ -106,7 +125,7 @@ impl GuardedPages {
         // `Bytes` of each.
         let max = match page {
             Page::DictionaryPage { buf, .. } => {
-                (buf.len() as u64).min((self.bytes_max / VALUE_BYTES).max(SLACK_BYTES))
+                (buf.len() as u64).min((self.rules.bytes_max / VALUE_BYTES).max(SLACK_BYTES))
             }
             Page::DataPage { .. } | Page::DataPageV2 { .. } => self.values_max(),
         };
@@ -130,7 +149,7 @@ impl GuardedPages {
         let bytes = strings
             .bytes
             .saturating_add(strings.values.saturating_mul(VALUE_BYTES));
-        within(bytes, self.bytes_max.max(SLACK_BYTES * VALUE_BYTES))
+        within(bytes, self.rules.bytes_max.max(SLACK_BYTES * VALUE_BYTES))
     }
 
     /// Advances in the list; returns the rows that the list gives for the page just read.
@@ -251,7 +270,7 @@ impl PageReader for GuardedPages {
 struct GuardedBytes {
     bytes: Arc<SegmentBytes>,
     compression: Compression,
-    bytes_max: u64,
+    rules: PageRules,
     /// Whether parquet requests pages together with their headers; otherwise it requests the header
     /// first and then the page.
     whole_pages: bool,
@@ -290,7 +309,7 @@ impl ChunkReader for GuardedBytes {
                 &claims,
                 self.compression,
                 &bytes[claims.header_bytes..],
-                self.bytes_max,
+                self.rules,
             )?;
             return Ok(bytes);
         }
@@ -302,18 +321,27 @@ impl ChunkReader for GuardedBytes {
         let Some((_, claims)) = header else {
             return Err(refused("a page header is damaged".to_owned()));
         };
-        check_page(claims, self.compression, &bytes, self.bytes_max)?;
+        check_page(claims, self.compression, &bytes, self.rules)?;
         Ok(bytes)
     }
 }
 
-/// Checks that a page can be decompressed in `bytes_max` bytes.
+/// Checks that a page is what was written, and can be decompressed in the memory that there is.
 fn check_page(
     claims: &PageClaims,
     compression: Compression,
     page: &[u8],
-    bytes_max: u64,
+    rules: PageRules,
 ) -> Result<(), ParquetError> {
+    if let Some(expected) = claims.checksum.filter(|_| rules.checksums) {
+        let found = crc32fast::hash(page);
+        if found != expected {
+            return Err(refused(format!(
+                "a page's checksum is {found:08x} and should be {expected:08x}"
+            )));
+        }
+    }
+    let bytes_max = rules.bytes_max;
     if claims.uncompressed_anyway || compression == Compression::UNCOMPRESSED {
         return Ok(());
     }
@@ -367,8 +395,7 @@ fn refused(reason: String) -> ParquetError {
     ParquetError::General(reason)
 }
 
-/// Checks file bytes that were read for parquet's own readers: every page in them can be decoded in
-/// `bytes_max` bytes.
+/// Checks file bytes that were read for parquet's own readers: every page in them follows the rules.
 ///
 /// Each range inside a column chunk must begin with a page header, as the ranges do that parquet's
 /// own readers request; ranges elsewhere are not checked.
@@ -380,7 +407,7 @@ pub fn check_pages(
     metadata: &ParquetMetaData,
     ranges: &[Range<u64>],
     answers: &[Bytes],
-    bytes_max: u64,
+    rules: PageRules,
 ) -> Result<()> {
     for (range, bytes) in ranges.iter().zip(answers) {
         let place = metadata
@@ -391,7 +418,7 @@ pub fn check_pages(
         let Some((row_group, column)) = place else {
             continue;
         };
-        let checked = check_run(column, range.start, bytes, bytes_max);
+        let checked = check_run(column, range.start, bytes, rules);
         checked.map_err(|error| StorageError::BadPage {
             file: file.to_owned(),
             row_group,
@@ -419,7 +446,7 @@ fn check_run(
     column: &ColumnChunkMetaData,
     start: u64,
     bytes: &Bytes,
-    bytes_max: u64,
+    rules: PageRules,
 ) -> Result<(), ParquetError> {
     let mut at = 0;
     while at < bytes.len() {
@@ -432,12 +459,12 @@ fn check_run(
         let Some(end) = end else {
             return Err(refused(format!("a page of {} bytes", header.compressed)));
         };
-        check_page(&header, column.compression(), &bytes[from..end], bytes_max)?;
+        check_page(&header, column.compression(), &bytes[from..end], rules)?;
         if header.lists_lengths {
             let range = start + at as u64..start + end as u64;
             let one = one_page(column, &range)?;
             let bytes = SegmentBytes::new(vec![(range, bytes.slice(at..end))]);
-            GuardedPages::new(Arc::new(bytes), &one, 0, None, bytes_max)?.get_next_page()?;
+            GuardedPages::new(Arc::new(bytes), &one, 0, None, rules)?.get_next_page()?;
         }
         at = end;
     }

@@ -12,6 +12,8 @@
 //! have no more than [`ELEMENTS_MAX`], and a schema's children are all present.
 //! I2: the walk and parquet agree on where each value ends.
 
+use std::ops::Range;
+
 use super::grammar::{Element, Name, Shape};
 
 /// What is wrong with the bytes.
@@ -36,11 +38,40 @@ const ROW_GROUPS_MAX: u64 = 1 << 15;
 /// The most column chunks of a file: parquet makes 600 bytes of each.
 const COLUMN_CHUNKS_MAX: u64 = 1 << 19;
 
-/// Checks a `FileMetaData` struct.
-pub(crate) fn check_file_metadata(bytes: &[u8]) -> Result<(), Flaw> {
+/// Checks a `FileMetaData` struct. If writers put fields of their own where the format later put
+/// others, returns the struct without these fields: parquet would take them for the format's.
+pub(crate) fn check_file_metadata(bytes: &[u8]) -> Result<Option<Vec<u8>>, Flaw> {
     let mut schema = Schema::default();
-    walk(bytes, Name::FileMetaData, &mut |seen| schema.see(seen))?;
-    check_schema(&schema.children)
+    let mut edits = Vec::new();
+    let mut watch = |seen: Seen| match seen {
+        Seen::Foreign(left) => {
+            edits.push((left, Vec::new()));
+            Ok(())
+        }
+        Seen::Next(left, header) => {
+            edits.push((left, header));
+            Ok(())
+        }
+        seen => schema.see(seen),
+    };
+    walk(bytes, Name::FileMetaData, &mut watch)?;
+    check_schema(&schema.children)?;
+    if edits.is_empty() {
+        return Ok(None);
+    }
+    let mut mended = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    for (left, new) in edits {
+        mended.extend_from_slice(&bytes[at..bytes.len() - left.start]);
+        mended.extend_from_slice(&new);
+        at = bytes.len() - left.end;
+    }
+    mended.extend_from_slice(&bytes[at..]);
+    // What was made here passes the check as it is.
+    match check_file_metadata(&mended)? {
+        None => Ok(Some(mended)),
+        Some(_) => Err(OTHER_TYPE),
+    }
 }
 
 /// The facts about a footer's columns, collected during the walk.
@@ -131,6 +162,8 @@ pub(crate) struct PageClaims {
     /// Whether it holds strings whose lengths come first (`DELTA_LENGTH_BYTE_ARRAY`,
     /// `DELTA_BYTE_ARRAY`).
     pub(crate) lists_lengths: bool,
+    /// The CRC-32 of the page as it is in the file.
+    pub(crate) checksum: Option<u32>,
 }
 
 /// Checks the `PageHeader` at the start of these bytes.
@@ -140,6 +173,9 @@ pub(crate) fn page_claims(bytes: &[u8]) -> Result<PageClaims, Flaw> {
         match seen {
             Seen::Int(Name::PageHeader, 2, value) => claims.uncompressed = value,
             Seen::Int(Name::PageHeader, 3, value) => claims.compressed = value,
+            Seen::Int(Name::PageHeader, 4, value) => {
+                claims.checksum = i32::try_from(value).ok().map(i32::cast_unsigned);
+            }
             Seen::Int(Name::DataPageHeaderV2, 5 | 6, value) => {
                 claims.level_bytes = claims.level_bytes.saturating_add(value);
             }
@@ -187,7 +223,6 @@ fn check_schema(children: &[i64]) -> Result<(), Flaw> {
 }
 
 /// What the walk visits, with the struct and the field that contain it.
-#[derive(Clone, Copy)]
 enum Seen {
     /// A struct begins.
     Struct(Name),
@@ -195,6 +230,10 @@ enum Seen {
     Bool(Name, i16, bool),
     /// A list with this many elements begins.
     List(Name, i16, u64),
+    /// A field of the writer's own, from its header to its end, as numbers of bytes that are left.
+    Foreign(Range<usize>),
+    /// The header of the field that follows such a field, and the header that it has without it.
+    Next(Range<usize>, Vec<u8>),
 }
 
 /// Receives what the walk visits. An error ends the walk.
@@ -225,6 +264,8 @@ const ROW_GROUPS: i16 = 4;
 const COLUMNS: i16 = 1;
 /// `SchemaElement.type` and `ColumnMetaData.type`.
 const TYPE: i16 = 1;
+/// `ColumnMetaData.bloom_filter_length`, where Dremio listed its pages.
+const BLOOM_LENGTH: i16 = 15;
 /// `SchemaElement.num_children`.
 const NUM_CHILDREN: i16 = 5;
 
@@ -255,7 +296,9 @@ impl Walk<'_, '_> {
         }
         (self.watch)(Seen::Struct(name))?;
         let mut id: i16 = 0;
+        let mut after_foreign = false;
         loop {
+            let begin = self.rest.len();
             let header = self.byte()?;
             let kind = header & 0xf;
             if kind == STOP {
@@ -265,6 +308,10 @@ impl Walk<'_, '_> {
                 0 => i16::try_from(self.zigzag()?).map_err(|_| OTHER_TYPE)?,
                 delta => id.checked_add(i16::from(delta)).ok_or(OTHER_TYPE)?,
             };
+            if std::mem::take(&mut after_foreign) {
+                let header = vec![kind, u8::try_from(id << 1).map_err(|_| OTHER_TYPE)?];
+                (self.watch)(Seen::Next(begin..self.rest.len(), header))?;
+            }
             match (name.field(id), kind) {
                 // In a struct's field the header holds the boolean.
                 (Some(Shape::Bool), TRUE | FALSE) => {
@@ -280,6 +327,11 @@ impl Walk<'_, '_> {
                 (Some(Shape::Struct(member)), STRUCT) => self.structure(depth + 1, member)?,
                 (Some(Shape::List(element)), LIST | SET) => {
                     self.list(depth + 1, name, id, element)?;
+                }
+                (Some(_), LIST | STRUCT) if name == Name::ColumnMetaData && id == BLOOM_LENGTH => {
+                    self.unknown(kind, depth + 1)?;
+                    (self.watch)(Seen::Foreign(begin..self.rest.len()))?;
+                    after_foreign = true;
                 }
                 (Some(_), _) => return Err(OTHER_TYPE),
                 (None, TRUE | FALSE) => {}
@@ -451,7 +503,7 @@ mod tests {
         assert_eq!(check_file_metadata(&wrapped), Err(OTHER_TYPE));
         // An unknown list (field 15) of booleans, of which parquet skips no byte.
         assert!(check_file_metadata(&[0xf9, 0x11, 0x01, 0x00]).is_err());
-        assert_eq!(check_file_metadata(&[0xf9, 0x01, 0x00]), Ok(()));
+        assert_eq!(check_file_metadata(&[0xf9, 0x01, 0x00]), Ok(None));
     }
 
     #[test]

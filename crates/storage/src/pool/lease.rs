@@ -460,19 +460,12 @@ impl ChunkLease {
     ) -> MakeDecoder {
         let info = self.info().clone();
         let field = Arc::clone(&column.field);
-        let page_bytes_max = self
-            .own
-            .place()
-            .scan
-            .inner()
-            .shared
-            .memory
-            .unpacked_page_bytes_max();
+        let page_rules = self.own.place().scan.inner().shared.memory.page_rules();
         Box::new(move || {
             let chunk = &info.file.chunks().chunks[info.file_chunk];
             let (name, metadata) = (info.file.name(), info.file.metadata());
             SegmentDecoder::new(name, metadata, root, &field, chunk, buffers, batch_rows)
-                .map(|decoder| decoder.with_page_bytes_max(page_bytes_max))
+                .map(|decoder| decoder.with_page_rules(page_rules))
         })
     }
 }

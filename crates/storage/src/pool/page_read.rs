@@ -271,7 +271,7 @@ impl PageBytes {
         let shared = &self.pool.shared;
         let produced = Arc::clone(&shared.decoded_bytes);
         let name = file.name().to_owned();
-        let page_bytes_max = shared.memory.unpacked_page_bytes_max();
+        let page_rules = shared.memory.page_rules();
         let decoding = shared.decode.run(
             move || name,
             move || {
@@ -282,7 +282,7 @@ impl PageBytes {
                     let (name, metadata) = (file.name(), file.metadata());
                     let mut decoder =
                         SegmentDecoder::new(name, metadata, root, &field, &chunk, buffers, rows)?
-                            .with_page_bytes_max(page_bytes_max);
+                            .with_page_rules(page_rules);
                     if let Some(wanted) = &wanted {
                         decoder = decoder.with_rows(wanted);
                     }

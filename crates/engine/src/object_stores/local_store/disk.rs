@@ -6,7 +6,7 @@
 //! the old state or the new one survives.
 
 use std::fmt::Debug;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -100,15 +100,22 @@ impl Disk for SystemDisk {
     }
 }
 
-/// Creates a file, to be put in place, under a name that nobody looks for.
+/// What the names of our staged files add to those of their targets, before `#` and a number: other
+/// programs stage files as `name#1`, and hold no locks.
+pub(super) const STAGED: &str = ".coscan#";
+
+/// Creates a file, to be put in place, under a name that nobody looks for. It is locked as long as
+/// it is open, so that nobody takes it for left behind (`left_behind.rs`).
 pub(super) fn stage(disk: &dyn Disk, target: &Path) -> io::Result<(File, PathBuf)> {
     for number in 1_u64.. {
-        // Listings leave such names out, here and in `object_store`.
+        // Listings leave out names that end like this, here and in `object_store`.
         let mut name = target.as_os_str().to_owned();
-        name.push(format!("#{number}"));
+        name.push(format!("{STAGED}{number}"));
         let path = PathBuf::from(name);
         match disk.create(&path) {
-            Ok(file) => return Ok((file, path)),
+            Ok(file) if is_held(&file, &path) => return Ok((file, path)),
+            // Another process took the file for left behind before it was locked.
+            Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 make_folders(disk, folder_of(target))?;
@@ -117,6 +124,16 @@ pub(super) fn stage(disk: &dyn Disk, target: &Path) -> io::Result<(File, PathBuf
         }
     }
     Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// Locks a new file; false if another process holds or has removed it. Where there are no locks
+/// nobody removes anything.
+fn is_held(file: &File, path: &Path) -> bool {
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => false,
+        Err(TryLockError::Error(_)) => true,
+        Ok(()) => path.exists(),
+    }
 }
 
 /// Gives a staged file its name (D1). After an error the file has that name or is gone. If all that
@@ -165,6 +182,6 @@ pub(super) fn make_folders(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
     disk.sync_folder(folder_of(folder))
 }
 
-fn folder_of(path: &Path) -> &Path {
+pub(super) fn folder_of(path: &Path) -> &Path {
     path.parent().unwrap_or(path)
 }

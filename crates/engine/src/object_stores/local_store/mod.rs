@@ -4,14 +4,18 @@
 //! It is `object_store`'s local store, with two differences. *Versions*: that store tells files
 //! apart by size, modification time and inode, and DataFusion's caches do by size and time alone,
 //! which `cp -p`, `rsync -t` and `mv` keep. Here a file's time is that of its last change (ctime),
-//! which no program sets, and its tag names inode, size and both times; so whoever compares any of
-//! them sees another file. Other changes of that time (chmod, a new hard link, a rename) make a
+//! which no program sets, and its tag names device, inode, size and both times. A listing shows a
+//! time that depends on the tag, because files that were written within one tick of the clock have
+//! the same times. So whoever compares size and time, or tags, sees another file. Other changes of that time (chmod, a new hard link, a rename) make a
 //! version, too: caches then read once more. *Writes*: they are synced, file and folder, before
-//! they are reported (`disk.rs`).
+//! they are reported (`disk.rs`), and the files of one statement appear together (`together.rs`).
 //! Not here: reading data, which devices do (`coscan_storage::device`); they know the same
 //! versions.
 
 mod disk;
+mod journal;
+mod left_behind;
+mod together;
 mod upload;
 
 use std::fmt;
@@ -22,9 +26,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use coscan_storage::device::local_version;
+use coscan_storage::device::{listed_time, local_version};
 use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
@@ -34,6 +38,9 @@ use object_store::{
 };
 
 pub use disk::{Disk, SystemDisk};
+pub(crate) use left_behind::settle;
+use together::Appearing;
+pub(crate) use together::Together;
 use upload::Upload;
 
 /// The local file system.
@@ -41,6 +48,7 @@ use upload::Upload;
 pub struct LocalStore {
     inner: Arc<LocalFileSystem>,
     disk: Arc<dyn Disk>,
+    appearing: Arc<Appearing>,
 }
 
 /// Files of a listing whose versions are looked up in one call.
@@ -61,15 +69,25 @@ impl LocalStore {
         Self {
             inner: Arc::new(LocalFileSystem::new()),
             disk,
+            appearing: Arc::default(),
         }
     }
 
-    /// The listing with our versions; files that are gone by now are left out.
+    /// The listing with our versions; files that are gone by now are left out, and those that
+    /// appear one by one while it goes on.
     fn restamped(
         &self,
         listed: BoxStream<'static, Result<ObjectMeta>>,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
         let inner = Arc::clone(&self.inner);
+        let listing = self.appearing.listing();
+        let of = Arc::clone(&self.inner);
+        let listed = listed.filter(move |file| {
+            let shown = file.as_ref().map_or(true, |file| {
+                listing.shows(|| of.path_to_filesystem(&file.location).ok())
+            });
+            futures::future::ready(shown)
+        });
         let restamp = move |listed: Vec<Result<ObjectMeta>>| {
             let inner = Arc::clone(&inner);
             async move {
@@ -125,8 +143,10 @@ impl ObjectStore for LocalStore {
         }
         let target = self.inner.path_to_filesystem(location)?;
         let disk = Arc::clone(&self.disk);
+        let together = options.extensions.get::<Together>().cloned();
+        let together = together.map(|together| (together, Arc::clone(&self.appearing)));
         let upload = blocking(move || {
-            let upload = Upload::begin(disk, target.clone());
+            let upload = Upload::begin(disk, target.clone(), together);
             upload.map_err(|error| failed(&target, error))
         });
         Ok(Box::new(upload.await?))
@@ -179,7 +199,20 @@ impl ObjectStore for LocalStore {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.restamped(self.inner.list(prefix))
+        let folder = prefix.and_then(|prefix| self.inner.path_to_filesystem(prefix).ok());
+        let listed = self.restamped(self.inner.list(prefix));
+        let Some(folder) = folder else { return listed };
+        let disk = Arc::clone(&self.disk);
+        // A statement whose process was killed is done, if its journal is there.
+        let finished = blocking(move || {
+            let finished = journal::finish_all(&*disk, &folder);
+            finished.map_err(|error| failed(&folder, error))
+        });
+        let finished = finished.map(move |finished| match finished {
+            Ok(()) => listed,
+            Err(error) => stream::iter([Err(error)]).boxed(),
+        });
+        finished.into_stream().flatten().boxed()
     }
 
     fn list_with_offset(
@@ -256,7 +289,7 @@ fn meta(location: &Path, metadata: &Metadata) -> ObjectMeta {
     let version = local_version(location, metadata);
     ObjectMeta {
         location: location.clone(),
-        last_modified: version.modified().into(),
+        last_modified: listed_time(&version).into(),
         size: version.size,
         e_tag: version.e_tag,
         version: None,

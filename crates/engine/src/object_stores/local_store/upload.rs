@@ -1,6 +1,6 @@
 //! A local file that is written part by part, and appears when it is whole.
 //!
-//! Not here: when it is durable (`disk.rs`).
+//! Not here: when it is durable (`disk.rs`), how several appear at once (`together.rs`).
 
 use std::fmt;
 use std::fs::File;
@@ -15,6 +15,7 @@ use object_store::{MultipartUpload, PutPayload, PutResult, Result, UploadPart};
 use tokio::runtime::Handle;
 
 use super::disk::{self, Disk};
+use super::together::{Appearing, Staged, Together};
 use super::{blocking, failed, tag_of};
 
 /// An upload. Dropping it aborts it.
@@ -25,10 +26,16 @@ pub(super) struct Upload {
     staged: Option<PathBuf>,
     target: PathBuf,
     offset: u64,
+    /// The files that it appears with, and where listings learn of them.
+    together: Option<(Together, Arc<Appearing>)>,
 }
 
 impl Upload {
-    pub(super) fn begin(disk: Arc<dyn Disk>, target: PathBuf) -> io::Result<Self> {
+    pub(super) fn begin(
+        disk: Arc<dyn Disk>,
+        target: PathBuf,
+        together: Option<(Together, Arc<Appearing>)>,
+    ) -> io::Result<Self> {
         let (file, staged) = disk::stage(&*disk, &target)?;
         Ok(Self {
             disk,
@@ -36,6 +43,7 @@ impl Upload {
             staged: Some(staged),
             target,
             offset: 0,
+            together,
         })
     }
 }
@@ -61,6 +69,24 @@ impl MultipartUpload for Upload {
         let staged = self.staged.take().ok_or_else(|| gone(&self.target))?;
         let (disk, file) = (Arc::clone(&self.disk), Arc::clone(&self.file));
         let target = self.target.clone();
+        if let Some((together, appearing)) = self.together.clone() {
+            return blocking(move || {
+                if let Err(error) = disk.sync(&file, &staged) {
+                    let _ = disk.remove(&staged);
+                    return Err(failed(&target, error));
+                }
+                let tag = tag_of(&staged)?;
+                together.add(Staged {
+                    disk,
+                    file,
+                    path: staged,
+                    target,
+                    appearing,
+                });
+                Ok(tag)
+            })
+            .await;
+        }
         blocking(move || {
             let done = disk::put_in_place(&*disk, &file, &staged, &target, true);
             done.map_err(|error| failed(&target, error))?;

@@ -34,6 +34,7 @@ use super::scan::scan;
 use crate::fragment::{Elsewhere, FragmentExec, KeyWriter};
 use crate::operators::{PlanKey, dynamic_filter};
 use crate::ordered::{ClusteredJoinExec, OrderedAggregateExec};
+use crate::plan::checked_orders::CheckedOrderExec;
 use crate::tasks::YieldingExec;
 
 /// A node of a plan, and what is known of the subtree below it.
@@ -204,6 +205,7 @@ fn is_thin(node: &Arc<dyn ExecutionPlan>) -> bool {
         || node.is::<LocalLimitExec>()
         || node.is::<CooperativeExec>()
         || node.is::<YieldingExec>()
+        || node.is::<CheckedOrderExec>()
 }
 
 /// Writes what a node does with its inputs; `None` if the node is not on the list.
@@ -264,6 +266,7 @@ fn write(writer: &mut KeyWriter, node: &Arc<dyn ExecutionPlan>) -> Option<()> {
     let plain = node.is::<CoalescePartitionsExec>()
         || node.is::<CooperativeExec>()
         || node.is::<YieldingExec>()
+        || node.is::<CheckedOrderExec>()
         || node.is::<LocalLimitExec>()
         || node.is::<UnionExec>()
         || node.is::<InterleaveExec>()

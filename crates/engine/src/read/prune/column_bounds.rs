@@ -9,10 +9,10 @@ use arrow::datatypes::Schema;
 use coscan_storage::FileChunk;
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::{Column, ScalarValue};
-use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::metadata::ParquetMetaData;
 
 use super::chunk_bounds::{PartStatistics, part_of};
-use super::{Nulls, RowGroupStatistics, ordered};
+use super::{RowGroupStatistics, ordered};
 
 /// What is known of a column in some rows.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,27 +79,12 @@ pub(crate) fn of_row_groups(
         return bounds;
     }
     let parquet = metadata.file_metadata().schema_descr();
-    let Some((leaf, _)) = parquet::arrow::parquet_column(parquet, schema, column) else {
-        return bounds;
-    };
     let statistics = RowGroupStatistics {
         groups,
         parquet,
         schema,
-        nulls: Nulls::AsWritten,
     };
     fill(&mut bounds, &statistics, column);
-    if parquet.column(leaf).max_def_level() == 0 {
-        // A required column has no nulls, and some writers do not count them there.
-        for bounds in &mut bounds {
-            bounds.nulls = Some(0);
-        }
-    }
-    for (bounds, group) in bounds.iter_mut().zip(groups) {
-        if !in_the_type_s_order(group, leaf) {
-            bounds.values = None;
-        }
-    }
     bounds
 }
 
@@ -173,11 +158,4 @@ fn fill<S: PruningStatistics>(bounds: &mut [ColumnBounds], statistics: &S, colum
         let value = |values| ScalarValue::try_from_array(values, at).ok();
         bounds.values = value(&low).zip(value(&high));
     }
-}
-
-/// Whether the bounds of a column in a row group follow the type's own order; old writers may have
-/// used another.
-fn in_the_type_s_order(group: &RowGroupMetaData, leaf: usize) -> bool {
-    let statistics = group.column(leaf).statistics();
-    statistics.is_some_and(|statistics| !statistics.is_min_max_deprecated())
 }

@@ -14,8 +14,8 @@
 //! (`floats.rs`).
 //! I1: a proof holds for every row. Statistics may be truncated bounds, which are enough. They
 //! ignore NaN, so no floating-point column takes part in proofs. They may be missing, and a missing
-//! null count is not zero. A comparison with NULL takes no part. Row groups of old writers, whose
-//! bounds may follow another order than the type's, prove nothing.
+//! null count is unknown. A comparison with NULL takes no part. Which statistics are believed at
+//! all is decided when a footer is read (coscan-storage, `trusted.rs`).
 
 mod batches;
 pub(crate) mod bloom;
@@ -92,7 +92,7 @@ pub(crate) fn judge(
     let whole = conjunction(plan.conjuncts.iter().map(|c| Arc::clone(&c.expr)));
     let all: Vec<usize> = (0..chunks.len()).collect();
     if let Some(whole) = Question::new(&whole, &plan.schema, in_list_max) {
-        verdicts.wanted = judge.may_hold(&whole, Nulls::MissingIsZero, &all);
+        verdicts.wanted = judge.may_hold(&whole, &all);
         verdicts.batches = Some(Arc::new(BatchPruner::new(whole)));
     }
     let wanted: Vec<usize> = all.into_iter().filter(|at| verdicts.wanted[*at]).collect();
@@ -106,9 +106,9 @@ pub(crate) fn judge(
         let Some(negated) = Question::new(&negated, &plan.schema, in_list_max) else {
             continue;
         };
-        let may_fail = judge.may_hold(&negated, Nulls::AsWritten, &wanted);
+        let may_fail = judge.may_hold(&negated, &wanted);
         for (at, may_fail) in wanted.iter().zip(may_fail) {
-            if !may_fail && judge.trusts(&conjunct.expr, &chunks[*at]) {
+            if !may_fail && judge.counts_nulls(&conjunct.expr, &chunks[*at]) {
                 verdicts.residual[*at] &= !(1 << position);
             }
         }
@@ -132,7 +132,7 @@ pub(crate) fn may_match(
         schema,
     };
     match Question::new(predicate, schema, in_list_max) {
-        Some(question) => judge.may_hold(&question, Nulls::MissingIsZero, which),
+        Some(question) => judge.may_hold(&question, which),
         None => vec![true; which.len()],
     }
 }
@@ -144,15 +144,6 @@ fn all_of(count: usize) -> u64 {
     } else {
         u64::MAX >> (64 - count)
     }
-}
-
-/// How a missing null count is read.
-#[derive(Clone, Copy, PartialEq)]
-enum Nulls {
-    /// As zero: what old writers meant, and what DataFusion prunes by.
-    MissingIsZero,
-    /// As unknown: what a proof needs.
-    AsWritten,
 }
 
 /// A file, and what is needed to judge its chunks by statistics.
@@ -211,7 +202,7 @@ impl Question {
 impl Judge<'_> {
     /// For each of these chunks: false if statistics prove that the predicate is true for none of
     /// its rows.
-    fn may_hold(&self, question: &Question, nulls: Nulls, chunks: &[usize]) -> Vec<bool> {
+    fn may_hold(&self, question: &Question, chunks: &[usize]) -> Vec<bool> {
         let mut wanted = vec![true; chunks.len()];
         let metadata = self.metadata;
         let of = |at: usize| &self.chunks[chunks[at]];
@@ -219,7 +210,6 @@ impl Judge<'_> {
             groups: metadata.row_groups(),
             parquet: metadata.file_metadata().schema_descr(),
             schema: self.schema,
-            nulls,
         };
         if let Some(groups) = question.ask(&groups) {
             for (at, wanted) in wanted.iter_mut().enumerate() {
@@ -240,12 +230,12 @@ impl Judge<'_> {
         wanted
     }
 
-    /// Whether the statistics of the columns of `expr` in this chunk are [`trustworthy`].
-    fn trusts(&self, expr: &Arc<dyn PhysicalExpr>, chunk: &FileChunk) -> bool {
+    /// Whether the columns of `expr` have null counts in this chunk.
+    fn counts_nulls(&self, expr: &Arc<dyn PhysicalExpr>, chunk: &FileChunk) -> bool {
         let metadata = self.metadata;
         chunk.pieces.iter().all(|piece| {
             let group = metadata.row_group(piece.row_group);
-            trustworthy(expr, group, metadata, self.schema)
+            counted(expr, group, metadata, self.schema)
         })
     }
 }
@@ -323,9 +313,8 @@ pub(crate) fn ordered(data_type: &DataType) -> bool {
         )
 }
 
-/// Whether the bounds of the columns of `expr` in this row group follow the type's own order, and
-/// come with null counts.
-fn trustworthy(
+/// Whether the columns of `expr` have null counts in this row group.
+fn counted(
     expr: &Arc<dyn PhysicalExpr>,
     group: &RowGroupMetaData,
     metadata: &ParquetMetaData,
@@ -335,9 +324,8 @@ fn trustworthy(
     collect_columns(expr).iter().all(|column| {
         parquet::arrow::parquet_column(descriptor, schema, column.name()).is_some_and(
             |(leaf, _)| {
-                group.column(leaf).statistics().is_some_and(|statistics| {
-                    !statistics.is_min_max_deprecated() && statistics.null_count_opt().is_some()
-                })
+                let statistics = group.column(leaf).statistics();
+                statistics.is_some_and(|statistics| statistics.null_count_opt().is_some())
             },
         )
     })
@@ -348,14 +336,13 @@ struct RowGroupStatistics<'a> {
     groups: &'a [RowGroupMetaData],
     parquet: &'a SchemaDescriptor,
     schema: &'a Schema,
-    nulls: Nulls,
 }
 
 impl<'a> RowGroupStatistics<'a> {
     fn converter(&self, column: &Column) -> Result<StatisticsConverter<'a>> {
         Ok(
             StatisticsConverter::try_new(&column.name, self.schema, self.parquet)?
-                .with_missing_null_counts_as_zero(self.nulls == Nulls::MissingIsZero),
+                .with_missing_null_counts_as_zero(false),
         )
     }
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use coscan_storage::device::{FileVersion, known_in_full};
+use coscan_storage::device::{FileVersion, known_in_full, listed_time};
 use coscan_storage::pool::FileKey;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
@@ -191,7 +191,7 @@ fn know_in_full(store: &ObjectStoreUrl, file: &mut PartitionedFile) {
     if store == ObjectStoreUrl::local_filesystem()
         && let Some(version) = known_in_full(&listed)
     {
-        file.object_meta.last_modified = version.modified().into();
+        file.object_meta.last_modified = listed_time(&version).into();
         file.object_meta.e_tag = version.e_tag;
     }
 }

@@ -11,7 +11,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use coscan::{Engine, EngineConfig, Session};
-use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use futures::TryStreamExt;
 use parquet::arrow::ArrowWriter;
@@ -41,9 +41,12 @@ pub async fn session(config: EngineConfig, tables: &[(&str, &Path)]) -> Session 
     session
 }
 
-/// Plain DataFusion with the same tables.
+/// Plain DataFusion, which speaks PostgreSQL's SQL as sessions of Coscan do, with the same tables.
 pub async fn plain(tables: &[(&str, &Path)]) -> SessionContext {
-    let context = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(4));
+    let state = SessionStateBuilder::new()
+        .with_config(SessionConfig::new().with_target_partitions(4))
+        .with_default_features();
+    let context = SessionContext::new_with_state(coscan_pg::install(state).build());
     for (name, path) in tables {
         let path = path.to_str().expect("UTF-8");
         context

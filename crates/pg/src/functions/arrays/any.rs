@@ -34,13 +34,15 @@ pub(super) fn functions() -> Vec<Function> {
         Ok(std::sync::Arc::new(answer))
     };
     vec![
-        Function::new(ANY, vec![
-            Form::new(&[Text, Any, Any], Give::Of(field), |row| folded(row, true)).called(),
-        ])
+        Function::new(
+            ANY,
+            vec![Form::new(&[Text, Any, Any], Give::Of(field), |row| folded(row, true)).called()],
+        )
         .simplified(|args, info| in_list(args, info, "=", false)),
-        Function::new(ALL, vec![
-            Form::new(&[Text, Any, Any], Give::Of(field), |row| folded(row, false)).called(),
-        ])
+        Function::new(
+            ALL,
+            vec![Form::new(&[Text, Any, Any], Give::Of(field), |row| folded(row, false)).called()],
+        )
         .simplified(|args, info| in_list(args, info, "<>", true)),
     ]
 }
@@ -62,7 +64,11 @@ fn folded(row: &Row<'_>, wanted: bool) -> Result<Value> {
             return Ok(Value::Bool(wanted));
         }
     }
-    Ok(if unknown { Value::Null } else { Value::Bool(!wanted) })
+    Ok(if unknown {
+        Value::Null
+    } else {
+        Value::Bool(!wanted)
+    })
 }
 
 fn compared(operator: &str, left: &Value, right: &Value) -> Result<bool> {
@@ -112,7 +118,10 @@ fn in_list(
     if operator.try_as_str().flatten() != Some(wanted) || matches!(left, Expr::Literal(..)) {
         return Ok(None);
     }
-    let (left_type, values) = (info.get_data_type(left)?, list.value(0));
+    let Ok(left_type) = info.get_data_type(left) else {
+        return Ok(None);
+    };
+    let values = list.value(0);
     let plain = !left_type.is_floating() && !left_type.is_nested();
     if list.len() != 1 || array.is_null() || values.is_empty() || !plain {
         return Ok(None);
@@ -130,7 +139,16 @@ fn in_list(
     }
     let values = crate::casts::arrow_cast(&values, &left_type)?;
     let elements = (0..values.len())
-        .map(|at| Ok(Expr::Literal(ScalarValue::try_from_array(&values, at)?, None)))
+        .map(|at| {
+            Ok(Expr::Literal(
+                ScalarValue::try_from_array(&values, at)?,
+                None,
+            ))
+        })
         .collect::<Result<Vec<_>>>()?;
-    Ok(Some(Expr::InList(InList::new(Box::new(left.clone()), elements, negated))))
+    Ok(Some(Expr::InList(InList::new(
+        Box::new(left.clone()),
+        elements,
+        negated,
+    ))))
 }

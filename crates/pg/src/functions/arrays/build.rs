@@ -27,13 +27,20 @@ pub(super) fn functions() -> Vec<Function> {
         .iter()
         .zip(forms)
         .map(|(name, field)| {
-            let form = Form::new(&[Any, List, List], Give::Of(field), fill).optional(1).called();
+            let form = Form::new(&[Any, List, List], Give::Of(field), fill)
+                .optional(1)
+                .called();
             Function::new(name, vec![form])
         })
         .collect();
-    all.push(Function::new("row", vec![
-        Form::new(&[Any], Give::Of(row_field), row).repeated().called(),
-    ]));
+    all.push(Function::new(
+        "row",
+        vec![
+            Form::new(&[Any], Give::Of(row_field), row)
+                .repeated()
+                .called(),
+        ],
+    ));
     all
 }
 
@@ -49,10 +56,12 @@ fn fill(row: &Row<'_>) -> Result<Value> {
     }
     let whole = Field::new("", DataType::Int32, true);
     let numbers = |argument| -> Result<Vec<i32>> {
-        let elements = elements(row, argument, &whole)?.into_iter().map(|element| match element {
-            Value::Scalar(ScalarValue::Int32(Some(number))) => Ok(number),
-            _ => Err(PgError::new("22004", "dimension values cannot be null")),
-        });
+        let elements = elements(row, argument, &whole)?
+            .into_iter()
+            .map(|element| match element {
+                Value::Scalar(ScalarValue::Int32(Some(number))) => Ok(number),
+                _ => Err(PgError::new("22004", "dimension values cannot be null")),
+            });
         Ok(elements.collect::<Result<_, _>>()?)
     };
     let lengths = numbers(1)?;
@@ -64,7 +73,9 @@ fn fill(row: &Row<'_>) -> Result<Value> {
         .into_iter()
         .map(|length| usize::try_from(length).unwrap_or(0))
         .collect();
-    let total = lengths.iter().fold(1_usize, |all, length| all.saturating_mul(*length));
+    let total = lengths
+        .iter()
+        .fold(1_usize, |all, length| all.saturating_mul(*length));
     if total > ELEMENTS_MAX {
         let message = format!("array size exceeds the maximum allowed ({ELEMENTS_MAX})");
         return Err(PgError::new("54000", message).into());
@@ -87,7 +98,11 @@ fn row_field(given: &[FieldRef]) -> Result<FieldRef> {
             field.with_name(format!("f{at}")).with_nullable(true)
         })
         .collect();
-    Ok(Arc::new(Field::new("row", DataType::Struct(fields.into()), true)))
+    Ok(Arc::new(Field::new(
+        "row",
+        DataType::Struct(fields.into()),
+        true,
+    )))
 }
 
 fn row(row: &Row<'_>) -> Result<Value> {
@@ -97,7 +112,9 @@ fn row(row: &Row<'_>) -> Result<Value> {
         let (array, at) = row.array(argument);
         let field = row.field(argument).clone();
         let column = array.slice(at, 1);
-        let field = field.with_name(format!("f{}", argument + 1)).with_nullable(true);
+        let field = field
+            .with_name(format!("f{}", argument + 1))
+            .with_nullable(true);
         fields.push(field.with_data_type(column.data_type().clone()));
         columns.push(column);
     }

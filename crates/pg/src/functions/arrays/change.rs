@@ -14,70 +14,106 @@ use crate::functions::scalar::{Form, Function, Give, Row, Value};
 
 pub(super) fn functions() -> Vec<Function> {
     vec![
-        Function::new("array_append", vec![
-            Form::new(&[List, Any], Give::Of(|given| grown(&given[0], &given[1])), |row| {
-                let leaf = row_leaf(row, 0, 1)?;
+        Function::new(
+            "array_append",
+            vec![
+                Form::new(
+                    &[List, Any],
+                    Give::Of(|given| grown(&given[0], &given[1])),
+                    |row| {
+                        let leaf = row_leaf(row, 0, 1)?;
+                        let mut all = given(row, 0, &leaf)?;
+                        one_dimension(&all)?;
+                        all.push(value(row, 1, &leaf)?);
+                        Ok(Value::List(all))
+                    },
+                )
+                .called(),
+            ],
+        ),
+        Function::new(
+            "array_prepend",
+            vec![
+                Form::new(
+                    &[Any, List],
+                    Give::Of(|given| grown(&given[1], &given[0])),
+                    |row| {
+                        let leaf = row_leaf(row, 1, 0)?;
+                        let mut all = given(row, 1, &leaf)?;
+                        one_dimension(&all)?;
+                        all.insert(0, value(row, 0, &leaf)?);
+                        Ok(Value::List(all))
+                    },
+                )
+                .called(),
+            ],
+        ),
+        Function::new(
+            "array_cat",
+            vec![Form::new(&[List, List], Give::Of(concatenated_field), concatenated).called()],
+        ),
+        Function::new(
+            "array_remove",
+            vec![
+                Form::new(
+                    &[List, Any],
+                    Give::Of(|given| grown(&given[0], &given[1])),
+                    |row| {
+                        if row.is_null(0) {
+                            return Ok(Value::Null);
+                        }
+                        let leaf = row_leaf(row, 0, 1)?;
+                        let mut all = given(row, 0, &leaf)?;
+                        if matches!(all.first(), Some(Value::List(_))) {
+                            let message =
+                                "removing elements from multidimensional arrays is not supported";
+                            return Err(PgError::unsupported(message).into());
+                        }
+                        let gone = value(row, 1, &leaf)?;
+                        all.retain(|element| element_order(element, &gone) != Ordering::Equal);
+                        Ok(Value::List(all))
+                    },
+                )
+                .called(),
+            ],
+        ),
+        Function::new(
+            "array_replace",
+            vec![
+                Form::new(
+                    &[List, Any, Any],
+                    Give::Of(|given| grown(&given[0], &given[1])),
+                    |row| {
+                        if row.is_null(0) {
+                            return Ok(Value::Null);
+                        }
+                        let leaf = row_leaf(row, 0, 1)?;
+                        let (old, new) = (value(row, 1, &leaf)?, value(row, 2, &leaf)?);
+                        Ok(Value::List(replaced(given(row, 0, &leaf)?, &old, &new)))
+                    },
+                )
+                .called(),
+            ],
+        ),
+        Function::new(
+            "trim_array",
+            vec![Form::new(&[List, Int], Give::Of(same), |row| {
+                let (leaf, _) = leaf(row.field(0));
                 let mut all = given(row, 0, &leaf)?;
-                one_dimension(&all)?;
-                all.push(value(row, 1, &leaf)?);
+                let kept = usize::try_from(row.int(1))
+                    .ok()
+                    .and_then(|cut| all.len().checked_sub(cut));
+                let Some(kept) = kept else {
+                    let message = format!(
+                        "number of elements to trim must be between 0 and {}",
+                        all.len()
+                    );
+                    return Err(PgError::new("2202E", message).into());
+                };
+                all.truncate(kept);
                 Ok(Value::List(all))
-            })
-            .called(),
-        ]),
-        Function::new("array_prepend", vec![
-            Form::new(&[Any, List], Give::Of(|given| grown(&given[1], &given[0])), |row| {
-                let leaf = row_leaf(row, 1, 0)?;
-                let mut all = given(row, 1, &leaf)?;
-                one_dimension(&all)?;
-                all.insert(0, value(row, 0, &leaf)?);
-                Ok(Value::List(all))
-            })
-            .called(),
-        ]),
-        Function::new("array_cat", vec![
-            Form::new(&[List, List], Give::Of(concatenated_field), concatenated).called(),
-        ]),
-        Function::new("array_remove", vec![
-            Form::new(&[List, Any], Give::Of(|given| grown(&given[0], &given[1])), |row| {
-                if row.is_null(0) {
-                    return Ok(Value::Null);
-                }
-                let leaf = row_leaf(row, 0, 1)?;
-                let mut all = given(row, 0, &leaf)?;
-                if matches!(all.first(), Some(Value::List(_))) {
-                    let message =
-                        "removing elements from multidimensional arrays is not supported";
-                    return Err(PgError::unsupported(message).into());
-                }
-                let gone = value(row, 1, &leaf)?;
-                all.retain(|element| element_order(element, &gone) != Ordering::Equal);
-                Ok(Value::List(all))
-            })
-            .called(),
-        ]),
-        Function::new("array_replace", vec![
-            Form::new(&[List, Any, Any], Give::Of(|given| grown(&given[0], &given[1])), |row| {
-                if row.is_null(0) {
-                    return Ok(Value::Null);
-                }
-                let leaf = row_leaf(row, 0, 1)?;
-                let (old, new) = (value(row, 1, &leaf)?, value(row, 2, &leaf)?);
-                Ok(Value::List(replaced(given(row, 0, &leaf)?, &old, &new)))
-            })
-            .called(),
-        ]),
-        Function::new("trim_array", vec![Form::new(&[List, Int], Give::Of(same), |row| {
-            let (leaf, _) = leaf(row.field(0));
-            let mut all = given(row, 0, &leaf)?;
-            let kept = usize::try_from(row.int(1)).ok().and_then(|cut| all.len().checked_sub(cut));
-            let Some(kept) = kept else {
-                let message =
-                    format!("number of elements to trim must be between 0 and {}", all.len());
-                return Err(PgError::new("2202E", message).into());
-            };
-            all.truncate(kept);
-            Ok(Value::List(all))
-        })]),
+            })],
+        ),
     ]
 }
 
@@ -90,7 +126,11 @@ fn same(given: &[FieldRef]) -> Result<FieldRef> {
 fn grown(array: &Field, element: &Field) -> Result<FieldRef> {
     let (own, dimensions) = leaf(array);
     let leaf = common("array_append", &own, element)?;
-    Ok(Arc::new(Field::new("", list_of(leaf, dimensions.max(1)), true)))
+    Ok(Arc::new(Field::new(
+        "",
+        list_of(leaf, dimensions.max(1)),
+        true,
+    )))
 }
 
 fn row_leaf(row: &Row<'_>, array: usize, element: usize) -> Result<FieldRef> {
@@ -139,9 +179,7 @@ fn concatenated(row: &Row<'_>) -> Result<Value> {
     }
     let (left, right) = (given(row, 0, &leaf)?, given(row, 1, &leaf)?);
     let (shape, other) = (dimensions(&left)?, dimensions(&right)?);
-    let wrong = || {
-        Err(PgError::new("2202E", "cannot concatenate incompatible arrays").into())
-    };
+    let wrong = || Err(PgError::new("2202E", "cannot concatenate incompatible arrays").into());
     // An array of fewer dimensions is one element of the other.
     let mut all = match left_levels.cmp(&right_levels) {
         Ordering::Less if shape.is_empty() => return Ok(Value::List(right)),

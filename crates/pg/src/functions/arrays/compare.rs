@@ -11,12 +11,24 @@ use crate::functions::scalar::{Form, Function, Give, Row, Value};
 
 pub(super) fn functions() -> Vec<Function> {
     vec![
-        compared("array_eq", |row| Ok(Value::Bool(order(row)? == Ordering::Equal))),
-        compared("array_ne", |row| Ok(Value::Bool(order(row)? != Ordering::Equal))),
-        compared("array_lt", |row| Ok(Value::Bool(order(row)? == Ordering::Less))),
-        compared("array_le", |row| Ok(Value::Bool(order(row)? != Ordering::Greater))),
-        compared("array_gt", |row| Ok(Value::Bool(order(row)? == Ordering::Greater))),
-        compared("array_ge", |row| Ok(Value::Bool(order(row)? != Ordering::Less))),
+        compared("array_eq", |row| {
+            Ok(Value::Bool(order(row)? == Ordering::Equal))
+        }),
+        compared("array_ne", |row| {
+            Ok(Value::Bool(order(row)? != Ordering::Equal))
+        }),
+        compared("array_lt", |row| {
+            Ok(Value::Bool(order(row)? == Ordering::Less))
+        }),
+        compared("array_le", |row| {
+            Ok(Value::Bool(order(row)? != Ordering::Greater))
+        }),
+        compared("array_gt", |row| {
+            Ok(Value::Bool(order(row)? == Ordering::Greater))
+        }),
+        compared("array_ge", |row| {
+            Ok(Value::Bool(order(row)? != Ordering::Less))
+        }),
         compared("arraycontains", |row| {
             let (left, right) = both(row)?;
             Ok(Value::Bool(right.iter().all(|wanted| has(&left, wanted))))
@@ -29,43 +41,53 @@ pub(super) fn functions() -> Vec<Function> {
             let (left, right) = both(row)?;
             Ok(Value::Bool(right.iter().any(|wanted| has(&left, wanted))))
         }),
-        Function::new("array_position", vec![
-            Form::new(&[List, Any, Int], Give::Int4, |row| {
-                let places = places(row, "array_position")?;
-                let start = if row.len() > 2 {
-                    if row.is_null(2) {
-                        return Err(PgError::new("22004", "initial position must not be null").into());
-                    }
-                    row.int(2)
-                } else {
-                    1
-                };
-                let found = places.into_iter().find(|place| *place >= start);
-                Ok(found.map_or(Value::Null, Value::Int))
-            })
-            .optional(1)
-            .called(),
-        ]),
-        Function::new("array_positions", vec![
-            Form::new(
-                &[List, Any],
-                Give::Of(|_| {
-                    use datafusion::arrow::datatypes::{DataType, Field};
-                    let list = DataType::new_list(DataType::Int32, true);
-                    Ok(std::sync::Arc::new(Field::new("", list, true)))
-                }),
-                |row| {
-                    if row.is_null(0) {
-                        return Ok(Value::Null);
-                    }
-                    let places = places(row, "array_positions")?;
-                    let number = |place| i32::try_from(place).unwrap_or(i32::MAX);
-                    let places = places.into_iter().map(|place| Value::Scalar(number(place).into()));
-                    Ok(Value::List(places.collect()))
-                },
-            )
-            .called(),
-        ]),
+        Function::new(
+            "array_position",
+            vec![
+                Form::new(&[List, Any, Int], Give::Int4, |row| {
+                    let places = places(row, "array_position")?;
+                    let start = if row.len() > 2 {
+                        if row.is_null(2) {
+                            return Err(
+                                PgError::new("22004", "initial position must not be null").into()
+                            );
+                        }
+                        row.int(2)
+                    } else {
+                        1
+                    };
+                    let found = places.into_iter().find(|place| *place >= start);
+                    Ok(found.map_or(Value::Null, Value::Int))
+                })
+                .optional(1)
+                .called(),
+            ],
+        ),
+        Function::new(
+            "array_positions",
+            vec![
+                Form::new(
+                    &[List, Any],
+                    Give::Of(|_| {
+                        use datafusion::arrow::datatypes::{DataType, Field};
+                        let list = DataType::new_list(DataType::Int32, true);
+                        Ok(std::sync::Arc::new(Field::new("", list, true)))
+                    }),
+                    |row| {
+                        if row.is_null(0) {
+                            return Ok(Value::Null);
+                        }
+                        let places = places(row, "array_positions")?;
+                        let number = |place| i32::try_from(place).unwrap_or(i32::MAX);
+                        let places = places
+                            .into_iter()
+                            .map(|place| Value::Scalar(number(place).into()));
+                        Ok(Value::List(places.collect()))
+                    },
+                )
+                .called(),
+            ],
+        ),
     ]
 }
 
@@ -78,7 +100,10 @@ fn both(row: &Row<'_>) -> Result<(Vec<Value>, Vec<Value>)> {
     let (left, _) = leaf(row.field(0));
     let (right, _) = leaf(row.field(1));
     let leaf = common("array", &left, &right)?;
-    Ok((flat(elements(row, 0, &leaf)?), flat(elements(row, 1, &leaf)?)))
+    Ok((
+        flat(elements(row, 0, &leaf)?),
+        flat(elements(row, 1, &leaf)?),
+    ))
 }
 
 /// The order of two elements; NULLs are equal, and last.
@@ -119,7 +144,9 @@ fn order(row: &Row<'_>) -> Result<Ordering> {
 /// NULL is in no array.
 fn has(elements: &[Value], wanted: &Value) -> bool {
     !matches!(wanted, Value::Null)
-        && elements.iter().any(|element| element_order(element, wanted) == Ordering::Equal)
+        && elements
+            .iter()
+            .any(|element| element_order(element, wanted) == Ordering::Equal)
 }
 
 /// Where an element is, counted from 1. NULL is found where NULL is.
@@ -137,7 +164,8 @@ fn places(row: &Row<'_>, function: &str) -> Result<Vec<i64>> {
     let wanted = value(row, 1, &leaf)?;
     let found = (1_i64..).zip(&elements).filter(|(_, element)| {
         matches!((element, &wanted), (Value::Null, Value::Null))
-            || (!matches!(element, Value::Null) && element_order(element, &wanted) == Ordering::Equal)
+            || (!matches!(element, Value::Null)
+                && element_order(element, &wanted) == Ordering::Equal)
     });
     Ok(found.map(|(place, _)| place).collect())
 }

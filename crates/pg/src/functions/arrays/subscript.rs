@@ -16,29 +16,37 @@ pub(crate) const SLICE: &str = "pg_slice";
 
 pub(super) fn functions() -> Vec<Function> {
     vec![
-        Function::new(SUBSCRIPT, vec![
-            Form::new(
-                &[List, Int],
-                Give::Of(|given| {
-                    let (leaf, _) = leaf(&given[0]);
-                    Ok(Arc::new(leaf.as_ref().clone().with_name("").with_nullable(true)))
-                }),
-                subscript,
-            )
-            .repeated(),
-        ]),
-        Function::new(SLICE, vec![
-            Form::new(&[List, Int], Give::Of(sliced), |row| {
-                let (leaf, levels) = leaf(row.field(0));
-                let given = (row.len() - 1) / 2;
-                let all = elements(row, 0, &leaf)?;
-                if given > levels {
-                    return Ok(Value::List(vec![]));
-                }
-                Ok(Value::List(slice(all, row, 1)))
-            })
-            .repeated(),
-        ]),
+        Function::new(
+            SUBSCRIPT,
+            vec![
+                Form::new(
+                    &[List, Int],
+                    Give::Of(|given| {
+                        let (leaf, _) = leaf(&given[0]);
+                        Ok(Arc::new(
+                            leaf.as_ref().clone().with_name("").with_nullable(true),
+                        ))
+                    }),
+                    subscript,
+                )
+                .repeated(),
+            ],
+        ),
+        Function::new(
+            SLICE,
+            vec![
+                Form::new(&[List, Int], Give::Of(sliced), |row| {
+                    let (leaf, levels) = leaf(row.field(0));
+                    let given = (row.len() - 1) / 2;
+                    let all = elements(row, 0, &leaf)?;
+                    if given > levels {
+                        return Ok(Value::List(vec![]));
+                    }
+                    Ok(Value::List(slice(all, row, 1)))
+                })
+                .repeated(),
+            ],
+        ),
     ]
 }
 
@@ -49,7 +57,9 @@ fn subscript(row: &Row<'_>) -> Result<Value> {
     }
     let mut list = elements(row, 0, &leaf)?;
     for argument in 1..row.len() {
-        let at = usize::try_from(row.int(argument)).ok().and_then(|at| at.checked_sub(1));
+        let at = usize::try_from(row.int(argument))
+            .ok()
+            .and_then(|at| at.checked_sub(1));
         let Some(at) = at.filter(|at| *at < list.len()) else {
             return Ok(Value::Null);
         };
@@ -72,9 +82,14 @@ fn slice(list: Vec<Value>, row: &Row<'_>, argument: usize) -> Vec<Value> {
     }
     let from = usize::try_from(row.int(argument).max(1) - 1).unwrap_or(usize::MAX);
     let to = usize::try_from(row.int(argument + 1)).unwrap_or(0);
-    let part = list.into_iter().take(to).skip(from).map(|value| match value {
-        Value::List(inner) => Value::List(slice(inner, row, argument + 2)),
-        value => value,
-    });
-    part.filter(|value| !matches!(value, Value::List(inner) if inner.is_empty())).collect()
+    let part = list
+        .into_iter()
+        .take(to)
+        .skip(from)
+        .map(|value| match value {
+            Value::List(inner) => Value::List(slice(inner, row, argument + 2)),
+            value => value,
+        });
+    part.filter(|value| !matches!(value, Value::List(inner) if inner.is_empty()))
+        .collect()
 }

@@ -9,15 +9,22 @@ use crate::output::field_writer;
 
 pub(super) fn functions() -> Vec<Function> {
     let split = |name: &str| {
-        let form = Form::new(&[Text, Text, Text], Give::Texts, split).optional(1).called();
+        let form = Form::new(&[Text, Text, Text], Give::Texts, split)
+            .optional(1)
+            .called();
         Function::new(name, vec![form])
     };
     vec![
         split("string_to_array"),
         split("string_to_table_array"),
-        Function::new("array_to_string", vec![
-            Form::new(&[List, Text, Text], Give::Text, joined).optional(1).called(),
-        ]),
+        Function::new(
+            "array_to_string",
+            vec![
+                Form::new(&[List, Text, Text], Give::Text, joined)
+                    .optional(1)
+                    .called(),
+            ],
+        ),
     ]
 }
 
@@ -29,7 +36,10 @@ fn split(row: &Row<'_>) -> Result<Value> {
     let part = |part: &str| (Some(part) != null).then(|| part.to_owned());
     Ok(Value::Texts(match row.text_opt(1) {
         _ if text.is_empty() => vec![],
-        None => text.chars().map(|letter| part(&letter.to_string())).collect(),
+        None => text
+            .chars()
+            .map(|letter| part(&letter.to_string()))
+            .collect(),
         Some("") => vec![part(text)],
         Some(delimiter) => text.split(delimiter).map(part).collect(),
     }))

@@ -20,22 +20,27 @@ pub(crate) const PAIRS: &str = "pg_pairs_";
 
 pub(super) fn functions() -> Vec<Function> {
     let mut all = vec![
-        Function::new("row_to_json", vec![
-            Form::new(&[Any, Bool], Give::Marked("json"), pretty).optional(1),
-        ]),
-        Function::new("array_to_json", vec![
-            Form::new(&[List, Bool], Give::Marked("json"), pretty).optional(1),
-        ]),
-        Function::new(PAIR, vec![
-            Form::new(&[Any, Any], Give::Text, |row| {
-                let Some(key) = write::key(row, 0)? else {
-                    return Err(PgError::new("22023", "field name must not be null").into());
-                };
-                let value = write::argument(row, 1)?;
-                Ok(Value::Text(format!("{} : {value}", json_quoted(&key))))
-            })
-            .called(),
-        ]),
+        Function::new(
+            "row_to_json",
+            vec![Form::new(&[Any, Bool], Give::Marked("json"), pretty).optional(1)],
+        ),
+        Function::new(
+            "array_to_json",
+            vec![Form::new(&[List, Bool], Give::Marked("json"), pretty).optional(1)],
+        ),
+        Function::new(
+            PAIR,
+            vec![
+                Form::new(&[Any, Any], Give::Text, |row| {
+                    let Some(key) = write::key(row, 0)? else {
+                        return Err(PgError::new("22023", "field name must not be null").into());
+                    };
+                    let value = write::argument(row, 1)?;
+                    Ok(Value::Text(format!("{} : {value}", json_quoted(&key))))
+                })
+                .called(),
+            ],
+        ),
     ];
     for pg_type in TYPES {
         all.extend(of_type(pg_type));
@@ -49,24 +54,36 @@ fn of_type(pg_type: &'static str) -> Vec<Function> {
     let name = |name: &str| name.replace("json", pg_type);
     macro_rules! both {
         ($name:expr, $takes:expr, $body:expr) => {
-            Function::new(&name($name), vec![if binary {
-                Form::new($takes, marked, |row| given($body(row)?, "jsonb")).repeated().called()
-            } else {
-                Form::new($takes, marked, |row| given($body(row)?, "json")).repeated().called()
-            }])
+            Function::new(
+                &name($name),
+                vec![if binary {
+                    Form::new($takes, marked, |row| given($body(row)?, "jsonb"))
+                        .repeated()
+                        .called()
+                } else {
+                    Form::new($takes, marked, |row| given($body(row)?, "json"))
+                        .repeated()
+                        .called()
+                }],
+            )
         };
     }
     macro_rules! strict {
         ($name:expr, $takes:expr, $optional:expr, $body:expr) => {
-            Function::new(&name($name), vec![if binary {
-                Form::new($takes, marked, |row| given($body(row)?, "jsonb")).optional($optional)
-            } else {
-                Form::new($takes, marked, |row| given($body(row)?, "json")).optional($optional)
-            }])
+            Function::new(
+                &name($name),
+                vec![if binary {
+                    Form::new($takes, marked, |row| given($body(row)?, "jsonb")).optional($optional)
+                } else {
+                    Form::new($takes, marked, |row| given($body(row)?, "json")).optional($optional)
+                }],
+            )
         };
     }
     vec![
-        strict!("to_json", &[Any], 0, |row: &Row<'_>| write::argument(row, 0)),
+        strict!("to_json", &[Any], 0, |row: &Row<'_>| write::argument(
+            row, 0
+        )),
         both!("json_build_array", &[Any], build_array),
         both!("json_build_object", &[Any], build_object),
         strict!("json_object", &[Any, Any], 1, object),
@@ -88,7 +105,10 @@ fn pretty(row: &Row<'_>) -> Result<Value> {
 
 fn build_array(row: &Row<'_>) -> Result<String> {
     let elements = (0..row.len()).map(|at| write::argument(row, at));
-    Ok(format!("[{}]", elements.collect::<Result<Vec<_>>>()?.join(", ")))
+    Ok(format!(
+        "[{}]",
+        elements.collect::<Result<Vec<_>>>()?.join(", ")
+    ))
 }
 
 fn build_object(row: &Row<'_>) -> Result<String> {
@@ -102,7 +122,11 @@ fn build_object(row: &Row<'_>) -> Result<String> {
             let message = format!("argument {} cannot be null", at + 1);
             return Err(PgError::new("22023", message).into());
         };
-        members.push(format!("{} : {}", json_quoted(&key), write::argument(row, at + 1)?));
+        members.push(format!(
+            "{} : {}",
+            json_quoted(&key),
+            write::argument(row, at + 1)?
+        ));
     }
     Ok(format!("{{{}}}", members.join(", ")))
 }
@@ -121,7 +145,10 @@ fn object(row: &Row<'_>) -> Result<String> {
             let message = "array must have even number of elements";
             return Err(PgError::new("2202E", message).into());
         }
-        first.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect()
+        first
+            .chunks(2)
+            .map(|pair| (pair[0].clone(), pair[1].clone()))
+            .collect()
     };
     let mut members = vec![];
     for (key, value) in pairs {

@@ -15,39 +15,61 @@ const JSONB: Give = Give::Marked("jsonb");
 
 pub(super) fn functions() -> Vec<Function> {
     let mut all = vec![
-        Function::new("jsonb_concat", vec![Form::new(&[JsonText, JsonText], JSONB, |row| {
-            shown(concatenated(read(row, 0)?, read(row, 1)?))
-        })]),
-        Function::new("jsonb_delete", vec![
-            Form::new(&[JsonText, Text], JSONB, |row| shown(without(read(row, 0)?, &[row.text(1)])?)),
-            Form::new(&[JsonText, Int], JSONB, |row| shown(without_index(read(row, 0)?, row.int(1))?)),
-            Form::new(&[JsonText, Any], JSONB, |row| {
-                let keys = path(row, 1)?;
-                let keys: Vec<&str> = keys.iter().flatten().map(String::as_str).collect();
-                shown(without(read(row, 0)?, &keys)?)
-            }),
-        ]),
-        Function::new("jsonb_delete_path", vec![Form::new(&[JsonText, Any], JSONB, |row| {
-            changed(row, &Change::Delete)
-        })]),
-        Function::new("jsonb_set", vec![
-            Form::new(&[JsonText, Any, JsonText, Bool], JSONB, |row| {
-                let create = row.len() < 4 || row.bool(3);
-                changed(row, &Change::Set(read(row, 2)?, create))
-            })
-            .optional(1),
-        ]),
-        Function::new("jsonb_insert", vec![
-            Form::new(&[JsonText, Any, JsonText, Bool], JSONB, |row| {
-                changed(row, &Change::Insert(read(row, 2)?, row.bool(3)))
-            })
-            .optional(1),
-        ]),
-        Function::new("jsonb_pretty", vec![Form::new(&[JsonText], Give::Text, |row| {
-            let mut out = String::new();
-            pretty(&read(row, 0)?, 0, &mut out);
-            Ok(Value::Text(out))
-        })]),
+        Function::new(
+            "jsonb_concat",
+            vec![Form::new(&[JsonText, JsonText], JSONB, |row| {
+                shown(concatenated(read(row, 0)?, read(row, 1)?))
+            })],
+        ),
+        Function::new(
+            "jsonb_delete",
+            vec![
+                Form::new(&[JsonText, Text], JSONB, |row| {
+                    shown(without(read(row, 0)?, &[row.text(1)])?)
+                }),
+                Form::new(&[JsonText, Int], JSONB, |row| {
+                    shown(without_index(read(row, 0)?, row.int(1))?)
+                }),
+                Form::new(&[JsonText, Any], JSONB, |row| {
+                    let keys = path(row, 1)?;
+                    let keys: Vec<&str> = keys.iter().flatten().map(String::as_str).collect();
+                    shown(without(read(row, 0)?, &keys)?)
+                }),
+            ],
+        ),
+        Function::new(
+            "jsonb_delete_path",
+            vec![Form::new(&[JsonText, Any], JSONB, |row| {
+                changed(row, &Change::Delete)
+            })],
+        ),
+        Function::new(
+            "jsonb_set",
+            vec![
+                Form::new(&[JsonText, Any, JsonText, Bool], JSONB, |row| {
+                    let create = row.len() < 4 || row.bool(3);
+                    changed(row, &Change::Set(read(row, 2)?, create))
+                })
+                .optional(1),
+            ],
+        ),
+        Function::new(
+            "jsonb_insert",
+            vec![
+                Form::new(&[JsonText, Any, JsonText, Bool], JSONB, |row| {
+                    changed(row, &Change::Insert(read(row, 2)?, row.bool(3)))
+                })
+                .optional(1),
+            ],
+        ),
+        Function::new(
+            "jsonb_pretty",
+            vec![Form::new(&[JsonText], Give::Text, |row| {
+                let mut out = String::new();
+                pretty(&read(row, 0)?, 0, &mut out);
+                Ok(Value::Text(out))
+            })],
+        ),
     ];
     for pg_type in TYPES {
         let form = if pg_type == "jsonb" {
@@ -95,9 +117,9 @@ fn without(value: Json, keys: &[&str]) -> Result<Json> {
             Json::Object(members)
         }
         Json::Array(mut elements) => {
-            elements.retain(|element| {
-                !matches!(element, Json::Text(text) if keys.contains(&text.as_str()))
-            });
+            elements.retain(
+                |element| !matches!(element, Json::Text(text) if keys.contains(&text.as_str())),
+            );
             Json::Array(elements)
         }
         _ => return Err(wrong("cannot delete from scalar")),
@@ -196,8 +218,10 @@ fn in_array(
     change: &Change,
 ) -> Result<Json> {
     let index: i64 = step.parse().map_err(|_| {
-        let message =
-            format!("path element at position {} is not an integer: \"{step}\"", level + 1);
+        let message = format!(
+            "path element at position {} is not an integer: \"{step}\"",
+            level + 1
+        );
         PgError::new("22P02", message)
     })?;
     let last = level + 1 == path.len();
@@ -225,7 +249,9 @@ fn in_array(
 fn stripped(value: Json) -> Json {
     match value {
         Json::Object(members) => {
-            let kept = members.into_iter().filter(|(_, value)| *value != Json::Null);
+            let kept = members
+                .into_iter()
+                .filter(|(_, value)| *value != Json::Null);
             Json::Object(kept.map(|(key, value)| (key, stripped(value))).collect())
         }
         Json::Array(elements) => Json::Array(elements.into_iter().map(stripped).collect()),

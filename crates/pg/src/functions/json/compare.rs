@@ -11,34 +11,58 @@ use crate::values::Json;
 
 pub(super) fn functions() -> Vec<Function> {
     let compared = |name: &str, body| {
-        Function::new(name, vec![Form::new(&[JsonText, JsonText], Give::Bool, body)])
+        Function::new(
+            name,
+            vec![Form::new(&[JsonText, JsonText], Give::Bool, body)],
+        )
     };
     vec![
-        compared("jsonb_eq", |row| Ok(Value::Bool(order(row)? == Ordering::Equal))),
-        compared("jsonb_ne", |row| Ok(Value::Bool(order(row)? != Ordering::Equal))),
-        compared("jsonb_lt", |row| Ok(Value::Bool(order(row)? == Ordering::Less))),
-        compared("jsonb_le", |row| Ok(Value::Bool(order(row)? != Ordering::Greater))),
-        compared("jsonb_gt", |row| Ok(Value::Bool(order(row)? == Ordering::Greater))),
-        compared("jsonb_ge", |row| Ok(Value::Bool(order(row)? != Ordering::Less))),
+        compared("jsonb_eq", |row| {
+            Ok(Value::Bool(order(row)? == Ordering::Equal))
+        }),
+        compared("jsonb_ne", |row| {
+            Ok(Value::Bool(order(row)? != Ordering::Equal))
+        }),
+        compared("jsonb_lt", |row| {
+            Ok(Value::Bool(order(row)? == Ordering::Less))
+        }),
+        compared("jsonb_le", |row| {
+            Ok(Value::Bool(order(row)? != Ordering::Greater))
+        }),
+        compared("jsonb_gt", |row| {
+            Ok(Value::Bool(order(row)? == Ordering::Greater))
+        }),
+        compared("jsonb_ge", |row| {
+            Ok(Value::Bool(order(row)? != Ordering::Less))
+        }),
         compared("jsonb_contains", |row| {
             Ok(Value::Bool(contains(&read(row, 0)?, &read(row, 1)?)))
         }),
         compared("jsonb_contained", |row| {
             Ok(Value::Bool(contains(&read(row, 1)?, &read(row, 0)?)))
         }),
-        Function::new("jsonb_exists", vec![Form::new(&[JsonText, Text], Give::Bool, |row| {
-            Ok(Value::Bool(exists(&read(row, 0)?, row.text(1))))
-        })]),
-        Function::new("jsonb_exists_any", vec![Form::new(&[JsonText, Any], Give::Bool, |row| {
-            let value = read(row, 0)?;
-            let mut keys = path(row, 1)?.into_iter().flatten();
-            Ok(Value::Bool(keys.any(|key| exists(&value, &key))))
-        })]),
-        Function::new("jsonb_exists_all", vec![Form::new(&[JsonText, Any], Give::Bool, |row| {
-            let value = read(row, 0)?;
-            let mut keys = path(row, 1)?.into_iter().flatten();
-            Ok(Value::Bool(keys.all(|key| exists(&value, &key))))
-        })]),
+        Function::new(
+            "jsonb_exists",
+            vec![Form::new(&[JsonText, Text], Give::Bool, |row| {
+                Ok(Value::Bool(exists(&read(row, 0)?, row.text(1))))
+            })],
+        ),
+        Function::new(
+            "jsonb_exists_any",
+            vec![Form::new(&[JsonText, Any], Give::Bool, |row| {
+                let value = read(row, 0)?;
+                let mut keys = path(row, 1)?.into_iter().flatten();
+                Ok(Value::Bool(keys.any(|key| exists(&value, &key))))
+            })],
+        ),
+        Function::new(
+            "jsonb_exists_all",
+            vec![Form::new(&[JsonText, Any], Give::Bool, |row| {
+                let value = read(row, 0)?;
+                let mut keys = path(row, 1)?.into_iter().flatten();
+                Ok(Value::Bool(keys.all(|key| exists(&value, &key))))
+            })],
+        ),
     ]
 }
 
@@ -63,9 +87,7 @@ fn order(row: &Row<'_>) -> Result<Ordering> {
 /// An array contains a scalar that is one of its elements, at the outermost level only.
 fn contains(left: &Json, right: &Json) -> bool {
     match (left, right) {
-        (Json::Array(elements), scalar)
-            if !matches!(scalar, Json::Array(_) | Json::Object(_)) =>
-        {
+        (Json::Array(elements), scalar) if !matches!(scalar, Json::Array(_) | Json::Object(_)) => {
             elements.iter().any(|element| element.contains(scalar))
         }
         _ => left.contains(right),

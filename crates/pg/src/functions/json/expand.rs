@@ -22,7 +22,9 @@ pub(super) fn functions() -> Vec<Function> {
         };
         add("json_each", Give::Pairs(pg_type), |row| {
             let members = members(row)?.into_iter();
-            Ok(Value::Pairs(members.map(|(key, value)| (key, Some(value))).collect()))
+            Ok(Value::Pairs(
+                members.map(|(key, value)| (key, Some(value))).collect(),
+            ))
         });
         add("json_each_text", Give::Pairs("text"), |row| {
             let members = members(row)?.into_iter();

@@ -8,60 +8,80 @@ use datafusion::error::Result;
 use super::{TYPES, path};
 use crate::PgError;
 use crate::functions::scalar::Take::{Any, Int, Json as JsonText, Text};
-use crate::functions::scalar::{
-    Form, Function, Give, Row, Take, Value, marked_type, typed_field,
-};
+use crate::functions::scalar::{Form, Function, Give, Row, Take, Value, marked_type, typed_field};
 use crate::values::{Json, Parts};
 
 pub(super) fn functions() -> Vec<Function> {
     let mut all = vec![
-        Function::new("json_get", vec![
-            Form::new(&[JsonText, Text], Give::Of(same), |row| Ok(member(row)?.into())),
-            Form::new(&[JsonText, Int], Give::Of(same), |row| Ok(element(row)?.into())),
-        ]),
-        Function::new("json_get_text", vec![
-            Form::new(&[JsonText, Text], Give::Text, |row| as_text(member(row)?)),
-            Form::new(&[JsonText, Int], Give::Text, |row| as_text(element(row)?)),
-        ]),
-        Function::new("json_get_path", vec![
-            Form::new(&[JsonText, Any], Give::Of(same), |row| Ok(at_path(row)?.into())),
-        ]),
-        Function::new("json_get_path_text", vec![
-            Form::new(&[JsonText, Any], Give::Text, |row| as_text(at_path(row)?)),
-        ]),
+        Function::new(
+            "json_get",
+            vec![
+                Form::new(&[JsonText, Text], Give::Of(same), |row| {
+                    Ok(member(row)?.into())
+                }),
+                Form::new(&[JsonText, Int], Give::Of(same), |row| {
+                    Ok(element(row)?.into())
+                }),
+            ],
+        ),
+        Function::new(
+            "json_get_text",
+            vec![
+                Form::new(&[JsonText, Text], Give::Text, |row| as_text(member(row)?)),
+                Form::new(&[JsonText, Int], Give::Text, |row| as_text(element(row)?)),
+            ],
+        ),
+        Function::new(
+            "json_get_path",
+            vec![Form::new(&[JsonText, Any], Give::Of(same), |row| {
+                Ok(at_path(row)?.into())
+            })],
+        ),
+        Function::new(
+            "json_get_path_text",
+            vec![Form::new(&[JsonText, Any], Give::Text, |row| {
+                as_text(at_path(row)?)
+            })],
+        ),
     ];
     for pg_type in TYPES {
         let name = |name: &str| name.replace("json", pg_type);
-        all.push(Function::new(&name("json_typeof"), vec![
-            Form::new(&[JsonText], Give::Text, |row| {
+        all.push(Function::new(
+            &name("json_typeof"),
+            vec![Form::new(&[JsonText], Give::Text, |row| {
                 Ok(Value::Text(match Json::parts(row.text(0))? {
                     Parts::Object(_) => "object".to_owned(),
                     Parts::Array(_) => "array".to_owned(),
                     Parts::Scalar(value) => value.kind().to_owned(),
                 }))
-            }),
-        ]));
-        all.push(Function::new(&name("json_array_length"), vec![
-            Form::new(&[JsonText], Give::Int4, array_length),
-        ]));
+            })],
+        ));
+        all.push(Function::new(
+            &name("json_array_length"),
+            vec![Form::new(&[JsonText], Give::Int4, array_length)],
+        ));
         let (takes, gives): (&[Take], _) = if pg_type == "jsonb" {
             (&[Take::Jsonb, Text], Give::Marked("jsonb"))
         } else {
             (&[JsonText, Text], Give::Marked("json"))
         };
-        all.push(Function::new(&name("json_extract_path"), vec![
-            Form::new(takes, gives, |row| Ok(extracted(row)?.into())).repeated(),
-        ]));
-        all.push(Function::new(&name("json_extract_path_text"), vec![
-            Form::new(takes, Give::Text, |row| as_text(extracted(row)?)).repeated(),
-        ]));
+        all.push(Function::new(
+            &name("json_extract_path"),
+            vec![Form::new(takes, gives, |row| Ok(extracted(row)?.into())).repeated()],
+        ));
+        all.push(Function::new(
+            &name("json_extract_path_text"),
+            vec![Form::new(takes, Give::Text, |row| as_text(extracted(row)?)).repeated()],
+        ));
     }
     all
 }
 
 /// The type of the argument; an unmarked text is `json`.
 pub(super) fn same(given: &[FieldRef]) -> Result<FieldRef> {
-    let pg_type = marked_type(&given[0]).filter(|marked| *marked == "jsonb").unwrap_or("json");
+    let pg_type = marked_type(&given[0])
+        .filter(|marked| *marked == "jsonb")
+        .unwrap_or("json");
     Ok(Arc::new(typed_field("", DataType::Utf8, pg_type)))
 }
 
@@ -128,7 +148,9 @@ fn at_path(row: &Row<'_>) -> Result<Option<String>> {
 }
 
 fn extracted(row: &Row<'_>) -> Result<Option<String>> {
-    let path: Vec<_> = (1..row.len()).map(|at| row.text_opt(at).map(str::to_owned)).collect();
+    let path: Vec<_> = (1..row.len())
+        .map(|at| row.text_opt(at).map(str::to_owned))
+        .collect();
     walked(row.text(0), &path)
 }
 
@@ -153,7 +175,9 @@ fn as_text(spelled: Option<String>) -> Result<Value> {
 fn array_length(row: &Row<'_>) -> Result<Value> {
     let message = match Json::parts(row.text(0))? {
         Parts::Array(elements) => {
-            return Ok(Value::Int(i64::try_from(elements.len()).unwrap_or(i64::MAX)));
+            return Ok(Value::Int(
+                i64::try_from(elements.len()).unwrap_or(i64::MAX),
+            ));
         }
         Parts::Object(_) => "cannot get array length of a non-array",
         Parts::Scalar(_) => "cannot get array length of a scalar",

@@ -77,12 +77,7 @@ pub(super) fn write(
     Ok(())
 }
 
-fn list(
-    values: &ArrayRef,
-    element: &Field,
-    between: &str,
-    out: &mut String,
-) -> Result<()> {
+fn list(values: &ArrayRef, element: &Field, between: &str, out: &mut String) -> Result<()> {
     out.push('[');
     for at in 0..values.len() {
         out.push_str(if at > 0 { between } else { "" });

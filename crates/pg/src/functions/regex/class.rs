@@ -114,7 +114,12 @@ impl Class {
     }
 
     pub(super) fn one(letter: char, ignore_case: bool) -> Self {
-        Self::new(vec![(Item::Range(letter, letter), false)], false, ignore_case, false)
+        Self::new(
+            vec![(Item::Range(letter, letter), false)],
+            false,
+            ignore_case,
+            false,
+        )
     }
 
     pub(super) fn any(stops_at_newline: bool) -> Self {
@@ -132,7 +137,11 @@ impl Class {
         if self.stops_at_newline && letter == '\n' {
             return false;
         }
-        let inside = |letter: char| self.items.iter().any(|(item, not)| item.has(letter) != *not);
+        let inside = |letter: char| {
+            self.items
+                .iter()
+                .any(|(item, not)| item.has(letter) != *not)
+        };
         let mut found = inside(letter);
         if !found && self.ignore_case {
             found = letter.to_lowercase().any(inside) || letter.to_uppercase().any(inside);
@@ -184,7 +193,9 @@ impl Class {
             return false;
         };
         left.iter().all(|(from, to)| {
-            right.iter().all(|(other_from, other_to)| to < other_from || other_to < from)
+            right
+                .iter()
+                .all(|(other_from, other_to)| to < other_from || other_to < from)
         })
     }
 

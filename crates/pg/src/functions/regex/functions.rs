@@ -12,118 +12,155 @@ pub(crate) const MATCHES: &str = "regexp_matches_array";
 
 pub(super) fn functions() -> Vec<Function> {
     vec![
-        Function::new("regexp_match", vec![
-            Form::new(&[Text, Text, Text], Give::Texts, |row| {
-                let regex = local(row, "regexp_match", 2, Some("regexp_matches"))?;
-                let text = row.text(0);
-                let found = regex.find(text, 0);
-                Ok(found.map_or(Value::Null, |found| Value::Texts(groups(text, &found))))
-            })
-            .optional(1),
-        ]),
-        Function::new(MATCHES, vec![
-            Form::new(&[Text, Text, Text], Give::Lists, |row| {
-                let (text, regex) = (row.text(0), Regex::cached(row.text(1), row.text(2))?);
-                let found = if regex.global {
-                    regex.find_all(text, 0)
-                } else {
-                    regex.find(text, 0).into_iter().collect()
-                };
-                let lists = found.iter().map(|found| groups(text, found));
-                Ok(Value::Lists(lists.collect()))
-            })
-            .optional(1),
-        ]),
-        Function::new("regexp_replace", vec![
-            Form::new(&[Text, Text, Text, Text], Give::Text, |row| {
-                let flags = row.text(3);
-                if let Some(first) = flags.chars().next()
-                    && first.is_ascii_digit()
-                {
-                    let message =
-                        format!("invalid regular expression option: \"{first}\"");
-                    return Err(PgError::new("22023", message).into());
-                }
-                let regex = Regex::cached(row.text(1), flags)?;
-                let which = usize::from(!regex.global);
-                Ok(Value::Text(replaced(&regex, row, 0, which)))
-            })
-            .optional(1),
-            Form::new(&[Text, Text, Text, Int, Int, Text], Give::Text, |row| {
-                let regex = Regex::cached(row.text(1), row.text(5))?;
-                let start = start(row, 3)?;
-                let which = if row.len() > 4 {
-                    let which = row.int(4);
-                    usize::try_from(which).map_err(|_| parameter("n", which))?
-                } else {
-                    usize::from(!regex.global)
-                };
-                Ok(Value::Text(replaced(&regex, row, start, which)))
-            })
-            .optional(2),
-        ]),
-        Function::new("regexp_split_to_array", vec![
-            Form::new(&[Text, Text, Text], Give::Texts, |row| {
-                split(row, "regexp_split_to_array")
-            })
-            .optional(1),
-        ]),
-        Function::new("regexp_split_to_table_array", vec![
-            Form::new(&[Text, Text, Text], Give::Texts, |row| {
-                split(row, "regexp_split_to_table")
-            })
-            .optional(1),
-        ]),
-        Function::new("regexp_count", vec![
-            Form::new(&[Text, Text, Int, Text], Give::Int4, |row| {
-                let start = start(row, 2)?;
-                let regex = local(row, "regexp_count", 3, None)?;
-                let found = regex.find_all(row.text(0), start).len();
-                Ok(Value::Int(i64::try_from(found).unwrap_or(i64::MAX)))
-            })
-            .optional(2),
-        ]),
-        Function::new("regexp_like", vec![
-            Form::new(&[Text, Text, Text], Give::Bool, |row| {
-                let regex = local(row, "regexp_like", 2, None)?;
-                Ok(Value::Bool(regex.is_match(row.text(0))))
-            })
-            .optional(1),
-        ]),
-        Function::new("regexp_substr", vec![
-            Form::new(&[Text, Text, Int, Int, Text, Int], Give::Text, |row| {
-                let found = nth(row, "regexp_substr", 4, 5)?;
-                Ok(found.map(|(from, to)| row.text(0)[from..to].to_owned()).into())
-            })
-            .optional(4),
-        ]),
-        Function::new("regexp_instr", vec![
-            Form::new(&[Text, Text, Int, Int, Int, Text, Int], Give::Int4, |row| {
-                let end = row.int(4);
-                if row.len() > 4 && end != 0 && end != 1 {
-                    return Err(parameter("endoption", end).into());
-                }
-                let found = nth(row, "regexp_instr", 5, 6)?;
-                let place = found.map_or(0, |(from, to)| {
-                    let byte = if end == 1 { to } else { from };
-                    row.text(0)[..byte].chars().count() + 1
-                });
-                Ok(Value::Int(i64::try_from(place).unwrap_or(i64::MAX)))
-            })
-            .optional(5),
-        ]),
-        Function::new("similar_to_escape", vec![
-            Form::new(&[Text, Text], Give::Text, |row| {
-                let escape = if row.len() > 1 { row.text(1) } else { "\\" };
-                Ok(Value::Text(super::similar::translated(row.text(0), escape)?))
-            })
-            .optional(1),
-        ]),
+        Function::new(
+            "regexp_match",
+            vec![
+                Form::new(&[Text, Text, Text], Give::Texts, |row| {
+                    let regex = local(row, "regexp_match", 2, Some("regexp_matches"))?;
+                    let text = row.text(0);
+                    let found = regex.find(text, 0);
+                    Ok(found.map_or(Value::Null, |found| Value::Texts(groups(text, &found))))
+                })
+                .optional(1),
+            ],
+        ),
+        Function::new(
+            MATCHES,
+            vec![
+                Form::new(&[Text, Text, Text], Give::Lists, |row| {
+                    let (text, regex) = (row.text(0), Regex::cached(row.text(1), row.text(2))?);
+                    let found = if regex.global {
+                        regex.find_all(text, 0)
+                    } else {
+                        regex.find(text, 0).into_iter().collect()
+                    };
+                    let lists = found.iter().map(|found| groups(text, found));
+                    Ok(Value::Lists(lists.collect()))
+                })
+                .optional(1),
+            ],
+        ),
+        Function::new(
+            "regexp_replace",
+            vec![
+                Form::new(&[Text, Text, Text, Text], Give::Text, |row| {
+                    let flags = row.text(3);
+                    if let Some(first) = flags.chars().next()
+                        && first.is_ascii_digit()
+                    {
+                        let message = format!("invalid regular expression option: \"{first}\"");
+                        return Err(PgError::new("22023", message).into());
+                    }
+                    let regex = Regex::cached(row.text(1), flags)?;
+                    let which = usize::from(!regex.global);
+                    Ok(Value::Text(replaced(&regex, row, 0, which)))
+                })
+                .optional(1),
+                Form::new(&[Text, Text, Text, Int, Int, Text], Give::Text, |row| {
+                    let regex = Regex::cached(row.text(1), row.text(5))?;
+                    let start = start(row, 3)?;
+                    let which = if row.len() > 4 {
+                        let which = row.int(4);
+                        usize::try_from(which).map_err(|_| parameter("n", which))?
+                    } else {
+                        usize::from(!regex.global)
+                    };
+                    Ok(Value::Text(replaced(&regex, row, start, which)))
+                })
+                .optional(2),
+            ],
+        ),
+        Function::new(
+            "regexp_split_to_array",
+            vec![
+                Form::new(&[Text, Text, Text], Give::Texts, |row| {
+                    split(row, "regexp_split_to_array")
+                })
+                .optional(1),
+            ],
+        ),
+        Function::new(
+            "regexp_split_to_table_array",
+            vec![
+                Form::new(&[Text, Text, Text], Give::Texts, |row| {
+                    split(row, "regexp_split_to_table")
+                })
+                .optional(1),
+            ],
+        ),
+        Function::new(
+            "regexp_count",
+            vec![
+                Form::new(&[Text, Text, Int, Text], Give::Int4, |row| {
+                    let start = start(row, 2)?;
+                    let regex = local(row, "regexp_count", 3, None)?;
+                    let found = regex.find_all(row.text(0), start).len();
+                    Ok(Value::Int(i64::try_from(found).unwrap_or(i64::MAX)))
+                })
+                .optional(2),
+            ],
+        ),
+        Function::new(
+            "regexp_like",
+            vec![
+                Form::new(&[Text, Text, Text], Give::Bool, |row| {
+                    let regex = local(row, "regexp_like", 2, None)?;
+                    Ok(Value::Bool(regex.is_match(row.text(0))))
+                })
+                .optional(1),
+            ],
+        ),
+        Function::new(
+            "regexp_substr",
+            vec![
+                Form::new(&[Text, Text, Int, Int, Text, Int], Give::Text, |row| {
+                    let found = nth(row, "regexp_substr", 4, 5)?;
+                    Ok(found
+                        .map(|(from, to)| row.text(0)[from..to].to_owned())
+                        .into())
+                })
+                .optional(4),
+            ],
+        ),
+        Function::new(
+            "regexp_instr",
+            vec![
+                Form::new(&[Text, Text, Int, Int, Int, Text, Int], Give::Int4, |row| {
+                    let end = row.int(4);
+                    if row.len() > 4 && end != 0 && end != 1 {
+                        return Err(parameter("endoption", end).into());
+                    }
+                    let found = nth(row, "regexp_instr", 5, 6)?;
+                    let place = found.map_or(0, |(from, to)| {
+                        let byte = if end == 1 { to } else { from };
+                        row.text(0)[..byte].chars().count() + 1
+                    });
+                    Ok(Value::Int(i64::try_from(place).unwrap_or(i64::MAX)))
+                })
+                .optional(5),
+            ],
+        ),
+        Function::new(
+            "similar_to_escape",
+            vec![
+                Form::new(&[Text, Text], Give::Text, |row| {
+                    let escape = if row.len() > 1 { row.text(1) } else { "\\" };
+                    Ok(Value::Text(super::similar::translated(
+                        row.text(0),
+                        escape,
+                    )?))
+                })
+                .optional(1),
+            ],
+        ),
     ]
 }
 
 fn parameter(name: &str, value: i64) -> PgError {
-    PgError::new("22023", format!("invalid value for parameter \"{name}\": {value}"))
+    PgError::new(
+        "22023",
+        format!("invalid value for parameter \"{name}\": {value}"),
+    )
 }
 
 /// The expression of a function that knows no flag `g`.
@@ -133,7 +170,11 @@ fn local(
     flags: usize,
     _instead: Option<&str>,
 ) -> Result<std::rc::Rc<Regex>> {
-    let flags = if row.len() > flags { row.text(flags) } else { "" };
+    let flags = if row.len() > flags {
+        row.text(flags)
+    } else {
+        ""
+    };
     let regex = Regex::cached(row.text(1), flags)?;
     if regex.global {
         let message = format!("{function}() does not support the \"global\" option");
@@ -151,7 +192,10 @@ fn start(row: &Row<'_>, argument: usize) -> Result<usize> {
     let skipped = usize::try_from(start - 1).map_err(|_| parameter("start", start))?;
     let text = row.text(0);
     let found = text.char_indices().nth(skipped);
-    Ok(found.map_or(text.len() + usize::from(skipped > text.chars().count()), |(at, _)| at))
+    Ok(found.map_or(
+        text.len() + usize::from(skipped > text.chars().count()),
+        |(at, _)| at,
+    ))
 }
 
 /// The groups of a match, or the match where there are none.

@@ -29,14 +29,19 @@ pub(super) fn functions() -> Vec<Function> {
         like("like"),
         not_like("notlike"),
         ilike(ILIKE),
-        Function::new("like_escape", vec![Form::new(&[Text, Text], Give::Text, |row| {
-            Ok(Value::Text(escaped(row.text(0), row.text(1))?))
-        })]),
+        Function::new(
+            "like_escape",
+            vec![Form::new(&[Text, Text], Give::Text, |row| {
+                Ok(Value::Text(escaped(row.text(0), row.text(1))?))
+            })],
+        ),
     ]
 }
 
 fn answer(row: &Row<'_>, ignore_case: bool, negated: bool) -> Result<Value> {
-    Ok(Value::Bool(like(row.text(0), row.text(1), ignore_case)? != negated))
+    Ok(Value::Bool(
+        like(row.text(0), row.text(1), ignore_case)? != negated,
+    ))
 }
 
 /// Whether a text is like a pattern, whose escape character is a backslash.
@@ -135,7 +140,11 @@ mod tests {
             ("aXbXc", "%X_", true),
             ("b", "a\\", false),
         ] {
-            assert_eq!(like(text, pattern, false).unwrap(), expected, "{text} {pattern}");
+            assert_eq!(
+                like(text, pattern, false).unwrap(),
+                expected,
+                "{text} {pattern}"
+            );
         }
         assert!(like("ab", "a\\", false).is_err());
     }

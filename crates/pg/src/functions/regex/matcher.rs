@@ -81,12 +81,18 @@ impl<'a> Matcher<'a> {
                 } else {
                     (0..=start).any(|before| self.ends(*inner, before).contains(&start))
                 };
-                if found == *negative { vec![] } else { vec![start] }
+                if found == *negative {
+                    vec![]
+                } else {
+                    vec![start]
+                }
             }
             Kind::Back(number) => self.ends(tree.groups[*number], start).to_vec(),
             Kind::Group(inner, _) => self.ends(*inner, start).to_vec(),
             Kind::Alt(branches) => {
-                let ends = branches.iter().flat_map(|branch| self.ends(*branch, start).to_vec());
+                let ends = branches
+                    .iter()
+                    .flat_map(|branch| self.ends(*branch, start).to_vec());
                 sorted(ends.collect())
             }
             Kind::Cat(left, right) => {

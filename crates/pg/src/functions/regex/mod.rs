@@ -28,7 +28,11 @@ use parse::{Flags, parse};
 use tree::Tree;
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
-    let groups = [functions::functions(), like::functions(), operators::functions()];
+    let groups = [
+        functions::functions(),
+        like::functions(),
+        operators::functions(),
+    ];
     let all = groups.into_iter().flatten();
     all.map(super::scalar::Function::udf).collect()
 }
@@ -65,7 +69,9 @@ impl Regex {
     pub(crate) fn cached(pattern: &str, letters: &str) -> Result<Rc<Self>, PgError> {
         RECENT.with_borrow_mut(|recent| {
             let key = (pattern, letters);
-            let known = recent.iter().position(|(kept, _)| (kept.0.as_str(), kept.1.as_str()) == key);
+            let known = recent
+                .iter()
+                .position(|(kept, _)| (kept.0.as_str(), kept.1.as_str()) == key);
             if let Some(at) = known {
                 if at > 0 {
                     recent.swap(at, 0);
@@ -73,7 +79,10 @@ impl Regex {
                 return Ok(Rc::clone(&recent[0].1));
             }
             let made = Rc::new(Self::new(pattern, letters)?);
-            recent.insert(0, ((pattern.to_owned(), letters.to_owned()), Rc::clone(&made)));
+            recent.insert(
+                0,
+                ((pattern.to_owned(), letters.to_owned()), Rc::clone(&made)),
+            );
             recent.truncate(RECENT_MAX);
             Ok(made)
         })
@@ -91,7 +100,9 @@ impl Regex {
         let start = match &self.fast {
             Some(fast) if self.is_exact => {
                 let captures = fast.captures_at(text, from)?;
-                let groups = captures.iter().map(|group| group.map(|it| (it.start(), it.end())));
+                let groups = captures
+                    .iter()
+                    .map(|group| group.map(|it| (it.start(), it.end())));
                 return Some(groups.collect());
             }
             Some(fast) => Some(fast.find_at(text, from)?.start()),

@@ -16,9 +16,8 @@ pub(crate) const DIFFERS: &str = "textregexne";
 pub(crate) const DIFFERS_ANY_CASE: &str = "texticregexne";
 
 pub(super) fn functions() -> Vec<Function> {
-    let function = |name: &str, body| {
-        Function::new(name, vec![Form::new(&[Text, Text], Give::Bool, body)])
-    };
+    let function =
+        |name: &str, body| Function::new(name, vec![Form::new(&[Text, Text], Give::Bool, body)]);
     vec![
         function(MATCHES, |row| answer(row, "", false)),
         function(MATCHES_ANY_CASE, |row| answer(row, "i", false)),

@@ -116,7 +116,9 @@ pub(super) fn parse(pattern: &str, flags: Flags) -> Result<(Ast, Flags, usize), 
         rest = after;
     }
     if flags.quoted {
-        let literal = rest.chars().map(|letter| Ast::Set(Class::one(letter, flags.ignore_case)));
+        let literal = rest
+            .chars()
+            .map(|letter| Ast::Set(Class::one(letter, flags.ignore_case)));
         return Ok((Ast::Cat(literal.collect()), flags, 0));
     }
     let mut parser = Parser {
@@ -323,7 +325,11 @@ impl Parser {
     }
 
     fn group(&mut self, captures: bool) -> Result<Ast, PgError> {
-        let look = [("?=", true, false), ("?!", true, true), ("?<=", false, false)];
+        let look = [
+            ("?=", true, false),
+            ("?!", true, true),
+            ("?<=", false, false),
+        ];
         let look = look.into_iter().chain([("?<!", false, true)]);
         for (sign, ahead, negative) in look {
             if self.eat_all(sign) {
@@ -501,7 +507,12 @@ impl Parser {
             items.push((Item::Range(from, to), false));
         }
         let stops = negated && self.flags.stops_at_newline;
-        Ok(Ast::Set(Class::new(items, negated, self.flags.ignore_case, stops)))
+        Ok(Ast::Set(Class::new(
+            items,
+            negated,
+            self.flags.ignore_case,
+            stops,
+        )))
     }
 
     /// One character inside of brackets.

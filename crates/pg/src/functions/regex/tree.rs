@@ -41,7 +41,11 @@ pub(super) enum Kind {
     Empty,
     Set(Class),
     Assert(Assert),
-    Look { inner: Id, ahead: bool, negative: bool },
+    Look {
+        inner: Id,
+        ahead: bool,
+        negative: bool,
+    },
     /// Refers to a group, whose node has the number.
     Back(usize),
     Group(Id, usize),
@@ -76,7 +80,10 @@ impl Tree {
     fn add(&mut self, kind: Kind, prefer: Prefer, parts: &[Id]) -> Id {
         let divided = parts.iter().any(|part| self.nodes[*part].divided);
         let refers = parts.iter().any(|part| self.nodes[*part].refers);
-        let mut preferences = parts.iter().map(|part| self.nodes[*part].prefer).chain([prefer]);
+        let mut preferences = parts
+            .iter()
+            .map(|part| self.nodes[*part].prefer)
+            .chain([prefer]);
         let longer = preferences.clone().any(|found| found == Prefer::Longer);
         let shorter = preferences.any(|found| found == Prefer::Shorter);
         let mixed = parts.iter().any(|part| self.nodes[*part].mixed) || (longer && shorter);

@@ -162,7 +162,11 @@ impl<'a> Row<'a> {
     /// A text argument. Trailing blanks of `character(n)` are not significant.
     pub(crate) fn text(&self, argument: usize) -> &'a str {
         let text = self.padded(argument);
-        match self.columns.get(argument).and_then(|column| marked_type(&column.field)) {
+        match self
+            .columns
+            .get(argument)
+            .and_then(|column| marked_type(&column.field))
+        {
             Some("bpchar") => text.trim_end_matches(' '),
             _ => text,
         }
@@ -188,7 +192,11 @@ impl<'a> Row<'a> {
     }
 
     pub(crate) fn int(&self, argument: usize) -> i64 {
-        match self.columns.get(argument).map(|column| (&column.cells, column.at(self.row))) {
+        match self
+            .columns
+            .get(argument)
+            .map(|column| (&column.cells, column.at(self.row)))
+        {
             Some((Cells::Int(cells), row)) => cells.value(row),
             _ => 0,
         }
@@ -199,21 +207,33 @@ impl<'a> Row<'a> {
     }
 
     pub(crate) fn float(&self, argument: usize) -> f64 {
-        match self.columns.get(argument).map(|column| (&column.cells, column.at(self.row))) {
+        match self
+            .columns
+            .get(argument)
+            .map(|column| (&column.cells, column.at(self.row)))
+        {
             Some((Cells::Float(cells), row)) => cells.value(row),
             _ => 0.0,
         }
     }
 
     pub(crate) fn bool(&self, argument: usize) -> bool {
-        match self.columns.get(argument).map(|column| (&column.cells, column.at(self.row))) {
+        match self
+            .columns
+            .get(argument)
+            .map(|column| (&column.cells, column.at(self.row)))
+        {
             Some((Cells::Bool(cells), row)) => cells.value(row),
             _ => false,
         }
     }
 
     pub(crate) fn bytes(&self, argument: usize) -> &'a [u8] {
-        match self.columns.get(argument).map(|column| (&column.cells, column.at(self.row))) {
+        match self
+            .columns
+            .get(argument)
+            .map(|column| (&column.cells, column.at(self.row)))
+        {
             Some((Cells::Bytes(cells), row)) => cells.value(row),
             _ => &[],
         }
@@ -234,14 +254,18 @@ impl<'a> Row<'a> {
                 let mut out = bytes::BytesMut::new();
                 let wrong = || DataFusionError::Execution("a value cannot be written".to_owned());
                 write(column.at(self.row), &mut out).map_err(|_| wrong())?;
-                String::from_utf8(out.to_vec()).map(Some).map_err(|_| wrong())
+                String::from_utf8(out.to_vec())
+                    .map(Some)
+                    .map_err(|_| wrong())
             }
             _ => {
                 let write = field_writer(&column.field, &column.array, false)?;
                 let mut out = bytes::BytesMut::new();
                 let wrong = || DataFusionError::Execution("a value cannot be written".to_owned());
                 write(column.at(self.row), &mut out).map_err(|_| wrong())?;
-                String::from_utf8(out.to_vec()).map(Some).map_err(|_| wrong())
+                String::from_utf8(out.to_vec())
+                    .map(Some)
+                    .map_err(|_| wrong())
             }
         }
     }

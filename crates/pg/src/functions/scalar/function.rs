@@ -123,7 +123,10 @@ impl Function {
     }
 
     fn form(&self, given: &[FieldRef]) -> Result<&Form> {
-        let types: Vec<_> = given.iter().map(|field| field.data_type().clone()).collect();
+        let types: Vec<_> = given
+            .iter()
+            .map(|field| field.data_type().clone())
+            .collect();
         let form = self.forms.iter().find(|form| form.takes(&types));
         form.ok_or_else(|| {
             let names: Vec<_> = given.iter().map(|field| type_name(field)).collect();

@@ -190,7 +190,11 @@ fn list(values: Vec<Value>, element: &FieldRef) -> Result<ArrayRef> {
         DataType::List(inner) => list(lists, inner)?,
         DataType::Struct(fields) => {
             let keys: ArrayRef = Arc::new(StringArray::from(keys));
-            Arc::new(StructArray::try_new(fields.clone(), vec![keys, texts], None)?)
+            Arc::new(StructArray::try_new(
+                fields.clone(),
+                vec![keys, texts],
+                None,
+            )?)
         }
         _ => texts,
     };

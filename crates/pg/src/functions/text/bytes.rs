@@ -9,58 +9,101 @@ use datafusion::error::Result;
 
 pub(super) fn functions() -> Vec<Function> {
     vec![
-        Function::new("length", vec![
-            Form::new(&[Text], Give::Int4, |row| Ok(count(row.text(0).chars().count()))),
-            Form::new(&[Bytes], Give::Int4, |row| Ok(count(row.bytes(0).len()))),
-            Form::new(&[Bytes, Text], Give::Int4, |row| {
-                Ok(count(converted(row.bytes(0), row.text(1))?.chars().count()))
-            }),
-        ]),
-        Function::new("byteacat", vec![Form::new(&[Bytes, Bytes], Give::Bytes, |row| {
-            Ok(Value::Bytes([row.bytes(0), row.bytes(1)].concat()))
-        })]),
-        Function::new("octet_length", vec![
-            Form::new(&[Text], Give::Int4, |row| Ok(count(octets(row)?))),
-            Form::new(&[Bytes], Give::Int4, |row| Ok(count(row.bytes(0).len()))),
-        ]),
-        Function::new("bit_length", vec![
-            Form::new(&[Text], Give::Int4, |row| Ok(count(octets(row)? * 8))),
-            Form::new(&[Bytes], Give::Int4, |row| Ok(count(row.bytes(0).len() * 8))),
-        ]),
-        Function::new("encode", vec![Form::new(&[Bytes, Text], Give::Text, |row| {
-            Ok(Value::Text(encode(row.bytes(0), row.text(1))?))
-        })]),
-        Function::new("decode", vec![Form::new(&[Text, Text], Give::Bytes, |row| {
-            Ok(Value::Bytes(decode(row.text(0), row.text(1))?))
-        })]),
-        Function::new("convert_from", vec![Form::new(&[Bytes, Text], Give::Text, |row| {
-            Ok(Value::Text(converted(row.bytes(0), row.text(1))?))
-        })]),
-        Function::new("convert_to", vec![Form::new(&[Text, Text], Give::Bytes, |row| {
-            converted(&[], row.text(1))?;
-            Ok(Value::Bytes(row.text(0).as_bytes().to_vec()))
-        })]),
-        Function::new("get_byte", vec![Form::new(&[Bytes, Int], Give::Int4, |row| {
-            let bytes = row.bytes(0);
-            let at = place(row.int(1), bytes.len())?;
-            Ok(Value::Int(i64::from(bytes[at])))
-        })]),
-        Function::new("set_byte", vec![Form::new(&[Bytes, Int, Int], Give::Bytes, |row| {
-            let mut bytes = row.bytes(0).to_vec();
-            let at = place(row.int(1), bytes.len())?;
-            bytes[at] = row.int(2).to_le_bytes()[0];
-            Ok(Value::Bytes(bytes))
-        })]),
-        Function::new("get_bit", vec![Form::new(&[Bytes, Int], Give::Int4, |row| {
-            let bytes = row.bytes(0);
-            let at = place(row.int(1), bytes.len() * 8)?;
-            Ok(Value::Int(i64::from(bytes[at / 8] >> (at % 8) & 1)))
-        })]),
-        Function::new("set_bit", vec![Form::new(&[Bytes, Int, Int], Give::Bytes, set_bit)]),
-        Function::new("bit_count", vec![Form::new(&[Bytes], Give::Int8, |row| {
-            let ones: u32 = row.bytes(0).iter().map(|byte| byte.count_ones()).sum();
-            Ok(Value::Int(i64::from(ones)))
-        })]),
+        Function::new(
+            "length",
+            vec![
+                Form::new(&[Text], Give::Int4, |row| {
+                    Ok(count(row.text(0).chars().count()))
+                }),
+                Form::new(&[Bytes], Give::Int4, |row| Ok(count(row.bytes(0).len()))),
+                Form::new(&[Bytes, Text], Give::Int4, |row| {
+                    Ok(count(converted(row.bytes(0), row.text(1))?.chars().count()))
+                }),
+            ],
+        ),
+        Function::new(
+            "byteacat",
+            vec![Form::new(&[Bytes, Bytes], Give::Bytes, |row| {
+                Ok(Value::Bytes([row.bytes(0), row.bytes(1)].concat()))
+            })],
+        ),
+        Function::new(
+            "octet_length",
+            vec![
+                Form::new(&[Text], Give::Int4, |row| Ok(count(octets(row)?))),
+                Form::new(&[Bytes], Give::Int4, |row| Ok(count(row.bytes(0).len()))),
+            ],
+        ),
+        Function::new(
+            "bit_length",
+            vec![
+                Form::new(&[Text], Give::Int4, |row| Ok(count(octets(row)? * 8))),
+                Form::new(&[Bytes], Give::Int4, |row| {
+                    Ok(count(row.bytes(0).len() * 8))
+                }),
+            ],
+        ),
+        Function::new(
+            "encode",
+            vec![Form::new(&[Bytes, Text], Give::Text, |row| {
+                Ok(Value::Text(encode(row.bytes(0), row.text(1))?))
+            })],
+        ),
+        Function::new(
+            "decode",
+            vec![Form::new(&[Text, Text], Give::Bytes, |row| {
+                Ok(Value::Bytes(decode(row.text(0), row.text(1))?))
+            })],
+        ),
+        Function::new(
+            "convert_from",
+            vec![Form::new(&[Bytes, Text], Give::Text, |row| {
+                Ok(Value::Text(converted(row.bytes(0), row.text(1))?))
+            })],
+        ),
+        Function::new(
+            "convert_to",
+            vec![Form::new(&[Text, Text], Give::Bytes, |row| {
+                converted(&[], row.text(1))?;
+                Ok(Value::Bytes(row.text(0).as_bytes().to_vec()))
+            })],
+        ),
+        Function::new(
+            "get_byte",
+            vec![Form::new(&[Bytes, Int], Give::Int4, |row| {
+                let bytes = row.bytes(0);
+                let at = place(row.int(1), bytes.len())?;
+                Ok(Value::Int(i64::from(bytes[at])))
+            })],
+        ),
+        Function::new(
+            "set_byte",
+            vec![Form::new(&[Bytes, Int, Int], Give::Bytes, |row| {
+                let mut bytes = row.bytes(0).to_vec();
+                let at = place(row.int(1), bytes.len())?;
+                bytes[at] = row.int(2).to_le_bytes()[0];
+                Ok(Value::Bytes(bytes))
+            })],
+        ),
+        Function::new(
+            "get_bit",
+            vec![Form::new(&[Bytes, Int], Give::Int4, |row| {
+                let bytes = row.bytes(0);
+                let at = place(row.int(1), bytes.len() * 8)?;
+                Ok(Value::Int(i64::from(bytes[at / 8] >> (at % 8) & 1)))
+            })],
+        ),
+        Function::new(
+            "set_bit",
+            vec![Form::new(&[Bytes, Int, Int], Give::Bytes, set_bit)],
+        ),
+        Function::new(
+            "bit_count",
+            vec![Form::new(&[Bytes], Give::Int8, |row| {
+                let ones: u32 = row.bytes(0).iter().map(|byte| byte.count_ones()).sum();
+                Ok(Value::Int(i64::from(ones)))
+            })],
+        ),
     ]
 }
 
@@ -125,6 +168,9 @@ fn converted(bytes: &[u8], encoding: &str) -> Result<String> {
 
 fn wrong_bytes(bytes: &[u8]) -> datafusion::error::DataFusionError {
     let shown: Vec<_> = bytes.iter().map(|byte| format!("0x{byte:02x}")).collect();
-    let message = format!("invalid byte sequence for encoding \"UTF8\": {}", shown.join(" "));
+    let message = format!(
+        "invalid byte sequence for encoding \"UTF8\": {}",
+        shown.join(" ")
+    );
     PgError::new("22021", message).into()
 }

@@ -7,28 +7,39 @@ use datafusion::error::Result;
 
 pub(super) fn functions() -> Vec<Function> {
     vec![
-        Function::new("concat", vec![
-            Form::new(&[Any], Give::Text, |row| joined(row, 0, "")).repeated().called(),
-        ]),
-        Function::new("concat_ws", vec![
-            Form::new(&[Text, Any], Give::Text, |row| match row.text_opt(0) {
-                None => Ok(Value::Null),
-                Some(separator) => joined(row, 1, separator),
-            })
-            .repeated()
-            .called(),
-        ]),
-        Function::new("format", vec![
-            Form::new(&[Text, Any], Give::Text, |row| {
-                let Some(template) = row.text_opt(0) else {
-                    return Ok(Value::Null);
-                };
-                let value = |at: usize| (at < row.len()).then(|| row.shown(at)).transpose();
-                Ok(Value::Text(formatted(template, value)?))
-            })
-            .repeated()
-            .called(),
-        ]),
+        Function::new(
+            "concat",
+            vec![
+                Form::new(&[Any], Give::Text, |row| joined(row, 0, ""))
+                    .repeated()
+                    .called(),
+            ],
+        ),
+        Function::new(
+            "concat_ws",
+            vec![
+                Form::new(&[Text, Any], Give::Text, |row| match row.text_opt(0) {
+                    None => Ok(Value::Null),
+                    Some(separator) => joined(row, 1, separator),
+                })
+                .repeated()
+                .called(),
+            ],
+        ),
+        Function::new(
+            "format",
+            vec![
+                Form::new(&[Text, Any], Give::Text, |row| {
+                    let Some(template) = row.text_opt(0) else {
+                        return Ok(Value::Null);
+                    };
+                    let value = |at: usize| (at < row.len()).then(|| row.shown(at)).transpose();
+                    Ok(Value::Text(formatted(template, value)?))
+                })
+                .repeated()
+                .called(),
+            ],
+        ),
     ]
 }
 

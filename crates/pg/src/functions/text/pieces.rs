@@ -8,44 +8,74 @@ use datafusion::error::Result;
 
 pub(super) fn functions() -> Vec<Function> {
     vec![
-        Function::new("left", vec![Form::new(&[Text, Int], Give::Text, |row| {
-            let (text, count) = (row.text(0), row.int(1));
-            Ok(Value::Text(text.chars().take(kept(text, count)).collect()))
-        })]),
-        Function::new("right", vec![Form::new(&[Text, Int], Give::Text, |row| {
-            let (text, count) = (row.text(0), row.int(1));
-            let skipped = text.chars().count() - kept(text, count);
-            Ok(Value::Text(text.chars().skip(skipped).collect()))
-        })]),
-        Function::new("split_part", vec![Form::new(&[Text, Text, Int], Give::Text, split_part)]),
+        Function::new(
+            "left",
+            vec![Form::new(&[Text, Int], Give::Text, |row| {
+                let (text, count) = (row.text(0), row.int(1));
+                Ok(Value::Text(text.chars().take(kept(text, count)).collect()))
+            })],
+        ),
+        Function::new(
+            "right",
+            vec![Form::new(&[Text, Int], Give::Text, |row| {
+                let (text, count) = (row.text(0), row.int(1));
+                let skipped = text.chars().count() - kept(text, count);
+                Ok(Value::Text(text.chars().skip(skipped).collect()))
+            })],
+        ),
+        Function::new(
+            "split_part",
+            vec![Form::new(&[Text, Text, Int], Give::Text, split_part)],
+        ),
         Function::new("substr", substring_forms()),
         Function::new("substring", substring_forms()),
-        Function::new("overlay", vec![
-            Form::new(&[Text, Text, Int, Int], Give::Text, |row| {
-                let chars: Vec<char> = row.text(0).chars().collect();
-                let new: Vec<char> = row.text(1).chars().collect();
-                Ok(Value::Text(overlay(&chars, &new, row)?.into_iter().collect()))
-            })
-            .optional(1),
-            Form::new(&[Bytes, Bytes, Int, Int], Give::Bytes, |row| {
-                Ok(Value::Bytes(overlay(row.bytes(0), row.bytes(1), row)?))
-            })
-            .optional(1),
-        ]),
+        Function::new(
+            "overlay",
+            vec![
+                Form::new(&[Text, Text, Int, Int], Give::Text, |row| {
+                    let chars: Vec<char> = row.text(0).chars().collect();
+                    let new: Vec<char> = row.text(1).chars().collect();
+                    Ok(Value::Text(
+                        overlay(&chars, &new, row)?.into_iter().collect(),
+                    ))
+                })
+                .optional(1),
+                Form::new(&[Bytes, Bytes, Int, Int], Give::Bytes, |row| {
+                    Ok(Value::Bytes(overlay(row.bytes(0), row.bytes(1), row)?))
+                })
+                .optional(1),
+            ],
+        ),
         Function::new("strpos", position_forms()),
         Function::new("position", position_forms()),
-        Function::new("btrim", trim_forms(|row| trim(row, true, true), |row| {
-            trim_bytes(row, true, true)
-        })),
-        Function::new("trim", trim_forms(|row| trim(row, true, true), |row| {
-            trim_bytes(row, true, true)
-        })),
-        Function::new("ltrim", trim_forms(|row| trim(row, true, false), |row| {
-            trim_bytes(row, true, false)
-        })),
-        Function::new("rtrim", trim_forms(|row| trim(row, false, true), |row| {
-            trim_bytes(row, false, true)
-        })),
+        Function::new(
+            "btrim",
+            trim_forms(
+                |row| trim(row, true, true),
+                |row| trim_bytes(row, true, true),
+            ),
+        ),
+        Function::new(
+            "trim",
+            trim_forms(
+                |row| trim(row, true, true),
+                |row| trim_bytes(row, true, true),
+            ),
+        ),
+        Function::new(
+            "ltrim",
+            trim_forms(
+                |row| trim(row, true, false),
+                |row| trim_bytes(row, true, false),
+            ),
+        ),
+        Function::new(
+            "rtrim",
+            trim_forms(
+                |row| trim(row, false, true),
+                |row| trim_bytes(row, false, true),
+            ),
+        ),
     ]
 }
 
@@ -100,7 +130,12 @@ fn substring_forms() -> Vec<Form> {
             Ok(Value::Bytes(taken.copied().collect()))
         })
         .optional(1),
-        Form::new(&[Text, Text, Text], Give::Text, crate::functions::regex::substring).optional(1),
+        Form::new(
+            &[Text, Text, Text],
+            Give::Text,
+            crate::functions::regex::substring,
+        )
+        .optional(1),
     ]
 }
 

@@ -8,55 +8,95 @@ use datafusion::error::Result;
 
 pub(super) fn functions() -> Vec<Function> {
     vec![
-        Function::new("reverse", vec![Form::new(&[Text], Give::Text, |row| {
-            Ok(Value::Text(row.text(0).chars().rev().collect()))
-        })]),
-        Function::new("initcap", vec![Form::new(&[Text], Give::Text, |row| {
-            Ok(Value::Text(initcap(row.text(0))))
-        })]),
-        Function::new("upper", vec![Form::new(&[Text], Give::Text, |row| {
-            let text = row.text(0);
-            if text.is_ascii() {
-                return Ok(Value::Text(text.to_ascii_uppercase()));
-            }
-            Ok(Value::Text(text.chars().map(upper).collect()))
-        })]),
-        Function::new("lower", vec![Form::new(&[Text], Give::Text, |row| {
-            let text = row.text(0);
-            if text.is_ascii() {
-                return Ok(Value::Text(text.to_ascii_lowercase()));
-            }
-            Ok(Value::Text(text.chars().map(lower).collect()))
-        })]),
-        Function::new("repeat", vec![Form::new(&[Text, Int], Give::Text, |row| {
-            let times = usize::try_from(row.int(1)).unwrap_or(0);
-            check_length(row.text(0).len().saturating_mul(times))?;
-            Ok(Value::Text(row.text(0).repeat(times)))
-        })]),
-        Function::new("replace", vec![Form::new(&[Text, Text, Text], Give::Text, |row| {
-            let (from, to) = (row.text(1), row.text(2));
-            if from.is_empty() {
-                return Ok(Value::Text(row.text(0).to_owned()));
-            }
-            Ok(Value::Text(row.text(0).replace(from, to)))
-        })]),
-        Function::new("translate", vec![Form::new(&[Text, Text, Text], Give::Text, |row| {
-            Ok(Value::Text(translate(row.text(0), row.text(1), row.text(2))))
-        })]),
+        Function::new(
+            "reverse",
+            vec![Form::new(&[Text], Give::Text, |row| {
+                Ok(Value::Text(row.text(0).chars().rev().collect()))
+            })],
+        ),
+        Function::new(
+            "initcap",
+            vec![Form::new(&[Text], Give::Text, |row| {
+                Ok(Value::Text(initcap(row.text(0))))
+            })],
+        ),
+        Function::new(
+            "upper",
+            vec![Form::new(&[Text], Give::Text, |row| {
+                let text = row.text(0);
+                if text.is_ascii() {
+                    return Ok(Value::Text(text.to_ascii_uppercase()));
+                }
+                Ok(Value::Text(text.chars().map(upper).collect()))
+            })],
+        ),
+        Function::new(
+            "lower",
+            vec![Form::new(&[Text], Give::Text, |row| {
+                let text = row.text(0);
+                if text.is_ascii() {
+                    return Ok(Value::Text(text.to_ascii_lowercase()));
+                }
+                Ok(Value::Text(text.chars().map(lower).collect()))
+            })],
+        ),
+        Function::new(
+            "repeat",
+            vec![Form::new(&[Text, Int], Give::Text, |row| {
+                let times = usize::try_from(row.int(1)).unwrap_or(0);
+                check_length(row.text(0).len().saturating_mul(times))?;
+                Ok(Value::Text(row.text(0).repeat(times)))
+            })],
+        ),
+        Function::new(
+            "replace",
+            vec![Form::new(&[Text, Text, Text], Give::Text, |row| {
+                let (from, to) = (row.text(1), row.text(2));
+                if from.is_empty() {
+                    return Ok(Value::Text(row.text(0).to_owned()));
+                }
+                Ok(Value::Text(row.text(0).replace(from, to)))
+            })],
+        ),
+        Function::new(
+            "translate",
+            vec![Form::new(&[Text, Text, Text], Give::Text, |row| {
+                Ok(Value::Text(translate(
+                    row.text(0),
+                    row.text(1),
+                    row.text(2),
+                )))
+            })],
+        ),
         Function::new("lpad", vec![padding(|row| pad(row, true))]),
         Function::new("rpad", vec![padding(|row| pad(row, false))]),
-        Function::new("ascii", vec![Form::new(&[Text], Give::Int4, |row| {
-            let first = row.text(0).chars().next();
-            Ok(Value::Int(first.map_or(0, |first| i64::from(u32::from(first)))))
-        })]),
-        Function::new("chr", vec![Form::new(&[Int], Give::Text, |row| chr(row.int(0)))]),
-        Function::new("to_hex", vec![Form::new(&[Int], Give::Text, |row| {
-            use datafusion::arrow::datatypes::DataType;
-            let wide = matches!(row.field(0).data_type(), DataType::Int64 | DataType::UInt64);
-            let value = row.int(0);
-            let digits = if wide { format!("{value:x}") } else { format!("{:x}", low(value)) };
-            Ok(Value::Text(digits))
-        })]),
+        Function::new(
+            "ascii",
+            vec![Form::new(&[Text], Give::Int4, |row| {
+                let first = row.text(0).chars().next();
+                Ok(Value::Int(
+                    first.map_or(0, |first| i64::from(u32::from(first))),
+                ))
+            })],
+        ),
+        Function::new(
+            "chr",
+            vec![Form::new(&[Int], Give::Text, |row| chr(row.int(0)))],
+        ),
+        Function::new(
+            "to_hex",
+            vec![Form::new(&[Int], Give::Text, |row| {
+                use datafusion::arrow::datatypes::DataType;
+                let wide = matches!(row.field(0).data_type(), DataType::Int64 | DataType::UInt64);
+                let value = row.int(0);
+                let digits = if wide {
+                    format!("{value:x}")
+                } else {
+                    format!("{:x}", low(value))
+                };
+                Ok(Value::Text(digits))
+            })],
+        ),
         Function::new("char_length", vec![characters()]),
         Function::new("character_length", vec![characters()]),
     ]
@@ -68,7 +108,9 @@ fn low(value: i64) -> i32 {
 }
 
 fn characters() -> Form {
-    Form::new(&[Text], Give::Int4, |row| Ok(count(row.text(0).chars().count())))
+    Form::new(&[Text], Give::Int4, |row| {
+        Ok(count(row.text(0).chars().count()))
+    })
 }
 
 fn padding(body: crate::functions::scalar::Body) -> Form {

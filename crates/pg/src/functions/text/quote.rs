@@ -8,26 +8,38 @@ use crate::functions::scalar::{Form, Function, Give, Row, Value};
 
 pub(super) fn functions() -> Vec<Function> {
     vec![
-        Function::new("quote_ident", vec![Form::new(&[Text], Give::Text, |row| {
-            Ok(Value::Text(identifier(row.text(0))))
-        })]),
-        Function::new("quote_literal", vec![Form::new(&[Any], Give::Text, |row| {
-            Ok(cast_text(row)?.map(|text| literal(&text)).into())
-        })]),
-        Function::new("quote_nullable", vec![
-            Form::new(&[Any], Give::Text, |row| {
-                let quoted = cast_text(row)?.map(|text| literal(&text));
-                Ok(Value::Text(quoted.unwrap_or_else(|| "NULL".to_owned())))
-            })
-            .called(),
-        ]),
-        Function::new("parse_ident", vec![
-            Form::new(&[Text, Bool], Give::Texts, |row| {
-                let strict = row.len() < 2 || row.bool(1);
-                parsed(row.text(0), strict)
-            })
-            .optional(1),
-        ]),
+        Function::new(
+            "quote_ident",
+            vec![Form::new(&[Text], Give::Text, |row| {
+                Ok(Value::Text(identifier(row.text(0))))
+            })],
+        ),
+        Function::new(
+            "quote_literal",
+            vec![Form::new(&[Any], Give::Text, |row| {
+                Ok(cast_text(row)?.map(|text| literal(&text)).into())
+            })],
+        ),
+        Function::new(
+            "quote_nullable",
+            vec![
+                Form::new(&[Any], Give::Text, |row| {
+                    let quoted = cast_text(row)?.map(|text| literal(&text));
+                    Ok(Value::Text(quoted.unwrap_or_else(|| "NULL".to_owned())))
+                })
+                .called(),
+            ],
+        ),
+        Function::new(
+            "parse_ident",
+            vec![
+                Form::new(&[Text, Bool], Give::Texts, |row| {
+                    let strict = row.len() < 2 || row.bool(1);
+                    parsed(row.text(0), strict)
+                })
+                .optional(1),
+            ],
+        ),
     ]
 }
 
@@ -53,10 +65,11 @@ pub(super) fn literal(text: &str) -> String {
 /// A name, in quotes where `PostgreSQL` would take it for something else without them.
 pub(super) fn identifier(name: &str) -> String {
     let mut rest = name.chars();
-    let begins = rest.next().is_some_and(|first| first.is_ascii_lowercase() || first == '_');
-    let plain = |letter: char| {
-        letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_'
-    };
+    let begins = rest
+        .next()
+        .is_some_and(|first| first.is_ascii_lowercase() || first == '_');
+    let plain =
+        |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
     if begins && rest.all(plain) && !NOT_UNRESERVED.contains(&name) {
         return name.to_owned();
     }
@@ -92,7 +105,9 @@ fn parsed(text: &str, strict: bool) -> Result<Value> {
                     || letter == '_'
                     || (at > 0 && (letter.is_ascii_digit() || letter == '$'))
             };
-            let end = rest.char_indices().find(|(at, letter)| !is_part(*at, *letter));
+            let end = rest
+                .char_indices()
+                .find(|(at, letter)| !is_part(*at, *letter));
             let end = end.map_or(rest.len(), |(at, _)| at);
             if end == 0 {
                 return Err(wrong().into());

@@ -7,9 +7,12 @@ use crate::functions::scalar::Take::Text;
 use crate::functions::scalar::{Form, Function, Give, Value};
 
 pub(super) fn functions() -> Vec<Function> {
-    vec![Function::new("unistr", vec![Form::new(&[Text], Give::Text, |row| {
-        Ok(Value::Text(unistr(row.text(0))?))
-    })])]
+    vec![Function::new(
+        "unistr",
+        vec![Form::new(&[Text], Give::Text, |row| {
+            Ok(Value::Text(unistr(row.text(0))?))
+        })],
+    )]
 }
 
 fn unistr(text: &str) -> Result<String> {

@@ -79,7 +79,7 @@ fn current_setting(
         return Ok(text(None::<String>));
     };
     let found = if name.contains('.') {
-        entry_text(row.options, name)
+        board.custom(name).or_else(|| entry_text(row.options, name))
     } else {
         board.value(name)
     };

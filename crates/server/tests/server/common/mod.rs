@@ -1,5 +1,6 @@
 //! A server over small tables, and clients of it.
 
+pub(crate) mod raw;
 pub(crate) mod tables;
 pub(crate) mod tls;
 

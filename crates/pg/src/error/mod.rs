@@ -1,6 +1,12 @@
 //! An error as PostgreSQL would say it.
 
+mod translate;
+mod wording;
+
 use datafusion::error::DataFusionError;
+
+pub use translate::{Foreign, translate};
+pub use wording::configuration as configuration_code;
 
 /// An error with PostgreSQL's SQLSTATE and wording.
 ///
@@ -49,6 +55,12 @@ impl PgError {
     #[must_use]
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self::new("0A000", message)
+    }
+
+    /// What PostgreSQL says after its severity.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
     }
 
     /// The SQLSTATE.

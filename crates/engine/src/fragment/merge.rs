@@ -1,0 +1,124 @@
+//! In which shape may the states of an aggregate be merged?
+//!
+//! A chunk leaves a state, so a final aggregate is handed many states where DataFusion hands it one
+//! for each partition. Without GROUP BY it merges a batch of states by one call of
+//! `Accumulator::merge_batch`, which ought to merge every row. In DataFusion 55.2 that of
+//! `percentile_cont` merges the first row only, and a user's function may as well. With GROUP BY a
+//! `GroupsAccumulator` is told the group of each row, so it must read all of them; a function
+//! without one is called as without GROUP BY, with all states of a group in a batch.
+//! Not here: whether a function depends on the order of its rows (`recognise.rs`).
+//! FRAG-I6: a batch of several states reaches only functions that are known to merge each of its
+//! rows: those that were read (`EVERY_ROW`), and by group those with a `GroupsAccumulator`.
+
+use std::sync::{Arc, LazyLock};
+
+use datafusion::functions_aggregate::all_default_aggregate_functions;
+use datafusion::logical_expr::AggregateUDF;
+use datafusion::physical_plan::udaf::AggregateFunctionExpr;
+
+/// How many states a batch may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Merge {
+    /// Any number.
+    Many,
+    /// One: a second call merges the second.
+    One,
+}
+
+/// DataFusion's aggregates of which every accumulator was read, in version 55.2: each merges every
+/// row of a batch of states. `percentile_cont` does so only with DISTINCT. `grouping` is no
+/// aggregate. A function of the same name that is not DataFusion's is not meant.
+const EVERY_ROW: [&str; 37] = [
+    "any_value",
+    "approx_distinct",
+    "approx_median",
+    "approx_percentile_cont",
+    "approx_percentile_cont_with_weight",
+    "array_agg",
+    "avg",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bool_and",
+    "bool_or",
+    "corr",
+    "count",
+    "covar_pop",
+    "covar_samp",
+    "first_value",
+    "last_value",
+    "max",
+    "median",
+    "min",
+    "nth_value",
+    "regr_avgx",
+    "regr_avgy",
+    "regr_count",
+    "regr_intercept",
+    "regr_r2",
+    "regr_slope",
+    "regr_sxx",
+    "regr_sxy",
+    "regr_syy",
+    "stddev",
+    "stddev_pop",
+    "string_agg",
+    "sum",
+    "var",
+    "var_pop",
+];
+
+static KNOWN: LazyLock<Vec<Arc<AggregateUDF>>> = LazyLock::new(|| {
+    let mut known = all_default_aggregate_functions();
+    known.retain(|function| EVERY_ROW.contains(&function.name()));
+    known
+});
+
+/// Whether every accumulator of the function merges every row of a batch of states.
+fn merges_every_row(function: &AggregateFunctionExpr) -> bool {
+    let fun = function.fun();
+    KNOWN.iter().any(|known| **known == *fun)
+}
+
+/// How the states of these aggregates may be merged; `None`: in no shape in which a fragment leaves
+/// them. `grouped`: there are groups.
+pub(crate) fn merge_of(functions: &[Arc<AggregateFunctionExpr>], grouped: bool) -> Option<Merge> {
+    // Its GroupsAccumulator ignores DISTINCT, and its states are not those that it declares.
+    let lost = |function: &Arc<AggregateFunctionExpr>| {
+        function.is_distinct() && function.fun().name() == "bit_xor"
+    };
+    if grouped && functions.iter().any(lost) {
+        return None;
+    }
+    if functions.iter().all(|function| merges_every_row(function)) {
+        return Some(Merge::Many);
+    }
+    if !grouped {
+        return Some(Merge::One);
+    }
+    let by_group = |function: &Arc<AggregateFunctionExpr>| {
+        merges_every_row(function) || function.groups_accumulator_supported()
+    };
+    functions.iter().all(by_group).then_some(Merge::Many)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A new version may rename a function, or add one that has to be read.
+    #[test]
+    fn every_function_of_datafusion_was_read() {
+        let all = all_default_aggregate_functions();
+        let read = |name: &&str| {
+            EVERY_ROW.contains(name) || ["percentile_cont", "grouping"].contains(name)
+        };
+        let names: Vec<&str> = all.iter().map(|function| function.name()).collect();
+        assert_eq!(
+            names.iter().filter(|name| !read(name)).count(),
+            0,
+            "{names:?}"
+        );
+        assert_eq!(KNOWN.len(), EVERY_ROW.len(), "{names:?}");
+    }
+}

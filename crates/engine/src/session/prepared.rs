@@ -1,0 +1,305 @@
+//! A prepared statement: what does it return, and what is its plan for the values at hand?
+//!
+//! A plan is made for parameters of certain types and for the tables and settings that there were
+//! when it was made (its *basis*). If the values are of those types and the basis is as it was, the
+//! values enter the plan. Otherwise the statement is planned anew.
+//! Not here: the types of parameters (`coscan_pg::parameters`), how a plan runs.
+//! PS1: a plan never runs on another basis than its own.
+//! PS2: the columns are those that were announced, by name and type, or the statement fails.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use coscan_pg::dialect::{Written, on_the_wire};
+use coscan_pg::output::pg_type;
+use coscan_pg::parameters::{Kind, PlanKinds, Typed, kinds, plan_typed, read_kinds, write_kinds};
+use coscan_pg::{PgError, Type};
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::catalog::TableProvider;
+use datafusion::common::{ParamValues, TableReference};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::scalar::ScalarValue;
+use datafusion::sql::parser::{CopyToSource, Statement as DfStatement};
+use parking_lot::Mutex;
+
+use crate::own::check;
+use crate::statement::{StatementSize, on_large_stack, plan_statement};
+
+/// A statement that was read and planned, its parameters still open.
+pub struct Prepared {
+    statement: DfStatement,
+    size: StatementSize,
+    types: Vec<Type>,
+    schema: SchemaRef,
+    made: Mutex<Arc<Made>>,
+}
+
+/// A plan, what it was made for, and what it was made on.
+struct Made {
+    plan: LogicalPlan,
+    kinds: Vec<Kind>,
+    plan_kinds: PlanKinds,
+    basis: Basis,
+}
+
+/// What planning a statement reads.
+struct Basis {
+    /// Every change of a setting makes other options.
+    options: Arc<ConfigOptions>,
+    /// `None` if the statement names something that is looked up otherwise (a function with rows),
+    /// which is never known to be the same.
+    tables: Option<Vec<(TableReference, Arc<dyn TableProvider>)>>,
+}
+
+impl Prepared {
+    /// Plans a statement of this size. `declared` are the types of parameters that the client
+    /// gives, `written` those that casts in the text give.
+    ///
+    /// # Errors
+    /// Those of planning, of rights, and of parameters whose type nothing tells.
+    pub async fn new(
+        state: &SessionState,
+        statement: DfStatement,
+        size: StatementSize,
+        declared: &[Option<Type>],
+        written: &Written,
+    ) -> Result<Self> {
+        let basis = Basis::of(state, &statement).await?;
+        let planner = |kinds: BTreeMap<usize, Kind>| planned(state, &statement, size, kinds);
+        let typed = on_large_stack(plan_typed(declared, written, planner)).await?;
+        let Typed {
+            plan,
+            types,
+            kinds,
+            plan_kinds,
+        } = typed;
+        let made = Made {
+            plan,
+            kinds,
+            plan_kinds,
+            basis,
+        };
+        Ok(Self {
+            statement,
+            size,
+            types,
+            schema: on_large_stack(async { schema_of(state, &made.plan) }).await?,
+            made: Mutex::new(Arc::new(made)),
+        })
+    }
+
+    /// The types of `$1`, `$2`, …
+    #[must_use]
+    pub fn types(&self) -> &[Type] {
+        &self.types
+    }
+
+    /// The columns of the plan, with the names that DataFusion gives them.
+    #[must_use]
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The plan as it was made last, its parameters still open.
+    #[must_use]
+    pub fn plan(&self) -> LogicalPlan {
+        self.made.lock().plan.clone()
+    }
+
+    /// The statement as it was read.
+    #[must_use]
+    pub fn statement(&self) -> &DfStatement {
+        &self.statement
+    }
+
+    /// The plan with these values, if it need not be made anew.
+    ///
+    /// # Errors
+    /// Those of looking up tables.
+    pub async fn bind_current(
+        &self,
+        state: &SessionState,
+        values: &[ScalarValue],
+    ) -> Result<Option<LogicalPlan>> {
+        let made = Arc::clone(&self.made.lock());
+        let fits = values.len() == self.types.len() && made.kinds == kinds(&self.types, values);
+        if fits && made.basis.is_current(state).await? {
+            made.filled(values.to_vec()).map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// The plan with these values, which must be as many as there are types.
+    ///
+    /// # Errors
+    /// Those of planning and of rights; 0A000 if the statement would now return other columns.
+    pub async fn bind(
+        &self,
+        state: &SessionState,
+        values: Vec<ScalarValue>,
+    ) -> Result<LogicalPlan> {
+        if values.len() != self.types.len() {
+            let (given, needed) = (values.len(), self.types.len());
+            let text = format!("{given} parameters, but {needed} are needed");
+            return Err(PgError::new("08P01", text).into());
+        }
+        if let Some(plan) = self.bind_current(state, &values).await? {
+            return Ok(plan);
+        }
+        let kinds = kinds(&self.types, &values);
+        self.remake(state, kinds).await?.filled(values)
+    }
+
+    /// Plans the statement anew.
+    async fn remake(&self, state: &SessionState, kinds: Vec<Kind>) -> Result<Arc<Made>> {
+        let basis = Basis::of(state, &self.statement).await?;
+        let numbered = kinds.iter().enumerate();
+        let numbered = numbered.map(|(index, kind)| (index + 1, kind.clone()));
+        let plan = planned(state, &self.statement, self.size, numbered.collect()).await?;
+        let (plan, plan_kinds) = read_kinds(plan)?;
+        let schema = on_large_stack(async { schema_of(state, &plan) }).await?;
+        if !is_alike(&self.schema, &schema) {
+            return Err(PgError::new("0A000", "cached plan must not change result type").into());
+        }
+        let made = Arc::new(Made {
+            plan,
+            kinds,
+            plan_kinds,
+            basis,
+        });
+        *self.made.lock() = Arc::clone(&made);
+        Ok(made)
+    }
+}
+
+impl Made {
+    /// The plan with values of its kinds.
+    fn filled(&self, values: Vec<ScalarValue>) -> Result<LogicalPlan> {
+        if values.is_empty() {
+            return Ok(self.plan.clone());
+        }
+        let values = values.into_iter().enumerate().map(|(index, value)| {
+            match self.plan_kinds.get(&(index + 1)) {
+                Some(kind) if *kind != value.data_type() => value.cast_to(kind),
+                _ => Ok(value),
+            }
+        });
+        let values = ParamValues::from(values.collect::<Result<Vec<_>>>()?);
+        self.plan.clone().replace_params_with_values(&values)
+    }
+}
+
+impl Basis {
+    /// Read before the statement is planned: what changes meanwhile is found to have changed.
+    async fn of(state: &SessionState, statement: &DfStatement) -> Result<Self> {
+        let options = Arc::clone(state.config_options());
+        let mut tables = Some(vec![]);
+        for reference in state.resolve_table_references(statement)? {
+            match (table(state, &reference).await?, &mut tables) {
+                (Some(table), Some(tables)) => tables.push((reference, table)),
+                _ => tables = None,
+            }
+        }
+        Ok(Self { options, tables })
+    }
+
+    async fn is_current(&self, state: &SessionState) -> Result<bool> {
+        let Some(tables) = &self.tables else {
+            return Ok(false);
+        };
+        if !Arc::ptr_eq(&self.options, state.config_options()) {
+            return Ok(false);
+        }
+        for (reference, known) in tables {
+            match table(state, reference).await? {
+                Some(table) if Arc::ptr_eq(&table, known) => {}
+                _ => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+}
+
+async fn table(
+    state: &SessionState,
+    reference: &TableReference,
+) -> Result<Option<Arc<dyn TableProvider>>> {
+    match state.schema_for_ref(reference.clone()) {
+        Ok(schema) => schema.table(reference.table()).await,
+        Err(_) => Ok(None),
+    }
+}
+
+/// A statement's plan for parameters of these kinds.
+async fn planned(
+    state: &SessionState,
+    statement: &DfStatement,
+    size: StatementSize,
+    kinds: BTreeMap<usize, Kind>,
+) -> Result<LogicalPlan> {
+    let mut statement = statement.clone();
+    if !kinds.is_empty() {
+        write(&mut statement, &kinds);
+    }
+    let plan = plan_statement(state, statement, size).await?;
+    // Rights are checked before anything else walks the plan.
+    check(state, &plan)?;
+    Ok(plan)
+}
+
+fn write(statement: &mut DfStatement, kinds: &BTreeMap<usize, Kind>) {
+    let mut statement = statement;
+    loop {
+        match statement {
+            DfStatement::Statement(inner) => return write_kinds(inner.as_mut(), kinds),
+            DfStatement::Explain(explain) => statement = &mut explain.statement,
+            DfStatement::CopyTo(copy) => {
+                if let CopyToSource::Query(query) = &mut copy.source {
+                    write_kinds(query.as_mut(), kinds);
+                }
+                return;
+            }
+            DfStatement::CreateExternalTable(_) | DfStatement::Reset(_) => return,
+        }
+    }
+}
+
+/// The columns of the rows: with the types that they have once DataFusion has coerced the branches
+/// of CASE and UNION.
+fn schema_of(state: &SessionState, plan: &LogicalPlan) -> Result<SchemaRef> {
+    match plan {
+        LogicalPlan::Ddl(_)
+        | LogicalPlan::Dml(_)
+        | LogicalPlan::Copy(_)
+        | LogicalPlan::Statement(_)
+        | LogicalPlan::Explain(_)
+        | LogicalPlan::Analyze(_) => Ok(Arc::clone(plan.schema().inner())),
+        plan => {
+            let options = state.config_options();
+            let analyzer = state.analyzer();
+            let analyzed = analyzer.execute_and_check(plan.clone(), options, |_, _| {})?;
+            Ok(Arc::clone(analyzed.schema().inner()))
+        }
+    }
+}
+
+/// Whether a client sees the same columns. The digits of numerics may differ with the values.
+fn is_alike(a: &Schema, b: &Schema) -> bool {
+    a.fields().len() == b.fields().len()
+        && a.fields().iter().zip(b.fields()).all(|(a, b)| {
+            let (left, right) = (on_the_wire(a.name()), on_the_wire(b.name()));
+            without_digits(left).eq(without_digits(right)) && pg_type(a) == pg_type(b)
+        })
+}
+
+/// The characters of a name, without digits where DataFusion has made it of an expression with a
+/// numeric parameter (`$1::numeric:3,1`), whose digits differ from value to value.
+fn without_digits(name: &str) -> impl Iterator<Item = char> + '_ {
+    let is_generated = name.contains("::numeric:");
+    name.chars()
+        .filter(move |c| !(is_generated && c.is_ascii_digit()))
+}

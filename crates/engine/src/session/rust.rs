@@ -1,0 +1,135 @@
+//! How does a program prepare a statement, and run it with values?
+//!
+//! It is what the server does for its clients: the same dialect, the same types of parameters, the
+//! same check whether the plan is out of date (`prepared.rs`).
+
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Schema, SchemaRef};
+use coscan_pg::dialect::{on_the_wire, written_parameters};
+use coscan_pg::{PgError, Type};
+use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::scalar::ScalarValue;
+use futures::StreamExt;
+
+use super::Session;
+use super::prepared::Prepared;
+use crate::error::Result;
+use crate::index::index_statement;
+use crate::own::execute;
+use crate::statement::{StatementText, on_large_stack, parse_postgresql, reserve_statement};
+use crate::tasks;
+
+/// A statement of PostgreSQL's SQL that was read and planned. Clones are the same statement.
+#[derive(Clone)]
+pub struct Statement {
+    session: Session,
+    prepared: Arc<Prepared>,
+    /// The memory of its text, tree and plan.
+    held: Arc<MemoryReservation>,
+}
+
+impl Session {
+    /// Reads and plans a statement. `parameter_types` are those of `$1`, `$2`, …; one that is
+    /// `None`, or beyond the last, gets the type that PostgreSQL gives it by its use.
+    ///
+    /// # Errors
+    /// The errors of parsing and planning.
+    pub async fn prepare(&self, text: &str, parameter_types: &[Option<Type>]) -> Result<Statement> {
+        let about_index = index_statement(text)?;
+        let text = about_index.as_ref().map_or(text, |index| &index.query);
+        let state = self.context.state();
+        let text = StatementText::whole(text).map_err(DataFusionError::from)?;
+        let held = reserve_statement(&state.runtime_env().memory_pool, text)?;
+        let mut statements = parse_postgresql(text)?;
+        let statement = match (statements.pop(), statements.is_empty()) {
+            (Some(statement), true) => statement,
+            _ => return Err(DataFusionError::from(one_statement()).into()),
+        };
+        let written = written_parameters(text.text);
+        let prepared = Prepared::new(&state, statement, text.size, parameter_types, &written);
+        Ok(Statement {
+            session: self.clone(),
+            prepared: Arc::new(prepared.await?),
+            held: Arc::new(held),
+        })
+    }
+}
+
+impl Statement {
+    /// The types of `$1`, `$2`, …
+    #[must_use]
+    pub fn parameter_types(&self) -> &[Type] {
+        self.prepared.types()
+    }
+
+    /// The columns of its rows.
+    #[must_use]
+    pub fn schema(&self) -> SchemaRef {
+        named(self.prepared.schema())
+    }
+
+    /// Starts the statement with these values. Rows come as they are asked for; dropping the stream
+    /// cancels the query. If a table, a view or a setting has changed, the statement is planned
+    /// anew.
+    ///
+    /// # Errors
+    /// The errors of planning; 0A000 if it would now return other columns. Errors of running come
+    /// through the stream.
+    pub async fn execute(&self, values: Vec<ScalarValue>) -> Result<SendableRecordBatchStream> {
+        let context = self.session.context();
+        let state = context.state();
+        let plan = self.prepared.bind(&state, values).await?;
+        let started = on_large_stack(async {
+            let frame = execute(context, state, plan).await?;
+            let context = Arc::new(frame.task_ctx());
+            let plan = frame.create_physical_plan().await?;
+            tasks::expect_of_current(plan.as_ref());
+            execute_stream(plan, context)
+        });
+        let rows = started.await?;
+        let schema = named(&rows.schema());
+        let columns = SchemaRef::clone(&schema);
+        // The plan lives as long as its rows are asked for, and so does the memory that is reserved
+        // for it.
+        let held = Arc::clone(&self.held);
+        let rows = rows.map(move |batch| {
+            let _ = &held;
+            renamed(batch?, &columns)
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    }
+}
+
+/// The columns under the names that PostgreSQL gives them; the dialect makes names unique.
+fn named(schema: &SchemaRef) -> SchemaRef {
+    let is_named = |name: &str| on_the_wire(name) == name;
+    if schema.fields().iter().all(|field| is_named(field.name())) {
+        return SchemaRef::clone(schema);
+    }
+    let fields = schema.fields().iter().map(|field| {
+        let name = on_the_wire(field.name());
+        field.as_ref().clone().with_name(name)
+    });
+    let fields: Vec<_> = fields.collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+fn renamed(batch: RecordBatch, schema: &SchemaRef) -> PlanResult<RecordBatch> {
+    if batch.schema_ref() == schema {
+        return Ok(batch);
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let columns = batch.columns().to_vec();
+    let batch = RecordBatch::try_new_with_options(SchemaRef::clone(schema), columns, &options);
+    Ok(batch?)
+}
+
+fn one_statement() -> PgError {
+    PgError::new("42601", "a text of one statement is needed")
+}

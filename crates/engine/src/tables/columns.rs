@@ -1,0 +1,170 @@
+//! Which columns does a Parquet file have, and which does a table of such files have?
+//!
+//! A file's columns are those of its own schema: `arrow` notes in the footer, else Parquet's types,
+//! INT96 in the configured unit, a UUID marked as such. A table's columns are the union of its
+//! files' (`wider.rs`), and text and binary are read as views if the session says so.
+//! Not here: reading footers (`footers.rs`), how a file's values become the table's (DataFusion's
+//! expression adapter).
+//! T1: what is stored is what is written, so `as_stored` has no views that only the reader asked
+//! for.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
+use coscan_storage::{INTERVAL, StorageError, UNKNOWN_TYPES, is_interval};
+use datafusion::common::config::TableParquetOptions;
+use datafusion::datasource::physical_plan::parquet::Int96Coercer;
+use datafusion::error::Result;
+use parquet::arrow::parquet_to_arrow_schema;
+use parquet::basic::LogicalType;
+use parquet::file::metadata::ParquetMetaData;
+
+use super::wider::merged;
+use crate::error::external;
+use crate::read::int96;
+
+/// Marks a field whose values cannot be read.
+pub(crate) const UNREADABLE: &str = "coscan.unreadable";
+/// The extension type of UUIDs in Arrow.
+const UUID: &str = "arrow.uuid";
+/// Where Arrow keeps the name of a field's extension type.
+const EXTENSION: &str = "ARROW:extension:name";
+
+/// The columns of one file as they are stored.
+///
+/// # Errors
+/// `BadFooter` if two columns have one name; parquet's, for types that Arrow does not have.
+pub(super) fn of_file(
+    name: &str,
+    footer: &ParquetMetaData,
+    options: &TableParquetOptions,
+) -> Result<Schema> {
+    let file = footer.file_metadata();
+    let parquet = file.schema_descr();
+    let mut schema = parquet_to_arrow_schema(parquet, file.key_value_metadata())?;
+    if let Some((unit, zone)) = int96(options)?
+        && let Some(coerced) = Int96Coercer::new(parquet, &schema, &unit)
+            .with_timezone(zone)
+            .coerce()
+    {
+        schema = coerced;
+    }
+    if let Some(twice) = named_twice(&schema) {
+        return Err(bad(name, format!("it has two columns named {twice:?}")));
+    }
+    let roots = parquet.root_schema().get_fields();
+    let mut notes = file.key_value_metadata().into_iter().flatten();
+    let unknown = notes.any(|note| note.key == UNKNOWN_TYPES);
+    let fields = schema.fields().iter().zip(roots).map(|(field, root)| {
+        let is_uuid = root.get_basic_info().logical_type_ref() == Some(&LogicalType::Uuid);
+        let data_type = match field.data_type() {
+            DataType::Binary if options.global.binary_as_string => DataType::Utf8,
+            DataType::Interval(_) if is_interval(root) => INTERVAL,
+            DataType::LargeBinary if options.global.binary_as_string => DataType::LargeUtf8,
+            other => other.clone(),
+        };
+        let mut field = Field::new(field.name(), data_type, field.is_nullable());
+        // Only notes that are not understood say what the bytes are.
+        let is_bare = matches!(field.data_type(), DataType::FixedSizeBinary(_)) && !is_uuid;
+        if unknown && is_bare {
+            let metadata = field.metadata_mut();
+            metadata.insert(
+                UNREADABLE.to_owned(),
+                "its type is not supported".to_owned(),
+            );
+        }
+        if is_uuid && *field.data_type() == DataType::FixedSizeBinary(16) {
+            field
+                .metadata_mut()
+                .insert(EXTENSION.to_owned(), UUID.to_owned());
+        }
+        field
+    });
+    Ok(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+fn named_twice(schema: &Schema) -> Option<&str> {
+    let mut names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+    names.sort_unstable();
+    let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
+    twice.map(|pair| pair[0])
+}
+
+/// The columns of all files together, as they are stored. The files come in the order of their
+/// names.
+///
+/// # Errors
+/// `BadFooter`, which names the first file that does not fit those before it, and the column.
+pub(super) fn of_files(files: impl IntoIterator<Item = (String, Schema)>) -> Result<Schema> {
+    let mut all: Option<(String, Schema)> = None;
+    for (name, schema) in files {
+        let Some((first, known)) = &mut all else {
+            all = Some((name, schema));
+            continue;
+        };
+        if schema.fields() == known.fields() {
+            continue;
+        }
+        *known = merged(known, &schema).map_err(|conflict| {
+            let reason = format!(
+                "column {:?} is {} here and {} in {first} and others; no type holds both",
+                conflict.column, conflict.other, conflict.one
+            );
+            bad(&name, reason)
+        })?;
+    }
+    Ok(all.map_or_else(Schema::empty, |(_, schema)| schema))
+}
+
+/// The columns as they are read: with views, if the session wants them.
+pub(super) fn as_read(stored: Schema, options: &TableParquetOptions) -> Schema {
+    if !options.global.schema_force_view_types {
+        return stored;
+    }
+    let fields = stored.fields().iter().map(|field| {
+        let view = match field.data_type() {
+            DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+            DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
+            _ => return Arc::clone(field),
+        };
+        Arc::new(Field::clone(field).with_data_type(view))
+    });
+    Schema::new(fields.collect::<Fields>())
+}
+
+/// The columns as they are written to files that have no others beside them: without views, which
+/// not every reader knows.
+pub(super) fn without_views(schema: &Schema) -> Schema {
+    let fields = schema.fields().iter().map(plain_field);
+    Schema::new_with_metadata(fields.collect::<Fields>(), schema.metadata().clone())
+}
+
+fn plain_field(field: &FieldRef) -> FieldRef {
+    let plain = plain(field.data_type());
+    if plain == *field.data_type() {
+        return Arc::clone(field);
+    }
+    Arc::new(Field::clone(field).with_data_type(plain))
+}
+
+fn plain(data_type: &DataType) -> DataType {
+    use DataType as T;
+    match data_type {
+        T::Utf8View => T::Utf8,
+        T::BinaryView => T::Binary,
+        T::List(of) | T::ListView(of) => T::List(plain_field(of)),
+        T::LargeList(of) | T::LargeListView(of) => T::LargeList(plain_field(of)),
+        T::FixedSizeList(of, length) => T::FixedSizeList(plain_field(of), *length),
+        T::Struct(fields) => T::Struct(fields.iter().map(plain_field).collect()),
+        T::Map(entries, sorted) => T::Map(plain_field(entries), *sorted),
+        T::Dictionary(key, value) => T::Dictionary(key.clone(), Box::new(plain(value))),
+        other => other.clone(),
+    }
+}
+
+fn bad(file: &str, reason: String) -> datafusion::error::DataFusionError {
+    external(StorageError::BadFooter {
+        file: file.to_owned(),
+        reason,
+    })
+}

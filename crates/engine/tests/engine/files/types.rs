@@ -1,0 +1,172 @@
+//! Promised: a folder whose files store a column differently is read as the wider type; where there
+//! is none, the error names file and column.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BooleanArray, DictionaryArray, Float32Array, Float64Array, Int32Array, Int64Array,
+    LargeStringArray, StringArray, StringViewArray, TimestampMicrosecondArray,
+    TimestampMillisecondArray,
+};
+use arrow::datatypes::Int32Type;
+
+use super::{batch, files, one, open, open_small, run, types, write};
+use crate::common;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_differ_are_read_as_the_wider_type() {
+    let folder = tempfile::tempdir().unwrap();
+    // 9999-12-31 00:00:00.
+    let far = 253_402_214_400_000;
+    let narrow: Vec<(&str, ArrayRef)> = vec![
+        ("i", Arc::new(Int32Array::from(vec![Some(1), None]))),
+        (
+            "at",
+            Arc::new(TimestampMillisecondArray::from(vec![Some(far), None])),
+        ),
+        ("f", Arc::new(Float32Array::from(vec![Some(0.5), None]))),
+        (
+            "s",
+            Arc::new(
+                [Some("a"), None]
+                    .into_iter()
+                    .collect::<DictionaryArray<Int32Type>>(),
+            ),
+        ),
+        ("only", Arc::new(StringArray::from(vec![Some("x"), None]))),
+    ];
+    let wide: Vec<(&str, ArrayRef)> = vec![
+        ("s", Arc::new(LargeStringArray::from(vec![Some("b")]))),
+        ("f", Arc::new(Float64Array::from(vec![0.25]))),
+        (
+            "at",
+            Arc::new(TimestampMicrosecondArray::from(vec![Some(5)])),
+        ),
+        ("i", Arc::new(Int64Array::from(vec![1_i64 << 40]))),
+        ("more", Arc::new(BooleanArray::from(vec![true]))),
+    ];
+    let view: Vec<(&str, ArrayRef)> = vec![("s", Arc::new(StringViewArray::from(vec!["c"])))];
+    write(&folder.path().join("0.parquet"), &batch(narrow));
+    write(&folder.path().join("1.parquet"), &batch(wide));
+    write(&folder.path().join("2.parquet"), &batch(view));
+    for (sql, expected) in [
+        (
+            "SELECT count(*), count(i), count(only), count(more), count(s) FROM t",
+            "4|2|1|1|3",
+        ),
+        (
+            "SELECT min(i), max(i), sum(i) FROM t",
+            "1|1099511627776|1099511627777",
+        ),
+        (
+            "SELECT min(s), max(s), min(only), max(only) FROM t",
+            "a|c|x|x",
+        ),
+        (
+            "SELECT max(at), min(at) FROM t",
+            "9999-12-31T00:00:00|1970-01-01T00:00:00.000005",
+        ),
+        ("SELECT sum(f), bool_and(more) FROM t", "0.75|true"),
+        ("SELECT i FROM t WHERE i > 5", "1099511627776"),
+        (
+            "SELECT count(*) FROM t WHERE i = 1 AND s = 'a' AND f = 0.5",
+            "1",
+        ),
+        ("SELECT count(*) FROM t WHERE i IS NULL", "2"),
+        (
+            "SELECT s FROM t WHERE only IS NULL AND more IS NULL AND s > 'b'",
+            "c",
+        ),
+        (
+            "SELECT count(*) FROM t WHERE at > timestamp '2000-01-01 00:00:00'",
+            "1",
+        ),
+    ] {
+        assert_eq!(one(folder.path(), sql).await, expected, "{sql}");
+    }
+    let session = open(folder.path()).await;
+    run(&session, "INSERT INTO t SELECT * FROM t")
+        .await
+        .unwrap();
+    let new = files(folder.path()).pop().unwrap();
+    let new = if new.ends_with("2.parquet") {
+        files(folder.path()).swap_remove(3)
+    } else {
+        new
+    };
+    let _ = types(&new);
+    assert_eq!(
+        one(folder.path(), "SELECT count(*), sum(i) FROM t").await,
+        "8|2199023255554"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_widened_names_file_and_column() {
+    let folder = tempfile::tempdir().unwrap();
+    let number = batch(vec![
+        ("k", Arc::new(Int64Array::from(vec![1]))),
+        ("c", Arc::new(Int64Array::from(vec![1]))),
+    ]);
+    let text = batch(vec![("c", Arc::new(StringArray::from(vec!["x"])))]);
+    write(&folder.path().join("0.parquet"), &number);
+    write(&folder.path().join("1.parquet"), &text);
+    let session = common::session(common::config(), &[]).await;
+    let refused = session
+        .register("t", folder.path().to_str().unwrap())
+        .await
+        .unwrap_err();
+    let refused = refused.to_string();
+    for part in ["1.parquet", "\"c\"", "Utf8", "Int64"] {
+        assert!(refused.contains(part), "{refused}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_columns_of_one_name_are_an_error_that_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = Arc::new(Int64Array::from(vec![1])) as ArrayRef;
+    let schema = common::schema(vec![
+        arrow::datatypes::Field::new("a", arrow::datatypes::DataType::Int64, true),
+        arrow::datatypes::Field::new("a", arrow::datatypes::DataType::Int64, true),
+    ]);
+    let rows = arrow::array::RecordBatch::try_new(schema, vec![Arc::clone(&one), one]).unwrap();
+    write(&folder.path().join("0.parquet"), &rows);
+    let session = common::session(common::config(), &[]).await;
+    let refused = session
+        .register("t", folder.path().to_str().unwrap())
+        .await
+        .unwrap_err();
+    let refused = refused.to_string();
+    assert!(
+        refused.contains("0.parquet") && refused.contains("two columns named \"a\""),
+        "{refused}"
+    );
+}
+
+/// A file of a table that a value does not fit into the wider type of.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_time_that_a_finer_unit_cannot_hold_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let coarse = batch(vec![(
+        "at",
+        Arc::new(TimestampMillisecondArray::from(vec![253_402_214_400_000])),
+    )]);
+    let fine = arrow::array::TimestampNanosecondArray::from(vec![1]);
+    write(&folder.path().join("0.parquet"), &coarse);
+    write(
+        &folder.path().join("1.parquet"),
+        &batch(vec![("at", Arc::new(fine))]),
+    );
+    for session in [open(folder.path()).await, open_small(folder.path()).await] {
+        for sql in [
+            "SELECT at FROM t",
+            "SELECT max(at) FROM t",
+            "SELECT count(*) FROM t WHERE at > '2020-01-01'",
+        ] {
+            let answer = run(&session, sql).await;
+            let right = answer.as_ref().is_ok_and(|rows| rows == &["1"]);
+            assert!(answer.is_err() || right, "{sql}: {answer:?}");
+        }
+    }
+}

@@ -1,0 +1,458 @@
+//! Promised: DELETE and UPDATE change exactly the rows for which the condition is true, as in
+//! PostgreSQL, whatever the condition is made of; a statement that fails changes nothing; EXPLAIN
+//! changes nothing.
+
+use coscan::{Engine, Session};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::common::{self, rows};
+
+async fn run(session: &Session, sql: &str) -> datafusion::error::Result<Vec<String>> {
+    let stream = session.sql(sql).await.map_err(|error| match error {
+        coscan::Error::Query(error) => error,
+        other => datafusion::error::DataFusionError::External(Box::new(other)),
+    })?;
+    common::collect(stream).await
+}
+
+/// Tables whose values leave no condition without an edge: a NULL, a value twice, a value that the
+/// other table lacks.
+async fn world() -> Session {
+    let session = Engine::new(common::config()).unwrap().session();
+    for sql in [
+        "CREATE TABLE t (id BIGINT, v BIGINT, s TEXT)",
+        "INSERT INTO t VALUES (1, 10, 'a'), (2, 20, 'b'), (NULL, 30, NULL)",
+        "INSERT INTO t VALUES (4, NULL, 'a'), (4, 40, 'd')",
+        "CREATE TABLE u (x BIGINT, w BIGINT)",
+        "INSERT INTO u VALUES (1, 10), (NULL, 20), (5, 50)",
+        "CREATE TABLE none (x BIGINT)",
+    ] {
+        run(&session, sql).await.unwrap();
+    }
+    session
+}
+
+const ALL: &[&str] = &["1|10|a", "2|20|b", "4|40|d", "4|NULL|a", "NULL|30|NULL"];
+
+/// A condition, and the rows that PostgreSQL 15 leaves after `DELETE FROM t WHERE` it.
+const CONDITIONS: &[(&str, &[&str])] = &[
+    (
+        "id IN (SELECT x FROM u)",
+        &["2|20|b", "4|40|d", "4|NULL|a", "NULL|30|NULL"],
+    ),
+    ("id NOT IN (SELECT x FROM u)", ALL),
+    (
+        "id NOT IN (SELECT x FROM u WHERE x IS NOT NULL)",
+        &["1|10|a", "NULL|30|NULL"],
+    ),
+    ("id NOT IN (SELECT x FROM none)", &[]),
+    (
+        "EXISTS (SELECT 1 FROM u WHERE u.x = t.id)",
+        &["2|20|b", "4|40|d", "4|NULL|a", "NULL|30|NULL"],
+    ),
+    ("NOT EXISTS (SELECT 1 FROM u WHERE u.x = t.id)", &["1|10|a"]),
+    ("EXISTS (SELECT 1 FROM none)", ALL),
+    ("1=0", ALL),
+    ("1=1", &[]),
+    ("NULL", ALL),
+    ("id = NULL", ALL),
+    ("id <> NULL", ALL),
+    ("id IS NULL", &["1|10|a", "2|20|b", "4|40|d", "4|NULL|a"]),
+    ("v = 10 AND NULL", ALL),
+    (
+        "v = 10 OR NULL",
+        &["2|20|b", "4|40|d", "4|NULL|a", "NULL|30|NULL"],
+    ),
+    (
+        "v > 10 AND id IN (SELECT x + 1 FROM u)",
+        &["1|10|a", "4|40|d", "4|NULL|a", "NULL|30|NULL"],
+    ),
+    ("v > 15 AND id IN (SELECT x + 1 FROM u) AND s = 'c'", ALL),
+    ("v > (SELECT min(w) FROM u)", &["1|10|a", "4|NULL|a"]),
+    (
+        "v = (SELECT max(w) FROM u WHERE u.x = t.id)",
+        &["2|20|b", "4|40|d", "4|NULL|a", "NULL|30|NULL"],
+    ),
+    ("v < (SELECT max(x) FROM none)", ALL),
+    ("id = 4", &["1|10|a", "2|20|b", "NULL|30|NULL"]),
+    (
+        "id IN (SELECT id FROM t WHERE v IS NULL)",
+        &["1|10|a", "2|20|b", "NULL|30|NULL"],
+    ),
+    ("NOT (id = 1)", &["1|10|a", "NULL|30|NULL"]),
+    ("s LIKE 'a%'", &["2|20|b", "4|40|d", "NULL|30|NULL"]),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_are_deleted_where_the_condition_is_true() {
+    for (condition, left) in CONDITIONS {
+        let session = world().await;
+        let gone = ALL.len() - left.len();
+        let plan = format!("EXPLAIN DELETE FROM t WHERE {condition}");
+        run(&session, &plan).await.unwrap();
+        assert_eq!(rows(&session, "SELECT * FROM t").await, ALL, "{plan}");
+        let count = run(&session, &format!("DELETE FROM t WHERE {condition}")).await;
+        assert_eq!(count.unwrap(), [gone.to_string()], "{condition}");
+        assert_eq!(
+            rows(&session, "SELECT * FROM t").await,
+            *left,
+            "{condition}"
+        );
+        assert_eq!(rows(&session, "SELECT count(*) FROM u").await, ["3"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_are_updated_where_the_condition_is_true() {
+    for (condition, left) in CONDITIONS {
+        let session = world().await;
+        let changed = ALL.len() - left.len();
+        let update = format!("UPDATE t SET s = 'new', v = v + 1 WHERE {condition}");
+        assert_eq!(
+            run(&session, &update).await.unwrap(),
+            [changed.to_string()],
+            "{condition}"
+        );
+        let stay = rows(&session, "SELECT * FROM t WHERE s IS DISTINCT FROM 'new'").await;
+        assert_eq!(stay, *left, "{condition}");
+        let new = "SELECT id, v - 1 FROM t WHERE s = 'new'";
+        let mut all: Vec<String> = rows(&session, new).await;
+        all.extend(left.iter().map(|row| {
+            let values: Vec<&str> = row.split('|').take(2).collect();
+            values.join("|")
+        }));
+        all.sort_unstable();
+        let before: Vec<String> = rows(&world().await, "SELECT id, v FROM t").await;
+        assert_eq!(all, before, "{condition}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_assigned_may_be_a_query() {
+    for (update, expected) in [
+        (
+            "UPDATE t SET v = (SELECT max(w) FROM u WHERE u.x = t.id)",
+            &[
+                "1|10|a",
+                "2|NULL|b",
+                "4|NULL|a",
+                "4|NULL|d",
+                "NULL|NULL|NULL",
+            ][..],
+        ),
+        (
+            "UPDATE t SET v = (SELECT sum(v) FROM t), s = 'x' WHERE id < 3",
+            &["1|100|x", "2|100|x", "4|40|d", "4|NULL|a", "NULL|30|NULL"],
+        ),
+        (
+            "UPDATE t SET id = v, v = id",
+            &["10|1|a", "20|2|b", "30|NULL|NULL", "40|4|d", "NULL|4|a"],
+        ),
+        (
+            "UPDATE t AS o SET v = NULL WHERE EXISTS (SELECT 1 FROM u WHERE u.x = o.id)",
+            &["1|NULL|a", "2|20|b", "4|40|d", "4|NULL|a", "NULL|30|NULL"],
+        ),
+        (
+            "UPDATE t SET v = 0 WHERE id IN (SELECT x FROM u) OR s = 'd'",
+            &["1|0|a", "2|20|b", "4|0|d", "4|NULL|a", "NULL|30|NULL"],
+        ),
+    ] {
+        let session = world().await;
+        run(&session, update).await.unwrap();
+        assert_eq!(
+            rows(&session, "SELECT * FROM t").await,
+            expected,
+            "{update}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_happens_as_a_whole_or_not_at_all() {
+    let session = world().await;
+    for refused in [
+        "UPDATE t SET v = 100 / (v - 40)",
+        "DELETE FROM t WHERE 100 / (v - 40) > 0",
+        "UPDATE t SET v = (SELECT w FROM u)",
+        "UPDATE t SET v = u.w FROM u WHERE u.x = t.id",
+        "DELETE FROM t USING u WHERE u.x = t.id",
+    ] {
+        assert!(run(&session, refused).await.is_err(), "{refused}");
+        assert_eq!(rows(&session, "SELECT * FROM t").await, ALL, "{refused}");
+    }
+    run(&session, "CREATE TABLE n (a BIGINT NOT NULL)")
+        .await
+        .unwrap();
+    run(&session, "INSERT INTO n VALUES (1), (2)")
+        .await
+        .unwrap();
+    let refused = run(&session, "UPDATE n SET a = NULL WHERE a = 2").await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(
+        refused.contains("violates not-null constraint"),
+        "{refused}"
+    );
+    assert_eq!(rows(&session, "SELECT * FROM n").await, ["1", "2"]);
+    assert_eq!(run(&session, "DELETE FROM t").await.unwrap(), ["5"]);
+    assert_eq!(run(&session, "DELETE FROM t").await.unwrap(), ["0"]);
+    run(&session, "INSERT INTO t VALUES (7, 7, 'g')")
+        .await
+        .unwrap();
+    run(&session, "TRUNCATE TABLE n").await.unwrap();
+    assert_eq!(
+        rows(&session, "SELECT * FROM n").await,
+        Vec::<String>::new()
+    );
+    assert_eq!(rows(&session, "SELECT * FROM t").await, ["7|7|g"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_of_what_is_deleted_comes_back() {
+    let session = Engine::new(common::config()).unwrap().session();
+    let pool = session.engine().runtime().memory_pool.clone();
+    let before = pool.reserved();
+    run(
+        &session,
+        "CREATE TABLE big AS SELECT value AS a FROM generate_series(1, 100000)",
+    )
+    .await
+    .unwrap();
+    let full = pool.reserved();
+    assert!(full - before >= 800_000, "{full}");
+    run(&session, "UPDATE big SET a = a + 1 WHERE a % 2 = 0")
+        .await
+        .unwrap();
+    run(&session, "DELETE FROM big WHERE a > 1000")
+        .await
+        .unwrap();
+    assert!(pool.reserved() < before + 200_000, "{}", pool.reserved());
+    run(&session, "DELETE FROM big").await.unwrap();
+    assert_eq!(rows(&session, "SELECT count(*) FROM big").await, ["0"]);
+    run(&session, "DROP TABLE big").await.unwrap();
+    assert_eq!(pool.reserved(), before);
+}
+
+/// A condition over a row of `t` and the table `u`, in three-valued logic.
+#[derive(Clone, Debug)]
+enum Condition {
+    Compare(Column, &'static str, Option<i64>),
+    IsNull(Column),
+    /// IN or, if false, NOT IN a query whose values are these.
+    In(Column, bool, Vec<Option<i64>>),
+    Exists(bool, i64),
+    Constant(Option<bool>),
+    And(Box<Self>, Box<Self>),
+    Or(Box<Self>, Box<Self>),
+    Not(Box<Self>),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Column {
+    Id,
+    V,
+}
+
+type Row = (Option<i64>, Option<i64>);
+
+impl Column {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Id => "id",
+            Self::V => "v",
+        }
+    }
+
+    fn of(self, row: Row) -> Option<i64> {
+        match self {
+            Self::Id => row.0,
+            Self::V => row.1,
+        }
+    }
+}
+
+fn text(value: Option<i64>) -> String {
+    value.map_or("NULL".to_owned(), |value| value.to_string())
+}
+
+impl Condition {
+    fn sql(&self) -> String {
+        match self {
+            Self::Compare(column, op, value) => {
+                format!("{} {op} {}", column.name(), text(*value))
+            }
+            Self::IsNull(column) => format!("{} IS NULL", column.name()),
+            Self::In(column, wanted, values) => {
+                let not = if *wanted { "" } else { "NOT " };
+                let rows: Vec<String> = values
+                    .iter()
+                    .map(|value| format!("(CAST({} AS BIGINT))", text(*value)))
+                    .collect();
+                let query = if rows.is_empty() {
+                    "SELECT x FROM none".to_owned()
+                } else {
+                    format!("SELECT column1 FROM (VALUES {}) AS l", rows.join(", "))
+                };
+                format!("{} {not}IN ({query})", column.name())
+            }
+            Self::Exists(wanted, least) => {
+                let not = if *wanted { "" } else { "NOT " };
+                format!("{not}EXISTS (SELECT 1 FROM u WHERE u.x = t.id AND u.w >= {least})")
+            }
+            Self::Constant(value) => match value {
+                Some(true) => "1 = 1".to_owned(),
+                Some(false) => "1 = 0".to_owned(),
+                None => "NULL".to_owned(),
+            },
+            Self::And(a, b) => format!("({} AND {})", a.sql(), b.sql()),
+            Self::Or(a, b) => format!("({} OR {})", a.sql(), b.sql()),
+            Self::Not(a) => format!("(NOT ({}))", a.sql()),
+        }
+    }
+
+    fn value(&self, row: Row, u: &[Row]) -> Option<bool> {
+        match self {
+            Self::Compare(column, op, value) => {
+                let (a, b) = (column.of(row)?, (*value)?);
+                Some(match *op {
+                    "=" => a == b,
+                    "<>" => a != b,
+                    "<" => a < b,
+                    _ => a >= b,
+                })
+            }
+            Self::IsNull(column) => Some(column.of(row).is_none()),
+            Self::In(column, wanted, values) => {
+                let found = match column.of(row) {
+                    _ if values.is_empty() => Some(false),
+                    None => None,
+                    value if values.contains(&value) => Some(true),
+                    _ if values.contains(&None) => None,
+                    _ => Some(false),
+                };
+                found.map(|found| found == *wanted)
+            }
+            Self::Exists(wanted, least) => {
+                let matches = |(x, w): &Row| x.is_some() && *x == row.0 && *w >= Some(*least);
+                Some(u.iter().any(matches) == *wanted)
+            }
+            Self::Constant(value) => *value,
+            Self::And(a, b) => match (a.value(row, u), b.value(row, u)) {
+                (Some(false), _) | (_, Some(false)) => Some(false),
+                (Some(true), Some(true)) => Some(true),
+                _ => None,
+            },
+            Self::Or(a, b) => match (a.value(row, u), b.value(row, u)) {
+                (Some(true), _) | (_, Some(true)) => Some(true),
+                (Some(false), Some(false)) => Some(false),
+                _ => None,
+            },
+            Self::Not(a) => a.value(row, u).map(|value| !value),
+        }
+    }
+}
+
+fn value() -> impl Strategy<Value = Option<i64>> {
+    proptest::option::weighted(0.8, 0..6i64)
+}
+
+fn column() -> impl Strategy<Value = Column> {
+    prop_oneof![Just(Column::Id), Just(Column::V)]
+}
+
+/// Subqueries are conjuncts: below OR and NOT they are a matter of queries, not of changes.
+fn condition() -> impl Strategy<Value = Condition> {
+    let plain = prop_oneof![
+        4 => (column(), select(vec!["=", "<>", "<", ">="]), value())
+            .prop_map(|(column, op, value)| Condition::Compare(column, op, value)),
+        1 => column().prop_map(Condition::IsNull),
+        1 => proptest::option::of(any::<bool>()).prop_map(Condition::Constant),
+    ];
+    let plain = plain.prop_recursive(2, 8, 2, |inner| {
+        prop_oneof![
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| Condition::And(a.into(), b.into())),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| Condition::Or(a.into(), b.into())),
+            inner.prop_map(|a| Condition::Not(a.into())),
+        ]
+    });
+    let subquery = prop_oneof![
+        (
+            column(),
+            any::<bool>(),
+            proptest::collection::vec(value(), 0..4)
+        )
+            .prop_map(|(column, wanted, values)| Condition::In(column, wanted, values)),
+        (any::<bool>(), 0..6i64).prop_map(|(wanted, least)| Condition::Exists(wanted, least)),
+    ];
+    let part = prop_oneof![plain, subquery];
+    proptest::collection::vec(part, 1..4).prop_map(|parts| {
+        let parts = parts.into_iter();
+        let all = parts.reduce(|a, b| Condition::And(a.into(), b.into()));
+        all.unwrap_or(Condition::Constant(None))
+    })
+}
+
+fn table() -> impl Strategy<Value = Vec<Row>> {
+    proptest::collection::vec((value(), value()), 0..12)
+}
+
+async fn fill(session: &Session, name: &str, columns: &str, rows: &[Row]) {
+    run(session, &format!("CREATE TABLE {name} ({columns})"))
+        .await
+        .unwrap();
+    // Several batches: positions count over all of them.
+    for rows in rows.chunks(3) {
+        let values: Vec<String> = rows
+            .iter()
+            .map(|(a, b)| format!("({}, {})", text(*a), text(*b)))
+            .collect();
+        let insert = format!("INSERT INTO {name} VALUES {}", values.join(", "));
+        run(session, &insert).await.unwrap();
+    }
+}
+
+fn shown(rows: impl Iterator<Item = Row>) -> Vec<String> {
+    let mut rows: Vec<String> = rows
+        .map(|(a, b)| format!("{}|{}", text(a), text(b)))
+        .collect();
+    rows.sort_unstable();
+    rows
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_changes_are_those_of_the_model(
+        t in table(),
+        u in table(),
+        condition in condition(),
+        deletes in any::<bool>(),
+    ) {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let session = Engine::new(common::config()).unwrap().session();
+            fill(&session, "t", "id BIGINT, v BIGINT", &t).await;
+            fill(&session, "u", "x BIGINT, w BIGINT", &u).await;
+            run(&session, "CREATE TABLE none (x BIGINT)").await.unwrap();
+            let holds = |row: &Row| condition.value(*row, &u) == Some(true);
+            let statement = if deletes {
+                format!("DELETE FROM t WHERE {}", condition.sql())
+            } else {
+                format!("UPDATE t SET v = id, id = coalesce(v, 0) + 100 WHERE {}", condition.sql())
+            };
+            let expected = if deletes {
+                shown(t.iter().copied().filter(|row| !holds(row)))
+            } else {
+                shown(t.iter().map(|row| {
+                    if holds(row) { (Some(row.1.unwrap_or(0) + 100), row.0) } else { *row }
+                }))
+            };
+            let count = run(&session, &statement).await;
+            let count = count.unwrap_or_else(|error| panic!("{statement}: {error}"));
+            let changed = t.iter().filter(|row| holds(row)).count();
+            assert_eq!(rows(&session, "SELECT id, v FROM t").await, expected, "{statement}");
+            assert_eq!(count, [changed.to_string()], "{statement}");
+        });
+    }
+}

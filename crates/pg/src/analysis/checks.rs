@@ -1,0 +1,108 @@
+//! Plans that PostgreSQL refuses, and those for which DataFusion has a wrong answer: both are
+//! errors before anything runs.
+
+use datafusion::common::JoinType;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::WindowFunction;
+use datafusion::logical_expr::logical_plan::JoinConstraint;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::optimizer::AnalyzerRule;
+
+use crate::PgError;
+
+/// Refuses plans.
+#[derive(Debug, Default)]
+pub(crate) struct Checks;
+
+impl AnalyzerRule for Checks {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.apply_with_subqueries(|node| {
+            check(node)?;
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(plan)
+    }
+
+    fn name(&self) -> &'static str {
+        "postgresql_checks"
+    }
+}
+
+fn check(node: &LogicalPlan) -> Result<(), PgError> {
+    match node {
+        LogicalPlan::Window(window) => window.window_expr.iter().try_for_each(window_function),
+        LogicalPlan::Limit(limit) => {
+            if limit
+                .fetch
+                .as_deref()
+                .and_then(integer)
+                .is_some_and(|rows| rows < 0)
+            {
+                return Err(PgError::new("2201W", "LIMIT must not be negative"));
+            }
+            if limit
+                .skip
+                .as_deref()
+                .and_then(integer)
+                .is_some_and(|rows| rows < 0)
+            {
+                return Err(PgError::new("2201X", "OFFSET must not be negative"));
+            }
+            Ok(())
+        }
+        // `dialect/queries/using.rs` gives the others ON.
+        LogicalPlan::Join(join)
+            if join.join_constraint == JoinConstraint::Using
+                && matches!(join.join_type, JoinType::Right | JoinType::Full) =>
+        {
+            Err(PgError::unsupported(
+                "RIGHT and FULL JOIN with NATURAL, or with USING after other joins, is not supported",
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn window_function(expr: &Expr) -> Result<(), PgError> {
+    let call: &WindowFunction = match expr {
+        Expr::Alias(alias) => return window_function(&alias.expr),
+        Expr::WindowFunction(call) => call,
+        _ => return Ok(()),
+    };
+    if call.params.distinct {
+        let message = "DISTINCT is not implemented for window functions";
+        return Err(PgError::unsupported(message));
+    }
+    let number = |place: usize| call.params.args.get(place).and_then(integer);
+    match call.fun.name() {
+        "nth_value" if number(1).is_some_and(|number| number < 1) => {
+            let message = "argument of nth_value must be greater than zero";
+            Err(PgError::new("22016", message))
+        }
+        "ntile" if number(0).is_some_and(|number| number < 1) => {
+            let message = "argument of ntile must be greater than zero";
+            Err(PgError::new("22014", message))
+        }
+        // DataFusion takes NULL for 1.
+        "lag" | "lead" if call.params.args.get(1).is_some_and(is_null) => Err(
+            PgError::unsupported("lag and lead with an offset of NULL are not supported"),
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn is_null(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(value, _) if value.is_null())
+}
+
+/// The value of an integer that is written out.
+fn integer(expr: &Expr) -> Option<i64> {
+    match expr {
+        Expr::Literal(value, _) => value.to_string().parse().ok(),
+        Expr::Negative(inner) => Some(-integer(inner)?),
+        Expr::Cast(cast) => integer(&cast.expr),
+        _ => None,
+    }
+}

@@ -1,0 +1,312 @@
+//! When are two floats the same group, the same row, or keys of a join that match?
+//!
+//! For `PostgreSQL` -0 equals 0 and every NaN equals every other. `DataFusion` 55.2 groups and joins
+//! floats by their bits. So keys that are floats are given by `float_key`, of which equal floats
+//! have one value: those of groups, of distinct arguments, of windows and of joins. The rule runs
+//! after the others, when IN, EXISTS, DISTINCT, INTERSECT and `a.f = b.f` have become joins and
+//! groups.
+//! Not here: comparisons that are no keys.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, AsArray};
+use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DFSchema};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    Aggregate, ColumnarValue, Expr, ExprSchemable, GroupingSet, Join, LogicalPlan, Projection,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
+/// Makes equal floats equal keys.
+#[derive(Debug)]
+pub(crate) struct FloatKeys;
+
+impl OptimizerRule for FloatKeys {
+    fn name(&self) -> &'static str {
+        "coscan_float_keys"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn rewrite(
+        &self,
+        node: LogicalPlan,
+        _: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        match node {
+            LogicalPlan::Join(join) => joined(join),
+            LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => {
+                let schema = merge_schema(&node.inputs());
+                let names = NamePreserver::new(&node);
+                let node = node.map_expressions(|expr| {
+                    let name = names.save(&expr);
+                    let keyed = expr.transform_up(|expr| keyed(expr, &schema))?;
+                    Ok(keyed.update_data(|expr| name.restore(expr)))
+                })?;
+                node.transform_data(|node| match node {
+                    LogicalPlan::Aggregate(aggregate) => Ok(match grouped(&aggregate)? {
+                        Some(plan) => Transformed::yes(plan),
+                        None => Transformed::no(LogicalPlan::Aggregate(aggregate)),
+                    }),
+                    node => Ok(Transformed::no(node)),
+                })
+            }
+            node => Ok(Transformed::no(node)),
+        }
+    }
+}
+
+/// Distinct arguments, and what windows are divided by.
+fn keyed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let mut changed = false;
+    let mut make = |exprs: &mut Vec<Expr>| {
+        for expr in exprs {
+            if is_key(expr, schema) {
+                *expr = key(std::mem::take(expr));
+                changed = true;
+            }
+        }
+    };
+    let expr = match expr {
+        Expr::AggregateFunction(mut call) if call.params.distinct => {
+            make(&mut call.params.args);
+            Expr::AggregateFunction(call)
+        }
+        Expr::WindowFunction(mut window) => {
+            make(&mut window.params.partition_by);
+            Expr::WindowFunction(window)
+        }
+        other => other,
+    };
+    Ok(Transformed::new_transformed(expr, changed))
+}
+
+/// An aggregate grouped by keys; `None` if it is not grouped by floats.
+fn grouped(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
+    let schema = aggregate.input.schema();
+    let mut changed = false;
+    let mut keys = |expr: &Expr| -> Expr {
+        let inner = match expr {
+            Expr::Alias(alias) => alias.expr.as_ref(),
+            other => other,
+        };
+        if !is_key(inner, schema) {
+            return expr.clone();
+        }
+        changed = true;
+        key(inner.clone())
+    };
+    let mut list = |exprs: &[Expr]| -> Vec<Expr> { exprs.iter().map(&mut keys).collect() };
+    let mut group = Vec::with_capacity(aggregate.group_expr.len());
+    for expr in &aggregate.group_expr {
+        group.push(match expr {
+            Expr::GroupingSet(GroupingSet::Rollup(exprs)) => {
+                Expr::GroupingSet(GroupingSet::Rollup(list(exprs)))
+            }
+            Expr::GroupingSet(GroupingSet::Cube(exprs)) => {
+                Expr::GroupingSet(GroupingSet::Cube(list(exprs)))
+            }
+            Expr::GroupingSet(GroupingSet::GroupingSets(sets)) => {
+                let sets = sets.iter().map(|exprs| list(exprs)).collect();
+                Expr::GroupingSet(GroupingSet::GroupingSets(sets))
+            }
+            other => list(std::slice::from_ref(other)).swap_remove(0),
+        });
+    }
+    if !changed {
+        return Ok(None);
+    }
+    let functions = aggregate.aggr_expr.clone();
+    let below = Aggregate::try_new(Arc::clone(&aggregate.input), group, functions)?;
+    let output = aggregate.schema.iter().zip(below.schema.iter());
+    let output = output.map(|((relation, field), own)| {
+        let column = Column::from(own);
+        if column.relation.as_ref() == relation && column.name == *field.name() {
+            return Expr::Column(column);
+        }
+        Expr::Column(column).alias_qualified(relation.cloned(), field.name())
+    });
+    let output = output.collect();
+    let above = Projection::try_new(output, Arc::new(LogicalPlan::Aggregate(below)))?;
+    Ok(Some(LogicalPlan::Projection(above)))
+}
+
+/// A join by keys.
+fn joined(mut join: Join) -> Result<Transformed<LogicalPlan>> {
+    let mut changed = false;
+    for (left, right) in &mut join.on {
+        if is_key(left, join.left.schema()) && is_key(right, join.right.schema()) {
+            *left = key(std::mem::take(left));
+            *right = key(std::mem::take(right));
+            changed = true;
+        }
+    }
+    Ok(Transformed::new_transformed(
+        LogicalPlan::Join(join),
+        changed,
+    ))
+}
+
+fn is_float(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Float32 | DataType::Float64)
+}
+
+/// Whether an expression is a float that is not made a key yet.
+fn is_key(expr: &Expr, schema: &DFSchema) -> bool {
+    let made = match expr {
+        Expr::ScalarFunction(call) => call.func.inner().downcast_ref::<FloatKey>().is_some(),
+        _ => false,
+    };
+    !made && expr.get_type(schema).is_ok_and(|of| is_float(&of))
+}
+
+fn key(expr: Expr) -> Expr {
+    ScalarUDF::from(FloatKey::new()).call(vec![expr])
+}
+
+/// The same float, but 0 for -0, and one NaN for all.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct FloatKey {
+    signature: Signature,
+}
+
+impl FloatKey {
+    fn new() -> Self {
+        Self {
+            signature: Signature::any(1, Volatility::Immutable),
+        }
+    }
+}
+
+impl ScalarUDFImpl for FloatKey {
+    fn name(&self) -> &'static str {
+        "float_key"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(types.first().cloned().unwrap_or(DataType::Null))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let values = &arrays[0];
+        let keys: ArrayRef = match values.data_type() {
+            DataType::Float64 => {
+                let values = values.as_primitive::<Float64Type>();
+                Arc::new(values.unary::<_, Float64Type>(|value| {
+                    if value.is_nan() {
+                        f64::NAN.abs()
+                    } else {
+                        value + 0.0
+                    }
+                }))
+            }
+            DataType::Float32 => {
+                let values = values.as_primitive::<Float32Type>();
+                Arc::new(values.unary::<_, Float32Type>(|value| {
+                    if value.is_nan() {
+                        f32::NAN.abs()
+                    } else {
+                        value + 0.0
+                    }
+                }))
+            }
+            _ => Arc::clone(values),
+        };
+        Ok(ColumnarValue::Array(keys))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+mod tests {
+    use datafusion::arrow::array::{Float64Array, Int64Array, RecordBatch};
+    use datafusion::arrow::util::pretty::pretty_format_batches;
+    use datafusion::execution::SessionStateBuilder;
+    use datafusion::prelude::SessionContext;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn equal_floats_are_one_key() {
+        let builder = SessionStateBuilder::new().with_default_features();
+        let context = SessionContext::new_with_state(crate::install(builder).build());
+        let floats = [0.0, -0.0, f64::NAN, -f64::NAN, 1.0];
+        for (name, floats) in [("t", &floats[..]), ("u", &[-0.0, f64::NAN, 7.0])] {
+            let numbers = 0..i64::try_from(floats.len()).unwrap();
+            let batch = RecordBatch::try_from_iter([
+                (
+                    "f",
+                    Arc::new(Float64Array::from(floats.to_vec())) as ArrayRef,
+                ),
+                ("n", Arc::new(Int64Array::from_iter_values(numbers))),
+            ]);
+            context.register_batch(name, batch.unwrap()).unwrap();
+        }
+        for (sql, expected) in [
+            (
+                "SELECT count(*) FROM (SELECT f FROM t GROUP BY f) AS s",
+                "3",
+            ),
+            ("SELECT count(*) FROM (SELECT DISTINCT f FROM t) AS s", "3"),
+            ("SELECT count(DISTINCT f) FROM t", "3"),
+            (
+                "SELECT max(c) FROM (SELECT f, count(*) AS c FROM t GROUP BY ROLLUP (f)) AS s",
+                "5",
+            ),
+            (
+                "SELECT count(*) FROM (SELECT f + 1 AS g FROM t GROUP BY f + 1) AS s",
+                "3",
+            ),
+            (
+                "SELECT max(r) FROM (SELECT row_number() OVER (PARTITION BY f) AS r FROM t) AS s",
+                "2",
+            ),
+            ("SELECT count(*) FROM t JOIN u ON t.f = u.f", "4"),
+            ("SELECT count(*) FROM t JOIN u USING (f)", "4"),
+            ("SELECT count(*) FROM t, u WHERE t.f = u.f", "4"),
+            ("SELECT count(*) FROM t WHERE f IN (SELECT f FROM u)", "4"),
+            (
+                "SELECT count(*) FROM t WHERE f NOT IN (SELECT f FROM u)",
+                "1",
+            ),
+            (
+                "SELECT count(*) FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.f = t.f)",
+                "4",
+            ),
+            (
+                "SELECT count(*) FROM t WHERE t.f = (SELECT max(u.f) FROM u WHERE u.f = t.f)",
+                "4",
+            ),
+            (
+                "SELECT count(*) FROM (SELECT f FROM t INTERSECT SELECT f FROM u) AS s",
+                "2",
+            ),
+            (
+                "SELECT count(*) FROM (SELECT f FROM t EXCEPT SELECT f FROM u) AS s",
+                "1",
+            ),
+            (
+                "SELECT count(*) FROM (SELECT f FROM t UNION SELECT f FROM u) AS s",
+                "4",
+            ),
+        ] {
+            let found = context.sql(sql).await.unwrap().collect().await.unwrap();
+            let text = pretty_format_batches(&found).unwrap().to_string();
+            let value = text.lines().nth(3).unwrap().replace(['|', ' '], "");
+            assert_eq!(value, expected, "{sql}");
+        }
+    }
+}

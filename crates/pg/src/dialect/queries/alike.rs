@@ -1,0 +1,88 @@
+//! Aggregates that DataFusion gives one name.
+//!
+//! The name of `sum(x::int)` leaves out the cast, so that `sum(x::int)` and `sum(x::bigint)` in one
+//! SELECT are an error. All but the first get `FILTER (WHERE true)`, which is part of the name and
+//! nothing else. <https://github.com/apache/datafusion/issues/6543>
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, OrderBy, Query, Select, VisitMut, VisitorMut,
+};
+
+use crate::dialect::ast::{boolean, is_aggregate, with_ands};
+
+pub(super) fn rewrite(select: &mut Select, order_by: Option<&mut OrderBy>) {
+    let mut alike = Alike::default();
+    let _ = select.projection.visit(&mut alike);
+    let _ = select.having.visit(&mut alike);
+    let _ = select.qualify.visit(&mut alike);
+    if let Some(order_by) = order_by {
+        let _ = order_by.visit(&mut alike);
+    }
+}
+
+#[derive(Default)]
+struct Alike {
+    /// By the call without casts: the calls of that name, in the order of their first use.
+    calls: HashMap<String, Vec<String>>,
+    /// How many subqueries deep.
+    depth: usize,
+}
+
+impl VisitorMut for Alike {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let Expr::Function(call) = expr else {
+            return ControlFlow::Continue(());
+        };
+        if self.depth > 0 || !is_aggregate(call) {
+            return ControlFlow::Continue(());
+        }
+        let text = call.to_string();
+        let calls = self.calls.entry(without_casts(call)).or_default();
+        let place = calls.iter().position(|known| *known == text);
+        let place = place.unwrap_or_else(|| {
+            calls.push(text);
+            calls.len() - 1
+        });
+        if place > 0 {
+            let all = call.filter.take().map(|filter| *filter);
+            let all = all.into_iter().chain((0..place).map(|_| boolean(true)));
+            call.filter = Some(Box::new(with_ands(all.collect())));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn without_casts(call: &Function) -> String {
+    struct Casts;
+    impl VisitorMut for Casts {
+        type Break = ();
+
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            match expr {
+                Expr::Cast { expr: inner, .. } | Expr::Nested(inner) => {
+                    *expr = std::mem::replace(inner, boolean(true));
+                }
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut call = Expr::Function(call.clone());
+    let _ = call.visit(&mut Casts);
+    call.to_string().to_lowercase()
+}

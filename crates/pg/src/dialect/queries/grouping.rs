@@ -1,0 +1,74 @@
+//! Queries that are one group though they have no GROUP BY with columns.
+//!
+//! `GROUP BY ()` and HAVING make one group of all rows, also of none. With aggregates that is what
+//! DataFusion does as well. Without them no column can be named: the query is one row without FROM,
+//! and HAVING is its WHERE.
+//!
+//! ROLLUP and CUBE within GROUPING SETS are written out as sets.
+
+use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Select};
+
+use crate::dialect::ast::{aggregates, arguments, item_expr, last_word};
+
+pub(super) fn rewrite(select: &mut Select) {
+    let GroupByExpr::Expressions(keys, modifiers) = &mut select.group_by else {
+        return;
+    };
+    if !modifiers.is_empty() {
+        return;
+    }
+    for key in keys.iter_mut() {
+        if let Expr::GroupingSets(sets) = key {
+            *sets = sets.drain(..).flat_map(written_out).collect();
+        }
+    }
+    let before = keys.len();
+    let is_empty = |key: &Expr| matches!(key, Expr::Tuple(fields) if fields.is_empty());
+    keys.retain(|key| !is_empty(key));
+    let one_group = keys.is_empty() && (before > 0 || select.having.is_some());
+    if !one_group {
+        return;
+    }
+    let items = select.projection.iter().filter_map(item_expr);
+    let mut all = items.chain(select.having.as_ref());
+    if all.any(aggregates) {
+        return;
+    }
+    select.from.clear();
+    select.selection = select.having.take();
+}
+
+/// A set of GROUPING SETS, or those that ROLLUP and CUBE stand for.
+fn written_out(set: Vec<Expr>) -> Vec<Vec<Expr>> {
+    let named = match set.as_slice() {
+        [Expr::Function(call)] => last_word(&call.name).zip(arguments(call)),
+        _ => None,
+    };
+    // A key of ROLLUP may be a list in brackets.
+    let keys = |arguments: &[&Expr]| -> Vec<Expr> {
+        let each = arguments.iter().flat_map(|argument| match argument {
+            Expr::Tuple(fields) => fields.clone(),
+            other => vec![(*other).clone()],
+        });
+        each.collect()
+    };
+    match named {
+        Some((name, arguments)) if name == "rollup" => {
+            let counts = (0..=arguments.len()).rev();
+            counts.map(|count| keys(&arguments[..count])).collect()
+        }
+        Some((name, arguments)) if name == "cube" && arguments.len() <= CUBE_MAX => {
+            let subsets = (0..1_usize << arguments.len()).rev();
+            let subset = |bits: usize| {
+                let chosen = arguments.iter().enumerate();
+                let chosen = chosen.filter(|(index, _)| bits >> index & 1 == 1);
+                keys(&chosen.map(|(_, argument)| *argument).collect::<Vec<_>>())
+            };
+            subsets.map(subset).collect()
+        }
+        _ => vec![set],
+    }
+}
+
+/// The keys of a CUBE that is written out: 4096 sets, as in PostgreSQL.
+const CUBE_MAX: usize = 12;

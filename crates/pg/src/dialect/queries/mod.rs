@@ -1,0 +1,74 @@
+//! Clauses of PostgreSQL's queries that DataFusion has no plan for, or a wrong one.
+//!
+//! | pass | from | to |
+//! |---|---|---|
+//! | `using` | `RIGHT JOIN … USING (x)`, `FULL JOIN … USING (x)` | `ON`, and `coalesce` for `x` |
+//! | `limits` | `FETCH FIRST … ROWS ONLY`, `WITH TIES` | `LIMIT`, a rank |
+//! | `rows` | `(a, b) IN (SELECT …)`, `(a, b) = (SELECT …)` | comparisons of columns |
+//! | `grouping` | `GROUP BY ()`, HAVING without aggregates | WHERE |
+//! | `alike` | `sum(x::int), sum(x::bigint)` | aggregates with names of their own |
+//! | `items` | `generate_series(1, t.x)` in FROM | LATERAL |
+//!
+//! Not here: subqueries (`subqueries/`), INTERSECT ALL and checks of plans (`analysis/`).
+
+mod alike;
+mod grouping;
+mod items;
+mod limits;
+mod rows;
+mod using;
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{Expr, Query, SetExpr, Statement, VisitMut, VisitorMut};
+
+/// Rewrites the clauses of all queries of a statement.
+pub(super) fn rewrite(statement: &mut Statement) {
+    let _ = statement.visit(&mut Queries);
+}
+
+struct Queries;
+
+impl VisitorMut for Queries {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        limits::rewrite(query);
+        let mut body = query.body.as_mut();
+        let mut order_by = query.order_by.as_mut();
+        if let SetExpr::Select(select) = body {
+            using::rewrite(select, order_by.as_deref_mut());
+            grouping::rewrite(select);
+            items::rewrite(select);
+            alike::rewrite(select, order_by);
+            return ControlFlow::Continue(());
+        }
+        let mut branches = vec![];
+        loop {
+            match body {
+                SetExpr::SetOperation { left, right, .. } => {
+                    branches.push(right.as_mut());
+                    body = left.as_mut();
+                    continue;
+                }
+                SetExpr::Select(select) => {
+                    using::rewrite(select, None);
+                    grouping::rewrite(select);
+                    items::rewrite(select);
+                    alike::rewrite(select, None);
+                }
+                // A query in brackets is visited itself.
+                _ => {}
+            }
+            match branches.pop() {
+                Some(next) => body = next,
+                None => return ControlFlow::Continue(()),
+            }
+        }
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        rows::rewrite(expr);
+        ControlFlow::Continue(())
+    }
+}

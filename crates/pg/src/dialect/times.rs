@@ -1,0 +1,118 @@
+//! PostgreSQL's syntax for times and intervals, as calls of functions.
+//!
+//! | from | to |
+//! |---|---|
+//! | `INTERVAL '1-2' YEAR TO MONTH` | `pg_cast('1-2', 'interval:year to month')` |
+//! | `x AT TIME ZONE z` | `timezone(z, x)` |
+//! | `(a, b) OVERLAPS (c, d)` | `overlaps(a, b, c, d)` |
+//! | `make_interval(days => 10)` | `make_interval(0, 0, 0, 10, 0, 0, 0)` |
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Interval,
+    Value, VisitorMut,
+};
+
+use super::ast::{call, last_word, literal_text, text};
+use crate::casts::CAST;
+
+pub(super) struct Times;
+
+impl VisitorMut for Times {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Interval(interval) => {
+                if let Some(target) = target(interval) {
+                    let value = std::mem::replace(interval.value.as_mut(), super::ast::null());
+                    *expr = call(CAST, vec![value, text(&target)]);
+                }
+            }
+            Expr::AtTimeZone {
+                timestamp,
+                time_zone,
+            } => {
+                let at = std::mem::replace(timestamp.as_mut(), super::ast::null());
+                let zone = std::mem::replace(time_zone.as_mut(), super::ast::null());
+                *expr = call("timezone", vec![zone, at]);
+            }
+            Expr::BinaryOp {
+                left,
+                op: BinaryOperator::Overlaps,
+                right,
+            } => {
+                if let (Expr::Tuple(left), Expr::Tuple(right)) = (left.as_mut(), right.as_mut()) {
+                    let mut ends = std::mem::take(left);
+                    ends.append(right);
+                    *expr = call("overlaps", ends);
+                }
+            }
+            Expr::Function(function) if is_make_interval(function) => {
+                if let Some(arguments) = positional(function) {
+                    *expr = call("make_interval", arguments);
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The type of a qualified interval.
+fn target(interval: &Interval) -> Option<String> {
+    literal_text(&interval.value)?;
+    let mut target = "interval".to_owned();
+    if let Some(first) = &interval.leading_field {
+        target.push(':');
+        target.push_str(&first.to_string().to_lowercase());
+        if let Some(last) = &interval.last_field {
+            target.push_str(" to ");
+            target.push_str(&last.to_string().to_lowercase());
+        }
+    }
+    let digits = interval
+        .fractional_seconds_precision
+        .or(interval.leading_precision);
+    if let Some(digits) = digits {
+        target.push_str(&format!("({})", digits.min(6)));
+    }
+    Some(target)
+}
+
+const PARTS: [&str; 7] = ["years", "months", "weeks", "days", "hours", "mins", "secs"];
+
+fn is_make_interval(function: &Function) -> bool {
+    last_word(&function.name).as_deref() == Some("make_interval")
+}
+
+/// All arguments in their order, 0 for those that are not given.
+fn positional(function: &Function) -> Option<Vec<Expr>> {
+    let FunctionArguments::List(list) = &function.args else {
+        return None;
+    };
+    let zero = || Expr::Value(Value::Number("0".to_owned(), false).into());
+    let mut arguments: Vec<Expr> = PARTS.iter().map(|_| zero()).collect();
+    for (at, argument) in list.args.iter().enumerate() {
+        let (at, value) = match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => (at, value),
+            FunctionArg::Named {
+                name,
+                arg: FunctionArgExpr::Expr(value),
+                ..
+            }
+            | FunctionArg::ExprNamed {
+                name: Expr::Identifier(name),
+                arg: FunctionArgExpr::Expr(value),
+                ..
+            } => {
+                let name = name.value.to_lowercase();
+                (PARTS.iter().position(|part| *part == name)?, value)
+            }
+            _ => return None,
+        };
+        *arguments.get_mut(at)? = value.clone();
+    }
+    Some(arguments)
+}

@@ -1,0 +1,212 @@
+//! What do DataFusion's and Arrow's texts say in PostgreSQL's words?
+
+use super::PgError;
+
+/// Whether the context of an error only names a rule of the planner.
+pub(super) fn names_a_rule(context: &str) -> bool {
+    context.contains("rule '") || context == "type_coercion"
+}
+
+/// An error of planning.
+pub(super) fn plan(text: &str) -> PgError {
+    let text = first_line(text);
+    let has = |part: &str| text.contains(part);
+    if let Some(name) = between(text, "table '", "' not found") {
+        let message = format!("relation \"{}\" does not exist", shortened(name));
+        return PgError::new("42P01", message);
+    }
+    if let Some(name) = between(text, "Invalid function '", "'") {
+        return PgError::undefined_function(&format!("function {name}"));
+    }
+    if let Some(name) = between(text, "able function '", "' not found") {
+        return PgError::undefined_function(&format!("function {name}"));
+    }
+    let code = if has("does not exist") {
+        // The words of our own functions.
+        if has("relation ") {
+            "42P01"
+        } else if has("schema ") {
+            "3F000"
+        } else if has("function ") || has("operator ") {
+            "42883"
+        } else {
+            "42704"
+        }
+    } else if has("No function matches") {
+        "42883"
+    } else if has("already exists") {
+        "42P07"
+    } else if has("Cannot infer common") || has("Cannot coerce") || has("cannot be cast") {
+        "42804"
+    } else if has("Unsupported") {
+        "0A000"
+    } else if has("must appear in the GROUP BY clause") || has("in the SELECT list must appear") {
+        "42803"
+    } else {
+        "42000"
+    };
+    PgError::new(code, text)
+}
+
+/// An error while a query runs.
+pub(super) fn execution(text: &str) -> PgError {
+    let text = first_line(text);
+    let has = |part: &str| text.contains(part);
+    if has("more than one row") {
+        let message = "more than one row returned by a subquery used as an expression";
+        return PgError::new("21000", message);
+    }
+    let code = if has("already exists") {
+        "42P07"
+    } else if has("doesn't exist") || has("does not exist") {
+        "42P01"
+    } else if has("malformed array literal") {
+        "22P02"
+    } else {
+        "22000"
+    };
+    PgError::new(code, text)
+}
+
+/// A cast or a parser of values that failed.
+pub(super) fn cast(text: &str) -> PgError {
+    let text = first_line(text);
+    if let Some((value, rest)) = text
+        .strip_prefix("Cannot cast string '")
+        .and_then(|rest| rest.rsplit_once("' to value of "))
+    {
+        let name = rest.trim_end_matches(" type");
+        return PgError::invalid_text(pg_name(name), value);
+    }
+    if let Some((_, name)) = text
+        .strip_prefix("Can't cast value ")
+        .and_then(|rest| rest.rsplit_once(" to type "))
+    {
+        return PgError::out_of_range(pg_name(name));
+    }
+    if text.contains("verflow") {
+        return PgError::new("22003", text);
+    }
+    PgError::new("22P02", text)
+}
+
+/// Arithmetic that left its type: `Overflow happened on: 2147483647 + 1`.
+pub(super) fn overflow(text: &str) -> PgError {
+    let Some(result) = text.strip_prefix("Overflow happened on: ").and_then(result) else {
+        return PgError::new("22003", first_line(text));
+    };
+    // The type is the widest that the result leaves.
+    PgError::out_of_range(match result {
+        Some(result) if i32::try_from(result).is_ok() => "smallint",
+        Some(result) if i64::try_from(result).is_ok() => "integer",
+        Some(result) if result.unsigned_abs() <= BIGINT_PRODUCT_MAX => "bigint",
+        _ => return PgError::new("22003", "value overflows numeric format"),
+    })
+}
+
+/// The exact result of `a + b`, `a - b`, `a * b` and `- a`; the inner `None` if it has more than
+/// 128 bits.
+fn result(operation: &str) -> Option<Option<i128>> {
+    let parts: Vec<&str> = operation.split(' ').collect();
+    let number = |text: &str| text.parse::<i128>().ok();
+    Some(match parts[..] {
+        ["-", value] => number(value)?.checked_neg(),
+        [left, "+", right] => number(left)?.checked_add(number(right)?),
+        [left, "-", right] => number(left)?.checked_sub(number(right)?),
+        [left, "*", right] => number(left)?.checked_mul(number(right)?),
+        _ => return None,
+    })
+}
+
+/// The largest absolute value of a product of two 64-bit integers.
+const BIGINT_PRODUCT_MAX: u128 = 1 << 126;
+
+/// The SQLSTATE of an error about a setting: an unknown name is `undefined_object`, a value that
+/// does not fit is `invalid_parameter_value`.
+#[must_use]
+pub fn configuration(text: &str) -> &'static str {
+    let unknown = ["not found", "Could not find", "unrecognized"];
+    if unknown.iter().any(|words| text.contains(words)) {
+        "42704"
+    } else {
+        "22023"
+    }
+}
+
+/// Whether a text is the operating system's about a device without room.
+pub(super) fn says_disk_full(text: &str) -> bool {
+    text.contains("No space left on device") || text.contains("os error 28")
+}
+
+/// PostgreSQL's name of an Arrow type.
+fn pg_name(arrow: &str) -> &str {
+    match arrow {
+        "Int8" | "Int16" => "smallint",
+        "Int32" => "integer",
+        "Int64" => "bigint",
+        "Float32" => "real",
+        "Float64" => "double precision",
+        "Boolean" => "boolean",
+        "Date32" | "Date64" => "date",
+        name if name.starts_with("Decimal") => "numeric",
+        name if name.starts_with("Time") && !name.starts_with("Timestamp") => "time",
+        name if name.starts_with("Timestamp") => "timestamp",
+        name if name.starts_with("Interval") => "interval",
+        other => other,
+    }
+}
+
+/// The last part of a qualified name, unless it names a schema of the user's.
+fn shortened(name: &str) -> &str {
+    ["datafusion.public.", "datafusion.", "public."]
+        .iter()
+        .find_map(|prefix| name.strip_prefix(prefix))
+        .unwrap_or(name)
+}
+
+fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(before)?;
+    Some(rest.split_once(after)?.0)
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code_and_text(error: &PgError) -> (&str, &str) {
+        (error.code(), error.message())
+    }
+
+    #[test]
+    fn names_of_relations() {
+        let error = plan("table 'datafusion.public.nowhere' not found");
+        let expected = ("42P01", "relation \"nowhere\" does not exist");
+        assert_eq!(code_and_text(&error), expected);
+    }
+
+    #[test]
+    fn overflow_names_the_type() {
+        for (text, message) in [
+            ("32767 + 1", "smallint out of range"),
+            ("2147483647 + 1", "integer out of range"),
+            ("- -2147483648", "integer out of range"),
+            ("9223372036854775807 * 2", "bigint out of range"),
+        ] {
+            let error = overflow(&format!("Overflow happened on: {text}"));
+            assert_eq!(code_and_text(&error), ("22003", message), "{text}");
+        }
+    }
+
+    #[test]
+    fn functions_are_named() {
+        let error = plan("Invalid function 'foo'.\nDid you mean 'for'?");
+        assert_eq!(
+            code_and_text(&error),
+            ("42883", "function foo does not exist")
+        );
+    }
+}

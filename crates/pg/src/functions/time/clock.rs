@@ -1,0 +1,176 @@
+//! `now()` and its siblings, and the current date and time in the session's zone.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::plan_err;
+use datafusion::error::Result;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::scalar::ScalarValue;
+
+use super::rowwise::{Kind, surroundings};
+use crate::PgError;
+use crate::time::arithmetic::{date_of, rounded_moment};
+use crate::time::calendar::MICROS_PER_DAY;
+use crate::time::zone::Zone;
+
+pub(super) fn functions() -> Vec<ScalarUDF> {
+    let clock = |name, aliases: &[&str], kind, is_running| {
+        let volatility = if is_running {
+            Volatility::Volatile
+        } else {
+            Volatility::Stable
+        };
+        ScalarUDF::new_from_impl(Clock {
+            name,
+            aliases: aliases.iter().map(|alias| (*alias).to_owned()).collect(),
+            kind,
+            is_running,
+            signature: Signature::user_defined(volatility),
+        })
+    };
+    let of_statement = [
+        "current_timestamp",
+        "transaction_timestamp",
+        "statement_timestamp",
+    ];
+    vec![
+        clock("now", &of_statement, Kind::Timestamptz, false),
+        clock("localtimestamp", &[], Kind::Timestamp, false),
+        clock("localtime", &[], Kind::Time, false),
+        clock("current_date", &["today"], Kind::Date, false),
+        clock("clock_timestamp", &[], Kind::Timestamptz, true),
+        ScalarUDF::new_from_impl(CurrentTime {
+            signature: Signature::user_defined(Volatility::Stable),
+        }),
+    ]
+}
+
+/// Microseconds since 1970.
+pub(crate) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+    })
+}
+
+/// The moment at which the statement began, or, if it is running, at which the clock is read.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Clock {
+    name: &'static str,
+    aliases: Vec<String>,
+    kind: Kind,
+    is_running: bool,
+    signature: Signature,
+}
+
+impl Clock {
+    fn value(&self, utc: i64, zone: Zone, digits: Option<u32>) -> Result<ScalarValue> {
+        let utc = match digits {
+            Some(digits) => rounded_moment(utc, digits)?,
+            None => utc,
+        };
+        let local = zone.local(utc);
+        Ok(match self.kind {
+            Kind::Date => ScalarValue::Date32(Some(date_of(local))),
+            Kind::Time => ScalarValue::Time64Microsecond(Some(local.rem_euclid(MICROS_PER_DAY))),
+            Kind::Timestamp => ScalarValue::TimestampMicrosecond(Some(local), None),
+            _ => ScalarValue::TimestampMicrosecond(Some(utc), Some("UTC".into())),
+        })
+    }
+}
+
+/// The digits of `current_timestamp(0)`.
+fn digits(value: Option<&ScalarValue>) -> Result<Option<u32>> {
+    let Some(value) = value else {
+        return Ok(None);
+    };
+    let number = value.cast_to(&DataType::Int64)?;
+    match number {
+        ScalarValue::Int64(Some(digits)) if digits >= 0 => {
+            Ok(Some(u32::try_from(digits.min(6)).unwrap_or(6)))
+        }
+        _ => plan_err!("the precision of a time is a number that is not negative"),
+    }
+}
+
+impl ScalarUDFImpl for Clock {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        if given.len() > 1 {
+            return Err(super::rowwise::undefined(self.name, given).into());
+        }
+        Ok(given.to_vec())
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.kind.held())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let precision = match args.args.first() {
+            Some(ColumnarValue::Scalar(value)) => digits(Some(value))?,
+            Some(ColumnarValue::Array(_)) => return plan_err!("a precision is a constant"),
+            None => None,
+        };
+        let zone = surroundings(&args.config_options).zone;
+        Ok(ColumnarValue::Scalar(self.value(now(), zone, precision)?))
+    }
+
+    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let (false, Some(start)) = (self.is_running, info.query_execution_start_time()) else {
+            return Ok(ExprSimplifyResult::Original(args));
+        };
+        let precision = match args.first() {
+            None => None,
+            Some(Expr::Literal(value, _)) => digits(Some(value))?,
+            Some(_) => return Ok(ExprSimplifyResult::Original(args)),
+        };
+        let zone = surroundings(info.config_options()).zone;
+        let value = self.value(start.timestamp_micros(), zone, precision)?;
+        Ok(ExprSimplifyResult::Simplified(Expr::Literal(value, None)))
+    }
+}
+
+/// `current_time` has a type that Arrow lacks.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct CurrentTime {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for CurrentTime {
+    fn name(&self) -> &str {
+        "current_time"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        Ok(given.to_vec())
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        let message = "type time with time zone is not supported; use localtime";
+        Err(PgError::unsupported(message).into())
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        plan_err!("current_time has no type")
+    }
+}

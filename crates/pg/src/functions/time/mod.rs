@@ -1,0 +1,32 @@
+//! PostgreSQL's functions of dates, times and intervals (its manual's chapter 9.9).
+
+pub(crate) mod clock;
+mod format;
+mod make;
+pub(crate) mod operators;
+mod parts;
+mod rowwise;
+mod series;
+mod to_char;
+mod values;
+
+use datafusion::logical_expr::ScalarUDF;
+
+pub(crate) use parts::extract;
+pub(crate) use rowwise::{Kind, Overload, surroundings};
+pub(crate) use series::install as install_series;
+pub(crate) use values::{is_value_function, value_of};
+
+/// All of them.
+pub(super) fn functions() -> Vec<ScalarUDF> {
+    let groups = [
+        clock::functions(),
+        format::functions(),
+        make::functions(),
+        operators::functions(),
+        parts::functions(),
+        values::functions(),
+        vec![to_char::udf()],
+    ];
+    groups.into_iter().flatten().collect()
+}

@@ -1,0 +1,190 @@
+//! `generate_series` over timestamps, in FROM.
+//!
+//! The rows are made one batch at a time. A NULL argument gives no rows; a step of zero is an
+//! error, whatever the other arguments are.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, TimestampMicrosecondArray};
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::catalog::streaming::StreamingTable;
+use datafusion::catalog::{TableFunction, TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::plan_err;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder, TaskContext};
+use datafusion::logical_expr::Expr;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::PartitionStream;
+use datafusion::scalar::ScalarValue;
+
+use super::rowwise::Kind;
+use crate::PgError;
+use crate::casts::{Context, Target, cast_array};
+use crate::time::arithmetic::plus_in;
+use crate::time::span::Span;
+use crate::time::zone::Zone;
+
+/// Adds timestamps to the session's `generate_series`.
+pub(crate) fn install(builder: &mut SessionStateBuilder) {
+    let functions = builder.table_functions().get_or_insert_default();
+    let Some(others) = functions.get(NAME).cloned() else {
+        return;
+    };
+    let series = TableFunction::new(NAME.to_owned(), Arc::new(Series { others }));
+    functions.insert(NAME.to_owned(), Arc::new(series));
+}
+
+const NAME: &str = "generate_series";
+
+/// `generate_series` of timestamps, or the session's own of other types.
+#[derive(Debug)]
+struct Series {
+    others: Arc<TableFunction>,
+}
+
+impl TableFunctionImpl for Series {
+    fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
+        let kinds: Vec<Option<Kind>> = args.exprs().iter().take(2).map(kind).collect();
+        if kinds.iter().all(Option::is_none) {
+            return self.others.create_table_provider_with_args(args);
+        }
+        let [start, end, step] = args.exprs() else {
+            let message = "generate_series of timestamps takes a start, an end and a step";
+            return Err(PgError::undefined_function(message).into());
+        };
+        // Dates become moments of the session's zone.
+        let kind = match kinds.iter().flatten().copied().collect::<Vec<_>>()[..] {
+            [Kind::Timestamp] | [Kind::Timestamp, _] | [Kind::Date, Kind::Timestamp]
+                if !kinds.contains(&Some(Kind::Timestamptz)) =>
+            {
+                Kind::Timestamp
+            }
+            _ => Kind::Timestamptz,
+        };
+        let config = args.session().config_options();
+        let context = Context::of(config);
+        let target = match kind {
+            Kind::Timestamp => Target::Timestamp(None),
+            _ => Target::Timestamptz(None),
+        };
+        let zone = match kind {
+            Kind::Timestamp => Zone::Fixed(0),
+            _ => context.surroundings().zone,
+        };
+        let at = |expr: &Expr| match value(expr, &target, &context)? {
+            ScalarValue::TimestampMicrosecond(at, _) => Ok(at),
+            other => plan_err!("a moment is expected, not {other}"),
+        };
+        let step = match value(step, &Target::Interval(None, None), &context)? {
+            ScalarValue::IntervalMonthDayNano(step) => step.map(Span::of_arrow),
+            other => return plan_err!("an interval is expected, not {other}"),
+        };
+        if step.is_some_and(|step| step.length() == 0) {
+            return Err(PgError::new("22023", "step size cannot equal zero").into());
+        }
+        let schema = Arc::new(Schema::new(vec![Field::new("value", kind.held(), true)]));
+        let next = match (at(start)?, at(end)?, step) {
+            (Some(start), Some(end), Some(step)) => Some(Moments {
+                next: start,
+                end,
+                step,
+                zone,
+            }),
+            _ => None,
+        };
+        let stream = Rows {
+            schema: Arc::clone(&schema),
+            moments: next,
+        };
+        Ok(Arc::new(StreamingTable::try_new(
+            schema,
+            vec![Arc::new(stream)],
+        )?))
+    }
+}
+
+fn kind(expr: &Expr) -> Option<Kind> {
+    match expr {
+        Expr::Literal(value, _) => Kind::of(&value.data_type()),
+        _ => None,
+    }
+}
+
+/// A constant argument in a type.
+fn value(expr: &Expr, target: &Target, context: &Context) -> Result<ScalarValue> {
+    let Expr::Literal(value, _) = expr else {
+        return plan_err!("generate_series takes constants");
+    };
+    let field = Field::new("argument", value.data_type(), true);
+    let array: ArrayRef = cast_array(&value.to_array()?, &field, target, context)?;
+    ScalarValue::try_from_array(&array, 0)
+}
+
+/// Moments from one to another.
+#[derive(Debug, Clone, Copy)]
+struct Moments {
+    next: i64,
+    end: i64,
+    step: Span,
+    zone: Zone,
+}
+
+impl Moments {
+    /// The next moments, at most so many; none if the end is passed.
+    fn batch(&mut self, most: usize) -> Result<Vec<i64>, PgError> {
+        let rises = self.step.length() > 0;
+        let mut found = vec![];
+        while found.len() < most {
+            let passed = if rises {
+                self.next > self.end
+            } else {
+                self.next < self.end
+            };
+            if passed {
+                break;
+            }
+            found.push(self.next);
+            self.next = plus_in(self.next, self.step, self.zone)?;
+        }
+        Ok(found)
+    }
+}
+
+#[derive(Debug)]
+struct Rows {
+    schema: SchemaRef,
+    moments: Option<Moments>,
+}
+
+impl PartitionStream for Rows {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let schema = Arc::clone(&self.schema);
+        let rows = context.session_config().batch_size();
+        let mut moments = self.moments;
+        let batches = std::iter::from_fn(move || {
+            let batch = moments.as_mut()?.batch(rows);
+            let made = batch.map_err(DataFusionError::from).and_then(|batch| {
+                if batch.is_empty() {
+                    return Ok(None);
+                }
+                let held = schema.field(0).data_type().clone();
+                let array = TimestampMicrosecondArray::from(batch).with_data_type(held);
+                let columns: Vec<ArrayRef> = vec![Arc::new(array)];
+                Ok(Some(RecordBatch::try_new(Arc::clone(&schema), columns)?))
+            });
+            if made.is_err() {
+                moments = None;
+            }
+            made.transpose()
+        });
+        let stream = futures::stream::iter(batches);
+        Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.schema),
+            stream,
+        ))
+    }
+}

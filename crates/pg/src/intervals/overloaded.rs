@@ -1,0 +1,98 @@
+//! `sum` and `avg`, which DataFusion has for numbers only, with intervals added.
+//!
+//! An [`Overloaded`] function is there while a statement is planned; the rule in `keys.rs` puts the
+//! function for the argument's type in its place, so that no plan that runs has one.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::internal_err;
+use datafusion::error::Result;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::function::AccumulatorArgs;
+use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility,
+};
+
+use super::aggregates::{INTERVAL, avg, sum};
+
+/// Adds intervals to the session's `sum` and `avg`. Called when all other aggregates are installed.
+pub(crate) fn with_intervals(builder: &mut SessionStateBuilder) {
+    let aggregates = builder.aggregate_functions().get_or_insert_default();
+    for (name, interval) in [("sum", sum()), ("avg", avg())] {
+        // The last of a name is the one that counts.
+        let Some(numbers) = aggregates.iter().rfind(|known| known.name() == name) else {
+            continue;
+        };
+        let overloaded = Overloaded {
+            numbers: Arc::clone(numbers),
+            interval: Arc::new(interval),
+            aliases: numbers.aliases().to_vec(),
+            signature: Signature::user_defined(Volatility::Immutable),
+        };
+        aggregates.push(Arc::new(AggregateUDF::new_from_impl(overloaded)));
+    }
+}
+
+/// An aggregate of numbers or of intervals.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct Overloaded {
+    numbers: Arc<AggregateUDF>,
+    interval: Arc<AggregateUDF>,
+    aliases: Vec<String>,
+    signature: Signature,
+}
+
+impl Overloaded {
+    /// The function for an argument of this type.
+    pub(super) fn function(&self, argument: Option<&DataType>) -> Arc<AggregateUDF> {
+        Arc::clone(if argument == Some(&INTERVAL) {
+            &self.interval
+        } else {
+            &self.numbers
+        })
+    }
+}
+
+impl AggregateUDFImpl for Overloaded {
+    fn name(&self) -> &str {
+        self.numbers.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        if given == [INTERVAL] {
+            return Ok(given.to_vec());
+        }
+        let fields: Vec<FieldRef> = given
+            .iter()
+            .map(|given| Arc::new(Field::new("argument", given.clone(), true)))
+            .collect();
+        let coerced = fields_with_udf(&fields, self.numbers.as_ref())?;
+        Ok(coerced
+            .iter()
+            .map(|field| field.data_type().clone())
+            .collect())
+    }
+
+    fn return_type(&self, given: &[DataType]) -> Result<DataType> {
+        self.function(given.first()).return_type(given)
+    }
+
+    fn return_field(&self, given: &[FieldRef]) -> Result<FieldRef> {
+        let first = given.first().map(|field| field.data_type());
+        self.function(first).return_field(given)
+    }
+
+    fn accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        internal_err!("{} is resolved when a plan is analyzed", self.name())
+    }
+}

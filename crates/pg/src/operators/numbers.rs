@@ -1,0 +1,207 @@
+//! Operators of numbers.
+//!
+//! Integers of two widths meet in the wider one, an integer and a numeric in numeric, anything and
+//! a float in double precision (two reals stay real). Comparisons stay DataFusion's operators.
+
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator};
+use datafusion::scalar::ScalarValue;
+
+use super::Kind;
+use crate::casts::{Target, cast_expr, decimal};
+use crate::numbers::arithmetic::{self, Op, as_decimal, digits};
+use crate::numbers::integers::checked;
+
+/// Products of decimals of at most so many digits are computed in 128 bits, with a check for those
+/// that leave them.
+const NARROW_DIGITS_MAX: i16 = 32;
+/// Such a product has at least so many digits before the point.
+const NARROW_WHOLE_MIN: i16 = 20;
+
+/// `left op right` of numbers; the operands, if the operator is left to DataFusion.
+#[expect(clippy::result_large_err, reason = "no error: both operands")]
+pub(super) fn plan(
+    kind: Kind,
+    left: Expr,
+    right: Expr,
+    (left_field, right_field): (&Field, &Field),
+    config: &ConfigOptions,
+) -> Result<Result<Expr, (Expr, Expr)>> {
+    let (a, b) = (left_field.data_type(), right_field.data_type());
+    match kind {
+        Kind::Concat => {
+            let types = [a.clone(), b.clone()];
+            Err(arithmetic::no_such_operator("||", &types))
+        }
+        Kind::Compare(op) => Ok(compare(op, left, right, (a, b), config)),
+        Kind::Arithmetic(op) => arithmetic_of(op, left, right, (a, b), config).map(Ok),
+    }
+}
+
+#[expect(clippy::result_large_err, reason = "no error: both operands")]
+fn compare(
+    op: Operator,
+    left: Expr,
+    right: Expr,
+    (a, b): (&DataType, &DataType),
+    config: &ConfigOptions,
+) -> Result<Expr, (Expr, Expr)> {
+    if a.is_floating() == b.is_floating() && !a.is_floating() {
+        return Err((left, right));
+    }
+    let (left, right) = (as_float(left, a, config), as_float(right, b, config));
+    let compared = BinaryExpr::new(Box::new(left), op, Box::new(right));
+    Ok(Expr::BinaryExpr(compared))
+}
+
+/// A number that meets a float.
+fn as_float(expr: Expr, data_type: &DataType, config: &ConfigOptions) -> Expr {
+    if data_type.is_floating() {
+        return expr;
+    }
+    cast_expr(expr, &Target::Float8, config)
+}
+
+fn arithmetic_of(
+    op: Op,
+    left: Expr,
+    right: Expr,
+    (a, b): (&DataType, &DataType),
+    config: &ConfigOptions,
+) -> Result<Expr> {
+    let operator = match op {
+        Op::Add => Some(Operator::Plus),
+        Op::Subtract => Some(Operator::Minus),
+        Op::Multiply => Some(Operator::Multiply),
+        _ => None,
+    };
+    if a.is_floating() || b.is_floating() {
+        let (left, right) = (as_float(left, a, config), as_float(right, b, config));
+        return Ok(arithmetic::call(op, vec![left, right]));
+    }
+    let integers =
+        a.is_integer() && b.is_integer() && *a != DataType::UInt64 && *b != DataType::UInt64;
+    match operator {
+        Some(operator) if integers => {
+            let both = wider(a, b).unwrap_or(DataType::Int64);
+            let (left, right) = (as_integer(left, a, &both), as_integer(right, b, &both));
+            Ok(checked(left, operator, right))
+        }
+        Some(operator) => Ok(decimals(op, operator, (left, a), (right, b))),
+        None if integers || matches!(op, Op::Divide | Op::Modulo | Op::Power) => {
+            Ok(arithmetic::call(op, vec![left, right]))
+        }
+        None => Err(arithmetic::no_operator(op, &[a.clone(), b.clone()])),
+    }
+}
+
+/// An integer widened to `both`.
+fn as_integer(expr: Expr, from: &DataType, both: &DataType) -> Expr {
+    if from == both {
+        return expr;
+    }
+    if let Expr::Literal(value, _) = &expr
+        && let Ok(value) = value.cast_to(both)
+    {
+        return Expr::Literal(value, None);
+    }
+    Expr::Cast(Cast::new(Box::new(expr), both.clone()))
+}
+
+/// A number as a decimal; a literal has its own digits.
+fn as_decimals(expr: Expr, data_type: &DataType) -> (Expr, DataType) {
+    if let Expr::Literal(value, _) = &expr {
+        let whole = match value {
+            ScalarValue::Int16(Some(value)) => Some(i128::from(*value)),
+            ScalarValue::Int32(Some(value)) => Some(i128::from(*value)),
+            ScalarValue::Int64(Some(value)) => Some(i128::from(*value)),
+            _ => None,
+        };
+        if let Some(whole) = whole {
+            let digits = u8::try_from(whole.unsigned_abs().to_string().len()).unwrap_or(38);
+            let literal = ScalarValue::Decimal128(Some(whole), digits, 0);
+            return (
+                Expr::Literal(literal, None),
+                DataType::Decimal128(digits, 0),
+            );
+        }
+    }
+    let plain = match data_type {
+        DataType::Int8 | DataType::UInt8 => DataType::Int16,
+        DataType::UInt16 => DataType::Int32,
+        DataType::UInt32 => DataType::Int64,
+        DataType::UInt64 => DataType::Decimal128(20, 0),
+        DataType::Decimal32(p, s) | DataType::Decimal64(p, s) => DataType::Decimal128(*p, *s),
+        other => other.clone(),
+    };
+    let held = as_decimal(&plain).unwrap_or(plain);
+    (as_integer(expr, data_type, &held), held)
+}
+
+/// A sum, difference or product of which one operand at least is a decimal.
+fn decimals(op: Op, operator: Operator, left: (Expr, &DataType), right: (Expr, &DataType)) -> Expr {
+    let ((left, a), (right, b)) = (as_decimals(left.0, left.1), as_decimals(right.0, right.1));
+    let (Some((p1, s1)), Some((p2, s2))) = (digits(&a), digits(&b)) else {
+        return arithmetic::call(op, vec![left, right]);
+    };
+    let (precision, scale) = match op {
+        Op::Multiply => (p1 + p2, s1 + s2),
+        _ => ((p1 - s1).max(p2 - s2) + 1 + s1.max(s2), s1.max(s2)),
+    };
+    let plain =
+        |left, right| Expr::BinaryExpr(BinaryExpr::new(Box::new(left), operator, Box::new(right)));
+    let narrow = matches!(
+        (&a, &b),
+        (DataType::Decimal128(..), DataType::Decimal128(..))
+    );
+    let checked_narrow =
+        op == Op::Multiply && p1.max(p2) <= NARROW_DIGITS_MAX && 38 - scale >= NARROW_WHOLE_MIN;
+    if narrow && (precision <= 38 || checked_narrow) {
+        return plain(left, right);
+    }
+    if precision <= 76 && scale <= 76 {
+        let widened = |expr: Expr, held: &DataType| match held {
+            DataType::Decimal128(precision, scale) => {
+                as_integer(expr, held, &DataType::Decimal256(*precision, *scale))
+            }
+            _ => expr,
+        };
+        return plain(widened(left, &a), widened(right, &b));
+    }
+    arithmetic::call(op, vec![left, right])
+}
+
+/// The type in which two numbers meet.
+pub(crate) fn wider(a: &DataType, b: &DataType) -> Option<DataType> {
+    let rank = |data_type: &DataType| match data_type {
+        DataType::Int8 | DataType::UInt8 | DataType::Int16 => Some(DataType::Int16),
+        DataType::UInt16 | DataType::Int32 => Some(DataType::Int32),
+        DataType::UInt32 | DataType::Int64 => Some(DataType::Int64),
+        _ => None,
+    };
+    if let (Some(a), Some(b)) = (rank(a), rank(b)) {
+        let width = |data_type: &DataType| data_type.primitive_width();
+        return Some(if width(&a) >= width(&b) { a } else { b });
+    }
+    if *a == DataType::Float64 || *b == DataType::Float64 {
+        return Some(DataType::Float64);
+    }
+    // A numeric or an integer with a real is a real, where values stand in one column.
+    if a.is_floating() || b.is_floating() {
+        return Some(DataType::Float32);
+    }
+    let held = |data_type: &DataType| match data_type {
+        DataType::UInt64 => Some(DataType::Decimal128(20, 0)),
+        DataType::Decimal32(p, s) | DataType::Decimal64(p, s) => Some(DataType::Decimal128(*p, *s)),
+        other => as_decimal(&rank(other).unwrap_or_else(|| other.clone())),
+    };
+    let ((p1, s1), (p2, s2)) = (digits(&held(a)?)?, digits(&held(b)?)?);
+    let scale = s1.max(s2);
+    let whole = (p1 - s1).max(p2 - s2).min(76 - scale);
+    Some(decimal(
+        u8::try_from(whole + scale).ok()?,
+        i8::try_from(scale).ok()?,
+    ))
+}

@@ -1,0 +1,576 @@
+//! Which type does PostgreSQL give to a parameter by the way it is used?
+//!
+//! Idea: an expression with a parameter of unknown type is resolved as PostgreSQL resolves it
+//! (`resolve`): the operator, function or CASE that it stands in is chosen by the other arguments,
+//! and the choice gives the parameter its type. The first use decides.
+//! It reads a plan that was made with the parameters still open, before DataFusion coerces types.
+//! A type that is found may determine others, so the caller plans and asks again until nothing is
+//! found.
+//! Not here: what was declared, and casts in the text (`dialect/parameters.rs`), which come first.
+
+use std::collections::BTreeMap;
+
+use datafusion::arrow::datatypes::Field;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, DFSchemaRef};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::{Placeholder, WindowFunctionDefinition};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion::scalar::ScalarValue;
+use postgres_types::Type;
+
+use super::write::number;
+use crate::PgError;
+use crate::casts::CAST;
+use crate::dialect::AS_ARRAY;
+use crate::output::pg_type;
+use crate::resolve::{self, Oid, UNKNOWN, Undecided};
+
+const BOOL: Oid = 16;
+const INT4: Oid = 23;
+const INT8: Oid = 20;
+const NUMERIC: Oid = 1700;
+
+/// What the uses of parameters say.
+#[derive(Debug, Default)]
+pub struct Inferred {
+    /// The types that are certain.
+    pub types: BTreeMap<usize, Type>,
+    /// The types that only DataFusion suggests.
+    pub suggested: BTreeMap<usize, Type>,
+    /// The parameters of the plan.
+    pub all: BTreeMap<usize, ()>,
+    /// Why a parameter has no type, if PostgreSQL refuses to guess.
+    pub ambiguous: Option<PgError>,
+}
+
+/// Looks at the uses of the parameters that have no type in `known`.
+///
+/// # Errors
+/// 42P02 for a parameter that is no number.
+pub fn infer(plan: &LogicalPlan, known: &BTreeMap<usize, Type>) -> Result<Inferred> {
+    let mut walk = Walk {
+        known,
+        found: Inferred::default(),
+    };
+    plan.apply_with_subqueries(|node| {
+        walk.node(node)?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(walk.found)
+}
+
+struct Walk<'a> {
+    known: &'a BTreeMap<usize, Type>,
+    found: Inferred,
+}
+
+impl Walk<'_> {
+    fn node(&mut self, node: &LogicalPlan) -> Result<()> {
+        let schema = input_schema(node)?;
+        node.apply_expressions(|expr| {
+            self.visit(expr, &schema);
+            self.collect(expr)?;
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        match node {
+            LogicalPlan::Filter(filter) => self.assign(&filter.predicate, BOOL),
+            LogicalPlan::Limit(limit) => {
+                for count in [&limit.skip, &limit.fetch].into_iter().flatten() {
+                    self.assign(count, INT8);
+                }
+            }
+            LogicalPlan::Join(join) => {
+                if let Some(filter) = &join.filter {
+                    self.assign(filter, BOOL);
+                }
+            }
+            LogicalPlan::Values(values) => {
+                for column in 0..values.schema.fields().len() {
+                    let column: Vec<&Expr> = values
+                        .values
+                        .iter()
+                        .filter_map(|row| row.get(column))
+                        .collect();
+                    // One row says nothing: what the rows are used for may.
+                    if column.len() > 1 {
+                        self.alike(&column, &schema);
+                    }
+                }
+            }
+            LogicalPlan::Union(union) => {
+                for column in 0..union.schema.fields().len() {
+                    let outputs = union.inputs.iter().map(|input| output(input, column));
+                    let outputs: Vec<_> = outputs.flatten().collect();
+                    let types: Vec<Oid> = outputs
+                        .iter()
+                        .map(|(expr, schema)| self.visit(expr, schema))
+                        .collect();
+                    if let Some(common) = resolve::common(&types) {
+                        for (expr, _) in outputs {
+                            self.assign(expr, common);
+                        }
+                    }
+                }
+            }
+            LogicalPlan::Dml(dml) => self.stored(&dml.input),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Notes all parameters, and what DataFusion takes their types to be.
+    fn collect(&mut self, expr: &Expr) -> Result<()> {
+        expr.apply(|expr| {
+            if let Expr::Placeholder(Placeholder { id, field }) = expr {
+                let Some(number) = number(id).filter(|number| *number > 0) else {
+                    let error = PgError::new("42P02", format!("there is no parameter {id}"));
+                    return Err(error.into());
+                };
+                self.found.all.insert(number, ());
+                if let Some(field) = field {
+                    let suggested = || pg_type(field);
+                    self.found.suggested.entry(number).or_insert_with(suggested);
+                }
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(())
+    }
+
+    /// INSERT: what is stored in a column has its type.
+    fn stored(&mut self, input: &LogicalPlan) {
+        let LogicalPlan::Projection(projection) = input else {
+            return;
+        };
+        for expr in &projection.expr {
+            if let Expr::Cast(cast) = stripped(expr)
+                && let Expr::Column(column) = cast.expr.as_ref()
+                && let Some(index) = projection.input.schema().maybe_index_of_column(column)
+                && let Some((source, _)) = output(&projection.input, index)
+            {
+                self.assign(source, pg_type(&cast.field).oid());
+            }
+        }
+    }
+
+    /// The type of an expression. Parameters below it get the types that it gives them.
+    #[allow(clippy::too_many_lines)] // One arm a kind of expression.
+    fn visit(&mut self, expr: &Expr, schema: &DFSchema) -> Oid {
+        match expr {
+            Expr::Alias(alias) => self.visit(&alias.expr, schema),
+            Expr::Placeholder(placeholder) => self.placeholder(placeholder),
+            Expr::Literal(value, _) => literal(value),
+            Expr::Cast(datafusion::logical_expr::Cast { expr, field }) => {
+                let target = pg_type(field).oid();
+                self.visit(expr, schema);
+                self.assign(expr, target);
+                target
+            }
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) => match op {
+                Operator::And | Operator::Or => {
+                    for side in [left, right] {
+                        self.visit(side, schema);
+                        self.assign(side, BOOL);
+                    }
+                    BOOL
+                }
+                op => {
+                    let name = operator_name(*op);
+                    self.binary(&name, left, right, schema)
+                }
+            },
+            Expr::Like(like) | Expr::SimilarTo(like) => {
+                self.binary("~~", &like.expr, &like.pattern, schema)
+            }
+            Expr::Not(inner)
+            | Expr::IsTrue(inner)
+            | Expr::IsFalse(inner)
+            | Expr::IsUnknown(inner)
+            | Expr::IsNotTrue(inner)
+            | Expr::IsNotFalse(inner)
+            | Expr::IsNotUnknown(inner) => {
+                self.visit(inner, schema);
+                self.assign(inner, BOOL);
+                BOOL
+            }
+            Expr::Negative(inner) => {
+                let given = self.visit(inner, schema);
+                let chosen = resolve::unary("-", given);
+                if given == UNKNOWN && chosen == Err(Undecided::Several) {
+                    self.refuse(&[inner], || "operator is not unique: - unknown".to_owned());
+                }
+                chosen.map_or(given, |chosen| chosen.result)
+            }
+            Expr::Between(between) => {
+                self.binary(">=", &between.expr, &between.low, schema);
+                self.binary("<=", &between.expr, &between.high, schema)
+            }
+            Expr::InList(list) => {
+                let mut all = vec![list.expr.as_ref()];
+                all.extend(&list.list);
+                self.alike(&all, schema);
+                BOOL
+            }
+            Expr::Case(case) => {
+                for (when, _) in &case.when_then_expr {
+                    if let Some(base) = &case.expr {
+                        self.binary("=", base, when, schema);
+                    } else {
+                        self.visit(when, schema);
+                        self.assign(when, BOOL);
+                    }
+                }
+                let results = case.when_then_expr.iter().map(|(_, then)| then.as_ref());
+                let results: Vec<&Expr> = results.chain(case.else_expr.as_deref()).collect();
+                self.alike(&results, schema)
+            }
+            Expr::ScalarFunction(call) if call.name() == CAST => {
+                let target = of_schema(expr, schema);
+                if let Some(value) = call.args.first() {
+                    self.visit(value, schema);
+                    self.assign(value, target);
+                }
+                target
+            }
+            Expr::ScalarFunction(call) => {
+                let arguments: Vec<&Expr> = call.args.iter().collect();
+                let result = self.call(call.name(), &arguments, schema);
+                if result == UNKNOWN {
+                    self.coerced(expr, schema);
+                    of_schema(expr, schema)
+                } else {
+                    result
+                }
+            }
+            Expr::AggregateFunction(call) => {
+                let arguments: Vec<&Expr> = call.params.args.iter().collect();
+                if let Some(filter) = &call.params.filter {
+                    self.visit(filter, schema);
+                    self.assign(filter, BOOL);
+                }
+                for sort in &call.params.order_by {
+                    self.visit(&sort.expr, schema);
+                }
+                self.call(call.func.name(), &arguments, schema);
+                of_schema(expr, schema)
+            }
+            Expr::WindowFunction(call) => {
+                let arguments: Vec<&Expr> = call.params.args.iter().collect();
+                let parts = call.params.partition_by.iter();
+                let sorts = call.params.order_by.iter().map(|sort| &sort.expr);
+                for part in parts.chain(sorts) {
+                    self.visit(part, schema);
+                }
+                let name = match &call.fun {
+                    WindowFunctionDefinition::AggregateUDF(function) => function.name(),
+                    WindowFunctionDefinition::WindowUDF(function) => function.name(),
+                };
+                self.call(name, &arguments, schema);
+                of_schema(expr, schema)
+            }
+            Expr::InSubquery(within) => {
+                let given = self.visit(&within.expr, schema);
+                self.compared(&within.expr, given, &within.subquery.subquery);
+                BOOL
+            }
+            Expr::SetComparison(comparison) => {
+                let given = self.visit(&comparison.expr, schema);
+                self.compared(&comparison.expr, given, &comparison.subquery.subquery);
+                BOOL
+            }
+            other => {
+                let _ = other.apply_children(|child| {
+                    self.visit(child, schema);
+                    Ok(TreeNodeRecursion::Continue)
+                });
+                of_schema(other, schema)
+            }
+        }
+    }
+
+    fn placeholder(&self, placeholder: &Placeholder) -> Oid {
+        let Some(number) = number(&placeholder.id) else {
+            return UNKNOWN;
+        };
+        let known = self
+            .known
+            .get(&number)
+            .or_else(|| self.found.types.get(&number));
+        known.map_or(UNKNOWN, Type::oid)
+    }
+
+    /// An operator with two arguments. Returns the type of its result.
+    fn binary(&mut self, name: &str, left: &Expr, right: &Expr, schema: &DFSchema) -> Oid {
+        let given = [self.visit(left, schema), self.visit(right, schema)];
+        match resolve::binary(name, given[0], given[1]) {
+            Ok(chosen) => {
+                self.assign(left, chosen.arguments[0]);
+                self.assign(right, chosen.arguments[1]);
+                chosen.result
+            }
+            Err(Undecided::Several) if given.contains(&UNKNOWN) => {
+                self.refuse(&[left, right], || {
+                    let [left, right] = given.map(shown);
+                    format!("operator is not unique: {left} {name} {right}")
+                });
+                UNKNOWN
+            }
+            Err(_) => UNKNOWN,
+        }
+    }
+
+    /// A function by its name in PostgreSQL. Returns [`UNKNOWN`] if it has no such function.
+    fn call(&mut self, name: &str, arguments: &[&Expr], schema: &DFSchema) -> Oid {
+        match name {
+            "coalesce" | "greatest" | "least" | "nvl" => return self.alike(arguments, schema),
+            "make_array" => {
+                let element = self.alike(arguments, schema);
+                return resolve::array_of(element).unwrap_or(UNKNOWN);
+            }
+            "nullif" => {
+                if let [left, right] = arguments {
+                    self.binary("=", left, right, schema);
+                }
+                return UNKNOWN;
+            }
+            // A subscript: it has no name in PostgreSQL.
+            "array_element" | "array_slice" => {
+                for (index, argument) in arguments.iter().enumerate() {
+                    self.visit(argument, schema);
+                    if index > 0 {
+                        self.assign(argument, INT4);
+                    }
+                }
+                return UNKNOWN;
+            }
+            AS_ARRAY => {
+                let [array, like] = arguments else {
+                    return UNKNOWN;
+                };
+                let like = self.visit(like, schema);
+                // A text is compared with texts, and so is what has no type.
+                let like = if like == UNKNOWN {
+                    Type::TEXT.oid()
+                } else {
+                    like
+                };
+                if let Some(array_type) = resolve::array_of(like) {
+                    self.assign(array, array_type);
+                }
+                return UNKNOWN;
+            }
+            _ => {}
+        }
+        let given: Vec<Oid> = arguments
+            .iter()
+            .map(|one| self.visit(one, schema))
+            .collect();
+        let name = postgresqls(name);
+        match resolve::function(name, &given) {
+            Ok(chosen) => {
+                for (argument, chosen) in arguments.iter().zip(chosen.arguments) {
+                    self.assign(argument, chosen);
+                }
+                chosen.result
+            }
+            Err(Undecided::Several) if given.contains(&UNKNOWN) => {
+                self.refuse(arguments, || {
+                    let given: Vec<_> = given.iter().copied().map(shown).collect();
+                    format!("function {name}({}) is not unique", given.join(", "))
+                });
+                UNKNOWN
+            }
+            Err(_) => UNKNOWN,
+        }
+    }
+
+    /// The types that a function of Coscan's own takes.
+    fn coerced(&mut self, expr: &Expr, schema: &DFSchema) {
+        use datafusion::arrow::datatypes::DataType;
+        let Expr::ScalarFunction(call) = expr else {
+            return;
+        };
+        let given = call.args.iter().map(|argument| match argument {
+            Expr::Placeholder(_) => DataType::Null,
+            other => other.get_type(schema).unwrap_or(DataType::Null),
+        });
+        let given: Vec<_> = given.collect();
+        let Ok(taken) = call.func.coerce_types(&given) else {
+            return;
+        };
+        for (argument, taken) in call.args.iter().zip(taken) {
+            if taken != DataType::Null {
+                self.assign(argument, pg_type(&Field::new("", taken, true)).oid());
+            }
+        }
+    }
+
+    /// Expressions of one type, as the branches of CASE. Returns the type.
+    fn alike(&mut self, all: &[&Expr], schema: &DFSchema) -> Oid {
+        let given: Vec<Oid> = all.iter().map(|one| self.visit(one, schema)).collect();
+        let Some(common) = resolve::common(&given) else {
+            return UNKNOWN;
+        };
+        for one in all {
+            self.assign(one, common);
+        }
+        common
+    }
+
+    /// An expression is compared with the rows of a subquery.
+    fn compared(&mut self, expr: &Expr, given: Oid, subquery: &LogicalPlan) {
+        let Some((column, schema)) = output(subquery, 0) else {
+            let field = subquery.schema().fields().first().cloned();
+            if let (Some(field), UNKNOWN) = (field, given) {
+                self.assign(expr, pg_type(&field).oid());
+            }
+            return;
+        };
+        let other = self.visit(column, &schema);
+        if let Ok(chosen) = resolve::binary("=", given, other) {
+            self.assign(expr, chosen.arguments[0]);
+            self.assign(column, chosen.arguments[1]);
+        }
+    }
+
+    /// Gives a type to a parameter that has none.
+    fn assign(&mut self, expr: &Expr, oid: Oid) {
+        let Some(number) = open(expr).filter(|_| oid != UNKNOWN) else {
+            return;
+        };
+        if self.known.contains_key(&number) {
+            return;
+        }
+        if let Some(pg_type) = Type::from_oid(oid) {
+            self.found.types.entry(number).or_insert(pg_type);
+        }
+    }
+
+    /// Notes that PostgreSQL refuses to guess, if one of the arguments is a parameter without a
+    /// type.
+    fn refuse(&mut self, arguments: &[&Expr], message: impl FnOnce() -> String) {
+        let is_open = |expr: &&&Expr| {
+            let number = open(expr);
+            number
+                .is_some_and(|n| !self.known.contains_key(&n) && !self.found.types.contains_key(&n))
+        };
+        if self.found.ambiguous.is_none() && arguments.iter().any(|one| is_open(&one)) {
+            self.found.ambiguous = Some(PgError::new("42725", message()));
+        }
+    }
+}
+
+/// The number of a parameter that stands by itself.
+fn open(expr: &Expr) -> Option<usize> {
+    match stripped(expr) {
+        Expr::Placeholder(placeholder) => number(&placeholder.id),
+        _ => None,
+    }
+}
+
+fn stripped(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Alias(alias) => stripped(&alias.expr),
+        other => other,
+    }
+}
+
+/// The expression of a plan's column, and the columns that it is made of.
+fn output(plan: &LogicalPlan, column: usize) -> Option<(&Expr, DFSchemaRef)> {
+    match plan {
+        LogicalPlan::Projection(projection) => {
+            let expr = projection.expr.get(column)?;
+            let schema = DFSchemaRef::clone(projection.input.schema());
+            match stripped(expr) {
+                Expr::Column(name) => {
+                    let index = schema.maybe_index_of_column(name);
+                    let below = index.and_then(|index| output(&projection.input, index));
+                    below.or(Some((expr, schema)))
+                }
+                _ => Some((expr, schema)),
+            }
+        }
+        LogicalPlan::Values(values) => match values.values.as_slice() {
+            [row] => Some((row.get(column)?, DFSchemaRef::new(DFSchema::empty()))),
+            _ => None,
+        },
+        LogicalPlan::SubqueryAlias(alias) => output(&alias.input, column),
+        LogicalPlan::Sort(sort) => output(&sort.input, column),
+        LogicalPlan::Limit(limit) => output(&limit.input, column),
+        LogicalPlan::Distinct(datafusion::logical_expr::Distinct::All(input)) => {
+            output(input, column)
+        }
+        _ => None,
+    }
+}
+
+/// The columns that a node's expressions are made of.
+fn input_schema(node: &LogicalPlan) -> Result<DFSchema> {
+    let mut inputs = node.inputs().into_iter();
+    let Some(first) = inputs.next() else {
+        return Ok(node.schema().as_ref().clone());
+    };
+    let mut schema = first.schema().as_ref().clone();
+    for input in inputs {
+        schema.merge(input.schema());
+    }
+    Ok(schema)
+}
+
+fn of_schema(expr: &Expr, schema: &DFSchema) -> Oid {
+    match expr.to_field(schema) {
+        Ok((_, field)) if *field.data_type() == datafusion::arrow::datatypes::DataType::Null => {
+            UNKNOWN
+        }
+        Ok((_, field)) => pg_type(&field).oid(),
+        Err(_) => UNKNOWN,
+    }
+}
+
+/// A literal's type in PostgreSQL: a string has none, a number has the smallest that holds it.
+fn literal(value: &ScalarValue) -> Oid {
+    match value {
+        ScalarValue::Utf8(_) | ScalarValue::Utf8View(_) | ScalarValue::Null => UNKNOWN,
+        ScalarValue::Int64(Some(value)) if i32::try_from(*value).is_ok() => INT4,
+        ScalarValue::Float64(Some(_)) => NUMERIC,
+        other => pg_type(&Field::new("", other.data_type(), true)).oid(),
+    }
+}
+
+/// PostgreSQL's name of an operator.
+fn operator_name(op: Operator) -> String {
+    match op {
+        Operator::NotEq => "<>".to_owned(),
+        Operator::IsDistinctFrom | Operator::IsNotDistinctFrom => "=".to_owned(),
+        Operator::BitwiseXor => "#".to_owned(),
+        Operator::IntegerDivide => "/".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// PostgreSQL's name of a function that DataFusion calls otherwise.
+fn postgresqls(name: &str) -> &str {
+    match name {
+        "character_length" | "char_length" => "length",
+        "datetrunc" => "date_trunc",
+        "datepart" => "date_part",
+        "substring" => "substr",
+        "array_concat" | "list_concat" => "array_cat",
+        "stddev" => "stddev_samp",
+        "var" => "var_samp",
+        "mean" => "avg",
+        "median" => "percentile_cont",
+        other => other,
+    }
+}
+
+fn shown(oid: Oid) -> String {
+    if oid == UNKNOWN {
+        return "unknown".to_owned();
+    }
+    Type::from_oid(oid).map_or_else(
+        || resolve::type_name(oid).to_owned(),
+        |pg_type| super::types::sql_name(&pg_type),
+    )
+}

@@ -1,0 +1,164 @@
+//! How does a statement get a plan whose parameters all have types?
+
+use std::collections::BTreeMap;
+
+use datafusion::error::Result;
+use datafusion::logical_expr::LogicalPlan;
+use postgres_types::Type;
+
+use super::infer::{Inferred, infer};
+use super::types::{Kind, nominal};
+use super::write::{PlanKinds, read_kinds};
+use crate::PgError;
+use crate::dialect::Written;
+
+/// The protocol counts parameters in 16 bits.
+const PARAMETERS_MAX: usize = 65_535;
+
+/// How often a statement is planned to find its parameters' types: each time those that are known
+/// give others theirs, which in turn may give types to others.
+const ROUNDS_MAX: usize = 8;
+
+/// A plan, made for parameters of certain types.
+#[derive(Debug)]
+pub struct Typed {
+    /// The plan. Its parameters have types, but no values.
+    pub plan: LogicalPlan,
+    /// The types of `$1`, `$2`, …
+    pub types: Vec<Type>,
+    /// What the plan is made for.
+    pub kinds: Vec<Kind>,
+    /// What Arrow calls these.
+    pub plan_kinds: PlanKinds,
+}
+
+/// Finds the types of a statement's parameters, and plans it with them. `declared` is what the
+/// client says, `written` what casts in the text say; `planner` plans the statement for the kinds
+/// of parameters that it is given (`write_kinds`).
+///
+/// # Errors
+/// Those of planning; 42725 if PostgreSQL refuses to guess a type, 54000 for too many parameters.
+pub async fn plan_typed<F>(
+    declared: &[Option<Type>],
+    written: &Written,
+    planner: impl Fn(BTreeMap<usize, Kind>) -> F,
+) -> Result<Typed>
+where
+    F: Future<Output = Result<LogicalPlan>>,
+{
+    if written.is_empty() && declared.is_empty() {
+        return Ok(Typed {
+            plan: planner(BTreeMap::new()).await?,
+            types: vec![],
+            kinds: vec![],
+            plan_kinds: PlanKinds::new(),
+        });
+    }
+    let mut known: BTreeMap<usize, Type> = written
+        .iter()
+        .filter_map(|(number, said)| Some((*number, said.clone()?)))
+        .collect();
+    for (index, said) in declared.iter().enumerate() {
+        if let Some(said) = said.as_ref().filter(|said| **said != Type::UNKNOWN) {
+            known.insert(index + 1, said.clone());
+        }
+    }
+    let mut count = written
+        .keys()
+        .max()
+        .copied()
+        .unwrap_or(0)
+        .max(declared.len());
+    for round in 1.. {
+        check_count(count)?;
+        let kinds: BTreeMap<usize, Kind> = known
+            .iter()
+            .map(|(number, said)| (*number, nominal(said)))
+            .collect();
+        let (found, plan, plan_kinds) = match planner(kinds.clone()).await {
+            Ok(plan) => {
+                let (plan, plan_kinds) = read_kinds(plan)?;
+                (infer(&plan, &known)?, Some(plan), plan_kinds)
+            }
+            // DataFusion refuses a use of a parameter without a type, or guesses badly.
+            Err(error) => match tried(&planner, &kinds, &known, written).await? {
+                Some(found) => (found, None, PlanKinds::new()),
+                None => return Err(error),
+            },
+        };
+        count = count.max(found.all.keys().max().copied().unwrap_or(0));
+        check_count(count)?;
+        let is_open = |number: &usize| !known.contains_key(number);
+        let open: Vec<usize> = found.all.keys().copied().filter(|n| is_open(n)).collect();
+        if let (true, Some(plan)) = (open.is_empty(), plan) {
+            let said = |number| known.get(&number).cloned().unwrap_or(Type::TEXT);
+            let types: Vec<Type> = (1..=count).map(said).collect();
+            let kinds = types.iter().map(nominal).collect();
+            return Ok(Typed {
+                plan,
+                types,
+                kinds,
+                plan_kinds,
+            });
+        }
+        let mut said = found.types;
+        if said.is_empty() {
+            if let Some(ambiguous) = found.ambiguous {
+                return Err(ambiguous.into());
+            }
+            said = found.suggested;
+        }
+        said.retain(|number, _| is_open(number));
+        // What nothing says anything about is text, as in `SELECT $1`.
+        if said.is_empty() || round == ROUNDS_MAX {
+            said = open
+                .into_iter()
+                .map(|number| (number, Type::TEXT))
+                .collect();
+        }
+        known.extend(said);
+    }
+    Err(PgError::new("XX000", "parameters without types").into())
+}
+
+/// What the uses of the parameters say in a plan that is made as if those without a type had one;
+/// `None` if there is no such plan, or none of them has no type.
+async fn tried<F>(
+    planner: &impl Fn(BTreeMap<usize, Kind>) -> F,
+    kinds: &BTreeMap<usize, Kind>,
+    known: &BTreeMap<usize, Type>,
+    written: &Written,
+) -> Result<Option<Inferred>>
+where
+    F: Future<Output = Result<LogicalPlan>>,
+{
+    let open = || written.keys().filter(|number| !known.contains_key(number));
+    if open().next().is_none() {
+        return Ok(None);
+    }
+    for trial in TRIALS {
+        let mut kinds = kinds.clone();
+        kinds.extend(open().map(|number| (*number, nominal(trial))));
+        if let Ok(plan) = planner(kinds).await {
+            let (plan, _) = read_kinds(plan)?;
+            let mut found = infer(&plan, known)?;
+            // The trial suggests itself.
+            found.suggested.clear();
+            let is_something = !found.types.is_empty() || found.ambiguous.is_some();
+            return Ok(is_something.then_some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// What a parameter without a type is tried as where DataFusion plans none: the types that are
+/// added to a date, a number and a text.
+const TRIALS: [&Type; 4] = [&Type::INTERVAL, &Type::FLOAT8, &Type::TEXT, &Type::INT4];
+
+fn check_count(count: usize) -> Result<()> {
+    if count > PARAMETERS_MAX {
+        let text = format!("at most {PARAMETERS_MAX} parameters");
+        return Err(PgError::new("54000", text).into());
+    }
+    Ok(())
+}

@@ -1,0 +1,563 @@
+//! The value of a parameter, as a client sends it: as text or in PostgreSQL's binary form.
+//!
+//! Not here: the protocol's messages, and which type a parameter has.
+//! PA2: bytes that are not exactly a value of the type are an error, whatever they are.
+
+use bytes::{Buf, Bytes};
+use datafusion::arrow::array::{ArrayRef, ListArray, StringArray};
+use datafusion::arrow::buffer::OffsetBuffer;
+use datafusion::arrow::datatypes::{DataType, Field, IntervalMonthDayNano, IntervalUnit, TimeUnit};
+use datafusion::scalar::ScalarValue;
+use postgres_types::Type;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use super::numeric::numeric;
+use super::types::{sql_name, target};
+use crate::PgError;
+use crate::array_types::element_of;
+use crate::casts::{Context, cast_array};
+use crate::dialect::elements;
+use crate::output::numeric_text;
+
+/// How a value is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// As PostgreSQL reads a literal.
+    Text,
+    /// As PostgreSQL's `…send` functions write it.
+    Binary,
+}
+
+/// Days between 1970, where Arrow begins to count, and 2000, where PostgreSQL does.
+const EPOCH_DAYS: i32 = 10_957;
+/// The same in microseconds.
+const EPOCH_US: i64 = EPOCH_DAYS as i64 * 86_400 * 1_000_000;
+
+/// The value of a parameter of this type. Numerics have the digits that they are sent with. `zone`
+/// is the session's, in which a time is whose text names no zone.
+///
+/// # Errors
+/// 22P02, 22P03, 22007, 22008 or 22003 if it is no value of the type; 0A000 if it is one that
+/// Coscan does not have.
+pub fn value(
+    pg_type: &Type,
+    encoding: Encoding,
+    raw: Option<&Bytes>,
+    zone: &str,
+) -> Result<ScalarValue, PgError> {
+    let Some(raw) = raw else {
+        let data_type = data_type(pg_type);
+        return ScalarValue::try_from(&data_type).map_err(|error| internal(&error));
+    };
+    if let Some(element) = element_of(pg_type) {
+        return array(&element, encoding, raw, zone);
+    }
+    match encoding {
+        Encoding::Binary => binary(pg_type, raw.clone()),
+        Encoding::Text => from_text(pg_type, text(raw)?, zone),
+    }
+}
+
+/// The type of a value without digits.
+fn data_type(pg_type: &Type) -> DataType {
+    if let Some(element) = element_of(pg_type) {
+        return DataType::new_list(data_type(&element), true);
+    }
+    match *pg_type {
+        Type::BOOL => DataType::Boolean,
+        Type::INT2 => DataType::Int16,
+        Type::INT4 => DataType::Int32,
+        Type::INT8 | Type::OID => DataType::Int64,
+        Type::FLOAT4 => DataType::Float32,
+        Type::FLOAT8 => DataType::Float64,
+        Type::NUMERIC => DataType::Decimal128(1, 0),
+        Type::DATE => DataType::Date32,
+        Type::TIME => DataType::Time64(TimeUnit::Microsecond),
+        Type::TIMESTAMP => DataType::Timestamp(TimeUnit::Microsecond, None),
+        Type::TIMESTAMPTZ => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+        Type::INTERVAL => DataType::Interval(IntervalUnit::MonthDayNano),
+        Type::BYTEA => DataType::Binary,
+        _ => DataType::Utf8,
+    }
+}
+
+fn text(raw: &Bytes) -> Result<&str, PgError> {
+    let text = std::str::from_utf8(raw)
+        .map_err(|_| PgError::new("22021", "invalid byte sequence for encoding \"UTF8\""))?;
+    if text.contains('\0') {
+        return Err(PgError::new(
+            "22021",
+            "invalid byte sequence for encoding \"UTF8\": 0x00",
+        ));
+    }
+    Ok(text)
+}
+
+fn from_text(pg_type: &Type, text: &str, zone: &str) -> Result<ScalarValue, PgError> {
+    Ok(match *pg_type {
+        Type::BOOL => ScalarValue::Boolean(Some(boolean(text)?)),
+        Type::INT2 => ScalarValue::Int16(Some(integer(pg_type, text)?)),
+        Type::INT4 => ScalarValue::Int32(Some(integer(pg_type, text)?)),
+        Type::INT8 => ScalarValue::Int64(Some(integer(pg_type, text)?)),
+        Type::OID => ScalarValue::Int64(Some(integer::<u32>(pg_type, text)?.into())),
+        Type::FLOAT4 => ScalarValue::Float32(Some(float(pg_type, text, f32::is_infinite)?)),
+        Type::FLOAT8 => ScalarValue::Float64(Some(float(pg_type, text, f64::is_infinite)?)),
+        Type::NUMERIC => numeric(text)?,
+        Type::BYTEA => ScalarValue::Binary(Some(bytea(text)?)),
+        Type::DATE | Type::TIME | Type::TIMESTAMP | Type::TIMESTAMPTZ | Type::INTERVAL => {
+            moment(pg_type, text, zone)?
+        }
+        Type::UUID => ScalarValue::Utf8(Some(uuid(text)?)),
+        _ => ScalarValue::Utf8(Some(text.to_owned())),
+    })
+}
+
+/// A date, a time or an interval. `zone` is that of a time whose text names none.
+fn moment(pg_type: &Type, text: &str, zone: &str) -> Result<ScalarValue, PgError> {
+    let texts: ArrayRef = Arc::new(StringArray::from(vec![text]));
+    let field = Field::new("", DataType::Utf8, true);
+    let context = Context { zone: zone.into() };
+    let read = cast_array(&texts, &field, &target(pg_type, (1, 0)), &context);
+    let read = read.and_then(|array| ScalarValue::try_from_array(&array, 0));
+    read.map_err(|error| match PgError::of(&error) {
+        Some(said) => said.clone(),
+        None => {
+            let name = sql_name(pg_type);
+            let message = format!("invalid input syntax for type {name}: \"{text}\"");
+            PgError::new("22007", message)
+        }
+    })
+}
+
+fn boolean(text: &str) -> Result<bool, PgError> {
+    let word = text.trim().to_ascii_lowercase();
+    let begins = |whole: &str, least: usize| word.len() >= least && whole.starts_with(&word);
+    if begins("true", 1) || begins("yes", 1) || begins("on", 2) || word == "1" {
+        Ok(true)
+    } else if begins("false", 1) || begins("no", 1) || begins("off", 2) || word == "0" {
+        Ok(false)
+    } else {
+        Err(PgError::invalid_text("boolean", text))
+    }
+}
+
+fn integer<T: TryFrom<i128>>(pg_type: &Type, text: &str) -> Result<T, PgError> {
+    let name = sql_name(pg_type);
+    let trimmed = text.trim_matches(|c: char| c.is_ascii_whitespace());
+    let digits = trimmed.trim_start_matches(['-', '+']);
+    let is_number = !digits.is_empty()
+        && trimmed.len() - digits.len() <= 1
+        && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number {
+        return Err(PgError::invalid_text(&name, text));
+    }
+    let value: Option<i128> = trimmed.parse().ok();
+    value
+        .and_then(|value| T::try_from(value).ok())
+        .ok_or_else(|| {
+            let message = format!("value \"{text}\" is out of range for type {name}");
+            PgError::new("22003", message)
+        })
+}
+
+fn float<T: FromStr>(pg_type: &Type, text: &str, is_infinite: fn(T) -> bool) -> Result<T, PgError>
+where
+    T: Copy,
+{
+    let name = sql_name(pg_type);
+    let trimmed = text.trim_matches(|c: char| c.is_ascii_whitespace());
+    let value: T = trimmed
+        .parse()
+        .map_err(|_| PgError::invalid_text(&name, text))?;
+    if is_infinite(value) && trimmed.bytes().any(|byte| byte.is_ascii_digit()) {
+        let message = format!("\"{text}\" is out of range for type {name}");
+        return Err(PgError::new("22003", message));
+    }
+    Ok(value)
+}
+
+/// `\x6162`, or bytes with `\\` and `\ooo`.
+fn bytea(text: &str) -> Result<Vec<u8>, PgError> {
+    let wrong = || PgError::invalid_text("bytea", text);
+    if let Some(hex) = text.strip_prefix("\\x") {
+        let digits: Vec<u8> = hex
+            .bytes()
+            .filter(|byte| !byte.is_ascii_whitespace())
+            .collect();
+        let digit = |byte: u8| {
+            char::from(byte)
+                .to_digit(16)
+                .and_then(|d| u8::try_from(d).ok())
+        };
+        let invalid = || PgError::new("22023", "invalid hexadecimal digit");
+        return digits
+            .chunks(2)
+            .map(|pair| match pair {
+                [high, low] => {
+                    let (high, low) = (digit(*high), digit(*low));
+                    Ok(high.ok_or_else(invalid)? << 4 | low.ok_or_else(invalid)?)
+                }
+                _ => Err(PgError::new(
+                    "22023",
+                    "invalid hexadecimal data: odd number of digits",
+                )),
+            })
+            .collect();
+    }
+    let mut bytes = text.bytes();
+    let mut out = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        if byte != b'\\' {
+            out.push(byte);
+            continue;
+        }
+        let octal = |byte: Option<u8>| byte.filter(|b| (b'0'..=b'7').contains(b)).map(|b| b - b'0');
+        match bytes.next() {
+            Some(b'\\') => out.push(b'\\'),
+            Some(first @ b'0'..=b'3') => {
+                let (second, third) = (octal(bytes.next()), octal(bytes.next()));
+                let (second, third) = (second.ok_or_else(wrong)?, third.ok_or_else(wrong)?);
+                out.push((first - b'0') << 6 | second << 3 | third);
+            }
+            _ => return Err(wrong()),
+        }
+    }
+    Ok(out)
+}
+
+/// A uuid in its usual form, whatever form it has.
+fn uuid(text: &str) -> Result<String, PgError> {
+    let trimmed = text
+        .strip_prefix('{')
+        .and_then(|inner| inner.strip_suffix('}'));
+    let digits: String = trimmed
+        .unwrap_or(text)
+        .chars()
+        .filter(|c| *c != '-')
+        .collect();
+    let digits = digits.to_ascii_lowercase();
+    if digits.len() != 32 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(PgError::invalid_text("uuid", text));
+    }
+    let parts = [(0, 8), (8, 12), (12, 16), (16, 20), (20, 32)];
+    Ok(parts.map(|(from, to)| &digits[from..to]).join("-"))
+}
+
+fn binary(pg_type: &Type, mut raw: Bytes) -> Result<ScalarValue, PgError> {
+    let infinite = || {
+        PgError::unsupported(format!(
+            "an infinite {} is not supported",
+            sql_name(pg_type)
+        ))
+    };
+    let malformed = || malformed(pg_type);
+    let read = match *pg_type {
+        Type::BOOL => ScalarValue::Boolean(Some(raw.try_get_u8().map_err(|_| malformed())? != 0)),
+        Type::INT2 => ScalarValue::Int16(Some(raw.try_get_i16().map_err(|_| malformed())?)),
+        Type::INT4 => ScalarValue::Int32(Some(raw.try_get_i32().map_err(|_| malformed())?)),
+        Type::INT8 => ScalarValue::Int64(Some(raw.try_get_i64().map_err(|_| malformed())?)),
+        Type::OID => ScalarValue::Int64(Some(raw.try_get_u32().map_err(|_| malformed())?.into())),
+        Type::FLOAT4 => ScalarValue::Float32(Some(raw.try_get_f32().map_err(|_| malformed())?)),
+        Type::FLOAT8 => ScalarValue::Float64(Some(raw.try_get_f64().map_err(|_| malformed())?)),
+        Type::NUMERIC => {
+            // A sign of 0xC000 and above says NaN or infinity.
+            if raw.len() >= 8 && raw[4] >= 0xC0 {
+                return Err(PgError::unsupported(
+                    "numeric NaN and infinity are not supported",
+                ));
+            }
+            return numeric(&numeric_text(&raw).ok_or_else(malformed)?);
+        }
+        Type::DATE => match raw.try_get_i32().map_err(|_| malformed())? {
+            i32::MIN | i32::MAX => return Err(infinite()),
+            days => ScalarValue::Date32(Some(days.checked_add(EPOCH_DAYS).ok_or_else(malformed)?)),
+        },
+        Type::TIME => {
+            let micros = raw.try_get_i64().map_err(|_| malformed())?;
+            if !(0..=86_400_000_000).contains(&micros) {
+                return Err(PgError::new("22008", "time out of range"));
+            }
+            ScalarValue::Time64Microsecond(Some(micros))
+        }
+        Type::TIMESTAMP | Type::TIMESTAMPTZ => {
+            let zone = (*pg_type == Type::TIMESTAMPTZ).then(|| Arc::from("UTC"));
+            match raw.try_get_i64().map_err(|_| malformed())? {
+                i64::MIN | i64::MAX => return Err(infinite()),
+                micros => {
+                    let micros = micros.checked_add(EPOCH_US).ok_or_else(malformed)?;
+                    ScalarValue::TimestampMicrosecond(Some(micros), zone)
+                }
+            }
+        }
+        Type::INTERVAL => {
+            let micros = raw.try_get_i64().map_err(|_| malformed())?;
+            let days = raw.try_get_i32().map_err(|_| malformed())?;
+            let months = raw.try_get_i32().map_err(|_| malformed())?;
+            let nanos = micros.checked_mul(1000);
+            let nanos = nanos.ok_or_else(|| PgError::new("22008", "interval out of range"))?;
+            let interval = IntervalMonthDayNano::new(months, days, nanos);
+            ScalarValue::IntervalMonthDayNano(Some(interval))
+        }
+        Type::BYTEA => return Ok(ScalarValue::Binary(Some(raw.to_vec()))),
+        Type::UUID => {
+            let digits: String = raw.iter().map(|byte| format!("{byte:02x}")).collect();
+            return Ok(ScalarValue::Utf8(Some(
+                uuid(&digits).map_err(|_| malformed())?,
+            )));
+        }
+        Type::JSONB => {
+            // The version of the format, then the text.
+            if raw.try_get_u8() != Ok(1) {
+                return Err(malformed());
+            }
+            return Ok(ScalarValue::Utf8(Some(text(&raw)?.to_owned())));
+        }
+        _ => return Ok(ScalarValue::Utf8(Some(text(&raw)?.to_owned()))),
+    };
+    if raw.has_remaining() {
+        return Err(malformed());
+    }
+    Ok(read)
+}
+
+fn malformed(pg_type: &Type) -> PgError {
+    let name = sql_name(pg_type);
+    PgError::new(
+        "22P03",
+        format!("incorrect binary data format for type {name}"),
+    )
+}
+
+/// The list that a value of an array type holds.
+fn array(
+    element: &Type,
+    encoding: Encoding,
+    raw: &Bytes,
+    zone: &str,
+) -> Result<ScalarValue, PgError> {
+    let found = match encoding {
+        Encoding::Binary => binary_elements(element, raw)?,
+        Encoding::Text => {
+            let text = text(raw)?;
+            let malformed =
+                || PgError::new("22P02", format!("malformed array literal: \"{text}\""));
+            let texts = elements(text).ok_or_else(malformed)?;
+            texts
+                .into_iter()
+                .map(|text| text.map(Bytes::from))
+                .collect()
+        }
+    };
+    let values = found
+        .iter()
+        .map(|raw| value(element, encoding, raw.as_ref(), zone))
+        .collect::<Result<Vec<_>, _>>()?;
+    let data_type = common(element, &values)?;
+    let cast = |value: ScalarValue| value.cast_to(&data_type).map_err(|error| internal(&error));
+    let values: Vec<_> = values.into_iter().map(cast).collect::<Result<_, _>>()?;
+    let length = values.len();
+    let items: ArrayRef = if values.is_empty() {
+        datafusion::arrow::array::new_empty_array(&data_type)
+    } else {
+        ScalarValue::iter_to_array(values).map_err(|error| internal(&error))?
+    };
+    let field = Arc::new(Field::new_list_field(data_type, true));
+    let offsets = OffsetBuffer::from_lengths([length]);
+    let list = ListArray::try_new(field, offsets, items, None);
+    let list = list.map_err(|error| internal(&error.into()))?;
+    Ok(ScalarValue::List(Arc::new(list)))
+}
+
+/// The type of all elements: each numeric comes with its own digits, the array has room for all.
+fn common(element: &Type, values: &[ScalarValue]) -> Result<DataType, PgError> {
+    if *element != Type::NUMERIC {
+        return Ok(data_type(element));
+    }
+    let digits = values.iter().map(|value| match value {
+        ScalarValue::Decimal128(Some(_), precision, scale)
+        | ScalarValue::Decimal256(Some(_), precision, scale) => {
+            (i16::from(*precision) - i16::from(*scale), i16::from(*scale))
+        }
+        _ => (1, 0),
+    });
+    let (whole, scale) = digits.fold((1, 0), |a, b| (a.0.max(b.0), a.1.max(b.1)));
+    let (precision, scale) = (u8::try_from(whole + scale), i8::try_from(scale));
+    match (precision, scale) {
+        (Ok(precision @ ..=38), Ok(scale)) => Ok(DataType::Decimal128(precision, scale)),
+        (Ok(precision @ ..=76), Ok(scale)) => Ok(DataType::Decimal256(precision, scale)),
+        _ => Err(PgError::unsupported(
+            "an array of numerics of more than 76 digits is not supported",
+        )),
+    }
+}
+
+/// The elements of an array in PostgreSQL's binary form.
+fn binary_elements(element: &Type, raw: &Bytes) -> Result<Vec<Option<Bytes>>, PgError> {
+    let wrong = || PgError::new("22P03", "not an array in binary");
+    let mut rest = raw.clone();
+    let number = |rest: &mut Bytes| rest.try_get_i32().map_err(|_| wrong());
+    let dimensions = number(&mut rest)?;
+    // Whether there are NULLs.
+    number(&mut rest)?;
+    let sent = rest.try_get_u32().map_err(|_| wrong())?;
+    if sent != element.oid() && dimensions != 0 {
+        return Err(PgError::new("42804", "wrong element type"));
+    }
+    match dimensions {
+        0 => return Ok(vec![]),
+        1 => {}
+        _ => return Err(PgError::unsupported("arrays of arrays are not supported")),
+    }
+    let count = usize::try_from(number(&mut rest)?).map_err(|_| wrong())?;
+    number(&mut rest)?;
+    // Every element has at least a length, so the count cannot make us reserve more than was sent.
+    if count > rest.remaining() / 4 {
+        return Err(wrong());
+    }
+    let found = (0..count)
+        .map(|_| match number(&mut rest)? {
+            -1 => Ok(None),
+            length => {
+                let length = usize::try_from(length).map_err(|_| wrong())?;
+                if length > rest.remaining() {
+                    return Err(wrong());
+                }
+                Ok(Some(rest.split_to(length)))
+            }
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    if rest.has_remaining() {
+        return Err(wrong());
+    }
+    Ok(found)
+}
+
+fn internal(error: &datafusion::error::DataFusionError) -> PgError {
+    PgError::new("XX000", error.strip_backtrace())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text_of(pg_type: &Type, text: &str) -> Result<ScalarValue, PgError> {
+        value(
+            pg_type,
+            Encoding::Text,
+            Some(&Bytes::from(text.to_owned())),
+            "UTC",
+        )
+    }
+
+    fn bytes_of(pg_type: &Type, raw: &[u8]) -> Result<ScalarValue, PgError> {
+        value(
+            pg_type,
+            Encoding::Binary,
+            Some(&Bytes::copy_from_slice(raw)),
+            "UTC",
+        )
+    }
+
+    #[test]
+    fn texts_are_values_or_errors() {
+        for (pg_type, text, expected) in [
+            (Type::BOOL, " t ", Ok(ScalarValue::Boolean(Some(true)))),
+            (Type::BOOL, "of", Ok(ScalarValue::Boolean(Some(false)))),
+            (Type::BOOL, "o", Err("22P02")),
+            (Type::INT2, "-32768", Ok(ScalarValue::Int16(Some(-32768)))),
+            (Type::INT2, "32768", Err("22003")),
+            (Type::INT4, "2.5", Err("22P02")),
+            (Type::INT4, " +7 ", Ok(ScalarValue::Int32(Some(7)))),
+            (
+                Type::INT8,
+                "1099511627776",
+                Ok(ScalarValue::Int64(Some(1 << 40))),
+            ),
+            (
+                Type::OID,
+                "4294967295",
+                Ok(ScalarValue::Int64(Some(4_294_967_295))),
+            ),
+            (Type::OID, "-1", Err("22003")),
+            (Type::FLOAT8, "1e300", Ok(ScalarValue::Float64(Some(1e300)))),
+            (
+                Type::FLOAT8,
+                "-Infinity",
+                Ok(ScalarValue::Float64(Some(f64::NEG_INFINITY))),
+            ),
+            (Type::FLOAT8, "1e400", Err("22003")),
+            (Type::FLOAT4, "1e39", Err("22003")),
+            (
+                Type::NUMERIC,
+                "2.50",
+                Ok(ScalarValue::Decimal128(Some(250), 3, 2)),
+            ),
+            (
+                Type::BYTEA,
+                "\\x6162",
+                Ok(ScalarValue::Binary(Some(b"ab".to_vec()))),
+            ),
+            (
+                Type::BYTEA,
+                "a\\\\b\\001",
+                Ok(ScalarValue::Binary(Some(b"a\\b\x01".to_vec()))),
+            ),
+            (Type::BYTEA, "a\\9", Err("22P02")),
+            (
+                Type::TEXT,
+                " a",
+                Ok(ScalarValue::Utf8(Some(" a".to_owned()))),
+            ),
+            (Type::DATE, "2024-02-30", Err("22007")),
+        ] {
+            let found = text_of(&pg_type, text).map_err(|error| error.code());
+            assert_eq!(found, expected, "{pg_type} {text:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_values_or_errors() {
+        for (pg_type, raw, expected) in [
+            (
+                Type::INT8,
+                &[0, 0, 1, 0, 0, 0, 0, 0][..],
+                Ok(ScalarValue::Int64(Some(1 << 40))),
+            ),
+            (Type::INT4, &[0, 0, 1][..], Err("22P03")),
+            (Type::INT4, &[0, 0, 0, 1, 0][..], Err("22P03")),
+            (
+                Type::DATE,
+                &[0, 0, 0, 1][..],
+                Ok(ScalarValue::Date32(Some(10_958))),
+            ),
+            (Type::DATE, &[0x7f, 0xff, 0xff, 0xff][..], Err("0A000")),
+            // 2.5
+            (
+                Type::NUMERIC,
+                &[0, 2, 0, 0, 0, 0, 0, 1, 0, 2, 0x13, 0x88][..],
+                Ok(ScalarValue::Decimal128(Some(25), 2, 1)),
+            ),
+            (
+                Type::NUMERIC,
+                &[0, 0, 0, 0, 0xC0, 0, 0, 0][..],
+                Err("0A000"),
+            ),
+            (
+                Type::NUMERIC,
+                &[0, 2, 0, 0, 0, 0, 0, 1, 0, 2][..],
+                Err("22P03"),
+            ),
+        ] {
+            let found = bytes_of(&pg_type, raw).map_err(|error| error.code());
+            assert_eq!(found, expected, "{pg_type} {raw:?}");
+        }
+    }
+
+    #[test]
+    fn numerics_of_an_array_share_their_digits() {
+        let list = text_of(&Type::NUMERIC_ARRAY, "{1E-7,12.5,NULL}").unwrap();
+        let expected = DataType::new_list(DataType::Decimal128(9, 7), true);
+        assert_eq!(list.data_type(), expected);
+    }
+}

@@ -1,0 +1,99 @@
+//! How the planner learns the types of parameters: `$1` is written as `pg_cast($1, 'T')`.
+//!
+//! DataFusion takes types of parameters only for PREPARE, and forgets them in array literals,
+//! INSERT and EXPLAIN. A cast is understood wherever an expression may stand. In the plan it becomes
+//! a parameter with a type, which a value of that type replaces.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::DFSchema;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::Placeholder;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
+use datafusion::sql::sqlparser::ast::{
+    Expr as SqlExpr, Value, ValueWithSpan, VisitMut, VisitorMut,
+};
+
+use super::types::Kind;
+use crate::casts::CAST;
+
+/// Arrow's type of each parameter of a plan, by its number.
+pub type PlanKinds = BTreeMap<usize, DataType>;
+
+/// Writes the kinds of the parameters into a statement. A parameter without a kind stays as it is.
+pub fn write_kinds(statement: &mut impl VisitMut, kinds: &BTreeMap<usize, Kind>) {
+    let _ = statement.visit(&mut Writer(kinds));
+}
+
+struct Writer<'a>(&'a BTreeMap<usize, Kind>);
+
+impl VisitorMut for Writer<'_> {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut SqlExpr) -> ControlFlow<()> {
+        if let SqlExpr::Value(ValueWithSpan {
+            value: Value::Placeholder(name),
+            ..
+        }) = expr
+            && let Some(kind) = number(name).and_then(|number| self.0.get(&number))
+        {
+            *expr = kind.cast(expr.clone());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Makes the casts that [`write_kinds`] wrote types of the parameters. Returns the types, too.
+///
+/// # Errors
+/// Those of walking a plan.
+pub fn read_kinds(plan: LogicalPlan) -> Result<(LogicalPlan, PlanKinds)> {
+    let mut kinds = BTreeMap::new();
+    let plan = plan.transform_up_with_subqueries(|node| {
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let typed = expr.transform_up(|expr| {
+                let Some((id, field)) = typed(&expr)? else {
+                    return Ok(Transformed::no(expr));
+                };
+                if let Some(number) = number(&id) {
+                    kinds.insert(number, field.data_type().clone());
+                }
+                let placeholder = Placeholder::new_with_field(id, Some(field));
+                Ok(Transformed::yes(Expr::Placeholder(placeholder)))
+            })?;
+            Ok(if typed.transformed {
+                typed.update_data(|expr| name.restore(expr))
+            } else {
+                typed
+            })
+        })
+    })?;
+    Ok((plan.data, kinds))
+}
+
+/// The parameter and its type, if this is the cast of a parameter that has no type.
+fn typed(expr: &Expr) -> Result<Option<(String, FieldRef)>> {
+    let Expr::ScalarFunction(call) = expr else {
+        return Ok(None);
+    };
+    match call.args.first() {
+        Some(Expr::Placeholder(Placeholder { id, field: None })) if call.name() == CAST => {
+            let (_, field) = expr.to_field(&DFSchema::empty())?;
+            // The value may be NULL, whatever the parameter was planned as.
+            let field = field.as_ref().clone().with_nullable(true);
+            Ok(Some((id.clone(), field.into())))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The number in `$1`.
+pub(super) fn number(name: &str) -> Option<usize> {
+    name.strip_prefix('$')?.parse().ok()
+}

@@ -1,0 +1,176 @@
+//! What do PostgreSQL's own catalogs say about types, casts, operators and functions?
+//!
+//! `data/*.tsv` are `pg_type`, `pg_cast`, `pg_operator` and `pg_proc` of PostgreSQL 15, made by
+//! `data/extract.sql`. Functions for internal use are left out.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
+
+/// The number of a type, as in `pg_type.oid`.
+pub type Oid = u32;
+
+/// `pg_type` says this of a type.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TypeFacts {
+    pub(super) category: char,
+    pub(super) preferred: bool,
+    /// The type of its elements if it is an array, else 0.
+    pub(super) element: Oid,
+    /// The array of this type, or 0.
+    pub(super) array: Oid,
+}
+
+/// What an operator or a function takes and returns.
+#[derive(Clone, Debug)]
+pub(super) struct Signature {
+    pub(super) arguments: Vec<Oid>,
+    /// The last argument stands for any number of its elements.
+    pub(super) variadic: bool,
+    /// So many of the last arguments may be left out.
+    pub(super) defaults: usize,
+    pub(super) result: Oid,
+}
+
+pub(super) struct Catalog {
+    types: HashMap<Oid, (&'static str, TypeFacts)>,
+    casts: HashSet<(Oid, Oid)>,
+    assignments: HashSet<(Oid, Oid)>,
+    operators: HashMap<&'static str, Vec<Signature>>,
+    functions: HashMap<&'static str, Vec<Signature>>,
+}
+
+/// The catalogs, read at their first use.
+pub(super) fn catalog() -> &'static Catalog {
+    static CATALOG: LazyLock<Catalog> = LazyLock::new(Catalog::read);
+    &CATALOG
+}
+
+impl Catalog {
+    pub(super) fn facts(&self, oid: Oid) -> Option<TypeFacts> {
+        self.types.get(&oid).map(|(_, facts)| *facts)
+    }
+
+    pub(super) fn name(&self, oid: Oid) -> Option<&'static str> {
+        self.types.get(&oid).map(|(name, _)| *name)
+    }
+
+    /// Whether `pg_cast` has an implicit cast.
+    pub(super) fn casts_implicitly(&self, from: Oid, to: Oid) -> bool {
+        self.casts.contains(&(from, to))
+    }
+
+    /// Whether `pg_cast` has a cast that is used where a value is stored.
+    pub(super) fn casts_to_store(&self, from: Oid, to: Oid) -> bool {
+        self.casts_implicitly(from, to) || self.assignments.contains(&(from, to))
+    }
+
+    /// A prefix operator's signatures have one argument.
+    pub(super) fn operators(&self, name: &str) -> &[Signature] {
+        self.operators.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn functions(&self, name: &str) -> &[Signature] {
+        self.functions.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    fn read() -> Self {
+        let mut types = HashMap::new();
+        let mut oids = HashMap::new();
+        for [oid, name, category, preferred, element, array] in
+            lines(include_str!("data/types.tsv"))
+        {
+            let number = |text: &str| text.parse().unwrap_or_default();
+            let facts = TypeFacts {
+                category: category.chars().next().unwrap_or('X'),
+                preferred: preferred == "t",
+                element: if category == "A" { number(element) } else { 0 },
+                array: number(array),
+            };
+            types.insert(number(oid), (name, facts));
+            oids.insert(name, number(oid));
+        }
+        let oid = |name: &str| oids.get(name).copied().unwrap_or_default();
+        let (mut casts, mut assignments) = (HashSet::new(), HashSet::new());
+        for [from, to, context] in lines(include_str!("data/casts.tsv")) {
+            match context {
+                "i" => casts.insert((oid(from), oid(to))),
+                "a" => assignments.insert((oid(from), oid(to))),
+                _ => continue,
+            };
+        }
+        let mut operators: HashMap<_, Vec<_>> = HashMap::new();
+        for [name, left, right, result] in lines(include_str!("data/operators.tsv")) {
+            let arguments = [left, right].into_iter().filter(|name| *name != "-");
+            operators.entry(name).or_default().push(Signature {
+                arguments: arguments.map(oid).collect(),
+                variadic: false,
+                defaults: 0,
+                result: oid(result),
+            });
+        }
+        let mut functions: HashMap<_, Vec<_>> = HashMap::new();
+        for [name, variadic, defaults, arguments, result] in
+            lines(include_str!("data/functions.tsv"))
+        {
+            functions.entry(name).or_default().push(Signature {
+                arguments: arguments.split(',').map(oid).collect(),
+                variadic: variadic == "v",
+                defaults: defaults.parse().unwrap_or_default(),
+                result: oid(result),
+            });
+        }
+        Self {
+            types,
+            casts,
+            assignments,
+            operators,
+            functions,
+        }
+    }
+}
+
+/// The lines of a file of so many columns. Others are left out; a test counts them.
+fn lines<const N: usize>(text: &'static str) -> impl Iterator<Item = [&'static str; N]> {
+    text.lines().filter_map(|line| {
+        let columns: Vec<_> = line.split('\t').collect();
+        columns.try_into().ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_read() {
+        let catalog = Catalog::read();
+        let count = |map: &HashMap<_, Vec<Signature>>| map.values().map(Vec::len).sum::<usize>();
+        let lines = |text: &str| text.lines().count();
+        assert_eq!(catalog.types.len(), lines(include_str!("data/types.tsv")));
+        assert_eq!(
+            count(&catalog.operators),
+            lines(include_str!("data/operators.tsv"))
+        );
+        assert_eq!(
+            count(&catalog.functions),
+            lines(include_str!("data/functions.tsv"))
+        );
+        let casts = catalog.casts.len() + catalog.assignments.len();
+        let explicit = include_str!("data/casts.tsv")
+            .lines()
+            .filter(|line| line.ends_with("\te"));
+        assert_eq!(
+            casts + explicit.count(),
+            lines(include_str!("data/casts.tsv"))
+        );
+        for signature in catalog
+            .functions
+            .values()
+            .chain(catalog.operators.values())
+            .flatten()
+        {
+            assert!(!signature.arguments.contains(&0), "{signature:?}");
+            assert!(signature.result != 0, "{signature:?}");
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! PostgreSQL's `sum`, `avg`, `variance` and `stddev` by DataFusion's `sum` and `count`.
+//!
+//! | from | to |
+//! |---|---|
+//! | `sum(int8)` | `sum` of decimals |
+//! | `avg(x)` of integers and numerics | `sum(x) / count(x)`, PostgreSQL's division |
+//! | `var_samp(x)` … of integers and numerics | a function of `count(x)`, `sum(x)`, `sum(x * x)` |
+//! | any of these of floats | DataFusion's aggregate |
+//!
+//! Equal sums and counts of one aggregation are computed once. A projection above the aggregation
+//! computes the results, under the names that the aggregates had.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{Column, DFSchema};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::functions_aggregate::{average, count, stddev, sum, variance};
+use datafusion::logical_expr::expr::{
+    AggregateFunction, AggregateFunctionParams, WindowFunction, WindowFunctionParams,
+};
+use datafusion::logical_expr::{
+    Aggregate, AggregateUDF, BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator,
+    Projection, Window, WindowFunctionDefinition,
+};
+use datafusion::optimizer::AnalyzerRule;
+
+use crate::error::PgError;
+use crate::numbers::aggregates::{Kind, Marker, variance_of};
+use crate::numbers::arithmetic::{self, Op, as_decimal, digits};
+
+#[derive(Debug)]
+pub(super) struct Aggregates;
+
+impl AnalyzerRule for Aggregates {
+    fn name(&self) -> &str {
+        "postgres_aggregates"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let plan = plan.transform_up_with_subqueries(|plan| match plan {
+            LogicalPlan::Aggregate(aggregate) => of_aggregate(aggregate),
+            LogicalPlan::Window(window) => of_window(window),
+            other => Ok(Transformed::no(other)),
+        })?;
+        Ok(plan.data)
+    }
+}
+
+/// What one aggregate becomes: aggregates of DataFusion's, and how its result follows from them.
+struct Parts<'a> {
+    /// Makes an aggregate of the same rows.
+    make: &'a dyn Fn(Arc<AggregateUDF>, Expr) -> Expr,
+    /// The aggregates so far, of the whole node.
+    found: &'a mut Vec<Expr>,
+}
+
+impl Parts<'_> {
+    /// A column with the result of an aggregate.
+    fn column(&mut self, function: Arc<AggregateUDF>, value: Expr) -> Expr {
+        let made = (self.make)(function, value);
+        self.keep(made)
+    }
+
+    fn keep(&mut self, made: Expr) -> Expr {
+        let name = made.schema_name().to_string();
+        if !self.found.contains(&made) {
+            self.found.push(made);
+        }
+        Expr::Column(Column::new_unqualified(name))
+    }
+}
+
+fn of_aggregate(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
+    let input_schema = Arc::clone(aggregate.input.schema());
+    for expr in &aggregate.aggr_expr {
+        if let Expr::AggregateFunction(function) = unaliased(expr) {
+            check(&function.func, &function.params.args, &input_schema)?;
+        }
+    }
+    let is_ours = |expr: &Expr| match unaliased(expr) {
+        Expr::AggregateFunction(function) => {
+            function.func.inner().downcast_ref::<Marker>().is_some()
+        }
+        _ => false,
+    };
+    if !aggregate.aggr_expr.iter().any(is_ours) {
+        return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
+    }
+    let mut found = vec![];
+    let mut results = vec![];
+    for expr in &aggregate.aggr_expr {
+        let Expr::AggregateFunction(function) = unaliased(expr) else {
+            let mut parts = Parts {
+                make: &|_, value| value,
+                found: &mut found,
+            };
+            results.push(parts.keep(expr.clone()));
+            continue;
+        };
+        let Some(marker) = function.func.inner().downcast_ref::<Marker>() else {
+            let mut parts = Parts {
+                make: &|_, value| value,
+                found: &mut found,
+            };
+            results.push(parts.keep(expr.clone()));
+            continue;
+        };
+        let params = &function.params;
+        let make = |func: Arc<AggregateUDF>, value: Expr| {
+            let params = AggregateFunctionParams {
+                args: vec![value],
+                ..params.clone()
+            };
+            Expr::AggregateFunction(AggregateFunction { func, params })
+        };
+        let mut parts = Parts {
+            make: &make,
+            found: &mut found,
+        };
+        results.push(result(
+            marker.kind(),
+            &params.args,
+            &input_schema,
+            &mut parts,
+        )?);
+    }
+    let schema = Arc::clone(&aggregate.schema);
+    let groups = aggregate.group_expr.len();
+    let inner = Aggregate::try_new(aggregate.input, aggregate.group_expr, found)?;
+    // Grouping sets add a column of their own.
+    let kept = schema.fields().len() - aggregate.aggr_expr.len();
+    debug_assert!(kept >= groups || groups > 0);
+    project(LogicalPlan::Aggregate(inner), &schema, kept, results)
+}
+
+fn of_window(window: Window) -> Result<Transformed<LogicalPlan>> {
+    let input_schema = Arc::clone(window.input.schema());
+    let marker = |expr: &Expr| match unaliased(expr) {
+        Expr::WindowFunction(function) => match &function.fun {
+            WindowFunctionDefinition::AggregateUDF(udaf) => {
+                udaf.inner().downcast_ref::<Marker>().map(Marker::kind)
+            }
+            WindowFunctionDefinition::WindowUDF(_) => None,
+        },
+        _ => None,
+    };
+    for expr in &window.window_expr {
+        if let Expr::WindowFunction(function) = unaliased(expr)
+            && let WindowFunctionDefinition::AggregateUDF(udaf) = &function.fun
+        {
+            check(udaf, &function.params.args, &input_schema)?;
+        }
+    }
+    if !window.window_expr.iter().any(|expr| marker(expr).is_some()) {
+        return Ok(Transformed::no(LogicalPlan::Window(window)));
+    }
+    let mut found = vec![];
+    let mut results = vec![];
+    for expr in &window.window_expr {
+        let (Some(kind), Expr::WindowFunction(function)) = (marker(expr), unaliased(expr)) else {
+            let mut parts = Parts {
+                make: &|_, value| value,
+                found: &mut found,
+            };
+            results.push(parts.keep(expr.clone()));
+            continue;
+        };
+        let params = &function.params;
+        let make = |func: Arc<AggregateUDF>, value: Expr| {
+            let params = WindowFunctionParams {
+                args: vec![value],
+                ..params.clone()
+            };
+            let fun = WindowFunctionDefinition::AggregateUDF(func);
+            Expr::WindowFunction(Box::new(WindowFunction { fun, params }))
+        };
+        let mut parts = Parts {
+            make: &make,
+            found: &mut found,
+        };
+        results.push(result(kind, &params.args, &input_schema, &mut parts)?);
+    }
+    let schema = Arc::clone(&window.schema);
+    let kept = schema.fields().len() - window.window_expr.len();
+    let inner = Window::try_new(found, window.input)?;
+    project(LogicalPlan::Window(inner), &schema, kept, results)
+}
+
+/// The first `kept` columns of `inner`, and the results under the names that `schema` has for them.
+fn project(
+    inner: LogicalPlan,
+    schema: &DFSchema,
+    kept: usize,
+    results: Vec<Expr>,
+) -> Result<Transformed<LogicalPlan>> {
+    let columns =
+        (0..kept).map(|at| Expr::Column(Column::from(inner.schema().qualified_field(at))));
+    let mut exprs: Vec<Expr> = columns.collect();
+    for (at, result) in results.into_iter().enumerate() {
+        let (qualifier, field) = schema.qualified_field(kept + at);
+        exprs.push(match qualifier {
+            Some(qualifier) => result.alias_qualified(Some(qualifier.clone()), field.name()),
+            None => result.alias(field.name()),
+        });
+    }
+    let projection = Projection::try_new(exprs, Arc::new(inner))?;
+    Ok(Transformed::yes(LogicalPlan::Projection(projection)))
+}
+
+fn unaliased(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Alias(alias) => unaliased(&alias.expr),
+        other => other,
+    }
+}
+
+/// 42883 for aggregates that DataFusion has and PostgreSQL has not.
+fn check(function: &AggregateUDF, args: &[Expr], schema: &DFSchema) -> Result<()> {
+    if matches!(function.name(), "min" | "max")
+        && let [value] = args
+        && value.get_type(schema)? == DataType::Boolean
+    {
+        let signature = format!("function {}(boolean)", function.name());
+        return Err(PgError::undefined_function(&signature).into());
+    }
+    Ok(())
+}
+
+/// How a result follows from DataFusion's aggregates.
+fn result(kind: Kind, args: &[Expr], schema: &DFSchema, parts: &mut Parts) -> Result<Expr> {
+    let [value] = args else {
+        return Err(PgError::undefined_function(&format!("function {}", kind.name())).into());
+    };
+    let held = value.get_type(schema)?;
+    let cast = |value: Expr, to: DataType| Expr::Cast(Cast::new(Box::new(value), to));
+    let value = value.clone();
+    if held.is_floating() {
+        let double = cast(value, DataType::Float64);
+        return Ok(match kind {
+            Kind::Sum if held == DataType::Float32 => {
+                cast(parts.column(sum::sum_udaf(), double), DataType::Float32)
+            }
+            Kind::Sum => parts.column(sum::sum_udaf(), double),
+            Kind::Avg => parts.column(average::avg_udaf(), double),
+            Kind::Variance {
+                sample: true,
+                root: false,
+            } => parts.column(variance::var_samp_udaf(), double),
+            Kind::Variance {
+                sample: false,
+                root: false,
+            } => parts.column(variance::var_pop_udaf(), double),
+            Kind::Variance {
+                sample: true,
+                root: true,
+            } => parts.column(stddev::stddev_udaf(), double),
+            Kind::Variance {
+                sample: false,
+                root: true,
+            } => parts.column(stddev::stddev_pop_udaf(), double),
+        });
+    }
+    if !held.is_numeric() {
+        return Ok(match kind {
+            Kind::Avg => parts.column(average::avg_udaf(), value),
+            _ => parts.column(sum::sum_udaf(), value),
+        });
+    }
+    Ok(match kind {
+        Kind::Sum => total(value, &held, parts),
+        Kind::Avg => {
+            let rows = parts.column(count::count_udaf(), value.clone());
+            let total = total(value, &held, parts);
+            arithmetic::call(Op::Divide, vec![total, rows])
+        }
+        Kind::Variance { sample, root } => {
+            let rows = parts.column(count::count_udaf(), value.clone());
+            let plain = as_decimal(&held).unwrap_or(DataType::Decimal128(20, 0));
+            let (precision, scale) = digits(&plain).unwrap_or((38, 0));
+            let squares = if precision > 37 {
+                arithmetic::call(Op::Multiply, vec![value.clone(), value.clone()])
+            } else {
+                let wide = match (u8::try_from(precision), i8::try_from(scale)) {
+                    (Ok(precision), Ok(scale)) if precision > 13 => {
+                        DataType::Decimal256(precision, scale)
+                    }
+                    _ => plain,
+                };
+                let factor = Box::new(cast(value.clone(), wide));
+                Expr::BinaryExpr(BinaryExpr::new(factor.clone(), Operator::Multiply, factor))
+            };
+            let squares = parts.column(sum::sum_udaf(), squares);
+            let total = total(value, &held, parts);
+            variance_of(sample, root, vec![rows, total, squares])
+        }
+    })
+}
+
+/// `sum(value)` in a type that holds it. (DataFusion's sum of decimals has ten digits more than
+/// they have, as far as there are.)
+fn total(value: Expr, held: &DataType, parts: &mut Parts) -> Expr {
+    let cast = |value: Expr, to: DataType| Expr::Cast(Cast::new(Box::new(value), to));
+    let add = |parts: &mut Parts, value| parts.column(sum::sum_udaf(), value);
+    match held {
+        DataType::Int64 | DataType::UInt32 => add(parts, cast(value, DataType::Decimal128(19, 0))),
+        DataType::UInt64 => add(parts, cast(value, DataType::Decimal128(20, 0))),
+        DataType::Decimal128(precision, scale) if *precision > SUM_DIGITS_MAX => {
+            let sum = if is_product(&value) {
+                add(parts, value)
+            } else {
+                add(parts, cast(value, DataType::Decimal256(*precision, *scale)))
+            };
+            cast(sum, DataType::Decimal256(precision + 10, *scale))
+        }
+        held if held.is_integer() => add(parts, cast(value, DataType::Int64)),
+        _ => add(parts, value),
+    }
+}
+
+/// Sums of decimals of at most so many digits fit 128 bits for any number of rows.
+const SUM_DIGITS_MAX: u8 = 28;
+
+/// A product of decimals whose operands have fewer digits than its type: it has 38 only because its
+/// digits add up, and is computed with a check.
+fn is_product(expr: &Expr) -> bool {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { op, .. }) => {
+            matches!(op, Operator::Multiply | Operator::Plus | Operator::Minus)
+        }
+        Expr::Case(case) => case
+            .when_then_expr
+            .iter()
+            .map(|(_, then)| then)
+            .chain(&case.else_expr)
+            .any(|value| is_product(value)),
+        Expr::Cast(cast) => is_product(&cast.expr),
+        _ => false,
+    }
+}

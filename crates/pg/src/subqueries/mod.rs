@@ -1,0 +1,504 @@
+//! How do subqueries become joins that give PostgreSQL's answers?
+//!
+//! DataFusion decorrelates some subqueries, a few of them wrongly (counts over no rows, NULL and
+//! NOT IN, windows and limits within, columns of one name) and refuses others. This rule replaces
+//! every correlated subquery, every EXISTS, IN, ANY and ALL and every LATERAL item before
+//! DataFusion's rules see the plan; scalar subqueries that are not correlated are left to
+//! DataFusion, which runs them once and counts their rows. The outermost subqueries come first, so
+//! that an inner one that refers to two levels finds the columns of both in one relation.
+//!
+//! | file | question |
+//! |---|---|
+//! | `references.rs` | which outer columns does a subquery use? |
+//! | `pulled.rs` | which subqueries are joins already? |
+//! | `domain.rs` | how are all others evaluated for all outer rows at once? |
+//! | `scalar.rs`, `predicate.rs` | what is the subquery's value where it stands? |
+//! | `items.rs` | LATERAL items of FROM |
+//!
+//! S4: a correlated subquery that cannot be replaced is an error (0A000), never another plan.
+
+mod domain;
+mod items;
+mod plans;
+mod predicate;
+mod pulled;
+mod references;
+mod scalar;
+
+use std::sync::Arc;
+
+use datafusion::common::JoinType;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::config::ConfigOptions;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::expr::{
+    Exists, InSubquery, SetComparison, SetQuantifier, Sort as SortExpr,
+};
+use datafusion::logical_expr::logical_plan::{
+    Aggregate, Distinct, DistinctOn, Join, Projection, Sort, Window,
+};
+use datafusion::logical_expr::utils::split_conjunction_owned;
+use datafusion::logical_expr::{Expr, LogicalPlan, Operator, Subquery};
+use datafusion::optimizer::AnalyzerRule;
+
+use self::plans::{Names, column_exprs, filter, join, join_conditions, named, project};
+use self::predicate::Predicate;
+use self::references::{correlated, holds, subquery_of};
+use crate::PgError;
+
+/// Replaces subqueries by joins. It runs after types are coerced.
+#[derive(Debug, Default)]
+pub(crate) struct UnnestSubqueries;
+
+impl AnalyzerRule for UnnestSubqueries {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut found = false;
+        plan.apply(|node| {
+            found |= matches!(node, LogicalPlan::Subquery(_));
+            node.apply_expressions(|expr| {
+                found |= holds(expr, |part| subquery_of(part).is_some());
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+            Ok(if found {
+                TreeNodeRecursion::Stop
+            } else {
+                TreeNodeRecursion::Continue
+            })
+        })?;
+        if !found {
+            return Ok(plan);
+        }
+        let plan = Unnesting::default().plan(plan)?;
+        plan.apply_with_subqueries(|node| {
+            node.apply_expressions(|expr| {
+                if plans::has_outer(expr) {
+                    return Err(unsupported("this correlated subquery"));
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })?;
+        Ok(plan)
+    }
+
+    fn name(&self) -> &'static str {
+        "unnest_subqueries"
+    }
+}
+
+/// The relation in whose rows a subquery is evaluated; subqueries are joined to it.
+struct Around {
+    plan: LogicalPlan,
+}
+
+#[derive(Default)]
+struct Unnesting {
+    names: Names,
+}
+
+impl Unnesting {
+    fn plan(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        if let LogicalPlan::Subquery(item) = plan {
+            // An item of FROM that depends on nothing to its left.
+            return self.plan(Arc::unwrap_or_clone(item.subquery));
+        }
+        let plan = self.node(plan)?;
+        let plan = plan.map_subqueries(|within| match within {
+            LogicalPlan::Subquery(mut given) => {
+                given.subquery = Arc::new(self.plan(Arc::unwrap_or_clone(given.subquery))?);
+                Ok(Transformed::yes(LogicalPlan::Subquery(given)))
+            }
+            other => Ok(Transformed::no(other)),
+        });
+        let plan = plan?.data;
+        plan.map_children(|child| Ok(Transformed::yes(self.plan(child)?)))
+            .data()
+    }
+
+    /// Replaces the subqueries in one node's expressions.
+    fn node(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        if let LogicalPlan::Join(given) = &plan
+            && !references::lateral(given.left.schema(), &given.right).is_empty()
+        {
+            let LogicalPlan::Join(given) = plan else {
+                return Ok(plan);
+            };
+            return items::lateral_join(given, &mut self.names);
+        }
+        let mut found = false;
+        plan.apply_expressions(|expr| {
+            found |= holds(expr, is_replaced);
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        if !found {
+            return Ok(plan);
+        }
+        match plan {
+            LogicalPlan::Filter(given) => {
+                self.restricted(given.predicate, Arc::unwrap_or_clone(given.input))
+            }
+            LogicalPlan::Projection(given) => self.projection(given),
+            LogicalPlan::Aggregate(given) => self.aggregate(given),
+            LogicalPlan::Window(given) => self.window(given),
+            LogicalPlan::Sort(given) => self.sort(given),
+            LogicalPlan::Distinct(Distinct::On(given)) => self.distinct_on(given),
+            LogicalPlan::Join(given) => self.joined(given),
+            _ => Err(unsupported("a subquery at this place")),
+        }
+    }
+
+    /// WHERE: conditions without subqueries come first, so that the rows that they take away are
+    /// in no join.
+    fn restricted(&mut self, predicate: Expr, input: LogicalPlan) -> Result<LogicalPlan> {
+        let schema = Arc::clone(input.schema());
+        let parts = split_conjunction_owned(predicate).into_iter();
+        let (with, without): (Vec<Expr>, Vec<Expr>) =
+            parts.partition(|part| holds(part, is_replaced));
+        let mut around = Around {
+            plan: filter(without, input)?,
+        };
+        let mut left = vec![];
+        for part in with {
+            left.extend(self.condition(&mut around, part, false)?);
+        }
+        let plan = filter(left, around.plan)?;
+        if plan.schema().fields().len() == schema.fields().len() {
+            return Ok(plan);
+        }
+        project(column_exprs(&schema), plan)
+    }
+
+    fn condition(
+        &mut self,
+        around: &mut Around,
+        part: Expr,
+        negated: bool,
+    ) -> Result<Option<Expr>> {
+        if let Some(given) = subquery_of(&part) {
+            are_of(&references::free(&given.subquery), around)?;
+        }
+        let (plan, predicate, turned) = match part {
+            Expr::Not(inner) => return self.condition(around, *inner, !negated),
+            Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_) => {
+                self.predicate(around, part)?
+            }
+            other => {
+                let other = self.expression(around, other)?;
+                return Ok(Some(if negated { !other } else { other }));
+            }
+        };
+        let negated = turned != negated;
+        let (predicate, negated) = without_not(predicate, negated);
+        predicate::restrict(around, &plan, &predicate, negated, &mut self.names)
+    }
+
+    /// The subquery, what is asked of it, and whether that is negated.
+    fn predicate(
+        &mut self,
+        around: &mut Around,
+        expr: Expr,
+    ) -> Result<(LogicalPlan, Predicate, bool)> {
+        let plan = |subquery: Subquery| Arc::unwrap_or_clone(subquery.subquery);
+        Ok(match expr {
+            Expr::Exists(Exists { subquery, negated }) => {
+                (plan(subquery), Predicate::Exists, negated)
+            }
+            Expr::InSubquery(InSubquery {
+                expr,
+                subquery,
+                negated,
+            }) => {
+                let left = self.expression(around, *expr)?;
+                let (op, quantifier) = (Operator::Eq, SetQuantifier::Any);
+                let compare = Predicate::Compare {
+                    left,
+                    op,
+                    quantifier,
+                };
+                (plan(subquery), compare, negated)
+            }
+            Expr::SetComparison(SetComparison {
+                expr,
+                subquery,
+                op,
+                quantifier,
+            }) => {
+                let left = self.expression(around, *expr)?;
+                let compare = Predicate::Compare {
+                    left,
+                    op,
+                    quantifier,
+                };
+                (plan(subquery), compare, false)
+            }
+            other => return Err(DataFusionError::Internal(format!("a predicate: {other}"))),
+        })
+    }
+
+    /// The expression without subqueries; what they need is joined.
+    fn expression(&mut self, around: &mut Around, expr: Expr) -> Result<Expr> {
+        expr.transform_down(|part| {
+            if !is_replaced(&part) {
+                return Ok(Transformed::no(part));
+            }
+            if let Some(given) = subquery_of(&part) {
+                are_of(&references::free(&given.subquery), around)?;
+            }
+            let value = if let Expr::ScalarSubquery(given) = part {
+                if correlated(&given.subquery) {
+                    scalar::scalar(around, &given.subquery, &mut self.names)?
+                } else {
+                    scalar::once(Arc::unwrap_or_clone(given.subquery))?
+                }
+            } else {
+                let (plan, predicate, negated) = self.predicate(around, part)?;
+                predicate::value(around, &plan, &predicate, negated, &mut self.names)?
+            };
+            Ok(Transformed::new(value, true, TreeNodeRecursion::Jump))
+        })
+        .data()
+    }
+
+    fn expressions(&mut self, around: &mut Around, exprs: Vec<Expr>) -> Result<Vec<Expr>> {
+        let exprs = exprs.into_iter();
+        exprs.map(|expr| self.expression(around, expr)).collect()
+    }
+
+    fn projection(&mut self, given: Projection) -> Result<LogicalPlan> {
+        let mut around = Around::of(given.input);
+        let exprs = self.expressions(&mut around, given.expr)?;
+        plans::project_as(exprs, &given.schema, vec![], around.plan)
+    }
+
+    fn aggregate(&mut self, given: Aggregate) -> Result<LogicalPlan> {
+        let mut around = Around::of(given.input);
+        let group = self.expressions(&mut around, given.group_expr)?;
+        let values = self.expressions(&mut around, given.aggr_expr)?;
+        let aggregate = Aggregate::try_new(Arc::new(around.plan), group, values)?;
+        let columns = column_exprs(&aggregate.schema);
+        let aggregate = LogicalPlan::Aggregate(aggregate);
+        plans::project_as(columns, &given.schema, vec![], aggregate)
+    }
+
+    fn window(&mut self, given: Window) -> Result<LogicalPlan> {
+        let before = given.input.schema().fields().len();
+        let mut around = Around::of(given.input);
+        let exprs = self.expressions(&mut around, given.window_expr)?;
+        let window = Window::try_new(exprs, Arc::new(around.plan))?;
+        let mut columns = column_exprs(&window.schema);
+        let made = columns.split_off(window.input.schema().fields().len());
+        columns.truncate(before);
+        columns.extend(made);
+        plans::project_as(columns, &given.schema, vec![], LogicalPlan::Window(window))
+    }
+
+    fn sort(&mut self, given: Sort) -> Result<LogicalPlan> {
+        let schema = Arc::clone(given.input.schema());
+        let mut around = Around::of(given.input);
+        let expr = self.sorts(&mut around, given.expr)?;
+        let sort = Sort {
+            expr,
+            input: Arc::new(around.plan),
+            fetch: given.fetch,
+        };
+        project(column_exprs(&schema), LogicalPlan::Sort(sort))
+    }
+
+    fn sorts(&mut self, around: &mut Around, sorts: Vec<SortExpr>) -> Result<Vec<SortExpr>> {
+        let sorts = sorts.into_iter().map(|mut sort| {
+            sort.expr = self.expression(around, sort.expr)?;
+            Ok(sort)
+        });
+        sorts.collect()
+    }
+
+    fn distinct_on(&mut self, given: DistinctOn) -> Result<LogicalPlan> {
+        // Each subquery is a column below, because ORDER BY repeats the expressions of ON.
+        let input = Arc::unwrap_or_clone(given.input);
+        let mut around = Around { plan: input };
+        let on = self.expressions(&mut around, given.on_expr.clone())?;
+        let mut known: Vec<(Expr, Expr)> = given.on_expr.into_iter().zip(on.clone()).collect();
+        let mut selected = vec![];
+        for (expr, (qualifier, field)) in given.select_expr.into_iter().zip(given.schema.iter()) {
+            let expr = self.expression(&mut around, expr)?;
+            selected.push(named(expr, qualifier, field.name()));
+        }
+        let sorts = given.sort_expr.map(|sorts| {
+            let sorts = sorts.into_iter().map(|mut sort| {
+                let same = known.iter().find(|(from, _)| *from == sort.expr);
+                sort.expr = match same {
+                    Some((_, to)) => to.clone(),
+                    None => self.expression(&mut around, sort.expr)?,
+                };
+                Ok(sort)
+            });
+            sorts.collect::<Result<Vec<SortExpr>>>()
+        });
+        let sorts = sorts.transpose()?;
+        known.clear();
+        let distinct = DistinctOn::try_new(on, selected, sorts, Arc::new(around.plan))?;
+        Ok(LogicalPlan::Distinct(Distinct::On(distinct)))
+    }
+
+    /// ON. The subqueries of an outer join's condition are evaluated on the side that they name.
+    fn joined(&mut self, given: Join) -> Result<LogicalPlan> {
+        let schema = Arc::clone(&given.schema);
+        let parts = join_conditions(&given).into_iter();
+        let (with, without): (Vec<Expr>, Vec<Expr>) =
+            parts.partition(|part| holds(part, is_replaced));
+        let (left, right) = (
+            Arc::unwrap_or_clone(given.left),
+            Arc::unwrap_or_clone(given.right),
+        );
+        if given.join_type == JoinType::Inner {
+            let plan = join(left, right, JoinType::Inner, without)?;
+            let with = with.into_iter().reduce(Expr::and);
+            return match with {
+                Some(with) => self.restricted(with, plan),
+                None => Ok(plan),
+            };
+        }
+        let mut conditions = without;
+        let (mut left, mut right) = (Around { plan: left }, Around { plan: right });
+        for part in with {
+            let side = [&mut right, &mut left].into_iter().find(|side| {
+                let of_side = |column| side.plan.schema().has_column(column);
+                outer_columns(&part).iter().all(of_side)
+            });
+            let side = side.ok_or_else(|| {
+                unsupported("a subquery over both sides in the condition of an outer join")
+            })?;
+            conditions.push(self.expression(side, part)?);
+        }
+        let plan = join(left.plan, right.plan, given.join_type, conditions)?;
+        project(column_exprs(&schema), plan)
+    }
+}
+
+impl Around {
+    fn of(plan: Arc<LogicalPlan>) -> Self {
+        let plan = Arc::unwrap_or_clone(plan);
+        Self { plan }
+    }
+}
+
+/// Whether this rule replaces a subquery.
+fn is_replaced(expr: &Expr) -> bool {
+    match expr {
+        Expr::ScalarSubquery(given) => {
+            correlated(&given.subquery) || !scalar::is_one_row(&given.subquery)
+        }
+        other => subquery_of(other).is_some(),
+    }
+}
+
+/// The columns that an expression and the subqueries within it take from the expression's input.
+fn outer_columns(expr: &Expr) -> Vec<datafusion::common::Column> {
+    let mut columns: Vec<_> = expr.column_refs().into_iter().cloned().collect();
+    let _ = expr.apply(|part| {
+        if let Some(given) = subquery_of(part) {
+            columns.extend(references::free(&given.subquery));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    columns
+}
+
+/// `NOT (x op ANY …)` is `x` of the opposite `op` ALL.
+fn without_not(predicate: Predicate, negated: bool) -> (Predicate, bool) {
+    match predicate {
+        Predicate::Compare {
+            left,
+            op,
+            quantifier,
+        } if negated => match op.negate() {
+            Some(op) => {
+                let quantifier = match quantifier {
+                    SetQuantifier::Any => SetQuantifier::All,
+                    SetQuantifier::All => SetQuantifier::Any,
+                };
+                let compare = Predicate::Compare {
+                    left,
+                    op,
+                    quantifier,
+                };
+                (compare, false)
+            }
+            None => {
+                let compare = Predicate::Compare {
+                    left,
+                    op,
+                    quantifier,
+                };
+                (compare, true)
+            }
+        },
+        other => (other, negated),
+    }
+}
+
+/// The outer columns of a subquery are columns of the relation around it, or else were grouped away.
+fn are_of(columns: &[datafusion::common::Column], around: &Around) -> Result<()> {
+    let schema = around.plan.schema();
+    match columns.iter().find(|column| !schema.has_column(column)) {
+        Some(column) => {
+            let name = column.flat_name();
+            let message = format!("subquery uses ungrouped column \"{name}\" from outer query");
+            Err(PgError::new("42803", message).into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether a relation has the same rows each time it is computed.
+fn is_stable(plan: &LogicalPlan) -> Result<bool> {
+    let mut stable = true;
+    plan.apply_with_subqueries(|node| {
+        // Whether there is a row does not depend on which it is.
+        if let LogicalPlan::Aggregate(aggregate) = node
+            && aggregate.group_expr.is_empty()
+            && aggregate
+                .aggr_expr
+                .iter()
+                .all(|call| !call.any_column_refs())
+            && let LogicalPlan::Limit(limit) = aggregate.input.as_ref()
+        {
+            stable &= is_stable(&limit.input)?;
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        if let LogicalPlan::Limit(limit) = node {
+            stable &= is_ordered(&limit.input);
+        }
+        node.apply_expressions(|expr| {
+            stable &= !expr.is_volatile();
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(stable)
+}
+
+/// Whether ORDER BY names every column below it: then LIMIT takes the same values each time.
+fn is_ordered(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(given) => is_ordered(&given.input),
+        LogicalPlan::SubqueryAlias(given) => is_ordered(&given.input),
+        LogicalPlan::Sort(given) => {
+            let key = |column: &Expr| given.expr.iter().any(|sort| sort.expr == *column);
+            column_exprs(given.input.schema()).iter().all(key)
+        }
+        _ => false,
+    }
+}
+
+/// Refuses a relation that is not stable: a domain is computed from it.
+fn stable(plan: &LogicalPlan) -> Result<()> {
+    if is_stable(plan)? {
+        return Ok(());
+    }
+    Err(unsupported(
+        "this correlated subquery over rows of LIMIT or of volatile functions",
+    ))
+}
+
+fn unsupported(what: &str) -> DataFusionError {
+    PgError::unsupported(format!("{what} is not supported")).into()
+}

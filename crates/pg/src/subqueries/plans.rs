@@ -1,0 +1,163 @@
+//! Nodes of logical plans, built with the names that their parents expect.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{
+    Column, DFSchema, ExprSchema, JoinType, NullEquality, ScalarValue, TableReference,
+};
+use datafusion::error::Result;
+use datafusion::logical_expr::logical_plan::{Filter, Join, JoinConstraint, Projection};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{Expr, LogicalPlan, Operator, binary_expr, lit};
+
+use super::references::holds;
+
+/// Makes names that no other part of the statement has.
+#[derive(Default)]
+pub(super) struct Names(usize);
+
+impl Names {
+    pub(super) fn next(&mut self, prefix: &str) -> String {
+        self.0 += 1;
+        format!("{prefix}{}", self.0)
+    }
+}
+
+/// The columns of a schema, in order.
+pub(super) fn columns(schema: &DFSchema) -> Vec<Column> {
+    schema.iter().map(Column::from).collect()
+}
+
+/// The same, as expressions.
+pub(super) fn column_exprs(schema: &DFSchema) -> Vec<Expr> {
+    columns(schema).into_iter().map(Expr::Column).collect()
+}
+
+/// `expr` under the name of a field.
+pub(super) fn named(expr: Expr, qualifier: Option<&TableReference>, name: &str) -> Expr {
+    let (own_qualifier, own_name) = expr.qualified_name();
+    if own_qualifier.as_ref() == qualifier && own_name == name {
+        return expr;
+    }
+    match expr {
+        Expr::Alias(mut alias) => {
+            alias.relation = qualifier.cloned();
+            name.clone_into(&mut alias.name);
+            Expr::Alias(alias)
+        }
+        expr => expr.alias_qualified(qualifier.cloned(), name),
+    }
+}
+
+pub(super) fn project(exprs: Vec<Expr>, input: LogicalPlan) -> Result<LogicalPlan> {
+    let projection = Projection::try_new(exprs, Arc::new(input))?;
+    Ok(LogicalPlan::Projection(projection))
+}
+
+/// `exprs` under the names of the first fields of `schema`, then `more`.
+pub(super) fn project_as(
+    exprs: Vec<Expr>,
+    schema: &DFSchema,
+    more: Vec<Expr>,
+    input: LogicalPlan,
+) -> Result<LogicalPlan> {
+    let fields = schema.iter();
+    let own = exprs.into_iter().zip(fields);
+    let own = own.map(|(expr, (qualifier, field))| named(expr, qualifier, field.name()));
+    project(own.chain(more).collect(), input)
+}
+
+pub(super) fn filter(conditions: Vec<Expr>, input: LogicalPlan) -> Result<LogicalPlan> {
+    Ok(match conjunction(conditions) {
+        Some(condition) => LogicalPlan::Filter(Filter::try_new(condition, Arc::new(input))?),
+        None => input,
+    })
+}
+
+/// A join on these conditions. Equal ones become keys in the optimizer.
+pub(super) fn join(
+    left: LogicalPlan,
+    right: LogicalPlan,
+    join_type: JoinType,
+    conditions: Vec<Expr>,
+) -> Result<LogicalPlan> {
+    let mut condition = conjunction(conditions);
+    if condition.is_none() && join_type != JoinType::Inner {
+        condition = Some(lit(true));
+    }
+    Ok(LogicalPlan::Join(Join::try_new(
+        Arc::new(left),
+        Arc::new(right),
+        vec![],
+        condition,
+        join_type,
+        JoinConstraint::On,
+        NullEquality::NullEqualsNothing,
+        false,
+    )?))
+}
+
+/// What a join joins on, its keys included.
+pub(super) fn join_conditions(join: &Join) -> Vec<Expr> {
+    let operator = match join.null_equality {
+        NullEquality::NullEqualsNothing => Operator::Eq,
+        NullEquality::NullEqualsNull => Operator::IsNotDistinctFrom,
+    };
+    let keys = join.on.iter();
+    let keys = keys.map(|(left, right)| binary_expr(left.clone(), operator, right.clone()));
+    let filter = join
+        .filter
+        .clone()
+        .into_iter()
+        .flat_map(split_conjunction_owned);
+    keys.chain(filter).collect()
+}
+
+/// Conditions that hold where two columns of one type are equal or both NULL. They are plain
+/// equalities, from which hash joins are made: `IS NOT DISTINCT FROM` is a key only if no other
+/// equality is (`ExtractEquijoinPredicate`).
+pub(super) fn same(left: &Column, right: &Column, schema: &DFSchema) -> Result<Vec<Expr>> {
+    let field = schema.field_from_column(left)?;
+    let (left, right) = (Expr::Column(left.clone()), Expr::Column(right.clone()));
+    if !field.is_nullable() {
+        return Ok(vec![left.eq(right)]);
+    }
+    let Ok(value) = ScalarValue::new_default(field.data_type()) else {
+        return Ok(vec![binary_expr(left, Operator::IsNotDistinctFrom, right)]);
+    };
+    let value = Expr::Literal(value, None);
+    let coalesce = |column: &Expr| {
+        datafusion::functions::expr_fn::coalesce(vec![column.clone(), value.clone()])
+    };
+    let values = coalesce(&left).eq(coalesce(&right));
+    Ok(vec![values, left.is_null().eq(right.is_null())])
+}
+
+/// An expression over other columns: each column of `schema` becomes the expression at its place.
+pub(super) fn substitute(expr: Expr, schema: &DFSchema, values: &[Expr]) -> Result<Expr> {
+    let replaced = |expr| match expr {
+        Expr::Column(column) => {
+            let index = schema.maybe_index_of_column(&column);
+            let value = index.and_then(|index| values.get(index));
+            let value = value.map_or(Expr::Column(column), |value| value.clone().unalias());
+            Ok(Transformed::yes(value))
+        }
+        other => Ok(Transformed::no(other)),
+    };
+    expr.transform_up(replaced).data()
+}
+
+/// Outer references, which have become columns of a join's left side.
+pub(super) fn outer_to_columns(expr: Expr) -> Result<Expr> {
+    let plain = |expr| match expr {
+        Expr::OuterReferenceColumn(_, column) => Transformed::yes(Expr::Column(column)),
+        other => Transformed::no(other),
+    };
+    expr.transform_up(|expr| Ok(plain(expr))).data()
+}
+
+/// Whether an expression refers to a query around its own.
+pub(super) fn has_outer(expr: &Expr) -> bool {
+    holds(expr, |part| matches!(part, Expr::OuterReferenceColumn(..)))
+}

@@ -1,0 +1,221 @@
+//! Which subqueries are joins already?
+//!
+//! In a subquery of filters, projections and inner joins, a condition that names outer columns
+//! can be applied as well when its rows meet the outer rows: it becomes a condition of that join,
+//! and no domain (`domain.rs`) is computed. Projections are not built but written into the
+//! expressions above them, so that conditions keep the columns that they name.
+//!
+//! Not here: aggregates on top of such a subquery (`scalar.rs`).
+
+use std::sync::Arc;
+
+use datafusion::common::{Column, DFSchema, JoinType};
+use datafusion::error::Result;
+use datafusion::logical_expr::logical_plan::{Distinct, FetchType, SkipType, Sort};
+use datafusion::logical_expr::utils::split_conjunction_owned;
+use datafusion::logical_expr::{Expr, LogicalPlan, lit};
+
+use super::plans::{
+    Names, column_exprs, filter, has_outer, join, join_conditions, named, project, substitute,
+};
+use super::references::{correlated, free_in, holds, lateral, subquery_of};
+
+/// What is asked of a subquery's rows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// Whether there are any.
+    Any,
+    /// Which there are.
+    Set,
+    /// Which there are, and how often.
+    Rows,
+}
+
+/// A subquery without outer references: its rows for an outer row are those that meet `conditions`.
+pub(super) struct Pulled {
+    pub(super) plan: LogicalPlan,
+    /// The subquery's columns, over the plan's columns and outer references.
+    pub(super) outputs: Vec<Expr>,
+    pub(super) conditions: Vec<Expr>,
+}
+
+/// The subquery as a [`Pulled`], if it is of that kind.
+pub(super) fn pull(plan: &LogicalPlan, asked: Asked, names: &mut Names) -> Result<Option<Pulled>> {
+    if !correlated(plan) {
+        return Ok(Some(Pulled {
+            outputs: column_exprs(plan.schema()),
+            plan: plan.clone(),
+            conditions: vec![],
+        }));
+    }
+    match plan {
+        LogicalPlan::SubqueryAlias(alias) => pull(&alias.input, asked, names),
+        LogicalPlan::Subquery(item) => pull(&item.subquery, asked, names),
+        LogicalPlan::Sort(Sort {
+            input, fetch: None, ..
+        }) => pull(input, asked, names),
+        LogicalPlan::Distinct(Distinct::All(input)) if asked != Asked::Rows => {
+            pull(input, asked, names)
+        }
+        LogicalPlan::Limit(limit)
+            if asked == Asked::Any
+                && matches!(limit.get_skip_type()?, SkipType::Literal(0))
+                && matches!(limit.get_fetch_type()?, FetchType::Literal(rows) if rows != Some(0)) =>
+        {
+            pull(&limit.input, asked, names)
+        }
+        LogicalPlan::Projection(given) => {
+            let Some(mut pulled) = pull(&given.input, asked, names)? else {
+                return Ok(None);
+            };
+            // Whether there are rows does not depend on their columns.
+            if asked != Asked::Any && !given.expr.iter().all(is_movable) {
+                return Ok(None);
+            }
+            let schema = given.input.schema();
+            pulled.outputs = match asked {
+                Asked::Any => vec![lit(true); given.expr.len()],
+                _ => substitute_all(&given.expr, schema, &pulled.outputs)?,
+            };
+            Ok(Some(pulled))
+        }
+        LogicalPlan::Filter(given) => {
+            let Some(pulled) = pull(&given.input, asked_below(asked), names)? else {
+                return Ok(None);
+            };
+            let parts = split_conjunction_owned(given.predicate.clone());
+            pulled.filtered(parts, given.input.schema())
+        }
+        LogicalPlan::Join(given) => pull_join(given, names),
+        _ => Ok(None),
+    }
+}
+
+/// A condition above needs the columns.
+fn asked_below(asked: Asked) -> Asked {
+    match asked {
+        Asked::Any => Asked::Set,
+        other => other,
+    }
+}
+
+fn pull_join(
+    given: &datafusion::logical_expr::logical_plan::Join,
+    names: &mut Names,
+) -> Result<Option<Pulled>> {
+    let depends = !lateral(given.left.schema(), &given.right).is_empty();
+    if depends || given.null_aware || given.join_type != JoinType::Inner {
+        return Ok(None);
+    }
+    let Some(left) = pull(&given.left, Asked::Rows, names)? else {
+        return Ok(None);
+    };
+    let Some(right) = pull(&given.right, Asked::Rows, names)? else {
+        return Ok(None);
+    };
+    let schema = given.left.schema().join(given.right.schema())?;
+    let (left, right) = (left.sealed(names)?, right.sealed(names)?);
+    let mut outputs = left.outputs;
+    outputs.extend(right.outputs);
+    let mut conditions = left.conditions;
+    conditions.extend(right.conditions);
+    let pulled = Pulled {
+        plan: join(left.plan, right.plan, JoinType::Inner, vec![])?,
+        outputs,
+        conditions,
+    };
+    pulled.filtered(join_conditions(given), &schema)
+}
+
+/// Whether an expression may be computed elsewhere, more often or less often.
+pub(super) fn is_movable(expr: &Expr) -> bool {
+    !expr.is_volatile() && !holds(expr, |part| subquery_of(part).is_some())
+}
+
+pub(super) fn substitute_all(
+    exprs: &[Expr],
+    schema: &DFSchema,
+    values: &[Expr],
+) -> Result<Vec<Expr>> {
+    let exprs = exprs.iter().cloned();
+    let exprs = exprs.map(|expr| substitute(expr.unalias(), schema, values));
+    exprs.collect()
+}
+
+impl Pulled {
+    /// With conditions over the subquery's columns (of `schema`).
+    fn filtered(mut self, parts: Vec<Expr>, schema: &DFSchema) -> Result<Option<Self>> {
+        let mut own = vec![];
+        for part in parts {
+            let part = if is_movable(&part) {
+                substitute(part, schema, &self.outputs)?
+            } else if self.keeps_names(schema) && free_in(&part, schema).is_empty() {
+                // A subquery within the condition names the columns of this one.
+                part
+            } else {
+                return Ok(None);
+            };
+            if has_outer(&part) {
+                self.conditions.push(part);
+            } else {
+                own.push(part);
+            }
+        }
+        self.plan = filter(own, self.plan)?;
+        Ok(Some(self))
+    }
+
+    fn keeps_names(&self, schema: &DFSchema) -> bool {
+        let columns = self.outputs.iter().zip(schema.iter());
+        self.outputs.len() == schema.fields().len()
+            && columns.into_iter().all(|(output, field)| {
+                matches!(output, Expr::Column(column) if *column == Column::from(field))
+            })
+    }
+
+    /// The same with the subquery's columns as columns of the plan: an outer join makes them NULL.
+    pub(super) fn computed(mut self, names: &mut Names) -> Result<Self> {
+        let alias = names.next("__out_");
+        let mut exprs = column_exprs(self.plan.schema());
+        for (index, output) in self.outputs.iter_mut().enumerate() {
+            if output.try_as_col().is_none() {
+                let column = Column::new(Some(alias.as_str()), format!("c{index}"));
+                let value = std::mem::replace(output, Expr::Column(column.clone()));
+                exprs.push(named(value, column.relation.as_ref(), &column.name));
+            }
+        }
+        self.plan = project(exprs, self.plan)?;
+        Ok(self)
+    }
+
+    /// The same with unique names, and with no columns but those that are used.
+    pub(super) fn sealed(self, names: &mut Names) -> Result<Self> {
+        let alias = names.next("__sub_");
+        let schema = Arc::clone(self.plan.schema());
+        let (mut exprs, mut renamed) = (vec![], vec![]);
+        for (index, column) in column_exprs(&schema).into_iter().enumerate() {
+            let new = Column::new(Some(alias.as_str()), format!("c{index}"));
+            let all = self.outputs.iter().chain(&self.conditions);
+            let Expr::Column(old) = &column else { continue };
+            if all.into_iter().any(|expr| expr.column_refs().contains(old)) {
+                exprs.push(named(column, new.relation.as_ref(), &new.name));
+            }
+            renamed.push(Expr::Column(new));
+        }
+        if exprs.is_empty() {
+            let table = alias.as_str().into();
+            exprs.push(named(lit(true), Some(&table), "row"));
+        }
+        let over = |exprs: Vec<Expr>| -> Result<Vec<Expr>> {
+            let exprs = exprs.into_iter();
+            exprs
+                .map(|expr| substitute(expr, &schema, &renamed))
+                .collect()
+        };
+        Ok(Self {
+            outputs: over(self.outputs)?,
+            conditions: over(self.conditions)?,
+            plan: project(exprs, self.plan)?,
+        })
+    }
+}

@@ -1,0 +1,283 @@
+//! Promised: a prepared statement, by the protocol or by SQL's PREPARE, answers for the tables,
+//! views and settings that there are when it runs, or fails where its columns would be others.
+
+use crate::common::raw::RawClient;
+use crate::common::{TestServer, state};
+
+async fn server() -> TestServer {
+    let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
+    TestServer::start_on_engine(&engine).await
+}
+
+/// Runs `work` where it may block.
+async fn blocking(server: &TestServer, work: impl FnOnce(RawClient) + Send + 'static) {
+    let addr = server.addr;
+    let done = tokio::task::spawn_blocking(move || work(RawClient::connect(addr)));
+    done.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_that_change() {
+    let server = server().await;
+    blocking(&server, |mut client| {
+        for (make, change, sql, before, after) in [
+            (
+                "CREATE VIEW v AS SELECT 1 AS x",
+                "CREATE OR REPLACE VIEW v AS SELECT 2 AS x",
+                "SELECT x FROM v",
+                "1",
+                "2",
+            ),
+            (
+                "CREATE TABLE t AS SELECT 1 AS x",
+                "CREATE OR REPLACE TABLE t AS SELECT 2 AS x",
+                "SELECT x FROM t",
+                "1",
+                "2",
+            ),
+            (
+                "CREATE TABLE u AS SELECT 1 AS x",
+                "DROP TABLE u; CREATE TABLE u AS SELECT 2 AS x",
+                "SELECT x FROM u",
+                "1",
+                "2",
+            ),
+            (
+                "CREATE TABLE w AS SELECT 1 AS x; CREATE TABLE w2 AS SELECT 2 AS x",
+                "ALTER TABLE w RENAME TO w3; ALTER TABLE w2 RENAME TO w",
+                "SELECT x FROM w",
+                "1",
+                "2",
+            ),
+            (
+                "CREATE SCHEMA s; CREATE TABLE s.p AS SELECT 2 AS x; CREATE TABLE p AS SELECT 1 AS x",
+                "SET search_path = s",
+                "SELECT x FROM p",
+                "1",
+                "2",
+            ),
+            ("RESET search_path", "DROP TABLE t", "SELECT x FROM t", "2", "error 42P01"),
+            (
+                "CREATE TABLE t AS SELECT 1 AS x",
+                "DROP TABLE t; CREATE TABLE t AS SELECT 'a' AS x",
+                "SELECT x FROM t",
+                "1",
+                "error 0A000 cached plan must not change result type",
+            ),
+            (
+                "DROP TABLE t; CREATE TABLE t AS SELECT 1 AS x",
+                "DROP TABLE t; CREATE TABLE t AS SELECT 1 AS x, 2 AS y",
+                "SELECT * FROM t",
+                "1",
+                "error 0A000 cached plan must not change result type",
+            ),
+        ] {
+            let made = client.simple(make);
+            assert_eq!(made.error, None, "{make}");
+            let name = format!("p{}", sql.len() + make.len() + change.len());
+            client.prepare(&name, sql, &[]);
+            assert_eq!(client.run(&name, &[], 0).shown(), before, "{sql}");
+            let prepared = client.simple(&format!("PREPARE sql_{name} AS {sql}"));
+            assert_eq!((prepared.error.as_deref(), prepared.tag.as_str()), (None, "PREPARE"));
+            let changed = client.simple(change);
+            assert_eq!(changed.error, None, "{change}");
+            for answer in [
+                client.run(&name, &[], 0),
+                client.simple(&format!("EXECUTE sql_{name}")),
+            ] {
+                let shown = answer.shown();
+                assert!(shown.starts_with(after), "{sql} after {change}: {shown}");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_sessions_drop() {
+    let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
+    let session = engine.session();
+    let run = async |sql: &str| {
+        let rows = session.sql(sql).await.unwrap();
+        futures::TryStreamExt::try_collect::<Vec<_>>(rows)
+            .await
+            .unwrap()
+    };
+    run("CREATE TABLE shared AS SELECT 1 AS x").await;
+    let server = TestServer::start_on_engine(&engine).await;
+    let client = server.connect().await;
+    let statement = client.prepare("SELECT x FROM shared").await.unwrap();
+    assert_eq!(
+        client
+            .query_one(&statement, &[])
+            .await
+            .unwrap()
+            .get::<_, i64>(0),
+        1
+    );
+    run("DROP TABLE shared").await;
+    assert_eq!(state(client.query(&statement, &[]).await), "42P01");
+    run("CREATE TABLE shared AS SELECT 5 AS x").await;
+    assert_eq!(
+        client
+            .query_one(&statement, &[])
+            .await
+            .unwrap()
+            .get::<_, i64>(0),
+        5
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sqls_own_prepared_statements() {
+    let server = server().await;
+    blocking(&server, |mut client| {
+        for (sql, expected) in [
+            ("PREPARE p AS SELECT $1::int + 1", ""),
+            ("EXECUTE p(2)", "3"),
+            ("EXECUTE p('4')", "5"),
+            ("EXECUTE p(NULL)", "NULL"),
+            ("EXECUTE p(1 + 1)", "3"),
+            ("EXECUTE p('a')", "error 22P02 invalid input syntax for type integer: \"a\""),
+            ("EXECUTE p('2'::text)", "error 42804 parameter $1 of type text cannot be coerced to the expected type integer"),
+            ("EXECUTE p", "error 42601 wrong number of parameters for prepared statement \"p\""),
+            ("PREPARE p AS SELECT 1", "error 42P05 prepared statement \"p\" already exists"),
+            ("PREPARE n (numeric, bigint) AS SELECT $1 * $2", ""),
+            ("EXECUTE n(2.5, 2)", "5.0"),
+            ("EXECUTE n('1e-7', 3)", "0.0000003"),
+            ("PREPARE bad (nonsense) AS SELECT $1", "error 42704"),
+            ("DEALLOCATE p", ""),
+            ("EXECUTE p(1)", "error 26000 prepared statement \"p\" does not exist"),
+            ("DEALLOCATE p", "error 26000"),
+            ("DISCARD ALL", ""),
+            ("EXECUTE n(1, 1)", "error 26000"),
+        ] {
+            let shown = client.simple(sql).shown();
+            assert!(shown.starts_with(expected) && shown.is_empty() == expected.is_empty(), "{sql}: {shown}");
+        }
+        // Over the extended protocol, and one namespace with its statements.
+        client.prepare("", "PREPARE q AS SELECT $1::int AS x", &[]);
+        assert_eq!(client.run("", &[], 0).tag, "PREPARE");
+        client.prepare("", "EXECUTE q(7)", &[]);
+        let answer = client.run("", &[], 0);
+        assert_eq!((answer.shown().as_str(), &answer.columns), ("7", &vec![("x".to_owned(), 23)]));
+        let answer = client.run("q", &[Some(b"8".to_vec())], 0);
+        assert_eq!((answer.shown().as_str(), &answer.parameters), ("8", &vec![23]));
+        client.prepare("named", "SELECT $1::text || 'b'", &[]);
+        client.run("named", &[Some(b"a".to_vec())], 0);
+        assert_eq!(client.simple("EXECUTE named('a')").shown(), "ab");
+        client.simple("DEALLOCATE ALL");
+        assert!(client.simple("EXECUTE q(7)").shown().starts_with("error 26000"));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cursors_with_parameters_and_in_both_directions() {
+    let server = server().await;
+    blocking(&server, |mut client| {
+        client.simple("BEGIN");
+        client.prepare(
+            "",
+            "DECLARE c CURSOR FOR SELECT x + $1 FROM generate_series(1, 3) AS t(x)",
+            &[1700],
+        );
+        assert_eq!(
+            client.run("", &[Some(b"0.5".to_vec())], 0).tag,
+            "DECLARE CURSOR"
+        );
+        assert_eq!(client.simple("FETCH 2 FROM c").shown(), "1.5; 2.5");
+        assert_eq!(client.simple("MOVE 1 IN c").tag, "MOVE 1");
+        assert_eq!(client.simple("FETCH NEXT FROM c").tag, "FETCH 0");
+        client.prepare("fetch", "FETCH 1 FROM c", &[]);
+        assert_eq!(client.run("fetch", &[], 0).columns[0].1, 1700);
+        client.simple("CLOSE c");
+        client.simple("DECLARE c CURSOR FOR SELECT 'new' AS name");
+        let answer = client.run("fetch", &[], 0);
+        assert_eq!(
+            (answer.shown().as_str(), answer.columns[0].0.as_str()),
+            ("new", "name")
+        );
+        let failed = client.simple("FETCH PRIOR FROM c").shown();
+        assert!(
+            failed.starts_with("error 55000 cursor can only scan forward"),
+            "{failed}"
+        );
+        client.simple("ROLLBACK");
+        client.simple("BEGIN");
+        client.simple(
+            "DECLARE s SCROLL CURSOR FOR SELECT x FROM generate_series(1, 5) AS t(x) ORDER BY x",
+        );
+        for (sql, expected) in [
+            ("FETCH 2 FROM s", "1; 2"),
+            ("FETCH PRIOR FROM s", "1"),
+            ("FETCH LAST FROM s", "5"),
+            ("FETCH BACKWARD 2 FROM s", "4; 3"),
+            ("FETCH ABSOLUTE 2 FROM s", "2"),
+            ("FETCH RELATIVE 2 FROM s", "4"),
+            ("FETCH FIRST FROM s", "1"),
+            ("FETCH ABSOLUTE -2 FROM s", "4"),
+            ("FETCH BACKWARD ALL FROM s", "3; 2; 1"),
+            ("FETCH ALL FROM s", "1; 2; 3; 4; 5"),
+            ("FETCH 1 FROM s", ""),
+        ] {
+            assert_eq!(client.simple(sql).shown(), expected, "{sql}");
+        }
+        assert_eq!(client.simple("MOVE BACKWARD 3 FROM s").tag, "MOVE 3");
+        assert_eq!(client.simple("FETCH 0 FROM s").shown(), "3");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn small_statements() {
+    let server = server().await;
+    blocking(&server, |mut client| {
+        for (sql, expected) in [
+            ("SET my.x = 'y'; SHOW my.x", "y"),
+            ("SELECT current_setting('my.x')", "y"),
+            ("RESET my.x; SHOW my.x", "error 42704"),
+            ("SELECT set_config('app.user', 'me', false)", "me"),
+            ("SHOW app.user", "me"),
+            ("SET coscan.nonsense = 1", "error 22023"),
+            ("SET enable_seqscan = off; SHOW enable_seqscan", "off"),
+            (
+                "EXPLAIN (FOO) SELECT 1",
+                "error 42601 unrecognized EXPLAIN option \"foo\"",
+            ),
+            ("SHOW TABLES", ""),
+            ("CREATE LOCAL TEMPORARY TABLE tmp (x int)", ""),
+            (
+                "ALTER TABLE tmp RENAME TO tmp2; SELECT count(*) FROM tmp2",
+                "0",
+            ),
+            (
+                "CREATE VIEW v AS SELECT 1 AS x; ALTER VIEW v RENAME TO v2; SELECT x FROM v2",
+                "1",
+            ),
+            ("ALTER TABLE nothing RENAME TO tmp3", "error 42P01"),
+            ("ALTER TABLE v2 RENAME TO tmp2", "error 42P07"),
+            ("LISTEN channel; NOTIFY channel; UNLISTEN channel", ""),
+            ("SELECT $1", "error 42P02 there is no parameter $1"),
+        ] {
+            let shown = client.simple(sql).shown();
+            assert!(
+                shown.starts_with(expected) && shown.is_empty() == expected.is_empty(),
+                "{sql}: {shown}"
+            );
+        }
+        let tables = client.simple("SHOW TABLES").rows;
+        let names: Vec<_> = tables
+            .iter()
+            .map(|row| row[2].as_deref().unwrap())
+            .collect();
+        assert_eq!(names, ["tmp2", "v2"]);
+        let analyzed = client
+            .simple("EXPLAIN (ANALYZE, COSTS off) SELECT 1")
+            .shown();
+        assert!(analyzed.contains("metrics="), "{analyzed}");
+        let explained = client.simple("EXPLAIN (COSTS off) SELECT 1").shown();
+        assert!(!explained.contains("metrics="), "{explained}");
+    })
+    .await;
+}

@@ -1,0 +1,386 @@
+//! Which of a footer's statistics are believed?
+//!
+//! Every reader takes the footer from `footer.rs`: pruning, aggregates that are answered from
+//! footers, and DataFusion's own reader. So what must not be believed is removed here, once, and no
+//! reader has to judge. Writers erred in several ways: old ones compared text and unsigned numbers
+//! as signed ones (`min` and `max`, which `min_value` and `max_value` replaced; parquet-mr before
+//! 1.10, and PARQUET-251 with wrong values too); some compare with NaN; some write estimates as
+//! numbers of distinct values.
+//! Not here: whether bounds that are right prove anything (coscan `read/prune/`).
+//! S1: every value of a column chunk that is neither NULL nor NaN lies between the bounds that are
+//! left. S2: a null count that is left counts; a missing one is unknown, and stays missing unless
+//! the column cannot be NULL. S3: nothing is left that some writers estimate.
+//! Source: parquet.thrift of parquet-format 2.12, `Statistics` and `ColumnOrder`; PARQUET-251,
+//! PARQUET-686.
+
+use parquet::basic::{ColumnOrder, LogicalType, SortOrder, Type};
+use parquet::data_type::{ByteArray, FixedLenByteArray};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
+use parquet::file::page_index::column_index::ColumnIndexMetaData;
+use parquet::file::statistics::{Statistics, ValueStatistics};
+use parquet::schema::types::ColumnDescriptor;
+
+/// The metadata with the statistics of row groups that are believed.
+pub(super) fn trusted(metadata: ParquetMetaData) -> ParquetMetaData {
+    let known = metadata.file_metadata();
+    let orders: Vec<bool> = (0..known.schema_descr().num_columns())
+        .map(|leaf| {
+            let orders = known.column_orders();
+            let order = orders.and_then(|orders| orders.get(leaf));
+            has_order(known.schema_descr().column(leaf).as_ref(), order)
+        })
+        .collect();
+    let judge = |leaf: usize, column: &ColumnChunkMetaData| {
+        let ordered = orders.get(leaf).copied().unwrap_or(false);
+        column
+            .statistics()
+            .map(|statistics| judged(column, statistics, ordered))
+    };
+    with_statistics(metadata, judge)
+}
+
+/// The metadata without the statistics of columns that may be NULL and have no null counts, for
+/// readers that take a missing count for zero.
+#[must_use]
+pub fn without_uncounted(metadata: ParquetMetaData) -> ParquetMetaData {
+    with_statistics(metadata, |_, column| {
+        let statistics = column.statistics()?;
+        if statistics.null_count_opt().is_some() {
+            return Some(statistics.clone());
+        }
+        None
+    })
+}
+
+/// Whether some column may be NULL and has statistics without a null count.
+#[must_use]
+pub fn has_uncounted(metadata: &ParquetMetaData) -> bool {
+    let groups = metadata.row_groups().iter();
+    groups.flat_map(RowGroupMetaData::columns).any(|column| {
+        let statistics = column.statistics();
+        statistics.is_some_and(|statistics| statistics.null_count_opt().is_none())
+    })
+}
+
+/// The metadata with the statistics that `judge` gives each column chunk by its leaf.
+fn with_statistics(
+    metadata: ParquetMetaData,
+    judge: impl Fn(usize, &ColumnChunkMetaData) -> Option<Statistics>,
+) -> ParquetMetaData {
+    let differs = |group: &RowGroupMetaData| {
+        let mut columns = group.columns().iter().enumerate();
+        columns.any(|(leaf, column)| judge(leaf, column).as_ref() != column.statistics())
+    };
+    if !metadata.row_groups().iter().any(differs) {
+        return metadata;
+    }
+    let mut builder = metadata.into_builder();
+    let groups = builder.take_row_groups().into_iter().map(|group| {
+        let columns = group.columns().iter().enumerate().map(|(leaf, column)| {
+            let wanted = judge(leaf, column);
+            let column = column.clone().into_builder();
+            match wanted {
+                Some(statistics) => column.set_statistics(statistics).build(),
+                None => column.clear_statistics().build(),
+            }
+        });
+        let columns = columns.collect::<parquet::errors::Result<Vec<_>>>();
+        // The parts of a group that was built make a group.
+        match columns {
+            Ok(columns) => {
+                let rebuilt = group.clone().into_builder().set_column_metadata(columns);
+                rebuilt.build().unwrap_or(group)
+            }
+            Err(_) => group,
+        }
+    });
+    let groups = groups.collect();
+    builder.set_row_groups(groups).build()
+}
+
+/// Whether the format defines how values of this column are compared, in a way that parquet knows.
+fn has_order(column: &ColumnDescriptor, order: Option<&ColumnOrder>) -> bool {
+    // Files without a list of orders are older than it, or their writers mean the type's own.
+    order != Some(&ColumnOrder::UNKNOWN) && column.sort_order() != SortOrder::UNDEFINED
+}
+
+/// The statistics that are believed. `ordered`: the column's values have a defined order.
+fn judged(column: &ColumnChunkMetaData, statistics: &Statistics, ordered: bool) -> Statistics {
+    let descriptor = column.column_descr();
+    let values = column.num_values().unsigned_abs();
+    let nulls = match statistics.null_count_opt() {
+        None if descriptor.max_def_level() == 0 => Some(0),
+        nulls => nulls.filter(|nulls| *nulls <= values),
+    };
+    let signed = descriptor.sort_order() == SortOrder::SIGNED;
+    let numeric = matches!(
+        descriptor.physical_type(),
+        Type::INT32 | Type::INT64 | Type::FLOAT | Type::DOUBLE
+    );
+    // Old writers compared everything as signed numbers.
+    let comparable = !statistics.is_min_max_deprecated()
+        || (signed && numeric)
+        || descriptor.physical_type() == Type::BOOLEAN;
+    let keep = ordered && comparable && nulls.is_none_or(|nulls| nulls < values || values == 0);
+    rebuilt(statistics, descriptor, nulls, keep)
+}
+
+/// The statistics without a number of distinct values, and with bounds only if they are kept and
+/// make sense.
+fn rebuilt(
+    statistics: &Statistics,
+    column: &ColumnDescriptor,
+    nulls: Option<u64>,
+    keep: bool,
+) -> Statistics {
+    let unsigned = column.sort_order() == SortOrder::UNSIGNED;
+    let old_fields = statistics.is_min_max_deprecated();
+    macro_rules! with {
+        ($variant:ident, $old:expr, $bounds:expr) => {{
+            let (low, high) = match ($old.min_opt(), $old.max_opt()) {
+                _ if !keep => (None, None),
+                (low, high) => $bounds(low.cloned(), high.cloned()),
+            };
+            let exact = (
+                low.is_some() && $old.min_is_exact(),
+                high.is_some() && $old.max_is_exact(),
+            );
+            let new = ValueStatistics::new(low, high, None, nulls, old_fields)
+                .with_min_is_exact(exact.0)
+                .with_max_is_exact(exact.1);
+            Statistics::$variant(new)
+        }};
+    }
+    match statistics {
+        Statistics::Boolean(old) => with!(Boolean, old, in_order(|a: &bool, b: &bool| a <= b)),
+        Statistics::Int32(old) if unsigned => {
+            let unsigned = |a: &i32, b: &i32| a.cast_unsigned() <= b.cast_unsigned();
+            with!(Int32, old, in_order(unsigned))
+        }
+        Statistics::Int32(old) => with!(Int32, old, in_order(|a: &i32, b: &i32| a <= b)),
+        Statistics::Int64(old) if unsigned => {
+            let unsigned = |a: &i64, b: &i64| a.cast_unsigned() <= b.cast_unsigned();
+            with!(Int64, old, in_order(unsigned))
+        }
+        Statistics::Int64(old) => with!(Int64, old, in_order(|a: &i64, b: &i64| a <= b)),
+        Statistics::Int96(old) => with!(Int96, old, |_, _| (None, None)),
+        Statistics::Float(old) => with!(Float, old, |low, high| {
+            numbers(low, high, f32::is_nan, |low, high| low <= high)
+        }),
+        Statistics::Double(old) => with!(Double, old, |low, high| {
+            numbers(low, high, f64::is_nan, |low, high| low <= high)
+        }),
+        Statistics::ByteArray(old) => {
+            let ordered = |a: &ByteArray, b: &ByteArray| !unsigned || a.data() <= b.data();
+            with!(ByteArray, old, in_order(ordered))
+        }
+        Statistics::FixedLenByteArray(old) => {
+            let is_half = column.logical_type_ref() == Some(&LogicalType::Float16);
+            with!(FixedLenByteArray, old, |low, high| {
+                if is_half {
+                    let nan = |value: FixedLenByteArray| half(value.data()).is_none_or(f64::is_nan);
+                    let number = |a: &FixedLenByteArray| half(a.data());
+                    return numbers(low, high, nan, |a, b| number(a) <= number(b));
+                }
+                let ordered = |a: &FixedLenByteArray, b: &FixedLenByteArray| {
+                    !unsigned || a.data() <= b.data()
+                };
+                in_order(ordered)(low, high)
+            })
+        }
+    }
+}
+
+/// Bounds of which the lower is not above the upper.
+fn in_order<T>(
+    ordered: impl Fn(&T, &T) -> bool,
+) -> impl Fn(Option<T>, Option<T>) -> (Option<T>, Option<T>) {
+    move |low, high| match (low, high) {
+        (Some(low), Some(high)) if !ordered(&low, &high) => (None, None),
+        bounds => bounds,
+    }
+}
+
+/// Bounds of floating-point values: none if one of them is NaN.
+fn numbers<T: Clone>(
+    low: Option<T>,
+    high: Option<T>,
+    is_nan: impl Fn(T) -> bool,
+    ordered: impl Fn(&T, &T) -> bool,
+) -> (Option<T>, Option<T>) {
+    if low.iter().chain(&high).any(|bound| is_nan(bound.clone())) {
+        return (None, None);
+    }
+    in_order(ordered)(low, high)
+}
+
+/// The value of a half-precision float; `None` if it does not have two bytes.
+fn half(bytes: &[u8]) -> Option<f64> {
+    let bits = u16::from_le_bytes(bytes.try_into().ok()?);
+    let (exponent, fraction) = ((bits >> 10) & 31, f64::from(bits & 0x3ff) / 1024.0);
+    let size = match exponent {
+        0 => fraction * 2_f64.powi(-14),
+        31 if fraction == 0.0 => f64::INFINITY,
+        31 => f64::NAN,
+        exponent => (1.0 + fraction) * 2_f64.powi(i32::from(exponent) - 15),
+    };
+    Some(if bits >> 15 == 0 { size } else { -size })
+}
+
+/// The metadata with the page bounds that are believed: those of a column in a row group, or none
+/// of them.
+pub(super) fn trusted_pages(metadata: ParquetMetaData) -> ParquetMetaData {
+    let schema = metadata.file_metadata().schema_descr_ptr();
+    let believed = |leaf: usize, index: &ColumnIndexMetaData| {
+        let column = schema.column(leaf);
+        column.sort_order() != SortOrder::UNDEFINED && !has_nan(index, &column)
+    };
+    let Some(index) = metadata.column_index() else {
+        return metadata;
+    };
+    let all = index.iter().all(|columns| {
+        let mut columns = columns.iter().enumerate();
+        columns.all(|(leaf, index)| believed(leaf, index))
+    });
+    if all {
+        return metadata;
+    }
+    let index = index.iter().map(|columns| {
+        let columns = columns.iter().enumerate().map(|(leaf, index)| {
+            if believed(leaf, index) {
+                index.clone()
+            } else {
+                ColumnIndexMetaData::NONE
+            }
+        });
+        columns.collect()
+    });
+    let index = index.collect();
+    metadata
+        .into_builder()
+        .set_column_index(Some(index))
+        .build()
+}
+
+/// Whether a bound of a page is NaN.
+fn has_nan(index: &ColumnIndexMetaData, column: &ColumnDescriptor) -> bool {
+    match index {
+        ColumnIndexMetaData::FLOAT(index) => {
+            let mut bounds = index
+                .min_values_iter()
+                .chain(index.max_values_iter())
+                .flatten();
+            bounds.any(|bound| bound.is_nan())
+        }
+        ColumnIndexMetaData::DOUBLE(index) => {
+            let mut bounds = index
+                .min_values_iter()
+                .chain(index.max_values_iter())
+                .flatten();
+            bounds.any(|bound| bound.is_nan())
+        }
+        ColumnIndexMetaData::FIXED_LEN_BYTE_ARRAY(index)
+            if column.logical_type_ref() == Some(&LogicalType::Float16) =>
+        {
+            let mut bounds = index
+                .min_values_iter()
+                .chain(index.max_values_iter())
+                .flatten();
+            bounds.any(|bound| half(bound).is_none_or(f64::is_nan))
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+mod tests {
+    use std::sync::Arc;
+
+    use parquet::schema::parser::parse_message_type;
+    use parquet::schema::types::SchemaDescriptor;
+
+    use super::*;
+
+    /// What is believed of a column declared like this, with 10 values.
+    fn of(column: &str, statistics: Statistics) -> Statistics {
+        let message = parse_message_type(&format!("message m {{ {column}; }}")).unwrap();
+        let schema = SchemaDescriptor::new(Arc::new(message));
+        let column = schema.column(0);
+        let ordered = has_order(&column, None);
+        let chunk = ColumnChunkMetaData::builder(column)
+            .set_num_values(10)
+            .build()
+            .unwrap();
+        judged(&chunk, &statistics, ordered)
+    }
+
+    fn bounds(statistics: &Statistics) -> (Option<&[u8]>, Option<&[u8]>) {
+        (statistics.min_bytes_opt(), statistics.max_bytes_opt())
+    }
+
+    fn text(low: &str, high: &str, old: bool) -> Statistics {
+        Statistics::byte_array(Some(low.into()), Some(high.into()), None, Some(0), old)
+    }
+
+    #[test]
+    fn old_bounds_count_where_values_are_signed_numbers() {
+        let number = Statistics::int32(Some(-1), Some(7), None, Some(0), true);
+        assert_eq!(of("required int32 c", number.clone()), number);
+        assert_eq!(
+            bounds(&of("required int32 c (UINT_32)", number.clone())),
+            (None, None)
+        );
+        let text = |old| of("required binary c (UTF8)", text("a", "z", old));
+        assert_eq!(bounds(&text(true)), (None, None));
+        assert_eq!(bounds(&text(false)), (Some(&b"a"[..]), Some(&b"z"[..])));
+    }
+
+    #[test]
+    fn nonsense_and_nan_are_no_bounds() {
+        let double = |low, high| {
+            let both = Statistics::double(Some(low), Some(high), None, Some(0), false);
+            bounds(&of("required double c", both)) != (None, None)
+        };
+        assert!(double(-0.0, 0.0) && double(0.0, -0.0) && double(1.0, f64::INFINITY));
+        assert!(!double(f64::NAN, 1.0) && !double(1.0, f64::NAN) && !double(2.0, 1.0));
+        let half = |low: u16, high: u16| {
+            let value = |bits: u16| Some(ByteArray::from(bits.to_le_bytes().to_vec()).into());
+            let both =
+                Statistics::fixed_len_byte_array(value(low), value(high), None, Some(0), false);
+            let column = "required fixed_len_byte_array(2) c (FLOAT16)";
+            bounds(&of(column, both)) != (None, None)
+        };
+        assert!(half(0xbc00, 0x3c00) && !half(0x3c00, 0x7e00) && !half(0x3c00, 0xbc00));
+        assert_eq!(
+            bounds(&of("required binary c (UTF8)", text("z", "a", false))),
+            (None, None)
+        );
+        let unsigned = Statistics::int32(Some(1), Some(-1), None, Some(0), false);
+        assert_eq!(of("required int32 c (UINT_32)", unsigned.clone()), unsigned);
+        assert_eq!(bounds(&of("required int32 c", unsigned)), (None, None));
+    }
+
+    #[test]
+    fn a_missing_null_count_is_unknown_unless_there_can_be_none() {
+        let uncounted = || Statistics::int64(Some(1), Some(2), Some(7), None, false);
+        let optional = of("optional int64 c", uncounted());
+        assert_eq!(optional.null_count_opt(), None);
+        assert!(optional.min_bytes_opt().is_some());
+        assert_eq!(optional.distinct_count_opt(), None);
+        assert_eq!(
+            of("required int64 c", uncounted()).null_count_opt(),
+            Some(0)
+        );
+        let too_many = Statistics::int64(None, None, None, Some(11), false);
+        assert_eq!(of("optional int64 c", too_many).null_count_opt(), None);
+    }
+
+    #[test]
+    fn intervals_have_no_order() {
+        let value = || Some(ByteArray::from(vec![0_u8; 12]).into());
+        let both = Statistics::fixed_len_byte_array(value(), value(), None, Some(0), false);
+        let column = "required fixed_len_byte_array(12) c (INTERVAL)";
+        assert_eq!(bounds(&of(column, both)), (None, None));
+    }
+}
