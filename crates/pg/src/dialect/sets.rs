@@ -196,7 +196,8 @@ fn plain(given: &[FunctionArg]) -> Option<Vec<Expr>> {
     given.collect()
 }
 
-fn has_columns(expr: &Expr) -> bool {
+/// Whether an expression names columns.
+pub(super) fn has_columns(expr: &Expr) -> bool {
     let found = visit_expressions(expr, |inner| match inner {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
