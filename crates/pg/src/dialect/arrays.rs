@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `'{1,NULL}'::int[]` | `ARRAY['1', NULL]::int[]` |
 //! | `x = ANY('{…}')`, `x = ANY($1)` | `x = ANY(as_array(…, x))`, which takes the type of `x` |
-//! | `ARRAY(SELECT e FROM …)` | `array_or_empty((SELECT array_agg(e) FROM …))` |
+//! | `ARRAY(SELECT e FROM …)` | `pg_or_empty((SELECT array_agg(e) FROM …))` |
 //! | `generate_subscripts(a, 1)` | `unnest(subscripts(a, 1))` |
 
 use std::ops::ControlFlow;
@@ -88,8 +88,8 @@ fn collected_in_order(query: &Query) -> Option<Expr> {
         };
         ordered.limit_clause = limited.limit_clause;
     }
-    let made = "SELECT coalesce((SELECT array_agg(v ORDER BY n) FROM (SELECT v, row_number() \
-                OVER () AS n FROM (SELECT 1) AS q(v)) AS p), make_array())";
+    let made = "SELECT pg_or_empty((SELECT array_agg(v ORDER BY n) FROM (SELECT v, row_number() \
+                OVER () AS n FROM (SELECT 1) AS q(v)) AS p))";
     let Statement::Query(mut made) = one_statement(made)? else {
         return None;
     };
@@ -173,7 +173,7 @@ fn plainly_collected(query: &Query) -> Option<Expr> {
     }
     *item = SelectItem::UnnamedExpr(aggregate);
     let rows = Expr::Subquery(Box::new(query));
-    Some(call(ARRAY_OR_EMPTY, vec![rows]))
+    Some(call(OR_EMPTY, vec![rows]))
 }
 
 /// `ARRAY[…]` of an array's text; `None` if it is not an array.
@@ -264,10 +264,10 @@ pub fn elements(array: &str) -> Option<Vec<Option<String>>> {
     }
 }
 
-/// `array_or_empty(array)`: an empty array in place of NULL.
-pub(crate) const ARRAY_OR_EMPTY: &str = "array_or_empty";
 /// `as_array(text, x)`: the array that a text spells, with elements of the type of `x`.
 pub const AS_ARRAY: &str = "as_array";
+/// `pg_or_empty(array)`: the array, or an empty one for NULL.
+pub(crate) const OR_EMPTY: &str = "pg_or_empty";
 /// `subscripts(array, dimension)`: an array of 1, 2, …, one number for each element. It is empty
 /// for any dimension but the first, because arrays have no other.
 pub(crate) const SUBSCRIPTS: &str = "subscripts";

@@ -40,8 +40,8 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
-pub(crate) use arrays::{ARRAY_OR_EMPTY, SUBSCRIPTS};
 pub use arrays::{AS_ARRAY, elements};
+pub(crate) use arrays::{OR_EMPTY, SUBSCRIPTS};
 pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
 pub use column_names::on_the_wire;
@@ -158,7 +158,7 @@ mod tests {
             ),
             (
                 "SELECT ARRAY(SELECT x FROM t) AS a",
-                "SELECT array_or_empty((SELECT array_agg(x) FROM t)) AS a",
+                "SELECT pg_or_empty((SELECT array_agg(x) FROM t)) AS a",
             ),
             (
                 "SELECT CASE WHEN t.typtype = 'd' THEN (SELECT 1 FROM t) END AS a FROM pg_type t",

@@ -109,7 +109,10 @@ fn rewritten(factor: &TableFactor) -> Option<TableFactor> {
         return None;
     };
     let several = arrays.len() > 1;
-    let column = if several {
+    let of_pairs = name.contains("_each");
+    let column = if of_pairs {
+        "pair".to_owned()
+    } else if several {
         "unnest".to_owned()
     } else {
         column_name(&name, alias.as_ref())
@@ -130,8 +133,8 @@ fn rewritten(factor: &TableFactor) -> Option<TableFactor> {
         items.push(named(bigint(places), "ordinality"));
     }
     let mut query = select(items, None)?;
-    if name.contains("_each") {
-        let pair = Expr::Identifier(Ident::with_quote('"', column));
+    if of_pairs {
+        let pair = Expr::CompoundIdentifier(vec![Ident::new("pairs"), Ident::new(column)]);
         let mut items = vec![member(&pair, "key"), member(&pair, "value")];
         if ordinality {
             let place = Expr::Identifier(Ident::new("ordinality"));
@@ -193,7 +196,8 @@ fn plain(given: &[FunctionArg]) -> Option<Vec<Expr>> {
     given.collect()
 }
 
-fn has_columns(expr: &Expr) -> bool {
+/// Whether an expression names columns.
+pub(super) fn has_columns(expr: &Expr) -> bool {
     let found = visit_expressions(expr, |inner| match inner {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),

@@ -272,6 +272,17 @@ fn rewritten(expr: &mut Expr) -> Option<Expr> {
             ],
         ),
         Expr::Function(function) => return function_call(function),
+        // DataFusion's array literals do not see the columns of outer queries; calls do. Literals
+        // without a type are left to the planner of array literals.
+        Expr::Array(array)
+            if array.elem.iter().any(super::sets::has_columns)
+                && !array
+                    .elem
+                    .iter()
+                    .any(|element| literal_text(element).is_some()) =>
+        {
+            call("make_array", std::mem::take(&mut array.elem))
+        }
         Expr::Array(array) if array.elem.is_empty() && array.named => {
             let message = "cannot determine type of empty array";
             call(crate::functions::FAIL, vec![text("42P18"), text(message)])

@@ -1,6 +1,5 @@
 //! PostgreSQL's functions, by topic.
 
-mod array_or_empty;
 mod array_text;
 pub(crate) mod arrays;
 mod fail;
@@ -24,7 +23,7 @@ pub(crate) fn scalar() -> Vec<ScalarUDF> {
         array_text::functions(),
         arrays::functions(),
         json::functions(),
-        vec![array_or_empty::udf(), fail::udf(), single_row::udf()],
+        vec![fail::udf(), single_row::udf()],
         regex::functions(),
         text::functions(),
         time::functions(),

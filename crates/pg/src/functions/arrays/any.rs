@@ -118,7 +118,10 @@ fn in_list(
     if operator.try_as_str().flatten() != Some(wanted) || matches!(left, Expr::Literal(..)) {
         return Ok(None);
     }
-    let (left_type, values) = (info.get_data_type(left)?, list.value(0));
+    let Ok(left_type) = info.get_data_type(left) else {
+        return Ok(None);
+    };
+    let values = list.value(0);
     let plain = !left_type.is_floating() && !left_type.is_nested();
     if list.len() != 1 || array.is_null() || values.is_empty() || !plain {
         return Ok(None);

@@ -3,8 +3,11 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use datafusion::arrow::array::{ListArray, new_empty_array};
+use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::error::Result;
+use datafusion::scalar::ScalarValue;
 
 use super::elements::{dimensions, elements, flat, leaf, list_of};
 use crate::PgError;
@@ -59,6 +62,10 @@ pub(super) fn functions() -> Vec<Function> {
             })],
         ),
         Function::new(
+            crate::dialect::OR_EMPTY,
+            vec![Form::new(&[List], Give::Of(itself), or_empty).called()],
+        ),
+        Function::new(
             crate::dialect::SUBSCRIPTS,
             vec![Form::new(
                 &[List, Int],
@@ -92,10 +99,33 @@ pub(super) fn functions() -> Vec<Function> {
             let [array] = args else {
                 return Ok(None);
             };
-            let given = Field::new("", info.get_data_type(array)?, true);
+            let Ok(data_type) = info.get_data_type(array) else {
+                return Ok(None);
+            };
+            let given = Field::new("", data_type, true);
             Ok((leaf(&given).1 == 1).then(|| array.clone()))
         }),
     ]
+}
+
+fn itself(given: &[FieldRef]) -> Result<FieldRef> {
+    let own = given[0].as_ref().clone();
+    Ok(Arc::new(own.with_nullable(true)))
+}
+
+/// The array as it is, or an empty one.
+fn or_empty(row: &Row<'_>) -> Result<Value> {
+    let (array, at) = row.array(0);
+    if !row.is_null(0) {
+        return Ok(Value::Scalar(ScalarValue::try_from_array(array, at)?));
+    }
+    let DataType::List(element) = array.data_type() else {
+        return Ok(Value::Null);
+    };
+    let none = new_empty_array(element.data_type());
+    let offsets = OffsetBuffer::from_lengths([0]);
+    let empty = ListArray::try_new(Arc::clone(element), offsets, none, None)?;
+    Ok(Value::Scalar(ScalarValue::List(Arc::new(empty))))
 }
 
 fn flat_field(given: &[FieldRef]) -> Result<FieldRef> {
