@@ -11,6 +11,7 @@ use crate::analysis::{Checks, CountRows, Predicates};
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts};
 use crate::intervals::{self, IntervalKeys};
 use crate::operators::Planner;
+use crate::parameters::OpenParameters;
 use crate::subqueries::UnnestSubqueries;
 use crate::text_planner::TextPlanner;
 use crate::time_planner::TimePlanner;
@@ -44,6 +45,8 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let planner = TextPlanner::new(scalars.iter().cloned());
     let planners = builder.expr_planners().get_or_insert_default();
     planners.insert(0, Arc::new(planner));
+    // First of all: the others take a parameter without a type for a NULL.
+    planners.insert(0, Arc::new(OpenParameters));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(functions::aggregate().into_iter().map(Arc::new));
     aggregates.extend(numbers::aggregate().into_iter().map(Arc::new));

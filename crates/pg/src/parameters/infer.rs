@@ -23,6 +23,8 @@ use super::write::number;
 use crate::PgError;
 use crate::casts::CAST;
 use crate::dialect::AS_ARRAY;
+use crate::functions::arrays::SUBSCRIPT;
+use crate::numbers::common::{CASE, CASE_OF};
 use crate::output::pg_type;
 use crate::resolve::{self, Oid, UNKNOWN, Undecided};
 
@@ -58,6 +60,16 @@ pub fn infer(plan: &LogicalPlan, known: &BTreeMap<usize, Type>) -> Result<Inferr
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(walk.found)
+}
+
+/// The type of an expression in which parameters may have none.
+pub(super) fn type_in(expr: &Expr, schema: &DFSchema) -> Oid {
+    let known = BTreeMap::new();
+    let mut walk = Walk {
+        known: &known,
+        found: Inferred::default(),
+    };
+    walk.visit(expr, schema)
 }
 
 struct Walk<'a> {
@@ -333,6 +345,29 @@ impl Walk<'_> {
                 let element = self.alike(arguments, schema);
                 return resolve::array_of(element).unwrap_or(UNKNOWN);
             }
+            // CASE, as the dialect writes it: `condition, value, …, else`.
+            CASE | CASE_OF => {
+                let (operand, rest) = match (name, arguments) {
+                    (CASE_OF, [operand, rest @ ..]) => (Some(*operand), rest),
+                    _ => (None, arguments),
+                };
+                let mut values = vec![];
+                for branch in rest.chunks(2) {
+                    match (branch, operand) {
+                        ([when, value], Some(operand)) => {
+                            self.binary("=", operand, when, schema);
+                            values.push(*value);
+                        }
+                        ([when, value], None) => {
+                            self.visit(when, schema);
+                            self.assign(when, BOOL);
+                            values.push(*value);
+                        }
+                        (other, _) => values.extend(other),
+                    }
+                }
+                return self.alike(&values, schema);
+            }
             "nullif" => {
                 if let [left, right] = arguments {
                     self.binary("=", left, right, schema);
@@ -340,7 +375,7 @@ impl Walk<'_> {
                 return UNKNOWN;
             }
             // A subscript: it has no name in PostgreSQL.
-            "array_element" | "array_slice" => {
+            "array_element" | "array_slice" | SUBSCRIPT => {
                 for (index, argument) in arguments.iter().enumerate() {
                     self.visit(argument, schema);
                     if index > 0 {
@@ -570,7 +605,7 @@ fn postgresqls(name: &str) -> &str {
     }
 }
 
-fn shown(oid: Oid) -> String {
+pub(super) fn shown(oid: Oid) -> String {
     if oid == UNKNOWN {
         return "unknown".to_owned();
     }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `types.rs` | which type does a client's, a cast's or a column's type give a parameter? |
 //! | `infer.rs` | which type does PostgreSQL give to a parameter by the way it is used? |
+//! | `planner.rs` | which type does an operator give to a parameter beside it? |
 //! | `plan.rs` | how does a statement get a plan whose parameters all have types? |
 //! | `write.rs` | how does the planner learn the types? |
 //! | `value.rs` | what is the value that a client sends, as text or in binary? |
@@ -16,12 +17,14 @@
 mod infer;
 mod numeric;
 mod plan;
+mod planner;
 mod types;
 mod value;
 mod write;
 
 pub use infer::{Inferred, infer};
 pub use plan::{Typed, plan_typed};
+pub(crate) use planner::OpenParameters;
 pub use types::{Kind, cast_to, kinds, nominal, sql_name};
 pub use value::{Encoding, value};
 pub use write::{PlanKinds, read_kinds, write_kinds};

@@ -84,6 +84,11 @@ fn digits(data_type: &DataType) -> (u8, i8) {
     }
 }
 
+/// What a parameter is planned as while its type is looked for.
+pub(super) fn open_target(pg_type: &Type) -> Target {
+    target(pg_type, NOMINAL)
+}
+
 /// What values of a type are cast to; text for a type that Coscan does not have.
 pub(super) fn target(pg_type: &Type, (precision, scale): (u8, i8)) -> Target {
     if let Some(element) = element_of(pg_type) {
