@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace, Word};
 
 use super::column_names::MARK;
+use crate::functions::FAIL;
 
 /// Whether a column in COPY's list of columns to quote stands for every column.
 pub fn is_every_column(name: &str) -> bool {
@@ -13,6 +14,7 @@ pub fn is_every_column(name: &str) -> bool {
 }
 
 pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) {
+    refuse_hexadecimals(tokens);
     split_operators(tokens);
     complete_trims(tokens);
     similar_substrings(tokens);
@@ -24,6 +26,32 @@ pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) {
     let first = tokens.iter().find(|token| !is_space(&token.token));
     if first.is_some_and(|first| is_word(&first.token, Keyword::COPY)) {
         quote_every_column(tokens);
+    }
+}
+
+/// `0x1F` is no number in PostgreSQL 15; sqlparser takes it for the bit string `X'1F'`.
+fn refuse_hexadecimals(tokens: &mut Vec<TokenWithSpan>) {
+    for at in (0..tokens.len()).rev() {
+        let Token::HexStringLiteral(digits) = &tokens[at].token else {
+            continue;
+        };
+        let span = tokens[at].span;
+        let width = span.end.column.saturating_sub(span.start.column);
+        if usize::try_from(width).unwrap_or(0) != digits.len() + 2 {
+            continue;
+        }
+        let message = format!("trailing junk after numeric literal at or near \"0x{digits}\"");
+        let text = |text: &str| Token::SingleQuotedString(text.to_owned());
+        let refusal = [
+            Token::make_word(FAIL, None),
+            Token::LParen,
+            text("42601"),
+            Token::Comma,
+            text(&message),
+            Token::RParen,
+        ];
+        let refusal = refusal.map(|token| TokenWithSpan { token, span });
+        tokens.splice(at..=at, refusal);
     }
 }
 
