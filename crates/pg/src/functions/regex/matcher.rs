@@ -208,6 +208,13 @@ impl<'a> Matcher<'a> {
             }
             Kind::Repeat(inner, min, max) => {
                 if start == end && *min == 0 {
+                    // One empty iteration where the part may be empty, else none.
+                    let mut tried = groups.clone();
+                    if self.ends(*inner, start).contains(&start)
+                        && self.divide(*inner, start, start, &mut tried)
+                    {
+                        *groups = tried;
+                    }
                     return true;
                 }
                 self.iterate(*inner, (*min).max(1), *max, (start, end), groups)
