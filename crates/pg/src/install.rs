@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::execution::SessionStateBuilder;
 
-use crate::analysis::{Checks, CountRows, Predicates};
+use crate::analysis::{Checks, CountRows, EliminateJoins, Predicates};
 use crate::functions;
 use crate::subqueries::UnnestSubqueries;
 
@@ -27,6 +27,9 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.insert(1, Arc::new(CountRows));
     analyzer.rules.push(Arc::new(UnnestSubqueries));
     analyzer.rules.push(Arc::new(Predicates));
+    let optimizer = builder.optimizer().get_or_insert_default();
+    let rules = std::mem::take(&mut optimizer.rules).into_iter();
+    optimizer.rules = rules.map(EliminateJoins::around).collect();
     builder
 }
 
