@@ -7,7 +7,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::SessionContext;
 
-use crate::analysis::{Checks, CountRows, Predicates};
+use crate::analysis::{Checks, CountRows, EliminateJoins, Predicates};
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts};
 use crate::intervals::{self, IntervalKeys};
 use crate::operators::Planner;
@@ -48,7 +48,6 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     // First of all: the others take a parameter without a type for a NULL.
     planners.insert(0, Arc::new(OpenParameters));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
-    aggregates.extend(functions::aggregate().into_iter().map(Arc::new));
     aggregates.extend(numbers::aggregate().into_iter().map(Arc::new));
     intervals::with_intervals(&mut builder);
     functions::time::install_series(&mut builder);
@@ -62,6 +61,9 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     rules::install(analyzer);
     analyzer.rules.insert(0, Arc::new(IntervalKeys));
     analyzer.rules.insert(0, Arc::new(UnionTimes));
+    let optimizer = builder.optimizer().get_or_insert_default();
+    let rules = std::mem::take(&mut optimizer.rules).into_iter();
+    optimizer.rules = rules.map(EliminateJoins::around).collect();
     let optimizer = builder.optimizer_rules().get_or_insert_default();
     optimizer.push(Arc::new(FloatKeys));
     builder.with_type_planner(Arc::new(Types))

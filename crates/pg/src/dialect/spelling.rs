@@ -91,6 +91,9 @@ impl VisitorMut for Spelling {
             Expr::Function(function) => {
                 unqualify(&mut function.name);
                 rename(function);
+                if let Some(refused) = without_over(function) {
+                    *expr = refused;
+                }
             }
             Expr::BinaryOp { op, .. } => {
                 if let BinaryOperator::PGCustomBinaryOperator(words) = op
@@ -134,6 +137,18 @@ fn rename(function: &mut Function) {
     } else {
         function.name = ObjectName::from(vec![Ident::new(name)]);
     }
+}
+
+/// An error, if the function is one that PostgreSQL has for windows only: DataFusion has aggregates
+/// of these names.
+fn without_over(function: &Function) -> Option<Expr> {
+    let name = last_word(&function.name)?;
+    let only_over = matches!(name.as_str(), "first_value" | "last_value" | "nth_value");
+    if !only_over || function.over.is_some() {
+        return None;
+    }
+    let message = format!("window function {name} requires an OVER clause");
+    Some(call(FAIL, vec![text("42809"), text(&message)]))
 }
 
 /// What `OPERATOR(pg_catalog.…)` names.

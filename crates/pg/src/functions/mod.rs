@@ -4,7 +4,6 @@ mod array_text;
 pub(crate) mod arrays;
 mod fail;
 pub(crate) mod json;
-mod only_over;
 pub(crate) mod regex;
 pub(crate) mod scalar;
 mod single_row;
@@ -13,7 +12,7 @@ pub(crate) mod time;
 
 pub(crate) use fail::FAIL;
 
-use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+use datafusion::logical_expr::ScalarUDF;
 
 pub(crate) use single_row::single_row;
 
@@ -29,11 +28,6 @@ pub(crate) fn scalar() -> Vec<ScalarUDF> {
         time::functions(),
     ];
     groups.into_iter().flatten().collect()
-}
-
-/// All aggregates.
-pub(crate) fn aggregate() -> Vec<AggregateUDF> {
-    only_over::functions()
 }
 
 /// Whether there is a scalar function of this name.

@@ -46,7 +46,9 @@ pub(super) fn scalar(around: &mut Around, plan: &LogicalPlan, names: &mut Names)
     let alias = names.next("__scalar_");
     let own = column_exprs(pushed.schema());
     let (value, keys) = own.split_at(1);
-    if one_at_most(plan)? {
+    // A constant column of an outer join's other side is taken for a constant of the result: ORDER BY
+    // of it would be dropped. An aggregate's value is not.
+    if one_at_most(plan)? && !is_constant(plan) {
         let right = aliased(pushed, &alias, Some(around.plan.schema()))?;
         let columns = columns(right.schema());
         let conditions = d.is_outer_in(&columns[1..])?;
@@ -346,4 +348,19 @@ fn one_at_most(plan: &LogicalPlan) -> Result<bool> {
         }
         _ => false,
     })
+}
+
+/// Whether the column of a subquery is the same in all of its rows.
+fn is_constant(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(given) => {
+            let value = given.expr.first();
+            value.is_some_and(|value| !value.any_column_refs() && !has_outer(value))
+        }
+        LogicalPlan::Filter(given) => is_constant(&given.input),
+        LogicalPlan::SubqueryAlias(given) => is_constant(&given.input),
+        LogicalPlan::Sort(given) => is_constant(&given.input),
+        LogicalPlan::Limit(given) => is_constant(&given.input),
+        _ => false,
+    }
 }
