@@ -13,6 +13,27 @@
 //! P2: a session into which nothing is installed is left alone.
 
 mod analysis;
+#![allow(
+    clippy::unnecessary_wraps,
+    clippy::needless_pass_by_value,
+    reason = "functions of SQL are listed in tables: one signature for all of a table"
+)]
+#![allow(
+    clippy::similar_names,
+    clippy::many_single_char_names,
+    reason = "the names of numeric.c, of calendars and of operands"
+)]
+#![allow(
+    clippy::too_many_lines,
+    clippy::struct_excessive_bools,
+    reason = "tables of types and fields, one arm or flag each"
+)]
+#![allow(
+    clippy::format_push_string,
+    clippy::format_collect,
+    reason = "texts are short, and a statement is read once"
+)]
+
 pub mod array_types;
 pub mod casts;
 mod comparisons;
@@ -27,6 +48,7 @@ pub mod output;
 pub mod parameters;
 pub mod resolve;
 mod rules;
+mod shared;
 mod subqueries;
 mod text_planner;
 mod time;
@@ -38,5 +60,6 @@ mod values;
 pub use error::{Foreign, PgError, configuration_code, translate};
 pub use functions::scalar::{marked_type, typed_field};
 pub use install::{install, reinstall};
+pub use shared::canonical;
 pub use postgres_types::Type;
 pub use time::zone::zone_name;

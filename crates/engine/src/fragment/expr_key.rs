@@ -282,17 +282,15 @@ impl KeyWriter {
         } else if expr.is::<NegativeExpr>() {
             self.word("negative");
         } else if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() {
-            let udf = call.fun();
-            if udf.signature().volatility != Volatility::Immutable {
+            if call.fun().signature().volatility != Volatility::Immutable {
                 return None;
             }
+            let udf = coscan_pg::canonical(call.fun());
             let address = Arc::as_ptr(udf.inner()).cast::<()>().addr();
             self.word("function");
             self.word(udf.name());
             self.word(&format!("{address:x} {:?}", call.return_type()));
-            self.functions.push(Function::Scalar {
-                _keeps: udf.clone(),
-            });
+            self.functions.push(Function::Scalar { _keeps: udf });
         } else {
             return None;
         }

@@ -493,9 +493,9 @@ async fn a_column_may_change_its_type_or_go() {
         None,
     ];
     let queries = [
-        "SELECT id, k FROM t WHERE k = 77",
-        "SELECT id, k FROM t WHERE k BETWEEN 5 AND 12",
-        "SELECT count(*) FROM t WHERE k > 500",
+        "SELECT id, k FROM t WHERE k = '77'",
+        "SELECT id, k FROM t WHERE k BETWEEN '5' AND '12'",
+        "SELECT count(*) FROM t WHERE k > '500'",
     ];
     // One file changes: a session with the old table sees the old columns; a missing column is
     // NULL.

@@ -143,7 +143,7 @@ const AGGREGATES: [&str; 47] = [
     "approx_distinct(n){}",
     "round(approx_median(f){})",
     "round(approx_percentile_cont(f, 0.9){})",
-    "round(stddev(f){}::double, 3)",
+    "round(stddev(f){}::numeric, 3)",
     "round(stddev_pop(y){}::double, 3)",
     "round(var_samp(f){}::double, 3)",
     "round(var_pop(y){}::double, 3)",

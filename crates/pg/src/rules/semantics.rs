@@ -14,7 +14,7 @@ use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
-use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator, lit};
+use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator};
 
 use crate::casts::{self, Context, PgCast, Target, cast_expr};
 use crate::numbers::common::Common;
@@ -68,9 +68,6 @@ impl FunctionRewrite for Semantics {
                 let list = one_zero(list, schema)?;
                 Ok(Transformed::yes(Expr::InList(list)))
             }
-            Expr::InList(list) if list.expr.get_type(schema)?.is_floating() => {
-                Ok(Transformed::yes(Expr::InList(one_zero(list, schema)?)))
-            }
             Expr::Between(between) if is_unknown(&between.low) || is_unknown(&between.high) => {
                 let field = between.expr.to_field(schema)?.1;
                 let bound = |value: Box<Expr>| {
@@ -98,36 +95,27 @@ impl FunctionRewrite for Semantics {
                 let compared = BinaryExpr::new(left, op, right);
                 Ok(Transformed::yes(Expr::BinaryExpr(compared)))
             }
+            Expr::BinaryExpr(BinaryExpr { left, op, right })
+                if matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom) =>
+            {
+                let types = [left.get_type(schema)?, right.get_type(schema)?];
+                let as_float = |side: Box<Expr>, own: &DataType, other: &DataType| {
+                    if other.is_floating() && own.is_decimal() {
+                        let cast = Cast::new(side, DataType::Float64);
+                        Box::new(Expr::Cast(cast))
+                    } else {
+                        side
+                    }
+                };
+                let left = as_float(left, &types[0], &types[1]);
+                let right = as_float(right, &types[1], &types[0]);
+                let compared = BinaryExpr::new(left, op, right);
+                Ok(Transformed::yes(Expr::BinaryExpr(compared)))
+            }
             Expr::Cast(cast) => lossless(cast, schema, config),
             other => Ok(Transformed::no(other)),
         }
     }
-}
-
-/// A list compares floats by their bits, in which -0.0 and 0.0 differ: `x + 0.0` has only one zero.
-fn one_zero(list: InList, schema: &DFSchema) -> Result<InList> {
-    let plus_zero = |expr: Expr| -> Result<Expr> {
-        let zero = match expr.get_type(schema)? {
-            DataType::Float32 => lit(0.0_f32),
-            DataType::Float64 => lit(0.0_f64),
-            _ => return Ok(expr),
-        };
-        let sum = BinaryExpr::new(Box::new(expr), Operator::Plus, Box::new(zero));
-        Ok(Expr::BinaryExpr(sum))
-    };
-    if !list.expr.get_type(schema)?.is_floating() {
-        return Ok(list);
-    }
-    let values = list
-        .list
-        .into_iter()
-        .map(plus_zero)
-        .collect::<Result<_>>()?;
-    Ok(InList::new(
-        Box::new(plus_zero(*list.expr)?),
-        values,
-        list.negated,
-    ))
 }
 
 /// A cast that DataFusion made, as PostgreSQL's where they differ.

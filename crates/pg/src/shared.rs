@@ -1,0 +1,71 @@
+//! One function for equal functions.
+//!
+//! Planning makes functions as it goes: each cast and each sum of integers has a function of its
+//! own. Work is shared where expressions call the same function, so equal ones become one.
+
+use std::any::{Any, TypeId};
+use std::collections::HashSet;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use datafusion::config::ConfigOptions;
+use datafusion::logical_expr::ScalarUDF;
+
+use crate::numbers::CheckedInteger;
+use crate::{casts, functions, numbers};
+
+/// The function that stands for all that are equal to `function`. Only functions of this crate,
+/// whose equality is known to mean equal values, have another one standing for them.
+#[must_use]
+pub fn canonical(function: &ScalarUDF) -> ScalarUDF {
+    if !OURS.contains(&type_of(function)) {
+        return function.clone();
+    }
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(first) = known.get(function) {
+        return first.clone();
+    }
+    // What is forgotten is only shared less.
+    if known.len() >= KNOWN_MAX {
+        known.clear();
+    }
+    known.insert(function.clone());
+    function.clone()
+}
+
+fn type_of(function: &ScalarUDF) -> TypeId {
+    let inner: &dyn Any = function.inner().as_ref();
+    inner.type_id()
+}
+
+static KNOWN: LazyLock<Mutex<HashSet<ScalarUDF>>> = LazyLock::new(Mutex::default);
+
+/// The types of this crate's functions.
+static OURS: LazyLock<HashSet<TypeId>> = LazyLock::new(|| {
+    let all = functions::scalar().into_iter().chain(numbers::scalar());
+    let all = all.chain([casts::udf(&ConfigOptions::default())]);
+    let mut types: HashSet<TypeId> = all.map(|function| type_of(&function)).collect();
+    types.insert(TypeId::of::<CheckedInteger>());
+    types
+});
+
+/// Functions differ by their kind and by the settings that casts depend on.
+const KNOWN_MAX: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_functions_are_one() {
+        let options = ConfigOptions::default();
+        let (one, other) = (casts::udf(&options), casts::udf(&options));
+        let address = |function: &ScalarUDF| {
+            let inner = canonical(function);
+            std::sync::Arc::as_ptr(inner.inner()).cast::<()>().addr()
+        };
+        assert_eq!(address(&one), address(&other));
+        let mut elsewhere = ConfigOptions::default();
+        elsewhere.execution.time_zone = Some("Europe/Berlin".to_owned());
+        assert_ne!(address(&one), address(&casts::udf(&elsewhere)));
+    }
+}
