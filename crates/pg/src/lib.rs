@@ -12,7 +12,6 @@
 //! P1: an answer is `PostgreSQL`'s, or an error ([`PgError`]) with its SQLSTATE.
 //! P2: a session into which nothing is installed is left alone.
 
-mod analysis;
 #![allow(
     clippy::unnecessary_wraps,
     clippy::needless_pass_by_value,
@@ -34,6 +33,7 @@ mod analysis;
     reason = "texts are short, and a statement is read once"
 )]
 
+mod analysis;
 pub mod array_types;
 pub mod casts;
 mod comparisons;
@@ -60,6 +60,6 @@ mod values;
 pub use error::{Foreign, PgError, configuration_code, translate};
 pub use functions::scalar::{marked_type, typed_field};
 pub use install::{install, reinstall};
-pub use shared::canonical;
 pub use postgres_types::Type;
+pub use shared::canonical;
 pub use time::zone::zone_name;

@@ -14,7 +14,7 @@ use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
-use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator};
+use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator, lit};
 
 use crate::casts::{self, Context, PgCast, Target, cast_expr};
 use crate::numbers::common::Common;
@@ -65,7 +65,7 @@ impl FunctionRewrite for Semantics {
                     }
                 });
                 let list = InList::new(list.expr, values.collect(), list.negated);
-                let list = one_zero(list, schema)?;
+                let list = list;
                 Ok(Transformed::yes(Expr::InList(list)))
             }
             Expr::Between(between) if is_unknown(&between.low) || is_unknown(&between.high) => {
