@@ -3,6 +3,7 @@
 use postgres_types::Type;
 
 /// The array type of an element type; `None` if it is not listed here.
+#[must_use]
 pub fn array_of(element: &Type) -> Option<Type> {
     ARRAYS
         .iter()
@@ -11,6 +12,7 @@ pub fn array_of(element: &Type) -> Option<Type> {
 }
 
 /// The element type of an array type; `None` if it is not listed here.
+#[must_use]
 pub fn element_of(array: &Type) -> Option<Type> {
     ARRAYS
         .iter()

@@ -32,6 +32,14 @@
     clippy::format_collect,
     reason = "texts are short, and a statement is read once"
 )]
+#![allow(
+    clippy::match_bool,
+    clippy::redundant_guards,
+    clippy::option_option,
+    clippy::items_after_statements,
+    clippy::multiple_bound_locations,
+    reason = "what is written reads better"
+)]
 
 mod analysis;
 pub mod array_types;

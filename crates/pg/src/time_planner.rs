@@ -203,7 +203,7 @@ fn guess(overloads: &[Overload], at: usize, known: &DataType) -> Option<Kind> {
     let known = Kind::of(known)?;
     let fitting: Vec<[Kind; 2]> = overloads
         .iter()
-        .filter_map(|overload| overload.pair())
+        .filter_map(super::functions::time::rowwise::Overload::pair)
         .filter(|pair| pair[at] == known)
         .collect();
     if fitting.contains(&[known, known]) {

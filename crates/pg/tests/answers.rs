@@ -9,6 +9,8 @@
 //! `COSCAN_ANSWERS=all` prints every difference instead of failing at the first file;
 //! `COSCAN_ANSWERS=PATH` runs a file of that form from elsewhere.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -100,9 +102,8 @@ async fn differences(file: &Path) -> Vec<String> {
     let shared = context();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let parts: Vec<&str> = line.split('\t').collect();
-        let (sql, expected) = match parts[..] {
-            [sql, expected] | [_, sql, expected] => (sql, expected),
-            _ => panic!("{}: {line:?} has no two columns", file.display()),
+        let ([sql, expected] | [_, sql, expected]) = parts[..] else {
+            panic!("{}: {line:?} has no two columns", file.display());
         };
         if sql == "statement" {
             continue;

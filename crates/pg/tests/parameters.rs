@@ -4,6 +4,8 @@
 //! them in PostgreSQL 15, or its error. A third column says where Coscan's answer is meant to be
 //! another one.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};

@@ -1,5 +1,7 @@
 //! Arithmetic of decimals stays plain and narrow where it can: what plans and fragments recognise.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement;

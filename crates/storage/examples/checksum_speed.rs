@@ -50,7 +50,7 @@ fn main() {
                 let mut decoder = decoder.unwrap().with_page_rules(rules);
                 while decoder.next_batch().unwrap().is_some() {}
             }
-            (processor_time() - before).as_secs_f64()
+            processor_time().checked_sub(before).unwrap().as_secs_f64()
         };
         let (mut with, mut without) = (Vec::new(), Vec::new());
         for _ in 0..rounds {

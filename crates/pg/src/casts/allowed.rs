@@ -48,8 +48,7 @@ fn exists(from: &Target, to: &Target) -> bool {
                 Timestamp(_) | Timestamptz(_),
                 Date | Time(_) | Timestamp(_) | Timestamptz(_)
             )
-            | (Time(_), Time(_) | Interval(..))
-            | (Interval(..), Interval(..) | Time(_))
+            | (Time(_) | Interval(..), Time(_) | Interval(..))
             | (Json, Json | Jsonb)
             | (Bytea, Bytea)
             | (Target::Uuid, Target::Uuid)

@@ -140,10 +140,6 @@ fn malformed(text: &str) -> PgError {
 
 /// Each value as PostgreSQL prints it. A boolean is cast as a word, though it is printed as a
 /// letter.
-pub(super) fn printed(array: &ArrayRef) -> Result<ArrayRef> {
-    printed_field(array, &Field::new("", array.data_type().clone(), true))
-}
-
 fn printed_field(array: &ArrayRef, from: &Field) -> Result<ArrayRef> {
     if array.data_type() == &DataType::Boolean {
         return arrow_cast(array, &DataType::Utf8);

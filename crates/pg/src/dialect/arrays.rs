@@ -221,6 +221,7 @@ fn nested(array: &str) -> Option<Vec<&str>> {
 
 /// The elements of an array as text: `{a,"b c",NULL}`. `None` if it is not an array of one
 /// dimension.
+#[must_use]
 pub fn elements(array: &str) -> Option<Vec<Option<String>>> {
     let inside = array.trim().strip_prefix('{')?.strip_suffix('}')?;
     if inside.trim().is_empty() {

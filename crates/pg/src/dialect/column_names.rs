@@ -21,6 +21,7 @@ use super::ast::last_word;
 pub(super) const MARK: char = '\u{1f}';
 
 /// The name as PostgreSQL has it.
+#[must_use]
 pub fn on_the_wire(name: &str) -> &str {
     name.split(MARK).next().unwrap_or(name)
 }

@@ -58,14 +58,16 @@ impl VisitorMut for Literals {
         if let Some(order) = &mut query.order_by
             && let OrderByKind::Expressions(keys) = &mut order.kind
         {
-            keys.iter_mut().for_each(|key| keep(&mut key.expr));
+            for key in keys {
+                keep(&mut key.expr);
+            }
         }
         match &mut query.limit_clause {
             Some(LimitClause::LimitOffset { limit, offset, .. }) => {
                 limit.iter_mut().for_each(keep_all);
-                offset
-                    .iter_mut()
-                    .for_each(|offset| keep_all(&mut offset.value));
+                for offset in offset {
+                    keep_all(&mut offset.value);
+                }
             }
             Some(LimitClause::OffsetCommaLimit { offset, limit }) => {
                 keep_all(offset);

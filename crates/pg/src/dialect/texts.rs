@@ -399,7 +399,7 @@ fn like(
 /// Whether no backslash is left without a character that it escapes.
 fn ends_plain(pattern: &str) -> bool {
     let behind = pattern.len() - pattern.trim_end_matches('\\').len();
-    behind % 2 == 0
+    behind.is_multiple_of(2)
 }
 
 fn function_call(function: &mut Function) -> Option<Expr> {

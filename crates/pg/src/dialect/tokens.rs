@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::tokenizer::{
 use super::column_names::MARK;
 
 /// Whether a column in COPY's list of columns to quote stands for every column.
+#[must_use]
 pub fn is_every_column(name: &str) -> bool {
     name.chars().eq([MARK])
 }

@@ -345,9 +345,9 @@ impl ScalarUDFImpl for OfArguments {
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
         let columns: Vec<_> = arrays
             .iter()
-            .map(|array| array.as_primitive::<IntervalMonthDayNanoType>())
+            .map(arrow::array::AsArray::as_primitive::<IntervalMonthDayNanoType>)
             .collect();
-        let rows = columns.first().map_or(0, |column| column.len());
+        let rows = columns.first().map_or(0, arrow::array::Array::len);
         let found = (0..rows).map(|row| {
             let values = columns.iter().filter(|column| column.is_valid(row));
             // Of equal ones the first stays.

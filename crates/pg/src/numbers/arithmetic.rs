@@ -296,7 +296,7 @@ impl ScalarUDFImpl for Arithmetic {
     }
 
     fn display_name(&self, args: &[Expr]) -> Result<String> {
-        Ok(shown(self.op, args, |expr| expr.to_string()))
+        Ok(shown(self.op, args, std::string::ToString::to_string))
     }
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {

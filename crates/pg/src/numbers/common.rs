@@ -70,7 +70,7 @@ impl Common {
     fn is_value(&self, at: usize, count: usize) -> bool {
         match self.kind {
             Kind::Case => at % 2 == 1 || at + 1 == count,
-            Kind::CaseOf => at > 0 && (at % 2 == 0 || at + 1 == count),
+            Kind::CaseOf => at > 0 && (at.is_multiple_of(2) || at + 1 == count),
             _ => true,
         }
     }
@@ -79,7 +79,7 @@ impl Common {
     fn else_first(&self, count: usize, values: &mut [(Arc<Field>, bool)]) {
         let has_else = match self.kind {
             Kind::Case => count % 2 == 1,
-            Kind::CaseOf => count % 2 == 0,
+            Kind::CaseOf => count.is_multiple_of(2),
             _ => false,
         };
         if has_else {

@@ -352,7 +352,10 @@ impl ScalarUDFImpl for Mathematical {
 
 fn count_nulls(arrays: &[ArrayRef], nulls: bool) -> ArrayRef {
     let rows = arrays.first().map_or(0, Array::len);
-    let masks: Vec<_> = arrays.iter().map(|array| array.logical_nulls()).collect();
+    let masks: Vec<_> = arrays
+        .iter()
+        .map(arrow::array::Array::logical_nulls)
+        .collect();
     let count = |row: usize| {
         let found = masks
             .iter()

@@ -328,7 +328,7 @@ impl Accumulator for Values {
         let kept: usize = self
             .kept
             .iter()
-            .map(|values| values.get_array_memory_size())
+            .map(arrow::array::Array::get_array_memory_size)
             .sum();
         size_of_val(self) + kept
     }

@@ -13,7 +13,7 @@ use crate::error::PgError;
 /// Digits beyond those shown.
 const GUARD: i64 = 12;
 /// log10(e).
-const LOG10_E: f64 = 0.434_294_481_903_252;
+const LOG10_E: f64 = std::f64::consts::LOG10_E;
 /// Larger exponents give no number that fits 76 digits.
 const RESULT_DIGITS_MAX: f64 = 80.0;
 

@@ -35,7 +35,6 @@ use datafusion::error::Result;
 pub type CellWriter = Box<dyn Fn(usize, &mut BytesMut) -> fmt::Result + Send + Sync>;
 
 /// Makes the writer of a column's cells, in binary or text.
-#[expect(clippy::too_many_lines, reason = "a table: one arm per type")]
 pub fn cell_writer(array: &ArrayRef, binary: bool) -> Result<CellWriter> {
     let array = simplified(array)?;
     Ok(match array.data_type() {

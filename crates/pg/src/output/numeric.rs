@@ -103,6 +103,7 @@ fn put_plain(mantissa: &str, exponent: i32, out: &mut BytesMut) -> fmt::Result {
 }
 
 /// Reads a binary numeric as text. `None` if it is malformed, infinite or not a number.
+#[must_use]
 pub fn numeric_text(mut raw: &[u8]) -> Option<String> {
     use bytes::Buf;
     if raw.len() < 8 {

@@ -10,6 +10,7 @@ use crate::numbers::arithmetic::OPEN;
 
 /// The type of a field. Fields of `pg_catalog`, and those of types that Arrow lacks, carry marks in
 /// their metadata.
+#[must_use]
 pub fn pg_type(field: &Field) -> Type {
     if let Some(marked) = marked(field) {
         return marked;
@@ -91,6 +92,7 @@ fn list_type(data_type: &DataType) -> Option<Type> {
 }
 
 /// `pg_type.typlen`: the width in bytes, or -1 if it varies.
+#[must_use]
 pub fn size(pg_type: &Type) -> i16 {
     match *pg_type {
         Type::BOOL | Type::CHAR => 1,
@@ -104,6 +106,7 @@ pub fn size(pg_type: &Type) -> i16 {
 }
 
 /// `pg_attribute.atttypmod`: precision and scale of a numeric, from which drivers take the scale.
+#[must_use]
 pub fn modifier(data_type: &DataType) -> i32 {
     // No declaration says the scale of its values.
     if *data_type == OPEN {

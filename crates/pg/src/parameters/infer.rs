@@ -8,7 +8,7 @@
 //! found.
 //! Not here: what was declared, and casts in the text (`dialect/parameters.rs`), which come first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use datafusion::arrow::datatypes::Field;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -41,7 +41,7 @@ pub struct Inferred {
     /// The types that only DataFusion suggests.
     pub suggested: BTreeMap<usize, Type>,
     /// The parameters of the plan.
-    pub all: BTreeMap<usize, ()>,
+    pub all: BTreeSet<usize>,
     /// Why a parameter has no type, if PostgreSQL refuses to guess.
     pub ambiguous: Option<PgError>,
 }
@@ -139,7 +139,7 @@ impl Walk<'_> {
                     let error = PgError::new("42P02", format!("there is no parameter {id}"));
                     return Err(error.into());
                 };
-                self.found.all.insert(number, ());
+                self.found.all.insert(number);
                 if let Some(field) = field {
                     let suggested = || pg_type(field);
                     self.found.suggested.entry(number).or_insert_with(suggested);

@@ -86,10 +86,10 @@ where
                 None => return Err(error),
             },
         };
-        count = count.max(found.all.keys().max().copied().unwrap_or(0));
+        count = count.max(found.all.iter().max().copied().unwrap_or(0));
         check_count(count)?;
         let is_open = |number: &usize| !known.contains_key(number);
-        let open: Vec<usize> = found.all.keys().copied().filter(|n| is_open(n)).collect();
+        let open: Vec<usize> = found.all.iter().copied().filter(|n| is_open(n)).collect();
         if let (true, Some(plan)) = (open.is_empty(), plan) {
             let said = |number| known.get(&number).cloned().unwrap_or(Type::TEXT);
             let types: Vec<Type> = (1..=count).map(said).collect();

@@ -36,7 +36,7 @@ use crate::numbers::arithmetic::{self, Op, as_decimal, digits};
 pub(super) struct Aggregates;
 
 impl AnalyzerRule for Aggregates {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "postgres_aggregates"
     }
 

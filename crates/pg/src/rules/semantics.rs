@@ -24,7 +24,7 @@ use crate::operators::{is_unknown, typed};
 pub(super) struct Semantics;
 
 impl FunctionRewrite for Semantics {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "postgres_semantics"
     }
 
@@ -65,7 +65,6 @@ impl FunctionRewrite for Semantics {
                     }
                 });
                 let list = InList::new(list.expr, values.collect(), list.negated);
-                let list = list;
                 Ok(Transformed::yes(Expr::InList(list)))
             }
             Expr::Between(between) if is_unknown(&between.low) || is_unknown(&between.high) => {

@@ -736,7 +736,7 @@ impl<'a> Reader<'a> {
         match (is_pm, self.parts.hour) {
             (_, 13..) => return Err(Bad::Field),
             (false, 12) => self.parts.hour = 0,
-            (true, 0..12) => self.parts.hour += 12,
+            (true, ..=11) => self.parts.hour += 12,
             _ => {}
         }
         Ok(())

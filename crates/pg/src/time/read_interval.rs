@@ -498,11 +498,7 @@ fn integer_width(text: &str) -> usize {
 }
 
 /// A number with its integer part, the rest of it, and the text behind it.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    reason = "the range is checked"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
 fn iso_number(text: &str) -> Result<(i64, f64, &str), Bad> {
     let sign = usize::from(text.starts_with('-'));
     let mut end = sign;

@@ -115,7 +115,7 @@ impl Span {
         let per_month = DAYS_PER_MONTH as f64;
         let month_rest = rounded((months_scaled - f64::from(months)) * per_month);
         let mut seconds = rounded(
-            (days_scaled - f64::from(days) + month_rest - (month_rest as i32 as f64)) * 86_400.0,
+            (days_scaled - f64::from(days) + month_rest - f64::from(month_rest as i32)) * 86_400.0,
         );
         // A rest of a whole day or more counts as days.
         if seconds.abs() >= 86_400.0 {

@@ -126,7 +126,7 @@ impl Zone {
         let holds = |offset| self.offset_at(local.saturating_sub(second(offset))) == offset;
         match (holds(before), holds(after)) {
             (_, true) => after,
-            (true, false) | (false, false) => before,
+            (true | false, false) => before,
         }
     }
 

@@ -17,7 +17,7 @@ pub(crate) fn uuid_from_text(text: &str) -> Result<String, PgError> {
             return Err(wrong());
         }
         digits.push(character.to_ascii_lowercase());
-        if digits.len() % 4 == 0 && digits.len() < 32 {
+        if digits.len().is_multiple_of(4) && digits.len() < 32 {
             rest.next_if_eq(&'-');
         }
     }

@@ -89,6 +89,7 @@ struct Schema {
 }
 
 impl Schema {
+    #[expect(clippy::needless_pass_by_value, reason = "what is seen is small")]
     fn see(&mut self, seen: Seen) -> Result<(), Flaw> {
         match seen {
             Seen::List(Name::FileMetaData, SCHEMA, size) if size > SCHEMA_ELEMENTS_MAX => {

@@ -303,6 +303,7 @@ mod tests {
     use super::*;
 
     /// What is believed of a column declared like this, with 10 values.
+    #[expect(clippy::needless_pass_by_value, reason = "made for the call")]
     fn of(column: &str, statistics: Statistics) -> Statistics {
         let message = parse_message_type(&format!("message m {{ {column}; }}")).unwrap();
         let schema = SchemaDescriptor::new(Arc::new(message));

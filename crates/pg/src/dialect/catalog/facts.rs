@@ -29,6 +29,7 @@ pub(in crate::dialect) fn fact(table: &str, column: &str) -> Option<Fact> {
 }
 
 /// Whether `pg_catalog` has a table of that name.
+#[must_use]
 pub fn is_catalog_table(name: &str) -> bool {
     let name = name.to_lowercase();
     TABLES.contains(&name.as_str()) || EMPTY.contains(&name.as_str())

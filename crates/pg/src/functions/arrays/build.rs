@@ -17,8 +17,10 @@ const FILLS: [&str; 3] = ["array_fill", "array_fill_2", "array_fill_3"];
 /// The most elements that a short statement may ask for. (`PostgreSQL` allows 134,217,727.)
 const ELEMENTS_MAX: usize = 1 << 20;
 
+type Filled = fn(&[FieldRef]) -> Result<FieldRef>;
+
 pub(super) fn functions() -> Vec<Function> {
-    let forms: [fn(&[FieldRef]) -> Result<FieldRef>; 3] = [
+    let forms: [Filled; 3] = [
         |given| filled(given, 1),
         |given| filled(given, 2),
         |given| filled(given, 3),

@@ -405,7 +405,7 @@ impl Parser {
             }
             self.at = start;
         }
-        Ok(self.literal_escape()?)
+        self.literal_escape()
     }
 
     fn literal_escape(&mut self) -> Result<Ast, PgError> {

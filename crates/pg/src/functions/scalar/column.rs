@@ -21,6 +21,10 @@ pub(super) struct Column {
     nulls: Option<datafusion::arrow::buffer::NullBuffer>,
 }
 
+#[expect(
+    dead_code,
+    reason = "the types are whole, though no function uses all yet"
+)]
 enum Cells {
     Text(datafusion::arrow::array::StringArray),
     LargeText(datafusion::arrow::array::LargeStringArray),
@@ -206,6 +210,10 @@ impl<'a> Row<'a> {
         (!self.is_null(argument)).then(|| self.int(argument))
     }
 
+    #[expect(
+        dead_code,
+        reason = "the types are whole, though no function uses all yet"
+    )]
     pub(crate) fn float(&self, argument: usize) -> f64 {
         match self
             .columns

@@ -15,6 +15,10 @@ use datafusion::scalar::ScalarValue;
 use super::typed_field;
 
 /// The type of a function's value.
+#[expect(
+    dead_code,
+    reason = "the types are whole, though no function uses all yet"
+)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Give {
     Text,
@@ -75,6 +79,10 @@ fn pair(pg_type: &'static str) -> Vec<Field> {
 }
 
 /// The value of one row.
+#[expect(
+    dead_code,
+    reason = "the types are whole, though no function uses all yet"
+)]
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
     Null,

@@ -140,7 +140,7 @@ fn set_bit(row: &Row<'_>) -> Result<Value> {
 fn converted(bytes: &[u8], encoding: &str) -> Result<String> {
     let plain: String = encoding
         .chars()
-        .filter(|letter| letter.is_ascii_alphanumeric())
+        .filter(char::is_ascii_alphanumeric)
         .collect();
     match plain.to_ascii_lowercase().as_str() {
         "utf8" | "unicode" => {}

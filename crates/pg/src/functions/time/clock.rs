@@ -153,7 +153,7 @@ struct CurrentTime {
 }
 
 impl ScalarUDFImpl for CurrentTime {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "current_time"
     }
 

@@ -5,7 +5,7 @@ mod format;
 mod make;
 pub(crate) mod operators;
 mod parts;
-mod rowwise;
+pub(crate) mod rowwise;
 mod series;
 mod to_char;
 mod values;

@@ -31,6 +31,10 @@ use crate::time::span::Span;
 
 /// A type of an argument or a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(
+    dead_code,
+    reason = "the types are whole, though no function uses all yet"
+)]
 pub(crate) enum Kind {
     Timestamp,
     Timestamptz,

@@ -35,7 +35,7 @@ struct ToNumber {
 }
 
 impl ScalarUDFImpl for ToNumber {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "to_number"
     }
 
@@ -93,7 +93,7 @@ struct ToChar {
 }
 
 impl ScalarUDFImpl for ToChar {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "to_char"
     }
 
