@@ -160,6 +160,7 @@ impl Session {
 }
 
 /// The text of a literal without a type; `None` in it for NULL.
+#[expect(clippy::option_option, reason = "NULL is a literal, too")]
 fn literal(expr: &Expr) -> Option<Option<&str>> {
     match expr {
         Expr::Value(ValueWithSpan {

@@ -177,8 +177,8 @@ impl Session {
             let (state, plan) = planned.await?;
             starter.start(state, plan, tag).await
         };
-        let started = self.guarded(&tasks, work).await?;
-        outcome(started, None, formats, self.zone()).await
+        let begun = self.guarded(&tasks, work).await?;
+        outcome(begun, None, formats, self.zone()).await
     }
 
     /// Starts a plan. `tag`, if given, is answered instead of the plan's rows. `announced` are the
@@ -193,8 +193,8 @@ impl Session {
         let starter = self.starter();
         let tasks = Arc::clone(&starter.tasks);
         let work = starter.start(self.context.state(), plan, tag);
-        let started = self.guarded(&tasks, work).await?;
-        outcome(started, announced, formats, self.zone()).await
+        let begun = self.guarded(&tasks, work).await?;
+        outcome(begun, announced, formats, self.zone()).await
     }
 
     fn starter(&self) -> Starter {

@@ -239,7 +239,7 @@ impl Connection {
         };
         let state = if scroll {
             let ledger = self.session.ledger.clone();
-            let kept = async move {
+            let all = async move {
                 let (mut batches, mut held) = (vec![], vec![]);
                 while let Some(batch) = rows.next_batch().await? {
                     held.push(ledger.hold("a scrolling cursor", batch.get_array_memory_size())?);
@@ -247,7 +247,7 @@ impl Connection {
                 }
                 Ok(Scroll::new(rows.announced(), batches, held))
             };
-            State::Scroll(supervise(&mut self.wire, interrupt, kept).await?)
+            State::Scroll(supervise(&mut self.wire, interrupt, all).await?)
         } else {
             State::Open(rows)
         };

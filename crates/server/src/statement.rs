@@ -138,6 +138,7 @@ fn action_datafusion(statement: DfStatement) -> Result<Action, Failure> {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table: one arm per statement")]
 fn action(statement: SqlStatement) -> Result<Action, Failure> {
     if let Some((query, format)) = copy_to_stdout(&statement)? {
         let query = Box::new(query);

@@ -30,6 +30,10 @@ use tokio::sync::Mutex;
 
 use super::allowance::{Growth, Held};
 
+/// The batches of a partition after a change, by the partition's number and its batches before;
+/// `None` for one that stays.
+type Change<'a> = dyn Fn(usize, &[RecordBatch]) -> Result<Vec<Option<RecordBatch>>> + Sync + 'a;
+
 /// What a batch costs in bytes, beside its buffers.
 const BATCH_BYTES: usize = 512;
 
@@ -101,11 +105,7 @@ impl MemoryTable {
     /// # Errors
     /// Those of `change`; `Execution` if `version` is not the table's any more;
     /// `ResourcesExhausted` if there is no memory for old and new batches.
-    pub(super) async fn exchange(
-        &self,
-        version: Option<u64>,
-        change: &(dyn Fn(usize, &[RecordBatch]) -> Result<Vec<Option<RecordBatch>>> + Sync),
-    ) -> Result<()> {
+    pub(super) async fn exchange(&self, version: Option<u64>, change: &Change<'_>) -> Result<()> {
         let mut current = self.version.lock().await;
         if version != Some(*current) {
             let told = "could not serialize access due to concurrent update";

@@ -90,7 +90,7 @@ fn promise(node: &Arc<dyn ExecutionPlan>) -> Option<String> {
     let file = config
         .file_groups
         .iter()
-        .flat_map(|group| group.iter())
+        .flat_map(datafusion::datasource::physical_plan::FileGroup::iter)
         .next()?;
     Some(format!("/{}", file.object_meta.location))
 }
@@ -252,7 +252,7 @@ impl Watch {
 
 /// Whether no row of the keys belongs before the one ahead of it.
 fn continues(keys: &[ArrayRef], options: &[SortOptions]) -> Result<bool> {
-    let rows = keys.first().map_or(0, |key| key.len());
+    let rows = keys.first().map_or(0, arrow::array::Array::len);
     if rows < 2 {
         return Ok(true);
     }

@@ -281,8 +281,8 @@ fn schema_of(state: &SessionState, plan: &LogicalPlan) -> Result<SchemaRef> {
         plan => {
             let options = state.config_options();
             let analyzer = state.analyzer();
-            let analyzed = analyzer.execute_and_check(plan.clone(), options, |_, _| {})?;
-            Ok(Arc::clone(analyzed.schema().inner()))
+            let typed = analyzer.execute_and_check(plan.clone(), options, |_, _| {})?;
+            Ok(Arc::clone(typed.schema().inner()))
         }
     }
 }

@@ -47,9 +47,8 @@ impl Session {
         let text = StatementText::whole(text).map_err(DataFusionError::from)?;
         let held = reserve_statement(&state.runtime_env().memory_pool, text)?;
         let mut statements = parse_postgresql(text)?;
-        let statement = match (statements.pop(), statements.is_empty()) {
-            (Some(statement), true) => statement,
-            _ => return Err(DataFusionError::from(one_statement()).into()),
+        let (Some(statement), true) = (statements.pop(), statements.is_empty()) else {
+            return Err(DataFusionError::from(one_statement()).into());
         };
         let written = written_parameters(text.text);
         let prepared = Prepared::new(&state, statement, text.size, parameter_types, &written);

@@ -123,7 +123,7 @@ impl PartitionedTable {
         for (text, column) in texts.iter().zip(&self.partitions) {
             let value = value_of(text, column.data_type()).ok_or_else(|| {
                 let store = self.listing.table_paths().first();
-                let store = store.map(|url| url.object_store());
+                let store = store.map(datafusion::datasource::listing::ListingTableUrl::object_store);
                 let name = store.map(|store| written(&store, &file.object_meta.location));
                 DataFusionError::Execution(format!(
                     "{}: the value of column {:?} is no {}",
@@ -152,7 +152,7 @@ impl PartitionedTable {
     /// The files that may hold rows for which these filters over partition columns are true.
     async fn files(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<PartitionedFile>> {
         let listed = self.listing.list_files_for_scan(state, &[], None).await?;
-        let fields = self.partitions.iter().cloned().collect::<Vec<_>>();
+        let fields = self.partitions.clone();
         let schema = DFSchema::try_from(Schema::new(fields))?;
         let mut files = Vec::new();
         for file in listed.file_groups.iter().flat_map(FileGroup::iter) {

@@ -129,10 +129,10 @@ pub(super) fn wider(one: &DataType, other: &DataType) -> Option<DataType> {
 
 /// The field of a map's entries: keys and values by position, because writers name them variously.
 fn entries(one: &Field, other: &Field) -> Option<Field> {
+    use DataType as T;
     let (T::Struct(a), T::Struct(b)) = (one.data_type(), other.data_type()) else {
         return None;
     };
-    use DataType as T;
     let fields = a.iter().zip(b).map(|(a, b)| wider_field(a, b));
     let fields: Vec<Field> = fields.collect::<Option<_>>()?;
     Some(one.clone().with_data_type(T::Struct(fields.into())))
@@ -250,11 +250,10 @@ fn decimal(one: &DataType, other: &DataType) -> Option<DataType> {
     let scale = scale.max(other_scale);
     let precision = u8::try_from(whole.max(other_whole) + scale).ok()?;
     let scale = i8::try_from(scale).ok()?;
-    match precision {
-        ..=DECIMAL128_MAX_PRECISION => Some(DataType::Decimal128(precision, scale)),
-        ..=DECIMAL256_MAX_PRECISION => Some(DataType::Decimal256(precision, scale)),
-        _ => None,
+    if precision <= DECIMAL128_MAX_PRECISION {
+        return Some(DataType::Decimal128(precision, scale));
     }
+    (precision <= DECIMAL256_MAX_PRECISION).then_some(DataType::Decimal256(precision, scale))
 }
 
 #[cfg(test)]

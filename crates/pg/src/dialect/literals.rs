@@ -65,7 +65,7 @@ impl VisitorMut for Literals {
         match &mut query.limit_clause {
             Some(LimitClause::LimitOffset { limit, offset, .. }) => {
                 limit.iter_mut().for_each(keep_all);
-                for offset in offset {
+                if let Some(offset) = offset {
                     keep_all(&mut offset.value);
                 }
             }

@@ -21,10 +21,6 @@ pub(super) struct Column {
     nulls: Option<datafusion::arrow::buffer::NullBuffer>,
 }
 
-#[expect(
-    dead_code,
-    reason = "the types are whole, though no function uses all yet"
-)]
 enum Cells {
     Text(datafusion::arrow::array::StringArray),
     LargeText(datafusion::arrow::array::LargeStringArray),

@@ -57,9 +57,9 @@ impl RawClient {
     pub(crate) fn prepare(&mut self, name: &str, sql: &str, types: &[u32]) {
         let mut body = format!("{name}\0{sql}\0").into_bytes();
         body.extend_from_slice(&(types.len() as i16).to_be_bytes());
-        types
-            .iter()
-            .for_each(|oid| body.extend_from_slice(&oid.to_be_bytes()));
+        for oid in types {
+            body.extend_from_slice(&oid.to_be_bytes());
+        }
         self.send(b'P', &body);
     }
 
@@ -134,7 +134,7 @@ impl RawClient {
                 }
                 b'C' => {
                     let text = String::from_utf8_lossy(&body);
-                    answer.tag = text.trim_end_matches('\0').to_owned();
+                    text.trim_end_matches('\0').clone_into(&mut answer.tag);
                 }
                 b'Z' => return answer,
                 _ => {}
