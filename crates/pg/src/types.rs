@@ -1,6 +1,7 @@
 //! Which Arrow type holds a column that SQL declares (`CREATE TABLE t (a timestamp)`)?
 //!
-//! Types of time count microseconds, as PostgreSQL's do: DataFusion's own are nanoseconds, which end
+//! Types of time count microseconds, as PostgreSQL's do: DataFusion's own are nanoseconds, which
+//! end
 //! in the year 2262. The catalogue's types are those of datafusion-pg-catalog.
 
 use std::sync::Arc;

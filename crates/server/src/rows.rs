@@ -27,7 +27,8 @@ use coscan_pg::output::{CellWriter, in_zone, pg_type, typed_writer, with_length}
 /// A result: its columns, and the rows not sent yet.
 pub(crate) struct Rows {
     pub(crate) columns: Vec<Column>,
-    /// The columns that the client was told. Batches of other types of the same PostgreSQL types are
+    /// The columns that the client was told. Batches of other types of the same PostgreSQL types
+    /// are
     /// sent as they are; nothing is cast that would lose something.
     announced: SchemaRef,
     source: Source,

@@ -240,12 +240,12 @@ impl Connection {
         let state = if scroll {
             let ledger = self.session.ledger.clone();
             let all = async move {
-                let (mut batches, mut held) = (vec![], vec![]);
+                let (mut batches, mut counted) = (vec![], vec![]);
                 while let Some(batch) = rows.next_batch().await? {
-                    held.push(ledger.hold("a scrolling cursor", batch.get_array_memory_size())?);
+                    counted.push(ledger.hold("a scrolling cursor", batch.get_array_memory_size())?);
                     batches.push(batch);
                 }
-                Ok(Scroll::new(rows.announced(), batches, held))
+                Ok(Scroll::new(rows.announced(), batches, counted))
             };
             State::Scroll(supervise(&mut self.wire, interrupt, all).await?)
         } else {

@@ -188,7 +188,8 @@ impl Session {
         Ok(())
     }
 
-    /// Makes a table as [`Session::register`] does. If that fails, the name is kept, statements that
+    /// Makes a table as [`Session::register`] does. If that fails, the name is kept, statements
+    /// that
     /// use it get the error as long as it lasts, and it is returned here.
     pub async fn declare(&self, name: &str, path: &str) -> Option<Error> {
         let error = self.register(name, path).await.err()?;

@@ -3,7 +3,8 @@
 //! DataFusion's Parquet format says what is wrong with a footer or with two schemas, but not which
 //! files they are from. This is that format, with errors that name the file: when a table is
 //! registered or declared, and when a query collects statistics. Footers are read by `footers.rs`,
-//! which checks them; rows are written by `writing.rs`. The columns of files that differ are `columns.rs`'s, and a file's statistics
+//! which checks them; rows are written by `writing.rs`. The columns of files that differ are
+//! `columns.rs`'s, and a file's statistics
 //! `statistics.rs`'s.
 //! Not here: pages (`cscan/plain.rs`, `coscan-storage`).
 

@@ -1,8 +1,10 @@
 //! What are the values of columns that are folders named `key=value`?
 //!
 //! DataFusion takes the names of folders for text, so `p=10` lies below `p=2`, and the folder that
-//! Hive names `__HIVE_DEFAULT_PARTITION__` is a text, too. Here the values of a column have the type
-//! that all of them have when the table is made: whole number, date, or else text; and that folder's
+//! Hive names `__HIVE_DEFAULT_PARTITION__` is a text, too. Here the values of a column have the
+//! type
+//! that all of them have when the table is made: whole number, date, or else text; and that
+//! folder's
 //! value is NULL. Files are listed by DataFusion's table, whose partition columns are text; their
 //! values are read and files are pruned by them here.
 //! Not here: which folders a table has (`registration.rs`).
@@ -123,7 +125,8 @@ impl PartitionedTable {
         for (text, column) in texts.iter().zip(&self.partitions) {
             let value = value_of(text, column.data_type()).ok_or_else(|| {
                 let store = self.listing.table_paths().first();
-                let store = store.map(datafusion::datasource::listing::ListingTableUrl::object_store);
+                let store =
+                    store.map(datafusion::datasource::listing::ListingTableUrl::object_store);
                 let name = store.map(|store| written(&store, &file.object_meta.location));
                 DataFusionError::Execution(format!(
                     "{}: the value of column {:?} is no {}",

@@ -1,7 +1,8 @@
 //! Which type does a column have whose files store it differently?
 //!
 //! The wider one: the type that holds every value of both exactly, as DuckDB's `union_by_name`
-//! chooses it. Text is one type, whether it is stored plain, large, as views or as a dictionary, and
+//! chooses it. Text is one type, whether it is stored plain, large, as views or as a dictionary,
+//! and
 //! so is binary. A column that some files lack is NULL there.
 //! Not here: what becomes of a file's values (DataFusion's expression adapter casts them, and a
 //! value that does not fit is an error); INT96 and forced views (`parquet_format.rs`).

@@ -1,9 +1,11 @@
 //! Predicates that DataFusion's optimizer takes for others.
 //!
-//! - `d IN (0, …)` over floats: a list is looked up by the bits of its values, and -0 has other bits
+//! - `d IN (0, …)` over floats: a list is looked up by the bits of its values, and -0 has other
+//!   bits
 //!   than 0, to which it is equal. Where a list has a zero, 0 is added to the value: that turns -0
 //!   into 0 and nothing else.
-//! - `2 = x`: `simplify_predicates` takes it and `x = 2` for two conditions that exclude each other,
+//! - `2 = x`: `simplify_predicates` takes it and `x = 2` for two conditions that exclude each
+//!   other,
 //!   and `5 < x` for one that `x >= 5` implies. The column comes first.
 //! - `(SELECT …) > 0` above an aggregate without GROUP BY: a condition without columns is pushed
 //!   below the aggregate, which then is one over no rows and not none. The condition moves to the

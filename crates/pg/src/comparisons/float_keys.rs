@@ -1,6 +1,7 @@
 //! When are two floats the same group, the same row, or keys of a join that match?
 //!
-//! For `PostgreSQL` -0 equals 0 and every NaN equals every other. `DataFusion` 55.2 groups and joins
+//! For `PostgreSQL` -0 equals 0 and every NaN equals every other. `DataFusion` 55.2 groups and
+//! joins
 //! floats by their bits. So keys that are floats are given by `float_key`, of which equal floats
 //! have one value: those of groups, of distinct arguments, of windows and of joins. The rule runs
 //! after the others, when IN, EXISTS, DISTINCT, INTERSECT and `a.f = b.f` have become joins and

@@ -135,7 +135,8 @@ fn hidden(side: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     })
 }
 
-/// Whether the cast keeps the order of values and maps no two of them to one, so far as it succeeds;
+/// Whether the cast keeps the order of values and maps no two of them to one, so far as it
+/// succeeds;
 /// or `DataFusion` knows that it does not and leaves it alone.
 fn transparent(from: &DataType, to: &DataType) -> bool {
     use DataType::{

@@ -1,4 +1,5 @@
-//! Arithmetic that Arrow does otherwise than PostgreSQL: division and remainder, powers, bits, signs,
+//! Arithmetic that Arrow does otherwise than PostgreSQL: division and remainder, powers, bits,
+//! signs,
 //! floats that overflow, and numerics that may leave 76 digits.
 //!
 //! Each is a function of two arguments (one for signs and `~`); `plan.rs` writes them for

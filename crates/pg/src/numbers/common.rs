@@ -184,7 +184,8 @@ impl Common {
     }
 }
 
-/// Whether a field holds arrays without elements, which become arrays of any type: `ARRAY(SELECT …)`
+/// Whether a field holds arrays without elements, which become arrays of any type: `ARRAY(SELECT
+/// …)`
 /// is a coalesce with one.
 fn is_empty_array(field: &Field) -> bool {
     matches!(field.data_type(), DataType::List(element) if element.data_type().is_null())

@@ -1,4 +1,5 @@
-//! Sines and their inverses in degrees, exact where PostgreSQL's are (at multiples of 30, 45 and 60).
+//! Sines and their inverses in degrees, exact where PostgreSQL's are (at multiples of 30, 45 and
+//! 60).
 //!
 //! The formulas are those of PostgreSQL's `float.c`.
 

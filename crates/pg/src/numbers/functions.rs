@@ -1,6 +1,7 @@
 //! PostgreSQL's mathematical functions (chapter 9.3 of its manual), and a few on any values.
 //!
-//! Each is resolved as PostgreSQL resolves it: of an integer, the function of doubles is taken where
+//! Each is resolved as PostgreSQL resolves it: of an integer, the function of doubles is taken
+//! where
 //! there is none of integers.
 
 use std::sync::Arc;

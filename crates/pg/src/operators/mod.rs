@@ -125,7 +125,8 @@ impl Planner {
     }
 }
 
-/// The fields of both operands; `None` if one is unknown, or of a type of the catalogue (oid, name),
+/// The fields of both operands; `None` if one is unknown, or of a type of the catalogue (oid,
+/// name),
 /// which has rules of its own.
 fn fields(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<(FieldRef, FieldRef)> {
     let (a, b) = (

@@ -4,7 +4,8 @@
 //! arrow-pg's encoder is not used: it writes NULL intervals as zero, fails on decimals beyond 96
 //! bits and on several Arrow types, and goes through a heap value for most cells.
 //!
-//! Every Arrow type can be written. One without a counterpart (map, union) is text, as Arrow displays
+//! Every Arrow type can be written. One without a counterpart (map, union) is text, as Arrow
+//! displays
 //! it, in both formats.
 
 mod cell;

@@ -12,7 +12,8 @@
 //!
 //! The types are known before a statement is planned, and the plan is made for exactly these types:
 //! a value is never cast to what the planner would have guessed without it.
-//! PA1: a value enters the plan as the type that the plan was made for, without loss, or not at all.
+//! PA1: a value enters the plan as the type that the plan was made for, without loss, or not at
+//! all.
 
 mod infer;
 mod numeric;

@@ -1,7 +1,8 @@
 //! How the planner learns the types of parameters: `$1` is written as `pg_cast($1, 'T')`.
 //!
 //! DataFusion takes types of parameters only for PREPARE, and forgets them in array literals,
-//! INSERT and EXPLAIN. A cast is understood wherever an expression may stand. In the plan it becomes
+//! INSERT and EXPLAIN. A cast is understood wherever an expression may stand. In the plan it
+//! becomes
 //! a parameter with a type, which a value of that type replaces.
 
 use std::collections::BTreeMap;

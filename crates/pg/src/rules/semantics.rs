@@ -15,6 +15,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
 use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator, lit};
+use datafusion::scalar::ScalarValue;
 
 use crate::casts::{self, Context, PgCast, Target, cast_expr};
 use crate::numbers::common::Common;
@@ -54,6 +55,13 @@ impl FunctionRewrite for Semantics {
                     return Ok(Transformed::yes(lit(type_of(value, schema)?)));
                 }
                 Ok(Transformed::no(Expr::ScalarFunction(call)))
+            }
+            Expr::InList(list)
+                if list.expr.get_type(schema)?.is_floating()
+                    && list.list.iter().any(may_be_zero)
+                    && !list.list.iter().any(is_unknown) =>
+            {
+                Ok(Transformed::yes(Expr::InList(one_zero(list, schema)?)))
             }
             Expr::InList(list) if list.list.iter().any(is_unknown) => {
                 let field = list.expr.to_field(schema)?.1;
@@ -115,6 +123,40 @@ impl FunctionRewrite for Semantics {
             other => Ok(Transformed::no(other)),
         }
     }
+}
+
+/// Whether an element of a list is not known to be another number than zero.
+fn may_be_zero(expr: &Expr) -> bool {
+    match expr {
+        Expr::Cast(cast) => may_be_zero(&cast.expr),
+        Expr::Literal(value, _) => match value {
+            ScalarValue::Null => false,
+            value => {
+                value
+                    .cast_to(&DataType::Float64)
+                    .is_ok_and(|value| value == ScalarValue::Float64(Some(0.0)))
+                    || value.is_null()
+            }
+        },
+        _ => true,
+    }
+}
+
+/// A list compares floats by their bits, in which -0.0 and 0.0 differ: `x + 0.0` has only one zero.
+fn one_zero(list: InList, schema: &DFSchema) -> Result<InList> {
+    let plus_zero = |expr: Expr| -> Result<Expr> {
+        let zero = match expr.get_type(schema)? {
+            DataType::Float32 => lit(0.0_f32),
+            DataType::Float64 => lit(0.0_f64),
+            _ => return Ok(expr),
+        };
+        let sum = BinaryExpr::new(Box::new(expr), Operator::Plus, Box::new(zero));
+        Ok(Expr::BinaryExpr(sum))
+    };
+    let values = list.list.into_iter().map(plus_zero);
+    let values = values.collect::<Result<_>>()?;
+    let value = Box::new(plus_zero(*list.expr)?);
+    Ok(InList::new(value, values, list.negated))
 }
 
 /// A cast that DataFusion made, as PostgreSQL's where they differ.

@@ -436,7 +436,8 @@ fn without_not(predicate: Predicate, negated: bool) -> (Predicate, bool) {
     }
 }
 
-/// The outer columns of a subquery are columns of the relation around it, or else were grouped away.
+/// The outer columns of a subquery are columns of the relation around it, or else were grouped
+/// away.
 fn are_of(columns: &[datafusion::common::Column], around: &Around) -> Result<()> {
     let schema = around.plan.schema();
     match columns.iter().find(|column| !schema.has_column(column)) {

@@ -46,7 +46,8 @@ pub(super) fn scalar(around: &mut Around, plan: &LogicalPlan, names: &mut Names)
     let alias = names.next("__scalar_");
     let own = column_exprs(pushed.schema());
     let (value, keys) = own.split_at(1);
-    // A constant column of an outer join's other side is taken for a constant of the result: ORDER BY
+    // A constant column of an outer join's other side is taken for a constant of the result: ORDER
+    // BY
     // of it would be dropped. An aggregate's value is not.
     if one_at_most(plan)? && !is_constant(plan) {
         let right = aliased(pushed, &alias, Some(around.plan.schema()))?;

@@ -1,7 +1,8 @@
 //! SET, SHOW and RESET: PostgreSQL's settings, which the connection keeps, and the session's own.
 //!
 //! A dotted name (`coscan.policy`, `datafusion.execution.batch_size`) belongs to the session's
-//! configuration and is set there, or to the client (`custom.rs`). Any other name is PostgreSQL's. A few of these settings have an
+//! configuration and is set there, or to the client (`custom.rs`). Any other name is PostgreSQL's.
+//! A few of these settings have an
 //! effect. Those that only tune what Coscan does not have are kept and shown. Those that would
 //! change how values look are refused, unless they ask for the form that values have anyway. An
 //! unknown name is an error.

@@ -6,12 +6,14 @@
 //! Each page's claims are therefore compared with what its bytes can hold, and with a limit, before
 //! parquet sees the page. A header is recorded where parquet reads it, and checked where parquet
 //! requests the bytes of the page; for a header that cannot be parsed here no page bytes are
-//! returned. Where a header has a checksum (CRC-32 of the page as it is in the file), it is verified
+//! returned. Where a header has a checksum (CRC-32 of the page as it is in the file), it is
+//! verified
 //! at the same place.
 //! Not here: footers (`footer.rs`), panics (`decode.rs`).
 //! Bounds: two headers are remembered; GZIP and BROTLI pages are decompressed twice if they could
 //! exceed the limit.
-//! G1: no page is decompressed to more than the limit. G2: with checksums on, no page whose checksum
+//! G1: no page is decompressed to more than the limit. G2: with checksums on, no page whose
+//! checksum
 //! is another one is decoded.
 
 use std::collections::VecDeque;
@@ -395,7 +397,8 @@ fn refused(reason: String) -> ParquetError {
     ParquetError::General(reason)
 }
 
-/// Checks file bytes that were read for parquet's own readers: every page in them follows the rules.
+/// Checks file bytes that were read for parquet's own readers: every page in them follows the
+/// rules.
 ///
 /// Each range inside a column chunk must begin with a page header, as the ranges do that parquet's
 /// own readers request; ranges elsewhere are not checked.

@@ -4,14 +4,16 @@
 //! footers, and DataFusion's own reader. So what must not be believed is removed here, once, and no
 //! reader has to judge. Writers erred in several ways: old ones compared text and unsigned numbers
 //! as signed ones (`min` and `max`, which `min_value` and `max_value` replaced; parquet-mr before
-//! 1.10, and PARQUET-251 with wrong values too); some compare with NaN; some write estimates as
+//! 1.10, and Parquet issue 251 with wrong values too); some compare with NaN; some write estimates
+//! as
 //! numbers of distinct values.
 //! Not here: whether bounds that are right prove anything (coscan `read/prune/`).
 //! S1: every value of a column chunk that is neither NULL nor NaN lies between the bounds that are
 //! left. S2: a null count that is left counts; a missing one is unknown, and stays missing unless
 //! the column cannot be NULL. S3: nothing is left that some writers estimate.
-//! Source: parquet.thrift of parquet-format 2.12, `Statistics` and `ColumnOrder`; PARQUET-251,
-//! PARQUET-686.
+//! Source: parquet.thrift of parquet-format 2.12, `Statistics` and `ColumnOrder`; Parquet issue
+//! 251,
+//! Parquet issue 686.
 
 use parquet::basic::{ColumnOrder, LogicalType, SortOrder, Type};
 use parquet::data_type::{ByteArray, FixedLenByteArray};

@@ -6,7 +6,8 @@
 //! which `cp -p`, `rsync -t` and `mv` keep. Here a file's time is that of its last change (ctime),
 //! which no program sets, and its tag names device, inode, size and both times. A listing shows a
 //! time that depends on the tag, because files that were written within one tick of the clock have
-//! the same times. So whoever compares size and time, or tags, sees another file. Other changes of that time (chmod, a new hard link, a rename) make a
+//! the same times. So whoever compares size and time, or tags, sees another file. Other changes of
+//! that time (chmod, a new hard link, a rename) make a
 //! version, too: caches then read once more. *Writes*: they are synced, file and folder, before
 //! they are reported (`disk.rs`), and the files of one statement appear together (`together.rs`).
 //! Not here: reading data, which devices do (`coscan_storage::device`); they know the same

@@ -81,7 +81,7 @@ async fn old_bounds_of_text_and_of_unsigned_numbers_are_not_used() {
     let text = StringArray::from(vec!["a", "é", "b", "z"]);
     let numbers = UInt32Array::from(vec![1, u32::MAX, 2, 3]);
     let rows = batch(vec![("s", Arc::new(text)), ("u", Arc::new(numbers))]);
-    // parquet-mr before 1.10 compared bytes and numbers as signed ones (PARQUET-686).
+    // parquet-mr before 1.10 compared bytes and numbers as signed ones (Parquet issue 686).
     let claim = |group: usize, column: &str| match (column, group) {
         ("s", 0) => Some(Statistics::byte_array(
             Some("é".into()),

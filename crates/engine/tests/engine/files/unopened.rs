@@ -1,4 +1,5 @@
-//! Promised: a table that cannot be opened is an error of the statements that use it, as long as its
+//! Promised: a table that cannot be opened is an error of the statements that use it, as long as
+//! its
 //! files are as they are; other tables work.
 
 use std::fs;

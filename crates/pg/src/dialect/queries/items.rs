@@ -99,7 +99,8 @@ fn array(name: Option<&str>, arguments: &[FunctionArg]) -> Option<(&'static str,
     }
 }
 
-/// DataFusion does not look for the columns of `ARRAY[…]` in the queries around it, but for those of
+/// DataFusion does not look for the columns of `ARRAY[…]` in the queries around it, but for those
+/// of
 /// a call.
 fn written_as_call(expr: Expr) -> Expr {
     match expr {

@@ -1,7 +1,8 @@
 //! Rows compared with a subquery: `(a, b) = (SELECT …)`, `(a, b) IN (SELECT …)`, `< ANY`, `< ALL`.
 //!
 //! The comparison moves into the subquery, whose only column becomes its result:
-//! `(a, b) IN (SELECT x, y …)` is `true IN (SELECT a = c0 AND b = c1 FROM (SELECT x, y …) r (c0, c1))`.
+//! `(a, b) IN (SELECT x, y …)` is `true IN (SELECT a = c0 AND b = c1 FROM (SELECT x, y …) r (c0,
+//! c1))`.
 //! Three-valued logic stays: IN is true if a comparison is, else NULL if one is NULL.
 
 use datafusion::sql::sqlparser::ast::{
