@@ -75,6 +75,21 @@ impl FunctionRewrite for Semantics {
                 let list = InList::new(list.expr, values.collect(), list.negated);
                 Ok(Transformed::yes(Expr::InList(list)))
             }
+            Expr::InList(list)
+                if list.expr.get_type(schema)?.is_floating()
+                    && any_decimal(list.list.iter(), schema)? =>
+            {
+                let values = list.list.into_iter().map(|value| as_float(value, schema));
+                let values = values.collect::<Result<_>>()?;
+                let list = InList::new(list.expr, values, list.negated);
+                Ok(Transformed::yes(Expr::InList(list)))
+            }
+            Expr::Between(between) if mixes_floats(&between, schema)? => {
+                let side = |value: Box<Expr>| as_float(*value, schema).map(Box::new);
+                let (low, high) = (side(between.low)?, side(between.high)?);
+                let between = Between::new(side(between.expr)?, between.negated, low, high);
+                Ok(Transformed::yes(Expr::Between(between)))
+            }
             Expr::Between(between) if is_unknown(&between.low) || is_unknown(&between.high) => {
                 let field = between.expr.to_field(schema)?.1;
                 let bound = |value: Box<Expr>| {
@@ -123,6 +138,31 @@ impl FunctionRewrite for Semantics {
             other => Ok(Transformed::no(other)),
         }
     }
+}
+
+fn any_decimal<'a>(mut values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Result<bool> {
+    values.try_fold(false, |found, value| {
+        Ok(found || value.get_type(schema)?.is_decimal())
+    })
+}
+
+/// Whether floats are compared with numerics, which become floats then.
+fn mixes_floats(between: &Between, schema: &DFSchema) -> Result<bool> {
+    let sides = [&between.expr, &between.low, &between.high];
+    let mut floats = false;
+    for side in sides {
+        floats |= side.get_type(schema)?.is_floating();
+    }
+    Ok(floats && any_decimal(sides.into_iter().map(AsRef::as_ref), schema)?)
+}
+
+/// A numeric as a float; anything else as it is.
+fn as_float(value: Expr, schema: &DFSchema) -> Result<Expr> {
+    if !value.get_type(schema)?.is_decimal() {
+        return Ok(value);
+    }
+    let cast = Cast::new(Box::new(value), DataType::Float64);
+    Ok(Expr::Cast(cast))
 }
 
 /// Whether an element of a list is not known to be another number than zero.
