@@ -58,6 +58,18 @@ impl FunctionRewrite for Semantics {
             }
             Expr::InList(list)
                 if list.expr.get_type(schema)?.is_floating()
+                    && any_decimal(list.list.iter(), schema)? =>
+            {
+                let values = list.list.into_iter().map(|value| as_float(value, schema));
+                let values = values.collect::<Result<_>>()?;
+                let mut list = InList::new(list.expr, values, list.negated);
+                if list.list.iter().any(may_be_zero) {
+                    list = one_zero(list, schema)?;
+                }
+                Ok(Transformed::yes(Expr::InList(list)))
+            }
+            Expr::InList(list)
+                if list.expr.get_type(schema)?.is_floating()
                     && list.list.iter().any(may_be_zero)
                     && !list.list.iter().any(is_unknown) =>
             {
@@ -73,15 +85,6 @@ impl FunctionRewrite for Semantics {
                     }
                 });
                 let list = InList::new(list.expr, values.collect(), list.negated);
-                Ok(Transformed::yes(Expr::InList(list)))
-            }
-            Expr::InList(list)
-                if list.expr.get_type(schema)?.is_floating()
-                    && any_decimal(list.list.iter(), schema)? =>
-            {
-                let values = list.list.into_iter().map(|value| as_float(value, schema));
-                let values = values.collect::<Result<_>>()?;
-                let list = InList::new(list.expr, values, list.negated);
                 Ok(Transformed::yes(Expr::InList(list)))
             }
             Expr::Between(between) if mixes_floats(&between, schema)? => {
