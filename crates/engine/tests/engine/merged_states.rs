@@ -153,7 +153,7 @@ const AGGREGATES: [&str; 47] = [
     "round(regr_slope(f, y){}::numeric, 3)",
     "regr_count(f, y){}",
     "round(regr_r2(f, y){}::numeric, 6)",
-    "array_length(array_agg(x){})",
+    "cardinality(array_agg(x){})",
     "array_sort(array_agg(DISTINCT n){})",
     "length(string_agg(x::text, ','){})",
     "first_value(c){}",
