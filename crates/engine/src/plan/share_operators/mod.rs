@@ -24,6 +24,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::projection::ProjectionExec;
 
 use self::node::{Noted, note, table_key};
 use crate::operators::{
@@ -121,7 +122,7 @@ impl Wrapping<'_> {
         outer: &Arc<OwnerCell>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let kind = match above {
-            Above::Root if noted.works && !is_merge(&noted.node) => {
+            Above::Root if noted.works && !is_left_to_queries(&noted) => {
                 Some(noted.kind.unwrap_or(OperatorKind::Rows))
             }
             Above::HashBuild => Some(OperatorKind::HashBuild),
@@ -157,9 +158,10 @@ impl Wrapping<'_> {
         above: Above,
         outer: &Arc<OwnerCell>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        let left_to_queries = is_left_to_queries(&noted);
         let node = noted.node;
         let below = match above {
-            Above::Root if is_merge(&node) => Above::Root,
+            Above::Root if left_to_queries => Above::Root,
             Above::Shared if noted.is_thin => Above::Shared,
             _ => Above::Nothing,
         };
@@ -214,10 +216,17 @@ impl Wrapping<'_> {
     }
 }
 
-/// Whether a node merges partitions and does nothing else. As the root of a query it is not shared:
-/// whoever runs the query may merge as the client asks for rows.
-fn is_merge(node: &Arc<dyn ExecutionPlan>) -> bool {
-    node.is::<CoalescePartitionsExec>() && node.fetch().is_none()
+/// Whether each query does by itself what a node does as its root. That is merging partitions,
+/// since whoever runs the query may merge as the client asks for rows, and expressions over an
+/// aggregate (`avg` is a quotient of a sum and a count): other queries share the aggregate.
+fn is_left_to_queries(noted: &Noted) -> bool {
+    let node = &noted.node;
+    let merges = node.is::<CoalescePartitionsExec>() && node.fetch().is_none();
+    let over_groups = || {
+        let below = noted.children.first().and_then(|child| child.kind);
+        below == Some(OperatorKind::Aggregate)
+    };
+    merges || node.is::<ProjectionExec>() && over_groups()
 }
 
 /// The session's options as a text, without those that have DataFusion's default: nearly all have.
