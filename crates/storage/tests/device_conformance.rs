@@ -481,7 +481,7 @@ fn s3_store(server: &S3Server, secret: &str) -> Arc<dyn ObjectStore> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s3_on_loopback() {
-    let package = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/s3-server");
+    let package = "tests/s3-server";
     let server = S3Server::start(package.as_ref(), DISK.as_ref());
     let store = s3_store(&server, "test-secret");
     let place = Place::Store(Arc::clone(&store));

@@ -12,7 +12,8 @@ use coscan::tasks::{self, TaskQueue};
 use coscan::{
     DeviceSnapshot, Engine, EngineConfig, NamedDevice, Policy, Session, StorageModel, UnknownName,
 };
-use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext, col};
+use datafusion::execution::SessionStateBuilder;
+use datafusion::prelude::{ParquetReadOptions, SessionContext, col};
 use futures::{FutureExt, TryStreamExt};
 
 use crate::answer::Answer;
@@ -328,13 +329,14 @@ async fn register(session: &Session, table: &TableFile) -> coscan::Result<()> {
     Ok(context.register_parquet(&table.name, path, options).await?)
 }
 
-/// Plain DataFusion over the same tables: the oracle.
+/// Plain DataFusion over the same tables, with PostgreSQL's semantics, as Coscan has: the oracle.
 pub(crate) struct Oracle(SessionContext);
 
 impl Oracle {
-    /// A DataFusion session of its own, with nothing of Coscan in it.
+    /// A DataFusion session of its own, with nothing of Coscan's scans and sharing in it.
     pub(crate) async fn open(tables: &[TableFile]) -> Result<Self> {
-        let context = SessionContext::new_with_config(SessionConfig::new());
+        let state = SessionStateBuilder::new().with_default_features();
+        let context = SessionContext::new_with_state(coscan_pg::install(state).build());
         for table in tables {
             let (path, options) = (table.path.to_string_lossy(), ParquetReadOptions::default());
             let opened = context.register_parquet(&table.name, path, options).await;

@@ -23,7 +23,7 @@ const MEASURED: &str = "coop-fig8";
 
 /// `docs/results/*/NAME.json`.
 fn committed_path(name: &str) -> Option<PathBuf> {
-    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results");
+    let results = Path::new("../../docs/results");
     let sections = fs::read_dir(results).expect("docs/results is there");
     let mut paths = sections
         .flatten()

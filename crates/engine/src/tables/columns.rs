@@ -2,7 +2,8 @@
 //!
 //! A file's columns are those of its own schema: `arrow` notes in the footer, else Parquet's types,
 //! INT96 in the configured unit, a UUID marked as such. A table's columns are the union of its
-//! files' (`wider.rs`), and text and binary are read as views if the session says so.
+//! files' (`wider.rs`), and text and binary are read as views if the session says so. What else
+//! writers noted of the columns and the table is kept if `skip_metadata` is off.
 //! Not here: reading footers (`footers.rs`), how a file's values become the table's (DataFusion's
 //! expression adapter).
 //! T1: what is stored is what is written, so `as_stored` has no views that only the reader asked
@@ -63,7 +64,10 @@ pub(super) fn of_file(
             DataType::LargeBinary if options.global.binary_as_string => DataType::LargeUtf8,
             other => other.clone(),
         };
-        let mut field = Field::new(field.name(), data_type, field.is_nullable());
+        let mut field = Field::clone(field).with_data_type(data_type);
+        if options.global.skip_metadata {
+            field.metadata_mut().clear();
+        }
         // Only notes that are not understood say what the bytes are.
         let is_bare = matches!(field.data_type(), DataType::FixedSizeBinary(_)) && !is_uuid;
         if unknown && is_bare {
@@ -80,7 +84,12 @@ pub(super) fn of_file(
         }
         field
     });
-    Ok(Schema::new(fields.collect::<Vec<_>>()))
+    let fields: Fields = fields.collect();
+    Ok(if options.global.skip_metadata {
+        Schema::new(fields)
+    } else {
+        Schema::new_with_metadata(fields, schema.metadata().clone())
+    })
 }
 
 fn named_twice(schema: &Schema) -> Option<&str> {
@@ -94,7 +103,8 @@ fn named_twice(schema: &Schema) -> Option<&str> {
 /// names.
 ///
 /// # Errors
-/// `BadFooter`, which names the first file that does not fit those before it, and the column.
+/// `BadFooter`, which names the first file that does not fit those before it, and the column or
+/// the key of the metadata.
 pub(super) fn of_files(files: impl IntoIterator<Item = (String, Schema)>) -> Result<Schema> {
     let mut all: Option<(String, Schema)> = None;
     for (name, schema) in files {
@@ -102,16 +112,25 @@ pub(super) fn of_files(files: impl IntoIterator<Item = (String, Schema)>) -> Res
             all = Some((name, schema));
             continue;
         };
-        if schema.fields() == known.fields() {
+        if schema == *known {
             continue;
         }
-        *known = merged(known, &schema).map_err(|conflict| {
+        let mut metadata = known.metadata().clone();
+        for (key, value) in schema.metadata() {
+            let agreed = metadata.entry(key.clone()).or_insert_with(|| value.clone());
+            if agreed != value {
+                let reason = format!("{key:?} is {value:?} here and {agreed:?} in {first}");
+                return Err(bad(&name, reason));
+            }
+        }
+        let all = merged(known, &schema).map_err(|conflict| {
             let reason = format!(
                 "column {:?} is {} here and {} in {first} and others; no type holds both",
                 conflict.column, conflict.other, conflict.one
             );
             bad(&name, reason)
         })?;
+        *known = all.with_metadata(metadata);
     }
     Ok(all.map_or_else(Schema::empty, |(_, schema)| schema))
 }
@@ -129,7 +148,7 @@ pub(super) fn as_read(stored: Schema, options: &TableParquetOptions) -> Schema {
         };
         Arc::new(Field::clone(field).with_data_type(view))
     });
-    Schema::new(fields.collect::<Fields>())
+    Schema::new_with_metadata(fields.collect::<Fields>(), stored.metadata().clone())
 }
 
 /// The columns as they are written to files that have no others beside them: without views, which

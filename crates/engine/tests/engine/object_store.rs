@@ -42,8 +42,8 @@ async fn a_table_on_s3_end_to_end() {
     if let Ok(bucket) = std::env::var(BUCKET) {
         return on_s3(Path::new(&bucket)).await;
     }
-    let package = concat!(env!("CARGO_MANIFEST_DIR"), "/../storage/tests/s3-server");
-    let server = S3Server::start(package.as_ref(), &std::env::temp_dir());
+    let package = "../storage/tests/s3-server";
+    let server = S3Server::start(Path::new(package), &std::env::temp_dir());
     // The environment of a running process cannot be changed safely, so a child process gets it
     // from the start.
     let again = Command::new(std::env::current_exe().expect("this program"))

@@ -104,7 +104,7 @@ async fn what_sharing_costs_and_saves() {
     }
     let mut queries: Vec<(String, String)> = (1..=22)
         .map(|number| {
-            let path = format!("{}/tests/tpch/q{number:02}.sql", env!("CARGO_MANIFEST_DIR"));
+            let path = format!("tests/tpch/q{number:02}.sql");
             (format!("Q{number}"), fs::read_to_string(path).unwrap())
         })
         .collect();

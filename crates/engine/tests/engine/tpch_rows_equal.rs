@@ -18,7 +18,7 @@ static EXPECTED: OnceCell<HashMap<i32, Vec<String>>> = OnceCell::const_new();
 
 /// The texts of the queries, from `tests/tpch`.
 pub(crate) fn text(query: i32) -> String {
-    let path = format!("{}/tests/tpch/q{query:02}.sql", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("tests/tpch/q{query:02}.sql");
     std::fs::read_to_string(path).expect("there are 22")
 }
 

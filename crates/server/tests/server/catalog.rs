@@ -46,9 +46,7 @@ async fn with_oids(client: &Client, text: &str) -> String {
 async fn replay(file: &str) {
     let server = TestServer::start().await;
     let client = server.connect().await;
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/server/catalog_queries")
-        .join(file);
+    let path = Path::new("tests/server/catalog_queries").join(file);
     let text = std::fs::read_to_string(&path).unwrap();
     let record = std::env::var_os("COSCAN_RECORD").is_some();
     let (mut written, mut wrong, mut count) = (String::new(), String::new(), 0);

@@ -4,13 +4,13 @@
 //!
 //! Not run by default: each installs its client first. `tests/clients/run.sh` runs them all.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::common::TestServer;
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients")
+    PathBuf::from("tests/clients")
 }
 
 /// Where clients are installed: kept from run to run.

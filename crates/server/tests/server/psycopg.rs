@@ -28,10 +28,7 @@ async fn psycopg_works() {
     let server = TestServer::start().await;
     let mut command = Command::new(python);
     command
-        .arg(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/tests/server/psycopg_client.py"
-        ))
+        .arg("tests/server/psycopg_client.py")
         .arg(server.addr.port().to_string());
     let output = tokio::task::spawn_blocking(move || command.output());
     let output = output.await.unwrap().unwrap();

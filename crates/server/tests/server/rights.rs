@@ -231,7 +231,7 @@ struct Row {
 }
 
 fn page() -> Vec<Row> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/design/rights.md");
+    let path = Path::new("../../docs/design/rights.md");
     let text = fs::read_to_string(path).unwrap();
     let rows = text.lines().filter(|line| line.starts_with("| ")).skip(1);
     rows.map(|line| {

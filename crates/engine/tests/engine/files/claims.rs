@@ -226,7 +226,7 @@ async fn estimates_and_gaps_answer_nothing() {
 /// A file of the Parquet project, as a table's only file.
 fn known(name: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/parquet-testing");
+    let data = Path::new("tests/data/parquet-testing");
     fs::copy(data.join(name), folder.path().join(name)).unwrap();
     folder
 }

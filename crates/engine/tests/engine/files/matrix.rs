@@ -31,7 +31,7 @@ const ROWS: [&str; 3] = [
 const WRITERS: [&str; 3] = ["duckdb", "pyarrow", "polars"];
 
 fn data() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/writers")
+    Path::new("tests/data/writers")
 }
 
 /// A table's folder with one file of a writer.
