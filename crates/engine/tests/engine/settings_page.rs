@@ -50,9 +50,9 @@ flags are those of `coscan sql` and `coscan serve`: what all sessions start with
 fn the_page_is_what_the_table_says() {
     let path = Path::new(PAGE);
     if std::env::var_os("COSCAN_WRITE_PAGES").is_some() {
-        fs::write(&path, page()).expect("written");
+        fs::write(path, page()).expect("written");
     }
-    let written = fs::read_to_string(&path).expect("docs/settings.md");
+    let written = fs::read_to_string(path).expect("docs/settings.md");
     assert!(
         written == page(),
         "docs/settings.md differs from the table of settings: run the command in this file's header"

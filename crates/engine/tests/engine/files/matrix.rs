@@ -31,7 +31,7 @@ const ROWS: [&str; 3] = [
 const WRITERS: [&str; 3] = ["duckdb", "pyarrow", "polars"];
 
 fn data() -> PathBuf {
-    Path::new("tests/data/writers")
+    PathBuf::from("tests/data/writers")
 }
 
 /// A table's folder with one file of a writer.
