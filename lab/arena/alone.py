@@ -5,6 +5,7 @@
     alone.py --data FOLDER --cold [--rounds 3] [--json OUT]                       cold: nothing is; run it under arena.py
     alone.py --data FOLDER --duckdb                                               warm, beside DuckDB in this process
     alone.py --data FOLDER --setting coscan.share_fragments                       what that setting costs or saves
+    alone.py --data FOLDER --old BINARY                                           warm, beside another build
 
 Idea: plain DataFusion is `SET coscan.cooperative = off` in the same server (or another setting is off that
 --setting names): same build, same version, same threads, so that the difference is Coscan's and nothing else's. Warm, both have answered every query before it
@@ -44,11 +45,11 @@ def files(folder):
 class Server:
     """A `coscan serve` of the folder's tables, and one connection per side."""
 
-    def __init__(self, args):
+    def __init__(self, args, program):
         tables = {os.path.basename(path).removesuffix(".parquet"): path for path in files(args.data)}
         if not tables:
             raise SystemExit(f"alone.py: no .parquet files in {args.data}")
-        self.port, self.process = arena.serve(args.coscan, tables)
+        self.port, self.process = arena.serve(program, tables)
         self.setting = args.setting
         self.connections = {}
 
@@ -61,7 +62,8 @@ class Server:
         if side not in self.connections:
             import psycopg
             connection = psycopg.connect(host="127.0.0.1", port=self.port, user="coscan", autocommit=True)
-            connection.execute(f"set {self.setting} = {SIDES[side]}")
+            if side in SIDES:
+                connection.execute(f"set {self.setting} = {SIDES[side]}")
             # What one round leaves must not be the next one's answer.
             connection.execute("set coscan.state_cache = '0'")
             self.connections[side] = connection
@@ -97,13 +99,16 @@ class DuckDB:
         rows = self.connection.execute(sql).fetchall()
         return time.perf_counter() - start, time.process_time() - before, rows
 
+    def stop(self):
+        self.connection.close()
+
 
 def require_equal(name, rows):
     """L1"""
     texts = {side: [[text(cell) for cell in row] for row in of_side] for side, of_side in rows.items()}
-    plain = texts.pop("plain")
+    coscan = texts.pop("coscan")
     for side, of_side in texts.items():
-        why = compare.rows_differ(plain, of_side)
+        why = compare.rows_differ(of_side, coscan)
         if why:
             raise SystemExit(f"alone.py: {name}: rows of {side} differ: {why}")
 
@@ -114,8 +119,10 @@ def text(cell):
 
 def warm(args, queries):
     """(seconds, processor seconds) by query and side."""
-    server = Server(args)
+    server = Server(args, args.coscan)
     sides = {side: server for side in SIDES}
+    if args.old:
+        sides = {"coscan": server, "old": Server(args, args.old)}
     if args.duckdb:
         sides["duckdb"] = DuckDB(args)
     times, processor = ({name: {side: [] for side in sides} for name in queries} for _ in range(2))
@@ -128,7 +135,8 @@ def warm(args, queries):
                     times[name][side].append(seconds)
                     processor[name][side].append(used)
     finally:
-        server.stop()
+        for one in set(sides.values()):
+            one.stop()
     return times, processor
 
 
@@ -139,7 +147,7 @@ def cold(args, queries):
             rows = {}
             for side in sorted(SIDES, reverse=at % 2 == 1):
                 peers.drop_pages(files(args.data))
-                server = Server(args)
+                server = Server(args, args.coscan)
                 try:
                     seconds, used, rows[side] = server.query(side, sql)
                 finally:
@@ -151,14 +159,18 @@ def cold(args, queries):
 
 
 def summary(times):
-    """Medians per query and side, their ratio, and the ratio of the totals with that of every single round."""
+    """Medians per query and side, their ratio, and the ratio of the totals with that of every single round.
+
+    The ratio is Coscan's figure over that of the other build if there is one, else of plain DataFusion.
+    """
     queries = {name: {side: statistics.median(runs) for side, runs in sides.items()} for name, sides in times.items()}
     totals = {side: sum(sides[side] for sides in queries.values()) for side in next(iter(queries.values()))}
+    base = "old" if "old" in totals else "plain"
     for sides in queries.values():
-        sides["ratio"] = sides["coscan"] / max(sides["plain"], 1e-9)
-    rounds = zip(*(zip(sides["coscan"], sides["plain"]) for sides in times.values()))
+        sides["ratio"] = sides["coscan"] / max(sides[base], 1e-9)
+    rounds = zip(*(zip(sides["coscan"], sides[base]) for sides in times.values()))
     by_round = [sum(c for c, _ in one) / max(sum(p for _, p in one), 1e-9) for one in map(list, rounds)]
-    return {"queries": queries, "total": {**totals, "ratio": totals["coscan"] / totals["plain"]},
+    return {"queries": queries, "total": {**totals, "ratio": totals["coscan"] / totals[base]},
             "rounds": {"ratio_min": min(by_round), "ratio_max": max(by_round)}}
 
 
@@ -180,6 +192,7 @@ def main(argv):
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--duckdb", action="store_true")
+    parser.add_argument("--old", metavar="BINARY", help="another build of coscan, in plain DataFusion's place")
     parser.add_argument("--setting", default="coscan.cooperative")
     parser.add_argument("--json")
     args = parser.parse_args(argv)

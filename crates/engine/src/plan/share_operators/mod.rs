@@ -222,11 +222,14 @@ impl Wrapping<'_> {
 fn is_left_to_queries(noted: &Noted) -> bool {
     let node = &noted.node;
     let merges = node.is::<CoalescePartitionsExec>() && node.fetch().is_none();
-    let over_groups = || {
+    let over_aggregate = || {
         let below = noted.children.first().and_then(|child| child.kind);
-        below == Some(OperatorKind::Aggregate)
+        matches!(
+            below,
+            Some(OperatorKind::Aggregate | OperatorKind::SingleAggregate)
+        )
     };
-    merges || node.is::<ProjectionExec>() && over_groups()
+    merges || node.is::<ProjectionExec>() && over_aggregate()
 }
 
 /// The session's options as a text, without those that have DataFusion's default: nearly all have.
