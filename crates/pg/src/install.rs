@@ -16,8 +16,8 @@ use crate::subqueries::UnnestSubqueries;
 use crate::text_planner::TextPlanner;
 use crate::time_planner::TimePlanner;
 use crate::types::Types;
-use crate::union_times::UnionTimes;
-use crate::{casts, functions, numbers, rules};
+use crate::union_types::UnionTypes;
+use crate::{casts, functions, large_limits, numbers, rules};
 
 /// Installs PostgreSQL's functions, planners and rules. Call it after the default features of
 /// DataFusion are added, whose functions of the same names are replaced. A second call changes
@@ -49,6 +49,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     planners.insert(0, Arc::new(OpenParameters));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(numbers::aggregate().into_iter().map(Arc::new));
+    numbers::ranks::install(&mut builder);
     intervals::with_intervals(&mut builder);
     functions::time::install_series(&mut builder);
     let analyzer = builder.analyzer().get_or_insert_default();
@@ -60,12 +61,13 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.push(Arc::new(KeepLossyCasts));
     rules::install(analyzer);
     analyzer.rules.insert(0, Arc::new(IntervalKeys));
-    analyzer.rules.insert(0, Arc::new(UnionTimes));
+    analyzer.rules.insert(0, Arc::new(UnionTypes));
     let optimizer = builder.optimizer().get_or_insert_default();
     let rules = std::mem::take(&mut optimizer.rules).into_iter();
     optimizer.rules = rules.map(EliminateJoins::around).collect();
     let optimizer = builder.optimizer_rules().get_or_insert_default();
     optimizer.push(Arc::new(FloatKeys));
+    large_limits::install(&mut builder);
     builder.with_type_planner(Arc::new(Types))
 }
 

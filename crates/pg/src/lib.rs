@@ -50,6 +50,7 @@ mod error;
 mod functions;
 mod install;
 mod intervals;
+mod large_limits;
 pub mod numbers;
 mod operators;
 pub mod output;
@@ -62,7 +63,7 @@ mod text_planner;
 mod time;
 mod time_planner;
 mod types;
-mod union_times;
+mod union_types;
 mod values;
 
 pub use error::{Foreign, PgError, configuration_code, translate};

@@ -20,6 +20,7 @@ use super::SUBSCRIPTS;
 use super::ast::{call, last_word, text};
 use crate::functions::arrays::FLAT;
 use crate::functions::is_scalar;
+use crate::functions::time::SERIES;
 
 /// The function that gives a set's rows as an array; `None` if the function gives no set, or
 /// DataFusion knows it.
@@ -101,6 +102,8 @@ fn rewritten(factor: &TableFactor) -> Option<TableFactor> {
         vec![call(SUBSCRIPTS, given)]
     } else if let Some(set) = array_of_set(&name) {
         vec![call(&set, given)]
+    } else if name == "generate_series" && (ordinality || given.iter().any(is_decimal)) {
+        vec![call(SERIES, given)]
     } else if is_scalar(&name) && !ordinality {
         let column = column_name(&name, alias.as_ref());
         let items = vec![named(call(&name, given), &column)];
@@ -144,6 +147,18 @@ fn rewritten(factor: &TableFactor) -> Option<TableFactor> {
         query = select(items, Some(inner))?;
     }
     derived(query, &name, alias.as_ref(), lateral)
+}
+
+/// Whether this is a number with a point. DataFusion's series are of whole numbers.
+fn is_decimal(expr: &Expr) -> bool {
+    use datafusion::sql::sqlparser::ast::Value;
+    match expr {
+        Expr::Value(value) => {
+            matches!(&value.value, Value::Number(digits, _) if digits.contains('.'))
+        }
+        Expr::UnaryOp { expr, .. } => is_decimal(expr),
+        _ => false,
+    }
 }
 
 fn bigint(expr: Expr) -> Expr {

@@ -23,6 +23,7 @@ use super::sets::array_of_set;
 use crate::functions::arrays::{ALL, ANY, FLAT};
 use crate::functions::json::{COLLECT, PAIR, PAIRS};
 use crate::functions::regex::like_escaped;
+use crate::functions::time::SERIES;
 
 pub(super) struct Texts;
 
@@ -425,6 +426,10 @@ fn function_call(function: &mut Function) -> Option<Expr> {
                 return None;
             }
             Some(call("unnest", vec![call(FLAT, vec![array.clone()])]))
+        }
+        "generate_series" => {
+            let given = arguments(function)?.into_iter().cloned().collect();
+            Some(call("unnest", vec![call(SERIES, given)]))
         }
         "array_fill" => {
             let given = arguments(function)?;

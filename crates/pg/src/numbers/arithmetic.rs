@@ -7,16 +7,16 @@
 //! operators.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::i256;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, Decimal256Array, IntervalMonthDayNanoArray, PrimitiveArray,
 };
-use datafusion::arrow::compute::kernels::arity::{try_binary, try_unary};
+use datafusion::arrow::compute::kernels::arity::{binary as arrow_binary, try_binary, try_unary};
 use datafusion::arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Decimal256Type, Float32Type, Float64Type, Int16Type, Int32Type,
-    Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
+    ArrowPrimitiveType, DataType, Decimal128Type, Decimal256Type, Float32Type, Float64Type,
+    Int16Type, Int32Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
 };
 use datafusion::common::{internal_err, plan_err};
 use datafusion::error::{DataFusionError, Result};
@@ -30,6 +30,7 @@ use datafusion::scalar::ScalarValue;
 use super::integers::checked;
 use super::numeric::{Numeric, ten};
 use super::power;
+use super::small::Small;
 use crate::casts::{OPEN_SCALE, Target, arrow_cast, overflow};
 use crate::error::PgError;
 
@@ -468,6 +469,20 @@ macro_rules! float_operations {
     ($function:ident, $type:ty, $native:ty) => {
         fn $function(op: Op, a: &ArrayRef, b: &ArrayRef) -> Result<ArrayRef> {
             let (a, b) = (a.as_primitive::<$type>(), b.as_primitive::<$type>());
+            let plain: Option<fn($native, $native) -> $native> = match op {
+                Op::Add => Some(|a, b| a + b),
+                Op::Subtract => Some(|a, b| a - b),
+                Op::Multiply => Some(|a, b| a * b),
+                Op::Divide => Some(|a, b| a / b),
+                _ => None,
+            };
+            if let Some(plain) = plain {
+                // What is out of range, or a division by zero, gives no normal number.
+                let cells: PrimitiveArray<$type> = arrow_binary(a, b, plain)?;
+                if cells.values().iter().all(|value| value.is_normal()) {
+                    return Ok(Arc::new(cells));
+                }
+            }
             let cells: PrimitiveArray<$type> = try_binary(a, b, |a: $native, b: $native| {
                 let value = match op {
                     Op::Add => a + b,
@@ -507,7 +522,7 @@ macro_rules! float_operations {
 mod floats {
     use super::{
         Arc, Array, ArrayRef, AsArray, Float32Type, Float64Type, Op, PgError, PrimitiveArray,
-        Result, external, float_overflow, float_underflow, power, try_binary,
+        Result, arrow_binary, external, float_overflow, float_underflow, power, try_binary,
     };
     float_operations!(float32_inner, Float32Type, f32);
     float_operations!(float64_inner, Float64Type, f64);
@@ -536,14 +551,24 @@ fn decimals(op: Op, a: &ArrayRef, b: &ArrayRef, result: &DataType) -> Result<Arr
         u32::try_from(scale(b)).unwrap_or(0),
         u32::try_from(digits(result).map_or(0, |(_, scale)| scale)).unwrap_or(0),
     );
-    let (a, b) = (wide(a)?, wide(b)?);
-    let (a, b) = (
-        a.as_primitive::<Decimal256Type>(),
-        b.as_primitive::<Decimal256Type>(),
-    );
-    let cells: Decimal256Array = try_binary(a, b, |a: i256, b: i256| {
-        decimal(op, (a, s1), (b, s2), s3).map_err(external)
-    })?;
+    let of = |a: i256, b: i256| decimal(op, (a, s1), (b, s2), s3).map_err(external);
+    let narrow = |array: &ArrayRef| matches!(array.data_type(), DataType::Decimal128(..));
+    let cells: Decimal256Array = if narrow(a) && narrow(b) {
+        let (a, b) = (
+            a.as_primitive::<Decimal128Type>(),
+            b.as_primitive::<Decimal128Type>(),
+        );
+        try_binary(a, b, |a: i128, b: i128| {
+            of(i256::from_i128(a), i256::from_i128(b))
+        })?
+    } else {
+        let (a, b) = (wide(a)?, wide(b)?);
+        let (a, b) = (
+            a.as_primitive::<Decimal256Type>(),
+            b.as_primitive::<Decimal256Type>(),
+        );
+        try_binary(a, b, of)?
+    };
     let cells: ArrayRef =
         Arc::new(cells.with_precision_and_scale(76, i8::try_from(s3).unwrap_or(0))?);
     match result {
@@ -592,10 +617,14 @@ fn decimal(op: Op, (a, s1): (i256, u32), (b, s2): (i256, u32), s3: u32) -> Resul
     value.to_i256(s3).ok_or_else(overflow)
 }
 
-/// Sums, differences and products whose digits fit 256 bits.
+/// Sums, differences and products whose digits fit 256 bits, and quotients of fewer digits.
 fn quick(op: Op, (a, s1): (i256, u32), (b, s2): (i256, u32), s3: u32) -> Option<i256> {
-    let limit = i256::from_i128(10).checked_pow(76)?;
     let value = match op {
+        Op::Divide if s1 <= PLAIN_SCALE_MAX && s2 <= PLAIN_SCALE_MAX => {
+            let (a, b) = (Small::new(a.to_i128()?, s1), Small::new(b.to_i128()?, s2));
+            let (quotient, scale) = a.quotient(&b, s3)?;
+            i256::from_i128(quotient).checked_mul(power_of_ten(s3 - scale)?)?
+        }
         Op::Add | Op::Subtract => {
             let a = a.checked_mul(power_of_ten(s3 - s1)?)?;
             let b = b.checked_mul(power_of_ten(s3 - s2)?)?;
@@ -620,11 +649,20 @@ fn quick(op: Op, (a, s1): (i256, u32), (b, s2): (i256, u32), s3: u32) -> Option<
         }
         _ => return None,
     };
-    (value < limit && value > limit.checked_neg()?).then_some(value)
+    let limit = power_of_ten(76)?;
+    (value < limit && value > limit.wrapping_neg()).then_some(value)
 }
 
 fn power_of_ten(exponent: u32) -> Option<i256> {
-    i256::from_i128(10).checked_pow(exponent)
+    static POWERS: LazyLock<[i256; 77]> = LazyLock::new(|| {
+        let mut next = i256::ONE;
+        std::array::from_fn(|_| {
+            let power = next;
+            next = next.wrapping_mul(i256::from_i128(10));
+            power
+        })
+    });
+    POWERS.get(exponent as usize).copied()
 }
 
 /// A value with the display scale that PostgreSQL gives it. A column whose scale is wide holds

@@ -25,6 +25,7 @@ use super::arithmetic::{OPEN, as_decimal, digits, float_overflow, float_underflo
 use super::degrees;
 use super::numeric::Numeric;
 use super::power;
+use super::small::rounded;
 use crate::casts::{Target, arrow_cast, decimal, overflow};
 use crate::error::PgError;
 
@@ -733,6 +734,11 @@ impl Decimals {
 }
 
 fn of_decimals(name: Name, arrays: &[ArrayRef], result: &DataType) -> Result<ArrayRef> {
+    if let (Name::Round | Name::Trunc, Some(value)) = (name, arrays.first())
+        && let Some(found) = rounded(value, arrays.get(1), name == Name::Round, result)
+    {
+        return Ok(found);
+    }
     let first = Decimals::of(&arrays[0])?;
     let rows = arrays[0].len();
     if matches!(name, Name::Scale | Name::MinScale) {

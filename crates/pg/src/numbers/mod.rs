@@ -9,6 +9,8 @@ pub(crate) mod integers;
 pub(crate) mod numeric;
 mod ordered_set;
 mod power;
+pub(crate) mod ranks;
+mod small;
 
 pub(crate) use functions::TYPEOF;
 pub use integers::CheckedInteger;

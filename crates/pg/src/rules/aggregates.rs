@@ -22,8 +22,8 @@ use datafusion::logical_expr::expr::{
     AggregateFunction, AggregateFunctionParams, WindowFunction, WindowFunctionParams,
 };
 use datafusion::logical_expr::{
-    Aggregate, AggregateUDF, BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator,
-    Projection, Window, WindowFunctionDefinition,
+    Aggregate, AggregateUDF, BinaryExpr, Case, Cast, Expr, ExprSchemable, LogicalPlan, Operator,
+    Projection, Window, WindowFunctionDefinition, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::scalar::ScalarValue;
@@ -56,6 +56,8 @@ struct Parts<'a> {
     make: &'a dyn Fn(Arc<AggregateUDF>, Expr) -> Expr,
     /// The aggregates so far, of the whole node.
     found: &'a mut Vec<Expr>,
+    /// Each value is counted once.
+    distinct: bool,
 }
 
 impl Parts<'_> {
@@ -97,6 +99,7 @@ fn of_aggregate(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
             let mut parts = Parts {
                 make: &|_, value| value,
                 found: &mut found,
+                distinct: false,
             };
             results.push(parts.keep(expr.clone()));
             continue;
@@ -105,6 +108,7 @@ fn of_aggregate(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
             let mut parts = Parts {
                 make: &|_, value| value,
                 found: &mut found,
+                distinct: false,
             };
             results.push(parts.keep(expr.clone()));
             continue;
@@ -120,6 +124,7 @@ fn of_aggregate(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
         let mut parts = Parts {
             make: &make,
             found: &mut found,
+            distinct: params.distinct,
         };
         results.push(result(
             marker.kind(),
@@ -163,6 +168,7 @@ fn of_window(window: Window) -> Result<Transformed<LogicalPlan>> {
             let mut parts = Parts {
                 make: &|_, value| value,
                 found: &mut found,
+                distinct: false,
             };
             results.push(parts.keep(expr.clone()));
             continue;
@@ -179,6 +185,7 @@ fn of_window(window: Window) -> Result<Transformed<LogicalPlan>> {
         let mut parts = Parts {
             make: &make,
             found: &mut found,
+            distinct: params.distinct,
         };
         results.push(result(kind, &params.args, &input_schema, &mut parts)?);
     }
@@ -336,11 +343,34 @@ fn result(kind: Kind, args: &[Expr], schema: &DFSchema, parts: &mut Parts) -> Re
                 let factor = Box::new(cast(value.clone(), wide));
                 Expr::BinaryExpr(BinaryExpr::new(factor.clone(), Operator::Multiply, factor))
             };
-            let squares = parts.column(sum::sum_udaf(), squares);
+            let squares = if parts.distinct {
+                squares_of_distinct(&value, &squares, schema, parts)?
+            } else {
+                parts.column(sum::sum_udaf(), squares)
+            };
             let total = total(value, &held, schema, parts);
             variance_of(sample, root, vec![rows, total, squares])
         }
     })
+}
+
+/// The sum of the squares of distinct values: a value and its negative have one square.
+fn squares_of_distinct(
+    value: &Expr,
+    square: &Expr,
+    schema: &DFSchema,
+    parts: &mut Parts,
+) -> Result<Expr> {
+    let zero =
+        |of: &Expr| -> Result<Expr> { Ok(lit(ScalarValue::new_zero(&of.get_type(schema)?)?)) };
+    let none = zero(square)?;
+    let mut sum = |of_sign: Expr| {
+        let when_then = vec![(Box::new(of_sign), Box::new(square.clone()))];
+        let squares = Case::new(None, when_then, Some(Box::new(none.clone())));
+        parts.column(sum::sum_udaf(), Expr::Case(squares))
+    };
+    let negative = sum(value.clone().lt(zero(value)?));
+    Ok(negative + sum(value.clone().gt(zero(value)?)))
 }
 
 /// `sum(value)` in a type that holds it. (DataFusion's sum of decimals has ten digits more than

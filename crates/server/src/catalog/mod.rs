@@ -118,10 +118,11 @@ impl PgCatalog {
             .with_catalog_list(overlay)
             .build();
         let session = SessionContext::new_with_state(state);
-        coscan_pg::reinstall(&session);
         for function in &self.functions {
             session.register_udf(function.clone());
         }
+        // Last: of some functions the catalogue has its own.
+        coscan_pg::reinstall(&session);
         let known = Known {
             model,
             shipped: Arc::clone(&self.shipped),

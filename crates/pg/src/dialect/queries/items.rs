@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::dialect::ast::{call, last_word, template};
+use crate::functions::time::SERIES;
 
 pub(super) fn rewrite(select: &mut Select) {
     for item in &mut select.from {
@@ -93,7 +94,7 @@ fn array(name: Option<&str>, arguments: &[FunctionArg]) -> Option<(&'static str,
     });
     let mut arguments: Vec<Expr> = arguments.collect::<Option<_>>()?;
     match name? {
-        "generate_series" => Some(("generate_series", call("generate_series", arguments))),
+        "generate_series" => Some(("generate_series", call(SERIES, arguments))),
         "unnest" if arguments.len() == 1 => Some(("unnest", arguments.remove(0))),
         _ => None,
     }

@@ -8,9 +8,12 @@
 //! | `grouping` | `GROUP BY ()`, HAVING without aggregates | WHERE |
 //! | `alike` | `sum(x::int), sum(x::bigint)` | aggregates with names of their own |
 //! | `items` | `generate_series(1, t.x)` in FROM | LATERAL |
+//! | `aliases` | `(VALUES (1, 2)) AS t(a)` | all columns named |
+//! | here | `ORDER BY a, b, a` | `ORDER BY a, b` |
 //!
 //! Not here: subqueries (`subqueries/`), INTERSECT ALL and checks of plans (`analysis/`).
 
+mod aliases;
 mod alike;
 mod grouping;
 mod items;
@@ -20,11 +23,27 @@ mod using;
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Expr, Query, SetExpr, Statement, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{
+    Expr, OrderBy, OrderByKind, Query, SetExpr, Statement, VisitMut, VisitorMut,
+};
 
 /// Rewrites the clauses of all queries of a statement.
 pub(super) fn rewrite(statement: &mut Statement) {
     let _ = statement.visit(&mut Queries);
+}
+
+/// A key that comes again tells no rows apart. (DataFusion's DISTINCT ON fails on it.)
+fn each_once(order_by: &mut OrderBy) {
+    if let OrderByKind::Expressions(keys) = &mut order_by.kind {
+        let mut known: Vec<Expr> = vec![];
+        keys.retain(|key| {
+            let is_new = !known.contains(&key.expr);
+            if is_new {
+                known.push(key.expr.clone());
+            }
+            is_new
+        });
+    }
 }
 
 struct Queries;
@@ -34,12 +53,16 @@ impl VisitorMut for Queries {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         limits::rewrite(query);
+        if let Some(order_by) = &mut query.order_by {
+            each_once(order_by);
+        }
         let mut body = query.body.as_mut();
         let mut order_by = query.order_by.as_mut();
         if let SetExpr::Select(select) = body {
             using::rewrite(select, order_by.as_deref_mut());
             grouping::rewrite(select);
             items::rewrite(select);
+            aliases::rewrite(select);
             alike::rewrite(select, order_by);
             return ControlFlow::Continue(());
         }
@@ -55,6 +78,7 @@ impl VisitorMut for Queries {
                     using::rewrite(select, None);
                     grouping::rewrite(select);
                     items::rewrite(select);
+                    aliases::rewrite(select);
                     alike::rewrite(select, None);
                 }
                 // A query in brackets is visited itself.

@@ -17,6 +17,8 @@ pub(super) struct Column {
     field: FieldRef,
     array: ArrayRef,
     constant: bool,
+    /// It is a `character(n)`.
+    is_padded: bool,
     cells: Cells,
     nulls: Option<datafusion::arrow::buffer::NullBuffer>,
 }
@@ -98,10 +100,17 @@ impl Column {
         Ok(Self {
             field: field.clone(),
             constant,
+            is_padded: marked_type(field) == Some("bpchar"),
             cells,
             nulls: array.logical_nulls(),
             array,
         })
+    }
+
+    pub(super) fn has_nulls(&self) -> bool {
+        self.nulls
+            .as_ref()
+            .is_some_and(|nulls| nulls.null_count() > 0)
     }
 
     pub(super) fn is_null(&self, row: usize) -> bool {
@@ -162,13 +171,11 @@ impl<'a> Row<'a> {
     /// A text argument. Trailing blanks of `character(n)` are not significant.
     pub(crate) fn text(&self, argument: usize) -> &'a str {
         let text = self.padded(argument);
-        match self
-            .columns
-            .get(argument)
-            .and_then(|column| marked_type(&column.field))
-        {
-            Some("bpchar") => text.trim_end_matches(' '),
-            _ => text,
+        let column = self.columns.get(argument);
+        if column.is_some_and(|column| column.is_padded) {
+            text.trim_end_matches(' ')
+        } else {
+            text
         }
     }
 

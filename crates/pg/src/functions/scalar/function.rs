@@ -1,7 +1,10 @@
 //! A function of several forms as DataFusion calls it.
 
+use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
+use datafusion::arrow::array::{ArrayRef, StringBuilder};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::internal_err;
 use datafusion::error::Result;
@@ -19,6 +22,17 @@ use crate::PgError;
 
 /// Computes the value of one row.
 pub(crate) type Body = fn(&Row<'_>) -> Result<Value>;
+
+/// Computes the text of one row, which may be a piece of an argument.
+pub(crate) type TextBody = for<'a> fn(&Row<'a>) -> Result<Cow<'a, str>>;
+
+/// How a form computes the value of one row.
+#[derive(Debug, Clone, Copy)]
+enum Computes {
+    Value(Body),
+    /// Texts go to the result's array without a string of their own.
+    Text(TextBody),
+}
 
 /// What a form gives for NULLs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,12 +53,21 @@ pub(crate) struct Form {
     repeated: bool,
     gives: Give,
     nulls: Nulls,
-    body: Body,
+    body: Computes,
 }
 
 impl Form {
     /// A strict form.
     pub(crate) fn new(takes: &'static [Take], gives: Give, body: Body) -> Self {
+        Self::computed(takes, gives, Computes::Value(body))
+    }
+
+    /// A strict form that gives a text.
+    pub(crate) fn text(takes: &'static [Take], body: TextBody) -> Self {
+        Self::computed(takes, Give::Text, Computes::Text(body))
+    }
+
+    fn computed(takes: &'static [Take], gives: Give, body: Computes) -> Self {
         Self {
             takes,
             optional: 0,
@@ -74,6 +97,43 @@ impl Form {
 
     fn take(&self, argument: usize) -> Take {
         self.takes[argument.min(self.takes.len().saturating_sub(1))]
+    }
+
+    /// The values of the first `rows` rows.
+    fn compute(
+        &self,
+        function: &str,
+        columns: &[Column],
+        rows: usize,
+        field: &FieldRef,
+    ) -> Result<ArrayRef> {
+        let strict = self.nulls == Nulls::Strict;
+        let nullable = columns.iter().filter(|column| strict && column.has_nulls());
+        let nullable: Vec<_> = nullable.collect();
+        let rows = (0..rows).map(|row| {
+            let is_null = nullable.iter().any(|column| column.is_null(row));
+            (!is_null).then_some(Row {
+                columns,
+                row,
+                function,
+            })
+        });
+        match self.body {
+            Computes::Value(body) => {
+                let values = rows.map(|row| row.map_or(Ok(Value::Null), |row| body(&row)));
+                array(values.collect::<Result<_>>()?, field)
+            }
+            Computes::Text(body) => {
+                let mut texts = StringBuilder::with_capacity(rows.len(), 0);
+                for row in rows {
+                    match row {
+                        Some(row) => texts.append_value(body(&row)?),
+                        None => texts.append_null(),
+                    }
+                }
+                Ok(Arc::new(texts.finish()))
+            }
+        }
     }
 
     fn takes(&self, given: &[DataType]) -> bool {
@@ -197,22 +257,7 @@ impl ScalarUDFImpl for Function {
         let is_constant = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(_));
         let constant = !columns.is_empty() && args.args.iter().all(is_constant);
         let rows = if constant { 1 } else { args.number_rows };
-        let mut values = Vec::with_capacity(rows);
-        for row in 0..rows {
-            let is_null = columns.iter().any(|column| column.is_null(row));
-            if form.nulls == Nulls::Strict && is_null {
-                values.push(Value::Null);
-                continue;
-            }
-            let columns = &columns;
-            let function = &self.name;
-            values.push((form.body)(&Row {
-                columns,
-                row,
-                function,
-            })?);
-        }
-        let array = array(values, &args.return_field)?;
+        let array = form.compute(&self.name, &columns, rows, &args.return_field)?;
         if constant {
             let value = ScalarValue::try_from_array(&array, 0)?;
             return Ok(ColumnarValue::Scalar(value));

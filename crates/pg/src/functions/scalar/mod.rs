@@ -10,7 +10,7 @@ mod function;
 mod value;
 
 pub(crate) use column::Row;
-pub(crate) use function::{Body, Form, Function};
+pub(crate) use function::{Body, Form, Function, TextBody};
 pub(crate) use value::{Give, Value};
 
 use datafusion::arrow::datatypes::{DataType, Field};

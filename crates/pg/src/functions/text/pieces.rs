@@ -1,31 +1,33 @@
 //! Pieces of strings and bytes: which part is taken, cut off, or put in another's place.
 
+use std::borrow::Cow;
+
 use super::count;
 use crate::PgError;
 use crate::functions::scalar::Take::{Bytes, Int, Text};
-use crate::functions::scalar::{Form, Function, Give, Row, Value};
+use crate::functions::scalar::{Form, Function, Give, Row, TextBody, Value};
 use datafusion::error::Result;
 
 pub(super) fn functions() -> Vec<Function> {
     vec![
         Function::new(
             "left",
-            vec![Form::new(&[Text, Int], Give::Text, |row| {
+            vec![Form::text(&[Text, Int], |row| {
                 let (text, count) = (row.text(0), row.int(1));
-                Ok(Value::Text(text.chars().take(kept(text, count)).collect()))
+                Ok(slice(text, 0, Some(kept(text, count))).into())
             })],
         ),
         Function::new(
             "right",
-            vec![Form::new(&[Text, Int], Give::Text, |row| {
+            vec![Form::text(&[Text, Int], |row| {
                 let (text, count) = (row.text(0), row.int(1));
-                let skipped = text.chars().count() - kept(text, count);
-                Ok(Value::Text(text.chars().skip(skipped).collect()))
+                let skipped = length(text) - kept(text, count);
+                Ok(slice(text, skipped, None).into())
             })],
         ),
         Function::new(
             "split_part",
-            vec![Form::new(&[Text, Text, Int], Give::Text, split_part)],
+            vec![Form::text(&[Text, Text, Int], split_part)],
         ),
         Function::new("substr", substring_forms()),
         Function::new("substring", substring_forms()),
@@ -81,7 +83,7 @@ pub(super) fn functions() -> Vec<Function> {
 
 /// How many characters are kept of a text: `count` of them, or all but `-count`.
 fn kept(text: &str, count: i64) -> usize {
-    let length = text.chars().count();
+    let length = length(text);
     let asked = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     if count >= 0 {
         asked.min(length)
@@ -90,7 +92,27 @@ fn kept(text: &str, count: i64) -> usize {
     }
 }
 
-fn split_part(row: &Row<'_>) -> Result<Value> {
+/// How many characters a text has.
+fn length(text: &str) -> usize {
+    if text.is_ascii() {
+        return text.len();
+    }
+    text.chars().count()
+}
+
+/// The characters from `start`, from 0, to `end`.
+fn slice(text: &str, start: usize, end: Option<usize>) -> &str {
+    let end = end.map_or(usize::MAX, |end| end.max(start));
+    if text.is_ascii() {
+        return &text[start.min(text.len())..end.min(text.len())];
+    }
+    let places = || text.char_indices().map(|(at, _)| at);
+    let first = places().nth(start).unwrap_or(text.len());
+    let last = places().nth(end).unwrap_or(text.len());
+    &text[first..last]
+}
+
+fn split_part<'a>(row: &Row<'a>) -> Result<Cow<'a, str>> {
     let (text, delimiter, field) = (row.text(0), row.text(1), row.int(2));
     if field == 0 {
         return Err(PgError::new("22023", "field position must not be zero").into());
@@ -105,21 +127,14 @@ fn split_part(row: &Row<'_>) -> Result<Value> {
         let parts: Vec<&str> = text.split(delimiter).collect();
         parts.iter().rev().nth(at).copied()
     };
-    Ok(Value::Text(part.unwrap_or_default().to_owned()))
+    Ok(part.unwrap_or_default().into())
 }
 
 fn substring_forms() -> Vec<Form> {
     vec![
-        Form::new(&[Text, Int, Int], Give::Text, |row| {
-            let text = row.text(0);
+        Form::text(&[Text, Int, Int], |row| {
             let (start, end) = range(row)?;
-            if text.is_ascii() {
-                let start = start.min(text.len());
-                let end = end.map_or(text.len(), |end| end.clamp(start, text.len()));
-                return Ok(Value::Text(text[start..end].to_owned()));
-            }
-            let length = end.map_or(usize::MAX, |end| end.saturating_sub(start));
-            Ok(Value::Text(text.chars().skip(start).take(length).collect()))
+            Ok(slice(row.text(0), start, end).into())
         })
         .optional(1),
         Form::new(&[Bytes, Int, Int], Give::Bytes, |row| {
@@ -187,17 +202,14 @@ fn position_forms() -> Vec<Form> {
     ]
 }
 
-fn trim_forms(
-    text: crate::functions::scalar::Body,
-    bytes: crate::functions::scalar::Body,
-) -> Vec<Form> {
+fn trim_forms(text: TextBody, bytes: crate::functions::scalar::Body) -> Vec<Form> {
     vec![
-        Form::new(&[Text, Text], Give::Text, text).optional(1),
+        Form::text(&[Text, Text], text).optional(1),
         Form::new(&[Bytes, Bytes], Give::Bytes, bytes),
     ]
 }
 
-fn trim(row: &Row<'_>, start: bool, end: bool) -> Result<Value> {
+fn trim<'a>(row: &Row<'a>, start: bool, end: bool) -> Result<Cow<'a, str>> {
     let set = if row.len() > 1 { row.text(1) } else { " " };
     let mut text = row.text(0);
     if start {
@@ -206,7 +218,7 @@ fn trim(row: &Row<'_>, start: bool, end: bool) -> Result<Value> {
     if end {
         text = text.trim_end_matches(|letter| set.contains(letter));
     }
-    Ok(Value::Text(text.to_owned()))
+    Ok(text.into())
 }
 
 fn trim_bytes(row: &Row<'_>, start: bool, end: bool) -> Result<Value> {

@@ -22,22 +22,22 @@ pub(super) fn functions() -> Vec<Function> {
         ),
         Function::new(
             "upper",
-            vec![Form::new(&[Text], Give::Text, |row| {
+            vec![Form::text(&[Text], |row| {
                 let text = row.text(0);
                 if text.is_ascii() {
-                    return Ok(Value::Text(text.to_ascii_uppercase()));
+                    return Ok(text.to_ascii_uppercase().into());
                 }
-                Ok(Value::Text(text.chars().map(upper).collect()))
+                Ok(text.chars().map(upper).collect())
             })],
         ),
         Function::new(
             "lower",
-            vec![Form::new(&[Text], Give::Text, |row| {
+            vec![Form::text(&[Text], |row| {
                 let text = row.text(0);
                 if text.is_ascii() {
-                    return Ok(Value::Text(text.to_ascii_lowercase()));
+                    return Ok(text.to_ascii_lowercase().into());
                 }
-                Ok(Value::Text(text.chars().map(lower).collect()))
+                Ok(text.chars().map(lower).collect())
             })],
         ),
         Function::new(
@@ -50,12 +50,12 @@ pub(super) fn functions() -> Vec<Function> {
         ),
         Function::new(
             "replace",
-            vec![Form::new(&[Text, Text, Text], Give::Text, |row| {
-                let (from, to) = (row.text(1), row.text(2));
-                if from.is_empty() {
-                    return Ok(Value::Text(row.text(0).to_owned()));
+            vec![Form::text(&[Text, Text, Text], |row| {
+                let (text, from) = (row.text(0), row.text(1));
+                if from.is_empty() || !text.contains(from) {
+                    return Ok(text.into());
                 }
-                Ok(Value::Text(row.text(0).replace(from, to)))
+                Ok(text.replace(from, row.text(2)).into())
             })],
         ),
         Function::new(

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::plan_err;
+use datafusion::common::{internal_err, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
@@ -121,7 +121,12 @@ impl ScalarUDFImpl for Clock {
         Ok(self.kind.held())
     }
 
+    /// `now()` is a constant of the statement: with a value for each call it would differ from
+    /// itself. DataFusion tries to compute a call before it simplifies it.
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if !self.is_running {
+            return internal_err!("{} is simplified when a statement is planned", self.name);
+        }
         let precision = match args.args.first() {
             Some(ColumnarValue::Scalar(value)) => digits(Some(value))?,
             Some(ColumnarValue::Array(_)) => return plan_err!("a precision is a constant"),

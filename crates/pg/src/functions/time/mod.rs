@@ -1,12 +1,14 @@
 //! PostgreSQL's functions of dates, times and intervals (its manual's chapter 9.9).
 
 pub(crate) mod clock;
+mod days;
 mod format;
 mod make;
 pub(crate) mod operators;
 mod parts;
 pub(crate) mod rowwise;
 mod series;
+mod series_array;
 mod to_char;
 mod values;
 
@@ -15,6 +17,7 @@ use datafusion::logical_expr::ScalarUDF;
 pub(crate) use parts::extract;
 pub(crate) use rowwise::{Kind, Overload};
 pub(crate) use series::install as install_series;
+pub(crate) use series_array::SERIES;
 pub(crate) use values::{is_value_function, value_of};
 
 /// All of them.
@@ -26,7 +29,7 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
         operators::functions(),
         parts::functions(),
         values::functions(),
-        vec![to_char::udf(), to_char::to_number()],
+        vec![series_array::udf(), to_char::udf(), to_char::to_number()],
     ];
     groups.into_iter().flatten().collect()
 }

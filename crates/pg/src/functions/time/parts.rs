@@ -14,6 +14,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::scalar::ScalarValue;
 
+use super::days::once_per_day;
 use super::rowwise::{Cell, Kind, Out, Overload, columns, function, surroundings, undefined};
 use crate::PgError;
 use crate::time::arithmetic::{self, midnight};
@@ -314,45 +315,50 @@ impl ScalarUDFImpl for Extract {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [ColumnarValue::Scalar(name), _] = args.args.as_slice() else {
-            return plan_err!("the field of extract is a literal");
-        };
-        let name = name.try_as_str().flatten().unwrap_or_default();
-        let name = name.to_ascii_lowercase();
-        let Some(kind) = kind_of(args.arg_fields[1].data_type()) else {
-            return internal_err!("extract of another type than announced");
-        };
-        let unit = unit_of(&name, kind)?;
-        let zone = surroundings(&args.config_options).zone;
-        let columns = columns(&args, &[Kind::Text, kind])?;
-        let is_scalar = matches!(args.args[1], ColumnarValue::Scalar(_));
-        let rows = if is_scalar { 1 } else { args.number_rows };
-        let (precision, scale) = numeric(unit, kind);
-        let mut builder =
-            Decimal128Builder::with_capacity(rows).with_precision_and_scale(precision, scale)?;
-        for row in 0..rows {
-            let Some(cell) = columns[1].cell(row) else {
-                builder.append_null();
-                continue;
-            };
-            if is_infinite(cell, kind) {
-                if fields::grows(unit) {
-                    let message = "an infinite numeric is not supported";
-                    return Err(PgError::unsupported(message).into());
-                }
-                builder.append_null();
-                continue;
-            }
-            let value = value(zone, cell, unit, kind).ok_or_else(|| unsupported(&name, kind))?;
-            builder.append_value(value.at_scale(scale.cast_unsigned()));
-        }
-        let array: ArrayRef = Arc::new(builder.finish());
-        if is_scalar {
-            let value = ScalarValue::try_from_array(&array, 0)?;
-            return Ok(ColumnarValue::Scalar(value));
-        }
-        Ok(ColumnarValue::Array(array))
+        once_per_day(&args, extracted)
     }
+}
+
+/// The fields of a column of times.
+fn extracted(args: &ScalarFunctionArgs) -> Result<ColumnarValue> {
+    let [ColumnarValue::Scalar(name), _] = args.args.as_slice() else {
+        return plan_err!("the field of extract is a literal");
+    };
+    let name = name.try_as_str().flatten().unwrap_or_default();
+    let name = name.to_ascii_lowercase();
+    let Some(kind) = kind_of(args.arg_fields[1].data_type()) else {
+        return internal_err!("extract of another type than announced");
+    };
+    let unit = unit_of(&name, kind)?;
+    let zone = surroundings(&args.config_options).zone;
+    let columns = columns(args, &[Kind::Text, kind])?;
+    let is_scalar = matches!(args.args[1], ColumnarValue::Scalar(_));
+    let rows = if is_scalar { 1 } else { args.number_rows };
+    let (precision, scale) = numeric(unit, kind);
+    let mut builder =
+        Decimal128Builder::with_capacity(rows).with_precision_and_scale(precision, scale)?;
+    for row in 0..rows {
+        let Some(cell) = columns[1].cell(row) else {
+            builder.append_null();
+            continue;
+        };
+        if is_infinite(cell, kind) {
+            if fields::grows(unit) {
+                let message = "an infinite numeric is not supported";
+                return Err(PgError::unsupported(message).into());
+            }
+            builder.append_null();
+            continue;
+        }
+        let value = value(zone, cell, unit, kind).ok_or_else(|| unsupported(&name, kind))?;
+        builder.append_value(value.at_scale(scale.cast_unsigned()));
+    }
+    let array: ArrayRef = Arc::new(builder.finish());
+    if is_scalar {
+        let value = ScalarValue::try_from_array(&array, 0)?;
+        return Ok(ColumnarValue::Scalar(value));
+    }
+    Ok(ColumnarValue::Array(array))
 }
 
 fn is_infinite(cell: Cell, kind: Kind) -> bool {

@@ -24,6 +24,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::scalar::ScalarValue;
 
+use super::days::once_per_day;
 use crate::PgError;
 use crate::casts::{self, Target, cast_array};
 use crate::time::read::Surroundings;
@@ -374,7 +375,7 @@ pub(super) fn invoke(
     let overload = overload(name, overloads, &given)?;
     let around = surroundings(&args.config_options);
     let compute = |cells: &[Cell]| (overload.run)(&around, cells);
-    run(args, overload, takes_nulls, compute)
+    once_per_day(args, |args| run(args, overload, takes_nulls, compute))
 }
 
 /// The session's settings that texts of dates depend on.

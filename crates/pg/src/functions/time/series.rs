@@ -52,15 +52,7 @@ impl TableFunctionImpl for Series {
             let message = "generate_series of timestamps takes a start, an end and a step";
             return Err(PgError::undefined_function(message).into());
         };
-        // Dates become moments of the session's zone.
-        let kind = match kinds.iter().flatten().copied().collect::<Vec<_>>()[..] {
-            [Kind::Timestamp] | [Kind::Timestamp, _] | [Kind::Date, Kind::Timestamp]
-                if !kinds.contains(&Some(Kind::Timestamptz)) =>
-            {
-                Kind::Timestamp
-            }
-            _ => Kind::Timestamptz,
-        };
+        let kind = kind_of_series([kinds[0], kinds[1]]);
         let config = args.session().config_options();
         let context = Context::of(config);
         let target = match kind {
@@ -84,12 +76,7 @@ impl TableFunctionImpl for Series {
         }
         let schema = Arc::new(Schema::new(vec![Field::new("value", kind.held(), true)]));
         let next = match (at(start)?, at(end)?, step) {
-            (Some(start), Some(end), Some(step)) => Some(Moments {
-                next: start,
-                end,
-                step,
-                zone,
-            }),
+            (Some(start), Some(end), Some(step)) => Some(Moments::new(start, end, step, zone)),
             _ => None,
         };
         let stream = Rows {
@@ -100,6 +87,17 @@ impl TableFunctionImpl for Series {
             schema,
             vec![Arc::new(stream)],
         )?))
+    }
+}
+
+/// The kind of a series from one of these kinds to the other: dates become moments of the
+/// session's zone.
+pub(super) fn kind_of_series(ends: [Option<Kind>; 2]) -> Kind {
+    let has = |kind| ends.contains(&Some(kind));
+    if has(Kind::Timestamp) && !has(Kind::Timestamptz) {
+        Kind::Timestamp
+    } else {
+        Kind::Timestamptz
     }
 }
 
@@ -122,7 +120,7 @@ fn value(expr: &Expr, target: &Target, context: &Context) -> Result<ScalarValue>
 
 /// Moments from one to another.
 #[derive(Debug, Clone, Copy)]
-struct Moments {
+pub(super) struct Moments {
     next: i64,
     end: i64,
     step: Span,
@@ -130,8 +128,17 @@ struct Moments {
 }
 
 impl Moments {
+    pub(super) fn new(start: i64, end: i64, step: Span, zone: Zone) -> Self {
+        Self {
+            next: start,
+            end,
+            step,
+            zone,
+        }
+    }
+
     /// The next moments, at most so many; none if the end is passed.
-    fn batch(&mut self, most: usize) -> Result<Vec<i64>, PgError> {
+    pub(super) fn batch(&mut self, most: usize) -> Result<Vec<i64>, PgError> {
         let rises = self.step.length() > 0;
         let mut found = vec![];
         while found.len() < most {

@@ -1,27 +1,30 @@
-//! Columns of a UNION that are dates in one branch and timestamps in another.
+//! Columns of a UNION that are dates in one branch and timestamps in another, or numerics and
+//! floats.
 //!
-//! DataFusion unites them as timestamps of nanoseconds, which end in the year 2262, and ignores the
-//! session's zone. This rule runs before its coercion and gives the branches PostgreSQL's common
-//! type: timestamptz, or timestamp.
+//! DataFusion unites times as timestamps of nanoseconds, which end in the year 2262, and ignores
+//! the session's zone; numerics and floats as numerics of 15 digits behind the point. This rule
+//! runs before its coercion and gives the branches PostgreSQL's common type: timestamptz, or
+//! timestamp; a float.
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Column;
 use datafusion::common::tree_node::Transformed;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
-use datafusion::logical_expr::{Expr, LogicalPlan, Projection, Union};
+use datafusion::logical_expr::{Cast, Expr, LogicalPlan, Projection, Union};
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::functions::time::{Kind, value_of};
 
 /// See the file's header.
 #[derive(Debug)]
-pub(crate) struct UnionTimes;
+pub(crate) struct UnionTypes;
 
-impl AnalyzerRule for UnionTimes {
+impl AnalyzerRule for UnionTypes {
     fn name(&self) -> &'static str {
-        "union_times"
+        "union_types"
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
@@ -35,7 +38,11 @@ impl AnalyzerRule for UnionTimes {
 
 fn widened(union: Union) -> Result<Transformed<LogicalPlan>> {
     let columns = union.schema.fields().len();
-    let targets: Vec<Option<Kind>> = (0..columns).map(|at| common(&union, at)).collect();
+    let target = |at| {
+        let time = common_time(&union, at).map(Target::Time);
+        time.or_else(|| common_float(&union, at).map(Target::Float))
+    };
+    let targets: Vec<Option<Target>> = (0..columns).map(target).collect();
     if targets.iter().all(Option::is_none) {
         return Ok(Transformed::no(LogicalPlan::Union(union)));
     }
@@ -48,8 +55,32 @@ fn widened(union: Union) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Union(union)))
 }
 
-/// The type that the branches' column gets; `None` if it is left alone.
-fn common(union: &Union, at: usize) -> Option<Kind> {
+/// The type that the branches' columns get.
+#[derive(Clone)]
+enum Target {
+    Time(Kind),
+    Float(DataType),
+}
+
+/// The type of floats beside numerics.
+fn common_float(union: &Union, at: usize) -> Option<DataType> {
+    let types = || {
+        let fields = union
+            .inputs
+            .iter()
+            .map(move |input| &input.schema().fields()[at]);
+        fields.map(|field| field.data_type())
+    };
+    let is_decimal =
+        |held: &DataType| matches!(held, DataType::Decimal128(..) | DataType::Decimal256(..));
+    if !types().any(is_decimal) || !types().all(|held| held.is_numeric() || held.is_null()) {
+        return None;
+    }
+    types().filter(|held| held.is_floating()).max().cloned()
+}
+
+/// The type of dates beside timestamps.
+fn common_time(union: &Union, at: usize) -> Option<Kind> {
     let mut found: Option<Kind> = None;
     let mut differs = false;
     for input in &union.inputs {
@@ -77,7 +108,7 @@ fn common(union: &Union, at: usize) -> Option<Kind> {
     found.filter(|_| differs)
 }
 
-fn branch(input: Arc<LogicalPlan>, targets: &[Option<Kind>]) -> Result<Arc<LogicalPlan>> {
+fn branch(input: Arc<LogicalPlan>, targets: &[Option<Target>]) -> Result<Arc<LogicalPlan>> {
     let schema = Arc::clone(input.schema());
     let columns = schema
         .iter()
@@ -85,8 +116,12 @@ fn branch(input: Arc<LogicalPlan>, targets: &[Option<Kind>]) -> Result<Arc<Logic
         .map(|((qualifier, field), target)| {
             let column = Expr::Column(Column::from((qualifier, field)));
             match target {
-                Some(kind) if Kind::of(field.data_type()) != Some(*kind) => {
+                Some(Target::Time(kind)) if Kind::of(field.data_type()) != Some(*kind) => {
                     value_of(column, *kind).alias_qualified(qualifier.cloned(), field.name())
+                }
+                Some(Target::Float(float)) if field.data_type() != float => {
+                    let cast = Expr::Cast(Cast::new(Box::new(column), float.clone()));
+                    cast.alias_qualified(qualifier.cloned(), field.name())
                 }
                 _ => column,
             }

@@ -1,0 +1,78 @@
+//! Which groups in order are found by DataFusion's heap of the first ones?
+//!
+//! It makes a table of as many groups as LIMIT allows before the first row comes, in no budget:
+//! `SELECT DISTINCT x … ORDER BY x LIMIT 1000000000000` ends the process. And it takes NaN for as
+//! many groups as it comes times. Such aggregates are left without their limit; the limit above
+//! them stays. To be deleted when DataFusion's table grows with its groups and knows NaN
+//! (`aggregates/topk/hash_table.rs`).
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+
+/// DataFusion's rule that gives aggregates a limit and an order.
+const LIMIT_AGGREGATION: &str = "LimitAggregation";
+/// Up to so many groups DataFusion's table is small.
+const GROUPS_MAX: usize = 1 << 14;
+
+pub(crate) fn install(builder: &mut SessionStateBuilder) {
+    let optimizers = builder.physical_optimizers().get_or_insert_default();
+    let mut rules = std::mem::take(optimizers).rules;
+    let limits = rules
+        .iter()
+        .position(|rule| rule.name() == LIMIT_AGGREGATION);
+    if let Some(at) = limits {
+        rules.insert(at + 1, Arc::new(LargeLimits));
+    }
+    *builder.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules));
+}
+
+/// Whether a float is a key.
+fn has_floats(aggregate: &AggregateExec) -> bool {
+    let keys = aggregate.group_expr().expr().len();
+    let schema = aggregate.schema();
+    let mut keys = schema.fields().iter().take(keys);
+    keys.any(|key| key.data_type().is_floating())
+}
+
+/// See the file's header.
+#[derive(Debug)]
+struct LargeLimits;
+
+impl PhysicalOptimizerRule for LargeLimits {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let found = plan.transform_down(|node| {
+            let aggregate = node.downcast_ref::<AggregateExec>();
+            let limited = aggregate.zip(aggregate.and_then(AggregateExec::limit_options));
+            Ok(match limited {
+                Some((aggregate, limit))
+                    if limit.descending().is_some()
+                        && (limit.limit() > GROUPS_MAX || has_floats(aggregate)) =>
+                {
+                    Transformed::yes(Arc::new(aggregate.with_new_limit_options(None)))
+                }
+                _ => Transformed::no(node),
+            })
+        })?;
+        Ok(found.data)
+    }
+
+    fn name(&self) -> &'static str {
+        "large_limits"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
