@@ -378,7 +378,7 @@ def make_tables(args, folder):
     os.makedirs(f"{folder}/hostile")
     rows = ROWS[args.small]
     for name, count in (("t", rows), ("whole", 20_000)):
-        sql = (f"COPY (SELECT value AS k, value % 10 AS g, concat('text ', value % 1000) AS s FROM generate_series(0, {count - 1})) "
+        sql = (f"COPY (SELECT value AS k, value % 10 AS g, concat('text ', value % 1000) AS s FROM generate_series(0, {count - 1}) AS g(value)) "
                f"TO '{folder}/{name}.parquet' STORED AS PARQUET")
         subprocess.run([args.coscan, "sql", sql], check=True, stdout=subprocess.DEVNULL)
     shutil.copy(f"{folder}/whole.parquet", f"{folder}/hostile/h.parquet")

@@ -36,7 +36,7 @@ def bytes_of(text):
 
 def write_file(coscan, path):
     columns = ", ".join(f"value * {n} AS c{n}" for n in range(1, COLUMNS))
-    sql = f"COPY (SELECT value AS k, {columns} FROM generate_series(1, {ROWS})) TO '{path}'"
+    sql = f"COPY (SELECT value AS k, {columns} FROM generate_series(1, {ROWS}) AS g(value)) TO '{path}'"
     subprocess.run([coscan, "sql", sql], check=True, stdout=subprocess.DEVNULL)
 
 

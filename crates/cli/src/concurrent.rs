@@ -204,7 +204,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn statements_end_though_nobody_reads_the_first() {
         let session = Session::open().unwrap();
-        let many = format!("SELECT value, value % 7 FROM generate_series(1, {MANY})");
+        let many = format!("SELECT value, value % 7 FROM generate_series(1, {MANY}) AS g(value)");
         let statements = [many.as_str(), &many, "SELECT 1", &many];
         let mut statements = Statements::start(&session, &statements).await.unwrap();
         let mut first = statements.running.remove(0);
@@ -239,7 +239,7 @@ mod tests {
         let message = refused.err().unwrap();
         assert!(message.message().unwrap().contains("nowhere"));
 
-        let divide = "SELECT 1 / (value - 400000) FROM generate_series(1, 500000)";
+        let divide = "SELECT 1 / (value - 400000) FROM generate_series(1, 500000) AS g(value)";
         let statements = [divide, divide];
         let statements = Statements::start(&session, &statements).await.unwrap();
         for mut running in statements.running {

@@ -65,7 +65,7 @@ const GROWING: &[(&str, Growth)] = &[
     ("rpad", Growth::Filled(4)),
     ("array_resize", Growth::Filled(16)),
     ("range", Growth::Counted),
-    ("generate_series", Growth::Counted),
+    ("generate_series_array", Growth::Counted),
     ("replace", Growth::Replaced),
     ("array_to_string", Growth::Joined),
 ];

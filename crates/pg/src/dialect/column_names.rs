@@ -3,8 +3,8 @@
 //! DataFusion wants every column of a projection to have a name of its own, and names an expression
 //! by its text. PostgreSQL names it by its function or type, or `?column?`, and lets names repeat.
 //! Each column without a name is given PostgreSQL's name followed by [`MARK`] and its position. No
-//! statement can refer to that name, so ORDER BY and GROUP BY mean what they meant. [`on_the_wire`]
-//! drops the mark where a result is described.
+//! statement can refer to that name, so GROUP BY means what it meant, and `order_by` says what
+//! ORDER BY means. [`on_the_wire`] drops the mark where a result is described.
 
 use std::collections::HashSet;
 
@@ -15,6 +15,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::ops::ControlFlow;
 
 use super::ast::last_word;
+use super::order_by;
 
 /// Separates PostgreSQL's name of a column from what makes it unique: the unit separator, which no
 /// name contains.
@@ -33,11 +34,11 @@ pub(super) fn unique(statement: &mut Statement) {
         | Statement::Copy {
             source: CopySource::Query(query),
             ..
-        } => name_all(&mut query.body),
+        } => name_result(query),
         Statement::Declare { stmts } => stmts
             .iter_mut()
             .filter_map(|declare| declare.for_query.as_mut())
-            .for_each(|query| name_all(&mut query.body)),
+            .for_each(|query| name_result(query)),
         Statement::Prepare { statement, .. } => return unique(statement),
         _ => {}
     }
@@ -48,6 +49,11 @@ pub(super) fn unique(statement: &mut Statement) {
     ) {
         let _ = statement.visit(&mut Apart);
     }
+}
+
+fn name_result(query: &mut Query) {
+    name_all(&mut query.body);
+    order_by::meant(query);
 }
 
 struct Apart;
@@ -241,7 +247,7 @@ fn figured(expr: &Expr) -> Option<String> {
 }
 
 /// A word as PostgreSQL keeps it: in lower case, unless it is quoted.
-fn folded(word: &Ident) -> String {
+pub(super) fn folded(word: &Ident) -> String {
     match word.quote_style {
         Some(_) => word.value.clone(),
         None => word.value.to_lowercase(),

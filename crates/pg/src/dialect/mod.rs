@@ -26,6 +26,7 @@ pub(crate) mod ast;
 mod catalog;
 mod column_names;
 mod literals;
+mod order_by;
 mod parameters;
 mod queries;
 mod rows;

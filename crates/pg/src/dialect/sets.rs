@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Expr, FunctionArg, FunctionArgExpr, Ident, Query, SelectItem, SetExpr, Subscript,
-    TableAlias, TableFactor, VisitorMut, visit_expressions,
+    TableAlias, TableAliasColumnDef, TableFactor, VisitorMut, visit_expressions,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -52,8 +52,46 @@ impl VisitorMut for Sets {
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         if let Some(derived) = rewritten(factor) {
             *factor = derived;
+        } else {
+            name_series(factor);
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// The column of a series has its table's name.
+fn name_series(factor: &mut TableFactor) {
+    let (TableFactor::Table {
+        name,
+        args: Some(_),
+        alias,
+        ..
+    }
+    | TableFactor::Function { name, alias, .. }) = factor
+    else {
+        return;
+    };
+    if last_word(name).as_deref() != Some(SERIES_OF_FROM) {
+        return;
+    }
+    let alias = alias.get_or_insert_with(|| plain_alias(Ident::new(SERIES_OF_FROM)));
+    if alias.columns.is_empty() {
+        alias.columns.push(TableAliasColumnDef {
+            name: alias.name.clone(),
+            data_type: None,
+        });
+    }
+}
+
+/// DataFusion's function of the rows of a series.
+const SERIES_OF_FROM: &str = "generate_series";
+
+fn plain_alias(name: Ident) -> TableAlias {
+    TableAlias {
+        explicit: true,
+        name,
+        columns: vec![],
+        at: None,
     }
 }
 
@@ -102,7 +140,7 @@ fn rewritten(factor: &TableFactor) -> Option<TableFactor> {
         vec![call(SUBSCRIPTS, given)]
     } else if let Some(set) = array_of_set(&name) {
         vec![call(&set, given)]
-    } else if name == "generate_series" && (ordinality || given.iter().any(is_decimal)) {
+    } else if name == SERIES_OF_FROM && (ordinality || given.iter().any(is_decimal)) {
         vec![call(SERIES, given)]
     } else if is_scalar(&name) && !ordinality {
         let column = column_name(&name, alias.as_ref());
@@ -244,20 +282,8 @@ fn derived(
     alias: Option<&TableAlias>,
     lateral: bool,
 ) -> Option<TableFactor> {
-    let parsed = Parser::new(&PostgreSqlDialect {})
-        .try_with_sql("(SELECT 1) AS t")
-        .ok()?;
-    let mut parsed = parsed;
-    let TableFactor::Derived {
-        alias: Some(plain), ..
-    } = parsed.parse_table_factor().ok()?
-    else {
-        return None;
-    };
-    let alias = alias.cloned().unwrap_or_else(|| TableAlias {
-        name: Ident::new(name),
-        ..plain
-    });
+    let alias = alias.cloned();
+    let alias = alias.unwrap_or_else(|| plain_alias(Ident::new(name)));
     Some(TableFactor::Derived {
         lateral,
         subquery: query,

@@ -427,6 +427,17 @@ fn function_call(function: &mut Function) -> Option<Expr> {
             }
             Some(call("unnest", vec![call(FLAT, vec![array.clone()])]))
         }
+        // DataFusion gives `count(*)` the name of `count(1)`, and refuses both in one list.
+        "count" => {
+            if let [Expr::Value(value)] = arguments(function)?[..]
+                && matches!(value.value, Value::Number(..))
+                && let FunctionArguments::List(list) = &mut function.args
+                && list.duplicate_treatment.is_none()
+            {
+                list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Wildcard)];
+            }
+            None
+        }
         "generate_series" => {
             let given = arguments(function)?.into_iter().cloned().collect();
             Some(call("unnest", vec![call(SERIES, given)]))

@@ -263,9 +263,9 @@ async fn functions_that_make_much_of_little_are_refused() {
         "length(replace(repeat('x', 1000000), '', repeat('y', 1000000)))",
         "cardinality(range(1000000000000))",
         "cardinality(range(-9223372036854775807, 9223372036854775807, 3))",
-        "cardinality(generate_series(1, 1000000000000))",
-        "cardinality(generate_series(timestamp '1970-01-01', timestamp '2030-01-01', \
-         interval '1 microsecond'))",
+        "generate_series(1, 1000000000000)",
+        "generate_series(timestamp '1970-01-01', timestamp '2030-01-01', \
+         interval '1 microsecond')",
         "cardinality(range(timestamp '1970-01-01', timestamp '2030-01-01', \
          interval '1 millisecond'))",
         "cardinality(array_repeat(1, 1000000000000))",

@@ -22,7 +22,8 @@ async fn server(folder: &tempfile::TempDir) -> TestServer {
     let session = engine.session();
     let path = folder.path().join("t.parquet");
     let path = path.to_str().unwrap();
-    let copy = format!("COPY (SELECT value AS k FROM generate_series(0, 999)) TO '{path}'");
+    let copy =
+        format!("COPY (SELECT value AS k FROM generate_series(0, 999) AS g(value)) TO '{path}'");
     let copied = session.sql(&copy).await.unwrap();
     copied.try_collect::<Vec<_>>().await.unwrap();
     session.register("t", path).await.unwrap();

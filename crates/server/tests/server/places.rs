@@ -73,7 +73,7 @@ async fn engine(folder: &Path) -> Engine {
     for (name, rows) in [("t", 20_000), ("declared", 20_000), ("small", 3)] {
         std::fs::create_dir_all(folder.join("hidden-away").join(name)).unwrap();
         let copy = format!(
-            "COPY (SELECT value AS k FROM generate_series(1, {rows})) \
+            "COPY (SELECT value AS k FROM generate_series(1, {rows}) AS g(value)) \
              TO '{place}/hidden-away/{name}/0.parquet'"
         );
         run(&session, &copy).await;

@@ -38,7 +38,7 @@ def queries():
                 assert cursor.rowcount == 3
                 row = cursor.execute(values).fetchone()
                 assert row == (7, Decimal("1.50"), date(2026, 1, 2), True, 0.5), row
-        streamed = connection.cursor().stream("SELECT value FROM generate_series(1, 10000)")
+        streamed = connection.cursor().stream("SELECT value FROM generate_series(1, 10000) AS g(value)")
         assert sum(value for (value,) in streamed) == 50_005_000
 
 

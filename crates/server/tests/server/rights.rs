@@ -320,7 +320,7 @@ impl World {
             fs::create_dir(self.path(name)).unwrap();
             let file = self.path(name).join("0.parquet");
             let copy = format!(
-                "COPY (SELECT value AS k FROM generate_series(1, {rows})) TO '{}'",
+                "COPY (SELECT value AS k FROM generate_series(1, {rows}) AS g(value)) TO '{}'",
                 file.display()
             );
             run(&session, &copy).await;
@@ -544,7 +544,7 @@ async fn what_a_session_makes_is_its_own_is_counted_and_goes_with_it() {
     let (one, other) = (server.connect().await, server.connect().await);
     let shared = world.engine.metrics().operator_bytes;
     let sql = "CREATE TABLE own AS SELECT value AS a, value || ' as text' AS b \
-               FROM generate_series(1, 10000)";
+               FROM generate_series(1, 10000) AS g(value)";
     one.batch_execute(sql).await.unwrap();
     one.batch_execute("CREATE VIEW mine AS SELECT a FROM own WHERE a > 5")
         .await
@@ -639,7 +639,9 @@ async fn what_sessions_make_has_a_limit_and_leaves_the_rest_to_queries() {
     let server = TestServer::start_on_engine(&world.engine).await;
     let (one, other) = (server.connect().await, server.connect().await);
     let rows_of = |name: &str, count: u32| {
-        format!("CREATE TABLE {name} AS SELECT value AS a FROM generate_series(1, {count})")
+        format!(
+            "CREATE TABLE {name} AS SELECT value AS a FROM generate_series(1, {count}) AS g(value)"
+        )
     };
     // A statement's task gives its memory back a moment after the client is told of the end.
     let given_back = async |most: u64| {
@@ -667,7 +669,7 @@ async fn what_sessions_make_has_a_limit_and_leaves_the_rest_to_queries() {
         .batch_execute("CREATE TABLE own (a bigint)")
         .await
         .unwrap();
-    let insert = "INSERT INTO own SELECT value FROM generate_series(1, 300000)";
+    let insert = "INSERT INTO own SELECT value FROM generate_series(1, 300000) AS g(value)";
     let mut ended = Ok(());
     for _ in 0..10 {
         ended = other.batch_execute(insert).await;

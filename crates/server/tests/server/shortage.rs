@@ -15,7 +15,7 @@ const ROWS: usize = 100_000;
 fn join(what: &str, rows: usize) -> String {
     format!(
         "SELECT {what} FROM generate_series(1, {rows}) a \
-         JOIN generate_series(1, 3000000) b ON a.value = b.value"
+         JOIN generate_series(1, 3000000) b ON a.a = b.b"
     )
 }
 
@@ -30,7 +30,7 @@ async fn client(server: &TestServer) -> Client {
 /// A client that has read one row of a join, which keeps its table.
 async fn reader(server: &TestServer) -> Client {
     let client = client(server).await;
-    let cursor = join("a.value", ROWS);
+    let cursor = join("a.a", ROWS);
     let begin = format!("BEGIN; DECLARE c CURSOR FOR {cursor}; FETCH 1 FROM c");
     client.batch_execute(&begin).await.unwrap();
     client

@@ -1,5 +1,5 @@
-//! A function of dates is computed once for each date of a batch: a batch has thousands of rows, and
-//! tables have few dates.
+//! A function of dates is computed once for each date of a batch: a batch has thousands of rows,
+//! and tables have few dates.
 
 use std::sync::Arc;
 

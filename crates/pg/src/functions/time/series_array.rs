@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, Decimal256Builder, Int32Array, Int64Array, ListArray,
+    Array, ArrayBuilder, ArrayRef, AsArray, Decimal256Builder, Int32Array, Int64Array, ListArray,
     TimestampMicrosecondArray,
 };
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
@@ -27,8 +27,8 @@ use crate::time::zone::Zone;
 
 /// The name that the dialect writes.
 pub(crate) const SERIES: &str = "generate_series_array";
-/// The most elements of one array: a short statement may ask for any number.
-const ELEMENTS_MAX: usize = 1 << 24;
+/// The most elements of a batch's arrays: a short statement may ask for any number.
+const ELEMENTS_MAX: usize = 1 << 22;
 
 pub(super) fn udf() -> ScalarUDF {
     ScalarUDF::new_from_impl(SeriesArray {
@@ -196,7 +196,6 @@ impl Elements {
     }
 
     fn len(&self) -> usize {
-        use datafusion::arrow::array::ArrayBuilder;
         match self {
             Self::Whole(all) | Self::Moments(_, all) => all.len(),
             Self::Numeric(all) => all.len(),
@@ -231,12 +230,10 @@ impl Elements {
                     return Err(zero_step().into());
                 }
                 let (mut next, end, rises) = (Some(at(0)), at(1), step > i256::ZERO);
-                let mut count = 0;
                 while let Some(value) = next
                     && (if rises { value <= end } else { value >= end })
                 {
-                    bounded(count)?;
-                    count += 1;
+                    bounded(all.len())?;
                     all.append_value(value);
                     next = value.checked_add(step);
                 }
@@ -294,6 +291,8 @@ fn bounded(elements: usize) -> Result<(), PgError> {
     if elements < ELEMENTS_MAX {
         return Ok(());
     }
-    let message = format!("generate_series in a select list gives at most {ELEMENTS_MAX} rows");
+    let message = format!(
+        "generate_series in a select list gives at most {ELEMENTS_MAX} rows; in FROM, any number"
+    );
     Err(PgError::new("54000", message))
 }
