@@ -15,7 +15,6 @@ use datafusion::sql::sqlparser::ast::{
 use std::ops::ControlFlow;
 
 use super::ast::last_word;
-use super::order_by;
 
 /// Separates PostgreSQL's name of a column from what makes it unique: the unit separator, which no
 /// name contains.
@@ -27,21 +26,33 @@ pub fn on_the_wire(name: &str) -> &str {
     name.split(MARK).next().unwrap_or(name)
 }
 
-/// Names the columns of a query's result, and makes the names within its subqueries unique.
-pub(super) fn unique(statement: &mut Statement) {
+/// Calls `each` with the queries whose results a client sees.
+pub(super) fn each_result(statement: &mut Statement, each: &mut impl FnMut(&mut Query)) {
     match statement {
         Statement::Query(query)
         | Statement::Copy {
             source: CopySource::Query(query),
             ..
-        } => name_result(query),
+        } => each(query),
         Statement::Declare { stmts } => stmts
             .iter_mut()
             .filter_map(|declare| declare.for_query.as_mut())
-            .for_each(|query| name_result(query)),
-        Statement::Prepare { statement, .. } => return unique(statement),
+            .for_each(|query| each(query)),
+        Statement::Prepare { statement, .. } => each_result(statement, each),
         _ => {}
     }
+}
+
+/// Names the columns of a query's result, and makes the names within its subqueries unique.
+pub(super) fn unique(statement: &mut Statement) {
+    each_result(statement, &mut |query| name_all(&mut query.body));
+    make_apart(match statement {
+        Statement::Prepare { statement, .. } => statement,
+        plain => plain,
+    });
+}
+
+fn make_apart(statement: &mut Statement) {
     // The columns of a new table keep their names; if names repeat, the statement is refused.
     if !matches!(
         statement,
@@ -49,11 +60,6 @@ pub(super) fn unique(statement: &mut Statement) {
     ) {
         let _ = statement.visit(&mut Apart);
     }
-}
-
-fn name_result(query: &mut Query) {
-    name_all(&mut query.body);
-    order_by::meant(query);
 }
 
 struct Apart;

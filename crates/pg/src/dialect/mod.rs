@@ -6,6 +6,7 @@
 //! | pass | from | to |
 //! |---|---|---|
 //! | `column_names` | columns without a name, or of one name | unique names, PostgreSQL's on the wire |
+//! | `order_by` | names in ORDER BY | names of the result's columns that mean what they mean |
 //! | `spelling` | `pg_catalog.f()`, `COLLATE`, `OPERATOR(…)` | plain names and operators |
 //! | `arrays` | `'{1,2}'::int[]`, `x = ANY('{…}')`, `ARRAY(SELECT …)` | array expressions |
 //! | `queries/` | clauses of queries | the same with clauses that DataFusion plans |
@@ -65,6 +66,7 @@ pub fn parse_postgres(sql: &str) -> Result<Vec<Statement>, ParserError> {
 pub fn rewrite(statement: &mut Statement) {
     // First, because the names come from the text that the client wrote.
     column_names::unique(statement);
+    order_by::rewrite(statement);
     let mut spelling = spelling::Spelling::default();
     let _ = statement.visit(&mut spelling);
     let _ = statement.visit(&mut arrays::Arrays);

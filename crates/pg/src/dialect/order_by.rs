@@ -14,13 +14,17 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, visit_expressions,
+    Expr, Ident, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, Statement, visit_expressions,
 };
 
-use super::column_names::{MARK, folded, on_the_wire};
+use super::column_names::{MARK, each_result, folded, on_the_wire};
 
-/// Gives the columns of the result names that ORDER BY does not confuse with the input's.
-pub(super) fn meant(query: &mut Query) {
+/// Gives the columns of results names that ORDER BY does not confuse with the input's.
+pub(super) fn rewrite(statement: &mut Statement) {
+    each_result(statement, &mut meant);
+}
+
+fn meant(query: &mut Query) {
     let Some(order_by) = &mut query.order_by else {
         return;
     };

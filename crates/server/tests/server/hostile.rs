@@ -290,12 +290,12 @@ async fn functions_that_make_much_of_little_are_refused() {
             "12",
         ),
         (
-            "cardinality(generate_series(timestamp '2000-01-02', timestamp '2000-01-01', \
-             interval '-1 second'))",
+            "count(*) FROM (SELECT generate_series(timestamp '2000-01-02', \
+             timestamp '2000-01-01', interval '-1 second')) a",
             "86401",
         ),
         ("cardinality(array_repeat([1, 2], 3))", "6"),
-        ("generate_series(1, 3)", "{1,2,3}"),
+        ("generate_series(7, 9)", "7"),
         ("array_repeat('x', 2)", "{x,x}"),
         ("array_to_string([1, NULL, 3], '-')", "1-3"),
         ("range(NULL) IS NULL", "t"),
