@@ -9,6 +9,7 @@ use datafusion::prelude::SessionContext;
 
 use crate::analysis::{Checks, CountRows, EliminateJoins, Predicates};
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts};
+use crate::guards::Guards;
 use crate::intervals::{self, IntervalKeys};
 use crate::operators::Planner;
 use crate::parameters::OpenParameters;
@@ -67,6 +68,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     optimizer.rules = rules.map(EliminateJoins::around).collect();
     let optimizer = builder.optimizer_rules().get_or_insert_default();
     optimizer.push(Arc::new(FloatKeys));
+    optimizer.push(Arc::new(Guards));
     large_limits::install(&mut builder);
     builder.with_type_planner(Arc::new(Types))
 }
