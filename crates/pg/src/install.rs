@@ -7,8 +7,9 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::SessionContext;
 
-use crate::analysis::{Checks, CountRows, EliminateJoins, Predicates};
+use crate::analysis::{Checks, CountRows, EliminateJoins, MixedTypes, Predicates};
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts};
+use crate::guards::Guards;
 use crate::intervals::{self, IntervalKeys};
 use crate::operators::Planner;
 use crate::parameters::OpenParameters;
@@ -62,11 +63,13 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     rules::install(analyzer);
     analyzer.rules.insert(0, Arc::new(IntervalKeys));
     analyzer.rules.insert(0, Arc::new(UnionTypes));
+    analyzer.rules.insert(0, Arc::new(MixedTypes));
     let optimizer = builder.optimizer().get_or_insert_default();
     let rules = std::mem::take(&mut optimizer.rules).into_iter();
     optimizer.rules = rules.map(EliminateJoins::around).collect();
     let optimizer = builder.optimizer_rules().get_or_insert_default();
     optimizer.push(Arc::new(FloatKeys));
+    optimizer.push(Arc::new(Guards));
     large_limits::install(&mut builder);
     builder.with_type_planner(Arc::new(Types))
 }

@@ -48,6 +48,7 @@ mod comparisons;
 pub mod dialect;
 mod error;
 mod functions;
+mod guards;
 mod install;
 mod intervals;
 mod large_limits;

@@ -4,15 +4,18 @@
 //! |---|---|
 //! | `checks.rs` | what does PostgreSQL refuse, or DataFusion answer wrongly? |
 //! | `eliminate_join.rs` | when may a join be removed? |
+//! | `mixed_types.rs` | in which type are dates beside timestamps, and floats beside numerics, compared by IN and BETWEEN? |
 //! | `predicates.rs` | which predicates does the optimizer take for others? |
 //! | `set_operations.rs` | how often is a row in INTERSECT ALL and EXCEPT ALL? |
 
 mod checks;
 mod eliminate_join;
+mod mixed_types;
 mod predicates;
 mod set_operations;
 
 pub(crate) use checks::Checks;
 pub(crate) use eliminate_join::EliminateJoins;
+pub(crate) use mixed_types::MixedTypes;
 pub(crate) use predicates::Predicates;
 pub(crate) use set_operations::CountRows;

@@ -9,12 +9,14 @@
 //! |---|---|
 //! | `SELECT sum(x) AS x … ORDER BY sum(x)` | the result's `x` gets a name that no expression has |
 //! | `SELECT count(*) … ORDER BY count` | the name that the result's column was given |
+//! | `SELECT DISTINCT f(x) … ORDER BY f(x)` | the same |
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, Statement, visit_expressions,
+    Distinct, Expr, Ident, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, Statement,
+    visit_expressions,
 };
 
 use super::column_names::{MARK, each_result, folded, on_the_wire};
@@ -34,6 +36,13 @@ fn meant(query: &mut Query) {
     let SetExpr::Select(select) = query.body.as_mut() else {
         return;
     };
+    if select.distinct == Some(Distinct::Distinct) {
+        for key in keys.iter_mut() {
+            if let Some(name) = selected(&key.expr, &select.projection) {
+                key.expr = Expr::Identifier(name);
+            }
+        }
+    }
     let of_input = names_of_input(keys);
     for (position, item) in select.projection.iter_mut().enumerate() {
         let SelectItem::ExprWithAlias { expr, alias } = item else {
@@ -52,6 +61,14 @@ fn meant(query: &mut Query) {
             key.expr = Expr::Identifier(given);
         }
     }
+}
+
+/// The name of the column of the result that is this expression.
+fn selected(key: &Expr, items: &[SelectItem]) -> Option<Ident> {
+    items.iter().find_map(|item| match item {
+        SelectItem::ExprWithAlias { expr, alias } if expr == key => Some(alias.clone()),
+        _ => None,
+    })
 }
 
 /// The names within expressions, and the qualified ones.

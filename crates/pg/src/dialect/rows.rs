@@ -7,7 +7,7 @@
 //! | `(a, b) IN ((c, d), …)` | `(a = c AND b = d) OR …` |
 //! | `(a, b) IS NULL` | `a IS NULL AND b IS NULL` |
 //! | `SELECT (a, b)` | `SELECT row(a, b)` |
-//! | `SELECT t FROM (SELECT 1 AS a) t` | `SELECT named_struct('a', t.a) …` |
+//! | `SELECT t FROM (SELECT 1 AS a) t` | `SELECT named_row('a', t.a) …` |
 //! | `VALUES ('1'::jsonb), ('2')` | `VALUES ('1'::jsonb), ('2'::jsonb)` |
 
 use std::ops::ControlFlow;
@@ -16,6 +16,8 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, Ident, Query, Select, SelectItem, SetExpr, TableFactor,
     UnaryOperator, Values, VisitMut, VisitorMut,
 };
+
+use crate::functions::NAMED_ROW;
 
 use super::ast::{arguments, boolean, call, item_expr_mut, last_word, literal_text, null, text};
 
@@ -166,7 +168,7 @@ impl VisitorMut for Whole {
                 let value = Expr::CompoundIdentifier(vec![table.clone(), column.clone()]);
                 [text(&column.value), value]
             });
-            *expr = call("named_struct", pairs.collect());
+            *expr = call(NAMED_ROW, pairs.collect());
         }
         ControlFlow::Continue(())
     }

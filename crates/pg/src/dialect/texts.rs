@@ -21,7 +21,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::ast::{arguments, call, is_placeholder, last_word, literal_text, null, text};
 use super::sets::array_of_set;
 use crate::functions::arrays::{ALL, ANY, FLAT};
-use crate::functions::json::{COLLECT, PAIR, PAIRS};
+use crate::functions::json::{COLLECT, ELEMENT, JOIN, PAIR, PAIRS};
 use crate::functions::regex::like_escaped;
 use crate::functions::time::SERIES;
 
@@ -474,6 +474,14 @@ fn renamed(function: &mut Function, name: &str) -> Expr {
 }
 
 fn collected(function: &mut Function, pg_type: &str) -> Expr {
+    let mut made = COLLECT;
+    if let FunctionArguments::List(list) = &mut function.args
+        && list.duplicate_treatment.is_none()
+        && let [FunctionArg::Unnamed(FunctionArgExpr::Expr(value))] = list.args.as_mut_slice()
+    {
+        *value = call(ELEMENT, vec![value.clone()]);
+        made = JOIN;
+    }
     let array = renamed(function, "array_agg");
-    call(&format!("{COLLECT}{pg_type}"), vec![array])
+    call(&format!("{made}{pg_type}"), vec![array])
 }

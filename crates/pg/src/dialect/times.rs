@@ -5,22 +5,33 @@
 //! | `INTERVAL '1-2' YEAR TO MONTH` | `pg_cast('1-2', 'interval:year to month')` |
 //! | `x AT TIME ZONE z` | `timezone(z, x)` |
 //! | `(a, b) OVERLAPS (c, d)` | `overlaps(a, b, c, d)` |
+//! | `RANGE '1 day' PRECEDING` | `RANGE INTERVAL '1 day' PRECEDING` |
 //! | `make_interval(days => 10)` | `make_interval(0, 0, 0, 10, 0, 0, 0)` |
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Interval,
-    Value, VisitorMut,
+    NamedWindowExpr, Select, Value, VisitorMut, WindowFrameBound, WindowFrameUnits, WindowSpec,
+    WindowType,
 };
 
-use super::ast::{call, last_word, literal_text, text};
+use super::ast::{arguments, call, last_word, literal_text, text};
 use crate::casts::CAST;
 
 pub(super) struct Times;
 
 impl VisitorMut for Times {
     type Break = ();
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        for window in &mut select.named_window {
+            if let NamedWindowExpr::WindowSpec(window) = &mut window.1 {
+                with_intervals(window);
+            }
+        }
+        ControlFlow::Continue(())
+    }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         match expr {
@@ -49,6 +60,10 @@ impl VisitorMut for Times {
                     *expr = call("overlaps", ends);
                 }
             }
+            Expr::Function(Function {
+                over: Some(WindowType::WindowSpec(window)),
+                ..
+            }) => with_intervals(window),
             Expr::Function(function) if is_make_interval(function) => {
                 if let Some(arguments) = positional(function) {
                     *expr = call("make_interval", arguments);
@@ -58,6 +73,51 @@ impl VisitorMut for Times {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// The offsets of RANGE that are texts or intervals, as DataFusion reads them.
+fn with_intervals(window: &mut WindowSpec) {
+    let Some(frame) = &mut window.window_frame else {
+        return;
+    };
+    if frame.units != WindowFrameUnits::Range {
+        return;
+    }
+    let bounds = std::iter::once(&mut frame.start_bound).chain(&mut frame.end_bound);
+    for bound in bounds {
+        let (WindowFrameBound::Preceding(Some(offset)) | WindowFrameBound::Following(Some(offset))) =
+            bound
+        else {
+            continue;
+        };
+        if let Some(value) = interval_text(offset) {
+            **offset = Expr::Interval(Interval {
+                value: Box::new(text(&value)),
+                leading_field: None,
+                leading_precision: None,
+                last_field: None,
+                fractional_seconds_precision: None,
+            });
+        }
+    }
+}
+
+/// The text of an offset: `'1 day'`, or what became of `interval '1 day'` and `interval '1' day`.
+fn interval_text(offset: &Expr) -> Option<String> {
+    if let Some(plain) = literal_text(offset) {
+        return Some(plain.to_owned());
+    }
+    let Expr::Function(function) = offset else {
+        return None;
+    };
+    let [value, target] = arguments(function)?[..] else {
+        return None;
+    };
+    let (value, target) = (literal_text(value)?, literal_text(target)?);
+    let is_cast = last_word(&function.name).as_deref() == Some(CAST);
+    let unit = target.strip_prefix("interval").filter(|_| is_cast)?;
+    let unit = unit.trim_start_matches(':');
+    Some(format!("{value} {unit}").trim_end().to_owned())
 }
 
 /// The type of a qualified interval.

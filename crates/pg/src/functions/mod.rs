@@ -4,6 +4,7 @@ mod array_text;
 pub(crate) mod arrays;
 mod fail;
 pub(crate) mod json;
+mod named_row;
 pub(crate) mod regex;
 pub(crate) mod scalar;
 mod single_row;
@@ -11,6 +12,7 @@ mod text;
 pub(crate) mod time;
 
 pub(crate) use fail::FAIL;
+pub(crate) use named_row::NAMED_ROW;
 
 use datafusion::logical_expr::ScalarUDF;
 
@@ -22,7 +24,7 @@ pub(crate) fn scalar() -> Vec<ScalarUDF> {
         array_text::functions(),
         arrays::functions(),
         json::functions(),
-        vec![fail::udf(), single_row::udf()],
+        vec![fail::udf(), named_row::udf(), single_row::udf()],
         regex::functions(),
         text::functions(),
         time::functions(),

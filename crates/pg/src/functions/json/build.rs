@@ -11,7 +11,14 @@ use crate::functions::scalar::Take::{Any, Bool, List};
 use crate::functions::scalar::{Form, Function, Give, Row, Value};
 use crate::values::json_quoted;
 
-/// `json_agg` of the array of values: `pg_collect_json`.
+/// One element of `json_agg`: `pg_element(value)`, a JSON text. (The list that `array_agg` makes
+/// forgets what is marked as json.)
+pub(crate) const ELEMENT: &str = "pg_element";
+/// Stands before elements of types that are written on lines of their own.
+const NESTED: char = '\u{1}';
+/// `json_agg` of the array of elements: `pg_join_json`.
+pub(crate) const JOIN: &str = "pg_join_";
+/// `json_agg` of the array of distinct values: `pg_collect_json`.
 pub(crate) const COLLECT: &str = "pg_collect_";
 /// One member of `json_object_agg`: `pg_pair(key, value)`.
 pub(crate) const PAIR: &str = "pg_pair";
@@ -42,6 +49,10 @@ pub(super) fn functions() -> Vec<Function> {
             ],
         ),
     ];
+    all.push(Function::new(
+        ELEMENT,
+        vec![Form::new(&[Any], Give::Text, |row| Ok(Value::Text(element(row)?))).called()],
+    ));
     for pg_type in TYPES {
         all.extend(of_type(pg_type));
     }
@@ -88,6 +99,7 @@ fn of_type(pg_type: &'static str) -> Vec<Function> {
         both!("json_build_object", &[Any], build_object),
         strict!("json_object", &[Any, Any], 1, object),
         strict!(&format!("{COLLECT}json"), &[List], 0, collect),
+        strict!(&format!("{JOIN}json"), &[List], 0, join),
         strict!(&format!("{PAIRS}json"), &[List], 0, |row: &Row<'_>| {
             let members: Vec<String> = text_elements(row, 0)?.into_iter().flatten().collect();
             Ok::<_, datafusion::error::DataFusionError>(format!("{{ {} }}", members.join(", ")))
@@ -161,6 +173,15 @@ fn object(row: &Row<'_>) -> Result<String> {
     Ok(format!("{{{}}}", members.join(", ")))
 }
 
+fn element(row: &Row<'_>) -> Result<String> {
+    let value = write::argument(row, 0)?;
+    Ok(if row.field(0).data_type().is_nested() {
+        format!("{NESTED}{value}")
+    } else {
+        value
+    })
+}
+
 fn collect(row: &Row<'_>) -> Result<String> {
     use datafusion::arrow::datatypes::DataType;
     let (array, at) = row.array(0);
@@ -172,4 +193,15 @@ fn collect(row: &Row<'_>) -> Result<String> {
     let between = if nested { ", \n " } else { ", " };
     write::write(array, at, row.field(0), between, &mut out)?;
     Ok(out)
+}
+
+fn join(row: &Row<'_>) -> Result<String> {
+    let elements: Vec<String> = text_elements(row, 0)?.into_iter().flatten().collect();
+    let is_nested = elements.iter().any(|element| element.starts_with(NESTED));
+    let between = if is_nested { ", \n " } else { ", " };
+    let plain: Vec<&str> = elements
+        .iter()
+        .map(|element| element.trim_start_matches(NESTED))
+        .collect();
+    Ok(format!("[{}]", plain.join(between)))
 }

@@ -7,7 +7,7 @@ mod expand;
 mod get;
 mod write;
 
-pub(crate) use build::{COLLECT, PAIR, PAIRS};
+pub(crate) use build::{COLLECT, ELEMENT, JOIN, PAIR, PAIRS};
 
 use datafusion::logical_expr::ScalarUDF;
 

@@ -1,0 +1,165 @@
+//! `x <> 0 AND 2 / x > 1`: what fails is computed only for rows that need it.
+//!
+//! PostgreSQL computes AND and OR from the left and stops where the result is known; DataFusion
+//! computes both sides for all rows, and makes AND of a CASE of booleans. Here the side that may
+//! fail becomes a CASE of numbers, which DataFusion computes for the rows that get there. In a
+//! filter, conditions that may fail are computed for rows that pass the others. The rule runs after
+//! the others, which bring conditions together.
+//! Not here: sums and products that overflow (every sum might), arguments of aggregates.
+//!
+//! U1: a guarded condition has the value that it had, or, where a filter drops the row anyway, is
+//! false.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{BinaryExpr, Case, Cast, Expr, LogicalPlan, Operator, lit};
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use datafusion::scalar::ScalarValue;
+
+use crate::casts::CAST;
+
+/// See the file's header.
+#[derive(Debug)]
+pub(crate) struct Guards;
+
+impl OptimizerRule for Guards {
+    fn name(&self) -> &'static str {
+        "coscan_guards"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn rewrite(
+        &self,
+        mut node: LogicalPlan,
+        _: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        match &mut node {
+            LogicalPlan::Filter(filter) if may_fail(&filter.predicate) => {
+                let all = split_conjunction_owned(filter.predicate.clone());
+                let Some(guarded) = filtered(all)?.and_then(conjunction) else {
+                    return Ok(Transformed::no(node));
+                };
+                filter.predicate = guarded;
+                Ok(Transformed::yes(node))
+            }
+            LogicalPlan::TableScan(scan) if scan.filters.iter().any(may_fail) => {
+                let Some(guarded) = filtered(scan.filters.clone())? else {
+                    return Ok(Transformed::no(node));
+                };
+                scan.filters = guarded;
+                Ok(Transformed::yes(node))
+            }
+            _ => {
+                let names = NamePreserver::new(&node);
+                node.map_expressions(|expr| {
+                    if !may_fail(&expr) {
+                        return Ok(Transformed::no(expr));
+                    }
+                    let name = names.save(&expr);
+                    let guarded = expr.transform_up(stepped)?;
+                    Ok(guarded.update_data(|expr| name.restore(expr)))
+                })
+            }
+        }
+    }
+}
+
+/// The conditions of a filter, with those that may fail behind the others; `None` if nothing
+/// changes.
+fn filtered(all: Vec<Expr>) -> Result<Option<Vec<Expr>>> {
+    let mut changed = false;
+    let mut safe = vec![];
+    let mut unsafe_ones = vec![];
+    for condition in all {
+        let stepped = condition.transform_up(stepped)?;
+        changed |= stepped.transformed;
+        if may_fail(&stepped.data) && !is_guarded(&stepped.data) {
+            unsafe_ones.push(stepped.data);
+        } else {
+            safe.push(stepped.data);
+        }
+    }
+    let plain = safe.iter().filter(|one| !may_fail(one)).cloned();
+    if let Some(before) = conjunction(plain) {
+        changed |= !unsafe_ones.is_empty();
+        let guarded = unsafe_ones
+            .into_iter()
+            .map(|one| number(before.clone(), one, false));
+        safe.extend(guarded);
+    } else {
+        safe.extend(unsafe_ones);
+    }
+    Ok(changed.then_some(safe))
+}
+
+/// AND and OR whose right side may fail.
+fn stepped(expr: Expr) -> Result<Transformed<Expr>> {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else {
+        return Ok(Transformed::no(expr));
+    };
+    let decided = match op {
+        Operator::And => Expr::IsFalse(left.clone()),
+        Operator::Or => Expr::IsTrue(left.clone()),
+        _ => {
+            return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr::new(
+                left, op, right,
+            ))));
+        }
+    };
+    if !may_fail(&right) || is_guarded(&right) || may_fail(&left) {
+        return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr::new(
+            left, op, right,
+        ))));
+    }
+    let right = number(decided, *right, true);
+    let guarded = BinaryExpr::new(left, op, Box::new(right));
+    Ok(Transformed::yes(Expr::BinaryExpr(guarded)))
+}
+
+/// `condition`, where `when` is true or, if `negated`, where it is not; else false.
+fn number(when: Expr, condition: Expr, negated: bool) -> Expr {
+    let value = Expr::Cast(Cast::new(Box::new(condition), DataType::Int8));
+    let (then, other) = if negated {
+        (lit(0_i8), value)
+    } else {
+        (value, lit(0_i8))
+    };
+    let case = Case::new(
+        None,
+        vec![(Box::new(when), Box::new(then))],
+        Some(Box::new(other)),
+    );
+    Expr::Case(case).eq(lit(1_i8))
+}
+
+fn is_guarded(expr: &Expr) -> bool {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else {
+        return false;
+    };
+    let is_number = |value: &Expr| matches!(value, Expr::Literal(ScalarValue::Int8(_), _));
+    matches!((left.as_ref(), op), (Expr::Case(_), Operator::Eq)) && is_number(right)
+}
+
+/// Whether an expression has a division by what may be zero, a cast that text may not pass, or a
+/// function of some numbers only.
+fn may_fail(expr: &Expr) -> bool {
+    let found = expr.exists(|inner| {
+        let Expr::ScalarFunction(call) = inner else {
+            return Ok(false);
+        };
+        let is_constant = |at: usize| matches!(call.args.get(at), Some(Expr::Literal(..)));
+        Ok(match call.func.name() {
+            "pg_divide" | "mod" | "div" => !is_constant(1),
+            CAST | "sqrt" | "ln" | "log" | "log10" | "power" => !is_constant(0),
+            _ => false,
+        })
+    });
+    found.unwrap_or(false)
+}
