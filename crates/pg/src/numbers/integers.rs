@@ -7,6 +7,7 @@
 //!
 //! INT-I1: both arguments and the result have one type, of `Int16`, `Int32` and `Int64`.
 
+use std::fmt::Write;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
@@ -66,16 +67,27 @@ impl ScalarUDFImpl for CheckedInteger {
         })
     }
 
+    /// A chain is written from its first term on. With names within names, the name of a sum of a
+    /// thousand terms would take the square of its length, and its type the cube.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        Ok(match args {
-            [left, right] => format!(
-                "({} {} {})",
-                left.schema_name(),
-                self.op,
-                right.schema_name()
-            ),
-            _ => self.name().to_owned(),
-        })
+        let [left, right] = args else {
+            return Ok(self.name().to_owned());
+        };
+        let mut terms = vec![(self.op, right)];
+        let mut first = left;
+        while let Expr::ScalarFunction(call) = first
+            && let Some(inner) = call.func.inner().downcast_ref::<Self>()
+            && let [left, right] = call.args.as_slice()
+        {
+            terms.push((inner.op, right));
+            first = left;
+        }
+        let mut name = "(".repeat(terms.len());
+        name.push_str(&first.schema_name().to_string());
+        for (op, right) in terms.iter().rev() {
+            let _infallible = write!(name, " {op} {})", right.schema_name());
+        }
+        Ok(name)
     }
 
     fn signature(&self) -> &Signature {
