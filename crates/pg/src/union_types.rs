@@ -8,15 +8,14 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Column;
 use datafusion::common::tree_node::Transformed;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
-use datafusion::logical_expr::{Cast, Expr, LogicalPlan, Projection, Union};
+use datafusion::logical_expr::{Expr, LogicalPlan, Projection, Union};
 use datafusion::optimizer::AnalyzerRule;
 
-use crate::functions::time::{Kind, value_of};
+use crate::common_type::Common;
 
 /// See the file's header.
 #[derive(Debug)]
@@ -38,11 +37,15 @@ impl AnalyzerRule for UnionTypes {
 
 fn widened(union: Union) -> Result<Transformed<LogicalPlan>> {
     let columns = union.schema.fields().len();
-    let target = |at| {
-        let time = common_time(&union, at).map(Target::Time);
-        time.or_else(|| common_float(&union, at).map(Target::Float))
+    let target = |at: usize| {
+        let fields = union.inputs.iter().map(|input| input.schema().field(at));
+        Common::of(
+            &fields
+                .map(|field| field.data_type().clone())
+                .collect::<Vec<_>>(),
+        )
     };
-    let targets: Vec<Option<Target>> = (0..columns).map(target).collect();
+    let targets: Vec<Option<Common>> = (0..columns).map(target).collect();
     if targets.iter().all(Option::is_none) {
         return Ok(Transformed::no(LogicalPlan::Union(union)));
     }
@@ -55,60 +58,7 @@ fn widened(union: Union) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Union(union)))
 }
 
-/// The type that the branches' columns get.
-#[derive(Clone)]
-enum Target {
-    Time(Kind),
-    Float(DataType),
-}
-
-/// The type of floats beside numerics.
-fn common_float(union: &Union, at: usize) -> Option<DataType> {
-    let types = || {
-        let fields = union
-            .inputs
-            .iter()
-            .map(move |input| &input.schema().fields()[at]);
-        fields.map(|field| field.data_type())
-    };
-    let is_decimal =
-        |held: &DataType| matches!(held, DataType::Decimal128(..) | DataType::Decimal256(..));
-    if !types().any(is_decimal) || !types().all(|held| held.is_numeric() || held.is_null()) {
-        return None;
-    }
-    types().filter(|held| held.is_floating()).max().cloned()
-}
-
-/// The type of dates beside timestamps.
-fn common_time(union: &Union, at: usize) -> Option<Kind> {
-    let mut found: Option<Kind> = None;
-    let mut differs = false;
-    for input in &union.inputs {
-        let data_type = input.schema().fields().get(at)?.data_type();
-        if data_type.is_null() {
-            continue;
-        }
-        let kind = Kind::of(data_type)?;
-        if !matches!(kind, Kind::Date | Kind::Timestamp | Kind::Timestamptz) {
-            return None;
-        }
-        found = Some(match (found, kind) {
-            (None, kind) => kind,
-            (Some(before), kind) if before == kind => kind,
-            (Some(before), kind) => {
-                differs = true;
-                if [before, kind].contains(&Kind::Timestamptz) {
-                    Kind::Timestamptz
-                } else {
-                    Kind::Timestamp
-                }
-            }
-        });
-    }
-    found.filter(|_| differs)
-}
-
-fn branch(input: Arc<LogicalPlan>, targets: &[Option<Target>]) -> Result<Arc<LogicalPlan>> {
+fn branch(input: Arc<LogicalPlan>, targets: &[Option<Common>]) -> Result<Arc<LogicalPlan>> {
     let schema = Arc::clone(input.schema());
     let columns = schema
         .iter()
@@ -116,11 +66,8 @@ fn branch(input: Arc<LogicalPlan>, targets: &[Option<Target>]) -> Result<Arc<Log
         .map(|((qualifier, field), target)| {
             let column = Expr::Column(Column::from((qualifier, field)));
             match target {
-                Some(Target::Time(kind)) if Kind::of(field.data_type()) != Some(*kind) => {
-                    value_of(column, *kind).alias_qualified(qualifier.cloned(), field.name())
-                }
-                Some(Target::Float(float)) if field.data_type() != float => {
-                    let cast = Expr::Cast(Cast::new(Box::new(column), float.clone()));
+                Some(common) if !common.is(field.data_type()) => {
+                    let cast = common.cast(column, field.data_type());
                     cast.alias_qualified(qualifier.cloned(), field.name())
                 }
                 _ => column,

@@ -17,10 +17,10 @@ use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
 
-use crate::functions::time::{Kind, value_of};
+use crate::common_type::Common;
 
 /// See the file's header.
 #[derive(Debug)]
@@ -45,50 +45,12 @@ impl AnalyzerRule for MixedTypes {
     }
 }
 
-/// The type in which values are compared.
-#[derive(Clone)]
-enum Common {
-    Time(Kind),
-    Float(DataType),
-}
-
-impl Common {
-    fn of(types: &[DataType]) -> Option<Self> {
-        let known = || types.iter().filter(|held| !held.is_null());
-        let is_decimal =
-            |held: &DataType| matches!(held, DataType::Decimal128(..) | DataType::Decimal256(..));
-        if known().any(is_decimal) && known().all(DataType::is_numeric) {
-            // Two values are compared as doubles, more in their common type.
-            let floats = known().filter(|held| held.is_floating()).max()?;
-            let float = if types.len() > 2 {
-                floats.clone()
-            } else {
-                DataType::Float64
-            };
-            return Some(Self::Float(float));
-        }
-        let kinds: Vec<Kind> = known().map(Kind::of).collect::<Option<_>>()?;
-        let has = |kind| kinds.contains(&kind);
-        let others =
-            |kind: &Kind| !matches!(kind, Kind::Date | Kind::Timestamp | Kind::Timestamptz);
-        if !has(Kind::Date) || kinds.iter().any(others) {
-            return None;
-        }
-        if has(Kind::Timestamptz) {
-            Some(Self::Time(Kind::Timestamptz))
-        } else {
-            has(Kind::Timestamp).then_some(Self::Time(Kind::Timestamp))
-        }
-    }
-
-    fn cast(&self, expr: Expr, held: &DataType) -> Expr {
-        match self {
-            Self::Time(kind) if Kind::of(held) != Some(*kind) => value_of(expr, *kind),
-            Self::Float(float) if held != float => {
-                Expr::Cast(Cast::new(Box::new(expr), float.clone()))
-            }
-            _ => expr,
-        }
+/// The type in which values are compared: two as the operator does, which has none of `real` beside
+/// a numeric; more in their common type.
+fn compared(types: &[DataType]) -> Option<Common> {
+    match Common::of(types)? {
+        Common::Float(_) if types.len() == 2 => Some(Common::Float(DataType::Float64)),
+        common => Some(common),
     }
 }
 
@@ -99,7 +61,7 @@ fn united(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             for value in &list.list {
                 all.push(value.get_type(schema)?);
             }
-            let Some(common) = Common::of(&all) else {
+            let Some(common) = compared(&all) else {
                 return Ok(Transformed::no(Expr::InList(list)));
             };
             *list.expr = common.cast(std::mem::take(&mut list.expr), &all[0]);
@@ -129,7 +91,7 @@ fn united(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 return Ok(Transformed::no(Expr::InSubquery(given)));
             };
             let all = [given.expr.get_type(schema)?, field.data_type().clone()];
-            let Some(common) = Common::of(&all) else {
+            let Some(common) = compared(&all) else {
                 return Ok(Transformed::no(Expr::InSubquery(given)));
             };
             let column = Expr::Column(Column::from((qualifier, field)));
