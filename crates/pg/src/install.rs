@@ -7,7 +7,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::SessionContext;
 
-use crate::analysis::{Checks, CountRows, EliminateJoins, MixedTypes, Predicates};
+use crate::analysis::{Checks, CountRows, EliminateJoins, MixedTypes, OrderedInputs, Predicates};
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts};
 use crate::guards::Guards;
 use crate::intervals::{self, IntervalKeys};
@@ -33,6 +33,8 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let options = config.options_mut();
     // A number with a point is numeric.
     options.sql_parser.parse_float_as_decimal = true;
+    // `OrderedInputs` does it.
+    options.sql_parser.enable_subquery_sort_elimination = false;
     let options = Arc::new(options.clone());
     let planner = Planner {
         config: Arc::clone(&options),
@@ -56,6 +58,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let analyzer = builder.analyzer().get_or_insert_default();
     analyzer.rules.insert(0, Arc::new(Checks));
     analyzer.rules.insert(1, Arc::new(CountRows));
+    analyzer.rules.insert(2, Arc::new(OrderedInputs));
     analyzer.rules.push(Arc::new(UnnestSubqueries));
     analyzer.rules.push(Arc::new(Predicates));
     analyzer.rules.push(Arc::new(FloatExtremes));

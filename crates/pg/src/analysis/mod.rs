@@ -5,17 +5,20 @@
 //! | `checks.rs` | what does PostgreSQL refuse, or DataFusion answer wrongly? |
 //! | `eliminate_join.rs` | when may a join be removed? |
 //! | `mixed_types.rs` | in which type are dates beside timestamps, and floats beside numerics, compared by IN and BETWEEN? |
+//! | `ordered_inputs.rs` | who sees the order of a subquery with ORDER BY? |
 //! | `predicates.rs` | which predicates does the optimizer take for others? |
 //! | `set_operations.rs` | how often is a row in INTERSECT ALL and EXCEPT ALL? |
 
 mod checks;
 mod eliminate_join;
 mod mixed_types;
+mod ordered_inputs;
 mod predicates;
 mod set_operations;
 
 pub(crate) use checks::Checks;
 pub(crate) use eliminate_join::EliminateJoins;
 pub(crate) use mixed_types::MixedTypes;
+pub(crate) use ordered_inputs::OrderedInputs;
 pub(crate) use predicates::Predicates;
 pub(crate) use set_operations::CountRows;

@@ -1,0 +1,305 @@
+//! The order of a subquery with ORDER BY, where the statement around it shows it.
+//!
+//! `SELECT * FROM (SELECT … ORDER BY x) s LIMIT 5` gives the five first rows in PostgreSQL, and
+//! `SELECT array_agg(x) FROM (SELECT x FROM t ORDER BY y) s` collects in the subquery's order
+//! (manual, 9.21). DataFusion drops ORDER BY in FROM, since it spreads rows over its processors.
+//! Here the order rises to what shows it, and is dropped elsewhere:
+//!
+//! | shown by | as |
+//! |---|---|
+//! | the result, LIMIT and OFFSET | a sort |
+//! | `array_agg`, `string_agg` without ORDER BY | the function's ORDER BY |
+//! | `row_number() OVER ()`, `lag`, `first_value`, … | the window's ORDER BY |
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Column, DFSchema};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::{AggregateFunction, Sort as Key, WindowFunction};
+use datafusion::logical_expr::logical_plan::{Distinct, Sort, Window};
+use datafusion::logical_expr::{
+    Aggregate, Expr, Filter, Limit, LogicalPlan, Projection, SubqueryAlias,
+};
+use datafusion::optimizer::AnalyzerRule;
+
+/// Aggregates that list their rows. (The functions of JSON are made of `array_agg`.)
+const LISTING: [&str; 2] = ["array_agg", "string_agg"];
+/// Window functions that number their rows or pick one.
+const PICKING: [&str; 7] = [
+    "row_number",
+    "lag",
+    "lead",
+    "ntile",
+    "first_value",
+    "last_value",
+    "nth_value",
+];
+
+/// See the file's header.
+#[derive(Debug, Default)]
+pub(crate) struct OrderedInputs;
+
+impl AnalyzerRule for OrderedInputs {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let plan = plan.transform_up_with_subqueries(shown).data()?;
+        let plan = result(plan)?;
+        plan.transform_down_with_subqueries(|node| {
+            if hides_order(&node) {
+                node.map_children(unsorted)
+            } else {
+                Ok(Transformed::no(node))
+            }
+        })
+        .data()
+    }
+
+    fn name(&self) -> &'static str {
+        "ordered_inputs"
+    }
+}
+
+/// Gives a node that shows the order of a subquery that order.
+fn shown(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    match node {
+        LogicalPlan::Limit(limit) => {
+            let Some(input) = sorted(&limit.input)? else {
+                return Ok(Transformed::no(LogicalPlan::Limit(limit)));
+            };
+            let limit = Limit {
+                input: Arc::new(input),
+                ..limit
+            };
+            Ok(Transformed::yes(LogicalPlan::Limit(limit)))
+        }
+        LogicalPlan::Aggregate(aggregate) if aggregate.aggr_expr.iter().any(lists) => {
+            listed(aggregate)
+        }
+        LogicalPlan::Window(window) if window.window_expr.iter().any(picks) => picked(window),
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+/// Sorts the rows of a statement's result.
+fn result(plan: LogicalPlan) -> Result<LogicalPlan> {
+    match plan {
+        LogicalPlan::Explain(_)
+        | LogicalPlan::Analyze(_)
+        | LogicalPlan::Copy(_)
+        | LogicalPlan::Dml(_)
+        | LogicalPlan::Ddl(_)
+        | LogicalPlan::Statement(_) => plan
+            .map_children(|child| result(child).map(Transformed::yes))
+            .data(),
+        query => Ok(sorted(&query)?.unwrap_or(query)),
+    }
+}
+
+/// The plan, sorted as a subquery in it is. None where none is, or no other row could come first.
+fn sorted(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+    let Some((ordered, order)) = subquerys_order(plan)? else {
+        return Ok(None);
+    };
+    let columns = plan.schema().fields().len();
+    let is_wider = ordered.schema().fields().len() > columns;
+    let sort = LogicalPlan::Sort(Sort {
+        expr: order,
+        input: ordered,
+        fetch: None,
+    });
+    if !is_wider {
+        return Ok(Some(sort));
+    }
+    let shown = plan.schema().iter().map(Expr::from).collect();
+    let projection = Projection::try_new(shown, Arc::new(sort))?;
+    Ok(Some(LogicalPlan::Projection(projection)))
+}
+
+/// Whether an aggregate lists its rows in an order that the statement leaves to its input.
+fn lists(expr: &Expr) -> bool {
+    match expr {
+        Expr::Alias(alias) => lists(&alias.expr),
+        Expr::AggregateFunction(call) => follows_input(call),
+        _ => false,
+    }
+}
+
+fn follows_input(call: &AggregateFunction) -> bool {
+    let params = &call.params;
+    LISTING.contains(&call.func.name()) && params.order_by.is_empty() && !params.distinct
+}
+
+fn listed(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
+    let Some((input, order)) = subquerys_order(&aggregate.input)? else {
+        return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
+    };
+    let calls = aggregate.aggr_expr.into_iter().map(|call| {
+        renamed_as_before(call, |expr| match expr {
+            Expr::AggregateFunction(mut call) if follows_input(&call) => {
+                call.params.order_by.clone_from(&order);
+                Transformed::yes(Expr::AggregateFunction(call))
+            }
+            other => Transformed::no(other),
+        })
+    });
+    let calls = calls.collect::<Result<_>>()?;
+    let aggregate = Aggregate::try_new(input, aggregate.group_expr, calls)?;
+    Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
+}
+
+/// Whether a window function depends on an order that the statement leaves to its input.
+fn picks(expr: &Expr) -> bool {
+    match expr {
+        Expr::Alias(alias) => picks(&alias.expr),
+        Expr::WindowFunction(call) => takes_order(call),
+        _ => false,
+    }
+}
+
+fn takes_order(call: &WindowFunction) -> bool {
+    let name = call.fun.name();
+    call.params.order_by.is_empty() && (PICKING.contains(&name) || LISTING.contains(&name))
+}
+
+/// The functions that take the order stand in a window of their own, as one window has one order.
+fn picked(window: Window) -> Result<Transformed<LogicalPlan>> {
+    let Some((input, order)) = subquerys_order(&window.input)? else {
+        return Ok(Transformed::no(LogicalPlan::Window(window)));
+    };
+    let (picking, others): (Vec<_>, Vec<_>) = window.window_expr.into_iter().partition(picks);
+    let picking = picking.into_iter().map(|call| {
+        renamed_as_before(call, |expr| match expr {
+            Expr::WindowFunction(mut call) if takes_order(&call) => {
+                call.params.order_by.clone_from(&order);
+                Transformed::yes(Expr::WindowFunction(call))
+            }
+            other => Transformed::no(other),
+        })
+    });
+    let picking = picking.collect::<Result<_>>()?;
+    let mut windows = LogicalPlan::Window(Window::try_new(picking, input)?);
+    if !others.is_empty() {
+        windows = LogicalPlan::Window(Window::try_new(others, Arc::new(windows))?);
+    }
+    let columns = window.schema.iter().map(Expr::from).collect();
+    let projection = Projection::try_new(columns, Arc::new(windows))?;
+    Ok(Transformed::yes(LogicalPlan::Projection(projection)))
+}
+
+/// The changed call under the name that it had, by which the plan above knows it.
+fn renamed_as_before(call: Expr, change: impl Fn(Expr) -> Transformed<Expr>) -> Result<Expr> {
+    let (qualifier, name) = call.qualified_name();
+    let changed = call.transform_up(|expr| Ok(change(expr)))?;
+    if !changed.transformed {
+        return Ok(changed.data);
+    }
+    Ok(changed.data.unalias().alias_qualified(qualifier, name))
+}
+
+/// A plan, and what its rows are sorted by.
+type Ordered = (Arc<LogicalPlan>, Vec<Key>);
+
+/// The order of a subquery of which the plan's rows are, and the plan with the columns of that
+/// order behind its own.
+fn subquerys_order(plan: &LogicalPlan) -> Result<Option<Ordered>> {
+    through(plan, false)
+}
+
+fn through(plan: &LogicalPlan, in_subquery: bool) -> Result<Option<Ordered>> {
+    let above = |input: &Arc<LogicalPlan>| through(input, in_subquery);
+    Ok(match plan {
+        LogicalPlan::Sort(sort) if in_subquery => Some((Arc::new(plan.clone()), sort.expr.clone())),
+        LogicalPlan::Filter(filter) => above(&filter.input)?
+            .map(|(input, order)| -> Result<_> {
+                let filter = Filter::try_new(filter.predicate.clone(), input)?;
+                Ok((Arc::new(LogicalPlan::Filter(filter)), order))
+            })
+            .transpose()?,
+        LogicalPlan::Limit(limit) => above(&limit.input)?.map(|(input, order)| {
+            let limit = Limit {
+                input,
+                ..limit.clone()
+            };
+            (Arc::new(LogicalPlan::Limit(limit)), order)
+        }),
+        LogicalPlan::Projection(projection) => above(&projection.input)?
+            .map(|(input, order)| projected(projection, input, order))
+            .transpose()?,
+        LogicalPlan::SubqueryAlias(alias) => through(&alias.input, true)?
+            .map(|(input, order)| aliased(alias, input, order))
+            .transpose()?,
+        _ => None,
+    })
+}
+
+/// A projection that keeps what the rows are sorted by.
+fn projected(projection: &Projection, input: Arc<LogicalPlan>, order: Vec<Key>) -> Result<Ordered> {
+    let own = projection.expr.len();
+    let mut columns = projection.expr.clone();
+    let order = order.into_iter().map(|key| {
+        let kept = columns[..own]
+            .iter()
+            .position(|column| column.clone().unalias() == key.expr);
+        let column = if let Some(at) = kept {
+            Column::from(projection.schema.qualified_field(at))
+        } else {
+            let name = format!("__order_{}", columns.len());
+            columns.push(key.expr.alias(&name));
+            Column::new_unqualified(name)
+        };
+        Key::new(Expr::Column(column), key.asc, key.nulls_first)
+    });
+    let order = order.collect();
+    let projection = Projection::try_new(columns, input)?;
+    Ok((Arc::new(LogicalPlan::Projection(projection)), order))
+}
+
+/// A named subquery, and its order in the names that its columns have outside.
+fn aliased(alias: &SubqueryAlias, input: Arc<LogicalPlan>, order: Vec<Key>) -> Result<Ordered> {
+    let inside = Arc::clone(input.schema());
+    let alias = SubqueryAlias::try_new(input, alias.alias.clone())?;
+    let order = order.into_iter().map(|key| {
+        let expr = key.expr.transform_up(|expr| match expr {
+            Expr::Column(column) => {
+                let column = outside(&column, &inside, &alias.schema)?;
+                Ok(Transformed::yes(Expr::Column(column)))
+            }
+            other => Ok(Transformed::no(other)),
+        });
+        Ok(Key::new(expr.data()?, key.asc, key.nulls_first))
+    });
+    let order = order.collect::<Result<_>>()?;
+    Ok((Arc::new(LogicalPlan::SubqueryAlias(alias)), order))
+}
+
+fn outside(column: &Column, inside: &DFSchema, outside: &DFSchema) -> Result<Column> {
+    let at = inside.index_of_column(column)?;
+    Ok(Column::from(outside.qualified_field(at)))
+}
+
+/// Whether nobody sees in which order the node's input comes.
+fn hides_order(node: &LogicalPlan) -> bool {
+    matches!(
+        node,
+        LogicalPlan::SubqueryAlias(_)
+            | LogicalPlan::Aggregate(_)
+            | LogicalPlan::Join(_)
+            | LogicalPlan::Sort(_)
+            | LogicalPlan::Distinct(Distinct::All(_))
+    )
+}
+
+/// Drops the sort of rows whose order nobody sees.
+fn unsorted(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Sort(sort) if sort.fetch.is_none() => {
+            let input = unsorted(Arc::unwrap_or_clone(sort.input))?;
+            Ok(Transformed::yes(input.data))
+        }
+        LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::Union(_) => {
+            plan.map_children(unsorted)
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
