@@ -10,6 +10,8 @@
 //! | the result, LIMIT and OFFSET | a sort |
 //! | `array_agg`, `string_agg` without ORDER BY | the function's ORDER BY |
 //! | `row_number() OVER ()`, `lag`, `first_value`, … | the window's ORDER BY |
+//!
+//! The rows of `generate_series` count as a subquery's for the last two.
 
 use std::sync::Arc;
 
@@ -23,6 +25,8 @@ use datafusion::logical_expr::{
     Aggregate, Expr, Filter, Limit, LogicalPlan, Projection, SubqueryAlias,
 };
 use datafusion::optimizer::AnalyzerRule;
+
+use crate::functions::time::series_falls;
 
 /// Aggregates that list their rows. (The functions of JSON are made of `array_agg`.)
 const LISTING: [&str; 2] = ["array_agg", "string_agg"];
@@ -98,7 +102,7 @@ fn result(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 /// The plan, sorted as a subquery in it is. None where none is, or no other row could come first.
 fn sorted(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
-    let Some((ordered, order)) = subquerys_order(plan)? else {
+    let Some((ordered, order)) = Orders::OF_SUBQUERIES.of(plan)? else {
         return Ok(None);
     };
     let columns = plan.schema().fields().len();
@@ -131,7 +135,7 @@ fn follows_input(call: &AggregateFunction) -> bool {
 }
 
 fn listed(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
-    let Some((input, order)) = subquerys_order(&aggregate.input)? else {
+    let Some((input, order)) = Orders::ALL.of(&aggregate.input)? else {
         return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
     };
     let calls = aggregate.aggr_expr.into_iter().map(|call| {
@@ -164,7 +168,7 @@ fn takes_order(call: &WindowFunction) -> bool {
 
 /// The functions that take the order stand in a window of their own, as one window has one order.
 fn picked(window: Window) -> Result<Transformed<LogicalPlan>> {
-    let Some((input, order)) = subquerys_order(&window.input)? else {
+    let Some((input, order)) = Orders::ALL.of(&window.input)? else {
         return Ok(Transformed::no(LogicalPlan::Window(window)));
     };
     let (picking, others): (Vec<_>, Vec<_>) = window.window_expr.into_iter().partition(picks);
@@ -200,37 +204,70 @@ fn renamed_as_before(call: Expr, change: impl Fn(Expr) -> Transformed<Expr>) -> 
 /// A plan, and what its rows are sorted by.
 type Ordered = (Arc<LogicalPlan>, Vec<Key>);
 
-/// The order of a subquery of which the plan's rows are, and the plan with the columns of that
-/// order behind its own.
-fn subquerys_order(plan: &LogicalPlan) -> Result<Option<Ordered>> {
-    through(plan, false)
+/// Whose order is looked for.
+#[derive(Debug, Clone, Copy)]
+struct Orders {
+    /// ORDER BY counts here, since it stands in a subquery.
+    in_subquery: bool,
+    /// `generate_series` counts. (A sort of its rows for a LIMIT would make all of them first.)
+    series: bool,
 }
 
-fn through(plan: &LogicalPlan, in_subquery: bool) -> Result<Option<Ordered>> {
-    let above = |input: &Arc<LogicalPlan>| through(input, in_subquery);
-    Ok(match plan {
-        LogicalPlan::Sort(sort) if in_subquery => Some((Arc::new(plan.clone()), sort.expr.clone())),
-        LogicalPlan::Filter(filter) => above(&filter.input)?
-            .map(|(input, order)| -> Result<_> {
-                let filter = Filter::try_new(filter.predicate.clone(), input)?;
-                Ok((Arc::new(LogicalPlan::Filter(filter)), order))
-            })
-            .transpose()?,
-        LogicalPlan::Limit(limit) => above(&limit.input)?.map(|(input, order)| {
-            let limit = Limit {
-                input,
-                ..limit.clone()
-            };
-            (Arc::new(LogicalPlan::Limit(limit)), order)
-        }),
-        LogicalPlan::Projection(projection) => above(&projection.input)?
-            .map(|(input, order)| projected(projection, input, order))
-            .transpose()?,
-        LogicalPlan::SubqueryAlias(alias) => through(&alias.input, true)?
-            .map(|(input, order)| aliased(alias, input, order))
-            .transpose()?,
-        _ => None,
-    })
+impl Orders {
+    const OF_SUBQUERIES: Self = Self {
+        in_subquery: false,
+        series: false,
+    };
+    const ALL: Self = Self {
+        in_subquery: false,
+        series: true,
+    };
+
+    /// The order in which the plan's rows come, and the plan with the columns of that order behind
+    /// its own.
+    fn of(self, plan: &LogicalPlan) -> Result<Option<Ordered>> {
+        Ok(match plan {
+            LogicalPlan::Sort(sort) if self.in_subquery => {
+                Some((Arc::new(plan.clone()), sort.expr.clone()))
+            }
+            LogicalPlan::TableScan(scan) if self.series => {
+                series_falls(&scan.source).map(|falls| {
+                    let value = Column::from(plan.schema().qualified_field(0));
+                    let key = Key::new(Expr::Column(value), !falls, false);
+                    (Arc::new(plan.clone()), vec![key])
+                })
+            }
+            LogicalPlan::Filter(filter) => self
+                .of(&filter.input)?
+                .map(|(input, order)| -> Result<_> {
+                    let filter = Filter::try_new(filter.predicate.clone(), input)?;
+                    Ok((Arc::new(LogicalPlan::Filter(filter)), order))
+                })
+                .transpose()?,
+            LogicalPlan::Limit(limit) => self.of(&limit.input)?.map(|(input, order)| {
+                let limit = Limit {
+                    input,
+                    ..limit.clone()
+                };
+                (Arc::new(LogicalPlan::Limit(limit)), order)
+            }),
+            LogicalPlan::Projection(projection) => self
+                .of(&projection.input)?
+                .map(|(input, order)| projected(projection, input, order))
+                .transpose()?,
+            LogicalPlan::SubqueryAlias(alias) => {
+                let inside = Self {
+                    in_subquery: true,
+                    ..self
+                };
+                inside
+                    .of(&alias.input)?
+                    .map(|(input, order)| aliased(alias, input, order))
+                    .transpose()?
+            }
+            _ => None,
+        })
+    }
 }
 
 /// A projection that keeps what the rows are sorted by.

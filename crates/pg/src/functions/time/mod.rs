@@ -16,7 +16,7 @@ use datafusion::logical_expr::ScalarUDF;
 
 pub(crate) use parts::extract;
 pub(crate) use rowwise::{Kind, Overload};
-pub(crate) use series::install as install_series;
+pub(crate) use series::{install as install_series, series_falls};
 pub(crate) use series_array::SERIES;
 pub(crate) use values::{is_value_function, value_of};
 

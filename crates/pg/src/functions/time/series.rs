@@ -1,18 +1,24 @@
-//! `generate_series` over timestamps, in FROM.
+//! `generate_series` in FROM: timestamps, and the order of all series.
 //!
-//! The rows are made one batch at a time. A NULL argument gives no rows; a step of zero is an
+//! Moments are made one batch at a time. A NULL argument gives no rows; a step of zero is an
 //! error, whatever the other arguments are.
 
+use std::any::Any;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, TimestampMicrosecondArray};
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::catalog::streaming::StreamingTable;
-use datafusion::catalog::{TableFunction, TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::catalog::{
+    Session, TableFunction, TableFunctionArgs, TableFunctionImpl, TableProvider,
+};
 use datafusion::common::plan_err;
+use datafusion::datasource::source_as_provider;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder, TaskContext};
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{Expr, TableSource, TableType};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::scalar::ScalarValue;
@@ -44,6 +50,61 @@ struct Series {
 
 impl TableFunctionImpl for Series {
     fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
+        let falls = args.exprs().get(2).is_some_and(falls);
+        let rows = self.rows(args)?;
+        Ok(Arc::new(InOrder { rows, falls }))
+    }
+}
+
+/// A series, which rises or falls: the rows of a set function come in their order in PostgreSQL.
+#[derive(Debug)]
+struct InOrder {
+    rows: Arc<dyn TableProvider>,
+    falls: bool,
+}
+
+#[async_trait]
+impl TableProvider for InOrder {
+    fn schema(&self) -> SchemaRef {
+        self.rows.schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        self.rows.table_type()
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.rows.scan(state, projection, filters, limit).await
+    }
+}
+
+/// Whether the rows of a table rise or fall by its only column: true if they fall. None if the
+/// table is no series.
+pub(crate) fn series_falls(table: &Arc<dyn TableSource>) -> Option<bool> {
+    let provider = source_as_provider(table).ok()?;
+    let series = (provider.as_ref() as &dyn Any).downcast_ref::<InOrder>()?;
+    Some(series.falls)
+}
+
+/// Whether a constant step is less than zero.
+fn falls(step: &Expr) -> bool {
+    let Expr::Literal(value, _) = step else {
+        return false;
+    };
+    match value {
+        ScalarValue::IntervalMonthDayNano(Some(step)) => Span::of_arrow(*step).length() < 0,
+        other => ScalarValue::new_zero(&other.data_type()).is_ok_and(|zero| *other < zero),
+    }
+}
+
+impl Series {
+    fn rows(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
         let kinds: Vec<Option<Kind>> = args.exprs().iter().take(2).map(kind).collect();
         if kinds.iter().all(Option::is_none) {
             return self.others.create_table_provider_with_args(args);
