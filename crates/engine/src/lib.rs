@@ -51,7 +51,9 @@ pub use index::{IndexStatement, index_statement};
 pub use index_catalog::IndexBuild;
 pub use object_stores::local_store::{Disk, LocalStore, SystemDisk};
 pub use operators::{OperatorTaker, OperatorTrace};
-pub use own::{Confinement, check as check_rights, execute, forget_own, rename_own};
+pub use own::{
+    Confinement, SavedOwn, check as check_rights, execute, forget_own, rename_own, save_own,
+};
 pub use right::{Right, Rights};
 pub use rights::without_folders;
 pub use session::{

@@ -34,6 +34,7 @@ use crate::session::Session;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::strangers::Place;
+use crate::transaction::Transaction;
 use crate::wire::Wire;
 
 /// A client that has been let in.
@@ -42,6 +43,7 @@ pub(crate) struct Connection {
     pub(crate) session: Session,
     pub(crate) portals: Portals,
     pub(crate) status: TransactionStatus,
+    pub(crate) transaction: Transaction,
     /// Whether results are sent without a description: in the extended protocol the client asks for
     /// it.
     pub(crate) described: bool,
@@ -148,6 +150,7 @@ impl Admitted {
             session: self.session,
             portals: Portals::default(),
             status: TransactionStatus::Idle,
+            transaction: Transaction::default(),
             described: false,
             skipping: false,
             cancel: self.cancel,
@@ -424,10 +427,12 @@ impl Connection {
 
     /// Reports a failure to the client, and prepares for its next message.
     async fn fail(&mut self, failure: Failure, extended: bool) -> Result<(), Halt> {
-        self.status = match self.status {
-            TransactionStatus::Idle => TransactionStatus::Idle,
-            _ => TransactionStatus::Error,
-        };
+        if self.status == TransactionStatus::Idle {
+            // Several statements in one message are one transaction.
+            self.transaction.rollback().await;
+        } else {
+            self.status = TransactionStatus::Error;
+        }
         self.described = false;
         self.session.settings.give_up_wishes();
         self.wire.put(&failure.into_message())?;

@@ -67,6 +67,7 @@ mod stalled;
 mod statement;
 mod strangers;
 mod tls;
+mod transaction;
 mod waiting;
 mod wire;
 mod yielding;

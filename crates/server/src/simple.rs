@@ -38,7 +38,11 @@ impl Connection {
                 EmptyQueryResponse::new(),
             ))?;
         }
+        let are_several = statements.len() > 1;
         for parsed in statements {
+            if are_several {
+                self.transaction.begin(&self.session.context).await?;
+            }
             let Parsed {
                 action,
                 cost,
@@ -123,26 +127,39 @@ impl Connection {
                 "ALTER TABLE"
             }
             Action::Begin => {
+                self.transaction.begin(&session.context).await?;
                 self.status = TransactionStatus::Transaction;
                 "BEGIN"
             }
-            Action::Commit => {
+            Action::Commit if self.status != TransactionStatus::Error => {
+                self.transaction.commit();
                 self.end_local_settings().await?;
                 self.end_transaction("COMMIT")
             }
-            Action::Rollback => {
+            Action::Commit | Action::Rollback => {
+                self.transaction.rollback().await;
                 self.end_local_settings().await?;
                 self.end_transaction("ROLLBACK")
             }
-            Action::RollbackTo if self.status == TransactionStatus::Idle => {
-                let text = "ROLLBACK TO SAVEPOINT needs a transaction block";
-                return Err(Failure::new("25P01", text).into());
-            }
-            Action::RollbackTo => {
+            Action::RollbackTo(name) => {
+                self.check_block("ROLLBACK TO SAVEPOINT")?;
+                let context = &self.session.context;
+                self.transaction.rollback_to(context, name).await?;
                 self.status = TransactionStatus::Transaction;
                 "ROLLBACK"
             }
-            Action::Savepoint(tag) => tag,
+            Action::Savepoint(name) => {
+                self.check_block("SAVEPOINT")?;
+                let context = &self.session.context;
+                self.transaction.savepoint(context, name).await?;
+                "SAVEPOINT"
+            }
+            Action::Release(name) => {
+                self.check_block("RELEASE SAVEPOINT")?;
+                self.transaction.release(name)?;
+                "RELEASE"
+            }
+            Action::Nothing(tag) => tag,
             Action::Set(set) => {
                 let in_transaction = self.status != TransactionStatus::Idle;
                 let report = session
@@ -218,8 +235,16 @@ impl Connection {
 
     /// A cursor ends with its transaction, if it does not say that it stays.
     pub(crate) fn check_cursor(&self, hold: bool) -> Result<(), Failure> {
-        if !hold && self.status == TransactionStatus::Idle {
-            let text = "DECLARE CURSOR can only be used in transaction blocks";
+        if hold {
+            return Ok(());
+        }
+        self.check_block("DECLARE CURSOR")
+    }
+
+    /// Refuses a statement outside of a transaction block.
+    fn check_block(&self, statement: &str) -> Result<(), Failure> {
+        if self.status == TransactionStatus::Idle {
+            let text = format!("{statement} can only be used in transaction blocks");
             return Err(Failure::new("25P01", text));
         }
         Ok(())
@@ -451,7 +476,7 @@ impl Connection {
     pub(crate) fn check_transaction(&self, action: &Action) -> Result<(), Failure> {
         let ends = matches!(
             action,
-            Action::Commit | Action::Rollback | Action::RollbackTo
+            Action::Commit | Action::Rollback | Action::RollbackTo(_)
         );
         if self.status == TransactionStatus::Error && !ends {
             let text =
@@ -480,16 +505,16 @@ impl Connection {
     }
 
     fn end_transaction(&mut self, tag: &'static str) -> &'static str {
-        let failed = self.status == TransactionStatus::Error;
         self.status = TransactionStatus::Idle;
         self.portals.end_transaction();
-        if failed { "ROLLBACK" } else { tag }
+        tag
     }
 
     /// P1: outside of a transaction block each query, or run of messages up to a Sync, is a
     /// transaction.
     pub(crate) fn end_implicit_transaction(&mut self) {
         if self.status == TransactionStatus::Idle {
+            self.transaction.commit();
             self.portals.end_transaction();
         }
     }

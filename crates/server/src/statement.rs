@@ -39,11 +39,13 @@ pub(crate) enum Action {
     Begin,
     Commit,
     Rollback,
-    /// ROLLBACK TO a savepoint: revives a failed transaction.
-    RollbackTo,
-    /// Savepoints and UNLISTEN: accepted, because there is nothing to undo or to stop. Holds the
-    /// tag to answer with.
-    Savepoint(&'static str),
+    /// ROLLBACK TO a savepoint of this name: revives a failed transaction.
+    RollbackTo(String),
+    Savepoint(String),
+    Release(String),
+    /// LISTEN, NOTIFY and UNLISTEN: accepted, because there is nothing to hear of. Holds the tag to
+    /// answer with.
+    Nothing(&'static str),
     Set(Box<Set>),
     /// The setting's name; `all` for every one.
     Show(String),
@@ -150,13 +152,13 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
     Ok(match statement {
         SqlStatement::StartTransaction { .. } => Action::Begin,
         SqlStatement::Commit { .. } => Action::Commit,
-        SqlStatement::Rollback {
-            savepoint: None, ..
-        } => Action::Rollback,
-        SqlStatement::Rollback { .. } => Action::RollbackTo,
-        SqlStatement::Savepoint { .. } => Action::Savepoint("SAVEPOINT"),
-        SqlStatement::ReleaseSavepoint { .. } => Action::Savepoint("RELEASE"),
-        SqlStatement::UNLISTEN { .. } => Action::Savepoint("UNLISTEN"),
+        SqlStatement::Rollback { savepoint, .. } => match savepoint {
+            None => Action::Rollback,
+            Some(name) => Action::RollbackTo(named(name)),
+        },
+        SqlStatement::Savepoint { name } => Action::Savepoint(named(name)),
+        SqlStatement::ReleaseSavepoint { name } => Action::Release(named(name)),
+        SqlStatement::UNLISTEN { .. } => Action::Nothing("UNLISTEN"),
         SqlStatement::Set(set) => Action::Set(Box::new(set)),
         SqlStatement::ShowVariable { variable } => {
             let words: Vec<_> = variable
@@ -238,8 +240,8 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
             ))))
         }
         SqlStatement::ShowTables { .. } => Action::Plan(Box::new(users_tables()?)),
-        SqlStatement::LISTEN { .. } => Action::Savepoint("LISTEN"),
-        SqlStatement::NOTIFY { .. } => Action::Savepoint("NOTIFY"),
+        SqlStatement::LISTEN { .. } => Action::Nothing("LISTEN"),
+        SqlStatement::NOTIFY { .. } => Action::Nothing("NOTIFY"),
         SqlStatement::AlterTable(alter) if renamed(&alter).is_some() => match renamed(&alter) {
             Some(to) => Action::Rename {
                 from: alter.name.clone(),

@@ -18,7 +18,7 @@ use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryPool;
 use parking_lot::Mutex;
 
-use super::allowance::{Allowance, Held};
+use super::allowance::{Allowance, Growth, Held};
 use crate::right::{Right, Rights};
 use crate::tables::SYSTEM_SCHEMA;
 use crate::tables::partitioned::PartitionedTable;
@@ -48,6 +48,24 @@ struct Schemas {
     schemas: Arc<Mutex<BTreeMap<String, Tables>>>,
 }
 
+impl Schemas {
+    /// A copy that shares nothing.
+    fn copied(&self) -> Self {
+        let schemas = self.schemas.lock();
+        let copied = schemas.iter().map(|(name, tables)| {
+            let copy = Tables {
+                made: tables.made,
+                tables: Arc::new(Mutex::new(tables.tables.lock().clone())),
+            };
+            (name.clone(), copy)
+        });
+        Self {
+            made: self.made,
+            schemas: Arc::new(Mutex::new(copied.collect())),
+        }
+    }
+}
+
 /// The names in a schema that are the session's own. Clones share them.
 #[derive(Clone, Debug, Default)]
 struct Tables {
@@ -69,10 +87,67 @@ impl OwnNames {
         self.names.shrink(self.names.bytes());
     }
 
+    /// What there is now, and the memory for it.
+    ///
+    /// # Errors
+    /// `ResourcesExhausted`, if there is no memory for a second copy of the names.
+    pub(super) fn saved(&self) -> Result<SavedNames> {
+        let catalogs: BTreeMap<_, _> = self
+            .catalogs
+            .lock()
+            .iter()
+            .map(|(name, schemas)| (name.clone(), schemas.copied()))
+            .collect();
+        let mut growth = self.names.growth();
+        growth.add(cost_of(&catalogs))?;
+        Ok(SavedNames { catalogs, growth })
+    }
+
+    /// Brings back what there was.
+    pub(super) fn restore(&self, saved: SavedNames) {
+        let now = std::mem::replace(&mut *self.catalogs.lock(), saved.catalogs);
+        saved.growth.keep();
+        self.names.shrink(cost_of(&now));
+    }
+
     /// The account of a table, which messages call `what`.
     pub(super) fn held(&self, what: String) -> Held {
         Held::new(what, &self.pool, Some(Arc::clone(&self.allowance)))
     }
+}
+
+/// What one session had made at some time.
+pub(super) struct SavedNames {
+    catalogs: BTreeMap<String, Schemas>,
+    growth: Growth,
+}
+
+impl SavedNames {
+    /// The tables and views.
+    pub(super) fn tables(&self) -> Vec<Arc<dyn TableProvider>> {
+        let mut tables = vec![];
+        for schemas in self.catalogs.values() {
+            for named in schemas.schemas.lock().values() {
+                let named = named.tables.lock();
+                tables.extend(named.values().map(|named| Arc::clone(&named.table)));
+            }
+        }
+        tables
+    }
+}
+
+/// The bytes that names are accounted with.
+fn cost_of(catalogs: &BTreeMap<String, Schemas>) -> usize {
+    let made = |made: bool| if made { NAME_BYTES } else { 0 };
+    let mut bytes = 0;
+    for schemas in catalogs.values() {
+        bytes += made(schemas.made);
+        for tables in schemas.schemas.lock().values() {
+            let named = tables.tables.lock();
+            bytes += made(tables.made) + named.values().map(|named| named.bytes).sum::<usize>();
+        }
+    }
+    bytes
 }
 
 /// The catalogs as one session sees them.

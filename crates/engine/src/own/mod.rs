@@ -5,7 +5,7 @@
 //! accounted for (`allowance.rs`) and goes with the session. A session of the user's own process
 //! has no layer: all sessions of its engine see what it makes.
 //! Tables in memory are counted in either case (`table.rs`); DELETE and UPDATE change their rows
-//! (`change/`).
+//! (`change/`). ROLLBACK brings back what there was (`saved.rs`).
 //! A statement is checked (`check.rs`) and carried out (`execute.rs`) as a plan.
 //! Not here: what rights there are (`../right.rs`, `../rights/`).
 
@@ -15,9 +15,11 @@ mod change;
 mod check;
 mod confined;
 mod execute;
+mod saved;
 mod table;
 
 pub(crate) use change::ChangeByQuery;
 pub use check::check;
 pub use confined::Confinement;
 pub use execute::{execute, forget_own, rename_own};
+pub use saved::{SavedOwn, save_own};

@@ -4,8 +4,8 @@
 //! and updates by filters that do not say all of a statement. Batches are counted with all buffers
 //! that they keep, even those that they share.
 //! Not here: which rows a DELETE or UPDATE changes (`change/`).
-//! O4: a table's `held` is the bytes that its batches keep, and what is granted to a change under
-//! way.
+//! O4: a table's `held` is the bytes that its batches keep, those that a [`Kept`] may bring back,
+//! and what is granted to a change under way.
 //! O7: a scan sees all of a change or nothing of it.
 
 use std::collections::HashMap;
@@ -50,6 +50,50 @@ pub(crate) struct MemoryTable {
     held: Arc<Held>,
     /// How often rows were changed or deleted. Locked while the table changes or is looked at.
     version: Arc<Mutex<u64>>,
+    retained: Arc<parking_lot::Mutex<Retained>>,
+}
+
+/// Batches that are the table's no more.
+#[derive(Debug, Default)]
+struct Retained {
+    /// How many [`Kept`] there are.
+    keepers: usize,
+    /// The bytes of batches that the table lost since there are any.
+    bytes: usize,
+}
+
+/// A table's rows at some time.
+pub(super) struct Kept {
+    table: MemoryTable,
+    partitions: Vec<Vec<RecordBatch>>,
+}
+
+impl Kept {
+    /// Brings the rows back.
+    pub(super) async fn restore(mut self) {
+        let table = &self.table;
+        let mut version = table.version.lock().await;
+        let (mut before, mut after) = (0, 0);
+        for (partition, saved) in table.inner.batches.iter().zip(&mut self.partitions) {
+            let mut batches = partition.write().await;
+            before += batches.iter().map(bytes_of).sum::<usize>();
+            after += saved.iter().map(bytes_of).sum::<usize>();
+            *batches = std::mem::take(saved);
+        }
+        *version += 1;
+        let mut retained = table.retained.lock();
+        retained.bytes = (retained.bytes + before).saturating_sub(after);
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let mut retained = self.table.retained.lock();
+        retained.keepers -= 1;
+        if retained.keepers == 0 {
+            self.table.held.shrink(std::mem::take(&mut retained.bytes));
+        }
+    }
 }
 
 impl MemoryTable {
@@ -73,6 +117,7 @@ impl MemoryTable {
             inner: Arc::new(table.with_column_defaults(defaults)),
             held,
             version: Arc::default(),
+            retained: Arc::default(),
         })
     }
 
@@ -93,11 +138,36 @@ impl MemoryTable {
     /// The version, and the batches of each partition in it.
     pub(super) async fn snapshot(&self) -> (u64, Vec<Vec<RecordBatch>>) {
         let version = self.version.lock().await;
+        (*version, self.partitions().await)
+    }
+
+    /// The rows as they are now, to come back to.
+    pub(super) async fn keep(&self) -> Kept {
+        let _alone = self.version.lock().await;
+        let partitions = self.partitions().await;
+        self.retained.lock().keepers += 1;
+        Kept {
+            table: self.clone(),
+            partitions,
+        }
+    }
+
+    async fn partitions(&self) -> Vec<Vec<RecordBatch>> {
         let mut partitions = Vec::with_capacity(self.inner.batches.len());
         for partition in &self.inner.batches {
             partitions.push(partition.read().await.clone());
         }
-        (*version, partitions)
+        partitions
+    }
+
+    /// Gives the bytes of batches back that the table lost.
+    fn give_back(&self, bytes: usize) {
+        let mut retained = self.retained.lock();
+        if retained.keepers == 0 {
+            self.held.shrink(bytes);
+        } else {
+            retained.bytes += bytes;
+        }
     }
 
     /// Exchanges batches for those that `change` makes of each partition's, all or none.
@@ -136,7 +206,7 @@ impl MemoryTable {
             });
         }
         growth.keep();
-        self.held.shrink(freed);
+        self.give_back(freed);
         *current += 1;
         Ok(())
     }

@@ -30,3 +30,4 @@ mod rights;
 mod settings;
 mod sharing;
 mod shortage;
+mod transactions;
