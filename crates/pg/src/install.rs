@@ -7,12 +7,15 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::SessionContext;
 
-use crate::analysis::{Checks, CountRows, EliminateJoins, MixedTypes, OrderedInputs, Predicates};
+use crate::analysis::{
+    Assignments, Checks, CountRows, EliminateJoins, MixedTypes, OrderedInputs, Predicates,
+};
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts};
 use crate::guards::Guards;
 use crate::intervals::{self, IntervalKeys};
 use crate::operators::Planner;
 use crate::parameters::OpenParameters;
+use crate::relations::Relations;
 use crate::subqueries::UnnestSubqueries;
 use crate::text_planner::TextPlanner;
 use crate::time_planner::TimePlanner;
@@ -67,6 +70,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.insert(0, Arc::new(IntervalKeys));
     analyzer.rules.insert(0, Arc::new(UnionTypes));
     analyzer.rules.insert(0, Arc::new(MixedTypes));
+    analyzer.rules.insert(0, Arc::new(Assignments));
     let optimizer = builder.optimizer().get_or_insert_default();
     let rules = std::mem::take(&mut optimizer.rules).into_iter();
     optimizer.rules = rules.map(EliminateJoins::around).collect();
@@ -74,7 +78,9 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     optimizer.push(Arc::new(FloatKeys));
     optimizer.push(Arc::new(Guards));
     large_limits::install(&mut builder);
-    builder.with_type_planner(Arc::new(Types))
+    builder
+        .with_type_planner(Arc::new(Types))
+        .with_relation_planners(vec![Arc::new(Relations)])
 }
 
 /// The scalar functions of a session with these settings.

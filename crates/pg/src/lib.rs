@@ -57,6 +57,7 @@ pub mod numbers;
 mod operators;
 pub mod output;
 pub mod parameters;
+mod relations;
 pub mod resolve;
 mod rules;
 mod shared;

@@ -1,8 +1,8 @@
 //! Which Arrow type holds a column that SQL declares (`CREATE TABLE t (a timestamp)`)?
 //!
-//! Types of time count microseconds, as PostgreSQL's do: DataFusion's own are nanoseconds, which
-//! end
-//! in the year 2262. The catalogue's types are those of datafusion-pg-catalog.
+//! DataFusion's own differ: times count nanoseconds, which end in the year 2262; `float` has four
+//! bytes, `numeric` ten digits behind the point, and no type a length. The catalogue's types are
+//! those of datafusion-pg-catalog.
 
 use std::sync::Arc;
 
@@ -21,17 +21,14 @@ pub(crate) struct Types;
 impl TypePlanner for Types {
     fn plan_type_field(&self, sql: &SqlType) -> Result<Option<FieldRef>> {
         match Target::of_sql(sql) {
-            Some(
-                target @ (Target::Date
-                | Target::Time(_)
-                | Target::Timestamp(_)
-                | Target::Timestamptz(_)
-                | Target::Interval(..)),
-            ) => {
-                let held = target.arrow(&DataType::Null);
+            // DataFusion's own text is a view.
+            None | Some(Target::Text | Target::Varchar(None) | Target::Name) => {
+                PgOidTypePlanner.plan_type_field(sql)
+            }
+            Some(target) => {
+                let held = target.arrow(&DataType::Utf8);
                 Ok(Some(Arc::new(target.field("", held, true))))
             }
-            _ => PgOidTypePlanner.plan_type_field(sql),
         }
     }
 }

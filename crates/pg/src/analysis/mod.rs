@@ -2,6 +2,7 @@
 //!
 //! | file | question |
 //! |---|---|
+//! | `assignments.rs` | what does a column of another type hold of a value? |
 //! | `checks.rs` | what does PostgreSQL refuse, or DataFusion answer wrongly? |
 //! | `eliminate_join.rs` | when may a join be removed? |
 //! | `mixed_types.rs` | in which type are dates beside timestamps, and floats beside numerics, compared by IN and BETWEEN? |
@@ -9,6 +10,7 @@
 //! | `predicates.rs` | which predicates does the optimizer take for others? |
 //! | `set_operations.rs` | how often is a row in INTERSECT ALL and EXCEPT ALL? |
 
+mod assignments;
 mod checks;
 mod eliminate_join;
 mod mixed_types;
@@ -16,6 +18,7 @@ mod ordered_inputs;
 mod predicates;
 mod set_operations;
 
+pub(crate) use assignments::Assignments;
 pub(crate) use checks::Checks;
 pub(crate) use eliminate_join::EliminateJoins;
 pub(crate) use mixed_types::MixedTypes;

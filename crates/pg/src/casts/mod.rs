@@ -27,8 +27,8 @@ use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    Cast, ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, Volatility, lit,
+    Cast, ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility, lit,
 };
 use datafusion::scalar::ScalarValue;
 
@@ -37,6 +37,7 @@ pub(crate) use target::{OPEN_SCALE, decimal};
 pub use target::{PG_TYPE, Target};
 
 use crate::error::PgError;
+use crate::functions::scalar::marked_type;
 
 /// The function that the dialect writes for a cast.
 pub const CAST: &str = "pg_cast";
@@ -262,7 +263,13 @@ impl ScalarUDFImpl for PgCast {
         };
         let from = info.get_data_type(value)?;
         let held = target.arrow(&from);
-        let plain = !matches!(value, Expr::Literal(..)) && is_arrows(&from, &target, &held);
+        let is_padded = || -> Result<bool> {
+            let field = value.to_field(info.schema())?.1;
+            Ok(marked_type(&field) == Some("bpchar"))
+        };
+        let plain = !matches!(value, Expr::Literal(..))
+            && is_arrows(&from, &target, &held)
+            && !(target.is_text() && is_padded()?);
         if !plain {
             return Ok(ExprSimplifyResult::Original(args));
         }

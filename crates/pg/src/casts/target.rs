@@ -156,6 +156,10 @@ impl Target {
         {
             return Some(target);
         }
+        let by_arrow = field.metadata().get("ARROW:extension:name");
+        if by_arrow.is_some_and(|name| name == "arrow.uuid") {
+            return Some(Self::Uuid);
+        }
         Self::of_arrow(field.data_type())
     }
 

@@ -8,7 +8,7 @@ mod named_row;
 pub(crate) mod regex;
 pub(crate) mod scalar;
 mod single_row;
-mod text;
+pub(crate) mod text;
 pub(crate) mod time;
 
 pub(crate) use fail::FAIL;

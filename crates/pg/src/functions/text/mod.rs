@@ -2,6 +2,7 @@
 
 mod bytes;
 mod compose;
+mod fits;
 mod format;
 mod pieces;
 mod plain;
@@ -9,6 +10,8 @@ mod quote;
 mod unicode;
 
 use datafusion::logical_expr::ScalarUDF;
+
+pub(crate) use fits::fits;
 
 use crate::PgError;
 

@@ -1,0 +1,160 @@
+//! Values that INSERT and UPDATE store in a column of another type.
+//!
+//! PostgreSQL reads a constant as the column's type does (`'\xDEAD'` is two bytes, `'{1,2}'` an
+//! array), rounds a numeric to the column's scale, and refuses a text that is longer than the
+//! column (manual, 10.4). DataFusion casts as Arrow does. Its casts are exchanged here.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::DFSchema;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::logical_expr::dml::DmlStatement;
+use datafusion::logical_expr::{
+    Cast, Expr, ExprSchemable, LogicalPlan, Projection, Values, WriteOp, lit,
+};
+use datafusion::optimizer::AnalyzerRule;
+
+use crate::casts::{Target, cast_expr};
+use crate::functions::text;
+
+/// See the file's header.
+#[derive(Debug, Default)]
+pub(crate) struct Assignments;
+
+impl AnalyzerRule for Assignments {
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        match plan {
+            LogicalPlan::Dml(dml) if matches!(dml.op, WriteOp::Insert(_) | WriteOp::Update) => {
+                Ok(LogicalPlan::Dml(assigned(dml, config)?))
+            }
+            LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => plan
+                .map_children(|child| self.analyze(child, config).map(Transformed::yes))
+                .data(),
+            other => Ok(other),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        "assignments"
+    }
+}
+
+/// The statement, whose input is a projection of one expression for each of the table's columns.
+fn assigned(mut dml: DmlStatement, config: &ConfigOptions) -> Result<DmlStatement> {
+    let LogicalPlan::Projection(projection) = dml.input.as_ref() else {
+        return Ok(dml);
+    };
+    let table = dml.target.schema();
+    let input = match projection.input.as_ref() {
+        LogicalPlan::Values(values) => {
+            let rows = read_rows(values, &projection.expr, &table, config)?;
+            Arc::new(LogicalPlan::Values(rows))
+        }
+        _ => Arc::clone(&projection.input),
+    };
+    let columns = projection.expr.iter().zip(table.fields());
+    let columns = columns.map(|(expr, field)| match expr {
+        Expr::Alias(alias) => {
+            let value = stored(&alias.expr, input.schema(), field, config)?;
+            Ok(value.alias_qualified(alias.relation.clone(), &alias.name))
+        }
+        expr => stored(expr, input.schema(), field, config),
+    });
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    let projection = Projection::try_new(columns, input)?;
+    dml.input = Arc::new(LogicalPlan::Projection(projection));
+    Ok(dml)
+}
+
+/// The rows of VALUES, read as the columns they go to. `columns` says which column that is.
+fn read_rows(
+    values: &Values,
+    columns: &[Expr],
+    table: &Schema,
+    config: &ConfigOptions,
+) -> Result<Values> {
+    let to = |at: usize| {
+        let (qualifier, field) = values.schema.qualified_field(at);
+        let is_it = |expr: &Expr| match without_cast(expr) {
+            Expr::Column(column) => {
+                column.name == *field.name() && column.relation.as_ref() == qualifier
+            }
+            _ => false,
+        };
+        columns.iter().position(|expr| match expr {
+            Expr::Alias(alias) => is_it(&alias.expr),
+            expr => is_it(expr),
+        })
+    };
+    let columns = values.schema.fields().len();
+    let fields: Vec<Option<&Field>> = (0..columns)
+        .map(|at| to(at).map(|column| table.field(column)))
+        .collect();
+    let none = DFSchema::empty();
+    let rows = values.values.iter().map(|row| {
+        let cells = row.iter().zip(&fields);
+        let cells = cells.map(|(cell, field)| match field {
+            Some(field) => stored(cell, &none, field, config),
+            None => Ok(cell.clone()),
+        });
+        cells.collect::<Result<Vec<_>>>()
+    });
+    Ok(Values {
+        schema: Arc::clone(&values.schema),
+        values: rows.collect::<Result<_>>()?,
+    })
+}
+
+/// The value without the casts that DataFusion put around it. (Casts of the statement are calls.)
+fn without_cast(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Cast(cast) => without_cast(&cast.expr),
+        other => other,
+    }
+}
+
+/// An expression as a column holds its value.
+fn stored(expr: &Expr, schema: &DFSchema, column: &Field, config: &ConfigOptions) -> Result<Expr> {
+    let value = without_cast(expr);
+    let from = value.to_field(schema)?.1;
+    let Some(target) = target_of(column) else {
+        return Ok(expr.clone());
+    };
+    let is_same = Target::of_field(&from).is_some_and(|from| from == target)
+        && from.data_type() == column.data_type();
+    if from.data_type().is_null() || (is_same && !target.has_modifier()) {
+        return Ok(expr.clone());
+    }
+    let mut value = value.clone();
+    if let Target::Varchar(Some(most)) | Target::Bpchar(Some(most)) = target {
+        if !from.data_type().is_string() {
+            value = cast_expr(value, &Target::Text, config);
+        }
+        value = text::fits().call(vec![value, lit(i64::from(most)), lit(target.name())]);
+    }
+    let held = target.arrow(&value.get_type(schema)?);
+    let value = cast_expr(value, &target, config);
+    if held == *column.data_type() {
+        return Ok(value);
+    }
+    let cast = Cast::new(Box::new(value), column.data_type().clone());
+    Ok(Expr::Cast(cast))
+}
+
+/// The type that a column's values are read and rounded to.
+fn target_of(column: &Field) -> Option<Target> {
+    Some(match Target::of_field(column)? {
+        Target::NumericOf(..)
+            if *column.data_type() == Target::Numeric(None).arrow(&DataType::Utf8) =>
+        {
+            Target::Numeric(None)
+        }
+        Target::NumericOf(precision, scale) => {
+            Target::Numeric(Some((u16::from(precision), i16::from(scale))))
+        }
+        other => other,
+    })
+}

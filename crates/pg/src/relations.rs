@@ -1,0 +1,82 @@
+//! Columns of files whose Arrow types have no meaning in PostgreSQL's SQL, where a table is named
+//! in FROM.
+//!
+//! | a file's column | a table's |
+//! |---|---|
+//! | UUID: sixteen bytes | `uuid`, which is held as text |
+//! | a time of day in seconds, milliseconds or nanoseconds | `time`, of microseconds |
+//!
+//! So no operator, function or common type has to know them.
+
+use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
+use datafusion::common::Column;
+use datafusion::error::Result;
+use datafusion::logical_expr::planner::{
+    PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
+};
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
+use datafusion::sql::sqlparser::ast::{Ident, TableFactor};
+
+use crate::casts::{Target, cast_expr};
+
+/// Marks a table that is being planned. (DataFusion ignores partitions.)
+const PLANNED: &str = "__planned";
+
+/// See the file's header.
+#[derive(Debug)]
+pub(crate) struct Relations;
+
+impl RelationPlanner for Relations {
+    fn plan_relation(
+        &self,
+        mut relation: TableFactor,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning> {
+        let TableFactor::Table {
+            args: None,
+            partitions,
+            ..
+        } = &mut relation
+        else {
+            return Ok(RelationPlanning::Original(Box::new(relation)));
+        };
+        if partitions.iter().any(|mark| mark.value == PLANNED) {
+            return Ok(RelationPlanning::Original(Box::new(relation)));
+        }
+        partitions.push(Ident::new(PLANNED));
+        let plan = context.plan(relation)?;
+        if !plan
+            .schema()
+            .fields()
+            .iter()
+            .any(|field| meant(field).is_some())
+        {
+            let planned = PlannedRelation::new(plan, None);
+            return Ok(RelationPlanning::Planned(Box::new(planned)));
+        }
+        let config = context.context_provider().options();
+        let columns = plan.schema().iter().map(|(qualifier, field)| {
+            let column = Expr::Column(Column::from((qualifier, field)));
+            match meant(field) {
+                Some(target) => cast_expr(column, &target, config)
+                    .alias_qualified(qualifier.cloned(), field.name()),
+                None => column,
+            }
+        });
+        let columns: Vec<Expr> = columns.collect();
+        let plan = LogicalPlanBuilder::from(plan).project(columns)?.build()?;
+        let planned = PlannedRelation::new(plan, None);
+        Ok(RelationPlanning::Planned(Box::new(planned)))
+    }
+}
+
+/// The type of PostgreSQL that a column is cast to.
+fn meant(field: &Field) -> Option<Target> {
+    match field.data_type() {
+        DataType::FixedSizeBinary(16) => {
+            Target::of_field(field).filter(|target| *target == Target::Uuid)
+        }
+        DataType::Time32(_) | DataType::Time64(TimeUnit::Nanosecond) => Some(Target::Time(None)),
+        _ => None,
+    }
+}
