@@ -69,6 +69,7 @@ mod types;
 mod union_types;
 mod values;
 
+pub use analysis::ASSIGNMENTS;
 pub use error::{Foreign, PgError, configuration_code, translate};
 pub use functions::scalar::{marked_type, typed_field};
 pub use install::{install, reinstall};

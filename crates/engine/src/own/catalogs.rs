@@ -16,6 +16,7 @@ use datafusion::common::{exec_err, not_impl_err};
 use datafusion::datasource::listing::ListingTable;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryPool;
+use datafusion::logical_expr::TableType;
 use parking_lot::Mutex;
 
 use super::allowance::{Allowance, Growth, Held};
@@ -108,6 +109,22 @@ impl OwnNames {
         let now = std::mem::replace(&mut *self.catalogs.lock(), saved.catalogs);
         saved.growth.keep();
         self.names.shrink(cost_of(&now));
+    }
+
+    /// The name of a view of which `is_it` is true, given its schema, its name and its text.
+    pub(super) fn find_view(&self, is_it: impl Fn(&str, &str, &str) -> bool) -> Option<String> {
+        for schemas in self.catalogs.lock().values() {
+            for (schema, tables) in schemas.schemas.lock().iter() {
+                for (name, named) in tables.tables.lock().iter() {
+                    let text = named.table.get_table_definition();
+                    let is_view = named.table.table_type() == TableType::View;
+                    if is_view && text.is_some_and(|text| is_it(schema, name, text)) {
+                        return Some(name.clone());
+                    }
+                }
+            }
+        }
+        None
     }
 
     /// The account of a table, which messages call `what`.

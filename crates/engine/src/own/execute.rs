@@ -28,6 +28,7 @@ use futures::StreamExt;
 use super::allowance::{Growth, Held};
 use super::catalogs::{OwnNames, OwnSchema, Whose};
 use super::check::{check, replaces_shared};
+use super::dependents::check_dependents;
 use super::table::{MemoryTable, bytes_of};
 use crate::error::Error;
 use crate::memory::{LIMIT_BY_DEFAULT, SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
@@ -47,6 +48,7 @@ pub async fn execute(
     plan: LogicalPlan,
 ) -> Result<DataFrame> {
     check(&state, &plan)?;
+    check_dependents(&state, &plan)?;
     if let LogicalPlan::Copy(copy) = &plan {
         check_folder(&copy.output_url)?;
     }

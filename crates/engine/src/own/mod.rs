@@ -6,7 +6,7 @@
 //! has no layer: all sessions of its engine see what it makes.
 //! Tables in memory are counted in either case (`table.rs`); DELETE and UPDATE change their rows
 //! (`change/`). ROLLBACK brings back what there was (`saved.rs`).
-//! A statement is checked (`check.rs`) and carried out (`execute.rs`) as a plan.
+//! A statement is checked (`check.rs`, `dependents.rs`) and carried out (`execute.rs`) as a plan.
 //! Not here: what rights there are (`../right.rs`, `../rights/`).
 
 mod allowance;
@@ -14,6 +14,7 @@ mod catalogs;
 mod change;
 mod check;
 mod confined;
+mod dependents;
 mod execute;
 mod saved;
 mod table;

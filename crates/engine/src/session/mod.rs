@@ -18,6 +18,7 @@ mod system_tables;
 
 use std::sync::Arc;
 
+use coscan_pg::ASSIGNMENTS;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, TableProvider};
 use datafusion::error::DataFusionError;
@@ -129,9 +130,10 @@ impl Engine {
             .with_catalog_list(Arc::clone(self.catalogs()))
             .with_default_features();
         let mut builder = coscan_pg::install(builder).with_coscan(self);
-        // Before the rules that rewrite predicates.
-        let analyzer = builder.analyzer().get_or_insert_default();
-        analyzer.rules.insert(0, Arc::new(ChangeByQuery));
+        // Before the rules that rewrite predicates, and after the one that knows the form of UPDATE.
+        let rules = &mut builder.analyzer().get_or_insert_default().rules;
+        let form = rules.iter().position(|rule| rule.name() == ASSIGNMENTS);
+        rules.insert(form.map_or(0, |at| at + 1), Arc::new(ChangeByQuery));
         let mut state = builder.build();
         registration::write_by_our_rules(&mut state);
         Session::new(self.clone(), SessionContext::new_with_state(state))

@@ -20,6 +20,9 @@ use datafusion::optimizer::AnalyzerRule;
 use crate::casts::{Target, cast_expr};
 use crate::functions::text;
 
+/// The rule's name. What changes the form of UPDATE and DELETE comes after it.
+pub const ASSIGNMENTS: &str = "assignments";
+
 /// See the file's header.
 #[derive(Debug, Default)]
 pub(crate) struct Assignments;
@@ -38,7 +41,7 @@ impl AnalyzerRule for Assignments {
     }
 
     fn name(&self) -> &'static str {
-        "assignments"
+        ASSIGNMENTS
     }
 }
 
@@ -123,9 +126,10 @@ fn stored(expr: &Expr, schema: &DFSchema, column: &Field, config: &ConfigOptions
     let Some(target) = target_of(column) else {
         return Ok(expr.clone());
     };
-    let is_same = Target::of_field(&from).is_some_and(|from| from == target)
-        && from.data_type() == column.data_type();
-    if from.data_type().is_null() || (is_same && !target.has_modifier()) {
+    let is_same = from.data_type() == column.data_type()
+        && Target::of_field(&from) == Target::of_field(column)
+        && (matches!(value, Expr::Column(_)) || !target.has_modifier());
+    if is_same || from.data_type().is_null() {
         return Ok(expr.clone());
     }
     let mut value = value.clone();

@@ -18,6 +18,7 @@ mod ordered_inputs;
 mod predicates;
 mod set_operations;
 
+pub use assignments::ASSIGNMENTS;
 pub(crate) use assignments::Assignments;
 pub(crate) use checks::Checks;
 pub(crate) use eliminate_join::EliminateJoins;

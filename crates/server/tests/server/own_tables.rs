@@ -1,5 +1,6 @@
-//! Promised: ROLLBACK undoes what a session did to its own names and tables since BEGIN or the
-//! savepoint, and so does an error among several statements of one message.
+//! Promised: a session's own tables do as PostgreSQL's. ROLLBACK undoes what it did to its names
+//! and tables since BEGIN or the savepoint, and so does an error among several statements of one
+//! message. What a view reads is not dropped. Values are stored as the column's type reads them.
 
 use crate::common::TestServer;
 use crate::common::raw::RawClient;
@@ -102,6 +103,52 @@ async fn several_statements_of_a_message_are_one_transaction() {
         ("INSERT INTO t VALUES (3); BEGIN; DELETE FROM t", ""),
         ("ROLLBACK", ""),
         ("SELECT sum(x) FROM t", "3"),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_view_reads_stays() {
+    answers(&[
+        ("CREATE TABLE t AS SELECT 1 AS x", ""),
+        ("CREATE VIEW v AS SELECT x FROM public.t", ""),
+        (
+            "CREATE VIEW w AS WITH q AS (SELECT * FROM v) SELECT x + 1 AS y FROM q",
+            "",
+        ),
+        ("DROP TABLE t", "error 2BP01"),
+        ("CREATE OR REPLACE TABLE t AS SELECT 2 AS x", "error 2BP01"),
+        ("CREATE OR REPLACE VIEW v AS SELECT 2 AS x", "error 2BP01"),
+        ("CREATE OR REPLACE VIEW w AS SELECT x + 2 AS y FROM v", ""),
+        ("SELECT y FROM w", "3"),
+        ("DROP VIEW v", "error 2BP01"),
+        ("DROP VIEW w", ""),
+        ("DROP VIEW v", ""),
+        ("DROP TABLE t", ""),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn updates_store_what_the_columns_type_reads() {
+    answers(&[
+        (
+            "CREATE TABLE t (b bytea, a int[], v varchar(3), n numeric(5,2), i smallint)",
+            "",
+        ),
+        (r"INSERT INTO t VALUES ('\x01', '{1}', 'a', 1, 1)", ""),
+        (
+            r"UPDATE t SET b = '\xDEAD', a = '{2,NULL}', v = 'abc  ', n = 2.345, i = 2.5",
+            "",
+        ),
+        (
+            "SELECT b, a, v, n, i FROM t",
+            r"\xdead | {2,NULL} | abc | 2.35 | 3",
+        ),
+        ("UPDATE t SET v = 'abcd'", "error 22001"),
+        ("UPDATE t SET n = 1000", "error 22003"),
+        ("UPDATE t SET i = i WHERE v = 'abc'", ""),
+        ("SELECT v, n, i FROM t", "abc | 2.35 | 3"),
     ])
     .await;
 }
