@@ -175,6 +175,13 @@ async fn create_table(
             "TEMPORARY tables are a server's: here all sessions of the engine see {name}"
         );
     }
+    if context.state().schema_for_ref(name.clone()).is_err() {
+        let told = match name.schema() {
+            Some(schema) => format!("schema \"{schema}\" does not exist"),
+            None => "no schema has been selected to create in".to_owned(),
+        };
+        return Err(PgError::new("3F000", told).into());
+    }
     let exists = context.table_exist(name.clone())?;
     match (exists, create.if_not_exists, create.or_replace) {
         (true, true, true) => return exec_err!("'IF NOT EXISTS' cannot coexist with 'REPLACE'"),

@@ -51,9 +51,9 @@ pub(crate) const VERSION: &str =
     concat!("PostgreSQL 16.6 (Coscan ", env!("CARGO_PKG_VERSION"), ")");
 
 const ENCODINGS: &[&str] = &["utf8", "utf-8", "unicode", "sql_ascii"];
-const DATE_STYLES: &[&str] = &[
-    "iso", "iso, mdy", "iso,mdy", "iso, dmy", "iso,dmy", "iso, ymd", "iso,ymd",
-];
+const DATE_STYLES: &[&str] = &["iso", "iso, mdy", "iso,mdy"];
+/// More digits than needed are not shown, fewer would change a value.
+const FLOAT_DIGITS: &[&str] = &["1", "2", "3"];
 const ON: &[&str] = &["on", "true", "yes", "1"];
 
 pub(crate) static KNOWN: &[Known] = &[
@@ -69,7 +69,7 @@ pub(crate) static KNOWN: &[Known] = &[
         Rule::Kept,
     ),
     reported("default_transaction_read_only", "off", Rule::Kept),
-    known("extra_float_digits", "1", Rule::Kept),
+    known("extra_float_digits", "1", Rule::Fixed(FLOAT_DIGITS)),
     known("idle_in_transaction_session_timeout", "0", Rule::Timeout),
     known("idle_session_timeout", "0", Rule::Timeout),
     reported("in_hot_standby", "off", Rule::ReadOnly),

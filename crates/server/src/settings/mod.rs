@@ -244,9 +244,8 @@ impl Settings {
                 zone
             }
             Rule::SearchPath => {
-                if let Some(schema) = first_schema(session, value) {
-                    configure(session, DEFAULT_SCHEMA, &schema).await?;
-                }
+                let schema = first_schema(session, value).unwrap_or_default();
+                configure(session, DEFAULT_SCHEMA, &schema).await?;
                 value.to_owned()
             }
         };
@@ -509,6 +508,7 @@ async fn restore(
 }
 
 /// The first schema of a search path that exists, because unqualified names resolve in one only.
+/// Without any, they resolve in none.
 fn first_schema(session: &SessionContext, path: &str) -> Option<String> {
     let state = session.state();
     let catalog = state
