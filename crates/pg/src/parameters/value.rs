@@ -19,6 +19,7 @@ use crate::array_types::element_of;
 use crate::casts::{Context, cast_array};
 use crate::dialect::elements;
 use crate::output::numeric_text;
+use crate::values::uuid_text;
 
 /// How a value is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,16 +106,20 @@ fn from_text(pg_type: &Type, text: &str, zone: &str) -> Result<ScalarValue, PgEr
         Type::FLOAT8 => ScalarValue::Float64(Some(float(pg_type, text, f64::is_infinite)?)),
         Type::NUMERIC => numeric(text)?,
         Type::BYTEA => ScalarValue::Binary(Some(bytea(text)?)),
-        Type::DATE | Type::TIME | Type::TIMESTAMP | Type::TIMESTAMPTZ | Type::INTERVAL => {
-            moment(pg_type, text, zone)?
-        }
-        Type::UUID => ScalarValue::Utf8(Some(uuid(text)?)),
+        Type::DATE
+        | Type::TIME
+        | Type::TIMESTAMP
+        | Type::TIMESTAMPTZ
+        | Type::INTERVAL
+        | Type::UUID
+        | Type::JSON
+        | Type::JSONB => cast(pg_type, text, zone)?,
         _ => ScalarValue::Utf8(Some(text.to_owned())),
     })
 }
 
-/// A date, a time or an interval. `zone` is that of a time whose text names none.
-fn moment(pg_type: &Type, text: &str, zone: &str) -> Result<ScalarValue, PgError> {
+/// A value that is read as a cast reads it. `zone` is that of a time whose text names none.
+fn cast(pg_type: &Type, text: &str, zone: &str) -> Result<ScalarValue, PgError> {
     let texts: ArrayRef = Arc::new(StringArray::from(vec![text]));
     let field = Field::new("", DataType::Utf8, true);
     let context = Context { zone: zone.into() };
@@ -226,24 +231,6 @@ fn bytea(text: &str) -> Result<Vec<u8>, PgError> {
     Ok(out)
 }
 
-/// A uuid in its usual form, whatever form it has.
-fn uuid(text: &str) -> Result<String, PgError> {
-    let trimmed = text
-        .strip_prefix('{')
-        .and_then(|inner| inner.strip_suffix('}'));
-    let digits: String = trimmed
-        .unwrap_or(text)
-        .chars()
-        .filter(|c| *c != '-')
-        .collect();
-    let digits = digits.to_ascii_lowercase();
-    if digits.len() != 32 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err(PgError::invalid_text("uuid", text));
-    }
-    let parts = [(0, 8), (8, 12), (12, 16), (16, 20), (20, 32)];
-    Ok(parts.map(|(from, to)| &digits[from..to]).join("-"))
-}
-
 fn binary(pg_type: &Type, mut raw: Bytes) -> Result<ScalarValue, PgError> {
     let infinite = || {
         PgError::unsupported(format!(
@@ -301,18 +288,17 @@ fn binary(pg_type: &Type, mut raw: Bytes) -> Result<ScalarValue, PgError> {
         }
         Type::BYTEA => return Ok(ScalarValue::Binary(Some(raw.to_vec()))),
         Type::UUID => {
-            let digits: String = raw.iter().map(|byte| format!("{byte:02x}")).collect();
-            return Ok(ScalarValue::Utf8(Some(
-                uuid(&digits).map_err(|_| malformed())?,
-            )));
+            let bytes = (raw.len() == 16).then_some(&raw).ok_or_else(malformed)?;
+            return Ok(ScalarValue::Utf8(Some(uuid_text(bytes))));
         }
         Type::JSONB => {
             // The version of the format, then the text.
             if raw.try_get_u8() != Ok(1) {
                 return Err(malformed());
             }
-            return Ok(ScalarValue::Utf8(Some(text(&raw)?.to_owned())));
+            return cast(pg_type, text(&raw)?, "");
         }
+        Type::JSON => return cast(pg_type, text(&raw)?, ""),
         _ => return Ok(ScalarValue::Utf8(Some(text(&raw)?.to_owned()))),
     };
     if raw.has_remaining() {
@@ -494,6 +480,17 @@ mod tests {
                 Ok(ScalarValue::Decimal128(Some(250), 3, 2)),
             ),
             (
+                Type::JSONB,
+                r#"{"b":1, "a":2,"a":3}"#,
+                Ok(ScalarValue::from(r#"{"a": 3, "b": 1}"#)),
+            ),
+            (Type::JSON, r#"{"b":1,}"#, Err("22P02")),
+            (
+                Type::UUID,
+                "{A0EEBC999C0B4EF8BB6D6BB9BD380A11}",
+                Ok(ScalarValue::from("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")),
+            ),
+            (
                 Type::BYTEA,
                 "\\x6162",
                 Ok(ScalarValue::Binary(Some(b"ab".to_vec()))),
@@ -538,6 +535,9 @@ mod tests {
                 &[0, 2, 0, 0, 0, 0, 0, 1, 0, 2, 0x13, 0x88][..],
                 Ok(ScalarValue::Decimal128(Some(25), 2, 1)),
             ),
+            (Type::JSONB, b"\x01[1,  2]", Ok(ScalarValue::from("[1, 2]"))),
+            (Type::JSON, b"[1", Err("22P02")),
+            (Type::UUID, &[0, 1][..], Err("22P03")),
             (
                 Type::NUMERIC,
                 &[0, 0, 0, 0, 0xC0, 0, 0, 0][..],
