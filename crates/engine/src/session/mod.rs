@@ -130,7 +130,7 @@ impl Engine {
             .with_catalog_list(Arc::clone(self.catalogs()))
             .with_default_features();
         let mut builder = coscan_pg::install(builder).with_coscan(self);
-        // Before the rules that rewrite predicates, and after the one that knows the form of UPDATE.
+        // Before the rules that rewrite predicates, after the one that knows the form of UPDATE.
         let rules = &mut builder.analyzer().get_or_insert_default().rules;
         let form = rules.iter().position(|rule| rule.name() == ASSIGNMENTS);
         rules.insert(form.map_or(0, |at| at + 1), Arc::new(ChangeByQuery));
