@@ -25,6 +25,7 @@ use datafusion::logical_expr::{
     WindowFrameUnits, lit, when,
 };
 
+use super::grouping;
 use super::plans::{
     Names, column_exprs, filter, join, join_conditions, named, project, project_as, same,
 };
@@ -203,7 +204,10 @@ fn push_aggregate(
         .iter()
         .any(|expr| matches!(expr, Expr::GroupingSet(_)))
     {
-        return Err(unsupported(&LogicalPlan::Aggregate(given)));
+        return match grouping::apart(&given)? {
+            Some(union) => push_union(union, schema, d, names),
+            None => Err(unsupported(&LogicalPlan::Aggregate(given))),
+        };
     }
     let keys = given.group_expr.len();
     let before = given.input.schema();

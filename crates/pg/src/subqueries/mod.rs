@@ -12,12 +12,14 @@
 //! | `references.rs` | which outer columns does a subquery use? |
 //! | `pulled.rs` | which subqueries are joins already? |
 //! | `domain.rs` | how are all others evaluated for all outer rows at once? |
+//! | `grouping.rs` | what are GROUPING SETS there? |
 //! | `scalar.rs`, `predicate.rs` | what is the subquery's value where it stands? |
 //! | `items.rs` | LATERAL items of FROM |
 //!
 //! S4: a correlated subquery that cannot be replaced is an error (0A000), never another plan.
 
 mod domain;
+mod grouping;
 mod items;
 mod plans;
 mod predicate;
