@@ -11,11 +11,11 @@ use crate::analysis::{
     Assignments, Checks, CountRows, EliminateJoins, MixedTypes, OrderedInputs, Predicates,
 };
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts};
+use crate::file_types::FileTypes;
 use crate::guards::Guards;
 use crate::intervals::{self, IntervalKeys};
 use crate::operators::Planner;
 use crate::parameters::OpenParameters;
-use crate::relations::Relations;
 use crate::subqueries::UnnestSubqueries;
 use crate::text_planner::TextPlanner;
 use crate::time_planner::TimePlanner;
@@ -80,7 +80,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     large_limits::install(&mut builder);
     builder
         .with_type_planner(Arc::new(Types))
-        .with_relation_planners(vec![Arc::new(Relations)])
+        .with_relation_planners(vec![Arc::new(FileTypes)])
 }
 
 /// The scalar functions of a session with these settings.

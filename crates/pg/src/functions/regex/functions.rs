@@ -298,6 +298,12 @@ fn nth(
     }
     let regex = local(row, function, flags, None)?;
     let group = usize::try_from(group).unwrap_or(usize::MAX);
+    // A pattern without groups is one itself.
+    let group = if regex.groups == 0 && group == 1 {
+        0
+    } else {
+        group
+    };
     if group > regex.groups {
         return Ok(None);
     }

@@ -24,9 +24,9 @@ const PLANNED: &str = "__planned";
 
 /// See the file's header.
 #[derive(Debug)]
-pub(crate) struct Relations;
+pub(crate) struct FileTypes;
 
-impl RelationPlanner for Relations {
+impl RelationPlanner for FileTypes {
     fn plan_relation(
         &self,
         mut relation: TableFactor,
