@@ -1,7 +1,9 @@
 //! An array as a list of values.
 
+use std::ops::Range;
+
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::arrow::datatypes::{ArrowNativeType, DataType, Field, FieldRef};
 use datafusion::error::Result;
 use datafusion::logical_expr::binary::comparison_coercion;
 use datafusion::scalar::ScalarValue;
@@ -65,6 +67,40 @@ pub(super) fn common(function: &str, left: &Field, right: &Field) -> Result<Fiel
 pub(super) fn elements(row: &Row<'_>, argument: usize, leaf: &Field) -> Result<Vec<Value>> {
     let (array, at) = row.array(argument);
     read(array, at, leaf)
+}
+
+/// The elements of an array of one dimension: all rows' elements, and where this row's are. `None`
+/// of more dimensions.
+pub(super) fn flat_elements<'a>(
+    row: &Row<'a>,
+    argument: usize,
+) -> Option<(&'a ArrayRef, Range<usize>)> {
+    let (array, at) = row.array(argument);
+    let (values, range) = match array.data_type() {
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            let place = |at: usize| list.value_offsets()[at].as_usize();
+            (list.values(), place(at)..place(at + 1))
+        }
+        DataType::LargeList(_) => {
+            let list = array.as_list::<i64>();
+            let place = |at: usize| list.value_offsets()[at].as_usize();
+            (list.values(), place(at)..place(at + 1))
+        }
+        _ => return None,
+    };
+    (!values.data_type().is_nested()).then_some((values, range))
+}
+
+/// One element of `values`.
+pub(super) fn element(values: &ArrayRef, at: usize) -> Result<Value> {
+    if values.is_null(at) {
+        return Ok(Value::Null);
+    }
+    if *values.data_type() == DataType::Utf8 {
+        return Ok(Value::Text(values.as_string::<i32>().value(at).to_owned()));
+    }
+    Ok(scalar(ScalarValue::try_from_array(values, at)?))
 }
 
 fn read(array: &ArrayRef, at: usize, leaf: &Field) -> Result<Vec<Value>> {

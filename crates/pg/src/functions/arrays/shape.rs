@@ -9,7 +9,7 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::error::Result;
 use datafusion::scalar::ScalarValue;
 
-use super::elements::{dimensions, elements, flat, leaf, list_of};
+use super::elements::{dimensions, elements, flat, flat_elements, leaf, list_of};
 use crate::PgError;
 use crate::functions::scalar::Take::{Int, List};
 use crate::functions::scalar::{Form, Function, Give, Row, Value, type_name};
@@ -58,7 +58,10 @@ pub(super) fn functions() -> Vec<Function> {
         Function::new(
             "cardinality",
             vec![Form::new(&[List], Give::Int4, |row| {
-                Ok(number(flat(all(row)?).len()))
+                Ok(number(match flat_elements(row, 0) {
+                    Some((_, own)) => own.len(),
+                    None => flat(all(row)?).len(),
+                }))
             })],
         ),
         Function::new(
@@ -147,7 +150,11 @@ fn all(row: &Row<'_>) -> Result<Vec<Value>> {
 }
 
 fn shape(row: &Row<'_>) -> Result<Vec<usize>> {
-    dimensions(&all(row)?)
+    match flat_elements(row, 0) {
+        Some((_, own)) if own.is_empty() => Ok(vec![]),
+        Some((_, own)) => Ok(vec![own.len()]),
+        None => dimensions(&all(row)?),
+    }
 }
 
 fn length(row: &Row<'_>) -> Result<Value> {

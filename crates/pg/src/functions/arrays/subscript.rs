@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{Field, FieldRef};
 use datafusion::error::Result;
 
-use super::elements::{elements, leaf, list_of};
+use super::elements::{element, elements, flat_elements, leaf, list_of};
 use crate::functions::scalar::Take::{Int, List};
 use crate::functions::scalar::{Form, Function, Give, Row, Value};
 
@@ -54,6 +54,11 @@ fn subscript(row: &Row<'_>) -> Result<Value> {
     let (leaf, levels) = leaf(row.field(0));
     if row.len() - 1 != levels {
         return Ok(Value::Null);
+    }
+    if let Some((values, own)) = flat_elements(row, 0) {
+        let at = usize::try_from(row.int(1)).ok();
+        let at = at.filter(|at| (1..=own.len()).contains(at));
+        return at.map_or(Ok(Value::Null), |at| element(values, own.start + at - 1));
     }
     let mut list = elements(row, 0, &leaf)?;
     for argument in 1..row.len() {

@@ -51,7 +51,7 @@ pub(super) fn functions() -> Vec<Function> {
                         let message = format!("invalid regular expression option: \"{first}\"");
                         return Err(PgError::new("22023", message).into());
                     }
-                    let regex = Regex::cached(row.text(1), flags)?;
+                    let regex = row.made_of(&[1, 3], || Ok(Regex::cached(row.text(1), flags)?))?;
                     let which = usize::from(!regex.global);
                     Ok(Value::Text(replaced(&regex, row, 0, which)))
                 })
@@ -170,12 +170,12 @@ fn local(
     flags: usize,
     _instead: Option<&str>,
 ) -> Result<std::rc::Rc<Regex>> {
-    let flags = if row.len() > flags {
+    let letters = if row.len() > flags {
         row.text(flags)
     } else {
         ""
     };
-    let regex = Regex::cached(row.text(1), flags)?;
+    let regex = row.made_of(&[1, flags], || Ok(Regex::cached(row.text(1), letters)?))?;
     if regex.global {
         let message = format!("{function}() does not support the \"global\" option");
         return Err(PgError::new("22023", message).into());
@@ -318,7 +318,7 @@ pub(crate) fn substring(row: &Row<'_>) -> Result<Value> {
     let regex = if row.len() > 2 {
         Regex::cached(&super::similar::translated(row.text(1), row.text(2))?, "")?
     } else {
-        Regex::cached(row.text(1), "")?
+        row.made_of(&[1], || Ok(Regex::cached(row.text(1), "")?))?
     };
     let found = regex.find(text, 0);
     let part = found.and_then(|groups| groups[usize::from(groups.len() > 1)]);

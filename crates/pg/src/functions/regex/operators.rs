@@ -8,7 +8,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::Regex;
 use crate::functions::scalar::Take::Text;
-use crate::functions::scalar::{Form, Function, Give, Row, Value, marked_type};
+use crate::functions::scalar::{Form, Function, Row, marked_type};
 
 /// `text ~ pattern`.
 pub(crate) const MATCHES: &str = "textregexeq";
@@ -20,8 +20,7 @@ pub(crate) const DIFFERS: &str = "textregexne";
 pub(crate) const DIFFERS_ANY_CASE: &str = "texticregexne";
 
 pub(super) fn functions() -> Vec<Function> {
-    let function =
-        |name: &str, body| Function::new(name, vec![Form::new(&[Text, Text], Give::Bool, body)]);
+    let function = |name: &str, body| Function::new(name, vec![Form::test(&[Text, Text], body)]);
     vec![
         function(MATCHES, |row| answer(row, "", false))
             .simplified(|args, info| like(args, info, false)),
@@ -32,10 +31,10 @@ pub(super) fn functions() -> Vec<Function> {
     ]
 }
 
-fn answer(row: &Row<'_>, flags: &str, negated: bool) -> Result<Value> {
-    let regex = Regex::cached(row.text(1), flags)?;
+fn answer(row: &Row<'_>, flags: &str, negated: bool) -> Result<bool> {
+    let regex = row.made_of(&[1], || Ok(Regex::cached(row.text(1), flags)?))?;
     // Blanks at the end of a `character(n)` are matched.
-    Ok(Value::Bool(regex.is_match(row.padded(0)) != negated))
+    Ok(regex.is_match(row.padded(0)) != negated)
 }
 
 /// The LIKE for a pattern of plain characters, which dictionaries and vectors answer.

@@ -1,5 +1,9 @@
 //! The arguments of a call, row by row.
 
+use std::any::Any;
+use std::cell::OnceCell;
+use std::rc::Rc;
+
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BooleanArray, Float64Array, Int64Array,
 };
@@ -140,12 +144,31 @@ pub(crate) struct Row<'a> {
     pub(super) columns: &'a [Column],
     pub(super) row: usize,
     pub(super) function: &'a str,
+    pub(super) kept: &'a OnceCell<Rc<dyn Any>>,
 }
 
 impl<'a> Row<'a> {
     /// The name of the function that is called.
     pub(crate) fn function(&self) -> &'a str {
         self.function
+    }
+
+    /// What is made of some arguments: once for all rows, if they are the same in all.
+    pub(crate) fn made_of<T: 'static>(
+        &self,
+        arguments: &[usize],
+        make: impl FnOnce() -> Result<Rc<T>>,
+    ) -> Result<Rc<T>> {
+        let kept = self.kept.get().cloned();
+        if let Some(Ok(kept)) = kept.map(Rc::downcast::<T>) {
+            return Ok(kept);
+        }
+        let made = make()?;
+        let is_constant = |at: &usize| self.columns.get(*at).is_none_or(|column| column.constant);
+        if arguments.iter().all(is_constant) {
+            let _ = self.kept.set(Rc::<T>::clone(&made));
+        }
+        Ok(made)
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -1,10 +1,11 @@
 //! A function of several forms as DataFusion calls it.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, StringBuilder};
+use datafusion::arrow::array::{ArrayRef, BooleanArray, StringBuilder};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::internal_err;
 use datafusion::error::Result;
@@ -26,12 +27,16 @@ pub(crate) type Body = fn(&Row<'_>) -> Result<Value>;
 /// Computes the text of one row, which may be a piece of an argument.
 pub(crate) type TextBody = for<'a> fn(&Row<'a>) -> Result<Cow<'a, str>>;
 
+/// Computes the boolean of one row.
+pub(crate) type TestBody = fn(&Row<'_>) -> Result<bool>;
+
 /// How a form computes the value of one row.
 #[derive(Debug, Clone, Copy)]
 enum Computes {
     Value(Body),
     /// Texts go to the result's array without a string of their own.
     Text(TextBody),
+    Test(TestBody),
 }
 
 /// What a form gives for NULLs.
@@ -65,6 +70,11 @@ impl Form {
     /// A strict form that gives a text.
     pub(crate) fn text(takes: &'static [Take], body: TextBody) -> Self {
         Self::computed(takes, Give::Text, Computes::Text(body))
+    }
+
+    /// A strict form that gives a boolean.
+    pub(crate) fn test(takes: &'static [Take], body: TestBody) -> Self {
+        Self::computed(takes, Give::Bool, Computes::Test(body))
     }
 
     fn computed(takes: &'static [Take], gives: Give, body: Computes) -> Self {
@@ -110,18 +120,25 @@ impl Form {
         let strict = self.nulls == Nulls::Strict;
         let nullable = columns.iter().filter(|column| strict && column.has_nulls());
         let nullable: Vec<_> = nullable.collect();
+        let kept = OnceCell::new();
         let rows = (0..rows).map(|row| {
             let is_null = nullable.iter().any(|column| column.is_null(row));
             (!is_null).then_some(Row {
                 columns,
                 row,
                 function,
+                kept: &kept,
             })
         });
         match self.body {
             Computes::Value(body) => {
                 let values = rows.map(|row| row.map_or(Ok(Value::Null), |row| body(&row)));
                 array(values.collect::<Result<_>>()?, field)
+            }
+            Computes::Test(body) => {
+                let tests = rows.map(|row| row.map(|row| body(&row)).transpose());
+                let tests: BooleanArray = tests.collect::<Result<_>>()?;
+                Ok(Arc::new(tests))
             }
             Computes::Text(body) => {
                 let mut texts = StringBuilder::with_capacity(rows.len(), 0);
