@@ -57,6 +57,7 @@ pub mod numbers;
 mod operators;
 pub mod output;
 pub mod parameters;
+mod relations;
 pub mod resolve;
 mod rules;
 mod shared;
@@ -65,7 +66,6 @@ mod text_planner;
 mod time;
 mod time_planner;
 mod types;
-mod union_types;
 mod values;
 
 pub use error::{Foreign, PgError, configuration_code, translate};

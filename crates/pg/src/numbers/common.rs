@@ -12,14 +12,14 @@ use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::functions::core;
 use datafusion::logical_expr::{
-    BinaryExpr, Case, Cast, ColumnarValue, Expr, ExprSchemable, Operator, ReturnFieldArgs,
+    BinaryExpr, Case, ColumnarValue, Expr, ExprSchemable, Operator, ReturnFieldArgs,
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::scalar::ScalarValue;
 
 use crate::casts::Target;
 use crate::error::PgError;
-use crate::operators::{common, is_unknown, typed};
+use crate::operators::{Meeting, as_common, common, compared, is_unknown, meeting, met, typed};
 
 /// Which of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -146,26 +146,15 @@ impl Common {
             let held = arg.get_type(schema)?;
             cast.push(if !self.is_value(at, count) || held == *field.data_type() {
                 arg
-            } else if is_unknown(&arg) {
-                typed(arg, &field, config)
             } else {
-                Expr::Cast(Cast::new(Box::new(arg), field.data_type().clone()))
+                as_common(arg, &Field::new("", held, true), &field, config)
             });
         }
         Ok(match self.kind {
             Kind::Case => case(None, cast),
             Kind::CaseOf => {
                 let operand = cast.remove(0);
-                let field = operand.to_field(schema)?.1;
-                let last = cast.len();
-                let cast = cast.into_iter().enumerate().map(|(at, arg)| {
-                    if at % 2 == 0 && at + 1 < last && is_unknown(&arg) {
-                        typed(arg, &field, config)
-                    } else {
-                        arg
-                    }
-                });
-                case(Some(operand), cast.collect())
+                case_of(operand, cast, schema, config)?
             }
             Kind::Coalesce => core::coalesce().call(cast),
             Kind::Greatest => core::greatest().call(cast),
@@ -189,6 +178,55 @@ impl Common {
 /// is a coalesce with one.
 fn is_empty_array(field: &Field) -> bool {
     matches!(field.data_type(), DataType::List(element) if element.data_type().is_null())
+}
+
+/// `CASE operand WHEN …`: the operand is compared with each value as by `=`.
+fn case_of(
+    operand: Expr,
+    mut args: Vec<Expr>,
+    schema: &DFSchema,
+    config: &ConfigOptions,
+) -> Result<Expr> {
+    let field = operand.to_field(schema)?.1;
+    let last = args.len();
+    let mut types = vec![field.data_type().clone()];
+    for at in (0..last.saturating_sub(1)).step_by(2) {
+        if is_unknown(&args[at]) {
+            args[at] = typed(std::mem::take(&mut args[at]), &field, config);
+        }
+        types.push(args[at].get_type(schema)?);
+    }
+    let pairs = types[1..]
+        .iter()
+        .map(|held| meeting(&[types[0].clone(), held.clone()]));
+    let all = meeting(&types);
+    if all == Meeting::AsTheyAre {
+        return Ok(case(Some(operand), args));
+    }
+    let one = match all {
+        Meeting::In(held) => {
+            let is_exact = |pair: Meeting| pair == Meeting::In(held.clone());
+            (!held.is_floating() || pairs.map(is_exact).all(|exact| exact)).then_some(held)
+        }
+        _ => None,
+    };
+    let whens = (0..last.saturating_sub(1)).step_by(2).zip(&types[1..]);
+    Ok(match one {
+        Some(common) => {
+            whens.for_each(|(at, held)| {
+                args[at] = met(std::mem::take(&mut args[at]), held, &common);
+            });
+            case(Some(met(operand, &types[0], &common)), args)
+        }
+        None => {
+            whens.for_each(|(at, held)| {
+                let value = std::mem::take(&mut args[at]);
+                let operand = (operand.clone(), &types[0]);
+                args[at] = compared(Operator::Eq, operand, (value, held));
+            });
+            case(None, args)
+        }
+    })
 }
 
 /// `condition, value, …, else` as a CASE.

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::config::ConfigOptions;
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{Cast, Expr};
 use datafusion::scalar::ScalarValue;
 
 use crate::casts::{Target, cast_expr};
+use crate::error::PgError;
+use crate::functions::time::{Kind, value_of};
 use crate::numbers::numeric::Numeric;
 
 /// Whether an expression is a quoted constant that no cast has given a type: the dialect's casts
@@ -67,9 +69,52 @@ pub(crate) fn common(fields: &[(Arc<Field>, bool)]) -> Option<Arc<Field>> {
     found
 }
 
+/// 42804, if values that stand in one column have types that nothing unites.
+pub(crate) fn mismatch(word: &str, fields: &[(Arc<Field>, bool)]) -> Option<PgError> {
+    let typed = fields
+        .iter()
+        .filter(|(field, unknown)| !unknown && !field.data_type().is_null());
+    let targets: Option<Vec<Target>> = typed.map(|(field, _)| Target::of_field(field)).collect();
+    let mut names: Vec<String> = targets?.iter().map(Target::name).collect();
+    names.dedup();
+    if names.len() < 2 {
+        return None;
+    }
+    names.truncate(2);
+    let message = format!("{word} types {} cannot be matched", names.join(" and "));
+    Some(PgError::new("42804", message))
+}
+
+/// `expr`, which is of the field `held`, in the common type.
+pub(crate) fn as_common(expr: Expr, held: &Field, to: &Field, config: &ConfigOptions) -> Expr {
+    if is_unknown(&expr) {
+        return typed(expr, to, config);
+    }
+    if held.data_type().is_null() {
+        return expr;
+    }
+    if held.data_type() == to.data_type() {
+        return match (Target::of_field(held), Target::of_field(to)) {
+            (Some(Target::Varchar(_) | Target::Name), Some(Target::Text)) => {
+                cast_expr(expr, &Target::Text, config)
+            }
+            _ => expr,
+        };
+    }
+    match Kind::of(to.data_type()) {
+        Some(kind @ (Kind::Timestamp | Kind::Timestamptz)) => value_of(expr, kind),
+        _ => Expr::Cast(Cast::new(Box::new(expr), to.data_type().clone())),
+    }
+}
+
 fn wider(a: &Arc<Field>, b: &Arc<Field>) -> Option<Arc<Field>> {
     if a.data_type() == b.data_type() && a.metadata() == b.metadata() {
         return Some(Arc::clone(a));
+    }
+    if let (DataType::List(x), DataType::List(y)) = (a.data_type(), b.data_type()) {
+        let element = wider(x, y)?.as_ref().clone();
+        let list = DataType::List(Arc::new(element.with_name(x.name()).with_nullable(true)));
+        return Some(Arc::new(Field::new(a.name(), list, true)));
     }
     let (x, y) = (Target::of_field(a)?, Target::of_field(b)?);
     let of = |data_type: DataType| Some(Arc::new(Field::new(a.name(), data_type, true)));

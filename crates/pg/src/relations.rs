@@ -1,0 +1,334 @@
+//! Which types do the columns of VALUES, of set operations and of recursive queries have?
+//!
+//! | relation | DataFusion | here |
+//! |---|---|---|
+//! | VALUES | a type of its own choice, of two values at a time | the common type |
+//! | UNION, INTERSECT, EXCEPT | the left side's until a plan is analysed | the common type |
+//! | the first term of WITH RECURSIVE | numerics keep its digits | numerics without a declaration are open |
+//!
+//! What stands around a relation is planned by these types. The dialect writes each of the three as
+//! a subquery in FROM (`dialect/relations.rs`), which is what a [`RelationPlanner`] sees. Types that
+//! are neither numbers nor times are left to DataFusion.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::FieldRef;
+use datafusion::common::{Column, DFSchema, plan_err};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::logical_expr::planner::{
+    PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
+};
+use datafusion::logical_expr::{
+    Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection,
+};
+use datafusion::sql::sqlparser::ast::{
+    Query, SetExpr, SetOperator, SetQuantifier, TableFactor, Values,
+};
+
+use crate::casts::{PgCast, Target};
+use crate::dialect::{FIRST_TERM, relation_of};
+use crate::numbers::arithmetic::OPEN;
+use crate::operators::{as_common, common, is_unknown, mismatch};
+
+/// See the file's header.
+#[derive(Debug)]
+pub(crate) struct Relations;
+
+impl RelationPlanner for Relations {
+    fn plan_relation(
+        &self,
+        relation: TableFactor,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning> {
+        let TableFactor::Derived {
+            lateral,
+            subquery,
+            alias,
+            sample: None,
+        } = relation
+        else {
+            return Ok(RelationPlanning::Original(Box::new(relation)));
+        };
+        if alias
+            .as_ref()
+            .is_some_and(|alias| alias.name.value == FIRST_TERM)
+        {
+            let plan = opened(context.plan(derived(*subquery))?)?;
+            return Ok(planned(PlannedRelation::new(plan, None)));
+        }
+        let plan = match subquery.body.as_ref() {
+            SetExpr::Values(values) if is_bare(&subquery) && !values.value_keyword => {
+                values_of(values, context)?
+            }
+            body if is_bare(&subquery) && is_by_position(body) => {
+                set_operations(*subquery.body, context)?
+            }
+            _ => {
+                return Ok(RelationPlanning::Original(Box::new(TableFactor::Derived {
+                    lateral,
+                    subquery,
+                    alias,
+                    sample: None,
+                })));
+            }
+        };
+        Ok(planned(PlannedRelation::new(plan, alias)))
+    }
+}
+
+fn planned(relation: PlannedRelation) -> RelationPlanning {
+    RelationPlanning::Planned(Box::new(relation))
+}
+
+fn derived(subquery: Query) -> TableFactor {
+    TableFactor::Derived {
+        lateral: false,
+        subquery: Box::new(subquery),
+        alias: None,
+        sample: None,
+    }
+}
+
+/// Whether a query has a body and no other clause.
+fn is_bare(query: &Query) -> bool {
+    query.with.is_none()
+        && query.order_by.is_none()
+        && query.limit_clause.is_none()
+        && query.fetch.is_none()
+        && query.locks.is_empty()
+        && query.pipe_operators.is_empty()
+}
+
+/// Whether a body is a set operation of PostgreSQL's: it has none by names.
+fn is_by_position(mut body: &SetExpr) -> bool {
+    let mut found = false;
+    while let SetExpr::SetOperation {
+        set_quantifier,
+        left,
+        ..
+    } = body
+    {
+        if !matches!(
+            set_quantifier,
+            SetQuantifier::All | SetQuantifier::Distinct | SetQuantifier::None
+        ) {
+            return false;
+        }
+        found = true;
+        body = left.as_ref();
+    }
+    found
+}
+
+/// VALUES, each column in its common type.
+fn values_of(values: &Values, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+    let none = DFSchema::empty();
+    let mut rows: Vec<Vec<Expr>> = Vec::with_capacity(values.rows.len());
+    for row in &values.rows {
+        let row = row.content.iter();
+        let row = row.map(|value| context.sql_to_expr(value.clone(), &none));
+        rows.push(row.collect::<Result<_>>()?);
+    }
+    let width = rows.first().map_or(0, Vec::len);
+    if rows.iter().all(|row| row.len() == width) {
+        let config = context.context_provider().options();
+        for column in 0..width {
+            unite(&mut rows, column, &none, config)?;
+        }
+    }
+    LogicalPlanBuilder::values(rows)?.build()
+}
+
+fn unite(
+    rows: &mut [Vec<Expr>],
+    column: usize,
+    schema: &DFSchema,
+    config: &ConfigOptions,
+) -> Result<()> {
+    let mut fields = Vec::with_capacity(rows.len());
+    for row in rows.iter() {
+        let value = &row[column];
+        fields.push((value.to_field(schema)?.1, is_unknown(value)));
+    }
+    let Some(field) = common(&fields) else {
+        return match mismatch("VALUES", &fields) {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        };
+    };
+    for (row, (held, _)) in rows.iter_mut().zip(&fields) {
+        let value = std::mem::take(&mut row[column]);
+        row[column] = as_common(value, held, &field, config);
+    }
+    Ok(())
+}
+
+/// A chain of set operations, which may be long: its branches are planned one after the other.
+fn set_operations(
+    mut body: SetExpr,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<LogicalPlan> {
+    let mut rest = vec![];
+    while let SetExpr::SetOperation {
+        op,
+        set_quantifier,
+        left,
+        right,
+    } = body
+    {
+        rest.push((op, set_quantifier, *right));
+        body = *left;
+    }
+    let mut plan = context.plan(derived(relation_of(body)))?;
+    while let Some((op, quantifier, right)) = rest.pop() {
+        let right = context.plan(derived(relation_of(right)))?;
+        let config = context.context_provider().options();
+        plan = combined(op, quantifier, (plan, right), config)?;
+    }
+    Ok(plan)
+}
+
+fn combined(
+    op: SetOperator,
+    quantifier: SetQuantifier,
+    (left, right): (LogicalPlan, LogicalPlan),
+    config: &ConfigOptions,
+) -> Result<LogicalPlan> {
+    let (a, b) = (left.schema().fields(), right.schema().fields());
+    if a.len() != b.len() {
+        return plan_err!("{op} queries have different number of columns");
+    }
+    let types: Vec<Option<FieldRef>> = a.iter().zip(b).map(|(a, b)| united(a, b)).collect();
+    let (left, right) = (cast(left, &types, config)?, cast(right, &types, config)?);
+    let all = quantifier == SetQuantifier::All;
+    match op {
+        SetOperator::Union if all => LogicalPlanBuilder::from(left).union(right)?.build(),
+        SetOperator::Union => LogicalPlanBuilder::from(left)
+            .union_distinct(right)?
+            .build(),
+        SetOperator::Intersect => LogicalPlanBuilder::intersect(left, right, all),
+        _ => LogicalPlanBuilder::except(left, right, all),
+    }
+}
+
+/// The common type of two columns; `None` if they have one type, or DataFusion finds it.
+fn united(a: &FieldRef, b: &FieldRef) -> Option<FieldRef> {
+    if a.data_type() == b.data_type() {
+        return None;
+    }
+    let is_ours = |field: &FieldRef| {
+        let mut target = Target::of_field(field)?;
+        while let Target::Array(element) = target {
+            target = *element;
+        }
+        let is_time = matches!(
+            target,
+            Target::Date | Target::Timestamp(_) | Target::Timestamptz(_)
+        );
+        (target.is_number() || is_time).then_some(())
+    };
+    is_ours(a)?;
+    is_ours(b)?;
+    common(&[(Arc::clone(a), false), (Arc::clone(b), false)])
+}
+
+/// A branch whose columns have these types.
+fn cast(
+    input: LogicalPlan,
+    types: &[Option<FieldRef>],
+    config: &ConfigOptions,
+) -> Result<LogicalPlan> {
+    let schema = Arc::clone(input.schema());
+    let held = |field: &FieldRef, to: &Option<FieldRef>| {
+        to.as_ref()
+            .is_none_or(|to| to.data_type() == field.data_type())
+    };
+    let fields = || schema.iter().zip(types);
+    if fields().all(|((_, field), to)| held(field, to)) {
+        return Ok(input);
+    }
+    let columns = fields().map(|((qualifier, field), to)| {
+        let column = Expr::Column(Column::from((qualifier, field)));
+        match to {
+            Some(to) if to.data_type() != field.data_type() => {
+                let cast = as_common(column, field, to, config);
+                cast.alias_qualified(qualifier.cloned(), field.name())
+            }
+            _ => column,
+        }
+    });
+    let columns = columns.collect();
+    Ok(LogicalPlan::Projection(Projection::try_new(
+        columns,
+        Arc::new(input),
+    )?))
+}
+
+/// The first term of a recursive query: a numeric has as many digits as later terms give it, unless
+/// it is declared.
+fn opened(input: LogicalPlan) -> Result<LogicalPlan> {
+    let schema = Arc::clone(input.schema());
+    let opens: Vec<bool> = schema
+        .fields()
+        .iter()
+        .enumerate()
+        .map(|(at, field)| field.data_type().is_decimal() && !is_declared(&input, at))
+        .collect();
+    if !opens.contains(&true) {
+        return Ok(input);
+    }
+    let columns = schema.iter().zip(opens).map(|((qualifier, field), opens)| {
+        let column = Expr::Column(Column::from((qualifier, field)));
+        if !opens {
+            return column;
+        }
+        Expr::Cast(Cast::new(Box::new(column), OPEN))
+            .alias_qualified(qualifier.cloned(), field.name())
+    });
+    let columns = columns.collect();
+    Ok(LogicalPlan::Projection(Projection::try_new(
+        columns,
+        Arc::new(input),
+    )?))
+}
+
+/// Whether a numeric column has a declared scale: a table's has, and a cast to `numeric(p, s)`.
+fn is_declared(plan: &LogicalPlan, at: usize) -> bool {
+    match plan {
+        LogicalPlan::TableScan(_) => true,
+        LogicalPlan::Projection(projection) => {
+            let mut expr = &projection.expr[at];
+            while let Expr::Alias(alias) = expr {
+                expr = &alias.expr;
+            }
+            match expr {
+                Expr::Column(column) => is_declared_in(&projection.input, column),
+                Expr::ScalarFunction(call)
+                    if call.func.inner().downcast_ref::<PgCast>().is_some() =>
+                {
+                    matches!(PgCast::target(&call.args), Some(Target::Numeric(Some(_))))
+                }
+                _ => false,
+            }
+        }
+        LogicalPlan::SubqueryAlias(alias) => is_declared(&alias.input, at),
+        LogicalPlan::Union(union) => union.inputs.iter().all(|input| is_declared(input, at)),
+        LogicalPlan::Filter(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::Limit(_)
+        | LogicalPlan::Distinct(_)
+        | LogicalPlan::Join(_) => {
+            let (qualifier, field) = plan.schema().qualified_field(at);
+            let column = Column::from((qualifier, field));
+            let mut inputs = plan.inputs().into_iter();
+            inputs.any(|input| is_declared_in(input, &column))
+        }
+        _ => false,
+    }
+}
+
+fn is_declared_in(plan: &LogicalPlan, column: &Column) -> bool {
+    let at = plan.schema().maybe_index_of_column(column);
+    at.is_some_and(|at| is_declared(plan, at))
+}
