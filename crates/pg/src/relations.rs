@@ -4,15 +4,16 @@
 //! |---|---|---|
 //! | VALUES | a type of its own choice, of two values at a time | the common type |
 //! | UNION, INTERSECT, EXCEPT | the left side's until a plan is analysed | the common type |
-//! | the first term of WITH RECURSIVE | numerics keep its digits | numerics without a declaration are open |
+//! | the first term of WITH RECURSIVE | numerics keep its digits | undeclared numerics are open |
 //!
-//! What stands around a relation is planned by these types. The dialect writes each of the three as
-//! a subquery in FROM (`dialect/relations.rs`), which is what a [`RelationPlanner`] sees. Types that
-//! are neither numbers nor times are left to DataFusion.
+//! What stands around a relation is planned by these types. The dialect writes each of the three
+//! as a subquery in FROM (`dialect/relations.rs`), which is what a [`RelationPlanner`] sees. Set
+//! operations of columns that are neither numbers nor times are left to DataFusion.
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::FieldRef;
+use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Column, DFSchema, plan_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -26,8 +27,9 @@ use datafusion::sql::sqlparser::ast::{
     Query, SetExpr, SetOperator, SetQuantifier, TableFactor, Values,
 };
 
+use crate::PgError;
 use crate::casts::{PgCast, Target};
-use crate::dialect::{FIRST_TERM, relation_of};
+use crate::dialect::{FIRST_TERM, LATER_TERM, relation_of};
 use crate::numbers::arithmetic::OPEN;
 use crate::operators::{as_common, common, is_unknown, mismatch};
 
@@ -50,12 +52,17 @@ impl RelationPlanner for Relations {
         else {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         };
-        if alias
-            .as_ref()
-            .is_some_and(|alias| alias.name.value == FIRST_TERM)
-        {
-            let plan = opened(context.plan(derived(*subquery))?)?;
-            return Ok(planned(PlannedRelation::new(plan, None)));
+        if let Some(alias) = &alias {
+            let name = alias.name.value.as_str();
+            if name == FIRST_TERM {
+                let plan = opened(context.plan(derived(*subquery))?)?;
+                return Ok(planned(PlannedRelation::new(plan, None)));
+            }
+            if let Some(name) = name.strip_prefix(LATER_TERM) {
+                let plan = context.plan(derived(*subquery))?;
+                check_later(name, &plan)?;
+                return Ok(planned(PlannedRelation::new(plan, None)));
+            }
         }
         let plan = match subquery.body.as_ref() {
             SetExpr::Values(values) if is_bare(&subquery) && !values.value_keyword => {
@@ -269,28 +276,40 @@ fn cast(
 /// it is declared.
 fn opened(input: LogicalPlan) -> Result<LogicalPlan> {
     let schema = Arc::clone(input.schema());
-    let opens: Vec<bool> = schema
+    let opens: Vec<Option<DataType>> = schema
         .fields()
         .iter()
         .enumerate()
-        .map(|(at, field)| field.data_type().is_decimal() && !is_declared(&input, at))
+        .map(|(at, field)| open(field.data_type()).filter(|_| !is_declared(&input, at)))
         .collect();
-    if !opens.contains(&true) {
+    if opens.iter().all(Option::is_none) {
         return Ok(input);
     }
-    let columns = schema.iter().zip(opens).map(|((qualifier, field), opens)| {
+    let columns = schema.iter().zip(opens).map(|((qualifier, field), open)| {
         let column = Expr::Column(Column::from((qualifier, field)));
-        if !opens {
-            return column;
+        match open {
+            Some(open) => Expr::Cast(Cast::new(Box::new(column), open))
+                .alias_qualified(qualifier.cloned(), field.name()),
+            None => column,
         }
-        Expr::Cast(Cast::new(Box::new(column), OPEN))
-            .alias_qualified(qualifier.cloned(), field.name())
     });
     let columns = columns.collect();
     Ok(LogicalPlan::Projection(Projection::try_new(
         columns,
         Arc::new(input),
     )?))
+}
+
+/// The type of open numerics, or of arrays of them, instead of this one.
+fn open(held: &DataType) -> Option<DataType> {
+    match held {
+        DataType::List(element) => {
+            let open = open(element.data_type())?;
+            let element = element.as_ref().clone().with_data_type(open);
+            Some(DataType::List(Arc::new(element)))
+        }
+        held => held.is_decimal().then_some(OPEN),
+    }
 }
 
 /// Whether a numeric column has a declared scale: a table's has, and a cast to `numeric(p, s)`.
@@ -307,7 +326,7 @@ fn is_declared(plan: &LogicalPlan, at: usize) -> bool {
                 Expr::ScalarFunction(call)
                     if call.func.inner().downcast_ref::<PgCast>().is_some() =>
                 {
-                    matches!(PgCast::target(&call.args), Some(Target::Numeric(Some(_))))
+                    PgCast::target(&call.args).is_some_and(|target| target.has_modifier())
                 }
                 _ => false,
             }
@@ -331,4 +350,51 @@ fn is_declared(plan: &LogicalPlan, at: usize) -> bool {
 fn is_declared_in(plan: &LogicalPlan, column: &Column) -> bool {
     let at = plan.schema().maybe_index_of_column(column);
     at.is_some_and(|at| is_declared(plan, at))
+}
+
+/// 42804, if the later terms of a recursive query have wider types than the first one, to which
+/// DataFusion casts them. The first one's are those of the table in which the second finds it.
+fn check_later(name: &str, later: &LogicalPlan) -> Result<()> {
+    let mut first: Option<SchemaRef> = None;
+    later.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && scan.table_name.table() == name
+        {
+            first = Some(scan.source.schema());
+            return Ok(TreeNodeRecursion::Stop);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    let Some(first) = first else { return Ok(()) };
+    let columns = first.fields().iter().zip(later.schema().fields());
+    for (at, (own, given)) in (1..).zip(columns) {
+        if Some(own.data_type()) == open(given.data_type()).as_ref()
+            || own.data_type() == given.data_type()
+        {
+            continue;
+        }
+        let (Some(own), Some(given)) = (Target::of_field(own), Target::of_field(given)) else {
+            continue;
+        };
+        if !own.is_number() || !given.is_number() {
+            continue;
+        }
+        let both = match (&own, &given) {
+            (Target::NumericOf(..), Target::NumericOf(..)) => "numeric".to_owned(),
+            (Target::Int4 | Target::Int8, Target::Int2) | (Target::Int8, Target::Int4) => continue,
+            (Target::Float4 | Target::Float8, other) if *other != Target::Float8 => continue,
+            (Target::NumericOf(..), other) if other.is_integer() => continue,
+            (_, given) => given.name(),
+        };
+        let own = match own {
+            Target::NumericOf(precision, scale) => format!("numeric({precision},{scale})"),
+            own => own.name(),
+        };
+        let message = format!(
+            "recursive query \"{name}\" column {at} has type {own} in non-recursive term but type \
+             {both} overall"
+        );
+        return Err(PgError::new("42804", message).into());
+    }
+    Ok(())
 }

@@ -50,7 +50,7 @@ pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
 pub use column_names::on_the_wire;
 pub use parameters::{Written, type_of, written_parameters};
-pub(crate) use relations::{FIRST_TERM, relation_of};
+pub(crate) use relations::{FIRST_TERM, LATER_TERM, relation_of};
 pub use tokens::is_every_column;
 
 /// Reads PostgreSQL's dialect: the statements of `sql`, rewritten.

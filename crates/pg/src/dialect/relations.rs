@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `VALUES (1), (2.5)` | `SELECT * FROM (VALUES (1), (2.5))` |
 //! | `a UNION b ORDER BY 1` | `SELECT * FROM (a UNION b) ORDER BY 1` |
-//! | `WITH RECURSIVE t AS (a UNION b)` | `WITH RECURSIVE t AS (SELECT * FROM (a) AS first UNION b)` |
+//! | `WITH RECURSIVE t AS (a UNION b)` | `… (SELECT * FROM (a) AS first UNION SELECT * FROM (b) AS later)` |
 //!
 //! Not here: INSERT, whose VALUES have the types of the table's columns.
 
@@ -19,6 +19,8 @@ use super::ast::{last_word, template};
 
 /// The alias of the first term of a recursive query. No statement can name it.
 pub(crate) const FIRST_TERM: &str = "first\u{1f}";
+/// What the alias of its second term begins with, before the query's name.
+pub(crate) const LATER_TERM: &str = "later\u{1f}";
 
 pub(super) fn rewrite(statement: &mut Statement) {
     if let Statement::Insert(insert) = statement
@@ -94,6 +96,11 @@ fn mark_first(cte: &mut Cte) {
     });
     if names_itself.is_break() {
         select_from(left, Some(FIRST_TERM));
+        let name = match cte.alias.name.quote_style {
+            Some(_) => own.to_owned(),
+            None => own.to_lowercase(),
+        };
+        select_from(right, Some(&format!("{LATER_TERM}{name}")));
     }
 }
 

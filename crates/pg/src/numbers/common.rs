@@ -1,4 +1,4 @@
-//! Values that stand in one column: CASE, coalesce, greatest, least and nullif.
+//! Values that stand in one column: CASE, coalesce, greatest, least, nullif and arrays of columns.
 //!
 //! Their type is what PostgreSQL's `select_common_type` finds, so they are functions of ours when a
 //! plan is made, and become DataFusion's, of values cast to that type, when it is analysed
@@ -11,15 +11,16 @@ use datafusion::common::{DFSchema, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::functions::core;
+use datafusion::functions_nested::make_array::make_array_udf;
 use datafusion::logical_expr::{
     BinaryExpr, Case, ColumnarValue, Expr, ExprSchemable, Operator, ReturnFieldArgs,
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::scalar::ScalarValue;
 
-use crate::casts::Target;
-use crate::error::PgError;
-use crate::operators::{Meeting, as_common, common, compared, is_unknown, meeting, met, typed};
+use crate::operators::{
+    Meeting, as_common, common, compared, is_unknown, meeting, met, mismatch, typed,
+};
 
 /// Which of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,6 +33,8 @@ enum Kind {
     Greatest,
     Least,
     NullIf,
+    /// `ARRAY[value, …]`.
+    Array,
 }
 
 /// See the file's header.
@@ -46,6 +49,10 @@ pub(crate) const CASE: &str = "pg_case";
 /// The name that the dialect writes for CASE with an operand.
 pub(crate) const CASE_OF: &str = "pg_case_of";
 
+/// The name that the dialect writes for an array of columns. (DataFusion's literals do not see
+/// those of outer queries.)
+pub(crate) const ARRAY: &str = "pg_array";
+
 /// The functions, by their names.
 pub(crate) fn functions() -> Vec<ScalarUDF> {
     [
@@ -55,6 +62,7 @@ pub(crate) fn functions() -> Vec<ScalarUDF> {
         Kind::Greatest,
         Kind::Least,
         Kind::NullIf,
+        Kind::Array,
     ]
     .map(|kind| {
         ScalarUDF::new_from_impl(Common {
@@ -94,33 +102,30 @@ impl Common {
             Kind::Greatest => "GREATEST",
             Kind::Least => "LEAST",
             Kind::NullIf => "NULLIF",
+            Kind::Array => "ARRAY",
         }
     }
 
     /// The common type; `None` if there are only NULLs.
     fn field(&self, values: &[(Arc<Field>, bool)]) -> Result<FieldRef> {
-        let named = values
+        if let Some(field) = common(values) {
+            return Ok(field);
+        }
+        if let Some(error) = mismatch(self.word(), values) {
+            return Err(error.into());
+        }
+        let mut typed = values
             .iter()
             .filter(|(field, unknown)| !unknown && !field.data_type().is_null());
-        let named: Vec<_> = named.map(|(field, _)| Target::of_field(field)).collect();
-        match common(values) {
-            Some(field) => Ok(field),
-            None if named.is_empty() => {
-                let held = if values.iter().any(|(_, unknown)| *unknown) {
-                    DataType::Utf8
-                } else {
-                    DataType::Null
-                };
-                Ok(Arc::new(Field::new("value", held, true)))
-            }
-            None => {
-                let mut names: Vec<String> = named.iter().flatten().map(Target::name).collect();
-                names.dedup();
-                let names = names.into_iter().take(2).collect::<Vec<_>>().join(" and ");
-                let message = format!("{} types {names} cannot be matched", self.word());
-                Err(PgError::new("42804", message).into())
-            }
+        if let Some((field, _)) = typed.next() {
+            return Ok(Arc::clone(field));
         }
+        let held = if values.iter().any(|(_, unknown)| *unknown) {
+            DataType::Utf8
+        } else {
+            DataType::Null
+        };
+        Ok(Arc::new(Field::new("value", held, true)))
     }
 
     /// DataFusion's expression, of values of the common type.
@@ -159,6 +164,7 @@ impl Common {
             Kind::Coalesce => core::coalesce().call(cast),
             Kind::Greatest => core::greatest().call(cast),
             Kind::Least => core::least().call(cast),
+            Kind::Array => make_array_udf().call(cast),
             // DataFusion's function takes -0.0 for another number than 0.0.
             Kind::NullIf => match <[Expr; 2]>::try_from(cast) {
                 Ok([value, other]) => {
@@ -196,7 +202,7 @@ fn case_of(
         }
         types.push(args[at].get_type(schema)?);
     }
-    let pairs = types[1..]
+    let mut pairs = types[1..]
         .iter()
         .map(|held| meeting(&[types[0].clone(), held.clone()]));
     let all = meeting(&types);
@@ -206,7 +212,7 @@ fn case_of(
     let one = match all {
         Meeting::In(held) => {
             let is_exact = |pair: Meeting| pair == Meeting::In(held.clone());
-            (!held.is_floating() || pairs.map(is_exact).all(|exact| exact)).then_some(held)
+            (!held.is_floating() || pairs.all(is_exact)).then_some(held)
         }
         _ => None,
     };
@@ -257,6 +263,7 @@ impl ScalarUDFImpl for Common {
             Kind::Greatest => "greatest",
             Kind::Least => "least",
             Kind::NullIf => "nullif",
+            Kind::Array => ARRAY,
         }
     }
 
@@ -284,6 +291,10 @@ impl ScalarUDFImpl for Common {
             .collect();
         self.else_first(count, &mut values);
         let field = self.field(&values)?;
+        if self.kind == Kind::Array {
+            let list = DataType::new_list(field.data_type().clone(), true);
+            return Ok(Arc::new(Field::new(self.name(), list, true)));
+        }
         Ok(Arc::new(
             field
                 .as_ref()

@@ -21,9 +21,8 @@ use datafusion::logical_expr::{
     Signature, Volatility, lit,
 };
 
-use super::numbers::decimal_of;
 use crate::casts::{arrow_cast, decimal};
-use crate::numbers::arithmetic::digits;
+use crate::numbers::arithmetic::{as_decimal, digits};
 use crate::numbers::numeric::Numeric;
 
 /// See the file's header.
@@ -93,6 +92,25 @@ pub(crate) fn met(expr: Expr, from: &DataType, held: &DataType) -> Expr {
         return expr;
     }
     Expr::Cast(Cast::new(Box::new(expr), held.clone()))
+}
+
+/// The type of an integer in PostgreSQL.
+pub(super) fn rank(data_type: &DataType) -> Option<DataType> {
+    match data_type {
+        DataType::Int8 | DataType::UInt8 | DataType::Int16 => Some(DataType::Int16),
+        DataType::UInt16 | DataType::Int32 => Some(DataType::Int32),
+        DataType::UInt32 | DataType::Int64 => Some(DataType::Int64),
+        _ => None,
+    }
+}
+
+/// The decimal type of an integer or a numeric.
+pub(super) fn decimal_of(data_type: &DataType) -> Option<DataType> {
+    match data_type {
+        DataType::UInt64 => Some(DataType::Decimal128(20, 0)),
+        DataType::Decimal32(p, s) | DataType::Decimal64(p, s) => Some(DataType::Decimal128(*p, *s)),
+        other => as_decimal(&rank(other).unwrap_or_else(|| other.clone())),
+    }
 }
 
 /// `pg_numeric_order(a, b)`: −1, 0 or 1.

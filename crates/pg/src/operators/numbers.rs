@@ -10,7 +10,7 @@ use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator};
 use datafusion::scalar::ScalarValue;
 
 use super::Kind;
-use super::meeting::{Meeting, compared, meeting};
+use super::meeting::{Meeting, compared, decimal_of, meeting, rank};
 use crate::casts::{Target, cast_expr, decimal};
 use crate::numbers::arithmetic::{self, Op, as_decimal, digits};
 use crate::numbers::integers::checked;
@@ -183,25 +183,6 @@ fn decimals(op: Op, operator: Operator, left: (Expr, &DataType), right: (Expr, &
         return plain(widened(left, &a), widened(right, &b));
     }
     arithmetic::call(op, vec![left, right])
-}
-
-/// The type of an integer in PostgreSQL.
-fn rank(data_type: &DataType) -> Option<DataType> {
-    match data_type {
-        DataType::Int8 | DataType::UInt8 | DataType::Int16 => Some(DataType::Int16),
-        DataType::UInt16 | DataType::Int32 => Some(DataType::Int32),
-        DataType::UInt32 | DataType::Int64 => Some(DataType::Int64),
-        _ => None,
-    }
-}
-
-/// The decimal type of an integer or a numeric.
-pub(super) fn decimal_of(data_type: &DataType) -> Option<DataType> {
-    match data_type {
-        DataType::UInt64 => Some(DataType::Decimal128(20, 0)),
-        DataType::Decimal32(p, s) | DataType::Decimal64(p, s) => Some(DataType::Decimal128(*p, *s)),
-        other => as_decimal(&rank(other).unwrap_or_else(|| other.clone())),
-    }
 }
 
 /// The type of two numbers that stand in one column.

@@ -37,9 +37,7 @@ pub(crate) fn typed(expr: Expr, like: &Field, config: &ConfigOptions) -> Expr {
             _ => Target::Numeric(None),
         },
         // The modifier of the other operand is not the constant's.
-        Target::Varchar(_) => Target::Varchar(None),
-        Target::Bpchar(_) => Target::Bpchar(None),
-        other => other,
+        other => without_length(&other),
     };
     cast_expr(expr, &target, config)
 }
@@ -66,7 +64,28 @@ pub(crate) fn common(fields: &[(Arc<Field>, bool)]) -> Option<Arc<Field>> {
             Some(before) => wider(&before, field)?,
         });
     }
-    found
+    let found = found?;
+    if fields.iter().any(|(_, unknown)| *unknown)
+        && let Some(target) = Target::of_field(&found)
+        && target.is_text()
+    {
+        return Some(Arc::new(plain_text(&target, &found)));
+    }
+    Some(found)
+}
+
+/// A field of texts without a length, which is that of one value only.
+fn plain_text(target: &Target, like: &Field) -> Field {
+    let held = like.data_type().clone();
+    without_length(target).field(like.name(), held, true)
+}
+
+fn without_length(target: &Target) -> Target {
+    match target {
+        Target::Varchar(_) => Target::Varchar(None),
+        Target::Bpchar(_) => Target::Bpchar(None),
+        other => other.clone(),
+    }
 }
 
 /// 42804, if values that stand in one column have types that nothing unites.
@@ -87,6 +106,14 @@ pub(crate) fn mismatch(word: &str, fields: &[(Arc<Field>, bool)]) -> Option<PgEr
 
 /// `expr`, which is of the field `held`, in the common type.
 pub(crate) fn as_common(expr: Expr, held: &Field, to: &Field, config: &ConfigOptions) -> Expr {
+    let target = Target::of_field(to).map(|target| without_length(&target));
+    let is_named = |target: &Target| !to.metadata().is_empty() && target.is_text();
+    if let Some(target) = &target
+        && held.metadata() != to.metadata()
+        && (is_named(target) || held.data_type().is_null())
+    {
+        return cast_expr(expr, target, config);
+    }
     if is_unknown(&expr) {
         return typed(expr, to, config);
     }
@@ -94,8 +121,8 @@ pub(crate) fn as_common(expr: Expr, held: &Field, to: &Field, config: &ConfigOpt
         return expr;
     }
     if held.data_type() == to.data_type() {
-        return match (Target::of_field(held), Target::of_field(to)) {
-            (Some(Target::Varchar(_) | Target::Name), Some(Target::Text)) => {
+        return match target {
+            Some(Target::Text) if !held.metadata().is_empty() => {
                 cast_expr(expr, &Target::Text, config)
             }
             _ => expr,
@@ -122,7 +149,11 @@ fn wider(a: &Arc<Field>, b: &Arc<Field>) -> Option<Arc<Field>> {
         return of(super::numbers::wider(a.data_type(), b.data_type())?);
     }
     match (&x, &y) {
-        (x, y) if x.is_text() && y.is_text() => of(DataType::Utf8),
+        // Each is cast to the other, so that the first one's type stays.
+        (x, y) if x.is_text() && y.is_text() => {
+            let like = Field::new(a.name(), DataType::Utf8, true);
+            Some(Arc::new(plain_text(x, &like)))
+        }
         (Target::Date, Target::Timestamp(_)) => Some(Arc::clone(b)),
         (Target::Timestamp(_), Target::Date) => Some(Arc::clone(a)),
         (Target::Date | Target::Timestamp(_), Target::Timestamptz(_)) => Some(Arc::clone(b)),

@@ -24,7 +24,7 @@ use crate::PgError;
 use crate::casts::CAST;
 use crate::dialect::AS_ARRAY;
 use crate::functions::arrays::SUBSCRIPT;
-use crate::numbers::common::{CASE, CASE_OF};
+use crate::numbers::common::{ARRAY, CASE, CASE_OF};
 use crate::output::pg_type;
 use crate::resolve::{self, Oid, UNKNOWN, Undecided};
 
@@ -341,7 +341,7 @@ impl Walk<'_> {
     fn call(&mut self, name: &str, arguments: &[&Expr], schema: &DFSchema) -> Oid {
         match name {
             "coalesce" | "greatest" | "least" | "nvl" => return self.alike(arguments, schema),
-            "make_array" => {
+            "make_array" | ARRAY => {
                 let element = self.alike(arguments, schema);
                 return resolve::array_of(element).unwrap_or(UNKNOWN);
             }
