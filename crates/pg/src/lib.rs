@@ -44,7 +44,6 @@
 mod analysis;
 pub mod array_types;
 pub mod casts;
-mod common_type;
 mod comparisons;
 pub mod dialect;
 mod error;

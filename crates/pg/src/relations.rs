@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Column, DFSchema, plan_err};
 use datafusion::config::ConfigOptions;
@@ -30,8 +30,9 @@ use datafusion::sql::sqlparser::ast::{
 use crate::PgError;
 use crate::casts::{PgCast, Target};
 use crate::dialect::{FIRST_TERM, LATER_TERM, relation_of};
+use crate::functions::scalar::is_text;
 use crate::numbers::arithmetic::OPEN;
-use crate::operators::{as_common, common, is_unknown, mismatch};
+use crate::operators::{as_common, common, is_unknown, mismatch, typed};
 
 /// See the file's header.
 #[derive(Debug)]
@@ -202,11 +203,19 @@ fn combined(
     (left, right): (LogicalPlan, LogicalPlan),
     config: &ConfigOptions,
 ) -> Result<LogicalPlan> {
-    let (a, b) = (left.schema().fields(), right.schema().fields());
-    if a.len() != b.len() {
+    let width = left.schema().fields().len();
+    if width != right.schema().fields().len() {
         return plan_err!("{op} queries have different number of columns");
     }
-    let types: Vec<Option<FieldRef>> = a.iter().zip(b).map(|(a, b)| united(a, b)).collect();
+    let like = Arc::clone(right.schema());
+    let left = constants_typed(left, &like, config)?;
+    let like = Arc::clone(left.schema());
+    let right = constants_typed(right, &like, config)?;
+    let (a, b) = (left.schema().fields(), right.schema().fields());
+    let pairs = a.iter().zip(b);
+    let types: Vec<Option<FieldRef>> = pairs
+        .map(|(a, b)| united(op, a, b))
+        .collect::<Result<_>>()?;
     let (left, right) = (cast(left, &types, config)?, cast(right, &types, config)?);
     let all = quantifier == SetQuantifier::All;
     match op {
@@ -219,25 +228,73 @@ fn combined(
     }
 }
 
-/// The common type of two columns; `None` if they have one type, or DataFusion finds it.
-fn united(a: &FieldRef, b: &FieldRef) -> Option<FieldRef> {
-    if a.data_type() == b.data_type() {
-        return None;
-    }
-    let is_ours = |field: &FieldRef| {
-        let mut target = Target::of_field(field)?;
-        while let Target::Array(element) = target {
-            target = *element;
-        }
-        let is_time = matches!(
-            target,
-            Target::Date | Target::Timestamp(_) | Target::Timestamptz(_)
-        );
-        (target.is_number() || is_time).then_some(())
+/// A branch whose constants without a type have that of the other branch.
+fn constants_typed(
+    branch: LogicalPlan,
+    other: &DFSchema,
+    config: &ConfigOptions,
+) -> Result<LogicalPlan> {
+    let LogicalPlan::Projection(projection) = &branch else {
+        return Ok(branch);
     };
-    is_ours(a)?;
-    is_ours(b)?;
-    common(&[(Arc::clone(a), false), (Arc::clone(b), false)])
+    let has_type = |field: &Field| !field.data_type().is_null() && !is_text(field.data_type());
+    let is_open = |(expr, field): (&Expr, &FieldRef)| is_unknown(expr) && has_type(field);
+    let pairs = || projection.expr.iter().zip(other.fields());
+    if !pairs().any(is_open) {
+        return Ok(branch);
+    }
+    let exprs = pairs().map(|(expr, field)| {
+        if !is_open((expr, field)) {
+            return expr.clone();
+        }
+        let name = expr.schema_name().to_string();
+        typed(expr.clone().unalias(), field, config).alias(name)
+    });
+    let exprs = exprs.collect();
+    Ok(LogicalPlan::Projection(Projection::try_new(
+        exprs,
+        Arc::clone(&projection.input),
+    )?))
+}
+
+/// The common type of two columns; `None` if they have one type, or DataFusion finds it.
+///
+/// # Errors
+/// 42804, if one is a text and the other is not.
+fn united(op: SetOperator, a: &FieldRef, b: &FieldRef) -> Result<Option<FieldRef>> {
+    let types = [a.data_type(), b.data_type()];
+    if types[0] == types[1] || types.iter().any(|held| held.is_null()) {
+        return Ok(None);
+    }
+    let (Some(x), Some(y)) = (Target::of_field(a), Target::of_field(b)) else {
+        return Ok(None);
+    };
+    let fields = [(Arc::clone(a), false), (Arc::clone(b), false)];
+    if is_number_or_time(&x) && is_number_or_time(&y) {
+        return match common(&fields) {
+            Some(field) => Ok(Some(field)),
+            None => Err(mismatch(&op.to_string(), &fields).map_or_else(
+                || PgError::new("42804", format!("{op} types cannot be matched")).into(),
+                Into::into,
+            )),
+        };
+    }
+    let is_plain = |target: &Target| target.is_text() || is_number_or_time(target);
+    match mismatch(&op.to_string(), &fields) {
+        Some(error) if is_plain(&x) && is_plain(&y) && x.is_text() != y.is_text() => {
+            Err(error.into())
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Whether the type, or that of its elements, is that of a number or a time.
+fn is_number_or_time(target: &Target) -> bool {
+    match target {
+        Target::Array(element) => is_number_or_time(element),
+        Target::Date | Target::Timestamp(_) | Target::Timestamptz(_) => true,
+        other => other.is_number(),
+    }
 }
 
 /// A branch whose columns have these types.
@@ -376,7 +433,7 @@ fn check_later(name: &str, later: &LogicalPlan) -> Result<()> {
         let (Some(own), Some(given)) = (Target::of_field(own), Target::of_field(given)) else {
             continue;
         };
-        if !own.is_number() || !given.is_number() {
+        if !is_number_or_time(&own) || !is_number_or_time(&given) {
             continue;
         }
         let both = match (&own, &given) {
@@ -384,6 +441,11 @@ fn check_later(name: &str, later: &LogicalPlan) -> Result<()> {
             (Target::Int4 | Target::Int8, Target::Int2) | (Target::Int8, Target::Int4) => continue,
             (Target::Float4 | Target::Float8, other) if *other != Target::Float8 => continue,
             (Target::NumericOf(..), other) if other.is_integer() => continue,
+            (Target::Timestamp(_) | Target::Timestamptz(_), Target::Date)
+            | (Target::Timestamptz(_), Target::Timestamp(_))
+            | (Target::Array(_), _)
+            | (_, Target::Array(_)) => continue,
+            (own, given) if *own == *given => continue,
             (_, given) => given.name(),
         };
         let own = match own {

@@ -20,7 +20,7 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Subquery};
 use datafusion::optimizer::AnalyzerRule;
 
-use crate::common_type::Common;
+use crate::operators::{ComparedIn, is_unknown, typed};
 
 /// See the file's header.
 #[derive(Debug)]
@@ -31,13 +31,13 @@ impl AnalyzerRule for MixedTypes {
         "mixed_types"
     }
 
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         plan.transform_up_with_subqueries(|node| {
             let schema = merge_schema(&node.inputs());
             let names = NamePreserver::new(&node);
             node.map_expressions(|expr| {
                 let name = names.save(&expr);
-                let united = expr.transform_up(|part| united(part, &schema))?;
+                let united = expr.transform_up(|part| united(part, &schema, config))?;
                 Ok(united.update_data(|expr| name.restore(expr)))
             })
         })
@@ -45,14 +45,14 @@ impl AnalyzerRule for MixedTypes {
     }
 }
 
-fn united(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+fn united(expr: Expr, schema: &DFSchema, config: &ConfigOptions) -> Result<Transformed<Expr>> {
     match expr {
         Expr::InList(mut list) => {
             let mut all = vec![list.expr.get_type(schema)?];
             for value in &list.list {
                 all.push(value.get_type(schema)?);
             }
-            let Some(common) = Common::of(&all) else {
+            let Some(common) = ComparedIn::of(&all) else {
                 return Ok(Transformed::no(Expr::InList(list)));
             };
             *list.expr = common.cast(std::mem::take(&mut list.expr), &all[0]);
@@ -66,7 +66,7 @@ fn united(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let all = parts.map(|part| part.get_type(schema));
             let [value, low, high] = all;
             let all = [value?, low?, high?];
-            let Some(common) = Common::of(&all) else {
+            let Some(common) = ComparedIn::of(&all) else {
                 return Ok(Transformed::no(Expr::Between(between)));
             };
             *between.expr = common.cast(std::mem::take(&mut between.expr), &all[0]);
@@ -75,14 +75,14 @@ fn united(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             Ok(Transformed::yes(Expr::Between(between)))
         }
         Expr::InSubquery(mut given) => {
-            let changed = with_subquery(&mut given.expr, &mut given.subquery, schema)?;
+            let changed = with_subquery(&mut given.expr, &mut given.subquery, schema, config)?;
             Ok(Transformed::new_transformed(
                 Expr::InSubquery(given),
                 changed,
             ))
         }
         Expr::SetComparison(mut given) => {
-            let changed = with_subquery(&mut given.expr, &mut given.subquery, schema)?;
+            let changed = with_subquery(&mut given.expr, &mut given.subquery, schema, config)?;
             Ok(Transformed::new_transformed(
                 Expr::SetComparison(given),
                 changed,
@@ -93,13 +93,22 @@ fn united(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 }
 
 /// Gives a value and the column of the subquery that it is compared with their common type.
-fn with_subquery(value: &mut Expr, subquery: &mut Subquery, schema: &DFSchema) -> Result<bool> {
+fn with_subquery(
+    value: &mut Expr,
+    subquery: &mut Subquery,
+    schema: &DFSchema,
+    config: &ConfigOptions,
+) -> Result<bool> {
     let plan = &subquery.subquery;
     let Some((qualifier, field)) = plan.schema().iter().next() else {
         return Ok(false);
     };
+    if is_unknown(value) {
+        *value = typed(std::mem::take(value), field, config);
+        return Ok(true);
+    }
     let all = [value.get_type(schema)?, field.data_type().clone()];
-    let Some(common) = Common::of(&all) else {
+    let Some(common) = ComparedIn::of(&all) else {
         return Ok(false);
     };
     let column = Expr::Column(Column::from((qualifier, field)));

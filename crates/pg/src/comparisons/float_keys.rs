@@ -216,7 +216,8 @@ fn is_key(expr: &Expr, schema: &DFSchema) -> bool {
     !made && expr.get_type(schema).is_ok_and(|of| is_float(&of))
 }
 
-fn key(expr: Expr) -> Expr {
+/// A float as one of which equal floats have one value.
+pub(crate) fn key(expr: Expr) -> Expr {
     ScalarUDF::from(FloatKey::new()).call(vec![expr])
 }
 

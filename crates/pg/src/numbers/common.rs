@@ -18,8 +18,9 @@ use datafusion::logical_expr::{
 };
 use datafusion::scalar::ScalarValue;
 
+use crate::comparisons::float_key;
 use crate::operators::{
-    Meeting, as_common, common, compared, is_unknown, meeting, met, mismatch, typed,
+    ComparedIn, Meeting, as_common, common, compared, is_unknown, meeting, met, mismatch, typed,
 };
 
 /// Which of them.
@@ -206,7 +207,18 @@ fn case_of(
         .iter()
         .map(|held| meeting(&[types[0].clone(), held.clone()]));
     let all = meeting(&types);
+    // DataFusion's CASE compares floats by their bits.
+    let whens = || (0..last.saturating_sub(1)).step_by(2);
+    if let Some(times @ ComparedIn::Time(_)) = ComparedIn::of(&types) {
+        let whens = whens().zip(&types[1..]);
+        whens.for_each(|(at, held)| args[at] = times.cast(std::mem::take(&mut args[at]), held));
+        return Ok(case(Some(times.cast(operand, &types[0])), args));
+    }
     if all == Meeting::AsTheyAre {
+        if types[0].is_floating() {
+            whens().for_each(|at| args[at] = float_key(std::mem::take(&mut args[at])));
+            return Ok(case(Some(float_key(operand)), args));
+        }
         return Ok(case(Some(operand), args));
     }
     let one = match all {
@@ -216,13 +228,19 @@ fn case_of(
         }
         _ => None,
     };
-    let whens = (0..last.saturating_sub(1)).step_by(2).zip(&types[1..]);
+    let whens = whens().zip(&types[1..]);
     Ok(match one {
         Some(common) => {
-            whens.for_each(|(at, held)| {
-                args[at] = met(std::mem::take(&mut args[at]), held, &common);
-            });
-            case(Some(met(operand, &types[0], &common)), args)
+            let met = |value: Expr, held: &DataType| {
+                let met = met(value, held, &common);
+                if common.is_floating() {
+                    float_key(met)
+                } else {
+                    met
+                }
+            };
+            whens.for_each(|(at, held)| args[at] = met(std::mem::take(&mut args[at]), held));
+            case(Some(met(operand, &types[0])), args)
         }
         None => {
             whens.for_each(|(at, held)| {

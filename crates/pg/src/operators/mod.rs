@@ -6,6 +6,7 @@
 //!
 //! By kind: `numbers.rs`; what is not listed is left to the next planner (arrays, dates, json).
 
+mod common_type;
 mod meeting;
 pub(crate) mod numbers;
 mod unknown;
@@ -21,6 +22,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
+pub(crate) use common_type::ComparedIn;
 pub(crate) use meeting::{Meeting, compared, meeting, met};
 pub(crate) use unknown::{as_common, common, is_unknown, mismatch, typed};
 

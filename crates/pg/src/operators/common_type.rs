@@ -6,17 +6,17 @@
 use datafusion::arrow::datatypes::DataType;
 use datafusion::logical_expr::Expr;
 
+use super::meeting::{Meeting, meeting, met};
 use crate::functions::time::{Kind, value_of};
-use crate::operators::{Meeting, meeting, met};
 
 /// The type in which PostgreSQL compares values.
 #[derive(Clone)]
-pub(crate) enum Common {
+pub(crate) enum ComparedIn {
     Time(Kind),
     Number(DataType),
 }
 
-impl Common {
+impl ComparedIn {
     /// `None` if the values have one type, or are not of these.
     pub(crate) fn of(types: &[DataType]) -> Option<Self> {
         if let Meeting::In(held) = meeting(types) {
