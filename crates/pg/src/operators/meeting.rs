@@ -21,7 +21,7 @@ use datafusion::logical_expr::{
     Signature, Volatility, lit,
 };
 
-use crate::casts::{arrow_cast, decimal};
+use crate::casts::{Target, arrow_cast, cast_number, decimal};
 use crate::numbers::arithmetic::{as_decimal, digits};
 use crate::numbers::numeric::Numeric;
 
@@ -90,6 +90,10 @@ pub(crate) fn compared(
 pub(crate) fn met(expr: Expr, from: &DataType, held: &DataType) -> Expr {
     if from == held {
         return expr;
+    }
+    // Arrow's cast of a numeric is not the nearest float.
+    if *held == DataType::Float64 && from.is_decimal() {
+        return cast_number(expr, &Target::Float8);
     }
     Expr::Cast(Cast::new(Box::new(expr), held.clone()))
 }

@@ -7,7 +7,7 @@ use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::{Cast, Expr};
 use datafusion::scalar::ScalarValue;
 
-use crate::casts::{Target, cast_expr};
+use crate::casts::{Target, cast_expr, cast_number};
 use crate::error::PgError;
 use crate::functions::time::{Kind, value_of};
 use crate::numbers::numeric::Numeric;
@@ -130,6 +130,17 @@ pub(crate) fn as_common(expr: Expr, held: &Field, to: &Field, config: &ConfigOpt
     }
     match Kind::of(to.data_type()) {
         Some(kind @ (Kind::Timestamp | Kind::Timestamptz)) => value_of(expr, kind),
+        _ if to.data_type().is_floating() => {
+            let is_single = *to.data_type() == DataType::Float32;
+            cast_number(
+                expr,
+                if is_single {
+                    &Target::Float4
+                } else {
+                    &Target::Float8
+                },
+            )
+        }
         _ => Expr::Cast(Cast::new(Box::new(expr), to.data_type().clone())),
     }
 }

@@ -18,7 +18,7 @@ use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, Operato
 use datafusion::scalar::ScalarValue;
 
 use crate::casts::{Target, cast_expr};
-use crate::operators::{Meeting, common, compared, meeting, met};
+use crate::operators::{ComparedIn, Meeting, common, compared, meeting, met};
 
 pub(super) fn in_list(
     mut list: InList,
@@ -126,11 +126,11 @@ pub(super) fn distinct(binary: BinaryExpr, schema: &DFSchema) -> Result<Transfor
         binary.left.get_type(schema)?,
         binary.right.get_type(schema)?,
     );
-    let Meeting::In(held) = meeting(&[a.clone(), b.clone()]) else {
+    let Some(compared) = ComparedIn::of(&[a.clone(), b.clone()]) else {
         return Ok(Transformed::no(Expr::BinaryExpr(binary)));
     };
-    let left = Box::new(met(*binary.left, &a, &held));
-    let right = Box::new(met(*binary.right, &b, &held));
+    let left = Box::new(compared.cast(*binary.left, &a));
+    let right = Box::new(compared.cast(*binary.right, &b));
     let met = BinaryExpr::new(left, binary.op, right);
     Ok(Transformed::yes(Expr::BinaryExpr(met)))
 }
