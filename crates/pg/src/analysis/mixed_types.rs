@@ -6,7 +6,7 @@
 //! | floats, numerics | numerics of 15 digits behind the point | floats |
 //! | numerics of more than 38 digits together | an error | numerics of 76 digits |
 //!
-//! The rule runs before DataFusion's coercion. Not here: UNION (`relations.rs`), lists of numbers
+//! The rule runs before DataFusion's coercion. Not here: UNION (`relations/`), lists of numbers
 //! (`rules/lists.rs`), comparisons by operators, which have PostgreSQL's types already.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! VALUES and set operations as subqueries in FROM, where `relations.rs` gives them their types.
+//! VALUES and set operations as subqueries in FROM, where `relations/` gives them their types.
 //!
 //! | from | to |
 //! |---|---|
