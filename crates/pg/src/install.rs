@@ -9,6 +9,7 @@ use datafusion::prelude::SessionContext;
 
 use crate::analysis::{
     Assignments, Checks, CountRows, EliminateJoins, MixedTypes, OrderedInputs, Predicates,
+    WindowFrames,
 };
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts};
 use crate::file_types::FileTypes;
@@ -16,11 +17,11 @@ use crate::guards::Guards;
 use crate::intervals::{self, IntervalKeys};
 use crate::operators::Planner;
 use crate::parameters::OpenParameters;
+use crate::relations::Relations;
 use crate::subqueries::UnnestSubqueries;
 use crate::text_planner::TextPlanner;
 use crate::time_planner::TimePlanner;
 use crate::types::Types;
-use crate::union_types::UnionTypes;
 use crate::{casts, functions, large_limits, numbers, rules};
 
 /// Installs PostgreSQL's functions, planners and rules. Call it after the default features of
@@ -55,6 +56,9 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     planners.insert(0, Arc::new(planner));
     // First of all: the others take a parameter without a type for a NULL.
     planners.insert(0, Arc::new(OpenParameters));
+    let relations = builder.relation_planners().get_or_insert_default();
+    relations.push(Arc::new(Relations));
+    relations.push(Arc::new(FileTypes));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(numbers::aggregate().into_iter().map(Arc::new));
     numbers::ranks::install(&mut builder);
@@ -70,8 +74,8 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.push(Arc::new(KeepLossyCasts));
     rules::install(analyzer);
     analyzer.rules.insert(0, Arc::new(IntervalKeys));
-    analyzer.rules.insert(0, Arc::new(UnionTypes));
     analyzer.rules.insert(0, Arc::new(MixedTypes));
+    analyzer.rules.insert(0, Arc::new(WindowFrames));
     analyzer.rules.insert(0, Arc::new(Assignments));
     let optimizer = builder.optimizer().get_or_insert_default();
     let rules = std::mem::take(&mut optimizer.rules).into_iter();
@@ -80,9 +84,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     optimizer.push(Arc::new(FloatKeys));
     optimizer.push(Arc::new(Guards));
     large_limits::install(&mut builder);
-    builder
-        .with_type_planner(Arc::new(Types))
-        .with_relation_planners(vec![Arc::new(FileTypes)])
+    builder.with_type_planner(Arc::new(Types))
 }
 
 /// The scalar functions of a session with these settings.

@@ -44,7 +44,6 @@
 mod analysis;
 pub mod array_types;
 pub mod casts;
-mod common_type;
 mod comparisons;
 pub mod dialect;
 mod error;
@@ -58,6 +57,7 @@ pub mod numbers;
 mod operators;
 pub mod output;
 pub mod parameters;
+mod relations;
 pub mod resolve;
 mod rules;
 mod shared;
@@ -66,7 +66,6 @@ mod text_planner;
 mod time;
 mod time_planner;
 mod types;
-mod union_types;
 mod values;
 
 pub use analysis::ASSIGNMENTS;

@@ -402,39 +402,4 @@ impl ExprPlanner for TextPlanner {
             None => PlannerResult::Original(expr),
         })
     }
-
-    fn plan_array_literal(
-        &self,
-        exprs: Vec<Expr>,
-        schema: &DFSchema,
-    ) -> Result<PlannerResult<Vec<Expr>>> {
-        let operands: Vec<_> = exprs
-            .iter()
-            .filter_map(|expr| Operand::new(expr, schema))
-            .collect();
-        let typed = operands.iter().find(|operand| !operand.is_literal());
-        let target = match typed {
-            Some(typed)
-                if operands.len() == exprs.len() && !typed.is_text() && !typed.is_list() =>
-            {
-                Target::of_field(&typed.field)
-            }
-            _ => None,
-        };
-        let Some(target) = target else {
-            return Ok(PlannerResult::Original(exprs));
-        };
-        let literals = operands
-            .iter()
-            .any(|operand| operand.is_literal() && operand.is_text());
-        if !literals {
-            return Ok(PlannerResult::Original(exprs));
-        }
-        let exprs = operands.into_iter().map(|operand| {
-            let adapts = operand.is_literal() && operand.is_text();
-            let cast = adapts.then(|| self.cast(operand.expr.clone(), &target.to_string()));
-            cast.flatten().unwrap_or(operand.expr)
-        });
-        Ok(PlannerResult::Original(exprs.collect()))
-    }
 }

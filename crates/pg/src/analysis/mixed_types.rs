@@ -1,26 +1,26 @@
-//! IN and BETWEEN over values of types that DataFusion unites otherwise than PostgreSQL.
+//! IN, ANY and BETWEEN over values of types that DataFusion unites otherwise than PostgreSQL.
 //!
 //! | beside | DataFusion | here |
 //! |---|---|---|
 //! | dates, timestamps | timestamps of nanoseconds, which end in 2262 | timestamps, timestamptz |
 //! | floats, numerics | numerics of 15 digits behind the point | floats |
+//! | numerics of more than 38 digits together | an error | numerics of 76 digits |
 //!
-//! The rule runs before DataFusion's coercion. Not here: UNION (`union_types.rs`), comparisons by
-//! operators, which have PostgreSQL's types already.
+//! The rule runs before DataFusion's coercion. Not here: UNION (`relations/`), lists of numbers
+//! (`rules/lists.rs`), comparisons by operators, which have PostgreSQL's types already.
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Subquery};
 use datafusion::optimizer::AnalyzerRule;
 
-use crate::common_type::Common;
+use crate::operators::{ComparedIn, is_unknown, typed};
 
 /// See the file's header.
 #[derive(Debug)]
@@ -31,13 +31,13 @@ impl AnalyzerRule for MixedTypes {
         "mixed_types"
     }
 
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         plan.transform_up_with_subqueries(|node| {
             let schema = merge_schema(&node.inputs());
             let names = NamePreserver::new(&node);
             node.map_expressions(|expr| {
                 let name = names.save(&expr);
-                let united = expr.transform_up(|part| united(part, &schema))?;
+                let united = expr.transform_up(|part| united(part, &schema, config))?;
                 Ok(united.update_data(|expr| name.restore(expr)))
             })
         })
@@ -45,23 +45,14 @@ impl AnalyzerRule for MixedTypes {
     }
 }
 
-/// The type in which values are compared: two as the operator does, which has none of `real` beside
-/// a numeric; more in their common type.
-fn compared(types: &[DataType]) -> Option<Common> {
-    match Common::of(types)? {
-        Common::Float(_) if types.len() == 2 => Some(Common::Float(DataType::Float64)),
-        common => Some(common),
-    }
-}
-
-fn united(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+fn united(expr: Expr, schema: &DFSchema, config: &ConfigOptions) -> Result<Transformed<Expr>> {
     match expr {
         Expr::InList(mut list) => {
             let mut all = vec![list.expr.get_type(schema)?];
             for value in &list.list {
                 all.push(value.get_type(schema)?);
             }
-            let Some(common) = compared(&all) else {
+            let Some(common) = ComparedIn::of(&all) else {
                 return Ok(Transformed::no(Expr::InList(list)));
             };
             *list.expr = common.cast(std::mem::take(&mut list.expr), &all[0]);
@@ -75,9 +66,7 @@ fn united(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let all = parts.map(|part| part.get_type(schema));
             let [value, low, high] = all;
             let all = [value?, low?, high?];
-            // Each border is compared for itself.
-            let Some(common) = Common::of(&all).filter(|common| matches!(common, Common::Time(_)))
-            else {
+            let Some(common) = ComparedIn::of(&all) else {
                 return Ok(Transformed::no(Expr::Between(between)));
             };
             *between.expr = common.cast(std::mem::take(&mut between.expr), &all[0]);
@@ -86,21 +75,46 @@ fn united(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             Ok(Transformed::yes(Expr::Between(between)))
         }
         Expr::InSubquery(mut given) => {
-            let plan = &given.subquery.subquery;
-            let Some((qualifier, field)) = plan.schema().iter().next() else {
-                return Ok(Transformed::no(Expr::InSubquery(given)));
-            };
-            let all = [given.expr.get_type(schema)?, field.data_type().clone()];
-            let Some(common) = compared(&all) else {
-                return Ok(Transformed::no(Expr::InSubquery(given)));
-            };
-            let column = Expr::Column(Column::from((qualifier, field)));
-            let cast = common.cast(column, &all[1]).alias(field.name());
-            let plan = LogicalPlanBuilder::new_from_arc(Arc::clone(plan)).project([cast])?;
-            given.subquery.subquery = Arc::new(plan.build()?);
-            *given.expr = common.cast(std::mem::take(&mut given.expr), &all[0]);
-            Ok(Transformed::yes(Expr::InSubquery(given)))
+            let changed = with_subquery(&mut given.expr, &mut given.subquery, schema, config)?;
+            Ok(Transformed::new_transformed(
+                Expr::InSubquery(given),
+                changed,
+            ))
+        }
+        Expr::SetComparison(mut given) => {
+            let changed = with_subquery(&mut given.expr, &mut given.subquery, schema, config)?;
+            Ok(Transformed::new_transformed(
+                Expr::SetComparison(given),
+                changed,
+            ))
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// Gives a value and the column of the subquery that it is compared with their common type.
+fn with_subquery(
+    value: &mut Expr,
+    subquery: &mut Subquery,
+    schema: &DFSchema,
+    config: &ConfigOptions,
+) -> Result<bool> {
+    let plan = &subquery.subquery;
+    let Some((qualifier, field)) = plan.schema().iter().next() else {
+        return Ok(false);
+    };
+    if is_unknown(value) {
+        *value = typed(std::mem::take(value), field, config);
+        return Ok(true);
+    }
+    let all = [value.get_type(schema)?, field.data_type().clone()];
+    let Some(common) = ComparedIn::of(&all) else {
+        return Ok(false);
+    };
+    let column = Expr::Column(Column::from((qualifier, field)));
+    let cast = common.cast(column, &all[1]).alias(field.name());
+    let plan = LogicalPlanBuilder::new_from_arc(Arc::clone(plan)).project([cast])?;
+    subquery.subquery = Arc::new(plan.build()?);
+    *value = common.cast(std::mem::take(value), &all[0]);
+    Ok(true)
 }

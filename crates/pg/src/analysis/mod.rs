@@ -9,6 +9,7 @@
 //! | `ordered_inputs.rs` | who sees the order of a subquery with ORDER BY? |
 //! | `predicates.rs` | which predicates does the optimizer take for others? |
 //! | `set_operations.rs` | how often is a row in INTERSECT ALL and EXCEPT ALL? |
+//! | `window_frames.rs` | which rows are in a RANGE frame? |
 
 mod assignments;
 mod checks;
@@ -17,6 +18,7 @@ mod mixed_types;
 mod ordered_inputs;
 mod predicates;
 mod set_operations;
+mod window_frames;
 
 pub use assignments::ASSIGNMENTS;
 pub(crate) use assignments::Assignments;
@@ -26,3 +28,4 @@ pub(crate) use mixed_types::MixedTypes;
 pub(crate) use ordered_inputs::OrderedInputs;
 pub(crate) use predicates::Predicates;
 pub(crate) use set_operations::CountRows;
+pub(crate) use window_frames::WindowFrames;

@@ -17,7 +17,7 @@ mod target;
 mod text;
 mod time;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray, new_null_array};
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
@@ -69,6 +69,12 @@ pub(crate) fn udf(config: &ConfigOptions) -> ScalarUDF {
 /// `expr` cast to `target`, in a session with these settings.
 pub(crate) fn cast_expr(expr: Expr, target: &Target, config: &ConfigOptions) -> Expr {
     udf(config).call(vec![expr, lit(target.to_string())])
+}
+
+/// A number cast to a type that depends on no setting.
+pub(crate) fn cast_number(expr: Expr, target: &Target) -> Expr {
+    static UDF: LazyLock<ScalarUDF> = LazyLock::new(|| udf(&ConfigOptions::default()));
+    UDF.call(vec![expr, lit(target.to_string())])
 }
 
 /// The values of `array` cast to `to`. `from` is the array's field, which may name a type that

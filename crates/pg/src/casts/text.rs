@@ -51,7 +51,8 @@ pub(super) fn cast(
             .clone()
     };
     let from_json = matches!(marked_type(from), Some("json" | "jsonb"));
-    let padded = marked_type(from) == Some("bpchar");
+    // Blanks at the end are part of `char(n)` and of nothing else.
+    let padded = marked_type(from) == Some("bpchar") && *to != Target::Bpchar(None);
     let changed = |text: &str| -> Result<String> {
         let text = if padded {
             text.trim_end_matches(' ')

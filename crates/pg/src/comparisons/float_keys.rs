@@ -1,20 +1,24 @@
-//! When are two floats the same group, the same row, or keys of a join that match?
+//! When are two floats the same group, the same row, peers of an order, or keys of a join?
 //!
-//! For `PostgreSQL` -0 equals 0 and every NaN equals every other. `DataFusion` 55.2 groups and
-//! joins
-//! floats by their bits. So keys that are floats are given by `float_key`, of which equal floats
-//! have one value: those of groups, of distinct arguments, of windows and of joins. The rule runs
-//! after the others, when IN, EXISTS, DISTINCT, INTERSECT and `a.f = b.f` have become joins and
-//! groups.
+//! For PostgreSQL -0 equals 0, every NaN equals every other, and NaN comes last. DataFusion 55.2
+//! groups, orders and joins floats by their bits. So keys that are floats, or arrays of floats, are
+//! given by `float_key`, of which equal floats have one value: those of groups, of distinct
+//! arguments, of windows, of ORDER BY and of joins. The rule runs after the others, when IN,
+//! EXISTS, DISTINCT, INTERSECT and `a.f = b.f` have become joins and groups.
+//!
+//! Within arrays NULL is the largest element. DataFusion orders it as the NULLs of the key, so that
+//! an order of arrays puts them last (first, if it descends); a key before it moves the others.
+//!
 //! Not here: comparisons that are no keys.
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, AsArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray};
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
+use datafusion::logical_expr::expr::Sort;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
@@ -44,6 +48,14 @@ impl OptimizerRule for FloatKeys {
     ) -> Result<Transformed<LogicalPlan>> {
         match node {
             LogicalPlan::Join(join) => joined(join),
+            LogicalPlan::Sort(mut sort) => {
+                let schema = Arc::clone(sort.input.schema());
+                let changed = order_by(&mut sort.expr, &schema);
+                Ok(Transformed::new_transformed(
+                    LogicalPlan::Sort(sort),
+                    changed,
+                ))
+            }
             LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => {
                 let schema = merge_schema(&node.inputs());
                 let names = NamePreserver::new(&node);
@@ -65,7 +77,31 @@ impl OptimizerRule for FloatKeys {
     }
 }
 
-/// Distinct arguments, and what windows are divided by.
+/// Makes keys of an order.
+fn order_by(sorts: &mut Vec<Sort>, schema: &DFSchema) -> bool {
+    let mut changed = false;
+    let mut at = 0;
+    while let Some(sort) = sorts.get_mut(at) {
+        if is_key(&sort.expr, schema) {
+            sort.expr = key(std::mem::take(&mut sort.expr));
+            changed = true;
+        }
+        // NULLs of the key stand where those within arrays must not.
+        let is_list = sort.expr.get_type(schema).is_ok_and(|of| of.is_list());
+        if is_list && sort.asc == sort.nulls_first {
+            sort.nulls_first = !sort.asc;
+            let nulls_first = sort.asc;
+            let nulls = sort.expr.clone().is_null().sort(!nulls_first, false);
+            sorts.insert(at, nulls);
+            changed = true;
+            at += 1;
+        }
+        at += 1;
+    }
+    changed
+}
+
+/// Distinct arguments, and what windows are divided and ordered by.
 fn keyed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let mut changed = false;
     let mut make = |exprs: &mut Vec<Expr>| {
@@ -77,12 +113,19 @@ fn keyed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
     };
     let expr = match expr {
-        Expr::AggregateFunction(mut call) if call.params.distinct => {
-            make(&mut call.params.args);
+        Expr::AggregateFunction(mut call) => {
+            if call.params.distinct {
+                make(&mut call.params.args);
+            }
+            // The value of an ordered-set aggregate is its key.
+            if !call.func.supports_within_group_clause() {
+                changed |= order_by(&mut call.params.order_by, schema);
+            }
             Expr::AggregateFunction(call)
         }
         Expr::WindowFunction(mut window) => {
             make(&mut window.params.partition_by);
+            changed |= order_by(&mut window.params.order_by, schema);
             Expr::WindowFunction(window)
         }
         other => other,
@@ -157,7 +200,11 @@ fn joined(mut join: Join) -> Result<Transformed<LogicalPlan>> {
 }
 
 fn is_float(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Float32 | DataType::Float64)
+    match data_type {
+        DataType::Float32 | DataType::Float64 => true,
+        DataType::List(element) => is_float(element.data_type()),
+        _ => false,
+    }
 }
 
 /// Whether an expression is a float that is not made a key yet.
@@ -169,7 +216,8 @@ fn is_key(expr: &Expr, schema: &DFSchema) -> bool {
     !made && expr.get_type(schema).is_ok_and(|of| is_float(&of))
 }
 
-fn key(expr: Expr) -> Expr {
+/// A float as one of which equal floats have one value.
+pub(crate) fn key(expr: Expr) -> Expr {
     ScalarUDF::from(FloatKey::new()).call(vec![expr])
 }
 
@@ -202,32 +250,41 @@ impl ScalarUDFImpl for FloatKey {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-        let values = &arrays[0];
-        let keys: ArrayRef = match values.data_type() {
-            DataType::Float64 => {
-                let values = values.as_primitive::<Float64Type>();
-                Arc::new(values.unary::<_, Float64Type>(|value| {
-                    if value.is_nan() {
-                        f64::NAN.abs()
-                    } else {
-                        value + 0.0
-                    }
-                }))
-            }
-            DataType::Float32 => {
-                let values = values.as_primitive::<Float32Type>();
-                Arc::new(values.unary::<_, Float32Type>(|value| {
-                    if value.is_nan() {
-                        f32::NAN.abs()
-                    } else {
-                        value + 0.0
-                    }
-                }))
-            }
-            _ => Arc::clone(values),
-        };
-        Ok(ColumnarValue::Array(keys))
+        Ok(ColumnarValue::Array(keys(&arrays[0])?))
     }
+}
+
+fn keys(values: &ArrayRef) -> Result<ArrayRef> {
+    Ok(match values.data_type() {
+        DataType::Float64 => {
+            let values = values.as_primitive::<Float64Type>();
+            Arc::new(values.unary::<_, Float64Type>(|value| {
+                if value.is_nan() {
+                    f64::NAN.abs()
+                } else {
+                    value + 0.0
+                }
+            }))
+        }
+        DataType::Float32 => {
+            let values = values.as_primitive::<Float32Type>();
+            Arc::new(values.unary::<_, Float32Type>(|value| {
+                if value.is_nan() {
+                    f32::NAN.abs()
+                } else {
+                    value + 0.0
+                }
+            }))
+        }
+        DataType::List(element) => {
+            let list = values.as_list::<i32>();
+            let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
+            let keys = keys(list.values())?;
+            let list = ListArray::try_new(Arc::clone(element), offsets, keys, nulls)?;
+            Arc::new(list)
+        }
+        _ => Arc::clone(values),
+    })
 }
 
 #[cfg(test)]

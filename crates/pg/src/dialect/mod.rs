@@ -19,6 +19,7 @@
 //! | `rows` | `(a, b) = (c, d)` | comparisons of single values |
 //! | `texts` | `substring(a from b)`, LIKE, `~`, ANY, `json_agg` | calls of our functions |
 //! | `literals` | numbers, casts | numbers of PostgreSQL's types, calls of `pg_cast` |
+//! | `relations` | VALUES, UNION and its siblings, WITH RECURSIVE | subqueries in FROM |
 //!
 //! D1: rows do not change: a pass may only replace a construct by an equal one.
 
@@ -30,6 +31,7 @@ mod literals;
 mod order_by;
 mod parameters;
 mod queries;
+mod relations;
 mod rows;
 mod sets;
 mod spelling;
@@ -48,6 +50,7 @@ pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
 pub use column_names::on_the_wire;
 pub use parameters::{Written, type_of, written_parameters};
+pub(crate) use relations::{FIRST_TERM, LATER_TERM, relation_of};
 pub use tokens::is_every_column;
 
 /// Reads PostgreSQL's dialect: the statements of `sql`, rewritten.
@@ -85,6 +88,7 @@ pub fn rewrite(statement: &mut Statement) {
         let _ = statement.visit(&mut times::Times);
     }
     literals::rewrite(statement);
+    relations::rewrite(statement);
 }
 
 #[cfg(test)]

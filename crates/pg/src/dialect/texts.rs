@@ -24,6 +24,7 @@ use crate::functions::arrays::{ALL, ANY, FLAT};
 use crate::functions::json::{COLLECT, ELEMENT, JOIN, PAIR, PAIRS};
 use crate::functions::regex::like_escaped;
 use crate::functions::time::SERIES;
+use crate::numbers::common::ARRAY;
 
 pub(super) struct Texts;
 
@@ -273,16 +274,9 @@ fn rewritten(expr: &mut Expr) -> Option<Expr> {
             ],
         ),
         Expr::Function(function) => return function_call(function),
-        // DataFusion's array literals do not see the columns of outer queries; calls do. Literals
-        // without a type are left to the planner of array literals.
-        Expr::Array(array)
-            if array.elem.iter().any(super::sets::has_columns)
-                && !array
-                    .elem
-                    .iter()
-                    .any(|element| literal_text(element).is_some()) =>
-        {
-            call("make_array", std::mem::take(&mut array.elem))
+        // DataFusion's array literals do not see the columns of outer queries; calls do.
+        Expr::Array(array) if array.elem.iter().any(super::sets::has_columns) => {
+            call(ARRAY, std::mem::take(&mut array.elem))
         }
         Expr::Array(array) if array.elem.is_empty() && array.named => {
             let message = "cannot determine type of empty array";

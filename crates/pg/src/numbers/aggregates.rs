@@ -16,7 +16,7 @@ use datafusion::logical_expr::{
 };
 use num_bigint::BigInt;
 
-use super::arithmetic::{OPEN, digits, shown_scale};
+use super::arithmetic::{OPEN, PLAIN_SCALE_MAX, digits, shown_scale};
 use super::numeric::Numeric;
 use crate::casts::{OPEN_SCALE, Target, arrow_cast, decimal, overflow};
 use crate::error::PgError;
@@ -207,7 +207,12 @@ impl ScalarUDFImpl for Variance {
                 return Ok(None);
             }
             let sum = shown_scale(sums.value(row), sum_scale);
-            let square = shown_scale(squares.value(row), square_scale);
+            // A square has twice the digits of its value behind the point.
+            let square = if sum_scale * 2 == square_scale && sum_scale <= PLAIN_SCALE_MAX {
+                Numeric::of_i256(squares.value(row), square_scale)
+            } else {
+                shown_scale(squares.value(row), square_scale)
+            };
             match self.of(rows.value(row), &sum, &square) {
                 Some(value) => {
                     let scale = i64::from(value.scale).min(i64::from(OPEN_SCALE));

@@ -260,7 +260,16 @@ fn decimal_result(op: Op, a: &DataType, b: &DataType) -> Option<DataType> {
     let wide = |scale: i16| DataType::Decimal256(76, i8::try_from(scale).unwrap_or(OPEN_SCALE));
     let open = i16::from(OPEN_SCALE);
     Some(match op {
-        Op::Add | Op::Subtract => wide(s1.max(s2)),
+        // An open numeric has no digits known, and seldom all of them: those of the other count.
+        Op::Add | Op::Subtract => {
+            let open_side = |p: i16, s: i16| (p, s) == (76, open);
+            let whole = match (open_side(p1, s1), open_side(p2, s2)) {
+                (true, false) => p2 - s2 + 1,
+                (false, true) => p1 - s1 + 1,
+                _ => 0,
+            };
+            wide(s1.max(s2).min(76 - whole).max(s1.min(s2)))
+        }
         Op::Multiply if s1 >= open && s2 >= open => wide(PRODUCT_SCALE),
         Op::Multiply => {
             let whole = (p1 - s1) + (p2 - s2);
@@ -677,7 +686,7 @@ pub(crate) fn shown_scale(value: i256, scale: u32) -> Numeric {
 }
 
 /// A scale that is still taken for a declared one.
-const PLAIN_SCALE_MAX: u32 = 18;
+pub(crate) const PLAIN_SCALE_MAX: u32 = 18;
 
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! Values that stand in one column: CASE, coalesce, greatest, least and nullif.
+//! Values that stand in one column: CASE, coalesce, greatest, least, nullif and arrays of columns.
 //!
 //! Their type is what PostgreSQL's `select_common_type` finds, so they are functions of ours when a
 //! plan is made, and become DataFusion's, of values cast to that type, when it is analysed
@@ -11,15 +11,17 @@ use datafusion::common::{DFSchema, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::functions::core;
+use datafusion::functions_nested::make_array::make_array_udf;
 use datafusion::logical_expr::{
-    BinaryExpr, Case, Cast, ColumnarValue, Expr, ExprSchemable, Operator, ReturnFieldArgs,
+    BinaryExpr, Case, ColumnarValue, Expr, ExprSchemable, Operator, ReturnFieldArgs,
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::scalar::ScalarValue;
 
-use crate::casts::Target;
-use crate::error::PgError;
-use crate::operators::{common, is_unknown, typed};
+use crate::comparisons::float_key;
+use crate::operators::{
+    ComparedIn, Meeting, as_common, common, compared, is_unknown, meeting, met, mismatch, typed,
+};
 
 /// Which of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,6 +34,8 @@ enum Kind {
     Greatest,
     Least,
     NullIf,
+    /// `ARRAY[value, …]`.
+    Array,
 }
 
 /// See the file's header.
@@ -46,6 +50,10 @@ pub(crate) const CASE: &str = "pg_case";
 /// The name that the dialect writes for CASE with an operand.
 pub(crate) const CASE_OF: &str = "pg_case_of";
 
+/// The name that the dialect writes for an array of columns. (DataFusion's literals do not see
+/// those of outer queries.)
+pub(crate) const ARRAY: &str = "pg_array";
+
 /// The functions, by their names.
 pub(crate) fn functions() -> Vec<ScalarUDF> {
     [
@@ -55,6 +63,7 @@ pub(crate) fn functions() -> Vec<ScalarUDF> {
         Kind::Greatest,
         Kind::Least,
         Kind::NullIf,
+        Kind::Array,
     ]
     .map(|kind| {
         ScalarUDF::new_from_impl(Common {
@@ -94,33 +103,30 @@ impl Common {
             Kind::Greatest => "GREATEST",
             Kind::Least => "LEAST",
             Kind::NullIf => "NULLIF",
+            Kind::Array => "ARRAY",
         }
     }
 
     /// The common type; `None` if there are only NULLs.
     fn field(&self, values: &[(Arc<Field>, bool)]) -> Result<FieldRef> {
-        let named = values
+        if let Some(field) = common(values) {
+            return Ok(field);
+        }
+        if let Some(error) = mismatch(self.word(), values) {
+            return Err(error.into());
+        }
+        let mut typed = values
             .iter()
             .filter(|(field, unknown)| !unknown && !field.data_type().is_null());
-        let named: Vec<_> = named.map(|(field, _)| Target::of_field(field)).collect();
-        match common(values) {
-            Some(field) => Ok(field),
-            None if named.is_empty() => {
-                let held = if values.iter().any(|(_, unknown)| *unknown) {
-                    DataType::Utf8
-                } else {
-                    DataType::Null
-                };
-                Ok(Arc::new(Field::new("value", held, true)))
-            }
-            None => {
-                let mut names: Vec<String> = named.iter().flatten().map(Target::name).collect();
-                names.dedup();
-                let names = names.into_iter().take(2).collect::<Vec<_>>().join(" and ");
-                let message = format!("{} types {names} cannot be matched", self.word());
-                Err(PgError::new("42804", message).into())
-            }
+        if let Some((field, _)) = typed.next() {
+            return Ok(Arc::clone(field));
         }
+        let held = if values.iter().any(|(_, unknown)| *unknown) {
+            DataType::Utf8
+        } else {
+            DataType::Null
+        };
+        Ok(Arc::new(Field::new("value", held, true)))
     }
 
     /// DataFusion's expression, of values of the common type.
@@ -146,30 +152,20 @@ impl Common {
             let held = arg.get_type(schema)?;
             cast.push(if !self.is_value(at, count) || held == *field.data_type() {
                 arg
-            } else if is_unknown(&arg) {
-                typed(arg, &field, config)
             } else {
-                Expr::Cast(Cast::new(Box::new(arg), field.data_type().clone()))
+                as_common(arg, &Field::new("", held, true), &field, config)
             });
         }
         Ok(match self.kind {
             Kind::Case => case(None, cast),
             Kind::CaseOf => {
                 let operand = cast.remove(0);
-                let field = operand.to_field(schema)?.1;
-                let last = cast.len();
-                let cast = cast.into_iter().enumerate().map(|(at, arg)| {
-                    if at % 2 == 0 && at + 1 < last && is_unknown(&arg) {
-                        typed(arg, &field, config)
-                    } else {
-                        arg
-                    }
-                });
-                case(Some(operand), cast.collect())
+                case_of(operand, cast, schema, config)?
             }
             Kind::Coalesce => core::coalesce().call(cast),
             Kind::Greatest => core::greatest().call(cast),
             Kind::Least => core::least().call(cast),
+            Kind::Array => make_array_udf().call(cast),
             // DataFusion's function takes -0.0 for another number than 0.0.
             Kind::NullIf => match <[Expr; 2]>::try_from(cast) {
                 Ok([value, other]) => {
@@ -189,6 +185,72 @@ impl Common {
 /// is a coalesce with one.
 fn is_empty_array(field: &Field) -> bool {
     matches!(field.data_type(), DataType::List(element) if element.data_type().is_null())
+}
+
+/// `CASE operand WHEN …`: the operand is compared with each value as by `=`.
+fn case_of(
+    operand: Expr,
+    mut args: Vec<Expr>,
+    schema: &DFSchema,
+    config: &ConfigOptions,
+) -> Result<Expr> {
+    let field = operand.to_field(schema)?.1;
+    let last = args.len();
+    let mut types = vec![field.data_type().clone()];
+    for at in (0..last.saturating_sub(1)).step_by(2) {
+        if is_unknown(&args[at]) {
+            args[at] = typed(std::mem::take(&mut args[at]), &field, config);
+        }
+        types.push(args[at].get_type(schema)?);
+    }
+    let mut pairs = types[1..]
+        .iter()
+        .map(|held| meeting(&[types[0].clone(), held.clone()]));
+    let all = meeting(&types);
+    // DataFusion's CASE compares floats by their bits.
+    let whens = || (0..last.saturating_sub(1)).step_by(2);
+    if let Some(times @ ComparedIn::Time(_)) = ComparedIn::of(&types) {
+        let whens = whens().zip(&types[1..]);
+        whens.for_each(|(at, held)| args[at] = times.cast(std::mem::take(&mut args[at]), held));
+        return Ok(case(Some(times.cast(operand, &types[0])), args));
+    }
+    if all == Meeting::AsTheyAre {
+        if types[0].is_floating() {
+            whens().for_each(|at| args[at] = float_key(std::mem::take(&mut args[at])));
+            return Ok(case(Some(float_key(operand)), args));
+        }
+        return Ok(case(Some(operand), args));
+    }
+    let one = match all {
+        Meeting::In(held) => {
+            let is_exact = |pair: Meeting| pair == Meeting::In(held.clone());
+            (!held.is_floating() || pairs.all(is_exact)).then_some(held)
+        }
+        _ => None,
+    };
+    let whens = whens().zip(&types[1..]);
+    Ok(match one {
+        Some(common) => {
+            let met = |value: Expr, held: &DataType| {
+                let met = met(value, held, &common);
+                if common.is_floating() {
+                    float_key(met)
+                } else {
+                    met
+                }
+            };
+            whens.for_each(|(at, held)| args[at] = met(std::mem::take(&mut args[at]), held));
+            case(Some(met(operand, &types[0])), args)
+        }
+        None => {
+            whens.for_each(|(at, held)| {
+                let value = std::mem::take(&mut args[at]);
+                let operand = (operand.clone(), &types[0]);
+                args[at] = compared(Operator::Eq, operand, (value, held));
+            });
+            case(None, args)
+        }
+    })
 }
 
 /// `condition, value, …, else` as a CASE.
@@ -219,6 +281,7 @@ impl ScalarUDFImpl for Common {
             Kind::Greatest => "greatest",
             Kind::Least => "least",
             Kind::NullIf => "nullif",
+            Kind::Array => ARRAY,
         }
     }
 
@@ -246,6 +309,10 @@ impl ScalarUDFImpl for Common {
             .collect();
         self.else_first(count, &mut values);
         let field = self.field(&values)?;
+        if self.kind == Kind::Array {
+            let list = DataType::new_list(field.data_type().clone(), true);
+            return Ok(Arc::new(Field::new(self.name(), list, true)));
+        }
         Ok(Arc::new(
             field
                 .as_ref()

@@ -11,6 +11,7 @@ mod ordered_set;
 mod power;
 pub(crate) mod ranks;
 mod small;
+mod wrapped;
 
 pub(crate) use functions::TYPEOF;
 pub use integers::CheckedInteger;
@@ -34,6 +35,7 @@ pub(crate) fn aggregate() -> Vec<AggregateUDF> {
     let groups = [
         aggregates::functions(),
         ordered_set::functions(),
+        wrapped::functions(),
         vec![every.with_aliases(["every"])],
     ];
     groups.into_iter().flatten().collect()

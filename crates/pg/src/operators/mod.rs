@@ -6,6 +6,8 @@
 //!
 //! By kind: `numbers.rs`; what is not listed is left to the next planner (arrays, dates, json).
 
+mod common_type;
+mod meeting;
 pub(crate) mod numbers;
 mod unknown;
 
@@ -20,7 +22,9 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-pub(crate) use unknown::{common, is_unknown, typed};
+pub(crate) use common_type::ComparedIn;
+pub(crate) use meeting::{Meeting, compared, meeting, met};
+pub(crate) use unknown::{as_common, common, is_unknown, mismatch, typed};
 
 use crate::casts::{Target, cast_expr};
 use crate::numbers::arithmetic::{Op, no_operator, no_such_operator};
@@ -49,6 +53,27 @@ impl ExprPlanner for Planner {
                 PlannerResult::Original(RawBinaryExpr { op, left, right })
             }
         })
+    }
+
+    fn plan_array_literal(
+        &self,
+        elements: Vec<Expr>,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<Vec<Expr>>> {
+        let mut fields = Vec::with_capacity(elements.len());
+        for element in &elements {
+            fields.push((element.to_field(schema)?.1, is_unknown(element)));
+        }
+        let Some(field) = common(&fields) else {
+            return match mismatch("ARRAY", &fields) {
+                Some(error) => Err(error.into()),
+                None => Ok(PlannerResult::Original(elements)),
+            };
+        };
+        let elements = elements.into_iter().zip(&fields);
+        let united =
+            elements.map(|(element, (held, _))| as_common(element, held, &field, &self.config));
+        Ok(PlannerResult::Original(united.collect()))
     }
 }
 

@@ -10,6 +10,7 @@ use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator};
 use datafusion::scalar::ScalarValue;
 
 use super::Kind;
+use super::meeting::{Meeting, compared, decimal_of, meeting, rank};
 use crate::casts::{Target, cast_expr, decimal};
 use crate::numbers::arithmetic::{self, Op, as_decimal, digits};
 use crate::numbers::integers::checked;
@@ -44,24 +45,16 @@ pub(super) fn plan(
             let types = [a.clone(), b.clone()];
             Err(arithmetic::no_such_operator("||", &types))
         }
-        Kind::Compare(op) => Ok(compare(op, left, right, (a, b), config)),
+        Kind::Compare(op) => Ok(compare(op, left, right, (a, b))),
         Kind::Arithmetic(op) => arithmetic_of(op, left, right, (a, b), config).map(Planned::Expr),
     }
 }
 
-fn compare(
-    op: Operator,
-    left: Expr,
-    right: Expr,
-    (a, b): (&DataType, &DataType),
-    config: &ConfigOptions,
-) -> Planned {
-    if a.is_floating() == b.is_floating() && !a.is_floating() {
+fn compare(op: Operator, left: Expr, right: Expr, (a, b): (&DataType, &DataType)) -> Planned {
+    if meeting(&[a.clone(), b.clone()]) == Meeting::AsTheyAre && !a.is_floating() {
         return Planned::Operands(left, right);
     }
-    let (left, right) = (as_float(left, a, config), as_float(right, b, config));
-    let compared = BinaryExpr::new(Box::new(left), op, Box::new(right));
-    Planned::Expr(Expr::BinaryExpr(compared))
+    Planned::Expr(compared(op, (left, a), (right, b)))
 }
 
 /// A number that meets a float.
@@ -192,14 +185,8 @@ fn decimals(op: Op, operator: Operator, left: (Expr, &DataType), right: (Expr, &
     arithmetic::call(op, vec![left, right])
 }
 
-/// The type in which two numbers meet.
+/// The type of two numbers that stand in one column.
 pub(crate) fn wider(a: &DataType, b: &DataType) -> Option<DataType> {
-    let rank = |data_type: &DataType| match data_type {
-        DataType::Int8 | DataType::UInt8 | DataType::Int16 => Some(DataType::Int16),
-        DataType::UInt16 | DataType::Int32 => Some(DataType::Int32),
-        DataType::UInt32 | DataType::Int64 => Some(DataType::Int64),
-        _ => None,
-    };
     if let (Some(a), Some(b)) = (rank(a), rank(b)) {
         let width = |data_type: &DataType| data_type.primitive_width();
         return Some(if width(&a) >= width(&b) { a } else { b });
@@ -211,12 +198,7 @@ pub(crate) fn wider(a: &DataType, b: &DataType) -> Option<DataType> {
     if a.is_floating() || b.is_floating() {
         return Some(DataType::Float32);
     }
-    let held = |data_type: &DataType| match data_type {
-        DataType::UInt64 => Some(DataType::Decimal128(20, 0)),
-        DataType::Decimal32(p, s) | DataType::Decimal64(p, s) => Some(DataType::Decimal128(*p, *s)),
-        other => as_decimal(&rank(other).unwrap_or_else(|| other.clone())),
-    };
-    let ((p1, s1), (p2, s2)) = (digits(&held(a)?)?, digits(&held(b)?)?);
+    let ((p1, s1), (p2, s2)) = (digits(&decimal_of(a)?)?, digits(&decimal_of(b)?)?);
     let scale = s1.max(s2);
     let whole = (p1 - s1).max(p2 - s2).min(76 - scale);
     Some(decimal(

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::config::ConfigOptions;
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{Cast, Expr};
 use datafusion::scalar::ScalarValue;
 
-use crate::casts::{Target, cast_expr};
+use crate::casts::{Target, cast_expr, cast_number};
+use crate::error::PgError;
+use crate::functions::time::{Kind, value_of};
 use crate::numbers::numeric::Numeric;
 
 /// Whether an expression is a quoted constant that no cast has given a type: the dialect's casts
@@ -35,9 +37,7 @@ pub(crate) fn typed(expr: Expr, like: &Field, config: &ConfigOptions) -> Expr {
             _ => Target::Numeric(None),
         },
         // The modifier of the other operand is not the constant's.
-        Target::Varchar(_) => Target::Varchar(None),
-        Target::Bpchar(_) => Target::Bpchar(None),
-        other => other,
+        other => without_length(&other),
     };
     cast_expr(expr, &target, config)
 }
@@ -64,12 +64,95 @@ pub(crate) fn common(fields: &[(Arc<Field>, bool)]) -> Option<Arc<Field>> {
             Some(before) => wider(&before, field)?,
         });
     }
-    found
+    let found = found?;
+    if fields.iter().any(|(_, unknown)| *unknown)
+        && let Some(target) = Target::of_field(&found)
+        && target.is_text()
+    {
+        return Some(Arc::new(plain_text(&target, &found)));
+    }
+    Some(found)
+}
+
+/// A field of texts without a length, which is that of one value only.
+fn plain_text(target: &Target, like: &Field) -> Field {
+    let held = like.data_type().clone();
+    without_length(target).field(like.name(), held, true)
+}
+
+fn without_length(target: &Target) -> Target {
+    match target {
+        Target::Varchar(_) => Target::Varchar(None),
+        Target::Bpchar(_) => Target::Bpchar(None),
+        other => other.clone(),
+    }
+}
+
+/// 42804, if values that stand in one column have types that nothing unites.
+pub(crate) fn mismatch(word: &str, fields: &[(Arc<Field>, bool)]) -> Option<PgError> {
+    let typed = fields
+        .iter()
+        .filter(|(field, unknown)| !unknown && !field.data_type().is_null());
+    let targets: Option<Vec<Target>> = typed.map(|(field, _)| Target::of_field(field)).collect();
+    let mut names: Vec<String> = targets?.iter().map(Target::name).collect();
+    names.dedup();
+    if names.len() < 2 {
+        return None;
+    }
+    names.truncate(2);
+    let message = format!("{word} types {} cannot be matched", names.join(" and "));
+    Some(PgError::new("42804", message))
+}
+
+/// `expr`, which is of the field `held`, in the common type.
+pub(crate) fn as_common(expr: Expr, held: &Field, to: &Field, config: &ConfigOptions) -> Expr {
+    let target = Target::of_field(to).map(|target| without_length(&target));
+    let is_named = |target: &Target| !to.metadata().is_empty() && target.is_text();
+    if let Some(target) = &target
+        && held.metadata() != to.metadata()
+        && (is_named(target) || held.data_type().is_null())
+    {
+        return cast_expr(expr, target, config);
+    }
+    if is_unknown(&expr) {
+        return typed(expr, to, config);
+    }
+    if held.data_type().is_null() {
+        return expr;
+    }
+    if held.data_type() == to.data_type() {
+        return match target {
+            Some(Target::Text) if !held.metadata().is_empty() => {
+                cast_expr(expr, &Target::Text, config)
+            }
+            _ => expr,
+        };
+    }
+    match Kind::of(to.data_type()) {
+        Some(kind @ (Kind::Timestamp | Kind::Timestamptz)) => value_of(expr, kind),
+        _ if to.data_type().is_floating() => {
+            let is_single = *to.data_type() == DataType::Float32;
+            cast_number(
+                expr,
+                if is_single {
+                    &Target::Float4
+                } else {
+                    &Target::Float8
+                },
+            )
+        }
+        _ => Expr::Cast(Cast::new(Box::new(expr), to.data_type().clone())),
+    }
 }
 
 fn wider(a: &Arc<Field>, b: &Arc<Field>) -> Option<Arc<Field>> {
     if a.data_type() == b.data_type() && a.metadata() == b.metadata() {
         return Some(Arc::clone(a));
+    }
+    if let (DataType::List(x), DataType::List(y)) = (a.data_type(), b.data_type()) {
+        let element = wider(x, y)?.as_ref().clone();
+        let list = DataType::List(Arc::new(element.with_name(x.name()).with_nullable(true)));
+        return Some(Arc::new(Field::new(a.name(), list, true)));
     }
     let (x, y) = (Target::of_field(a)?, Target::of_field(b)?);
     let of = |data_type: DataType| Some(Arc::new(Field::new(a.name(), data_type, true)));
@@ -77,7 +160,11 @@ fn wider(a: &Arc<Field>, b: &Arc<Field>) -> Option<Arc<Field>> {
         return of(super::numbers::wider(a.data_type(), b.data_type())?);
     }
     match (&x, &y) {
-        (x, y) if x.is_text() && y.is_text() => of(DataType::Utf8),
+        // Each is cast to the other, so that the first one's type stays.
+        (x, y) if x.is_text() && y.is_text() => {
+            let like = Field::new(a.name(), DataType::Utf8, true);
+            Some(Arc::new(plain_text(x, &like)))
+        }
         (Target::Date, Target::Timestamp(_)) => Some(Arc::clone(b)),
         (Target::Timestamp(_), Target::Date) => Some(Arc::clone(a)),
         (Target::Date | Target::Timestamp(_), Target::Timestamptz(_)) => Some(Arc::clone(b)),

@@ -24,7 +24,7 @@ use crate::PgError;
 use crate::casts::CAST;
 use crate::dialect::AS_ARRAY;
 use crate::functions::arrays::SUBSCRIPT;
-use crate::numbers::common::{CASE, CASE_OF};
+use crate::numbers::common::{ARRAY, CASE, CASE_OF};
 use crate::output::pg_type;
 use crate::resolve::{self, Oid, UNKNOWN, Undecided};
 
@@ -96,6 +96,19 @@ impl Walk<'_> {
                 if let Some(filter) = &join.filter {
                     self.assign(filter, BOOL);
                 }
+                // INTERSECT and EXCEPT.
+                for (left, right) in &join.on {
+                    let column = |side: &Expr, plan: &LogicalPlan| match side {
+                        Expr::Column(column) => plan.schema().maybe_index_of_column(column),
+                        _ => None,
+                    };
+                    if let (Some(left), Some(right)) =
+                        (column(left, &join.left), column(right, &join.right))
+                    {
+                        let both = [(join.left.as_ref(), left), (join.right.as_ref(), right)];
+                        self.columns_alike(&both);
+                    }
+                }
             }
             LogicalPlan::Values(values) => {
                 for column in 0..values.schema.fields().len() {
@@ -112,23 +125,37 @@ impl Walk<'_> {
             }
             LogicalPlan::Union(union) => {
                 for column in 0..union.schema.fields().len() {
-                    let outputs = union.inputs.iter().map(|input| output(input, column));
-                    let outputs: Vec<_> = outputs.flatten().collect();
-                    let types: Vec<Oid> = outputs
-                        .iter()
-                        .map(|(expr, schema)| self.visit(expr, schema))
-                        .collect();
-                    if let Some(common) = resolve::common(&types) {
-                        for (expr, _) in outputs {
-                            self.assign(expr, common);
-                        }
-                    }
+                    let inputs = union.inputs.iter().map(|input| (input.as_ref(), column));
+                    self.columns_alike(&inputs.collect::<Vec<_>>());
                 }
             }
             LogicalPlan::Dml(dml) => self.stored(&dml.input),
             _ => {}
         }
         Ok(())
+    }
+
+    /// Columns of plans that have one type: parameters among them get it.
+    fn columns_alike(&mut self, columns: &[(&LogicalPlan, usize)]) {
+        let mut outputs = vec![];
+        let mut types = vec![];
+        for (plan, column) in columns {
+            types.push(match output(plan, *column) {
+                Some((expr, schema)) => {
+                    outputs.push(expr);
+                    self.visit(expr, &schema)
+                }
+                None => match plan.schema().field(*column) {
+                    field if field.data_type().is_null() => UNKNOWN,
+                    field => pg_type(field).oid(),
+                },
+            });
+        }
+        if let Some(common) = resolve::common(&types) {
+            for expr in outputs {
+                self.assign(expr, common);
+            }
+        }
     }
 
     /// Notes all parameters, and what DataFusion takes their types to be.
@@ -341,7 +368,7 @@ impl Walk<'_> {
     fn call(&mut self, name: &str, arguments: &[&Expr], schema: &DFSchema) -> Oid {
         match name {
             "coalesce" | "greatest" | "least" | "nvl" => return self.alike(arguments, schema),
-            "make_array" => {
+            "make_array" | ARRAY => {
                 let element = self.alike(arguments, schema);
                 return resolve::array_of(element).unwrap_or(UNKNOWN);
             }

@@ -1,10 +1,12 @@
 //! Rules between a statement's plan and DataFusion's coercion.
 //!
 //! `semantics.rs` gives constants without a type their type, and lists of values (CASE, coalesce,
-//! IN) the common one. `aggregates.rs` turns PostgreSQL's aggregates into DataFusion's `sum` and
-//! `count`, which fragments, sharing and statistics know.
+//! IN) the common one; `lists.rs` does so for IN and BETWEEN over numbers. `aggregates.rs` turns
+//! PostgreSQL's aggregates into DataFusion's `sum` and `count`, which fragments, sharing and
+//! statistics know.
 
 mod aggregates;
+mod lists;
 mod semantics;
 
 use std::sync::Arc;

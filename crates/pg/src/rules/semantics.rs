@@ -7,7 +7,6 @@
 //! | a cast that DataFusion made (INSERT) and that loses digits | `pg_cast` |
 //! | `pg_typeof(x)` | the type's name |
 
-use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::Transformed;
 use datafusion::config::ConfigOptions;
@@ -15,11 +14,12 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
 use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator, lit};
-use datafusion::scalar::ScalarValue;
 
 use crate::casts::{self, Context, PgCast, Target, cast_expr};
 use crate::numbers::common::Common;
 use crate::operators::{is_unknown, typed};
+
+use super::lists;
 
 #[derive(Debug)]
 pub(super) struct Semantics;
@@ -56,25 +56,6 @@ impl FunctionRewrite for Semantics {
                 }
                 Ok(Transformed::no(Expr::ScalarFunction(call)))
             }
-            Expr::InList(list)
-                if list.expr.get_type(schema)?.is_floating()
-                    && any_decimal(list.list.iter(), schema)? =>
-            {
-                let values = list.list.into_iter().map(|value| as_float(value, schema));
-                let values = values.collect::<Result<_>>()?;
-                let mut list = InList::new(list.expr, values, list.negated);
-                if list.list.iter().any(may_be_zero) {
-                    list = one_zero(list, schema)?;
-                }
-                Ok(Transformed::yes(Expr::InList(list)))
-            }
-            Expr::InList(list)
-                if list.expr.get_type(schema)?.is_floating()
-                    && list.list.iter().any(may_be_zero)
-                    && !list.list.iter().any(is_unknown) =>
-            {
-                Ok(Transformed::yes(Expr::InList(one_zero(list, schema)?)))
-            }
             Expr::InList(list) if list.list.iter().any(is_unknown) => {
                 let field = list.expr.to_field(schema)?.1;
                 let values = list.list.into_iter().map(|value| {
@@ -85,14 +66,9 @@ impl FunctionRewrite for Semantics {
                     }
                 });
                 let list = InList::new(list.expr, values.collect(), list.negated);
-                Ok(Transformed::yes(Expr::InList(list)))
+                lists::in_list(list, schema, config)
             }
-            Expr::Between(between) if mixes_floats(&between, schema)? => {
-                let side = |value: Box<Expr>| as_float(*value, schema).map(Box::new);
-                let (low, high) = (side(between.low)?, side(between.high)?);
-                let between = Between::new(side(between.expr)?, between.negated, low, high);
-                Ok(Transformed::yes(Expr::Between(between)))
-            }
+            Expr::InList(list) => lists::in_list(list, schema, config),
             Expr::Between(between) if is_unknown(&between.low) || is_unknown(&between.high) => {
                 let field = between.expr.to_field(schema)?.1;
                 let bound = |value: Box<Expr>| {
@@ -104,8 +80,9 @@ impl FunctionRewrite for Semantics {
                 };
                 let (low, high) = (bound(between.low), bound(between.high));
                 let between = Between::new(between.expr, between.negated, low, high);
-                Ok(Transformed::yes(Expr::Between(between)))
+                lists::between(between, schema)
             }
+            Expr::Between(between) => lists::between(between, schema),
             Expr::BinaryExpr(BinaryExpr { left, op, right })
                 if matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom)
                     && is_unknown(&left) != is_unknown(&right) =>
@@ -120,86 +97,18 @@ impl FunctionRewrite for Semantics {
                 let compared = BinaryExpr::new(left, op, right);
                 Ok(Transformed::yes(Expr::BinaryExpr(compared)))
             }
-            Expr::BinaryExpr(BinaryExpr { left, op, right })
-                if matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom) =>
+            Expr::BinaryExpr(binary)
+                if matches!(
+                    binary.op,
+                    Operator::IsDistinctFrom | Operator::IsNotDistinctFrom
+                ) =>
             {
-                let types = [left.get_type(schema)?, right.get_type(schema)?];
-                let as_float = |side: Box<Expr>, own: &DataType, other: &DataType| {
-                    if other.is_floating() && own.is_decimal() {
-                        let cast = Cast::new(side, DataType::Float64);
-                        Box::new(Expr::Cast(cast))
-                    } else {
-                        side
-                    }
-                };
-                let left = as_float(left, &types[0], &types[1]);
-                let right = as_float(right, &types[1], &types[0]);
-                let compared = BinaryExpr::new(left, op, right);
-                Ok(Transformed::yes(Expr::BinaryExpr(compared)))
+                lists::distinct(binary, schema)
             }
             Expr::Cast(cast) => lossless(cast, schema, config),
             other => Ok(Transformed::no(other)),
         }
     }
-}
-
-fn any_decimal<'a>(mut values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Result<bool> {
-    values.try_fold(false, |found, value| {
-        Ok(found || value.get_type(schema)?.is_decimal())
-    })
-}
-
-/// Whether floats are compared with numerics, which become floats then.
-fn mixes_floats(between: &Between, schema: &DFSchema) -> Result<bool> {
-    let sides = [&between.expr, &between.low, &between.high];
-    let mut floats = false;
-    for side in sides {
-        floats |= side.get_type(schema)?.is_floating();
-    }
-    Ok(floats && any_decimal(sides.into_iter().map(AsRef::as_ref), schema)?)
-}
-
-/// A numeric as a float; anything else as it is.
-fn as_float(value: Expr, schema: &DFSchema) -> Result<Expr> {
-    if !value.get_type(schema)?.is_decimal() {
-        return Ok(value);
-    }
-    let cast = Cast::new(Box::new(value), DataType::Float64);
-    Ok(Expr::Cast(cast))
-}
-
-/// Whether an element of a list is not known to be another number than zero.
-fn may_be_zero(expr: &Expr) -> bool {
-    match expr {
-        Expr::Cast(cast) => may_be_zero(&cast.expr),
-        Expr::Literal(value, _) => match value {
-            ScalarValue::Null => false,
-            value => {
-                value
-                    .cast_to(&DataType::Float64)
-                    .is_ok_and(|value| value == ScalarValue::Float64(Some(0.0)))
-                    || value.is_null()
-            }
-        },
-        _ => true,
-    }
-}
-
-/// A list compares floats by their bits, in which -0.0 and 0.0 differ: `x + 0.0` has only one zero.
-fn one_zero(list: InList, schema: &DFSchema) -> Result<InList> {
-    let plus_zero = |expr: Expr| -> Result<Expr> {
-        let zero = match expr.get_type(schema)? {
-            DataType::Float32 => lit(0.0_f32),
-            DataType::Float64 => lit(0.0_f64),
-            _ => return Ok(expr),
-        };
-        let sum = BinaryExpr::new(Box::new(expr), Operator::Plus, Box::new(zero));
-        Ok(Expr::BinaryExpr(sum))
-    };
-    let values = list.list.into_iter().map(plus_zero);
-    let values = values.collect::<Result<_>>()?;
-    let value = Box::new(plus_zero(*list.expr)?);
-    Ok(InList::new(value, values, list.negated))
 }
 
 /// A cast that DataFusion made, as PostgreSQL's where they differ.

@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::dialect::ast::{call, last_word, template};
 use crate::functions::time::SERIES;
+use crate::numbers::common::ARRAY;
 
 pub(super) fn rewrite(select: &mut Select) {
     for item in &mut select.from {
@@ -107,7 +108,7 @@ fn written_as_call(expr: Expr) -> Expr {
     match expr {
         Expr::Array(array) => {
             let elements = array.elem.into_iter().map(written_as_call);
-            call("make_array", elements.collect())
+            call(ARRAY, elements.collect())
         }
         other => other,
     }

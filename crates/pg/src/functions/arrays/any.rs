@@ -1,9 +1,10 @@
 //! `x operator ANY (array)` and `ALL`: `pg_any('operator', x, array)`.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use datafusion::arrow::array::Array as _;
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::InList;
@@ -13,9 +14,11 @@ use datafusion::scalar::ScalarValue;
 use super::compare::element_order;
 use super::elements::{common, elements, flat, leaf, value};
 use crate::PgError;
+use crate::casts::Target;
 use crate::functions::regex::{Regex, like};
 use crate::functions::scalar::Take::{Any, Text};
-use crate::functions::scalar::{Form, Function, Give, Row, Value, type_name};
+use crate::functions::scalar::{Form, Function, Give, Row, Value, is_text, type_name};
+use crate::operators::{Meeting, meeting};
 
 /// `pg_any`.
 pub(crate) const ANY: &str = "pg_any";
@@ -23,15 +26,14 @@ pub(crate) const ANY: &str = "pg_any";
 pub(crate) const ALL: &str = "pg_all";
 
 pub(super) fn functions() -> Vec<Function> {
-    let field = |given: &[datafusion::arrow::datatypes::FieldRef]| {
+    let field = |given: &[FieldRef]| {
         let (element, levels) = leaf(&given[2]);
         if levels == 0 && !given[2].data_type().is_null() {
             let message = "op ANY/ALL (array) requires array on right side";
             return Err(PgError::new("42809", message).into());
         }
-        common(&type_name(&given[1]), &element, &given[1])?;
-        let answer = datafusion::arrow::datatypes::Field::new("", DataType::Boolean, true);
-        Ok(std::sync::Arc::new(answer))
+        met(&type_name(&given[1]), &element, &given[1])?;
+        Ok(Arc::new(Field::new("", DataType::Boolean, true)))
     };
     vec![
         Function::new(
@@ -47,13 +49,33 @@ pub(super) fn functions() -> Vec<Function> {
     ]
 }
 
+/// The type in which a value is compared with elements: that of the operator.
+fn met(function: &str, element: &Field, value: &Field) -> Result<FieldRef> {
+    let types = [element.data_type().clone(), value.data_type().clone()];
+    if let Meeting::In(held) = meeting(&types) {
+        return Ok(Arc::new(Field::new("", held, true)));
+    }
+    let found = common(function, element, value)?;
+    let targets = [element, value].map(Target::of_field);
+    let is_zoned = |target: &Option<Target>| matches!(target, Some(Target::Timestamptz(_)));
+    if targets.iter().any(is_zoned) && !targets.iter().all(is_zoned) && !is_text_beside(&types) {
+        let message = "ANY and ALL of times with a time zone beside others are not supported";
+        return Err(PgError::unsupported(message).into());
+    }
+    Ok(found)
+}
+
+fn is_text_beside(types: &[DataType]) -> bool {
+    types.iter().any(|held| is_text(held) || held.is_null())
+}
+
 /// True if one comparison is `wanted`, else NULL if one is NULL.
 fn folded(row: &Row<'_>, wanted: bool) -> Result<Value> {
     if row.is_null(2) {
         return Ok(Value::Null);
     }
     let (element, _) = leaf(row.field(2));
-    let leaf = common("=", &element, row.field(1))?;
+    let leaf = met("=", &element, row.field(1))?;
     let elements = flat(elements(row, 2, &leaf)?);
     let left = value(row, 1, &leaf)?;
     let mut unknown = false;
@@ -129,8 +151,7 @@ fn in_list(
     let widened = match (values.data_type(), &left_type) {
         (from, to) if from == to => true,
         (from, to) => {
-            let texts = super::super::scalar::is_text;
-            (texts(from) && texts(to))
+            (is_text(from) && is_text(to))
                 || (from.is_integer() && to.is_integer() && from.size() <= to.size())
         }
     };

@@ -11,6 +11,7 @@ use datafusion::scalar::ScalarValue;
 use crate::PgError;
 use crate::casts::{Context, Target, arrow_cast, cast_array};
 use crate::functions::scalar::{Row, Value, is_text, type_name};
+use crate::operators;
 
 /// The type of an array's elements, below all dimensions, and how many dimensions its type has.
 pub(super) fn leaf(field: &Field) -> (FieldRef, usize) {
@@ -56,6 +57,10 @@ pub(super) fn common(function: &str, left: &Field, right: &Field) -> Result<Fiel
         (left_type, right_type) if is_text(left_type) && !is_text(right_type) => right.clone(),
         (left_type, right_type) if is_text(right_type) && !is_text(left_type) => left.clone(),
         (left_type, right_type) => {
+            let fields = [left, right].map(|field| (FieldRef::from(field.clone()), false));
+            if let Some(common) = operators::common(&fields) {
+                return Ok(common);
+            }
             let common = comparison_coercion(left_type, right_type).ok_or_else(missing)?;
             Field::new("", common, true)
         }
@@ -160,10 +165,11 @@ fn converted(values: &ArrayRef, leaf: &Field) -> Result<ArrayRef> {
     if values.data_type() == leaf.data_type() {
         return Ok(values.clone());
     }
-    if is_text(values.data_type())
-        && !is_text(leaf.data_type())
-        && let Some(target) = Target::of_field(leaf)
-    {
+    let is_casts = match values.data_type() {
+        DataType::Date32 => true,
+        held => is_text(held) && !is_text(leaf.data_type()),
+    };
+    if is_casts && let Some(target) = Target::of_field(leaf) {
         let from = Field::new("", values.data_type().clone(), true);
         let context = Context {
             zone: "+00:00".into(),

@@ -1,0 +1,141 @@
+//! VALUES and set operations as subqueries in FROM, where `relations/` gives them their types.
+//!
+//! | from | to |
+//! |---|---|
+//! | `VALUES (1), (2.5)` | `SELECT * FROM (VALUES (1), (2.5))` |
+//! | `a UNION b ORDER BY 1` | `SELECT * FROM (a UNION b) ORDER BY 1` |
+//! | `WITH RECURSIVE t AS (a UNION b)` | `… (SELECT * FROM (a) AS first UNION SELECT * FROM (b) AS later)` |
+//!
+//! Not here: INSERT, whose VALUES have the types of the table's columns.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Cte, Ident, Query, SetExpr, SetOperator, Statement, TableAlias, TableFactor, VisitMut,
+    VisitorMut, visit_relations,
+};
+
+use super::ast::{last_word, template};
+
+/// The alias of the first term of a recursive query. No statement can name it.
+pub(crate) const FIRST_TERM: &str = "first\u{1f}";
+/// What the alias of its second term begins with, before the query's name.
+pub(crate) const LATER_TERM: &str = "later\u{1f}";
+
+pub(super) fn rewrite(statement: &mut Statement) {
+    if let Statement::Insert(insert) = statement
+        && let Some(source) = &mut insert.source
+        && let SetExpr::Values(values) = source.body.as_mut()
+    {
+        let _ = values.visit(&mut Relations);
+        return;
+    }
+    let _ = statement.visit(&mut Relations);
+}
+
+/// A query of a body alone.
+pub(crate) fn relation_of(body: SetExpr) -> Query {
+    Query {
+        with: None,
+        body: Box::new(body),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: vec![],
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: vec![],
+    }
+}
+
+struct Relations;
+
+impl VisitorMut for Relations {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if let Some(with) = &mut query.with
+            && with.recursive
+        {
+            with.cte_tables.iter_mut().for_each(mark_first);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let is_relation = match query.body.as_ref() {
+            SetExpr::Values(_) => true,
+            SetExpr::SetOperation { left, .. } => !is_first(left),
+            _ => false,
+        };
+        if is_relation {
+            select_from(&mut query.body, None);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Marks the first term of a query that names itself in the second.
+fn mark_first(cte: &mut Cte) {
+    let SetExpr::SetOperation {
+        op: SetOperator::Union,
+        left,
+        right,
+        ..
+    } = cte.query.body.as_mut()
+    else {
+        return;
+    };
+    let own = cte.alias.name.value.as_str();
+    let names_itself = visit_relations(right.as_ref(), |name| {
+        match last_word(name).is_some_and(|name| name.eq_ignore_ascii_case(own)) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    if names_itself.is_break() {
+        select_from(left, Some(FIRST_TERM));
+        let name = match cte.alias.name.quote_style {
+            Some(_) => own.to_owned(),
+            None => own.to_lowercase(),
+        };
+        select_from(right, Some(&format!("{LATER_TERM}{name}")));
+    }
+}
+
+fn is_first(body: &SetExpr) -> bool {
+    let SetExpr::Select(select) = body else {
+        return false;
+    };
+    select.from.iter().any(|item| match &item.relation {
+        TableFactor::Derived { alias, .. } => alias
+            .as_ref()
+            .is_some_and(|alias| alias.name.value == FIRST_TERM),
+        _ => false,
+    })
+}
+
+/// `body` becomes `SELECT * FROM (body) AS alias`.
+fn select_from(body: &mut SetExpr, alias: Option<&str>) {
+    let Some(all) = template("SELECT * FROM (SELECT 1)") else {
+        return;
+    };
+    let inner = std::mem::replace(body, *all.body);
+    if let SetExpr::Select(select) = body
+        && let Some(item) = select.from.first_mut()
+        && let TableFactor::Derived {
+            subquery,
+            alias: given,
+            ..
+        } = &mut item.relation
+    {
+        **subquery = relation_of(inner);
+        *given = alias.map(|name| TableAlias {
+            explicit: true,
+            name: Ident::with_quote('"', name),
+            columns: vec![],
+            at: None,
+        });
+    }
+}

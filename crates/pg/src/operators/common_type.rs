@@ -1,0 +1,47 @@
+//! The type in which dates meet timestamps, and numbers meet others.
+//!
+//! DataFusion's are timestamps of nanoseconds, which end in the year 2262, and numerics of 15
+//! digits behind the point. Other types are left to it.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::logical_expr::Expr;
+
+use super::meeting::{Meeting, meeting, met};
+use crate::functions::time::{Kind, value_of};
+
+/// The type in which PostgreSQL compares values.
+#[derive(Clone)]
+pub(crate) enum ComparedIn {
+    Time(Kind),
+    Number(DataType),
+}
+
+impl ComparedIn {
+    /// `None` if the values have one type, or are not of these.
+    pub(crate) fn of(types: &[DataType]) -> Option<Self> {
+        if let Meeting::In(held) = meeting(types) {
+            return Some(Self::Number(held));
+        }
+        let known = types.iter().filter(|held| !held.is_null());
+        let kinds: Vec<Kind> = known.map(Kind::of).collect::<Option<_>>()?;
+        let times = [Kind::Date, Kind::Timestamp, Kind::Timestamptz];
+        if !kinds.iter().all(|kind| times.contains(kind)) || kinds.windows(2).all(|k| k[0] == k[1])
+        {
+            return None;
+        }
+        Some(Self::Time(if kinds.contains(&Kind::Timestamptz) {
+            Kind::Timestamptz
+        } else {
+            Kind::Timestamp
+        }))
+    }
+
+    /// A value of the type `held` in the common type.
+    pub(crate) fn cast(&self, expr: Expr, held: &DataType) -> Expr {
+        match self {
+            Self::Time(kind) if Kind::of(held) == Some(*kind) => expr,
+            Self::Time(kind) => value_of(expr, *kind),
+            Self::Number(number) => met(expr, held, number),
+        }
+    }
+}

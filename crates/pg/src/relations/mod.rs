@@ -1,0 +1,157 @@
+//! Which types do the columns of VALUES, of set operations and of recursive queries have?
+//!
+//! | relation | DataFusion | here |
+//! |---|---|---|
+//! | VALUES | a type of its own choice, of two values at a time | the common type |
+//! | UNION, INTERSECT, EXCEPT | the left side's until a plan is analysed | the common type |
+//! | the first term of WITH RECURSIVE | numerics keep its digits | undeclared numerics are open |
+//!
+//! What stands around a relation is planned by these types. The dialect writes each of the three
+//! as a subquery in FROM (`dialect/relations.rs`), which is what a [`RelationPlanner`] sees. Set
+//! operations of columns that are neither numbers nor times are left to DataFusion.
+//!
+//! By relation: `sets.rs`, `recursion.rs`; VALUES are here.
+
+mod recursion;
+mod sets;
+
+use datafusion::common::DFSchema;
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::logical_expr::planner::{
+    PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
+};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
+use datafusion::sql::sqlparser::ast::{Query, SetExpr, TableFactor, Values};
+
+use crate::casts::Target;
+use crate::dialect::{FIRST_TERM, LATER_TERM};
+use crate::operators::{as_common, common, is_unknown, mismatch};
+use recursion::{check_later, opened};
+use sets::{is_by_position, set_operations};
+
+/// See the file's header.
+#[derive(Debug)]
+pub(crate) struct Relations;
+
+impl RelationPlanner for Relations {
+    fn plan_relation(
+        &self,
+        relation: TableFactor,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning> {
+        let TableFactor::Derived {
+            lateral,
+            subquery,
+            alias,
+            sample: None,
+        } = relation
+        else {
+            return Ok(RelationPlanning::Original(Box::new(relation)));
+        };
+        if let Some(alias) = &alias {
+            let name = alias.name.value.as_str();
+            if name == FIRST_TERM {
+                let plan = opened(context.plan(derived(*subquery))?)?;
+                return Ok(planned(PlannedRelation::new(plan, None)));
+            }
+            if let Some(name) = name.strip_prefix(LATER_TERM) {
+                let plan = context.plan(derived(*subquery))?;
+                check_later(name, &plan)?;
+                return Ok(planned(PlannedRelation::new(plan, None)));
+            }
+        }
+        let plan = match subquery.body.as_ref() {
+            SetExpr::Values(values) if is_bare(&subquery) && !values.value_keyword => {
+                values_of(values, context)?
+            }
+            body if is_bare(&subquery) && is_by_position(body) => {
+                set_operations(*subquery.body, context)?
+            }
+            _ => {
+                return Ok(RelationPlanning::Original(Box::new(TableFactor::Derived {
+                    lateral,
+                    subquery,
+                    alias,
+                    sample: None,
+                })));
+            }
+        };
+        Ok(planned(PlannedRelation::new(plan, alias)))
+    }
+}
+
+fn planned(relation: PlannedRelation) -> RelationPlanning {
+    RelationPlanning::Planned(Box::new(relation))
+}
+
+fn derived(subquery: Query) -> TableFactor {
+    TableFactor::Derived {
+        lateral: false,
+        subquery: Box::new(subquery),
+        alias: None,
+        sample: None,
+    }
+}
+
+/// Whether a query has a body and no other clause.
+fn is_bare(query: &Query) -> bool {
+    query.with.is_none()
+        && query.order_by.is_none()
+        && query.limit_clause.is_none()
+        && query.fetch.is_none()
+        && query.locks.is_empty()
+        && query.pipe_operators.is_empty()
+}
+
+/// VALUES, each column in its common type.
+fn values_of(values: &Values, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+    let none = DFSchema::empty();
+    let mut rows: Vec<Vec<Expr>> = Vec::with_capacity(values.rows.len());
+    for row in &values.rows {
+        let row = row.content.iter();
+        let row = row.map(|value| context.sql_to_expr(value.clone(), &none));
+        rows.push(row.collect::<Result<_>>()?);
+    }
+    let width = rows.first().map_or(0, Vec::len);
+    if rows.iter().all(|row| row.len() == width) {
+        let config = context.context_provider().options();
+        for column in 0..width {
+            unite(&mut rows, column, &none, config)?;
+        }
+    }
+    LogicalPlanBuilder::values(rows)?.build()
+}
+
+fn unite(
+    rows: &mut [Vec<Expr>],
+    column: usize,
+    schema: &DFSchema,
+    config: &ConfigOptions,
+) -> Result<()> {
+    let mut fields = Vec::with_capacity(rows.len());
+    for row in rows.iter() {
+        let value = &row[column];
+        fields.push((value.to_field(schema)?.1, is_unknown(value)));
+    }
+    let Some(field) = common(&fields) else {
+        return match mismatch("VALUES", &fields) {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        };
+    };
+    for (row, (held, _)) in rows.iter_mut().zip(&fields) {
+        let value = std::mem::take(&mut row[column]);
+        row[column] = as_common(value, held, &field, config);
+    }
+    Ok(())
+}
+
+/// Whether the type, or that of its elements, is that of a number or a time.
+fn is_number_or_time(target: &Target) -> bool {
+    match target {
+        Target::Array(element) => is_number_or_time(element),
+        Target::Date | Target::Timestamp(_) | Target::Timestamptz(_) => true,
+        other => other.is_number(),
+    }
+}

@@ -1,0 +1,147 @@
+//! Which types do the columns of WITH RECURSIVE have? Those of the first term, but an undeclared
+//! numeric is as long as later terms make it.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::Column;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::Result;
+use datafusion::logical_expr::{Cast, Expr, LogicalPlan, Projection};
+
+use super::is_number_or_time;
+use crate::PgError;
+use crate::casts::{PgCast, Target};
+use crate::numbers::arithmetic::OPEN;
+
+/// The first term of a recursive query: a numeric has as many digits as later terms give it, unless
+/// it is declared.
+pub(super) fn opened(input: LogicalPlan) -> Result<LogicalPlan> {
+    let schema = Arc::clone(input.schema());
+    let opens: Vec<Option<DataType>> = schema
+        .fields()
+        .iter()
+        .enumerate()
+        .map(|(at, field)| open(field.data_type()).filter(|_| !is_declared(&input, at)))
+        .collect();
+    if opens.iter().all(Option::is_none) {
+        return Ok(input);
+    }
+    let columns = schema.iter().zip(opens).map(|((qualifier, field), open)| {
+        let column = Expr::Column(Column::from((qualifier, field)));
+        match open {
+            Some(open) => Expr::Cast(Cast::new(Box::new(column), open))
+                .alias_qualified(qualifier.cloned(), field.name()),
+            None => column,
+        }
+    });
+    let columns = columns.collect();
+    Ok(LogicalPlan::Projection(Projection::try_new(
+        columns,
+        Arc::new(input),
+    )?))
+}
+
+/// The type of open numerics, or of arrays of them, instead of this one.
+fn open(held: &DataType) -> Option<DataType> {
+    match held {
+        DataType::List(element) => {
+            let open = open(element.data_type())?;
+            let element = element.as_ref().clone().with_data_type(open);
+            Some(DataType::List(Arc::new(element)))
+        }
+        held => held.is_decimal().then_some(OPEN),
+    }
+}
+
+/// Whether a numeric column has a declared scale: a table's has, and a cast to `numeric(p, s)`.
+fn is_declared(plan: &LogicalPlan, at: usize) -> bool {
+    match plan {
+        LogicalPlan::TableScan(_) => true,
+        LogicalPlan::Projection(projection) => {
+            let mut expr = &projection.expr[at];
+            while let Expr::Alias(alias) = expr {
+                expr = &alias.expr;
+            }
+            match expr {
+                Expr::Column(column) => is_declared_in(&projection.input, column),
+                Expr::ScalarFunction(call)
+                    if call.func.inner().downcast_ref::<PgCast>().is_some() =>
+                {
+                    PgCast::target(&call.args).is_some_and(|target| target.has_modifier())
+                }
+                _ => false,
+            }
+        }
+        LogicalPlan::SubqueryAlias(alias) => is_declared(&alias.input, at),
+        LogicalPlan::Union(union) => union.inputs.iter().all(|input| is_declared(input, at)),
+        LogicalPlan::Filter(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::Limit(_)
+        | LogicalPlan::Distinct(_)
+        | LogicalPlan::Join(_) => {
+            let (qualifier, field) = plan.schema().qualified_field(at);
+            let column = Column::from((qualifier, field));
+            let mut inputs = plan.inputs().into_iter();
+            inputs.any(|input| is_declared_in(input, &column))
+        }
+        _ => false,
+    }
+}
+
+fn is_declared_in(plan: &LogicalPlan, column: &Column) -> bool {
+    let at = plan.schema().maybe_index_of_column(column);
+    at.is_some_and(|at| is_declared(plan, at))
+}
+
+/// 42804, if the later terms of a recursive query have wider types than the first one, to which
+/// DataFusion casts them. The first one's are those of the table in which the second finds it.
+pub(super) fn check_later(name: &str, later: &LogicalPlan) -> Result<()> {
+    let mut first: Option<SchemaRef> = None;
+    later.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && scan.table_name.table() == name
+        {
+            first = Some(scan.source.schema());
+            return Ok(TreeNodeRecursion::Stop);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    let Some(first) = first else { return Ok(()) };
+    let columns = first.fields().iter().zip(later.schema().fields());
+    for (at, (own, given)) in (1..).zip(columns) {
+        if Some(own.data_type()) == open(given.data_type()).as_ref()
+            || own.data_type() == given.data_type()
+        {
+            continue;
+        }
+        let (Some(own), Some(given)) = (Target::of_field(own), Target::of_field(given)) else {
+            continue;
+        };
+        if !is_number_or_time(&own) || !is_number_or_time(&given) {
+            continue;
+        }
+        let both = match (&own, &given) {
+            (Target::NumericOf(..), Target::NumericOf(..)) => "numeric".to_owned(),
+            (Target::Int4 | Target::Int8, Target::Int2) | (Target::Int8, Target::Int4) => continue,
+            (Target::Float4 | Target::Float8, other) if *other != Target::Float8 => continue,
+            (Target::NumericOf(..), other) if other.is_integer() => continue,
+            (Target::Timestamp(_) | Target::Timestamptz(_), Target::Date)
+            | (Target::Timestamptz(_), Target::Timestamp(_))
+            | (Target::Array(_), _)
+            | (_, Target::Array(_)) => continue,
+            (own, given) if *own == *given => continue,
+            (_, given) => given.name(),
+        };
+        let own = match own {
+            Target::NumericOf(precision, scale) => format!("numeric({precision},{scale})"),
+            own => own.name(),
+        };
+        let message = format!(
+            "recursive query \"{name}\" column {at} has type {own} in non-recursive term but type \
+             {both} overall"
+        );
+        return Err(PgError::new("42804", message).into());
+    }
+    Ok(())
+}

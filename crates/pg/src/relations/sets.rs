@@ -1,0 +1,187 @@
+//! UNION, INTERSECT and EXCEPT of columns in their common type.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{Field, FieldRef};
+use datafusion::common::{Column, DFSchema, plan_err};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::logical_expr::planner::RelationPlannerContext;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Projection};
+use datafusion::sql::sqlparser::ast::{SetExpr, SetOperator, SetQuantifier};
+
+use super::{derived, is_number_or_time};
+use crate::PgError;
+use crate::casts::Target;
+use crate::dialect::relation_of;
+use crate::functions::scalar::is_text;
+use crate::operators::{as_common, common, is_unknown, mismatch, typed};
+
+/// Whether a body is a set operation of PostgreSQL's: it has none by names.
+pub(super) fn is_by_position(mut body: &SetExpr) -> bool {
+    let mut found = false;
+    while let SetExpr::SetOperation {
+        set_quantifier,
+        left,
+        ..
+    } = body
+    {
+        if !matches!(
+            set_quantifier,
+            SetQuantifier::All | SetQuantifier::Distinct | SetQuantifier::None
+        ) {
+            return false;
+        }
+        found = true;
+        body = left.as_ref();
+    }
+    found
+}
+
+/// A chain of set operations, which may be long: its branches are planned one after the other.
+pub(super) fn set_operations(
+    mut body: SetExpr,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<LogicalPlan> {
+    let mut rest = vec![];
+    while let SetExpr::SetOperation {
+        op,
+        set_quantifier,
+        left,
+        right,
+    } = body
+    {
+        rest.push((op, set_quantifier, *right));
+        body = *left;
+    }
+    let mut plan = context.plan(derived(relation_of(body)))?;
+    while let Some((op, quantifier, right)) = rest.pop() {
+        let right = context.plan(derived(relation_of(right)))?;
+        let config = context.context_provider().options();
+        plan = combined(op, quantifier, (plan, right), config)?;
+    }
+    Ok(plan)
+}
+
+fn combined(
+    op: SetOperator,
+    quantifier: SetQuantifier,
+    (left, right): (LogicalPlan, LogicalPlan),
+    config: &ConfigOptions,
+) -> Result<LogicalPlan> {
+    let width = left.schema().fields().len();
+    if width != right.schema().fields().len() {
+        return plan_err!("{op} queries have different number of columns");
+    }
+    let like = Arc::clone(right.schema());
+    let left = constants_typed(left, &like, config)?;
+    let like = Arc::clone(left.schema());
+    let right = constants_typed(right, &like, config)?;
+    let (a, b) = (left.schema().fields(), right.schema().fields());
+    let pairs = a.iter().zip(b);
+    let types: Vec<Option<FieldRef>> = pairs
+        .map(|(a, b)| united(op, a, b))
+        .collect::<Result<_>>()?;
+    let (left, right) = (cast(left, &types, config)?, cast(right, &types, config)?);
+    let all = quantifier == SetQuantifier::All;
+    match op {
+        SetOperator::Union if all => LogicalPlanBuilder::from(left).union(right)?.build(),
+        SetOperator::Union => LogicalPlanBuilder::from(left)
+            .union_distinct(right)?
+            .build(),
+        SetOperator::Intersect => LogicalPlanBuilder::intersect(left, right, all),
+        _ => LogicalPlanBuilder::except(left, right, all),
+    }
+}
+
+/// A branch whose constants without a type have that of the other branch.
+fn constants_typed(
+    branch: LogicalPlan,
+    other: &DFSchema,
+    config: &ConfigOptions,
+) -> Result<LogicalPlan> {
+    let LogicalPlan::Projection(projection) = &branch else {
+        return Ok(branch);
+    };
+    let has_type = |field: &Field| !field.data_type().is_null() && !is_text(field.data_type());
+    let is_open = |(expr, field): (&Expr, &FieldRef)| is_unknown(expr) && has_type(field);
+    let pairs = || projection.expr.iter().zip(other.fields());
+    if !pairs().any(is_open) {
+        return Ok(branch);
+    }
+    let exprs = pairs().map(|(expr, field)| {
+        if !is_open((expr, field)) {
+            return expr.clone();
+        }
+        let name = expr.schema_name().to_string();
+        typed(expr.clone().unalias(), field, config).alias(name)
+    });
+    let exprs = exprs.collect();
+    Ok(LogicalPlan::Projection(Projection::try_new(
+        exprs,
+        Arc::clone(&projection.input),
+    )?))
+}
+
+/// The common type of two columns; `None` if they have one type, or DataFusion finds it.
+///
+/// # Errors
+/// 42804, if one is a text and the other is not.
+fn united(op: SetOperator, a: &FieldRef, b: &FieldRef) -> Result<Option<FieldRef>> {
+    let types = [a.data_type(), b.data_type()];
+    if types[0] == types[1] || types.iter().any(|held| held.is_null()) {
+        return Ok(None);
+    }
+    let (Some(x), Some(y)) = (Target::of_field(a), Target::of_field(b)) else {
+        return Ok(None);
+    };
+    let fields = [(Arc::clone(a), false), (Arc::clone(b), false)];
+    if is_number_or_time(&x) && is_number_or_time(&y) {
+        return match common(&fields) {
+            Some(field) => Ok(Some(field)),
+            None => Err(mismatch(&op.to_string(), &fields).map_or_else(
+                || PgError::new("42804", format!("{op} types cannot be matched")).into(),
+                Into::into,
+            )),
+        };
+    }
+    let is_plain = |target: &Target| target.is_text() || is_number_or_time(target);
+    match mismatch(&op.to_string(), &fields) {
+        Some(error) if is_plain(&x) && is_plain(&y) && x.is_text() != y.is_text() => {
+            Err(error.into())
+        }
+        _ => Ok(None),
+    }
+}
+
+/// A branch whose columns have these types.
+fn cast(
+    input: LogicalPlan,
+    types: &[Option<FieldRef>],
+    config: &ConfigOptions,
+) -> Result<LogicalPlan> {
+    let schema = Arc::clone(input.schema());
+    let held = |field: &FieldRef, to: &Option<FieldRef>| {
+        to.as_ref()
+            .is_none_or(|to| to.data_type() == field.data_type())
+    };
+    let fields = || schema.iter().zip(types);
+    if fields().all(|((_, field), to)| held(field, to)) {
+        return Ok(input);
+    }
+    let columns = fields().map(|((qualifier, field), to)| {
+        let column = Expr::Column(Column::from((qualifier, field)));
+        match to {
+            Some(to) if to.data_type() != field.data_type() => {
+                let cast = as_common(column, field, to, config);
+                cast.alias_qualified(qualifier.cloned(), field.name())
+            }
+            _ => column,
+        }
+    });
+    let columns = columns.collect();
+    Ok(LogicalPlan::Projection(Projection::try_new(
+        columns,
+        Arc::new(input),
+    )?))
+}
