@@ -18,6 +18,7 @@ use crate::text_planner::TextPlanner;
 use crate::time_planner::TimePlanner;
 use crate::types::Types;
 use crate::union_types::UnionTypes;
+use crate::windows::Frames;
 use crate::{casts, functions, large_limits, numbers, rules};
 
 /// Installs PostgreSQL's functions, planners and rules. Call it after the default features of
@@ -63,6 +64,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.push(Arc::new(Predicates));
     analyzer.rules.push(Arc::new(FloatExtremes));
     analyzer.rules.push(Arc::new(KeepLossyCasts));
+    analyzer.rules.push(Arc::new(Frames));
     rules::install(analyzer);
     analyzer.rules.insert(0, Arc::new(IntervalKeys));
     analyzer.rules.insert(0, Arc::new(UnionTypes));

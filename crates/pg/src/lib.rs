@@ -67,6 +67,7 @@ mod time_planner;
 mod types;
 mod union_types;
 mod values;
+mod windows;
 
 pub use error::{Foreign, PgError, configuration_code, translate};
 pub use functions::scalar::{marked_type, typed_field};

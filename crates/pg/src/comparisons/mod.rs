@@ -11,5 +11,5 @@ mod float_keys;
 mod lossy_casts;
 
 pub(crate) use float_extremes::FloatExtremes;
-pub(crate) use float_keys::FloatKeys;
+pub(crate) use float_keys::{FloatKeys, float_key};
 pub(crate) use lossy_casts::KeepLossyCasts;

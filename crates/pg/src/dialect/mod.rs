@@ -26,6 +26,7 @@ mod arrays;
 pub(crate) mod ast;
 mod catalog;
 mod column_names;
+mod exclusion;
 mod literals;
 mod order_by;
 mod parameters;
@@ -47,6 +48,7 @@ pub(crate) use arrays::{OR_EMPTY, SUBSCRIPTS};
 pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
 pub use column_names::on_the_wire;
+pub(crate) use exclusion::Excluded;
 pub use parameters::{Written, type_of, written_parameters};
 pub use tokens::is_every_column;
 

@@ -8,6 +8,7 @@
 //! | `grouping` | `GROUP BY ()`, HAVING without aggregates | WHERE |
 //! | `alike` | `sum(x::int), sum(x::bigint)` | aggregates with names of their own |
 //! | `items` | `generate_series(1, t.x)` in FROM | LATERAL |
+//! | `windows` | `OVER w`, `OVER (w ROWS …)` | windows written out |
 //! | `aliases` | `(VALUES (1, 2)) AS t(a)` | all columns named |
 //! | here | `ORDER BY a, b, a` | `ORDER BY a, b` |
 //!
@@ -20,6 +21,7 @@ mod items;
 mod limits;
 mod rows;
 mod using;
+mod windows;
 
 use std::ops::ControlFlow;
 
@@ -59,6 +61,7 @@ impl VisitorMut for Queries {
         let mut body = query.body.as_mut();
         let mut order_by = query.order_by.as_mut();
         if let SetExpr::Select(select) = body {
+            windows::rewrite(select, order_by.as_deref_mut());
             using::rewrite(select, order_by.as_deref_mut());
             grouping::rewrite(select);
             items::rewrite(select);
@@ -75,6 +78,7 @@ impl VisitorMut for Queries {
                     continue;
                 }
                 SetExpr::Select(select) => {
+                    windows::rewrite(select, None);
                     using::rewrite(select, None);
                     grouping::rewrite(select);
                     items::rewrite(select);
