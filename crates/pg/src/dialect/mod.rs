@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | `column_names` | columns without a name, or of one name | unique names, PostgreSQL's on the wire |
 //! | `order_by` | names in ORDER BY | names of the result's columns that mean what they mean |
+//! | `outer_names` | `(SELECT count(*) …) q` | `(SELECT …) q (count)` |
 //! | `spelling` | `pg_catalog.f()`, `COLLATE`, `OPERATOR(…)` | plain names and operators |
 //! | `arrays` | `'{1,2}'::int[]`, `x = ANY('{…}')`, `ARRAY(SELECT …)` | array expressions |
 //! | `queries/` | clauses of queries | the same with clauses that DataFusion plans |
@@ -29,6 +30,7 @@ mod column_names;
 mod exclusion;
 mod literals;
 mod order_by;
+mod outer_names;
 mod parameters;
 mod queries;
 mod rows;
@@ -69,6 +71,7 @@ pub fn rewrite(statement: &mut Statement) {
     // First, because the names come from the text that the client wrote.
     column_names::unique(statement);
     order_by::rewrite(statement);
+    outer_names::rewrite(statement);
     let mut spelling = spelling::Spelling::default();
     let _ = statement.visit(&mut spelling);
     let _ = statement.visit(&mut arrays::Arrays);
