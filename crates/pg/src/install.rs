@@ -7,7 +7,9 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::SessionContext;
 
-use crate::analysis::{Checks, CountRows, EliminateJoins, MixedTypes, OrderedInputs, Predicates};
+use crate::analysis::{
+    Checks, CountRows, EliminateJoins, GroupingKeys, MixedTypes, OrderedInputs, Predicates,
+};
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts};
 use crate::guards::Guards;
 use crate::intervals::{self, IntervalKeys};
@@ -69,6 +71,8 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.insert(0, Arc::new(IntervalKeys));
     analyzer.rules.insert(0, Arc::new(UnionTypes));
     analyzer.rules.insert(0, Arc::new(MixedTypes));
+    analyzer.rules.insert(0, Arc::new(rules::semantics()));
+    analyzer.rules.insert(0, Arc::new(GroupingKeys));
     let optimizer = builder.optimizer().get_or_insert_default();
     let rules = std::mem::take(&mut optimizer.rules).into_iter();
     optimizer.rules = rules.map(EliminateJoins::around).collect();

@@ -10,9 +10,15 @@ mod semantics;
 use std::sync::Arc;
 
 use datafusion::optimizer::Analyzer;
+use datafusion::optimizer::analyzer::function_rewrite::ApplyFunctionRewrites;
 
 /// Puts the rules before those of DataFusion that need types.
 pub(crate) fn install(analyzer: &mut Analyzer) {
-    analyzer.add_function_rewrite(Arc::new(semantics::Semantics));
     analyzer.rules.insert(0, Arc::new(aggregates::Aggregates));
+}
+
+/// The rule that gives values their types. It is no function rewrite of the analyzer's, which
+/// would run before every rule, because it changes the names of keys of grouping sets.
+pub(crate) fn semantics() -> ApplyFunctionRewrites {
+    ApplyFunctionRewrites::new(vec![Arc::new(semantics::Semantics)])
 }
