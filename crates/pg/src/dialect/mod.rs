@@ -32,6 +32,7 @@ mod literals;
 mod order_by;
 mod outer_names;
 mod parameters;
+mod phrases;
 mod queries;
 mod rows;
 mod sets;
@@ -109,6 +110,7 @@ mod tests {
     fn rewrites() {
         for (sql, expected) in [
             ("ABORT", "ROLLBACK"),
+            ("SELECT 'a'\n  'b' AS a", "SELECT 'ab' AS a"),
             (
                 "SELECT pg_catalog.version()",
                 "SELECT version() AS \"version#0\"",

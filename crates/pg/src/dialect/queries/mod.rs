@@ -3,7 +3,8 @@
 //! | pass | from | to |
 //! |---|---|---|
 //! | `using` | `RIGHT JOIN … USING (x)`, `FULL JOIN … USING (x)` | `ON`, and `coalesce` for `x` |
-//! | `limits` | `FETCH FIRST … ROWS ONLY`, `WITH TIES` | `LIMIT`, a rank |
+//! | `limits` | `WITH TIES`, `LIMIT (SELECT …)` | ranks and numbers of rows |
+//! | `values` | `VALUES ((SELECT …))` | a union |
 //! | `rows` | `(a, b) IN (SELECT …)`, `(a, b) = (SELECT …)` | comparisons of columns |
 //! | `grouping` | `GROUP BY ()`, HAVING without aggregates | WHERE |
 //! | `alike` | `sum(x::int), sum(x::bigint)` | aggregates with names of their own |
@@ -21,6 +22,7 @@ mod items;
 mod limits;
 mod rows;
 mod using;
+mod values;
 mod windows;
 
 use std::ops::ControlFlow;
@@ -54,6 +56,7 @@ impl VisitorMut for Queries {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        values::rewrite(query);
         limits::rewrite(query);
         if let Some(order_by) = &mut query.order_by {
             each_once(order_by);

@@ -3,6 +3,7 @@
 mod bytes;
 mod compose;
 mod format;
+mod normal;
 mod pieces;
 mod plain;
 mod quote;
@@ -11,11 +12,13 @@ mod unicode;
 use datafusion::logical_expr::ScalarUDF;
 
 use crate::PgError;
+pub(crate) use normal::IS_NORMALIZED;
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
     [
         bytes::functions(),
         compose::functions(),
+        normal::functions(),
         pieces::functions(),
         plain::functions(),
         quote::functions(),
