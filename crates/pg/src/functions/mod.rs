@@ -9,6 +9,7 @@ pub(crate) mod regex;
 mod row_counts;
 pub(crate) mod scalar;
 mod single_row;
+mod sorted_array;
 mod text;
 pub(crate) mod time;
 
@@ -19,6 +20,7 @@ pub(crate) use row_counts::{LIMIT_ROWS, OFFSET_ROWS};
 use datafusion::logical_expr::ScalarUDF;
 
 pub(crate) use single_row::single_row;
+pub(crate) use sorted_array::sorted_array;
 pub(crate) use text::IS_NORMALIZED;
 
 /// All scalar functions.

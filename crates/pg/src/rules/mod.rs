@@ -2,9 +2,10 @@
 //!
 //! `semantics.rs` gives constants without a type their type, and lists of values (CASE, coalesce,
 //! IN) the common one. `aggregates.rs` turns PostgreSQL's aggregates into DataFusion's `sum` and
-//! `count`, which fragments, sharing and statistics know.
+//! `count`, which fragments, sharing and statistics know. `distinct.rs` sorts lists of values.
 
 mod aggregates;
+mod distinct;
 mod semantics;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use datafusion::optimizer::analyzer::function_rewrite::ApplyFunctionRewrites;
 /// Puts the rules before those of DataFusion that need types.
 pub(crate) fn install(analyzer: &mut Analyzer) {
     analyzer.rules.insert(0, Arc::new(aggregates::Aggregates));
+    analyzer.rules.insert(0, Arc::new(distinct::Distinct));
 }
 
 /// The rule that gives values their types. It is no function rewrite of the analyzer's, which
