@@ -151,7 +151,12 @@ fn word(token: &TokenWithSpan) -> Option<String> {
 }
 
 fn is(token: &TokenWithSpan, expected: &str) -> bool {
-    word(token).is_some_and(|word| word == expected)
+    match &token.token {
+        Token::Word(word) => {
+            word.quote_style.is_none() && word.value.eq_ignore_ascii_case(expected)
+        }
+        _ => false,
+    }
 }
 
 fn is_space(token: &TokenWithSpan) -> bool {

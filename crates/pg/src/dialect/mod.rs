@@ -10,6 +10,7 @@
 //! | `outer_names` | `(SELECT count(*) …) q` | `(SELECT …) q (count)` |
 //! | `spelling` | `pg_catalog.f()`, `COLLATE`, `OPERATOR(…)` | plain names and operators |
 //! | `arrays` | `'{1,2}'::int[]`, `x = ANY('{…}')`, `ARRAY(SELECT …)` | array expressions |
+//! | `hypothetical` | `rank(v) WITHIN GROUP (ORDER BY e)` | counts of rows |
 //! | `queries/` | clauses of queries | the same with clauses that DataFusion plans |
 //! | `catalog/oids` | `'t'::regclass`, `oid::regtype::text` | functions that ask the catalog |
 //! | `catalog/tableoid` | `c.tableoid` of a table of `pg_catalog` | that table's oid |
@@ -28,6 +29,7 @@ pub(crate) mod ast;
 mod catalog;
 mod column_names;
 mod exclusion;
+mod hypothetical;
 mod literals;
 mod order_by;
 mod outer_names;
@@ -77,6 +79,7 @@ pub fn rewrite(statement: &mut Statement) {
     let _ = statement.visit(&mut spelling);
     let _ = statement.visit(&mut arrays::Arrays);
     let _ = statement.visit(&mut catalog::Oids);
+    let _ = statement.visit(&mut hypothetical::Hypothetical);
     queries::rewrite(statement);
     if spelling.reads_catalog {
         let _ = statement.visit(&mut catalog::TableOid);

@@ -19,6 +19,10 @@ pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError
     join_strings(tokens);
     let mut at = 0;
     while at < tokens.len() {
+        if !PHRASES.iter().any(|phrase| is_word(&tokens[at], phrase)) {
+            at += 1;
+            continue;
+        }
         let next = followers(tokens, at);
         let before = tokens[..at].iter().rfind(|token| !is_space(token));
         let replaced = match word(&tokens[at]).as_deref() {
@@ -42,6 +46,9 @@ pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError
     }
     Ok(())
 }
+
+/// The words that begin phrases.
+const PHRASES: [&str; 5] = ["fetch", "isnull", "table", "only", "escape"];
 
 /// Where a phrase ends, and what stands in its place.
 type Replacement = Option<(usize, Vec<Token>)>;
@@ -161,7 +168,10 @@ fn join_strings(tokens: &mut Vec<TokenWithSpan>) {
                 | Token::NationalStringLiteral(_)
                 | Token::UnicodeStringLiteral(_)
         );
-        let Some(next) = followers(tokens, at).first().copied().filter(|_| joins) else {
+        if !joins {
+            continue;
+        }
+        let Some(next) = followers(tokens, at).first().copied() else {
             continue;
         };
         let between = &tokens[at + 1..next];
@@ -259,8 +269,14 @@ fn words(phrase: &str) -> Vec<Token> {
 }
 
 fn is_name(token: &TokenWithSpan) -> bool {
-    matches!(&token.token, Token::Word(word) if word.quote_style.is_some()
-        || !matches!(word.keyword, Keyword::SELECT | Keyword::FROM | Keyword::WHERE | Keyword::AS))
+    use Keyword::{AS, FETCH, FROM, GROUP, HAVING, LIMIT, OFFSET, ORDER, SELECT, UNION, WHERE};
+    const CLAUSES: [Keyword; 11] = [
+        AS, FETCH, FROM, GROUP, HAVING, LIMIT, OFFSET, ORDER, SELECT, UNION, WHERE,
+    ];
+    match &token.token {
+        Token::Word(word) => word.quote_style.is_some() || !CLAUSES.contains(&word.keyword),
+        _ => false,
+    }
 }
 
 /// A word that is not quoted, in lower case.
@@ -268,6 +284,15 @@ fn word(token: &TokenWithSpan) -> Option<String> {
     match &token.token {
         Token::Word(word) if word.quote_style.is_none() => Some(word.value.to_lowercase()),
         _ => None,
+    }
+}
+
+fn is_word(token: &TokenWithSpan, expected: &str) -> bool {
+    match &token.token {
+        Token::Word(word) => {
+            word.quote_style.is_none() && word.value.eq_ignore_ascii_case(expected)
+        }
+        _ => false,
     }
 }
 
