@@ -6,9 +6,9 @@
 //! | `string_agg(DISTINCT x, ',')` | `array_to_string` of that |
 //! | `string_agg(x, ',' ORDER BY y)` beside another order | `array_to_string(array_agg(…), ',')` |
 //!
-//! | `string_agg(x, ',' ORDER BY y)` beside another order | the same of `array_agg(x ORDER BY y)` |
-//! are the arguments. DataFusion lists distinct values in any order, and has one order of rows for
-//! all `string_agg` of a node, but `array_agg` sorts by itself.
+//! PostgreSQL finds distinct values by sorting them, NULL last; the keys of ORDER BY beside
+//! DISTINCT are the arguments. DataFusion lists distinct values in any order, and has one order of
+//! rows for all `string_agg` of a node, but `array_agg` sorts by itself.
 
 use std::sync::Arc;
 
