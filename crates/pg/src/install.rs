@@ -8,8 +8,8 @@ use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::SessionContext;
 
 use crate::analysis::{
-    Assignments, Checks, CountRows, EliminateJoins, MixedTypes, OrderedInputs, Predicates,
-    WindowFrames,
+    Assignments, Checks, CountRows, EliminateJoins, GroupingKeys, MixedTypes, OrderedInputs,
+    Predicates, WindowFrames,
 };
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts};
 use crate::file_types::FileTypes;
@@ -22,6 +22,7 @@ use crate::subqueries::UnnestSubqueries;
 use crate::text_planner::TextPlanner;
 use crate::time_planner::TimePlanner;
 use crate::types::Types;
+use crate::windows::Frames;
 use crate::{casts, functions, large_limits, numbers, rules};
 
 /// Installs PostgreSQL's functions, planners and rules. Call it after the default features of
@@ -72,10 +73,13 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.push(Arc::new(Predicates));
     analyzer.rules.push(Arc::new(FloatExtremes));
     analyzer.rules.push(Arc::new(KeepLossyCasts));
+    analyzer.rules.push(Arc::new(Frames));
     rules::install(analyzer);
     analyzer.rules.insert(0, Arc::new(IntervalKeys));
     analyzer.rules.insert(0, Arc::new(MixedTypes));
     analyzer.rules.insert(0, Arc::new(WindowFrames));
+    analyzer.rules.insert(0, Arc::new(rules::semantics()));
+    analyzer.rules.insert(0, Arc::new(GroupingKeys));
     analyzer.rules.insert(0, Arc::new(Assignments));
     let optimizer = builder.optimizer().get_or_insert_default();
     let rules = std::mem::take(&mut optimizer.rules).into_iter();

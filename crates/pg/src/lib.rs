@@ -67,6 +67,7 @@ mod time;
 mod time_planner;
 mod types;
 mod values;
+mod windows;
 
 pub use analysis::ASSIGNMENTS;
 pub use error::{Foreign, PgError, configuration_code, translate};

@@ -33,6 +33,9 @@ impl AnalyzerRule for Checks {
 fn check(node: &LogicalPlan) -> Result<(), PgError> {
     match node {
         LogicalPlan::Window(window) => window.window_expr.iter().try_for_each(window_function),
+        LogicalPlan::Aggregate(aggregate) => {
+            aggregate.aggr_expr.iter().try_for_each(of_rows_around)
+        }
         LogicalPlan::Limit(limit) => {
             if limit
                 .fetch
@@ -63,6 +66,24 @@ fn check(node: &LogicalPlan) -> Result<(), PgError> {
         }
         _ => Ok(()),
     }
+}
+
+/// An aggregate whose arguments are columns of a query around belongs to that query. (`ARRAY(…)` is
+/// written as `array_agg`, and is no aggregate.)
+fn of_rows_around(expr: &Expr) -> Result<(), PgError> {
+    let Expr::AggregateFunction(call) = expr else {
+        return match expr {
+            Expr::Alias(alias) => of_rows_around(&alias.expr),
+            _ => Ok(()),
+        };
+    };
+    let mut args = call.params.args.iter();
+    let outer = call.params.args.iter().any(Expr::contains_outer);
+    if outer && call.func.name() != "array_agg" && !args.any(Expr::any_column_refs) {
+        let message = "aggregates of columns of an outer query are not supported";
+        return Err(PgError::unsupported(message));
+    }
+    Ok(())
 }
 
 fn window_function(expr: &Expr) -> Result<(), PgError> {

@@ -5,6 +5,8 @@
 //! | `assignments.rs` | what does a column of another type hold of a value? |
 //! | `checks.rs` | what does PostgreSQL refuse, or DataFusion answer wrongly? |
 //! | `eliminate_join.rs` | when may a join be removed? |
+//! | `grouping.rs` | which key of a grouping set does an expression mean? |
+//! | `grouping_id.rs` | by which keys is a row of a grouping set grouped? |
 //! | `mixed_types.rs` | in which type are dates beside timestamps, and floats beside numerics, compared by IN and BETWEEN? |
 //! | `ordered_inputs.rs` | who sees the order of a subquery with ORDER BY? |
 //! | `predicates.rs` | which predicates does the optimizer take for others? |
@@ -14,6 +16,8 @@
 mod assignments;
 mod checks;
 mod eliminate_join;
+mod grouping;
+mod grouping_id;
 mod mixed_types;
 mod ordered_inputs;
 mod predicates;
@@ -24,6 +28,7 @@ pub use assignments::ASSIGNMENTS;
 pub(crate) use assignments::Assignments;
 pub(crate) use checks::Checks;
 pub(crate) use eliminate_join::EliminateJoins;
+pub(crate) use grouping::GroupingKeys;
 pub(crate) use mixed_types::MixedTypes;
 pub(crate) use ordered_inputs::OrderedInputs;
 pub(crate) use predicates::Predicates;

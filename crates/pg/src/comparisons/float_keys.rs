@@ -221,6 +221,15 @@ pub(crate) fn key(expr: Expr) -> Expr {
     ScalarUDF::from(FloatKey::new()).call(vec![expr])
 }
 
+/// The expression as a key, if it is a float.
+pub(crate) fn as_float_key(expr: Expr, schema: &DFSchema) -> Expr {
+    if is_key(&expr, schema) {
+        key(expr)
+    } else {
+        expr
+    }
+}
+
 /// The same float, but 0 for -0, and one NaN for all.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct FloatKey {

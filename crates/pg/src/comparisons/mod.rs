@@ -11,5 +11,5 @@ mod float_keys;
 mod lossy_casts;
 
 pub(crate) use float_extremes::FloatExtremes;
-pub(crate) use float_keys::{FloatKeys, key as float_key};
+pub(crate) use float_keys::{FloatKeys, as_float_key, key as float_key};
 pub(crate) use lossy_casts::KeepLossyCasts;

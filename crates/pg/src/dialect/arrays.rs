@@ -10,13 +10,16 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Array, ArrayElemTypeDef, DataType, Expr, FunctionArguments, OrderByKind, Query, SelectItem,
-    SetExpr, Statement, TableFactor, Value, VisitMut, VisitorMut, visit_expressions,
+    Array, ArrayElemTypeDef, DataType, Expr, FunctionArguments, GroupByExpr, OrderByKind, Query,
+    SelectItem, SetExpr, Statement, TableFactor, Value, VisitMut, VisitorMut, visit_expressions,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-use super::ast::{arguments, call, is_placeholder, last_word, literal_text, null, text};
+use super::ast::{
+    aggregates, arguments, call, is_placeholder, last_word, literal_text, null, text,
+};
+use super::column_names::folded;
 
 pub(super) struct Arrays;
 
@@ -143,28 +146,46 @@ fn plainly_collected(query: &Query) -> Option<Expr> {
     let [item] = select.projection.as_mut_slice() else {
         return None;
     };
-    let (SelectItem::UnnamedExpr(value) | SelectItem::ExprWithAlias { expr: value, .. }) = item
-    else {
-        return None;
+    let (value, name) = match &*item {
+        SelectItem::UnnamedExpr(value) => (value, None),
+        SelectItem::ExprWithAlias { expr, alias } => (expr, Some(folded(alias))),
+        _ => return None,
     };
-    let is_set =
-        |function: &str| function == "unnest" || super::sets::array_of_set(function).is_some();
-    let gives_sets = visit_expressions(&*value, |inner| match inner {
-        Expr::Function(function) if last_word(&function.name).is_some_and(|name| is_set(&name)) => {
+    let is_set = |function: &str| {
+        matches!(
+            function,
+            "unnest" | "generate_series" | "generate_subscripts"
+        ) || super::sets::array_of_set(function).is_some()
+    };
+    // Neither sets nor windows can stand within an aggregate.
+    let apart = visit_expressions(value, |inner| match inner {
+        Expr::Function(function)
+            if function.over.is_some()
+                || last_word(&function.name).is_some_and(|name| is_set(&name)) =>
+        {
             ControlFlow::Break(())
         }
         _ => ControlFlow::Continue(()),
     });
-    if !plain || gives_sets.is_break() {
+    let grouped = aggregates(value)
+        || select.having.is_some()
+        || !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
+    if !plain || grouped || apart.is_break() {
         return None;
     }
+    let value = value.clone();
     let mut aggregate = call("array_agg", vec![value.clone()]);
     if let (Some(order), Expr::Function(function)) = (ordered, &mut aggregate)
         && let OrderByKind::Expressions(mut keys) = order.kind
         && let FunctionArguments::List(list) = &mut function.args
     {
         for key in &mut keys {
-            if matches!(&key.expr, Expr::Value(v) if matches!(v.value, Value::Number(..))) {
+            let is_value = match &key.expr {
+                Expr::Value(number) => matches!(number.value, Value::Number(..)),
+                Expr::Identifier(word) => Some(folded(word)) == name,
+                _ => false,
+            };
+            if is_value {
                 key.expr = value.clone();
             }
         }

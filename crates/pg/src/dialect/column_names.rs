@@ -1,16 +1,17 @@
-//! Names of a result's columns.
+//! Names of the columns of results and of relations in FROM.
 //!
 //! DataFusion wants every column of a projection to have a name of its own, and names an expression
 //! by its text. PostgreSQL names it by its function or type, or `?column?`, and lets names repeat.
 //! Each column without a name is given PostgreSQL's name followed by [`MARK`] and its position. No
 //! statement can refer to that name, so GROUP BY means what it meant, and `order_by` says what
-//! ORDER BY means. [`on_the_wire`] drops the mark where a result is described.
+//! ORDER BY means. [`on_the_wire`] drops the mark where a result is described, and `outer_names`
+//! where a relation is used.
 
 use std::collections::HashSet;
 
 use datafusion::sql::sqlparser::ast::{
     CopySource, DataType, Expr, Ident, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
-    SetExpr, Statement, VisitMut, VisitorMut,
+    SetExpr, Statement, TableFactor, VisitMut, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -43,22 +44,101 @@ pub(super) fn each_result(statement: &mut Statement, each: &mut impl FnMut(&mut 
     }
 }
 
-/// Names the columns of a query's result, and makes the names within its subqueries unique.
+/// Names the columns of results and of relations, and makes the names of each unique.
 pub(super) fn unique(statement: &mut Statement) {
     each_result(statement, &mut |query| name_all(&mut query.body));
-    make_apart(match statement {
+    let statement = match statement {
         Statement::Prepare { statement, .. } => statement,
         plain => plain,
-    });
+    };
+    match statement {
+        Statement::CreateView(view) => name_relation(&mut view.query),
+        Statement::CreateTable(table) => {
+            if let Some(query) = &mut table.query {
+                name_relation(query);
+            }
+        }
+        _ => {}
+    }
+    let _ = statement.visit(&mut Inner);
+    let _ = statement.visit(&mut Apart);
 }
 
-fn make_apart(statement: &mut Statement) {
-    // The columns of a new table keep their names; if names repeat, the statement is refused.
-    if !matches!(
-        statement,
-        Statement::CreateTable(_) | Statement::CreateView(_)
-    ) {
-        let _ = statement.visit(&mut Apart);
+/// Names the columns to which a statement can refer: those of relations, and those that ORDER BY
+/// may mean.
+struct Inner;
+
+impl VisitorMut for Inner {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let relations = query.with.iter_mut().flat_map(|with| &mut with.cte_tables);
+        relations.for_each(|relation| name_relation(&mut relation.query));
+        if query.order_by.is_some() && !is_wild(&query.body) {
+            name_all(&mut query.body);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Derived { subquery, .. } = factor {
+            name_relation(subquery);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Names the columns of a relation. `outer_names.rs` takes the marks off outside of it, if it can
+/// count the columns; so beside `*` they have none.
+fn name_relation(query: &mut Query) {
+    if !is_wild(&query.body) {
+        return name_all(&mut query.body);
+    }
+    let Some(select) = first_select(&mut query.body) else {
+        return;
+    };
+    let named = select.projection.iter().filter_map(|item| match item {
+        SelectItem::UnnamedExpr(expr) => Some(of(expr)),
+        SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
+        _ => None,
+    });
+    let named: Vec<String> = named.collect();
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(expr) = item
+            && !is_column(expr)
+        {
+            let name = of(expr);
+            if named.iter().filter(|known| **known == name).count() == 1 {
+                *item = SelectItem::ExprWithAlias {
+                    expr: expr.clone(),
+                    alias: Ident::with_quote('"', name),
+                };
+            }
+        }
+    }
+}
+
+/// The branch of a query that names the result's columns.
+pub(super) fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
+    match body {
+        SetExpr::Select(select) => Some(select),
+        SetExpr::Query(query) => first_select(&mut query.body),
+        SetExpr::SetOperation { left, .. } => first_select(left),
+        _ => None,
+    }
+}
+
+fn is_wild(body: &SetExpr) -> bool {
+    match body {
+        SetExpr::Select(select) => select.projection.iter().any(|item| {
+            matches!(
+                item,
+                SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)
+            )
+        }),
+        SetExpr::Query(query) => is_wild(&query.body),
+        SetExpr::SetOperation { left, .. } => is_wild(left),
+        _ => false,
     }
 }
 
@@ -235,11 +315,6 @@ fn figured(expr: &Expr) -> Option<String> {
         Expr::Interval(_) => named("interval"),
         Expr::Tuple(_) => named("row"),
         Expr::AtTimeZone { .. } => named("timezone"),
-        Expr::Value(value) => matches!(
-            value.value,
-            datafusion::sql::sqlparser::ast::Value::Boolean(_)
-        )
-        .then(|| "bool".to_owned()),
         Expr::Subquery(query) => match query.body.as_ref() {
             SetExpr::Select(select) => match select.projection.first()? {
                 SelectItem::UnnamedExpr(expr) => figured(expr),

@@ -7,8 +7,10 @@
 //! |---|---|---|
 //! | `column_names` | columns without a name, or of one name | unique names, PostgreSQL's on the wire |
 //! | `order_by` | names in ORDER BY | names of the result's columns that mean what they mean |
+//! | `outer_names` | `(SELECT count(*) …) q` | `(SELECT …) q (count)` |
 //! | `spelling` | `pg_catalog.f()`, `COLLATE`, `OPERATOR(…)` | plain names and operators |
 //! | `arrays` | `'{1,2}'::int[]`, `x = ANY('{…}')`, `ARRAY(SELECT …)` | array expressions |
+//! | `hypothetical` | `rank(v) WITHIN GROUP (ORDER BY e)` | counts of rows |
 //! | `queries/` | clauses of queries | the same with clauses that DataFusion plans |
 //! | `catalog/oids` | `'t'::regclass`, `oid::regtype::text` | functions that ask the catalog |
 //! | `catalog/tableoid` | `c.tableoid` of a table of `pg_catalog` | that table's oid |
@@ -27,9 +29,13 @@ mod arrays;
 pub(crate) mod ast;
 mod catalog;
 mod column_names;
+mod exclusion;
+mod hypothetical;
 mod literals;
 mod order_by;
+mod outer_names;
 mod parameters;
+mod phrases;
 mod queries;
 mod relations;
 mod rows;
@@ -49,6 +55,7 @@ pub(crate) use arrays::{OR_EMPTY, SUBSCRIPTS};
 pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
 pub use column_names::on_the_wire;
+pub(crate) use exclusion::Excluded;
 pub use parameters::{Written, type_of, written_parameters};
 pub(crate) use relations::{FIRST_TERM, LATER_TERM, relation_of};
 pub use tokens::is_every_column;
@@ -70,10 +77,12 @@ pub fn rewrite(statement: &mut Statement) {
     // First, because the names come from the text that the client wrote.
     column_names::unique(statement);
     order_by::rewrite(statement);
+    outer_names::rewrite(statement);
     let mut spelling = spelling::Spelling::default();
     let _ = statement.visit(&mut spelling);
     let _ = statement.visit(&mut arrays::Arrays);
     let _ = statement.visit(&mut catalog::Oids);
+    let _ = statement.visit(&mut hypothetical::Hypothetical);
     queries::rewrite(statement);
     if spelling.reads_catalog {
         let _ = statement.visit(&mut catalog::TableOid);
@@ -108,6 +117,7 @@ mod tests {
     fn rewrites() {
         for (sql, expected) in [
             ("ABORT", "ROLLBACK"),
+            ("SELECT 'a'\n  'b' AS a", "SELECT 'ab' AS a"),
             (
                 "SELECT pg_catalog.version()",
                 "SELECT version() AS \"version#0\"",

@@ -1,4 +1,4 @@
-//! Which names does ORDER BY of a result mean?
+//! Which names does ORDER BY mean?
 //!
 //! A bare name means a column of the result, also one whose name PostgreSQL derives (`ORDER BY
 //! count`); a name within an expression means a column of the input. DataFusion takes a name
@@ -15,15 +15,24 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Distinct, Expr, Ident, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, Statement,
-    visit_expressions,
+    Distinct, Expr, Ident, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Statement,
+    VisitMut, VisitorMut, visit_expressions,
 };
 
-use super::column_names::{MARK, each_result, folded, on_the_wire};
+use super::column_names::{MARK, first_select, folded, on_the_wire};
 
-/// Gives the columns of results names that ORDER BY does not confuse with the input's.
+/// Gives the columns of queries names that ORDER BY does not confuse with the input's.
 pub(super) fn rewrite(statement: &mut Statement) {
-    each_result(statement, &mut meant);
+    struct Queries;
+    impl VisitorMut for Queries {
+        type Break = ();
+
+        fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+            meant(query);
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = statement.visit(&mut Queries);
 }
 
 fn meant(query: &mut Query) {
@@ -34,6 +43,11 @@ fn meant(query: &mut Query) {
         return;
     };
     let SetExpr::Select(select) = query.body.as_mut() else {
+        if let Some(first) = first_select(&mut query.body) {
+            for key in keys {
+                result_column(key, first);
+            }
+        }
         return;
     };
     if select.distinct == Some(Distinct::Distinct) {
@@ -54,12 +68,16 @@ fn meant(query: &mut Query) {
         }
     }
     for key in keys {
-        let Expr::Identifier(name) = &key.expr else {
-            continue;
-        };
-        if let Some(given) = given(&folded(name), &select.projection) {
-            key.expr = Expr::Identifier(given);
-        }
+        result_column(key, select);
+    }
+}
+
+/// A key that is a name, by the name that the result's column was given.
+fn result_column(key: &mut OrderByExpr, select: &Select) {
+    if let Expr::Identifier(name) = &key.expr
+        && let Some(given) = given(&folded(name), &select.projection)
+    {
+        key.expr = Expr::Identifier(given);
     }
 }
 

@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::SUBSCRIPTS;
-use super::ast::{call, last_word, text};
+use super::ast::{call, is_placeholder, last_word, text};
 use crate::functions::arrays::FLAT;
 use crate::functions::is_scalar;
 use crate::functions::time::SERIES;
@@ -140,7 +140,7 @@ fn rewritten(factor: &TableFactor) -> Option<TableFactor> {
         vec![call(SUBSCRIPTS, given)]
     } else if let Some(set) = array_of_set(&name) {
         vec![call(&set, given)]
-    } else if name == SERIES_OF_FROM && (ordinality || given.iter().any(is_decimal)) {
+    } else if name == SERIES_OF_FROM && (ordinality || given.iter().any(is_computed)) {
         vec![call(SERIES, given)]
     } else if is_scalar(&name) && !ordinality {
         let column = column_name(&name, alias.as_ref());
@@ -159,6 +159,15 @@ fn rewritten(factor: &TableFactor) -> Option<TableFactor> {
         column_name(&name, alias.as_ref())
     };
     let first = arrays.first()?.clone();
+    let places = if several {
+        let lengths = arrays
+            .iter()
+            .map(|array| call("cardinality", vec![array.clone()]));
+        let longest = call("greatest", lengths.collect());
+        call(SERIES, vec![text_number(1), longest])
+    } else {
+        call(SUBSCRIPTS, vec![first, text_number(1)])
+    };
     let mut items: Vec<SelectItem> = vec![];
     for (at, array) in arrays.into_iter().enumerate() {
         let column = if at == 0 {
@@ -169,7 +178,6 @@ fn rewritten(factor: &TableFactor) -> Option<TableFactor> {
         items.push(named(call("unnest", vec![array]), &column));
     }
     if ordinality {
-        let places = call(SUBSCRIPTS, vec![first, text_number(1)]);
         let places = call("unnest", vec![places]);
         items.push(named(bigint(places), "ordinality"));
     }
@@ -187,16 +195,28 @@ fn rewritten(factor: &TableFactor) -> Option<TableFactor> {
     derived(query, &name, alias.as_ref(), lateral)
 }
 
-/// Whether this is a number with a point. DataFusion's series are of whole numbers.
-fn is_decimal(expr: &Expr) -> bool {
+/// Whether this is more than a whole number, which is all that DataFusion's series takes.
+fn is_computed(expr: &Expr) -> bool {
     use datafusion::sql::sqlparser::ast::Value;
     match expr {
-        Expr::Value(value) => {
-            matches!(&value.value, Value::Number(digits, _) if digits.contains('.'))
-        }
-        Expr::UnaryOp { expr, .. } => is_decimal(expr),
-        _ => false,
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, _) => digits.contains('.'),
+            Value::Placeholder(_) => true,
+            _ => false,
+        },
+        Expr::UnaryOp { expr, .. } | Expr::Nested(expr) => is_computed(expr),
+        Expr::Cast { expr, .. } => is_computed(expr),
+        other => has_query(other),
     }
+}
+
+fn has_query(expr: &Expr) -> bool {
+    let found = visit_expressions(expr, |inner| match inner {
+        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
+        placeholder if is_placeholder(placeholder) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
 }
 
 fn bigint(expr: Expr) -> Expr {

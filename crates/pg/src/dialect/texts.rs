@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `substring(a from b for c)`, `trim(…)`, `overlay(…)`, `position(…)` | calls |
 //! | `a LIKE b ESCAPE c`, `a ~~ b` | LIKE with a backslash, or `pg_like(a, b)` |
+//! | `a IS NFD NORMALIZED` | `pg_is_normalized(a, 'NFD')` |
 //! | `a SIMILAR TO b`, `a ~ b` | `textregexeq(a, …)` |
 //! | `a op ANY (b)`, `a op ALL (b)` | `pg_any('op', a, b)`, `pg_all('op', a, b)` |
 //! | `unnest(a)`, `regexp_matches(…)` and other sets | `unnest` of an array |
@@ -20,6 +21,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::ast::{arguments, call, is_placeholder, last_word, literal_text, null, text};
 use super::sets::array_of_set;
+use crate::functions::IS_NORMALIZED;
 use crate::functions::arrays::{ALL, ANY, FLAT};
 use crate::functions::json::{COLLECT, ELEMENT, JOIN, PAIR, PAIRS};
 use crate::functions::regex::like_escaped;
@@ -161,6 +163,14 @@ fn rewritten(expr: &mut Expr) -> Option<Expr> {
             let mut arguments = vec![take(expr), take(overlay_what), take(overlay_from)];
             arguments.extend(overlay_for.as_mut().map(take));
             call("overlay", arguments)
+        }
+        Expr::IsNormalized {
+            expr,
+            form,
+            negated,
+        } => {
+            let form = form.map_or_else(|| "nfc".to_owned(), |form| form.to_string());
+            negate(*negated, call(IS_NORMALIZED, vec![take(expr), text(&form)]))
         }
         Expr::Position { expr, r#in } => call("strpos", vec![take(r#in), take(expr)]),
         Expr::Like {
@@ -420,6 +430,22 @@ fn function_call(function: &mut Function) -> Option<Expr> {
                 return None;
             }
             Some(call("unnest", vec![call(FLAT, vec![array.clone()])]))
+        }
+        // The form is a word.
+        "normalize" => {
+            let [value, Expr::Identifier(form)] = arguments(function)?[..] else {
+                return None;
+            };
+            let known = ["nfc", "nfd", "nfkc", "nfkd"];
+            let word = form.value.to_lowercase();
+            if form.quote_style.is_some() || !known.contains(&word.as_str()) {
+                let message = format!("syntax error at or near \"{form}\"");
+                return Some(call(
+                    crate::functions::FAIL,
+                    vec![text("42601"), text(&message)],
+                ));
+            }
+            Some(call("normalize", vec![value.clone(), text(&word)]))
         }
         // DataFusion gives `count(*)` the name of `count(1)`, and refuses both in one list.
         "count" => {

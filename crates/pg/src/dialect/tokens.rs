@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::tokenizer::{
 };
 
 use super::column_names::MARK;
+use super::{exclusion, phrases};
 
 /// Whether a column in COPY's list of columns to quote stands for every column.
 #[must_use]
@@ -22,6 +23,8 @@ pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError
     split_operators(tokens);
     complete_trims(tokens);
     similar_substrings(tokens);
+    exclusion::mark(tokens);
+    phrases::replace(tokens)?;
     let mut after_between = false;
     for token in tokens.iter_mut() {
         match &token.token {

@@ -14,7 +14,9 @@ use crate::PgError;
 pub(crate) const FAIL: &str = "pg_fail";
 
 /// The SQLSTATEs with which a statement's text may be refused.
-const CODES: [&str; 6] = ["0A000", "42601", "42704", "42809", "42883", "42P18"];
+const CODES: [&str; 8] = [
+    "0A000", "42601", "42704", "42809", "42883", "42P10", "42P18", "42P20",
+];
 
 pub(super) fn udf() -> ScalarUDF {
     ScalarUDF::new_from_impl(Fail {

@@ -6,17 +6,22 @@ mod fail;
 pub(crate) mod json;
 mod named_row;
 pub(crate) mod regex;
+mod row_counts;
 pub(crate) mod scalar;
 mod single_row;
+mod sorted_array;
 pub(crate) mod text;
 pub(crate) mod time;
 
 pub(crate) use fail::FAIL;
 pub(crate) use named_row::NAMED_ROW;
+pub(crate) use row_counts::{LIMIT_ROWS, OFFSET_ROWS};
 
 use datafusion::logical_expr::ScalarUDF;
 
 pub(crate) use single_row::single_row;
+pub(crate) use sorted_array::sorted_array;
+pub(crate) use text::IS_NORMALIZED;
 
 /// All scalar functions.
 pub(crate) fn scalar() -> Vec<ScalarUDF> {
@@ -26,6 +31,10 @@ pub(crate) fn scalar() -> Vec<ScalarUDF> {
         json::functions(),
         vec![fail::udf(), named_row::udf(), single_row::udf()],
         regex::functions(),
+        row_counts::functions()
+            .into_iter()
+            .map(scalar::Function::udf)
+            .collect(),
         text::functions(),
         time::functions(),
     ];

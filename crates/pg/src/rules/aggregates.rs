@@ -196,7 +196,7 @@ fn of_window(window: Window) -> Result<Transformed<LogicalPlan>> {
 }
 
 /// The first `kept` columns of `inner`, and the results under the names that `schema` has for them.
-fn project(
+pub(super) fn project(
     inner: LogicalPlan,
     schema: &DFSchema,
     kept: usize,
@@ -216,7 +216,7 @@ fn project(
     Ok(Transformed::yes(LogicalPlan::Projection(projection)))
 }
 
-fn unaliased(expr: &Expr) -> &Expr {
+pub(super) fn unaliased(expr: &Expr) -> &Expr {
     match expr {
         Expr::Alias(alias) => unaliased(&alias.expr),
         other => other,

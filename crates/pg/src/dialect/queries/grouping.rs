@@ -6,9 +6,12 @@
 //!
 //! ROLLUP and CUBE within GROUPING SETS are written out as sets.
 
-use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Select};
+use datafusion::sql::sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select, SelectItem, Value,
+};
 
-use crate::dialect::ast::{aggregates, arguments, item_expr, last_word};
+use crate::dialect::ast::{aggregates, arguments, call, item_expr, last_word, text};
+use crate::functions::FAIL;
 
 pub(super) fn rewrite(select: &mut Select) {
     let GroupByExpr::Expressions(keys, modifiers) = &mut select.group_by else {
@@ -18,6 +21,7 @@ pub(super) fn rewrite(select: &mut Select) {
         return;
     }
     for key in keys.iter_mut() {
+        written_keys(key, &select.projection);
         if let Expr::GroupingSets(sets) = key {
             *sets = sets.drain(..).flat_map(written_out).collect();
         }
@@ -36,6 +40,57 @@ pub(super) fn rewrite(select: &mut Select) {
     }
     select.from.clear();
     select.selection = select.having.take();
+}
+
+/// A position within grouping sets becomes the item that it means; other constants are no keys.
+fn written_keys(key: &mut Expr, items: &[SelectItem]) {
+    match key {
+        Expr::GroupingSets(sets) | Expr::Rollup(sets) | Expr::Cube(sets) => {
+            sets.iter_mut().flatten().for_each(|key| item(key, items));
+        }
+        Expr::Value(value) if !matches!(value.value, Value::Number(..)) => item(key, items),
+        _ => {}
+    }
+}
+
+fn item(key: &mut Expr, items: &[SelectItem]) {
+    let Expr::Value(value) = &*key else {
+        if let Expr::Function(call) = key
+            && let FunctionArguments::List(list) = &mut call.args
+            && matches!(last_word(&call.name).as_deref(), Some("rollup" | "cube"))
+        {
+            for argument in &mut list.args {
+                if let FunctionArg::Unnamed(FunctionArgExpr::Expr(key)) = argument {
+                    item(key, items);
+                }
+            }
+        }
+        return;
+    };
+    let fail = |code: &str, message: &str| call(FAIL, vec![text(code), text(message)]);
+    *key = match &value.value {
+        Value::Placeholder(_) => return,
+        Value::Number(digits, _) => {
+            let place = digits
+                .parse::<usize>()
+                .ok()
+                .and_then(|at| at.checked_sub(1));
+            // Beside `*` the syntax does not tell which column a position means.
+            let wild = items.iter().any(|item| item_expr(item).is_none());
+            match place.and_then(|at| items.get(at)).and_then(item_expr) {
+                Some(expr) if !wild => Expr::Nested(Box::new(expr.clone())),
+                _ if wild => fail(
+                    "0A000",
+                    "positions in grouping sets beside * are not supported",
+                ),
+                _ => fail(
+                    "42P10",
+                    &format!("GROUP BY position {digits} is not in select list"),
+                ),
+            }
+        }
+        _ => fail("42601", "non-integer constant in GROUP BY"),
+    };
 }
 
 /// A set of GROUPING SETS, or those that ROLLUP and CUBE stand for.

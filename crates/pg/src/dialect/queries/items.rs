@@ -46,7 +46,11 @@ fn lateral(factor: &mut TableFactor) {
             None => return,
         },
         TableFactor::Function {
-            name, args, alias, ..
+            name,
+            args,
+            alias,
+            with_ordinality: false,
+            ..
         } => match array(last_word(name).as_deref(), args) {
             Some((name, values)) => (name, values, alias),
             None => return,

@@ -1,21 +1,28 @@
-//! FETCH FIRST.
+//! FETCH FIRST, and LIMIT and OFFSET that a subquery computes.
 //!
 //! `FETCH FIRST n ROWS ONLY` is LIMIT. `WITH TIES` also gives the rows that ORDER BY does not tell
 //! from the last one: those whose rank is at most n.
 
+use std::ops::ControlFlow;
+
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, LimitClause, Offset, OrderByKind, Query, SelectItem, SetExpr, TableFactor,
-    TableWithJoins,
+    BinaryOperator, CastKind, DataType, Expr, Ident, LimitClause, Offset, OrderByKind, Query,
+    SelectItem, SetExpr, TableFactor, TableWithJoins, visit_expressions,
 };
 
-use crate::dialect::ast::{compared, item_expr, number, template, with_ands};
+use crate::dialect::ast::{call, compared, item_expr, number, template, text, with_ands};
+use crate::dialect::column_names::first_select;
+use crate::functions::{FAIL, LIMIT_ROWS, OFFSET_ROWS};
 
 pub(super) fn rewrite(query: &mut Query) {
-    let Some(fetch) = &query.fetch else { return };
+    let Some(fetch) = &query.fetch else {
+        return computed(query);
+    };
     if fetch.percent {
         return;
     }
-    let rows = fetch.quantity.clone().unwrap_or_else(|| number(1));
+    let (rows, with_ties) = (fetch.quantity.clone(), fetch.with_ties);
+    let rows = rows.unwrap_or_else(|| number(1));
     let offset = match query.limit_clause.take() {
         None => None,
         Some(LimitClause::LimitOffset {
@@ -28,15 +35,88 @@ pub(super) fn rewrite(query: &mut Query) {
             return;
         }
     };
-    if !fetch.with_ties {
+    if !with_ties {
         query.fetch = None;
         query.limit_clause = Some(limited(Some(rows), offset));
+        return computed(query);
+    }
+    if query.order_by.is_none() {
+        let message = "WITH TIES cannot be specified without ORDER BY clause";
+        let fails = call(FAIL, vec![text("42601"), text(message)]);
+        query.fetch = None;
+        query.limit_clause = Some(limited(Some(fails), None));
         return;
     }
-    if with_ties(query, &rows, offset.as_ref()).is_none() {
+    let zero = number(0);
+    let least = offset
+        .as_ref()
+        .map_or(zero.clone(), |offset| offset.value.clone());
+    let last = compared(least.clone(), "+", rows.clone());
+    let condition = with_ands(vec![
+        compared(column("__row"), ">", least),
+        compared(column("__rank"), "<=", last),
+        compared(rows, ">", zero),
+    ]);
+    if counted(query, condition).is_none() {
         // DataFusion refuses FETCH.
         query.limit_clause = offset.map(|offset| limited(None, Some(offset)));
     }
+}
+
+/// LIMIT and OFFSET that a subquery computes: DataFusion's are constants. The rows are numbered.
+fn computed(query: &mut Query) {
+    let Some(LimitClause::LimitOffset { limit, offset, .. }) = &query.limit_clause else {
+        return;
+    };
+    let offset = offset.as_ref().map(|offset| &offset.value);
+    if !limit.iter().chain(offset).any(has_query) {
+        return;
+    }
+    let least = match offset {
+        Some(offset) => {
+            let given = call(OFFSET_ROWS, vec![bigint(offset.clone())]);
+            call("coalesce", vec![given, number(0)])
+        }
+        None => number(0),
+    };
+    let mut conditions = vec![compared(column("__row"), ">", least.clone())];
+    if let Some(limit) = limit {
+        let rows = call(LIMIT_ROWS, vec![bigint(limit.clone())]);
+        let last = compared(least, "+", rows.clone());
+        // No limit is that of all rows.
+        let within = compared(column("__row"), "<=", last);
+        conditions.push(Expr::Nested(Box::new(Expr::BinaryOp {
+            left: Box::new(Expr::IsNull(Box::new(rows))),
+            op: BinaryOperator::Or,
+            right: Box::new(within),
+        })));
+    }
+    let kept = query.limit_clause.take();
+    if counted(query, with_ands(conditions)).is_none() {
+        query.limit_clause = kept;
+    }
+}
+
+fn has_query(expr: &Expr) -> bool {
+    let found = visit_expressions(expr, |inner| match inner {
+        Expr::Subquery(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
+}
+
+fn bigint(expr: Expr) -> Expr {
+    Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(expr),
+        data_type: DataType::BigInt(None),
+        array: false,
+        format: None,
+    }
+}
+
+fn column(name: &str) -> Expr {
+    Expr::Identifier(Ident::with_quote('"', name))
 }
 
 fn limited(limit: Option<Expr>, offset: Option<Offset>) -> LimitClause {
@@ -47,12 +127,23 @@ fn limited(limit: Option<Expr>, offset: Option<Offset>) -> LimitClause {
     }
 }
 
-/// `SELECT … ORDER BY k` becomes a relation that also has the keys; rows are ranked by them.
-fn with_ties(query: &mut Query, rows: &Expr, offset: Option<&Offset>) -> Option<()> {
-    let OrderByKind::Expressions(keys) = &query.order_by.as_ref()?.kind else {
-        return None;
+/// `SELECT … ORDER BY k` becomes a relation that also has the keys; its rows are counted by them,
+/// and those that fulfil a condition over `__rank` and `__row` are kept.
+fn counted(query: &mut Query, condition: Expr) -> Option<()> {
+    let mut keys = match query.order_by.as_ref().map(|order_by| &order_by.kind) {
+        Some(OrderByKind::Expressions(keys)) => keys.clone(),
+        Some(_) => return None,
+        None => vec![],
     };
-    let keys = keys.clone();
+    if !matches!(query.body.as_ref(), SetExpr::Select(_)) {
+        let names = names(&mut query.body)?;
+        for key in &mut keys {
+            if let Some(position) = position(&key.expr) {
+                key.expr = Expr::Identifier(names.get(position.checked_sub(1)?)?.clone());
+            }
+        }
+        as_select(query)?;
+    }
     let SetExpr::Select(select) = query.body.as_mut() else {
         return None;
     };
@@ -69,16 +160,18 @@ fn with_ties(query: &mut Query, rows: &Expr, offset: Option<&Offset>) -> Option<
         };
         select.projection.push(item);
     }
-    let names: Vec<String> = (0..keys.len())
-        .map(|index| format!("\"__key_{index}\""))
-        .collect();
-    let by_text: Vec<String> = by.iter().map(ToString::to_string).collect();
-    let by_text = by_text.join(", ");
+    let names = (0..keys.len()).map(|index| format!("\"__key_{index}\", "));
+    let names: String = names.collect();
+    let by: Vec<String> = by.iter().map(ToString::to_string).collect();
+    let by = if by.is_empty() {
+        String::new()
+    } else {
+        format!("ORDER BY {}", by.join(", "))
+    };
     let outer = template(&format!(
-        "SELECT * EXCEPT ({}, \"__rank\", \"__row\") FROM (SELECT *, rank() OVER (ORDER BY {by_text}) \
-         AS \"__rank\", row_number() OVER (ORDER BY {by_text}) AS \"__row\" FROM (SELECT 1) AS __all) \
-         AS __ranked WHERE true ORDER BY {by_text}",
-        names.join(", "),
+        "SELECT * EXCEPT ({names}\"__rank\", \"__row\") FROM (SELECT *, rank() OVER ({by}) AS \
+         \"__rank\", row_number() OVER ({by}) AS \"__row\" FROM (SELECT 1) AS __all) AS __ranked \
+         WHERE true ORDER BY \"__row\"",
     ))?;
     query.fetch = None;
     query.order_by = None;
@@ -87,19 +180,43 @@ fn with_ties(query: &mut Query, rows: &Expr, offset: Option<&Offset>) -> Option<
     let SetExpr::Select(select) = query.body.as_mut() else {
         return None;
     };
-    let column = |name: &str| Expr::Identifier(Ident::with_quote('"', name));
-    let zero = number(0);
-    let least = offset.map_or(zero.clone(), |offset| offset.value.clone());
-    select.selection = Some(with_ands(vec![
-        compared(column("__row"), ">", least.clone()),
-        compared(column("__rank"), "<=", compared(least, "+", rows.clone())),
-        compared(rows.clone(), ">", zero),
-    ]));
+    select.selection = Some(condition);
     let ranked = derived(select.from.first_mut()?)?;
     let SetExpr::Select(select) = ranked.body.as_mut() else {
         return None;
     };
     *derived(select.from.first_mut()?)? = inner;
+    Some(())
+}
+
+/// The names of the columns of a set operation or of VALUES.
+fn names(body: &mut SetExpr) -> Option<Vec<Ident>> {
+    if let SetExpr::Values(values) = body {
+        let width = values.rows.first().map_or(0, |row| row.content.len());
+        let names = (1..=width).map(|at| Ident::new(format!("column{at}")));
+        return Some(names.collect());
+    }
+    let items = first_select(body)?
+        .projection
+        .iter()
+        .map(|item| match item {
+            SelectItem::ExprWithAlias { alias, .. } => Some(alias.clone()),
+            SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(name.clone()),
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(words)) => words.last().cloned(),
+            _ => None,
+        });
+    items.collect()
+}
+
+/// `body` as `SELECT * FROM (body)`.
+fn as_select(query: &mut Query) -> Option<()> {
+    let whole = template("SELECT * FROM (SELECT 1) AS __set")?;
+    let body = std::mem::replace(&mut query.body, whole.body);
+    let SetExpr::Select(select) = query.body.as_mut() else {
+        return None;
+    };
+    let inner = derived(select.from.first_mut()?)?;
+    inner.body = body;
     Some(())
 }
 
@@ -123,10 +240,17 @@ fn output(key: &Expr, items: &[SelectItem]) -> Option<Expr> {
             });
             Some(named.unwrap_or(key).clone())
         }
-        Expr::Value(value) => {
-            let position: usize = value.to_string().parse().ok()?;
+        Expr::Value(_) => {
+            let position = position(key)?;
             item_expr(items.get(position.checked_sub(1)?)?).cloned()
         }
         other => Some(other.clone()),
+    }
+}
+
+fn position(key: &Expr) -> Option<usize> {
+    match key {
+        Expr::Value(value) => value.to_string().parse().ok(),
+        _ => None,
     }
 }

@@ -3,11 +3,13 @@
 //! | pass | from | to |
 //! |---|---|---|
 //! | `using` | `RIGHT JOIN … USING (x)`, `FULL JOIN … USING (x)` | `ON`, and `coalesce` for `x` |
-//! | `limits` | `FETCH FIRST … ROWS ONLY`, `WITH TIES` | `LIMIT`, a rank |
+//! | `limits` | `WITH TIES`, `LIMIT (SELECT …)` | ranks and numbers of rows |
+//! | `values` | `VALUES ((SELECT …))` | a union |
 //! | `rows` | `(a, b) IN (SELECT …)`, `(a, b) = (SELECT …)` | comparisons of columns |
 //! | `grouping` | `GROUP BY ()`, HAVING without aggregates | WHERE |
 //! | `alike` | `sum(x::int), sum(x::bigint)` | aggregates with names of their own |
 //! | `items` | `generate_series(1, t.x)` in FROM | LATERAL |
+//! | `windows` | `OVER w`, `OVER (w ROWS …)` | windows written out |
 //! | `aliases` | `(VALUES (1, 2)) AS t(a)` | all columns named |
 //! | here | `ORDER BY a, b, a` | `ORDER BY a, b` |
 //!
@@ -20,6 +22,8 @@ mod items;
 mod limits;
 mod rows;
 mod using;
+mod values;
+mod windows;
 
 use std::ops::ControlFlow;
 
@@ -52,6 +56,7 @@ impl VisitorMut for Queries {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        values::rewrite(query);
         limits::rewrite(query);
         if let Some(order_by) = &mut query.order_by {
             each_once(order_by);
@@ -59,6 +64,7 @@ impl VisitorMut for Queries {
         let mut body = query.body.as_mut();
         let mut order_by = query.order_by.as_mut();
         if let SetExpr::Select(select) = body {
+            windows::rewrite(select, order_by.as_deref_mut());
             using::rewrite(select, order_by.as_deref_mut());
             grouping::rewrite(select);
             items::rewrite(select);
@@ -75,6 +81,7 @@ impl VisitorMut for Queries {
                     continue;
                 }
                 SetExpr::Select(select) => {
+                    windows::rewrite(select, None);
                     using::rewrite(select, None);
                     grouping::rewrite(select);
                     items::rewrite(select);

@@ -4,6 +4,7 @@ mod bytes;
 mod compose;
 mod fits;
 mod format;
+mod normal;
 mod pieces;
 mod plain;
 mod quote;
@@ -14,11 +15,13 @@ use datafusion::logical_expr::ScalarUDF;
 pub(crate) use fits::fits;
 
 use crate::PgError;
+pub(crate) use normal::IS_NORMALIZED;
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
     [
         bytes::functions(),
         compose::functions(),
+        normal::functions(),
         pieces::functions(),
         plain::functions(),
         quote::functions(),

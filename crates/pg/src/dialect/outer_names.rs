@@ -1,0 +1,130 @@
+//! Which names do a relation's columns have outside of it?
+//!
+//! Within a subquery, a CTE, a view and a new table, columns may have marked names (`column_names`,
+//! `order_by`). Outside, each has its name without the mark; columns of one name keep the mark, so
+//! that nobody can refer to them.
+//!
+//! | from | to |
+//! |---|---|
+//! | `(SELECT count(*) AS "count#0" …) q` | `(SELECT …) q (count)` |
+//! | `(SELECT a, b …) q (x)` | `(SELECT …) q (x, b)` |
+//! | `CREATE TABLE t AS SELECT count(*) …` | `… AS SELECT * FROM (SELECT …) q (count)` |
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    CreateTable, Expr, Ident, Query, SelectItem, SetExpr, Statement, TableAlias,
+    TableAliasColumnDef, TableFactor, ViewColumnDef, VisitMut, VisitorMut,
+};
+
+use super::ast::template;
+use super::column_names::{MARK, first_select, folded, on_the_wire};
+
+pub(super) fn rewrite(statement: &mut Statement) {
+    let _ = statement.visit(&mut Relations);
+    match statement {
+        Statement::CreateTable(table) => new_table(table),
+        Statement::CreateView(view) => {
+            let known = view.columns.len();
+            if let Some(names) = outer(&mut view.query, known) {
+                let rest = names.into_iter().skip(known).map(|name| ViewColumnDef {
+                    name,
+                    data_type: None,
+                    options: None,
+                });
+                view.columns.extend(rest);
+            }
+        }
+        _ => {}
+    }
+}
+
+struct Relations;
+
+impl VisitorMut for Relations {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let relations = query.with.iter_mut().flat_map(|with| &mut with.cte_tables);
+        relations.for_each(|relation| name(&mut relation.query, &mut relation.alias));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Derived {
+            subquery,
+            alias: Some(alias),
+            ..
+        } = factor
+        {
+            name(subquery, alias);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn name(query: &mut Query, alias: &mut TableAlias) {
+    let known = alias.columns.len();
+    if let Some(names) = outer(query, known) {
+        alias
+            .columns
+            .extend(names.into_iter().skip(known).map(column));
+    }
+}
+
+fn column(name: Ident) -> TableAliasColumnDef {
+    TableAliasColumnDef {
+        name,
+        data_type: None,
+    }
+}
+
+fn new_table(table: &mut CreateTable) {
+    let Some(query) = &mut table.query else {
+        return;
+    };
+    if let Some(names) = outer(query, 0)
+        && let Some(mut whole) = template("SELECT * FROM (SELECT 1) AS __rows")
+        && let SetExpr::Select(select) = whole.body.as_mut()
+        && let Some(from) = select.from.first_mut()
+        && let TableFactor::Derived {
+            subquery,
+            alias: Some(alias),
+            ..
+        } = &mut from.relation
+    {
+        alias.columns = names.into_iter().map(column).collect();
+        std::mem::swap(subquery, query);
+        **query = whole;
+    }
+}
+
+/// The names outside, if `known` of them are given and the others are not those inside.
+fn outer(query: &mut Query, known: usize) -> Option<Vec<Ident>> {
+    let select = first_select(&mut query.body)?;
+    let marked = |item: &SelectItem| match item {
+        SelectItem::ExprWithAlias { alias, .. } => alias.value.contains(MARK),
+        _ => false,
+    };
+    let needed = known > 0 || select.projection.iter().any(marked);
+    if !needed {
+        return None;
+    }
+    let names = select.projection.iter().map(|item| match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(on_the_wire(&folded(alias)).to_owned()),
+        SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(folded(name)),
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(words)) => words.last().map(folded),
+        _ => None,
+    });
+    let names: Vec<String> = names.collect::<Option<_>>()?;
+    let unique = |(at, name): (usize, &String)| {
+        let again = names.iter().filter(|other| *other == name).count() > 1;
+        let name = if again {
+            format!("{name}{MARK}{at}")
+        } else {
+            name.clone()
+        };
+        Ident::with_quote('"', name)
+    };
+    Some(names.iter().enumerate().map(unique).collect())
+}

@@ -1,0 +1,117 @@
+//! Windows that have a name: `OVER w` and `OVER (w ROWS …)` become the window written out.
+//!
+//! DataFusion knows `OVER w` in the list of SELECT only, and reads `(w ROWS …)` as `(ROWS …)`.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, NamedWindowDefinition, NamedWindowExpr, OrderBy, Query, Select, VisitMut,
+    VisitorMut, WindowSpec, WindowType,
+};
+
+use crate::dialect::ast::{call, text};
+use crate::dialect::column_names::folded;
+use crate::dialect::exclusion::{is_mark, marks};
+use crate::functions::FAIL;
+
+pub(super) fn rewrite(select: &mut Select, order_by: Option<&mut OrderBy>) {
+    let mut windows = Windows::default();
+    for NamedWindowDefinition(name, window) in std::mem::take(&mut select.named_window) {
+        let name = folded(&name);
+        let known = windows.known.iter().any(|(known, _)| *known == name);
+        let window = match window {
+            _ if known => refused("42P20", format!("window \"{name}\" is already defined")),
+            NamedWindowExpr::NamedWindow(name) => windows.named(&name),
+            NamedWindowExpr::WindowSpec(window) => windows.whole(window),
+        };
+        windows.known.push((name, window));
+    }
+    let _ = select.projection.visit(&mut windows);
+    if let Some(order_by) = order_by {
+        let _ = order_by.visit(&mut windows);
+    }
+}
+
+/// A window, or the call that fails in the place of a function over it.
+type Whole = Result<WindowSpec, Box<Expr>>;
+
+#[derive(Default)]
+struct Windows {
+    known: Vec<(String, Whole)>,
+    /// How many subqueries deep: windows of one query are not known in another.
+    depth: usize,
+}
+
+impl Windows {
+    fn named(&self, name: &Ident) -> Whole {
+        let name = folded(name);
+        let mut known = self.known.iter().rev();
+        match known.find(|(known, _)| *known == name) {
+            Some((_, window)) => window.clone(),
+            None => refused("42704", format!("window \"{name}\" does not exist")),
+        }
+    }
+
+    /// A window with what it has from the window that it names.
+    fn whole(&self, mut window: WindowSpec) -> Whole {
+        let Some(name) = window.window_name.take() else {
+            return Ok(window);
+        };
+        let base = self.named(&name)?;
+        let name = folded(&name);
+        if !window.partition_by.iter().all(is_mark) {
+            let message = format!("cannot override PARTITION BY clause of window \"{name}\"");
+            return refused("42P20", message);
+        }
+        if !window.order_by.is_empty() && !base.order_by.is_empty() {
+            let message = format!("cannot override ORDER BY clause of window \"{name}\"");
+            return refused("42P20", message);
+        }
+        if base.window_frame.is_some() {
+            let message = format!("cannot copy window \"{name}\" because it has a frame clause");
+            return refused("42P20", message);
+        }
+        let mut whole = base;
+        whole.partition_by.extend(marks(&window).cloned());
+        if whole.order_by.is_empty() {
+            whole.order_by = window.order_by;
+        }
+        whole.window_frame = window.window_frame;
+        Ok(whole)
+    }
+}
+
+fn refused(code: &str, message: String) -> Whole {
+    Err(Box::new(call(FAIL, vec![text(code), text(&message)])))
+}
+
+impl VisitorMut for Windows {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if self.depth == 0
+            && let Expr::Function(function) = expr
+            && let Some(over) = function.over.take()
+        {
+            let whole = match over {
+                WindowType::NamedWindow(name) => self.named(&name),
+                WindowType::WindowSpec(window) => self.whole(window),
+            };
+            match whole {
+                Ok(window) => function.over = Some(WindowType::WindowSpec(window)),
+                Err(fails) => *expr = *fails,
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}

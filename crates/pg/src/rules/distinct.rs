@@ -1,0 +1,159 @@
+//! `array_agg` and `string_agg` in PostgreSQL's order.
+//!
+//! | from | to |
+//! |---|---|
+//! | `array_agg(DISTINCT x ORDER BY x DESC)` | `sorted_array(array_agg(DISTINCT x), …)` |
+//! | `string_agg(DISTINCT x, ',')` | `array_to_string` of that |
+//! | `string_agg(x, ',' ORDER BY y)` beside another order | `array_to_string(array_agg(…), ',')` |
+//!
+//! PostgreSQL finds distinct values by sorting them, NULL last; the keys of ORDER BY beside
+//! DISTINCT are the arguments. DataFusion lists distinct values in any order, and has one order of
+//! rows for all `string_agg` of a node, but `array_agg` sorts by itself.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{Column, DFSchema};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::functions_aggregate::array_agg::array_agg_udaf;
+use datafusion::logical_expr::expr::{AggregateFunction, Sort};
+use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable, LogicalPlan, ScalarUDF, lit};
+use datafusion::optimizer::AnalyzerRule;
+
+use super::aggregates::{project, unaliased};
+use crate::error::PgError;
+use crate::functions::sorted_array;
+
+#[derive(Debug)]
+pub(super) struct Distinct;
+
+impl AnalyzerRule for Distinct {
+    fn name(&self) -> &'static str {
+        "postgres_distinct"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let plan = plan.transform_up_with_subqueries(|plan| match plan {
+            LogicalPlan::Aggregate(aggregate) => of_aggregate(aggregate),
+            other => Ok(Transformed::no(other)),
+        })?;
+        Ok(plan.data)
+    }
+}
+
+fn of_aggregate(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
+    let input = Arc::clone(aggregate.input.schema());
+    let orders = aggregate
+        .aggr_expr
+        .iter()
+        .filter_map(|expr| match unaliased(expr) {
+            Expr::AggregateFunction(call) => Some(&call.params.order_by),
+            _ => None,
+        });
+    let orders: Vec<&Vec<Sort>> = orders.filter(|order| !order.is_empty()).collect();
+    let conflict = orders.windows(2).any(|two| two[0] != two[1]);
+    let mut found: Vec<Expr> = vec![];
+    let mut results = vec![];
+    let mut changed = false;
+    for expr in &aggregate.aggr_expr {
+        let listed = match unaliased(expr) {
+            Expr::AggregateFunction(call) => listed(call, conflict, &input)?,
+            _ => None,
+        };
+        changed |= listed.is_some();
+        let (made, shown) = match listed {
+            Some(listed) => listed,
+            None => (expr.clone(), Shown::default()),
+        };
+        let column = Expr::Column(Column::new_unqualified(made.schema_name().to_string()));
+        if !found.contains(&made) {
+            found.push(made);
+        }
+        results.push(shown.of(column));
+    }
+    if !changed {
+        return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
+    }
+    let schema = Arc::clone(&aggregate.schema);
+    let kept = schema.fields().len() - aggregate.aggr_expr.len();
+    let inner = Aggregate::try_new(aggregate.input, aggregate.group_expr, found)?;
+    project(LogicalPlan::Aggregate(inner), &schema, kept, results)
+}
+
+/// What becomes of an array of values.
+#[derive(Default)]
+struct Shown {
+    /// Sorted: descending, NULL first.
+    sorted: Option<(bool, bool)>,
+    /// Joined by a delimiter.
+    joined: Option<(ScalarUDF, Expr)>,
+}
+
+impl Shown {
+    fn of(self, array: Expr) -> Expr {
+        let array = match self.sorted {
+            Some((descending, nulls_first)) => {
+                sorted_array().call(vec![array, lit(descending), lit(nulls_first)])
+            }
+            None => array,
+        };
+        match self.joined {
+            Some((join, delimiter)) => join.call(vec![array, delimiter]),
+            None => array,
+        }
+    }
+}
+
+/// The array that stands for an aggregate, and what becomes of it. `None` if the aggregate stays.
+fn listed(
+    call: &AggregateFunction,
+    conflict: bool,
+    input: &DFSchema,
+) -> Result<Option<(Expr, Shown)>> {
+    let mut params = call.params.clone();
+    let is_string = call.func.name() == "string_agg";
+    let concerned = match call.func.name() {
+        "array_agg" => params.distinct,
+        "string_agg" => params.distinct || (conflict && !params.order_by.is_empty()),
+        _ => false,
+    };
+    let Some(value) = params.args.first().cloned().filter(|_| concerned) else {
+        return Ok(None);
+    };
+    let held = value.get_type(input)?;
+    if matches!(held, DataType::Interval(_) | DataType::Binary) {
+        return Ok(None);
+    }
+    let mut shown = Shown::default();
+    if params.distinct {
+        let order = std::mem::take(&mut params.order_by);
+        if order.iter().any(|sort| !params.args.contains(&sort.expr)) {
+            let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in \
+                           argument list";
+            return Err(PgError::new("42P10", message).into());
+        }
+        let by_value = order.iter().find(|sort| sort.expr == value);
+        shown.sorted = Some(by_value.map_or((false, false), |sort| (!sort.asc, sort.nulls_first)));
+    }
+    if is_string {
+        let mut functions = crate::functions::scalar().into_iter();
+        let join = functions.find(|function| function.name() == "array_to_string");
+        let delimiter = params.args.pop();
+        let (Some(join), Some(delimiter @ Expr::Literal(..)), true) =
+            (join, delimiter, held.is_string())
+        else {
+            return Ok(None);
+        };
+        let given = value.is_not_null();
+        params.filter = Some(Box::new(match params.filter.take() {
+            Some(filter) => filter.and(given),
+            None => given,
+        }));
+        shown.joined = Some((join, delimiter));
+    }
+    let func = array_agg_udaf();
+    let made = Expr::AggregateFunction(AggregateFunction { func, params });
+    Ok(Some((made, shown)))
+}

@@ -1,0 +1,135 @@
+//! The analyzer rule that gives functions to [`OverFrame`].
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::FieldRef;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::WindowFunction;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    AggregateUDF, Expr, ExprSchemable, LogicalPlan, WindowFunctionDefinition, WindowUDF,
+};
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::physical_expr::expressions::Literal;
+
+use super::evaluator::{OverFrame, Seen, aggregate_over};
+use crate::comparisons::as_float_key;
+use crate::dialect::Excluded;
+
+/// It runs last, over coerced types.
+#[derive(Debug)]
+pub(crate) struct Frames;
+
+impl AnalyzerRule for Frames {
+    fn name(&self) -> &'static str {
+        "frames"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let changed = plan.transform_up_with_subqueries(|node| {
+            if !matches!(node, LogicalPlan::Window(_)) {
+                return Ok(Transformed::no(node));
+            }
+            let schema = merge_schema(&node.inputs());
+            let names = NamePreserver::new(&node);
+            node.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let changed = expr.transform_up(|expr| computed(expr, &schema))?;
+                Ok(changed.update_data(|expr| name.restore(expr)))
+            })
+        })?;
+        Ok(changed.data)
+    }
+}
+
+fn mark(expr: &Expr) -> Option<Excluded> {
+    match expr {
+        Expr::Literal(ScalarValue::Utf8(Some(text)), _) => Excluded::of_mark(text),
+        Expr::Cast(cast) => mark(&cast.expr),
+        _ => None,
+    }
+}
+
+fn computed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::WindowFunction(mut function) = expr else {
+        return Ok(Transformed::no(expr));
+    };
+    let excluded = function.params.partition_by.iter().find_map(mark);
+    let partitions = &mut function.params.partition_by;
+    partitions.retain(|expr| mark(expr).is_none());
+    let Some(seen) = seen(&function, excluded, schema)? else {
+        let expr = Expr::WindowFunction(function);
+        return Ok(Transformed::new_transformed(expr, excluded.is_some()));
+    };
+    let (_, field) = Expr::WindowFunction(function.clone()).to_field(schema)?;
+    let WindowFunction { fun, params } = function.as_mut();
+    let arguments = params.args.len();
+    let keys = params.order_by.iter().map(|sort| &sort.expr);
+    let keys: Vec<Expr> = keys.map(|key| as_float_key(key.clone(), schema)).collect();
+    params.args.extend(keys);
+    let filter = params.filter.take();
+    let filtered = filter.is_some();
+    params.args.extend(filter.map(|filter| *filter));
+    let made = OverFrame::new(seen, excluded, field, arguments, filtered);
+    *fun = WindowFunctionDefinition::WindowUDF(Arc::new(WindowUDF::new_from_impl(made)));
+    Ok(Transformed::yes(Expr::WindowFunction(function)))
+}
+
+/// What a function computes of its frame, if DataFusion does not.
+fn seen(
+    function: &WindowFunction,
+    excluded: Option<Excluded>,
+    schema: &DFSchema,
+) -> Result<Option<Seen>> {
+    let WindowFunction { fun, params } = function;
+    let is_constant = |arg: &Expr| matches!(arg, Expr::Literal(..));
+    Ok(match (fun, fun.name(), excluded) {
+        (_, "nth_value", None) => {
+            let given = params.args.get(1);
+            given.filter(|given| !is_constant(given)).map(|_| Seen::Nth)
+        }
+        (_, "nth_value", Some(_)) => Some(Seen::Nth),
+        (_, "first_value", Some(_)) => Some(Seen::First),
+        (_, "last_value", Some(_)) => Some(Seen::Last),
+        (WindowFunctionDefinition::AggregateUDF(aggregate), ..) => {
+            let slides = !params.window_frame.start_bound.is_unbounded();
+            let ours = excluded.is_some()
+                || (slides
+                    && (loses_digits(aggregate, &params.args, schema)
+                        || !retracts(aggregate, &params.args, schema)?));
+            ours.then(|| Seen::Aggregate(Arc::clone(aggregate)))
+        }
+        (WindowFunctionDefinition::WindowUDF(_), ..) => None,
+    })
+}
+
+/// Whether an aggregate adds up floats. What is taken back from such a sum leaves another sum than
+/// that of the rows that stay: PostgreSQL computes each frame from its rows.
+fn loses_digits(aggregate: &AggregateUDF, args: &[Expr], schema: &DFSchema) -> bool {
+    let is_float = |arg: &Expr| arg.get_type(schema).is_ok_and(|held| held.is_floating());
+    !EXACT.contains(&aggregate.name()) && args.iter().any(is_float)
+}
+
+/// Aggregates that add no values up.
+const EXACT: [&str; 4] = ["array_agg", "count", "max", "min"];
+
+/// Whether an aggregate can take rows back, as DataFusion's frames need it.
+fn retracts(aggregate: &Arc<AggregateUDF>, args: &[Expr], schema: &DFSchema) -> Result<bool> {
+    let fields = args.iter().map(|arg| Ok(arg.to_field(schema)?.1));
+    let fields: Vec<FieldRef> = fields.collect::<Result<_>>()?;
+    let constants = args.iter().map(|arg| match arg {
+        Expr::Literal(value, _) => Some(value.clone()),
+        _ => None,
+    });
+    let constants: Vec<_> = constants.collect();
+    let built = aggregate_over(aggregate, &fields, |at| {
+        let value = constants[at].clone()?;
+        Some(Arc::new(Literal::new(value)))
+    });
+    // An aggregate that is not built fails where it is computed.
+    Ok(built.is_ok_and(|built| built.create_sliding_accumulator().is_ok()))
+}
