@@ -18,6 +18,7 @@
 //! S4: a correlated subquery that cannot be replaced is an error (0A000), never another plan.
 
 mod domain;
+mod in_place;
 mod items;
 mod plans;
 mod predicate;
