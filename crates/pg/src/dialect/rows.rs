@@ -8,31 +8,22 @@
 //! | `(a, b) IS NULL` | `a IS NULL AND b IS NULL` |
 //! | `SELECT (a, b)` | `SELECT row(a, b)` |
 //! | `SELECT t FROM (SELECT 1 AS a) t` | `SELECT named_row('a', t.a) …` |
-//! | `VALUES ('1'::jsonb), ('2')` | `VALUES ('1'::jsonb), ('2'::jsonb)` |
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, Ident, Query, Select, SelectItem, SetExpr, TableFactor,
-    UnaryOperator, Values, VisitMut, VisitorMut,
+    BinaryOperator, Expr, Function, Ident, Select, SelectItem, SetExpr, TableFactor, UnaryOperator,
+    VisitMut, VisitorMut,
 };
 
 use crate::functions::NAMED_ROW;
 
-use super::ast::{arguments, boolean, call, item_expr_mut, last_word, literal_text, null, text};
+use super::ast::{arguments, boolean, call, item_expr_mut, last_word, null, text};
 
 pub(super) struct Rows;
 
 impl VisitorMut for Rows {
     type Break = ();
-
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        if let SetExpr::Values(values) = query.body.as_mut() {
-            let width = values.rows.first().map_or(0, |row| row.content.len());
-            (0..width).for_each(|column| same_type(values, column));
-        }
-        ControlFlow::Continue(())
-    }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         let whole = Whole::new(select);
@@ -58,32 +49,6 @@ impl VisitorMut for Rows {
             *expr = plain;
         }
         ControlFlow::Continue(())
-    }
-}
-
-/// Gives the literals of a column of VALUES the type to which another row casts.
-fn same_type(values: &mut Values, column: usize) {
-    let cast = values
-        .rows
-        .iter()
-        .find_map(|row| match row.content.get(column) {
-            Some(cast @ Expr::Cast { .. }) => Some(cast.clone()),
-            _ => None,
-        });
-    let Some(cast) = cast else {
-        return;
-    };
-    for row in &mut values.rows {
-        let Some(value) = row.content.get_mut(column) else {
-            continue;
-        };
-        if literal_text(value).is_some() {
-            let mut typed = cast.clone();
-            if let Expr::Cast { expr, .. } = &mut typed {
-                **expr = std::mem::replace(value, null());
-            }
-            *value = typed;
-        }
     }
 }
 

@@ -8,6 +8,7 @@
 //! | `grouping` | `GROUP BY ()`, HAVING without aggregates | WHERE |
 //! | `alike` | `sum(x::int), sum(x::bigint)` | aggregates with names of their own |
 //! | `items` | `generate_series(1, t.x)` in FROM | LATERAL |
+//! | `values` | `VALUES ('1'::jsonb), ('2')` | all rows cast |
 //! | `aliases` | `(VALUES (1, 2)) AS t(a)` | all columns named |
 //! | here | `ORDER BY a, b, a` | `ORDER BY a, b` |
 //!
@@ -20,6 +21,7 @@ mod items;
 mod limits;
 mod rows;
 mod using;
+mod values;
 
 use std::ops::ControlFlow;
 
@@ -81,6 +83,7 @@ impl VisitorMut for Queries {
                     aliases::rewrite(select);
                     alike::rewrite(select, None);
                 }
+                SetExpr::Values(rows) => values::rewrite(rows),
                 // A query in brackets is visited itself.
                 _ => {}
             }
