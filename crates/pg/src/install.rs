@@ -8,9 +8,9 @@ use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::SessionContext;
 
 use crate::analysis::{Checks, CountRows, EliminateJoins, MixedTypes, OrderedInputs, Predicates};
-use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts};
+use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts, SortKeys};
 use crate::guards::Guards;
-use crate::intervals::{self, IntervalKeys};
+use crate::intervals;
 use crate::operators::Planner;
 use crate::parameters::OpenParameters;
 use crate::subqueries::UnnestSubqueries;
@@ -64,7 +64,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.push(Arc::new(FloatExtremes));
     analyzer.rules.push(Arc::new(KeepLossyCasts));
     rules::install(analyzer);
-    analyzer.rules.insert(0, Arc::new(IntervalKeys));
+    analyzer.rules.insert(0, Arc::new(SortKeys));
     analyzer.rules.insert(0, Arc::new(UnionTypes));
     analyzer.rules.insert(0, Arc::new(MixedTypes));
     let optimizer = builder.optimizer().get_or_insert_default();

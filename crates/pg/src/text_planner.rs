@@ -6,6 +6,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::DFSchema;
 use datafusion::error::Result;
+use datafusion::functions_nested::make_array::make_array_udf;
 use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr,
 };
@@ -15,7 +16,9 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use crate::PgError;
 use crate::casts::{CAST, Target};
 use crate::functions::arrays::{SLICE, SUBSCRIPT};
+use crate::functions::json::jsonb_key;
 use crate::functions::scalar::{is_bytes, is_text, marked_type, type_name};
+use crate::functions::{mark_of, marked_like};
 
 /// Plans what this file is about; leaves everything else to other planners.
 #[derive(Debug)]
@@ -95,18 +98,7 @@ impl TextPlanner {
         let both = || vec![left.expr.clone(), right.expr.clone()];
         if let Some(name) = json_operator(op, left, right) {
             let mut arguments = both();
-            let takes_json = matches!(
-                name,
-                "jsonb_contains"
-                    | "jsonb_contained"
-                    | "jsonb_concat"
-                    | "jsonb_eq"
-                    | "jsonb_ne"
-                    | "jsonb_lt"
-                    | "jsonb_le"
-                    | "jsonb_gt"
-                    | "jsonb_ge"
-            );
+            let takes_json = matches!(name, "jsonb_contains" | "jsonb_contained" | "jsonb_concat");
             if takes_json {
                 for (argument, operand) in arguments.iter_mut().zip([left, right]) {
                     if !operand.marked("jsonb") {
@@ -117,7 +109,24 @@ impl TextPlanner {
             }
             return Ok(self.call(name, arguments));
         }
-        if is_comparison(op) && (left.marked("json") || right.marked("json")) {
+        let is_jsonb = |operand: &Operand| operand.marked("jsonb") || operand.is_literal();
+        if is_comparison(op)
+            && (left.marked("jsonb") || right.marked("jsonb"))
+            && is_jsonb(left)
+            && is_jsonb(right)
+        {
+            let key = |operand: &Operand| {
+                let value = operand.expr.clone();
+                let value = match operand.marked("jsonb") {
+                    true => Some(value),
+                    false => self.cast(value, "jsonb"),
+                };
+                value.map(jsonb_key)
+            };
+            let (left, right) = (key(left), key(right));
+            return Ok(left.and_then(|left| self.compared(op, left, right)));
+        }
+        if is_comparison(op) && (left.is_json() || right.is_json()) {
             let name = |operand: &Operand| match operand.is_literal() {
                 true => "unknown".to_owned(),
                 false => type_name(&operand.field),
@@ -316,6 +325,10 @@ fn json_operator(op: &BinaryOperator, left: &Operand, right: &Operand) -> Option
         BinaryOperator::QuestionPipe => "jsonb_exists_any",
         BinaryOperator::QuestionAnd => "jsonb_exists_all",
         BinaryOperator::HashMinus => "jsonb_delete_path",
+        BinaryOperator::AtQuestion => "jsonb_path_exists_opr",
+        BinaryOperator::AtAt if left.marked("jsonb") || right.marked("jsonpath") => {
+            "jsonb_path_match_opr"
+        }
         BinaryOperator::AtArrow if jsonb => "jsonb_contains",
         BinaryOperator::ArrowAt if jsonb => "jsonb_contained",
         BinaryOperator::StringConcat
@@ -326,12 +339,6 @@ fn json_operator(op: &BinaryOperator, left: &Operand, right: &Operand) -> Option
             "jsonb_concat"
         }
         BinaryOperator::Minus if left.marked("jsonb") => "jsonb_delete",
-        BinaryOperator::Eq if jsonb => "jsonb_eq",
-        BinaryOperator::NotEq if jsonb => "jsonb_ne",
-        BinaryOperator::Lt if jsonb => "jsonb_lt",
-        BinaryOperator::LtEq if jsonb => "jsonb_le",
-        BinaryOperator::Gt if jsonb => "jsonb_gt",
-        BinaryOperator::GtEq if jsonb => "jsonb_ge",
         _ => return None,
     };
     Some(name)
@@ -413,28 +420,41 @@ impl ExprPlanner for TextPlanner {
             .filter_map(|expr| Operand::new(expr, schema))
             .collect();
         let typed = operands.iter().find(|operand| !operand.is_literal());
+        let mark = typed.and_then(|typed| mark_of(&typed.field));
         let target = match typed {
-            Some(typed)
-                if operands.len() == exprs.len() && !typed.is_text() && !typed.is_list() =>
-            {
-                Target::of_field(&typed.field)
+            Some(typed) if operands.len() == exprs.len() && !typed.is_list() => {
+                let is_plain = !typed.is_text() || mark.is_some();
+                Target::of_field(&typed.field).filter(|_| is_plain)
             }
             _ => None,
         };
-        let Some(target) = target else {
-            return Ok(PlannerResult::Original(exprs));
+        let target = match target {
+            Some(Target::Bpchar(_)) => Target::Bpchar(None),
+            Some(target) => target,
+            None => return Ok(PlannerResult::Original(exprs)),
         };
         let literals = operands
             .iter()
             .any(|operand| operand.is_literal() && operand.is_text());
-        if !literals {
+        if !literals && mark.is_none() {
             return Ok(PlannerResult::Original(exprs));
         }
+        let same = |operand: &Operand| Target::of_field(&operand.field) == mark;
+        let is_marked = operands
+            .iter()
+            .all(|operand| operand.is_literal() || same(operand));
         let exprs = operands.into_iter().map(|operand| {
             let adapts = operand.is_literal() && operand.is_text();
             let cast = adapts.then(|| self.cast(operand.expr.clone(), &target.to_string()));
             cast.flatten().unwrap_or(operand.expr)
         });
-        Ok(PlannerResult::Original(exprs.collect()))
+        let exprs: Vec<Expr> = exprs.collect();
+        if mark.is_none() || !is_marked {
+            return Ok(PlannerResult::Original(exprs));
+        }
+        let element = target.field("item", DataType::Utf8, true);
+        let field = Field::new("", DataType::List(Arc::new(element)), true);
+        let array = make_array_udf().call(exprs);
+        Ok(PlannerResult::Planned(marked_like(array, &field)))
     }
 }

@@ -5,13 +5,15 @@
 //! PostgreSQL's rules. Where DataFusion's own cast gives the same for every value, `simplify`
 //! replaces the call by it, so that pruning and comparisons with literals see a plain cast.
 //!
-//! By target: `numbers.rs`, `time.rs`, `text.rs`; `allowed.rs` lists the casts that there are.
+//! By target: `numbers.rs`, `time.rs`, `text.rs`; `json.rs` has those of `jsonb`; `allowed.rs`
+//! lists the casts that there are.
 //!
 //! CAST-I1: the type of a cast follows from `T` and the type of `x` alone, never from the value of
 //! `x`: folding a constant changes no type. A literal's own digits are in `T`
 //! ([`Target::NumericOf`]).
 
 mod allowed;
+mod json;
 mod numbers;
 mod target;
 mod text;
@@ -27,16 +29,17 @@ use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    Cast, ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, Volatility, lit,
+    Cast, ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility, lit,
 };
-use datafusion::scalar::ScalarValue;
 
 pub(crate) use numbers::overflow;
 pub(crate) use target::{OPEN_SCALE, decimal};
 pub use target::{PG_TYPE, Target};
 
 use crate::error::PgError;
+use crate::functions::first_value;
+use crate::functions::scalar::marked_type;
 
 /// The function that the dialect writes for a cast.
 pub const CAST: &str = "pg_cast";
@@ -115,6 +118,7 @@ pub fn cast_array(
         | Target::Uuid
         | Target::Json
         | Target::Jsonb
+        | Target::JsonPath
         | Target::Array(_) => text::cast(array, from, to, &held, context),
     }
 }
@@ -251,7 +255,7 @@ impl ScalarUDFImpl for PgCast {
             }
             ColumnarValue::Scalar(value) => {
                 let cast = cast_array(&value.to_array()?, from, &target, &self.context)?;
-                ColumnarValue::Scalar(ScalarValue::try_from_array(&cast, 0)?)
+                ColumnarValue::Scalar(first_value(&cast)?)
             }
         })
     }
@@ -260,9 +264,13 @@ impl ScalarUDFImpl for PgCast {
         let (Some(target), [value, _]) = (Self::target(&args), args.as_slice()) else {
             return Ok(ExprSimplifyResult::Original(args));
         };
-        let from = info.get_data_type(value)?;
+        let field = value.to_field(info.schema().as_ref())?.1;
+        let from = field.data_type().clone();
         let held = target.arrow(&from);
-        let plain = !matches!(value, Expr::Literal(..)) && is_arrows(&from, &target, &held);
+        // The blanks that pad `character(n)` are no part of a text.
+        let is_padded = marked_type(&field) == Some("bpchar");
+        let is_literal = matches!(value, Expr::Literal(..));
+        let plain = !is_padded && !is_literal && is_arrows(&from, &target, &held);
         if !plain {
             return Ok(ExprSimplifyResult::Original(args));
         }

@@ -71,6 +71,8 @@ pub enum Target {
     Json,
     /// `jsonb`.
     Jsonb,
+    /// `jsonpath`.
+    JsonPath,
     /// An array.
     Array(Box<Target>),
 }
@@ -215,7 +217,8 @@ impl Target {
             | Self::Name
             | Self::Uuid
             | Self::Json
-            | Self::Jsonb => match from {
+            | Self::Jsonb
+            | Self::JsonPath => match from {
                 DataType::Utf8View => DataType::Utf8View,
                 _ => DataType::Utf8,
             },
@@ -257,7 +260,8 @@ impl Target {
             | Self::Name
             | Self::Uuid
             | Self::Json
-            | Self::Jsonb => {
+            | Self::Jsonb
+            | Self::JsonPath => {
                 field.with_metadata(HashMap::from([(PG_TYPE.to_owned(), self.to_string())]))
             }
             _ => field,
@@ -288,6 +292,7 @@ impl Target {
             Self::Uuid => "uuid",
             Self::Json => "json",
             Self::Jsonb => "jsonb",
+            Self::JsonPath => "jsonpath",
             Self::Array(element) => return format!("{}[]", element.name()),
         }
         .to_owned()
@@ -427,6 +432,7 @@ impl fmt::Display for Target {
             Self::Uuid => f.write_str("uuid"),
             Self::Json => f.write_str("json"),
             Self::Jsonb => f.write_str("jsonb"),
+            Self::JsonPath => f.write_str("jsonpath"),
             Self::Array(element) => write!(f, "{element}[]"),
         }
     }
@@ -489,6 +495,7 @@ impl FromStr for Target {
             ("uuid", None) => Self::Uuid,
             ("json", None) => Self::Json,
             ("jsonb", None) => Self::Jsonb,
+            ("jsonpath", None) => Self::JsonPath,
             _ => return Err(()),
         })
     }

@@ -19,6 +19,7 @@ use datafusion::scalar::ScalarValue;
 
 use crate::casts::Target;
 use crate::error::PgError;
+use crate::functions::marked_like;
 use crate::operators::{common, is_unknown, typed};
 
 /// Which of them.
@@ -144,15 +145,17 @@ impl Common {
         let mut cast = vec![];
         for (at, arg) in args.into_iter().enumerate() {
             let held = arg.get_type(schema)?;
-            cast.push(if !self.is_value(at, count) || held == *field.data_type() {
+            cast.push(if !self.is_value(at, count) {
                 arg
             } else if is_unknown(&arg) {
                 typed(arg, &field, config)
+            } else if held == *field.data_type() {
+                arg
             } else {
                 Expr::Cast(Cast::new(Box::new(arg), field.data_type().clone()))
             });
         }
-        Ok(match self.kind {
+        let expr = match self.kind {
             Kind::Case => case(None, cast),
             Kind::CaseOf => {
                 let operand = cast.remove(0);
@@ -180,7 +183,8 @@ impl Common {
                 }
                 Err(cast) => core::nullif().call(cast),
             },
-        })
+        };
+        Ok(marked_like(expr, &field))
     }
 }
 

@@ -6,6 +6,9 @@
 //! | `x IN ('1', …)`, `x BETWEEN '1' AND …`, `x IS DISTINCT FROM '1'` | constants of the type of `x` |
 //! | a cast that DataFusion made (INSERT) and that loses digits | `pg_cast` |
 //! | `pg_typeof(x)` | the type's name |
+//! | `(SELECT j …)` of json | the same, marked (`functions/marked.rs`) |
+
+use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
@@ -18,6 +21,7 @@ use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, O
 use datafusion::scalar::ScalarValue;
 
 use crate::casts::{self, Context, PgCast, Target, cast_expr};
+use crate::functions::{mark_of, marked_like};
 use crate::numbers::common::Common;
 use crate::operators::{is_unknown, typed};
 
@@ -138,6 +142,11 @@ impl FunctionRewrite for Semantics {
                 Ok(Transformed::yes(Expr::BinaryExpr(compared)))
             }
             Expr::Cast(cast) => lossless(cast, schema, config),
+            Expr::ScalarSubquery(query) if mark_of(query.subquery.schema().field(0)).is_some() => {
+                let field = Arc::clone(&query.subquery.schema().fields()[0]);
+                let value = Expr::ScalarSubquery(query);
+                Ok(Transformed::yes(marked_like(value, &field)))
+            }
             other => Ok(Transformed::no(other)),
         }
     }

@@ -54,6 +54,14 @@ pub(super) fn functions() -> Vec<Function> {
             ],
         ),
         Function::new(
+            "jsonb_set_lax",
+            vec![
+                Form::new(&[JsonText, Any, JsonText, Bool, Text], JSONB, set_lax)
+                    .optional(2)
+                    .called(),
+            ],
+        ),
+        Function::new(
             "jsonb_insert",
             vec![
                 Form::new(&[JsonText, Any, JsonText, Bool], JSONB, |row| {
@@ -176,6 +184,34 @@ fn changed(row: &Row<'_>, change: &Change) -> Result<Value> {
     shown(at_path(value, &path, 0, change)?)
 }
 
+/// `jsonb_set` that does what the last argument says with a NULL for the new value.
+fn set_lax(row: &Row<'_>) -> Result<Value> {
+    let is_null = |at: usize| at < row.len() && row.is_null(at);
+    if is_null(0) || is_null(1) || is_null(3) {
+        return Ok(Value::Null);
+    }
+    if is_null(4) {
+        let message = "null_value_treatment must be \"delete_key\", \"return_target\", \
+                       \"use_json_null\", or \"raise_exception\"";
+        return Err(wrong(message));
+    }
+    let create = row.len() < 4 || row.bool(3);
+    if !row.is_null(2) {
+        return changed(row, &Change::Set(read(row, 2)?, create));
+    }
+    match row.text_opt(4).unwrap_or("use_json_null") {
+        "raise_exception" => Err(PgError::new("22004", "JSON value must not be null").into()),
+        "use_json_null" => changed(row, &Change::Set(Json::Null, create)),
+        "delete_key" => changed(row, &Change::Delete),
+        "return_target" => shown(read(row, 0)?),
+        _ => {
+            let message = "null_value_treatment must be \"delete_key\", \"return_target\", \
+                           \"use_json_null\", or \"raise_exception\"";
+            Err(wrong(message))
+        }
+    }
+}
+
 fn at_path(value: Json, path: &[Option<String>], level: usize, change: &Change) -> Result<Json> {
     let Some(Some(step)) = path.get(level) else {
         let message = format!("path element at position {} is null", level + 1);
@@ -217,13 +253,14 @@ fn in_array(
     level: usize,
     change: &Change,
 ) -> Result<Json> {
-    let index: i64 = step.parse().map_err(|_| {
+    let index: i32 = step.trim_start().parse().map_err(|_| {
         let message = format!(
             "path element at position {} is not an integer: \"{step}\"",
             level + 1
         );
         PgError::new("22P02", message)
     })?;
+    let index = i64::from(index);
     let last = level + 1 == path.len();
     match (place(index, elements.len()), last, change) {
         (Some(at), false, _) => {

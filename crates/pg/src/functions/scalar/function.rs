@@ -13,12 +13,12 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
-use datafusion::scalar::ScalarValue;
 
 use super::column::{Column, Row, fits};
 use super::value::{Give, Value, array};
 use super::{Take, type_name};
 use crate::PgError;
+use crate::functions::first_value;
 
 /// Computes the value of one row.
 pub(crate) type Body = fn(&Row<'_>) -> Result<Value>;
@@ -259,8 +259,7 @@ impl ScalarUDFImpl for Function {
         let rows = if constant { 1 } else { args.number_rows };
         let array = form.compute(&self.name, &columns, rows, &args.return_field)?;
         if constant {
-            let value = ScalarValue::try_from_array(&array, 0)?;
-            return Ok(ColumnarValue::Scalar(value));
+            return Ok(ColumnarValue::Scalar(first_value(&array)?));
         }
         Ok(ColumnarValue::Array(array))
     }
