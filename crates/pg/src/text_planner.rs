@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::DFSchema;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::functions_nested::make_array::make_array_udf;
 use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr,
@@ -96,6 +96,9 @@ impl TextPlanner {
         right: &Operand,
     ) -> Result<Option<Expr>> {
         let both = || vec![left.expr.clone(), right.expr.clone()];
+        if left.marked("json") && is_of_jsonb_only(op) {
+            return Err(no_operator(op, left, right));
+        }
         if let Some(name) = json_operator(op, left, right) {
             let mut arguments = both();
             let takes_json = matches!(name, "jsonb_contains" | "jsonb_contained" | "jsonb_concat");
@@ -127,16 +130,7 @@ impl TextPlanner {
             return Ok(left.and_then(|left| self.compared(op, left, right)));
         }
         if is_comparison(op) && (left.is_json() || right.is_json()) {
-            let name = |operand: &Operand| match operand.is_literal() {
-                true => "unknown".to_owned(),
-                false => type_name(&operand.field),
-            };
-            let message = format!(
-                "operator does not exist: {} {op} {}",
-                name(left),
-                name(right)
-            );
-            return Err(PgError::new("42883", message).into());
+            return Err(no_operator(op, left, right));
         }
         if left.is_list() || right.is_list() {
             return self.of_arrays(op, left, right);
@@ -239,9 +233,15 @@ impl TextPlanner {
             }
             _ => return Ok(None),
         };
-        let (Some(left), Some(right)) = (spelled(left, right), spelled(right, left)) else {
+        let is_jsonb = [left, right]
+            .iter()
+            .any(|operand| mark_of(&operand.field) == Some(Target::Array(Box::new(Target::Jsonb))));
+        let (Some(mut left), Some(mut right)) = (spelled(left, right), spelled(right, left)) else {
             return Ok(None);
         };
+        if is_jsonb {
+            (left, right) = (jsonb_key(left), jsonb_key(right));
+        }
         Ok(self.call(name, vec![left, right]))
     }
 
@@ -311,6 +311,35 @@ fn plain_operator(op: &BinaryOperator) -> Option<datafusion::logical_expr::Opera
         BinaryOperator::GtEq => Operator::GtEq,
         _ => return None,
     })
+}
+
+fn no_operator(op: &BinaryOperator, left: &Operand, right: &Operand) -> DataFusionError {
+    let name = |operand: &Operand| match operand.is_literal() {
+        true => "unknown".to_owned(),
+        false => type_name(&operand.field),
+    };
+    let (left, right) = (name(left), name(right));
+    PgError::new(
+        "42883",
+        format!("operator does not exist: {left} {op} {right}"),
+    )
+    .into()
+}
+
+/// Whether `jsonb` has the operator and `json` has not.
+fn is_of_jsonb_only(op: &BinaryOperator) -> bool {
+    matches!(
+        op,
+        BinaryOperator::Question
+            | BinaryOperator::QuestionPipe
+            | BinaryOperator::QuestionAnd
+            | BinaryOperator::HashMinus
+            | BinaryOperator::AtQuestion
+            | BinaryOperator::AtAt
+            | BinaryOperator::AtArrow
+            | BinaryOperator::ArrowAt
+            | BinaryOperator::Minus
+    )
 }
 
 /// The function of an operator of `json` or `jsonb`.
@@ -440,6 +469,15 @@ impl ExprPlanner for TextPlanner {
             return Ok(PlannerResult::Original(exprs));
         }
         let same = |operand: &Operand| Target::of_field(&operand.field) == mark;
+        if let Some(Target::Json | Target::Jsonb) = mark
+            && let Some(other) = operands
+                .iter()
+                .find(|operand| operand.is_json() && !same(operand))
+        {
+            let from = type_name(&other.field);
+            let message = format!("ARRAY could not convert type {from} to {}", target.name());
+            return Err(PgError::new("42846", message).into());
+        }
         let is_marked = operands
             .iter()
             .all(|operand| operand.is_literal() || same(operand));

@@ -15,7 +15,7 @@ use datafusion::error::Result;
 use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr::{
     AggregateFunction, Between, Case, GroupingSet, InList, InSubquery, ScalarFunction,
-    Sort as SortExpr, WindowFunction,
+    SetComparison, Sort as SortExpr, WindowFunction,
 };
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
@@ -178,6 +178,7 @@ fn compare(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::Between(between) => of(&between.expr),
         Expr::InList(list) => of(&list.expr),
         Expr::InSubquery(query) => of(&query.expr),
+        Expr::SetComparison(query) => of(&query.expr),
         Expr::Case(case) => case.expr.as_deref().and_then(of),
         Expr::ScalarFunction(call) if ["greatest", "least"].contains(&call.name()) => {
             call.args.iter().find_map(of)
@@ -187,6 +188,9 @@ fn compare(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             .get(1)
             .and_then(of)
             .filter(|key| *key == Key::Jsonb),
+        Expr::ScalarFunction(call) if OF_ELEMENTS.contains(&call.name()) => {
+            return of_elements(expr, schema);
+        }
         Expr::AggregateFunction(_) | Expr::WindowFunction(_) => None,
         _ => return Ok(Transformed::no(expr)),
     };
@@ -214,6 +218,11 @@ fn compare(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             keys_of(query.subquery, key)?,
             query.negated,
         )),
+        (Expr::SetComparison(query), Some(key)) => Expr::SetComparison(SetComparison {
+            expr: call(query.expr),
+            subquery: keys_of(query.subquery, key)?,
+            ..query
+        }),
         (Expr::Case(case), Some(key)) => Expr::Case(Case::new(
             case.expr.map(call),
             case.when_then_expr
@@ -238,6 +247,39 @@ fn compare(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         (other, _) => return Ok(Transformed::no(other)),
     }))
+}
+
+/// Functions that look for an element of an array.
+const OF_ELEMENTS: [&str; 4] = [
+    "array_position",
+    "array_positions",
+    "array_remove",
+    "array_replace",
+];
+
+/// An element of an array of `jsonb` is looked for by its key.
+fn of_elements(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::ScalarFunction(mut call) = expr else {
+        return Ok(Transformed::no(expr));
+    };
+    let is_jsonb = match call.args.first() {
+        Some(array) => match array.to_field(schema)?.1.data_type() {
+            DataType::List(element) => Key::of_field(element) == Some(Key::Jsonb),
+            _ => false,
+        },
+        None => false,
+    };
+    if !is_jsonb {
+        return Ok(Transformed::no(Expr::ScalarFunction(call)));
+    }
+    if !call.name().starts_with("array_position") {
+        let message = format!("{} of jsonb is not supported", call.name());
+        return Err(PgError::unsupported(message).into());
+    }
+    for argument in call.args.iter_mut().take(2) {
+        *argument = Key::Jsonb.call(argument.clone());
+    }
+    Ok(Transformed::yes(Expr::ScalarFunction(call)))
 }
 
 /// The keys of a subquery's values.
@@ -291,6 +333,16 @@ fn aggregate(mut function: AggregateFunction, schema: &DFSchema) -> Result<Trans
         [argument] => Key::of(argument, schema),
         _ => None,
     };
+    let mut ordered = params
+        .args
+        .iter()
+        .chain(params.order_by.iter().map(|sort| &sort.expr));
+    if ["mode", "percentile_disc"].contains(&function.func.name())
+        && ordered.any(|expr| Key::of(expr, schema) == Some(Key::Jsonb))
+    {
+        let message = format!("{} of jsonb is not supported", function.func.name());
+        return Err(PgError::unsupported(message).into());
+    }
     if let Some(key) = key.filter(|_| params.distinct) {
         key.groups()?;
     }

@@ -15,7 +15,7 @@ use datafusion::common::DFSchema;
 use datafusion::common::tree_node::Transformed;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::expr::{InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
 use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator, lit};
 use datafusion::scalar::ScalarValue;
@@ -58,7 +58,12 @@ impl FunctionRewrite for Semantics {
                 {
                     return Ok(Transformed::yes(lit(type_of(value, schema)?)));
                 }
-                Ok(Transformed::no(Expr::ScalarFunction(call)))
+                let (list, element) = match call.func.name() {
+                    "array_append" => (0, 1),
+                    "array_prepend" => (1, 0),
+                    _ => return Ok(Transformed::no(Expr::ScalarFunction(call))),
+                };
+                element_typed(call, list, element, schema, config)
             }
             Expr::InList(list)
                 if list.expr.get_type(schema)?.is_floating()
@@ -150,6 +155,30 @@ impl FunctionRewrite for Semantics {
             other => Ok(Transformed::no(other)),
         }
     }
+}
+
+/// A constant that becomes an element has the type of the others.
+fn element_typed(
+    mut call: ScalarFunction,
+    list: usize,
+    element: usize,
+    schema: &DFSchema,
+    config: &ConfigOptions,
+) -> Result<Transformed<Expr>> {
+    let field = call.args.get(list).map(|list| list.to_field(schema));
+    let inner = match field
+        .transpose()?
+        .as_ref()
+        .map(|(_, field)| field.data_type())
+    {
+        Some(DataType::List(inner)) if mark_of(inner).is_some() => Arc::clone(inner),
+        _ => return Ok(Transformed::no(Expr::ScalarFunction(call))),
+    };
+    let Some(value) = call.args.get_mut(element).filter(|value| is_unknown(value)) else {
+        return Ok(Transformed::no(Expr::ScalarFunction(call)));
+    };
+    *value = typed(value.clone(), &inner, config);
+    Ok(Transformed::yes(Expr::ScalarFunction(call)))
 }
 
 fn any_decimal<'a>(mut values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Result<bool> {

@@ -7,7 +7,7 @@ use datafusion::error::Result;
 use super::compare::read;
 use super::{TYPES, path};
 use crate::PgError;
-use crate::functions::scalar::Take::{Any, Bool, Int, Json as JsonText, Text};
+use crate::functions::scalar::Take::{Any, Bool, Int, Json as JsonText, Jsonb, Text};
 use crate::functions::scalar::{Form, Function, Give, Row, Value};
 use crate::values::{Json, Parts, json_quoted};
 
@@ -17,20 +17,20 @@ pub(super) fn functions() -> Vec<Function> {
     let mut all = vec![
         Function::new(
             "jsonb_concat",
-            vec![Form::new(&[JsonText, JsonText], JSONB, |row| {
+            vec![Form::new(&[Jsonb, Jsonb], JSONB, |row| {
                 shown(concatenated(read(row, 0)?, read(row, 1)?))
             })],
         ),
         Function::new(
             "jsonb_delete",
             vec![
-                Form::new(&[JsonText, Text], JSONB, |row| {
+                Form::new(&[Jsonb, Text], JSONB, |row| {
                     shown(without(read(row, 0)?, &[row.text(1)])?)
                 }),
-                Form::new(&[JsonText, Int], JSONB, |row| {
+                Form::new(&[Jsonb, Int], JSONB, |row| {
                     shown(without_index(read(row, 0)?, row.int(1))?)
                 }),
-                Form::new(&[JsonText, Any], JSONB, |row| {
+                Form::new(&[Jsonb, Any], JSONB, |row| {
                     let keys = path(row, 1)?;
                     let keys: Vec<&str> = keys.iter().flatten().map(String::as_str).collect();
                     shown(without(read(row, 0)?, &keys)?)
@@ -39,14 +39,14 @@ pub(super) fn functions() -> Vec<Function> {
         ),
         Function::new(
             "jsonb_delete_path",
-            vec![Form::new(&[JsonText, Any], JSONB, |row| {
+            vec![Form::new(&[Jsonb, Any], JSONB, |row| {
                 changed(row, &Change::Delete)
             })],
         ),
         Function::new(
             "jsonb_set",
             vec![
-                Form::new(&[JsonText, Any, JsonText, Bool], JSONB, |row| {
+                Form::new(&[Jsonb, Any, Jsonb, Bool], JSONB, |row| {
                     let create = row.len() < 4 || row.bool(3);
                     changed(row, &Change::Set(read(row, 2)?, create))
                 })
@@ -56,7 +56,7 @@ pub(super) fn functions() -> Vec<Function> {
         Function::new(
             "jsonb_set_lax",
             vec![
-                Form::new(&[JsonText, Any, JsonText, Bool, Text], JSONB, set_lax)
+                Form::new(&[Jsonb, Any, Jsonb, Bool, Text], JSONB, set_lax)
                     .optional(2)
                     .called(),
             ],
@@ -64,7 +64,7 @@ pub(super) fn functions() -> Vec<Function> {
         Function::new(
             "jsonb_insert",
             vec![
-                Form::new(&[JsonText, Any, JsonText, Bool], JSONB, |row| {
+                Form::new(&[Jsonb, Any, Jsonb, Bool], JSONB, |row| {
                     changed(row, &Change::Insert(read(row, 2)?, row.bool(3)))
                 })
                 .optional(1),

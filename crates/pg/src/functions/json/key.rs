@@ -95,13 +95,13 @@ fn distinct_function() -> Function {
 }
 
 /// The elements of an array of texts.
-fn texts(row: &Row<'_>) -> Vec<Option<String>> {
+fn texts(row: &Row<'_>) -> Result<Vec<Option<String>>> {
     let (array, at) = row.array(0);
     let Some(list) = array.as_list_opt::<i32>() else {
-        return vec![];
+        return Ok(vec![]);
     };
     let elements = list.value(at);
-    match elements.data_type() {
+    Ok(match elements.data_type() {
         DataType::Utf8 => {
             let texts = elements.as_string::<i32>().iter();
             texts.map(|text| text.map(str::to_owned)).collect()
@@ -110,19 +110,23 @@ fn texts(row: &Row<'_>) -> Vec<Option<String>> {
             let texts = elements.as_string_view().iter();
             texts.map(|text| text.map(str::to_owned)).collect()
         }
-        _ => vec![None; elements.len()],
-    }
+        DataType::Null => vec![None; elements.len()],
+        _ => {
+            let message = "arrays of jsonb of several dimensions are not compared";
+            return Err(PgError::unsupported(message).into());
+        }
+    })
 }
 
 fn keys(row: &Row<'_>) -> Result<Value> {
-    let keys = texts(row).into_iter();
+    let keys = texts(row)?.into_iter();
     let keys = keys.map(|text| text.as_deref().map(key).transpose());
     Ok(Value::Texts(keys.collect::<Result<_, _>>()?))
 }
 
 fn distinct(row: &Row<'_>) -> Result<Value> {
     let (is_ascending, nulls_first) = (row.bool(1), row.bool(2));
-    let mut keyed = texts(row)
+    let mut keyed = texts(row)?
         .into_iter()
         .map(|text| Ok((text.as_deref().map(key).transpose()?, text)))
         .collect::<Result<Vec<_>, PgError>>()?;

@@ -136,7 +136,7 @@ impl Form {
         }
     }
 
-    fn takes(&self, given: &[DataType]) -> bool {
+    fn takes(&self, given: &[FieldRef]) -> bool {
         let most = if self.repeated {
             usize::MAX
         } else {
@@ -183,11 +183,7 @@ impl Function {
     }
 
     fn form(&self, given: &[FieldRef]) -> Result<&Form> {
-        let types: Vec<_> = given
-            .iter()
-            .map(|field| field.data_type().clone())
-            .collect();
-        let form = self.forms.iter().find(|form| form.takes(&types));
+        let form = self.forms.iter().find(|form| form.takes(given));
         form.ok_or_else(|| {
             let names: Vec<_> = given.iter().map(|field| type_name(field)).collect();
             let signature = format!("function {}({})", self.name, names.join(", "));
