@@ -150,17 +150,17 @@ impl TextPlanner {
             if !is_left && !is_right {
                 continue;
             }
-            let target = if pg_type == "bpchar" { "text" } else { pg_type };
             let mut sides = vec![];
             for (operand, is_marked) in [(left, is_left), (right, is_right)] {
                 let adapts = is_marked || operand.is_literal();
                 let side = match (pg_type, adapts) {
                     // Trailing blanks are no part of the value.
+                    ("bpchar", true) if is_marked => self.call("rtrim", vec![operand.expr.clone()]),
                     ("bpchar", true) => {
-                        let text = self.cast(operand.expr.clone(), target);
+                        let text = self.cast(operand.expr.clone(), "text");
                         text.and_then(|text| self.call("rtrim", vec![text]))
                     }
-                    ("uuid", true) if !is_marked => self.cast(operand.expr.clone(), target),
+                    ("uuid", true) if !is_marked => self.cast(operand.expr.clone(), pg_type),
                     _ => Some(operand.expr.clone()),
                 };
                 sides.extend(side);

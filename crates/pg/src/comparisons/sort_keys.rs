@@ -1,4 +1,4 @@
-//! Values that Arrow compares otherwise than PostgreSQL: intervals and `jsonb`.
+//! Values that Arrow compares otherwise than PostgreSQL: intervals, `jsonb`, padded texts.
 //!
 //! Wherever they are compared, grouped, sorted or joined, this analyzer rule puts a key in their
 //! place, whose order is PostgreSQL's: the length of an interval, the text of
@@ -12,6 +12,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
+use datafusion::functions::string::rtrim;
 use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr::{
     AggregateFunction, Between, Case, GroupingSet, InList, InSubquery, ScalarFunction,
@@ -26,6 +27,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::PgError;
+use crate::casts::PG_TYPE;
 use crate::functions::arrays::{ALL, ANY};
 use crate::functions::json::{jsonb_extreme, jsonb_key};
 use crate::functions::marked_like;
@@ -53,12 +55,22 @@ impl AnalyzerRule for SortKeys {
 enum Key {
     Interval,
     Jsonb,
+    /// A `character` of any length, whose trailing blanks do not count.
+    Padded,
     /// Nothing: the value is a `json`.
     None,
 }
 
 impl Key {
     fn of_field(field: &Field) -> Option<Self> {
+        // Values of one length are padded to it.
+        if field
+            .metadata()
+            .get(PG_TYPE)
+            .is_some_and(|name| name == "bpchar")
+        {
+            return Some(Self::Padded);
+        }
         match (field.data_type(), marked_type(field)) {
             (DataType::Interval(IntervalUnit::MonthDayNano), _) => Some(Self::Interval),
             (_, Some("jsonb")) => Some(Self::Jsonb),
@@ -76,6 +88,7 @@ impl Key {
         match self {
             Self::Interval => operators::key().call(vec![expr]),
             Self::Jsonb => jsonb_key(expr),
+            Self::Padded => rtrim().call(vec![expr]),
             Self::None => expr,
         }
     }
@@ -241,8 +254,9 @@ fn compare(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let is_greatest = func.name() == "greatest";
             match key {
                 Key::Jsonb => jsonb_extreme(is_greatest, args),
-                _ if is_greatest => greatest().call(args),
-                _ => least().call(args),
+                Key::Interval if is_greatest => greatest().call(args),
+                Key::Interval => least().call(args),
+                Key::Padded | Key::None => func.call(args),
             }
         }
         (other, _) => return Ok(Transformed::no(other)),

@@ -147,8 +147,10 @@ impl Common {
             let held = arg.get_type(schema)?;
             cast.push(if !self.is_value(at, count) {
                 arg
-            } else if is_unknown(&arg) {
+            } else if is_unknown(&arg) && self.kind == Kind::NullIf {
                 typed(arg, &field, config)
+            } else if is_unknown(&arg) {
+                typed(arg, &unpadded(&field), config)
             } else if held == *field.data_type() {
                 arg
             } else {
@@ -185,6 +187,17 @@ impl Common {
             },
         };
         Ok(marked_like(expr, &field))
+    }
+}
+
+/// The type of a constant beside values of `char(n)`, which is not padded to their length.
+fn unpadded(field: &FieldRef) -> FieldRef {
+    match Target::of_field(field) {
+        Some(Target::Bpchar(Some(_))) => {
+            let held = field.data_type().clone();
+            Arc::new(Target::Bpchar(None).field(field.name(), held, true))
+        }
+        _ => Arc::clone(field),
     }
 }
 

@@ -36,10 +36,20 @@ pub(crate) fn typed(expr: Expr, like: &Field, config: &ConfigOptions) -> Expr {
         },
         // The modifier of the other operand is not the constant's.
         Target::Varchar(_) => Target::Varchar(None),
+        // But one that is no longer is padded to it, as the values are with which it compares.
+        Target::Bpchar(Some(length)) if fits(&expr, length) => Target::Bpchar(Some(length)),
         Target::Bpchar(_) => Target::Bpchar(None),
         other => other,
     };
     cast_expr(expr, &target, config)
+}
+
+fn fits(expr: &Expr, length: u32) -> bool {
+    let Expr::Literal(value, _) = expr else {
+        return false;
+    };
+    let text = value.try_as_str().flatten().unwrap_or_default();
+    text.trim_end_matches(' ').chars().count() <= length as usize
 }
 
 fn digits(value: &ScalarValue) -> Option<Target> {
