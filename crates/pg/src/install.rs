@@ -11,10 +11,10 @@ use crate::analysis::{
     Assignments, Checks, CountRows, EliminateJoins, GroupingKeys, MixedTypes, OrderedInputs,
     Predicates, WindowFrames,
 };
-use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts};
+use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts, SortKeys};
 use crate::file_types::FileTypes;
 use crate::guards::Guards;
-use crate::intervals::{self, IntervalKeys};
+use crate::intervals;
 use crate::operators::Planner;
 use crate::parameters::OpenParameters;
 use crate::relations::Relations;
@@ -75,7 +75,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.push(Arc::new(KeepLossyCasts));
     analyzer.rules.push(Arc::new(Frames));
     rules::install(analyzer);
-    analyzer.rules.insert(0, Arc::new(IntervalKeys));
+    analyzer.rules.insert(0, Arc::new(SortKeys));
     analyzer.rules.insert(0, Arc::new(MixedTypes));
     analyzer.rules.insert(0, Arc::new(WindowFrames));
     analyzer.rules.insert(0, Arc::new(rules::semantics()));

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::DFSchema;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::functions_nested::make_array::make_array_udf;
 use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr,
 };
@@ -15,7 +16,9 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use crate::PgError;
 use crate::casts::{CAST, Target};
 use crate::functions::arrays::{SLICE, SUBSCRIPT};
+use crate::functions::json::jsonb_key;
 use crate::functions::scalar::{is_bytes, is_text, marked_type, type_name};
+use crate::functions::{mark_of, marked_like};
 
 /// Plans what this file is about; leaves everything else to other planners.
 #[derive(Debug)]
@@ -93,20 +96,12 @@ impl TextPlanner {
         right: &Operand,
     ) -> Result<Option<Expr>> {
         let both = || vec![left.expr.clone(), right.expr.clone()];
+        if left.marked("json") && is_of_jsonb_only(op) {
+            return Err(no_operator(op, left, right));
+        }
         if let Some(name) = json_operator(op, left, right) {
             let mut arguments = both();
-            let takes_json = matches!(
-                name,
-                "jsonb_contains"
-                    | "jsonb_contained"
-                    | "jsonb_concat"
-                    | "jsonb_eq"
-                    | "jsonb_ne"
-                    | "jsonb_lt"
-                    | "jsonb_le"
-                    | "jsonb_gt"
-                    | "jsonb_ge"
-            );
+            let takes_json = matches!(name, "jsonb_contains" | "jsonb_contained" | "jsonb_concat");
             if takes_json {
                 for (argument, operand) in arguments.iter_mut().zip([left, right]) {
                     if !operand.marked("jsonb") {
@@ -117,17 +112,25 @@ impl TextPlanner {
             }
             return Ok(self.call(name, arguments));
         }
-        if is_comparison(op) && (left.marked("json") || right.marked("json")) {
-            let name = |operand: &Operand| match operand.is_literal() {
-                true => "unknown".to_owned(),
-                false => type_name(&operand.field),
+        let is_jsonb = |operand: &Operand| operand.marked("jsonb") || operand.is_literal();
+        if is_comparison(op)
+            && (left.marked("jsonb") || right.marked("jsonb"))
+            && is_jsonb(left)
+            && is_jsonb(right)
+        {
+            let key = |operand: &Operand| {
+                let value = operand.expr.clone();
+                let value = match operand.marked("jsonb") {
+                    true => Some(value),
+                    false => self.cast(value, "jsonb"),
+                };
+                value.map(jsonb_key)
             };
-            let message = format!(
-                "operator does not exist: {} {op} {}",
-                name(left),
-                name(right)
-            );
-            return Err(PgError::new("42883", message).into());
+            let (left, right) = (key(left), key(right));
+            return Ok(left.and_then(|left| self.compared(op, left, right)));
+        }
+        if is_comparison(op) && (left.is_json() || right.is_json()) {
+            return Err(no_operator(op, left, right));
         }
         if left.is_list() || right.is_list() {
             return self.of_arrays(op, left, right);
@@ -147,17 +150,17 @@ impl TextPlanner {
             if !is_left && !is_right {
                 continue;
             }
-            let target = if pg_type == "bpchar" { "text" } else { pg_type };
             let mut sides = vec![];
             for (operand, is_marked) in [(left, is_left), (right, is_right)] {
                 let adapts = is_marked || operand.is_literal();
                 let side = match (pg_type, adapts) {
                     // Trailing blanks are no part of the value.
+                    ("bpchar", true) if is_marked => self.call("rtrim", vec![operand.expr.clone()]),
                     ("bpchar", true) => {
-                        let text = self.cast(operand.expr.clone(), target);
+                        let text = self.cast(operand.expr.clone(), "text");
                         text.and_then(|text| self.call("rtrim", vec![text]))
                     }
-                    ("uuid", true) if !is_marked => self.cast(operand.expr.clone(), target),
+                    ("uuid", true) if !is_marked => self.cast(operand.expr.clone(), pg_type),
                     _ => Some(operand.expr.clone()),
                 };
                 sides.extend(side);
@@ -230,9 +233,15 @@ impl TextPlanner {
             }
             _ => return Ok(None),
         };
-        let (Some(left), Some(right)) = (spelled(left, right), spelled(right, left)) else {
+        let is_jsonb = [left, right]
+            .iter()
+            .any(|operand| mark_of(&operand.field) == Some(Target::Array(Box::new(Target::Jsonb))));
+        let (Some(mut left), Some(mut right)) = (spelled(left, right), spelled(right, left)) else {
             return Ok(None);
         };
+        if is_jsonb {
+            (left, right) = (jsonb_key(left), jsonb_key(right));
+        }
         Ok(self.call(name, vec![left, right]))
     }
 
@@ -304,6 +313,35 @@ fn plain_operator(op: &BinaryOperator) -> Option<datafusion::logical_expr::Opera
     })
 }
 
+fn no_operator(op: &BinaryOperator, left: &Operand, right: &Operand) -> DataFusionError {
+    let name = |operand: &Operand| match operand.is_literal() {
+        true => "unknown".to_owned(),
+        false => type_name(&operand.field),
+    };
+    let (left, right) = (name(left), name(right));
+    PgError::new(
+        "42883",
+        format!("operator does not exist: {left} {op} {right}"),
+    )
+    .into()
+}
+
+/// Whether `jsonb` has the operator and `json` has not.
+fn is_of_jsonb_only(op: &BinaryOperator) -> bool {
+    matches!(
+        op,
+        BinaryOperator::Question
+            | BinaryOperator::QuestionPipe
+            | BinaryOperator::QuestionAnd
+            | BinaryOperator::HashMinus
+            | BinaryOperator::AtQuestion
+            | BinaryOperator::AtAt
+            | BinaryOperator::AtArrow
+            | BinaryOperator::ArrowAt
+            | BinaryOperator::Minus
+    )
+}
+
 /// The function of an operator of `json` or `jsonb`.
 fn json_operator(op: &BinaryOperator, left: &Operand, right: &Operand) -> Option<&'static str> {
     let jsonb = left.marked("jsonb") || right.marked("jsonb");
@@ -316,6 +354,10 @@ fn json_operator(op: &BinaryOperator, left: &Operand, right: &Operand) -> Option
         BinaryOperator::QuestionPipe => "jsonb_exists_any",
         BinaryOperator::QuestionAnd => "jsonb_exists_all",
         BinaryOperator::HashMinus => "jsonb_delete_path",
+        BinaryOperator::AtQuestion => "jsonb_path_exists_opr",
+        BinaryOperator::AtAt if left.marked("jsonb") || right.marked("jsonpath") => {
+            "jsonb_path_match_opr"
+        }
         BinaryOperator::AtArrow if jsonb => "jsonb_contains",
         BinaryOperator::ArrowAt if jsonb => "jsonb_contained",
         BinaryOperator::StringConcat
@@ -326,12 +368,6 @@ fn json_operator(op: &BinaryOperator, left: &Operand, right: &Operand) -> Option
             "jsonb_concat"
         }
         BinaryOperator::Minus if left.marked("jsonb") => "jsonb_delete",
-        BinaryOperator::Eq if jsonb => "jsonb_eq",
-        BinaryOperator::NotEq if jsonb => "jsonb_ne",
-        BinaryOperator::Lt if jsonb => "jsonb_lt",
-        BinaryOperator::LtEq if jsonb => "jsonb_le",
-        BinaryOperator::Gt if jsonb => "jsonb_gt",
-        BinaryOperator::GtEq if jsonb => "jsonb_ge",
         _ => return None,
     };
     Some(name)
@@ -401,5 +437,62 @@ impl ExprPlanner for TextPlanner {
             Some(planned) => PlannerResult::Planned(planned),
             None => PlannerResult::Original(expr),
         })
+    }
+
+    fn plan_array_literal(
+        &self,
+        exprs: Vec<Expr>,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<Vec<Expr>>> {
+        let operands: Vec<_> = exprs
+            .iter()
+            .filter_map(|expr| Operand::new(expr, schema))
+            .collect();
+        let typed = operands.iter().find(|operand| !operand.is_literal());
+        let mark = typed.and_then(|typed| mark_of(&typed.field));
+        let target = match typed {
+            Some(typed) if operands.len() == exprs.len() && !typed.is_list() => {
+                let is_plain = !typed.is_text() || mark.is_some();
+                Target::of_field(&typed.field).filter(|_| is_plain)
+            }
+            _ => None,
+        };
+        let target = match target {
+            Some(Target::Bpchar(_)) => Target::Bpchar(None),
+            Some(target) => target,
+            None => return Ok(PlannerResult::Original(exprs)),
+        };
+        let literals = operands
+            .iter()
+            .any(|operand| operand.is_literal() && operand.is_text());
+        if !literals && mark.is_none() {
+            return Ok(PlannerResult::Original(exprs));
+        }
+        let same = |operand: &Operand| Target::of_field(&operand.field) == mark;
+        if let Some(Target::Json | Target::Jsonb) = mark
+            && let Some(other) = operands
+                .iter()
+                .find(|operand| operand.is_json() && !same(operand))
+        {
+            let from = type_name(&other.field);
+            let message = format!("ARRAY could not convert type {from} to {}", target.name());
+            return Err(PgError::new("42846", message).into());
+        }
+        let is_marked = operands
+            .iter()
+            .all(|operand| operand.is_literal() || same(operand));
+        let exprs = operands.into_iter().map(|operand| {
+            let adapts = operand.is_literal() && operand.is_text();
+            let cast = adapts.then(|| self.cast(operand.expr.clone(), &target.to_string()));
+            cast.flatten().unwrap_or(operand.expr)
+        });
+        let exprs: Vec<Expr> = exprs.collect();
+        if mark.is_none() || !is_marked {
+            return Ok(PlannerResult::Original(exprs));
+        }
+        let element = target.field("item", DataType::Utf8, true);
+        let field = Field::new("", DataType::List(Arc::new(element)), true);
+        let array = make_array_udf().call(exprs);
+        Ok(PlannerResult::Planned(marked_like(array, &field)))
     }
 }

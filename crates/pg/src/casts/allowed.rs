@@ -51,6 +51,7 @@ fn exists(from: &Target, to: &Target) -> bool {
             | (Time(_) | Interval(..), Time(_) | Interval(..))
             | (Json, Json | Jsonb)
             | (Bytea, Bytea)
+            | (Target::JsonPath, Target::JsonPath)
             | (Target::Uuid, Target::Uuid)
     );
     listed || (from.is_number() && to.is_number())

@@ -5,13 +5,15 @@
 //! PostgreSQL's rules. Where DataFusion's own cast gives the same for every value, `simplify`
 //! replaces the call by it, so that pruning and comparisons with literals see a plain cast.
 //!
-//! By target: `numbers.rs`, `time.rs`, `text.rs`; `allowed.rs` lists the casts that there are.
+//! By target: `numbers.rs`, `time.rs`, `text.rs`; `json.rs` has those of `jsonb`; `allowed.rs`
+//! lists the casts that there are.
 //!
 //! CAST-I1: the type of a cast follows from `T` and the type of `x` alone, never from the value of
 //! `x`: folding a constant changes no type. A literal's own digits are in `T`
 //! ([`Target::NumericOf`]).
 
 mod allowed;
+mod json;
 mod numbers;
 mod target;
 mod text;
@@ -30,13 +32,13 @@ use datafusion::logical_expr::{
     Cast, ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility, lit,
 };
-use datafusion::scalar::ScalarValue;
 
 pub(crate) use numbers::overflow;
 pub(crate) use target::{OPEN_SCALE, decimal};
 pub use target::{PG_TYPE, Target};
 
 use crate::error::PgError;
+use crate::functions::first_value;
 use crate::functions::scalar::marked_type;
 
 /// The function that the dialect writes for a cast.
@@ -122,6 +124,7 @@ pub fn cast_array(
         | Target::Uuid
         | Target::Json
         | Target::Jsonb
+        | Target::JsonPath
         | Target::Array(_) => text::cast(array, from, to, &held, context),
     }
 }
@@ -258,7 +261,7 @@ impl ScalarUDFImpl for PgCast {
             }
             ColumnarValue::Scalar(value) => {
                 let cast = cast_array(&value.to_array()?, from, &target, &self.context)?;
-                ColumnarValue::Scalar(ScalarValue::try_from_array(&cast, 0)?)
+                ColumnarValue::Scalar(first_value(&cast)?)
             }
         })
     }
@@ -267,15 +270,13 @@ impl ScalarUDFImpl for PgCast {
         let (Some(target), [value, _]) = (Self::target(&args), args.as_slice()) else {
             return Ok(ExprSimplifyResult::Original(args));
         };
-        let from = info.get_data_type(value)?;
+        let field = value.to_field(info.schema().as_ref())?.1;
+        let from = field.data_type().clone();
         let held = target.arrow(&from);
-        let is_padded = || -> Result<bool> {
-            let field = value.to_field(info.schema())?.1;
-            Ok(marked_type(&field) == Some("bpchar"))
-        };
-        let plain = !matches!(value, Expr::Literal(..))
-            && is_arrows(&from, &target, &held)
-            && !(target.is_text() && is_padded()?);
+        // The blanks that pad `character(n)` are no part of a text.
+        let is_padded = marked_type(&field) == Some("bpchar");
+        let is_literal = matches!(value, Expr::Literal(..));
+        let plain = !is_padded && !is_literal && is_arrows(&from, &target, &held);
         if !plain {
             return Ok(ExprSimplifyResult::Original(args));
         }

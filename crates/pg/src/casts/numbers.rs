@@ -17,7 +17,7 @@ use datafusion::arrow::datatypes::{
 use datafusion::common::internal_err;
 use datafusion::error::Result;
 
-use super::{Target, arrow_cast};
+use super::{Target, arrow_cast, json};
 use crate::error::PgError;
 use crate::numbers::numeric::Numeric;
 
@@ -30,8 +30,12 @@ pub(super) fn cast(
 ) -> Result<ArrayRef> {
     match from.data_type() {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
-            let json = matches!(Target::of_field(from), Some(Target::Jsonb));
-            parsed(&arrow_cast(array, &DataType::Utf8)?, to, held, json)
+            let texts = arrow_cast(array, &DataType::Utf8)?;
+            if matches!(Target::of_field(from), Some(Target::Jsonb)) {
+                let texts: ArrayRef = Arc::new(json::scalars(texts.as_string::<i32>(), to)?);
+                return parsed(&texts, to, held);
+            }
+            parsed(&texts, to, held)
         }
         DataType::Float16 | DataType::Float32 => {
             let single = arrow_cast(array, &DataType::Float32)?;
@@ -68,14 +72,8 @@ fn each<T: ArrowPrimitiveType>(
     Ok(values.collect::<Result<_, _>>()?)
 }
 
-fn parsed(texts: &ArrayRef, to: &Target, held: &DataType, json: bool) -> Result<ArrayRef> {
-    let integer = |text: &str| -> Result<i64, PgError> {
-        if json && let Some(number) = Numeric::parse(text) {
-            let rounded = number.rounded(0);
-            return i64::try_from(&rounded.digits).map_err(|_| PgError::out_of_range(&to.name()));
-        }
-        parse_integer(text, to)
-    };
+fn parsed(texts: &ArrayRef, to: &Target, held: &DataType) -> Result<ArrayRef> {
+    let integer = |text: &str| parse_integer(text, to);
     Ok(match to {
         Target::Bool => {
             let texts = texts.as_string::<i32>().iter();

@@ -71,6 +71,8 @@ pub enum Target {
     Json,
     /// `jsonb`.
     Jsonb,
+    /// `jsonpath`.
+    JsonPath,
     /// An array.
     Array(Box<Target>),
 }
@@ -219,7 +221,8 @@ impl Target {
             | Self::Name
             | Self::Uuid
             | Self::Json
-            | Self::Jsonb => match from {
+            | Self::Jsonb
+            | Self::JsonPath => match from {
                 DataType::Utf8View => DataType::Utf8View,
                 _ => DataType::Utf8,
             },
@@ -261,7 +264,8 @@ impl Target {
             | Self::Name
             | Self::Uuid
             | Self::Json
-            | Self::Jsonb => {
+            | Self::Jsonb
+            | Self::JsonPath => {
                 field.with_metadata(HashMap::from([(PG_TYPE.to_owned(), self.to_string())]))
             }
             _ => field,
@@ -292,6 +296,7 @@ impl Target {
             Self::Uuid => "uuid",
             Self::Json => "json",
             Self::Jsonb => "jsonb",
+            Self::JsonPath => "jsonpath",
             Self::Array(element) => return format!("{}[]", element.name()),
         }
         .to_owned()
@@ -431,6 +436,7 @@ impl fmt::Display for Target {
             Self::Uuid => f.write_str("uuid"),
             Self::Json => f.write_str("json"),
             Self::Jsonb => f.write_str("jsonb"),
+            Self::JsonPath => f.write_str("jsonpath"),
             Self::Array(element) => write!(f, "{element}[]"),
         }
     }
@@ -493,6 +499,7 @@ impl FromStr for Target {
             ("uuid", None) => Self::Uuid,
             ("json", None) => Self::Json,
             ("jsonb", None) => Self::Jsonb,
+            ("jsonpath", None) => Self::JsonPath,
             _ => return Err(()),
         })
     }

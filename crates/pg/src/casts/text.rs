@@ -1,4 +1,4 @@
-//! Casts to text, bytea, uuid, json, and from text to arrays.
+//! Casts to text, bytea, uuid, json, jsonpath, and from text to arrays.
 
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use datafusion::error::{DataFusionError, Result};
 use super::{Context, Target, arrow_cast, cast_array};
 use crate::PgError;
 use crate::dialect::elements;
+use crate::functions::json::read_path;
 use crate::functions::scalar::{is_bytes, is_text, marked_type};
 use crate::output::{field_writer, in_zone};
 use crate::values::{Json, bytea_from_text, uuid_from_text};
@@ -20,8 +21,8 @@ use crate::values::{Json, bytea_from_text, uuid_from_text};
 /// The bytes of a name.
 const NAME_BYTES_MAX: usize = 63;
 
-/// Casts to text, char(n), varchar(n), name, bytea, uuid, json or jsonb, or an array's text to the
-/// array, held as `held`.
+/// Casts to text, char(n), varchar(n), name, bytea, uuid, json, jsonb or jsonpath, or an array's
+/// text to the array, held as `held`.
 pub(super) fn cast(
     array: &ArrayRef,
     from: &Field,
@@ -54,7 +55,7 @@ pub(super) fn cast(
     // Blanks at the end are part of `char(n)` and of nothing else.
     let padded = marked_type(from) == Some("bpchar") && *to != Target::Bpchar(None);
     let changed = |text: &str| -> Result<String> {
-        let text = if padded {
+        let text = if padded && *to != Target::Bpchar(None) {
             text.trim_end_matches(' ')
         } else {
             text
@@ -81,11 +82,13 @@ pub(super) fn cast(
                 text.to_owned()
             }
             Target::Jsonb => Json::parse(text)?.normal().to_string(),
+            Target::JsonPath => read_path(text)?.to_string(),
             _ => text.to_owned(),
         })
     };
     let as_given = match to {
-        Target::Text | Target::Varchar(None) | Target::Bpchar(None) => !padded,
+        Target::Bpchar(None) => true,
+        Target::Text | Target::Varchar(None) => !padded,
         _ => false,
     };
     if as_given {

@@ -2,9 +2,9 @@
 //!
 //! For PostgreSQL -0 equals 0, every NaN equals every other, and NaN comes last. DataFusion 55.2
 //! groups, orders and joins floats by their bits. So keys that are floats, or arrays of floats, are
-//! given by `float_key`, of which equal floats have one value: those of groups, of distinct
-//! arguments, of windows, of ORDER BY and of joins. The rule runs after the others, when IN,
-//! EXISTS, DISTINCT, INTERSECT and `a.f = b.f` have become joins and groups.
+//! given by `float_key` (`numbers/float_key.rs`), of which equal floats have one value: those of
+//! groups, of distinct arguments, of windows, of ORDER BY and of joins. The rule runs after the
+//! others, when IN, EXISTS, DISTINCT, INTERSECT and `a.f = b.f` have become joins and groups.
 //!
 //! Within arrays NULL is the largest element. DataFusion orders it as the NULLs of the key, so that
 //! an order of arrays puts them last (first, if it descends); a key before it moves the others.
@@ -13,8 +13,6 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray};
-use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
@@ -22,11 +20,12 @@ use datafusion::logical_expr::expr::Sort;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Aggregate, ColumnarValue, Expr, ExprSchemable, GroupingSet, Join, LogicalPlan, Projection,
-    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    Aggregate, Expr, ExprSchemable, GroupingSet, Join, LogicalPlan, Projection,
 };
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
+use crate::numbers::{float_key as key, is_float_key as is_key};
 
 /// Makes equal floats equal keys.
 #[derive(Debug)]
@@ -199,107 +198,10 @@ fn joined(mut join: Join) -> Result<Transformed<LogicalPlan>> {
     ))
 }
 
-fn is_float(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Float32 | DataType::Float64 => true,
-        DataType::List(element) => is_float(element.data_type()),
-        _ => false,
-    }
-}
-
-/// Whether an expression is a float that is not made a key yet.
-fn is_key(expr: &Expr, schema: &DFSchema) -> bool {
-    let made = match expr {
-        Expr::ScalarFunction(call) => call.func.inner().downcast_ref::<FloatKey>().is_some(),
-        _ => false,
-    };
-    !made && expr.get_type(schema).is_ok_and(|of| is_float(&of))
-}
-
-/// A float as one of which equal floats have one value.
-pub(crate) fn key(expr: Expr) -> Expr {
-    ScalarUDF::from(FloatKey::new()).call(vec![expr])
-}
-
-/// The expression as a key, if it is a float.
-pub(crate) fn as_float_key(expr: Expr, schema: &DFSchema) -> Expr {
-    if is_key(&expr, schema) {
-        key(expr)
-    } else {
-        expr
-    }
-}
-
-/// The same float, but 0 for -0, and one NaN for all.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct FloatKey {
-    signature: Signature,
-}
-
-impl FloatKey {
-    fn new() -> Self {
-        Self {
-            signature: Signature::any(1, Volatility::Immutable),
-        }
-    }
-}
-
-impl ScalarUDFImpl for FloatKey {
-    fn name(&self) -> &'static str {
-        "float_key"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        Ok(types.first().cloned().unwrap_or(DataType::Null))
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-        Ok(ColumnarValue::Array(keys(&arrays[0])?))
-    }
-}
-
-fn keys(values: &ArrayRef) -> Result<ArrayRef> {
-    Ok(match values.data_type() {
-        DataType::Float64 => {
-            let values = values.as_primitive::<Float64Type>();
-            Arc::new(values.unary::<_, Float64Type>(|value| {
-                if value.is_nan() {
-                    f64::NAN.abs()
-                } else {
-                    value + 0.0
-                }
-            }))
-        }
-        DataType::Float32 => {
-            let values = values.as_primitive::<Float32Type>();
-            Arc::new(values.unary::<_, Float32Type>(|value| {
-                if value.is_nan() {
-                    f32::NAN.abs()
-                } else {
-                    value + 0.0
-                }
-            }))
-        }
-        DataType::List(element) => {
-            let list = values.as_list::<i32>();
-            let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
-            let keys = keys(list.values())?;
-            let list = ListArray::try_new(Arc::clone(element), offsets, keys, nulls)?;
-            Arc::new(list)
-        }
-        _ => Arc::clone(values),
-    })
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
 mod tests {
-    use datafusion::arrow::array::{Float64Array, Int64Array, RecordBatch};
+    use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
     use datafusion::arrow::util::pretty::pretty_format_batches;
     use datafusion::execution::SessionStateBuilder;
     use datafusion::prelude::SessionContext;

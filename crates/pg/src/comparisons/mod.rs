@@ -5,11 +5,14 @@
 //! | `float_extremes.rs` | which of some floats is the least or the greatest? |
 //! | `float_keys.rs` | when are two floats the same group or row, or keys of a join that match? |
 //! | `lossy_casts.rs` | in which comparisons does a cast have to be carried out? |
+//! | `sort_keys.rs` | by what do intervals and jsonb compare? |
 
 mod float_extremes;
 mod float_keys;
 mod lossy_casts;
+mod sort_keys;
 
 pub(crate) use float_extremes::FloatExtremes;
-pub(crate) use float_keys::{FloatKeys, as_float_key, key as float_key};
+pub(crate) use float_keys::FloatKeys;
 pub(crate) use lossy_casts::KeepLossyCasts;
+pub(crate) use sort_keys::SortKeys;

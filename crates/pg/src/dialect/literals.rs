@@ -397,7 +397,7 @@ fn case(expr: &mut Expr) -> Option<Expr> {
         _ => 0,
     };
     let texts = operand.is_some();
-    if !texts && typed.all(|value| kind(value) != 0 && kind(value) == kind(first)) {
+    if !texts && kind(first) != 0 && typed.all(|value| kind(value) == kind(first)) {
         return None;
     }
     let name = match operand {

@@ -17,6 +17,7 @@
 //! | `catalog/procedures` | `p.oid = t.typreceive` | the oid of the function that the column names |
 //! | `catalog/folding` | what the catalog's model can never hold (`catalog/facts.rs`) | `NULL`, `false`, no rows |
 //! | `times` | `INTERVAL`, `AT TIME ZONE`, `OVERLAPS` | calls of functions |
+//! | `named_arguments` | `jsonb_insert(…, insert_after => true)` | arguments in their places |
 //! | `sets` | functions of sets in FROM | subqueries that unnest arrays |
 //! | `rows` | `(a, b) = (c, d)` | comparisons of single values |
 //! | `texts` | `substring(a from b)`, LIKE, `~`, ANY, `json_agg` | calls of our functions |
@@ -32,6 +33,7 @@ mod column_names;
 mod exclusion;
 mod hypothetical;
 mod literals;
+mod named_arguments;
 mod order_by;
 mod outer_names;
 mod parameters;
@@ -89,6 +91,7 @@ pub fn rewrite(statement: &mut Statement) {
         let _ = statement.visit(&mut catalog::Procedures);
         let _ = statement.visit(&mut catalog::Folding::default());
     }
+    let _ = statement.visit(&mut named_arguments::NamedArguments);
     let _ = statement.visit(&mut sets::Sets);
     let _ = statement.visit(&mut rows::Rows);
     let _ = statement.visit(&mut texts::Texts);

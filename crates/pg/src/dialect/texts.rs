@@ -20,7 +20,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::ast::{arguments, call, is_placeholder, last_word, literal_text, null, text};
-use super::sets::array_of_set;
+use super::sets::{array_of_set, rows_of_set};
 use crate::functions::IS_NORMALIZED;
 use crate::functions::arrays::{ALL, ANY, FLAT};
 use crate::functions::json::{COLLECT, ELEMENT, JOIN, PAIR, PAIRS};
@@ -429,7 +429,7 @@ fn function_call(function: &mut Function) -> Option<Expr> {
             {
                 return None;
             }
-            Some(call("unnest", vec![call(FLAT, vec![array.clone()])]))
+            Some(rows_of_set("unnest", call(FLAT, vec![array.clone()])))
         }
         // The form is a word.
         "normalize" => {
@@ -477,7 +477,7 @@ fn function_call(function: &mut Function) -> Option<Expr> {
         _ => {
             let array = array_of_set(&name)?;
             let given = arguments(function)?.into_iter().cloned().collect();
-            Some(call("unnest", vec![call(&array, given)]))
+            Some(rows_of_set(&name, call(&array, given)))
         }
     }
 }

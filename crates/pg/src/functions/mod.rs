@@ -4,6 +4,7 @@ mod array_text;
 pub(crate) mod arrays;
 mod fail;
 pub(crate) mod json;
+mod marked;
 mod named_row;
 pub(crate) mod regex;
 mod row_counts;
@@ -14,7 +15,8 @@ pub(crate) mod text;
 pub(crate) mod time;
 
 pub(crate) use fail::FAIL;
-pub(crate) use named_row::NAMED_ROW;
+pub(crate) use marked::{MARKED, first_value, mark_of, marked_like};
+pub(crate) use named_row::{NAMED_ROW, named_row};
 pub(crate) use row_counts::{LIMIT_ROWS, OFFSET_ROWS};
 
 use datafusion::logical_expr::ScalarUDF;
@@ -29,7 +31,12 @@ pub(crate) fn scalar() -> Vec<ScalarUDF> {
         array_text::functions(),
         arrays::functions(),
         json::functions(),
-        vec![fail::udf(), named_row::udf(), single_row::udf()],
+        vec![
+            fail::udf(),
+            marked::udf(),
+            named_row::udf(),
+            single_row::udf(),
+        ],
         regex::functions(),
         row_counts::functions()
             .into_iter()

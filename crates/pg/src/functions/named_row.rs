@@ -2,20 +2,27 @@
 //!
 //! DataFusion's `named_struct` forgets what a field's metadata say of its type (json, uuid).
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::StructArray;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
 use datafusion::scalar::ScalarValue;
 
 /// The name that the dialect writes.
 pub(crate) const NAMED_ROW: &str = "named_row";
+
+static UDF: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(udf()));
+
+/// A row of names and values in turn.
+pub(crate) fn named_row(arguments: Vec<Expr>) -> Expr {
+    UDF.call(arguments)
+}
 
 pub(super) fn udf() -> ScalarUDF {
     ScalarUDF::new_from_impl(NamedRow {

@@ -30,11 +30,11 @@ enum Of {
     Avg,
 }
 
-pub(super) fn min() -> AggregateUDF {
+pub(crate) fn min() -> AggregateUDF {
     aggregate(Of::Min)
 }
 
-pub(super) fn max() -> AggregateUDF {
+pub(crate) fn max() -> AggregateUDF {
     aggregate(Of::Max)
 }
 
@@ -299,12 +299,12 @@ fn average(months: i128, days: i128, micros: i128, count: i64) -> Result<Span> {
 }
 
 /// `greatest` of intervals.
-pub(super) fn greatest() -> ScalarUDF {
+pub(crate) fn greatest() -> ScalarUDF {
     of_arguments("greatest", true)
 }
 
 /// `least` of intervals.
-pub(super) fn least() -> ScalarUDF {
+pub(crate) fn least() -> ScalarUDF {
     of_arguments("least", false)
 }
 

@@ -1,7 +1,8 @@
 //! `sum` and `avg`, which DataFusion has for numbers only, with intervals added.
 //!
-//! An [`Overloaded`] function is there while a statement is planned; the rule in `keys.rs` puts the
-//! function for the argument's type in its place, so that no plan that runs has one.
+//! An [`Overloaded`] function is there while a statement is planned; the rule in
+//! `comparisons/sort_keys.rs` puts the function for the argument's type in its place, so that no
+//! plan that runs has one.
 
 use std::sync::Arc;
 
@@ -37,7 +38,7 @@ pub(crate) fn with_intervals(builder: &mut SessionStateBuilder) {
 
 /// An aggregate of numbers or of intervals.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Overloaded {
+pub(crate) struct Overloaded {
     numbers: Arc<AggregateUDF>,
     interval: Arc<AggregateUDF>,
     aliases: Vec<String>,
@@ -46,7 +47,7 @@ pub(super) struct Overloaded {
 
 impl Overloaded {
     /// The function for an argument of this type.
-    pub(super) fn function(&self, argument: Option<&DataType>) -> Arc<AggregateUDF> {
+    pub(crate) fn function(&self, argument: Option<&DataType>) -> Arc<AggregateUDF> {
         Arc::clone(if argument == Some(&INTERVAL) {
             &self.interval
         } else {

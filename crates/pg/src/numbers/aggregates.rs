@@ -1,4 +1,4 @@
-//! The types of PostgreSQL's aggregates of numbers.
+//! The types of PostgreSQL's aggregates of numbers, and of `array_agg`.
 //!
 //! [`Marker`] stands for such an aggregate between SQL and `rules/aggregates.rs`, which replaces it
 //! by DataFusion's `sum` and `count`; it has PostgreSQL's type and computes nothing.
@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal256Array};
-use datafusion::arrow::datatypes::{DataType, Decimal256Type, Int64Type};
+use datafusion::arrow::datatypes::{DataType, Decimal256Type, Field, FieldRef, Int64Type};
 use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::function::AccumulatorArgs;
@@ -20,6 +20,7 @@ use super::arithmetic::{OPEN, PLAIN_SCALE_MAX, digits, shown_scale};
 use super::numeric::Numeric;
 use crate::casts::{OPEN_SCALE, Target, arrow_cast, decimal, overflow};
 use crate::error::PgError;
+use crate::functions::mark_of;
 
 /// Which aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,6 +33,8 @@ pub(crate) enum Kind {
         /// Its root: the standard deviation.
         root: bool,
     },
+    /// `array_agg`, whose elements keep their type.
+    List,
 }
 
 impl Kind {
@@ -40,6 +43,7 @@ impl Kind {
         match self {
             Self::Sum => "sum",
             Self::Avg => "avg",
+            Self::List => "array_agg",
             Self::Variance {
                 sample: true,
                 root: false,
@@ -70,6 +74,7 @@ pub(crate) fn functions() -> Vec<AggregateUDF> {
         marker(variance(false, false), &["var_population"]),
         marker(variance(true, true), &["stddev"]),
         marker(variance(false, true), &[]),
+        marker(Kind::List, &[]),
     ]
 }
 
@@ -130,6 +135,7 @@ impl AggregateUDFImpl for Marker {
             other => other,
         };
         Ok(match (self.kind, given) {
+            (Kind::List, given) => DataType::new_list(given.clone(), true),
             (_, DataType::Null) => DataType::Float64,
             (Kind::Sum, DataType::Float16 | DataType::Float32) => DataType::Float32,
             (_, given) if given.is_floating() => DataType::Float64,
@@ -149,9 +155,31 @@ impl AggregateUDFImpl for Marker {
         })
     }
 
+    fn return_field(&self, given: &[FieldRef]) -> Result<FieldRef> {
+        if let (Kind::List, [given]) = (self.kind, given) {
+            return Ok(Arc::new(Field::new(self.name(), list_of(given), true)));
+        }
+        let types: Vec<DataType> = given.iter().map(|it| it.data_type().clone()).collect();
+        Ok(Arc::new(Field::new(
+            self.name(),
+            self.return_type(&types)?,
+            true,
+        )))
+    }
+
     fn accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         internal_err!("{} is replaced when a plan is analysed", self.name())
     }
+}
+
+/// The type of `array_agg(value)`.
+pub(crate) fn list_of(value: &Field) -> DataType {
+    let held = value.data_type().clone();
+    let element = match mark_of(value) {
+        Some(target) => target.field(Field::LIST_FIELD_DEFAULT_NAME, held, true),
+        None => Field::new_list_field(held, true),
+    };
+    DataType::List(Arc::new(element))
 }
 
 /// The variance or its root of `count(x)`, `sum(x)` and `sum(x * x)`.

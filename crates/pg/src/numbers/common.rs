@@ -18,7 +18,9 @@ use datafusion::logical_expr::{
 };
 use datafusion::scalar::ScalarValue;
 
-use crate::comparisons::float_key;
+use super::float_key::float_key;
+use crate::casts::Target;
+use crate::functions::marked_like;
 use crate::operators::{
     ComparedIn, Meeting, as_common, common, compared, is_unknown, meeting, met, mismatch, typed,
 };
@@ -150,13 +152,17 @@ impl Common {
         let mut cast = vec![];
         for (at, arg) in args.into_iter().enumerate() {
             let held = arg.get_type(schema)?;
-            cast.push(if !self.is_value(at, count) || held == *field.data_type() {
+            cast.push(if !self.is_value(at, count) {
                 arg
+            } else if is_unknown(&arg) && self.kind == Kind::NullIf {
+                typed(arg, &field, config)
+            } else if is_unknown(&arg) {
+                typed(arg, &unpadded(&field), config)
             } else {
                 as_common(arg, &Field::new("", held, true), &field, config)
             });
         }
-        Ok(match self.kind {
+        let expr = match self.kind {
             Kind::Case => case(None, cast),
             Kind::CaseOf => {
                 let operand = cast.remove(0);
@@ -176,7 +182,19 @@ impl Common {
                 }
                 Err(cast) => core::nullif().call(cast),
             },
-        })
+        };
+        Ok(marked_like(expr, &field))
+    }
+}
+
+/// The type of a constant beside values of `char(n)`, which is not padded to their length.
+fn unpadded(field: &FieldRef) -> FieldRef {
+    match Target::of_field(field) {
+        Some(Target::Bpchar(Some(_))) => {
+            let held = field.data_type().clone();
+            Arc::new(Target::Bpchar(None).field(field.name(), held, true))
+        }
+        _ => Arc::clone(field),
     }
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod aggregates;
 pub(crate) mod arithmetic;
 pub(crate) mod common;
 mod degrees;
+mod float_key;
 mod functions;
 pub(crate) mod integers;
 pub(crate) mod numeric;
@@ -13,6 +14,7 @@ pub(crate) mod ranks;
 mod small;
 mod wrapped;
 
+pub(crate) use float_key::{as_float_key, float_key, is_float_key};
 pub(crate) use functions::TYPEOF;
 pub use integers::CheckedInteger;
 

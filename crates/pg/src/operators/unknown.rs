@@ -37,9 +37,19 @@ pub(crate) fn typed(expr: Expr, like: &Field, config: &ConfigOptions) -> Expr {
             _ => Target::Numeric(None),
         },
         // The modifier of the other operand is not the constant's.
+        // But one that is no longer is padded to it, as the values are with which it compares.
+        Target::Bpchar(Some(length)) if fits(&expr, length) => Target::Bpchar(Some(length)),
         other => without_length(&other),
     };
     cast_expr(expr, &target, config)
+}
+
+fn fits(expr: &Expr, length: u32) -> bool {
+    let Expr::Literal(value, _) = expr else {
+        return false;
+    };
+    let text = value.try_as_str().flatten().unwrap_or_default();
+    text.trim_end_matches(' ').chars().count() <= length as usize
 }
 
 fn digits(value: &ScalarValue) -> Option<Target> {

@@ -38,6 +38,7 @@ fn marked(field: &Field) -> Option<Type> {
     Some(match marked_type(field)? {
         "json" => Type::JSON,
         "jsonb" => Type::JSONB,
+        "jsonpath" => Type::JSONPATH,
         "uuid" => Type::UUID,
         "bpchar" => Type::BPCHAR,
         "varchar" => Type::VARCHAR,

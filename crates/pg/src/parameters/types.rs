@@ -115,6 +115,7 @@ pub(super) fn target(pg_type: &Type, (precision, scale): (u8, i8)) -> Target {
         Type::UUID => Target::Uuid,
         Type::JSON => Target::Json,
         Type::JSONB => Target::Jsonb,
+        Type::JSONPATH => Target::JsonPath,
         _ => Target::Text,
     }
 }

@@ -6,21 +6,23 @@
 //! | `avg(x)` of integers and numerics | `sum(x) / count(x)`, PostgreSQL's division |
 //! | `var_samp(x)` … of integers and numerics | a function of `count(x)`, `sum(x)`, `sum(x * x)` |
 //! | any of these of floats | DataFusion's aggregate |
+//! | `array_agg` of json and other types that Arrow lacks | DataFusion's, marked with the type |
 //!
 //! Equal sums and counts of one aggregation are computed once. A projection above the aggregation
 //! computes the results, under the names that the aggregates had.
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::DataType;
-use datafusion::common::tree_node::Transformed;
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
-use datafusion::error::Result;
-use datafusion::functions_aggregate::{average, count, stddev, sum, variance};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::functions_aggregate::{array_agg, average, count, stddev, sum, variance};
 use datafusion::logical_expr::expr::{
     AggregateFunction, AggregateFunctionParams, WindowFunction, WindowFunctionParams,
 };
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     Aggregate, AggregateUDF, BinaryExpr, Case, Cast, Expr, ExprSchemable, LogicalPlan, Operator,
     Projection, Window, WindowFunctionDefinition, lit,
@@ -29,7 +31,10 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::scalar::ScalarValue;
 
 use crate::error::PgError;
-use crate::numbers::aggregates::{Kind, Marker, variance_of};
+use crate::functions::json::distinct_jsonb;
+use crate::functions::scalar::{marked_type, type_name};
+use crate::functions::{mark_of, marked_like};
+use crate::numbers::aggregates::{Kind, Marker, list_of, variance_of};
 use crate::numbers::arithmetic::{self, Op, as_decimal, digits};
 
 #[derive(Debug)]
@@ -83,6 +88,7 @@ fn of_aggregate(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
             check(&function.func, &function.params.args, &input_schema)?;
         }
     }
+    let aggregate = plain_lists(aggregate)?;
     let is_ours = |expr: &Expr| match unaliased(expr) {
         Expr::AggregateFunction(function) => {
             function.func.inner().downcast_ref::<Marker>().is_some()
@@ -142,6 +148,47 @@ fn of_aggregate(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     project(LogicalPlan::Aggregate(inner), &schema, kept, results)
 }
 
+/// `array_agg` of values whose type Arrow has is DataFusion's. Distinct values are sorted.
+fn plain_lists(mut aggregate: Aggregate) -> Result<Aggregate> {
+    let schema = Arc::clone(aggregate.input.schema());
+    let exprs = std::mem::take(&mut aggregate.aggr_expr).into_iter();
+    let exprs = exprs.map(|expr| {
+        let name = NamePreserver::new_for_projection().save(&expr);
+        let plain = expr.transform_down(|expr| match expr {
+            Expr::AggregateFunction(mut function) if is_plain_list(&function, &schema)? => {
+                function.func = array_agg::array_agg_udaf();
+                sort_distinct(&mut function.params, &schema)?;
+                let plain = Expr::AggregateFunction(function);
+                Ok(Transformed::new(plain, true, TreeNodeRecursion::Jump))
+            }
+            other => Ok(Transformed::no(other)),
+        });
+        Ok::<_, DataFusionError>(name.restore(plain?.data))
+    });
+    aggregate.aggr_expr = exprs.collect::<Result<_>>()?;
+    Ok(aggregate)
+}
+
+fn sort_distinct(params: &mut AggregateFunctionParams, schema: &DFSchema) -> Result<()> {
+    if let [value] = params.args.as_slice()
+        && params.distinct
+        && params.order_by.is_empty()
+        && !value.get_type(schema)?.is_nested()
+    {
+        params.order_by = vec![value.clone().sort(true, false)];
+    }
+    Ok(())
+}
+
+fn is_plain_list(function: &AggregateFunction, schema: &DFSchema) -> Result<bool> {
+    let marker = function.func.inner().downcast_ref::<Marker>();
+    let is_list = marker.is_some_and(|marker| marker.kind() == Kind::List);
+    match function.params.args.as_slice() {
+        [value] if is_list => Ok(mark_of(&value.to_field(schema)?.1).is_none()),
+        _ => Ok(false),
+    }
+}
+
 fn of_window(window: Window) -> Result<Transformed<LogicalPlan>> {
     let input_schema = Arc::clone(window.input.schema());
     let marker = |expr: &Expr| match unaliased(expr) {
@@ -155,7 +202,7 @@ fn of_window(window: Window) -> Result<Transformed<LogicalPlan>> {
     };
     for expr in &window.window_expr {
         if let Expr::WindowFunction(function) = unaliased(expr) {
-            check_window(function)?;
+            check_window(function, &input_schema)?;
         }
     }
     if !window.window_expr.iter().any(|expr| marker(expr).is_some()) {
@@ -224,10 +271,13 @@ pub(super) fn unaliased(expr: &Expr) -> &Expr {
 }
 
 /// An error for window functions that PostgreSQL refuses.
-fn check_window(function: &WindowFunction) -> Result<()> {
+fn check_window(function: &WindowFunction, schema: &DFSchema) -> Result<()> {
     if function.params.distinct {
         let message = "DISTINCT is not implemented for window functions";
         return Err(PgError::unsupported(message).into());
+    }
+    if let WindowFunctionDefinition::AggregateUDF(aggregate) = &function.fun {
+        check(aggregate, &function.params.args, schema)?;
     }
     let (code, at) = match function.fun.name() {
         "nth_value" => ("22016", 1),
@@ -264,10 +314,14 @@ fn whole(expr: &Expr) -> Option<i64> {
 fn check(function: &AggregateUDF, args: &[Expr], schema: &DFSchema) -> Result<()> {
     if matches!(function.name(), "min" | "max")
         && let [value] = args
-        && value.get_type(schema)? == DataType::Boolean
     {
-        let signature = format!("function {}(boolean)", function.name());
-        return Err(PgError::undefined_function(&signature).into());
+        let field = value.to_field(schema)?.1;
+        let has_no_order = field.data_type() == &DataType::Boolean
+            || matches!(marked_type(&field), Some("json" | "jsonb" | "uuid"));
+        if has_no_order {
+            let signature = format!("function {}({})", function.name(), type_name(&field));
+            return Err(PgError::undefined_function(&signature).into());
+        }
     }
     Ok(())
 }
@@ -280,13 +334,16 @@ fn result(kind: Kind, args: &[Expr], schema: &DFSchema, parts: &mut Parts) -> Re
     let held = value.get_type(schema)?;
     let cast = |value: Expr, to: DataType| Expr::Cast(Cast::new(Box::new(value), to));
     let value = value.clone();
+    if kind == Kind::List {
+        return list(value, schema, parts);
+    }
     if held.is_floating() {
         let double = cast(value, DataType::Float64);
         return Ok(match kind {
             Kind::Sum if held == DataType::Float32 => {
                 cast(parts.column(sum::sum_udaf(), double), DataType::Float32)
             }
-            Kind::Sum => parts.column(sum::sum_udaf(), double),
+            Kind::Sum | Kind::List => parts.column(sum::sum_udaf(), double),
             Kind::Avg => parts.column(average::avg_udaf(), double),
             Kind::Variance {
                 sample: true,
@@ -313,7 +370,7 @@ fn result(kind: Kind, args: &[Expr], schema: &DFSchema, parts: &mut Parts) -> Re
         });
     }
     Ok(match kind {
-        Kind::Sum => total(value, &held, schema, parts),
+        Kind::Sum | Kind::List => total(value, &held, schema, parts),
         Kind::Avg => {
             let rows = parts.column(count::count_udaf(), value.clone());
             let total = total(value, &held, schema, parts);
@@ -352,6 +409,30 @@ fn result(kind: Kind, args: &[Expr], schema: &DFSchema, parts: &mut Parts) -> Re
             variance_of(sample, root, vec![rows, total, squares])
         }
     })
+}
+
+/// `array_agg`, marked with the type of its elements.
+fn list(value: Expr, schema: &DFSchema, parts: &mut Parts) -> Result<Expr> {
+    let element = value.to_field(schema)?.1;
+    let field = Field::new("", list_of(&element), true);
+    let mut made = (parts.make)(array_agg::array_agg_udaf(), value);
+    // Equal values of jsonb may be spelled in several ways.
+    if let Expr::AggregateFunction(function) = &mut made
+        && function.params.distinct
+        && marked_type(&element) == Some("jsonb")
+    {
+        function.params.distinct = false;
+        let order = std::mem::take(&mut function.params.order_by);
+        let order = order.first();
+        let is_ascending = order.is_none_or(|order| order.asc);
+        let nulls_first = order.is_some_and(|order| order.nulls_first);
+        let list = marked_like(parts.keep(made), &field);
+        return Ok(distinct_jsonb(list, is_ascending, nulls_first));
+    }
+    if let Expr::AggregateFunction(function) = &mut made {
+        sort_distinct(&mut function.params, schema)?;
+    }
+    Ok(marked_like(parts.keep(made), &field))
 }
 
 /// The sum of the squares of distinct values: a value and its negative have one square.

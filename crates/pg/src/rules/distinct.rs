@@ -24,7 +24,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::aggregates::{project, unaliased};
 use crate::error::PgError;
-use crate::functions::sorted_array;
+use crate::functions::{mark_of, sorted_array};
 
 #[derive(Debug)]
 pub(super) struct Distinct;
@@ -122,7 +122,12 @@ fn listed(
     let Some(value) = params.args.first().cloned().filter(|_| concerned) else {
         return Ok(None);
     };
-    let held = value.get_type(input)?;
+    let field = value.to_field(input)?.1;
+    // Values of json and other types that Arrow lacks are listed by `aggregates.rs`.
+    if !is_string && mark_of(&field).is_some() {
+        return Ok(None);
+    }
+    let held = field.data_type().clone();
     if matches!(held, DataType::Interval(_) | DataType::Binary) {
         return Ok(None);
     }

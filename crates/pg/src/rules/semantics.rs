@@ -6,16 +6,21 @@
 //! | `x IN ('1', …)`, `x BETWEEN '1' AND …`, `x IS DISTINCT FROM '1'` | constants of the type of `x` |
 //! | a cast that DataFusion made (INSERT) and that loses digits | `pg_cast` |
 //! | `pg_typeof(x)` | the type's name |
+//! | `(SELECT j …)` of json | the same, marked (`functions/marked.rs`) |
 
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::Transformed;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::expr::{InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
 use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator, lit};
 
 use crate::casts::{self, Context, PgCast, Target, cast_expr};
+use crate::functions::{mark_of, marked_like};
 use crate::numbers::common::Common;
 use crate::operators::{is_unknown, typed};
 
@@ -54,7 +59,12 @@ impl FunctionRewrite for Semantics {
                 {
                     return Ok(Transformed::yes(lit(type_of(value, schema)?)));
                 }
-                Ok(Transformed::no(Expr::ScalarFunction(call)))
+                let (list, element) = match call.func.name() {
+                    "array_append" => (0, 1),
+                    "array_prepend" => (1, 0),
+                    _ => return Ok(Transformed::no(Expr::ScalarFunction(call))),
+                };
+                element_typed(call, list, element, schema, config)
             }
             Expr::InList(list) if list.list.iter().any(is_unknown) => {
                 let field = list.expr.to_field(schema)?.1;
@@ -106,9 +116,38 @@ impl FunctionRewrite for Semantics {
                 lists::distinct(binary, schema)
             }
             Expr::Cast(cast) => lossless(cast, schema, config),
+            Expr::ScalarSubquery(query) if mark_of(query.subquery.schema().field(0)).is_some() => {
+                let field = Arc::clone(&query.subquery.schema().fields()[0]);
+                let value = Expr::ScalarSubquery(query);
+                Ok(Transformed::yes(marked_like(value, &field)))
+            }
             other => Ok(Transformed::no(other)),
         }
     }
+}
+
+/// A constant that becomes an element has the type of the others.
+fn element_typed(
+    mut call: ScalarFunction,
+    list: usize,
+    element: usize,
+    schema: &DFSchema,
+    config: &ConfigOptions,
+) -> Result<Transformed<Expr>> {
+    let field = call.args.get(list).map(|list| list.to_field(schema));
+    let inner = match field
+        .transpose()?
+        .as_ref()
+        .map(|(_, field)| field.data_type())
+    {
+        Some(DataType::List(inner)) if mark_of(inner).is_some() => Arc::clone(inner),
+        _ => return Ok(Transformed::no(Expr::ScalarFunction(call))),
+    };
+    let Some(value) = call.args.get_mut(element).filter(|value| is_unknown(value)) else {
+        return Ok(Transformed::no(Expr::ScalarFunction(call)));
+    };
+    *value = typed(value.clone(), &inner, config);
+    Ok(Transformed::yes(Expr::ScalarFunction(call)))
 }
 
 /// A cast that DataFusion made, as PostgreSQL's where they differ.

@@ -7,6 +7,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::logical_plan::Join;
 
+use super::in_place::placed;
 use super::plans::{Names, column_exprs, filter, join, join_conditions, project_as, substitute};
 use super::predicate::{Prepared, prepare};
 use super::pulled::Asked;
@@ -23,6 +24,14 @@ pub(super) fn lateral_join(given: Join, names: &mut Names) -> Result<LogicalPlan
     let conditions = join_conditions(&given);
     let of_left = column_exprs(given.left.schema());
     let own_schema = Arc::clone(given.right.schema());
+    if whole && let Some((plan, outputs)) = placed(&given.right, &given.left, names)? {
+        let on = conditions
+            .into_iter()
+            .map(|condition| substitute(condition, &own_schema, &outputs));
+        let plan = filter(on.collect::<Result<_>>()?, plan)?;
+        let values = of_left.into_iter().chain(outputs).collect();
+        return project_as(values, &given.schema, vec![], plan);
+    }
     let mut around = Around::of(given.left);
     let always = conditions
         .iter()

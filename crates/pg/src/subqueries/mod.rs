@@ -20,6 +20,7 @@
 
 mod domain;
 mod grouping;
+mod in_place;
 mod items;
 mod plans;
 mod predicate;

@@ -29,7 +29,7 @@ use super::plans::{
 use super::pulled::{Asked, is_movable, pull, substitute_all};
 use super::references::{free, subquery};
 use super::{Around, stable};
-use crate::functions::single_row;
+use crate::functions::{named_row, single_row};
 
 /// Joins a correlated subquery of one column to the relation around it. The result is its value.
 pub(super) fn scalar(around: &mut Around, plan: &LogicalPlan, names: &mut Names) -> Result<Expr> {
@@ -81,7 +81,7 @@ pub(super) fn once(plan: LogicalPlan) -> Result<Expr> {
     let values = column_exprs(&aggregate.schema).into_iter();
     let fields = ["value", "rows"].map(lit).into_iter().zip(values);
     let fields = fields.flat_map(|(name, value)| [name, value]).collect();
-    let both = datafusion::functions::core::expr_fn::named_struct(fields);
+    let both = named_row(fields);
     let plan = project(vec![both.alias("once")], LogicalPlan::Aggregate(aggregate))?;
     let both = Expr::ScalarSubquery(subquery(plan, &Spans::new()));
     Ok(single_row(vec![both]))

@@ -17,8 +17,8 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr::expressions::Literal;
 
 use super::evaluator::{OverFrame, Seen, aggregate_over};
-use crate::comparisons::as_float_key;
 use crate::dialect::Excluded;
+use crate::numbers::as_float_key;
 
 /// It runs last, over coerced types.
 #[derive(Debug)]

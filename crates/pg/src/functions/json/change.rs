@@ -7,7 +7,7 @@ use datafusion::error::Result;
 use super::compare::read;
 use super::{TYPES, path};
 use crate::PgError;
-use crate::functions::scalar::Take::{Any, Bool, Int, Json as JsonText, Text};
+use crate::functions::scalar::Take::{Any, Bool, Int, Json as JsonText, Jsonb, Text};
 use crate::functions::scalar::{Form, Function, Give, Row, Value};
 use crate::values::{Json, Parts, json_quoted};
 
@@ -17,20 +17,20 @@ pub(super) fn functions() -> Vec<Function> {
     let mut all = vec![
         Function::new(
             "jsonb_concat",
-            vec![Form::new(&[JsonText, JsonText], JSONB, |row| {
+            vec![Form::new(&[Jsonb, Jsonb], JSONB, |row| {
                 shown(concatenated(read(row, 0)?, read(row, 1)?))
             })],
         ),
         Function::new(
             "jsonb_delete",
             vec![
-                Form::new(&[JsonText, Text], JSONB, |row| {
+                Form::new(&[Jsonb, Text], JSONB, |row| {
                     shown(without(read(row, 0)?, &[row.text(1)])?)
                 }),
-                Form::new(&[JsonText, Int], JSONB, |row| {
+                Form::new(&[Jsonb, Int], JSONB, |row| {
                     shown(without_index(read(row, 0)?, row.int(1))?)
                 }),
-                Form::new(&[JsonText, Any], JSONB, |row| {
+                Form::new(&[Jsonb, Any], JSONB, |row| {
                     let keys = path(row, 1)?;
                     let keys: Vec<&str> = keys.iter().flatten().map(String::as_str).collect();
                     shown(without(read(row, 0)?, &keys)?)
@@ -39,14 +39,14 @@ pub(super) fn functions() -> Vec<Function> {
         ),
         Function::new(
             "jsonb_delete_path",
-            vec![Form::new(&[JsonText, Any], JSONB, |row| {
+            vec![Form::new(&[Jsonb, Any], JSONB, |row| {
                 changed(row, &Change::Delete)
             })],
         ),
         Function::new(
             "jsonb_set",
             vec![
-                Form::new(&[JsonText, Any, JsonText, Bool], JSONB, |row| {
+                Form::new(&[Jsonb, Any, Jsonb, Bool], JSONB, |row| {
                     let create = row.len() < 4 || row.bool(3);
                     changed(row, &Change::Set(read(row, 2)?, create))
                 })
@@ -54,9 +54,17 @@ pub(super) fn functions() -> Vec<Function> {
             ],
         ),
         Function::new(
+            "jsonb_set_lax",
+            vec![
+                Form::new(&[Jsonb, Any, Jsonb, Bool, Text], JSONB, set_lax)
+                    .optional(2)
+                    .called(),
+            ],
+        ),
+        Function::new(
             "jsonb_insert",
             vec![
-                Form::new(&[JsonText, Any, JsonText, Bool], JSONB, |row| {
+                Form::new(&[Jsonb, Any, Jsonb, Bool], JSONB, |row| {
                     changed(row, &Change::Insert(read(row, 2)?, row.bool(3)))
                 })
                 .optional(1),
@@ -176,6 +184,34 @@ fn changed(row: &Row<'_>, change: &Change) -> Result<Value> {
     shown(at_path(value, &path, 0, change)?)
 }
 
+/// `jsonb_set` that does what the last argument says with a NULL for the new value.
+fn set_lax(row: &Row<'_>) -> Result<Value> {
+    let is_null = |at: usize| at < row.len() && row.is_null(at);
+    if is_null(0) || is_null(1) || is_null(3) {
+        return Ok(Value::Null);
+    }
+    if is_null(4) {
+        let message = "null_value_treatment must be \"delete_key\", \"return_target\", \
+                       \"use_json_null\", or \"raise_exception\"";
+        return Err(wrong(message));
+    }
+    let create = row.len() < 4 || row.bool(3);
+    if !row.is_null(2) {
+        return changed(row, &Change::Set(read(row, 2)?, create));
+    }
+    match row.text_opt(4).unwrap_or("use_json_null") {
+        "raise_exception" => Err(PgError::new("22004", "JSON value must not be null").into()),
+        "use_json_null" => changed(row, &Change::Set(Json::Null, create)),
+        "delete_key" => changed(row, &Change::Delete),
+        "return_target" => shown(read(row, 0)?),
+        _ => {
+            let message = "null_value_treatment must be \"delete_key\", \"return_target\", \
+                           \"use_json_null\", or \"raise_exception\"";
+            Err(wrong(message))
+        }
+    }
+}
+
 fn at_path(value: Json, path: &[Option<String>], level: usize, change: &Change) -> Result<Json> {
     let Some(Some(step)) = path.get(level) else {
         let message = format!("path element at position {} is null", level + 1);
@@ -217,13 +253,14 @@ fn in_array(
     level: usize,
     change: &Change,
 ) -> Result<Json> {
-    let index: i64 = step.parse().map_err(|_| {
+    let index: i32 = step.trim_start().parse().map_err(|_| {
         let message = format!(
             "path element at position {} is not an integer: \"{step}\"",
             level + 1
         );
         PgError::new("22P02", message)
     })?;
+    let index = i64::from(index);
     let last = level + 1 == path.len();
     match (place(index, elements.len()), last, change) {
         (Some(at), false, _) => {

@@ -31,6 +31,24 @@ pub(super) fn functions() -> Vec<Function> {
             let members = members.map(|(key, value)| Ok((key, unquoted(&value)?)));
             Ok(Value::Pairs(members.collect::<Result<_>>()?))
         });
+        // In FROM, keys and values are columns.
+        for each in ["json_each", "json_each_text"] {
+            add(&format!("{each}_key_column"), Give::Texts, |row| {
+                let members = members(row)?.into_iter();
+                Ok(Value::Texts(members.map(|(key, _)| Some(key)).collect()))
+            });
+        }
+        add("json_each_value_column", Give::Marks(pg_type), |row| {
+            let members = members(row)?.into_iter();
+            Ok(Value::Texts(
+                members.map(|(_, value)| Some(value)).collect(),
+            ))
+        });
+        add("json_each_text_value_column", Give::Texts, |row| {
+            let members = members(row)?.into_iter();
+            let values = members.map(|(_, value)| unquoted(&value));
+            Ok(Value::Texts(values.collect::<Result<_>>()?))
+        });
         add("json_array_elements", Give::Marks(pg_type), |row| {
             Ok(Value::Texts(elements(row)?.into_iter().map(Some).collect()))
         });
@@ -56,6 +74,8 @@ pub(super) fn functions() -> Vec<Function> {
 
 fn refused(row: &Row<'_>, kind: &str) -> DataFusionError {
     let function = row.function().trim_end_matches("_array");
+    let function = function.trim_end_matches("_key_column");
+    let function = function.trim_end_matches("_value_column");
     PgError::new("22023", format!("cannot call {function} on {kind}")).into()
 }
 

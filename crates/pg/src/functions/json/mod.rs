@@ -1,13 +1,19 @@
-//! `json` and `jsonb`: chapter 9.16 of `PostgreSQL`'s manual, except for SQL/JSON paths.
+//! `json` and `jsonb`: chapter 9.16 of `PostgreSQL`'s manual.
 
 mod build;
 mod change;
 mod compare;
 mod expand;
 mod get;
+mod key;
+mod path;
+mod record;
 mod write;
 
 pub(crate) use build::{COLLECT, ELEMENT, JOIN, PAIR, PAIRS};
+pub(crate) use key::{distinct_jsonb, jsonb_extreme, jsonb_key};
+pub(crate) use path::read as read_path;
+pub(crate) use record::{ARRAY, MEMBER, MEMBERS, RAW, TEXT};
 
 use datafusion::logical_expr::ScalarUDF;
 
@@ -18,6 +24,9 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
         compare::functions(),
         expand::functions(),
         get::functions(),
+        key::functions(),
+        path::functions(),
+        record::functions(),
     ]
     .into_iter()
     .flatten()

@@ -306,11 +306,13 @@ impl<'a> Row<'a> {
 }
 
 /// Whether an argument of this type fits.
-pub(super) fn fits(take: Take, given: &DataType) -> bool {
+pub(super) fn fits(take: Take, field: &Field) -> bool {
+    let given = field.data_type();
     if *given == DataType::Null {
         return true;
     }
     match take {
+        Take::Jsonb if marked_type(field) == Some("json") => false,
         Take::Any => true,
         Take::Text | Take::Json | Take::Jsonb => is_text(given),
         Take::Int => given.is_integer(),

@@ -14,12 +14,12 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
-use datafusion::scalar::ScalarValue;
 
 use super::column::{Column, Row, fits};
 use super::value::{Give, Value, array};
 use super::{Take, type_name};
 use crate::PgError;
+use crate::functions::first_value;
 
 /// Computes the value of one row.
 pub(crate) type Body = fn(&Row<'_>) -> Result<Value>;
@@ -153,7 +153,7 @@ impl Form {
         }
     }
 
-    fn takes(&self, given: &[DataType]) -> bool {
+    fn takes(&self, given: &[FieldRef]) -> bool {
         let most = if self.repeated {
             usize::MAX
         } else {
@@ -200,11 +200,7 @@ impl Function {
     }
 
     fn form(&self, given: &[FieldRef]) -> Result<&Form> {
-        let types: Vec<_> = given
-            .iter()
-            .map(|field| field.data_type().clone())
-            .collect();
-        let form = self.forms.iter().find(|form| form.takes(&types));
+        let form = self.forms.iter().find(|form| form.takes(given));
         form.ok_or_else(|| {
             let names: Vec<_> = given.iter().map(|field| type_name(field)).collect();
             let signature = format!("function {}({})", self.name, names.join(", "));
@@ -276,8 +272,7 @@ impl ScalarUDFImpl for Function {
         let rows = if constant { 1 } else { args.number_rows };
         let array = form.compute(&self.name, &columns, rows, &args.return_field)?;
         if constant {
-            let value = ScalarValue::try_from_array(&array, 0)?;
-            return Ok(ColumnarValue::Scalar(value));
+            return Ok(ColumnarValue::Scalar(first_value(&array)?));
         }
         Ok(ColumnarValue::Array(array))
     }

@@ -4,27 +4,37 @@
 //! |---|---|
 //! | `FROM f(…) AS a` | `FROM (SELECT unnest(f_array(…)) AS a) AS a` |
 //! | `FROM unnest(a, b) WITH ORDINALITY` | `FROM (SELECT unnest(a), unnest(b), unnest(1, 2, …))` |
-//! | `FROM json_each(…)` | `FROM (SELECT p['key'] AS key, p['value'] AS value FROM (…))` |
+//! | `FROM json_each(…)` | `FROM (SELECT unnest(keys) AS key, unnest(values) AS value)` |
+//! | `FROM json_to_record(…) AS t(a int)` | `FROM (SELECT member(…, 'a')::int AS a) AS t` |
+//! | `e.value FROM json_array_elements(…) AS e` | `e.e FROM …` |
 //! | `FROM lower('A') AS a` | `FROM (SELECT lower('A') AS a) AS a` |
+
+mod records;
+mod values;
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, Expr, FunctionArg, FunctionArgExpr, Ident, Query, SelectItem, SetExpr, Subscript,
-    TableAlias, TableAliasColumnDef, TableFactor, VisitorMut, visit_expressions,
+    Expr, FunctionArg, FunctionArgExpr, Ident, Query, SelectItem, SetExpr, TableAlias,
+    TableAliasColumnDef, TableFactor, VisitorMut, visit_expressions,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::SUBSCRIPTS;
-use super::ast::{call, is_placeholder, last_word, text};
+use super::ast::{arguments, call, is_placeholder, last_word, text};
+use crate::casts::Target;
 use crate::functions::arrays::FLAT;
-use crate::functions::is_scalar;
 use crate::functions::time::SERIES;
+use crate::functions::{MARKED, is_scalar, mark_of};
 
 /// The function that gives a set's rows as an array; `None` if the function gives no set, or
 /// DataFusion knows it.
 pub(super) fn array_of_set(name: &str) -> Option<String> {
+    // `jsonb_path_query_array` is a function of PostgreSQL's.
+    if matches!(name, "jsonb_path_query" | "jsonb_path_query_tz") {
+        return Some(format!("{name}_rows_array"));
+    }
     let found = match name {
         "regexp_matches" | "regexp_split_to_table" | "string_to_table" => true,
         other => {
@@ -44,10 +54,64 @@ pub(super) fn array_of_set(name: &str) -> Option<String> {
     found.then(|| format!("{name}_array"))
 }
 
+/// The rows of a set that its function gives as an array.
+pub(super) fn rows_of_set(name: &str, array: Expr) -> Expr {
+    let is_json = name.ends_with("_array_elements") || name.starts_with("jsonb_path_query");
+    let mark = match name.split_once('_') {
+        Some((pg_type, _)) if is_json => Some(pg_type.to_owned()),
+        _ => element_mark(&array).map(|target| target.to_string()),
+    };
+    let rows = call("unnest", vec![array]);
+    match mark {
+        Some(mark) => call(MARKED, vec![rows, text(&mark)]),
+        None => rows,
+    }
+}
+
+/// The type of an array's elements, if Arrow lacks it and a cast says it.
+fn element_mark(array: &Expr) -> Option<Target> {
+    let element = match array {
+        Expr::Nested(inner) => return element_mark(inner),
+        Expr::Function(call) if last_word(&call.name).as_deref() == Some(FLAT) => {
+            return element_mark(arguments(call)?.first()?);
+        }
+        Expr::Array(array) => array.elem.iter().find_map(|element| match element {
+            Expr::Cast { data_type, .. } => Target::of_sql(data_type),
+            _ => None,
+        })?,
+        Expr::Cast { data_type, .. } => match Target::of_sql(data_type)? {
+            Target::Array(element) => *element,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let held = element.arrow(&datafusion::arrow::datatypes::DataType::Utf8);
+    mark_of(&element.field("", held, true))
+}
+
+/// The arrays of the keys and the values of `json_each`, unnested.
+fn each(name: &str, given: &[Expr]) -> Vec<SelectItem> {
+    let (pg_type, _) = name.split_once('_').unwrap_or_default();
+    let rows = |of: &str| {
+        let array = call(&format!("{name}_{of}_column_array"), given.to_vec());
+        call("unnest", vec![array])
+    };
+    let values = match name.ends_with("_text") {
+        true => rows("value"),
+        false => call(MARKED, vec![rows("value"), text(pg_type)]),
+    };
+    vec![named(rows("key"), "key"), named(values, "value")]
+}
+
 pub(super) struct Sets;
 
 impl VisitorMut for Sets {
     type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        values::rewrite(query);
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         if let Some(derived) = rewritten(factor) {
@@ -131,6 +195,9 @@ fn rewritten(factor: &TableFactor) -> Option<TableFactor> {
         _ => return None,
     };
     let lateral = given.iter().any(has_columns);
+    if let Some((items, alias)) = records::items(&name, &given, alias.as_ref()) {
+        return derived(select(items)?, &name, Some(&alias), lateral);
+    }
     let arrays: Vec<Expr> = if name == "unnest" {
         given
             .into_iter()
@@ -145,15 +212,13 @@ fn rewritten(factor: &TableFactor) -> Option<TableFactor> {
     } else if is_scalar(&name) && !ordinality {
         let column = column_name(&name, alias.as_ref());
         let items = vec![named(call(&name, given), &column)];
-        return derived(select(items, None)?, &name, alias.as_ref(), lateral);
+        return derived(select(items)?, &name, alias.as_ref(), lateral);
     } else {
         return None;
     };
     let several = arrays.len() > 1;
-    let of_pairs = name.contains("_each");
-    let column = if of_pairs {
-        "pair".to_owned()
-    } else if several {
+    let is_each = name.starts_with("json") && name.contains("_each");
+    let column = if several {
         "unnest".to_owned()
     } else {
         column_name(&name, alias.as_ref())
@@ -168,31 +233,26 @@ fn rewritten(factor: &TableFactor) -> Option<TableFactor> {
     } else {
         call(SUBSCRIPTS, vec![first, text_number(1)])
     };
-    let mut items: Vec<SelectItem> = vec![];
+    let (mut items, arrays) = match arrays.as_slice() {
+        [Expr::Function(call)] if is_each => {
+            let given = arguments(call)?.into_iter().cloned().collect::<Vec<_>>();
+            (each(&name, &given), vec![])
+        }
+        _ => (vec![], arrays),
+    };
     for (at, array) in arrays.into_iter().enumerate() {
         let column = if at == 0 {
             column.clone()
         } else {
             format!("{column}_{at}")
         };
-        items.push(named(call("unnest", vec![array]), &column));
+        items.push(named(rows_of_set(&name, array), &column));
     }
     if ordinality {
         let places = call("unnest", vec![places]);
         items.push(named(bigint(places), "ordinality"));
     }
-    let mut query = select(items, None)?;
-    if of_pairs {
-        let pair = Expr::CompoundIdentifier(vec![Ident::new("pairs"), Ident::new(column)]);
-        let mut items = vec![member(&pair, "key"), member(&pair, "value")];
-        if ordinality {
-            let place = Expr::Identifier(Ident::new("ordinality"));
-            items.push(named(place, "ordinality"));
-        }
-        let inner = derived(query, "pairs", None, false)?;
-        query = select(items, Some(inner))?;
-    }
-    derived(query, &name, alias.as_ref(), lateral)
+    derived(select(items)?, &name, alias.as_ref(), lateral)
 }
 
 /// Whether this is more than a whole number, which is all that DataFusion's series takes.
@@ -234,16 +294,6 @@ fn text_number(value: u32) -> Expr {
     Expr::Value(Value::Number(value.to_string(), false).into())
 }
 
-fn member(pair: &Expr, name: &str) -> SelectItem {
-    let value = Expr::CompoundFieldAccess {
-        root: Box::new(pair.clone()),
-        access_chain: vec![AccessExpr::Subscript(Subscript::Index {
-            index: text(name),
-        })],
-    };
-    named(value, name)
-}
-
 /// The column of a function that gives single values has the table's name.
 fn column_name(function: &str, alias: Option<&TableAlias>) -> String {
     match alias {
@@ -278,9 +328,9 @@ pub(super) fn has_columns(expr: &Expr) -> bool {
     found.is_break()
 }
 
-/// `SELECT items FROM from`.
-fn select(items: Vec<SelectItem>, from: Option<TableFactor>) -> Option<Box<Query>> {
-    let parsed = Parser::parse_sql(&PostgreSqlDialect {}, "SELECT 1 FROM t").ok()?;
+/// `SELECT items`.
+fn select(items: Vec<SelectItem>) -> Option<Box<Query>> {
+    let parsed = Parser::parse_sql(&PostgreSqlDialect {}, "SELECT 1").ok()?;
     let datafusion::sql::sqlparser::ast::Statement::Query(mut query) = parsed.into_iter().next()?
     else {
         return None;
@@ -289,10 +339,6 @@ fn select(items: Vec<SelectItem>, from: Option<TableFactor>) -> Option<Box<Query
         return None;
     };
     select.projection = items;
-    match from {
-        Some(from) => select.from.first_mut()?.relation = from,
-        None => select.from.clear(),
-    }
     Some(query)
 }
 

@@ -1,0 +1,525 @@
+//! Values that Arrow compares otherwise than PostgreSQL: intervals, `jsonb`, padded texts.
+//!
+//! Wherever they are compared, grouped, sorted or joined, this analyzer rule puts a key in their
+//! place, whose order is PostgreSQL's: the length of an interval, the text of
+//! `functions/json/key.rs`. It runs before DataFusion's type coercion, which refuses windows over
+//! intervals. Values of `json` have neither order nor equality (42883).
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::functions::string::rtrim;
+use datafusion::functions_aggregate::first_last::first_value_udaf;
+use datafusion::logical_expr::expr::{
+    AggregateFunction, Between, Case, GroupingSet, InList, InSubquery, ScalarFunction,
+    SetComparison, Sort as SortExpr, WindowFunction,
+};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    Aggregate, BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, Projection,
+    Subquery, WindowFunctionDefinition,
+};
+use datafusion::optimizer::AnalyzerRule;
+
+use crate::PgError;
+use crate::casts::PG_TYPE;
+use crate::functions::arrays::{ALL, ANY};
+use crate::functions::json::{jsonb_extreme, jsonb_key};
+use crate::functions::marked_like;
+use crate::functions::scalar::marked_type;
+use crate::functions::time::operators;
+use crate::intervals::{Overloaded, greatest, least, max, min};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct SortKeys;
+
+impl AnalyzerRule for SortKeys {
+    fn name(&self) -> &'static str {
+        "sort_keys"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let analyzed = plan.transform_up_with_subqueries(rewrite)?;
+        Ok(analyzed.data)
+    }
+}
+
+/// What a value is compared by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Key {
+    Interval,
+    Jsonb,
+    /// A `character` of any length, whose trailing blanks do not count.
+    Padded,
+    /// Nothing: the value is a `json`.
+    None,
+}
+
+impl Key {
+    fn of_field(field: &Field) -> Option<Self> {
+        // Values of one length are padded to it.
+        if field
+            .metadata()
+            .get(PG_TYPE)
+            .is_some_and(|name| name == "bpchar")
+        {
+            return Some(Self::Padded);
+        }
+        match (field.data_type(), marked_type(field)) {
+            (DataType::Interval(IntervalUnit::MonthDayNano), _) => Some(Self::Interval),
+            (_, Some("jsonb")) => Some(Self::Jsonb),
+            (_, Some("json")) => Some(Self::None),
+            _ => None,
+        }
+    }
+
+    /// `None` for a value that is its own key, and one without a type yet.
+    fn of(expr: &Expr, schema: &DFSchema) -> Option<Self> {
+        Self::of_field(&expr.to_field(schema).ok()?.1)
+    }
+
+    fn call(self, expr: Expr) -> Expr {
+        match self {
+            Self::Interval => operators::key().call(vec![expr]),
+            Self::Jsonb => jsonb_key(expr),
+            Self::Padded => rtrim().call(vec![expr]),
+            Self::None => expr,
+        }
+    }
+
+    /// # Errors
+    /// For a `json`, which has no equality.
+    fn groups(self) -> Result<Self> {
+        self.has("equality")
+    }
+
+    /// See [`Key::groups`].
+    fn sorts(self) -> Result<Self> {
+        self.has("ordering")
+    }
+
+    fn has(self, operator: &str) -> Result<Self> {
+        if self == Self::None {
+            let message = format!("could not identify an {operator} operator for type json");
+            return Err(PgError::new("42883", message).into());
+        }
+        Ok(self)
+    }
+}
+
+fn keyed(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    Ok(match Key::of(&expr, schema) {
+        Some(key) => key.groups()?.call(expr),
+        None => expr,
+    })
+}
+
+fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let inputs = plan.inputs();
+    let schema = if inputs.is_empty() {
+        DFSchema::empty()
+    } else {
+        merge_schema(&inputs)
+    };
+    let sorts = matches!(plan, LogicalPlan::Sort(_));
+    let joins = matches!(plan, LogicalPlan::Join(_));
+    let names = NamePreserver::new(&plan);
+    let mapped = plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let mut changed = expr.transform_up(|expr| compare(expr, &schema))?;
+        // The keys of a sort, and the columns on which a join is made.
+        let is_key = sorts || (joins && !matches!(changed.data, Expr::BinaryExpr(_)));
+        if is_key && let Some(key) = Key::of(&changed.data, &schema) {
+            let key = if sorts { key.sorts()? } else { key.groups()? };
+            changed = Transformed::yes(key.call(changed.data));
+            return Ok(changed);
+        }
+        Ok(changed.update_data(|expr| name.restore(expr)))
+    })?;
+    if !mapped.transformed && !has_keys(&mapped.data) {
+        return Ok(mapped);
+    }
+    match mapped.data {
+        LogicalPlan::Aggregate(aggregate) => group(aggregate),
+        LogicalPlan::Distinct(Distinct::All(input)) if has_key_columns(input.schema()) => {
+            let columns = input.schema().columns().into_iter().map(Expr::Column);
+            group(Aggregate::try_new(input, columns.collect(), vec![])?)
+        }
+        LogicalPlan::Distinct(Distinct::On(mut on)) => {
+            let schema = Arc::clone(on.input.schema());
+            on.on_expr = on
+                .on_expr
+                .into_iter()
+                .map(|expr| keyed(expr, &schema))
+                .collect::<Result<_>>()?;
+            if let Some(sorts) = on.sort_expr.take() {
+                let mut changed = false;
+                on.sort_expr = Some(sorted(sorts, &schema, &mut changed)?);
+            }
+            Ok(Transformed::yes(LogicalPlan::Distinct(Distinct::On(on))))
+        }
+        other if mapped.transformed => Ok(Transformed::yes(other.recompute_schema()?)),
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+fn has_key_columns(schema: &DFSchema) -> bool {
+    let mut fields = schema.fields().iter();
+    fields.any(|field| Key::of_field(field).is_some())
+}
+
+fn has_keys(plan: &LogicalPlan) -> bool {
+    plan.inputs()
+        .iter()
+        .any(|input| has_key_columns(input.schema()))
+        || has_key_columns(plan.schema())
+}
+
+/// An expression whose comparisons compare keys.
+fn compare(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let of = |expr: &Expr| Key::of(expr, schema);
+    let key = match &expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => {
+            of(left).filter(|key| of(right) == Some(*key))
+        }
+        Expr::Between(between) => of(&between.expr),
+        Expr::InList(list) => of(&list.expr),
+        Expr::InSubquery(query) => of(&query.expr),
+        Expr::SetComparison(query) => of(&query.expr),
+        Expr::Case(case) => case.expr.as_deref().and_then(of),
+        Expr::ScalarFunction(call) if ["greatest", "least"].contains(&call.name()) => {
+            call.args.iter().find_map(of)
+        }
+        Expr::ScalarFunction(call) if [ANY, ALL].contains(&call.name()) => call
+            .args
+            .get(1)
+            .and_then(of)
+            .filter(|key| *key == Key::Jsonb),
+        Expr::ScalarFunction(call) if OF_ELEMENTS.contains(&call.name()) => {
+            return of_elements(expr, schema);
+        }
+        Expr::AggregateFunction(_) | Expr::WindowFunction(_) => None,
+        _ => return Ok(Transformed::no(expr)),
+    };
+    let call = |expr: Box<Expr>| key.map_or(expr.clone(), |key| Box::new(key.call(*expr)));
+    Ok(Transformed::yes(match (expr, key) {
+        (Expr::AggregateFunction(function), _) => return aggregate(function, schema),
+        (Expr::WindowFunction(function), _) => return window(*function, schema),
+        (expr, None | Some(Key::None)) => return Ok(Transformed::no(expr)),
+        (Expr::BinaryExpr(BinaryExpr { left, op, right }), _) => {
+            Expr::BinaryExpr(BinaryExpr::new(call(left), op, call(right)))
+        }
+        (Expr::Between(between), _) => Expr::Between(Between::new(
+            call(between.expr),
+            between.negated,
+            call(between.low),
+            call(between.high),
+        )),
+        (Expr::InList(list), Some(key)) => Expr::InList(InList::new(
+            call(list.expr),
+            list.list.into_iter().map(|value| key.call(value)).collect(),
+            list.negated,
+        )),
+        (Expr::InSubquery(query), Some(key)) => Expr::InSubquery(InSubquery::new(
+            call(query.expr),
+            keys_of(query.subquery, key)?,
+            query.negated,
+        )),
+        (Expr::SetComparison(query), Some(key)) => Expr::SetComparison(SetComparison {
+            expr: call(query.expr),
+            subquery: keys_of(query.subquery, key)?,
+            ..query
+        }),
+        (Expr::Case(case), Some(key)) => Expr::Case(Case::new(
+            case.expr.map(call),
+            case.when_then_expr
+                .into_iter()
+                .map(|(when, then)| (Box::new(key.call(*when)), then))
+                .collect(),
+            case.else_expr,
+        )),
+        (Expr::ScalarFunction(ScalarFunction { func, mut args }), Some(key)) => {
+            if [ANY, ALL].contains(&func.name()) {
+                args[1..]
+                    .iter_mut()
+                    .for_each(|arg| *arg = key.call(arg.clone()));
+                return Ok(Transformed::yes(func.call(args)));
+            }
+            let is_greatest = func.name() == "greatest";
+            match key {
+                Key::Jsonb => jsonb_extreme(is_greatest, args),
+                Key::Interval if is_greatest => greatest().call(args),
+                Key::Interval => least().call(args),
+                Key::Padded | Key::None => func.call(args),
+            }
+        }
+        (other, _) => return Ok(Transformed::no(other)),
+    }))
+}
+
+/// Functions that look for an element of an array.
+const OF_ELEMENTS: [&str; 4] = [
+    "array_position",
+    "array_positions",
+    "array_remove",
+    "array_replace",
+];
+
+/// An element of an array of `jsonb` is looked for by its key.
+fn of_elements(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::ScalarFunction(mut call) = expr else {
+        return Ok(Transformed::no(expr));
+    };
+    let is_jsonb = match call.args.first() {
+        Some(array) => match array.to_field(schema)?.1.data_type() {
+            DataType::List(element) => Key::of_field(element) == Some(Key::Jsonb),
+            _ => false,
+        },
+        None => false,
+    };
+    if !is_jsonb {
+        return Ok(Transformed::no(Expr::ScalarFunction(call)));
+    }
+    if !call.name().starts_with("array_position") {
+        let message = format!("{} of jsonb is not supported", call.name());
+        return Err(PgError::unsupported(message).into());
+    }
+    for argument in call.args.iter_mut().take(2) {
+        *argument = Key::Jsonb.call(argument.clone());
+    }
+    Ok(Transformed::yes(Expr::ScalarFunction(call)))
+}
+
+/// The keys of a subquery's values.
+fn keys_of(query: Subquery, key: Key) -> Result<Subquery> {
+    let plan = Arc::unwrap_or_clone(query.subquery);
+    let column = Expr::Column(Column::from(plan.schema().qualified_field(0)));
+    let name = plan.schema().field(0).name().clone();
+    let keys = Projection::try_new(vec![key.call(column).alias(name)], Arc::new(plan))?;
+    Ok(Subquery {
+        subquery: Arc::new(LogicalPlan::Projection(keys)),
+        ..query
+    })
+}
+
+fn is_comparison(op: Operator) -> bool {
+    matches!(
+        op,
+        Operator::Eq
+            | Operator::NotEq
+            | Operator::Lt
+            | Operator::LtEq
+            | Operator::Gt
+            | Operator::GtEq
+            | Operator::IsDistinctFrom
+            | Operator::IsNotDistinctFrom
+    )
+}
+
+fn sorted(order: Vec<SortExpr>, schema: &DFSchema, changed: &mut bool) -> Result<Vec<SortExpr>> {
+    let keys = order.into_iter().map(|sort| {
+        let Some(key) = Key::of(&sort.expr, schema) else {
+            return Ok(sort);
+        };
+        *changed = true;
+        Ok(SortExpr {
+            expr: key.sorts()?.call(sort.expr),
+            ..sort
+        })
+    });
+    keys.collect()
+}
+
+fn aggregate(mut function: AggregateFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let mut changed = false;
+    if let Some(overloaded) = function.func.inner().downcast_ref::<Overloaded>() {
+        function.func = overloaded.function(argument_type(&function.params.args, schema).as_ref());
+        changed = true;
+    }
+    let params = &mut function.params;
+    let key = match params.args.as_slice() {
+        [argument] => Key::of(argument, schema),
+        _ => None,
+    };
+    let mut ordered = params
+        .args
+        .iter()
+        .chain(params.order_by.iter().map(|sort| &sort.expr));
+    if ["mode", "percentile_disc"].contains(&function.func.name())
+        && ordered.any(|expr| Key::of(expr, schema) == Some(Key::Jsonb))
+    {
+        let message = format!("{} of jsonb is not supported", function.func.name());
+        return Err(PgError::unsupported(message).into());
+    }
+    if let Some(key) = key.filter(|_| params.distinct) {
+        key.groups()?;
+    }
+    // `rules/aggregates.rs` sorts the distinct elements of arrays.
+    let is_sorted_there = key == Some(Key::Jsonb) && params.distinct;
+    if !is_sorted_there {
+        let order = std::mem::take(&mut params.order_by);
+        params.order_by = sorted(order, schema, &mut changed)?;
+    }
+    match (function.func.name(), key) {
+        ("min", Some(Key::Interval)) => function.func = Arc::new(min()),
+        ("max", Some(Key::Interval)) => function.func = Arc::new(max()),
+        ("grouping", _) => {
+            let arguments = std::mem::take(&mut params.args).into_iter();
+            let keys = arguments.map(|argument| keyed(argument, schema));
+            params.args = keys.collect::<Result<_>>()?;
+        }
+        ("count", Some(key)) if params.distinct => {
+            let arguments = std::mem::take(&mut params.args).into_iter();
+            params.args = arguments.map(|argument| key.call(argument)).collect();
+        }
+        _ => {
+            let expr = Expr::AggregateFunction(function);
+            return Ok(Transformed::new(expr, changed, TreeNodeRecursion::Continue));
+        }
+    }
+    Ok(Transformed::yes(Expr::AggregateFunction(function)))
+}
+
+/// The type of a function's only argument.
+fn argument_type(args: &[Expr], schema: &DFSchema) -> Option<DataType> {
+    match args {
+        [argument] => argument.get_type(schema).ok(),
+        _ => None,
+    }
+}
+
+fn window(mut function: WindowFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let mut changed = false;
+    if let WindowFunctionDefinition::AggregateUDF(known) = &function.fun
+        && let Some(overloaded) = known.inner().downcast_ref::<Overloaded>()
+    {
+        let argument = argument_type(&function.params.args, schema);
+        let resolved = overloaded.function(argument.as_ref());
+        function.fun = WindowFunctionDefinition::AggregateUDF(resolved);
+        changed = true;
+    }
+    let params = &mut function.params;
+    let order = std::mem::take(&mut params.order_by);
+    params.order_by = sorted(order, schema, &mut changed)?;
+    let partitions = std::mem::take(&mut params.partition_by);
+    params.partition_by = partitions
+        .into_iter()
+        .map(|expr| {
+            changed |= Key::of(&expr, schema).is_some();
+            keyed(expr, schema)
+        })
+        .collect::<Result<_>>()?;
+    if let [argument] = params.args.as_slice()
+        && Key::of(argument, schema) == Some(Key::Interval)
+    {
+        let extreme = match function.fun.name() {
+            "min" => Some(min()),
+            "max" => Some(max()),
+            _ => None,
+        };
+        if let Some(extreme) = extreme {
+            function.fun = WindowFunctionDefinition::AggregateUDF(Arc::new(extreme));
+            changed = true;
+        }
+    }
+    let expr = Expr::WindowFunction(Box::new(function));
+    Ok(Transformed::new(expr, changed, TreeNodeRecursion::Continue))
+}
+
+/// Groups by the keys of values; a group shows the first of its values, as in PostgreSQL.
+fn group(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
+    let schema = Arc::clone(aggregate.input.schema());
+    let sets = match aggregate.group_expr.as_slice() {
+        [Expr::GroupingSet(sets)] => Some(sets.clone()),
+        _ => None,
+    };
+    let exprs: Vec<Expr> = match &sets {
+        Some(sets) => sets.distinct_expr().into_iter().cloned().collect(),
+        None => aggregate.group_expr.clone(),
+    };
+    let fields = exprs.iter().map(|expr| Ok(expr.to_field(&schema)?.1));
+    let fields: Vec<FieldRef> = fields.collect::<Result<_>>()?;
+    let keys = fields
+        .iter()
+        .map(|field| Key::of_field(field).map(Key::groups));
+    let keys: Vec<Option<Key>> = keys.map(Option::transpose).collect::<Result<_>>()?;
+    if keys.iter().all(Option::is_none) {
+        return Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)));
+    }
+    let mut groups = vec![];
+    let mut aggregates = aggregate.aggr_expr.clone();
+    for (at, (expr, key)) in exprs.into_iter().zip(&keys).enumerate() {
+        let Some(key) = key else {
+            groups.push(expr);
+            continue;
+        };
+        let first = AggregateFunction::new_udf(
+            first_value_udaf(),
+            vec![expr.clone()],
+            false,
+            None,
+            vec![],
+            None,
+        );
+        aggregates.push(Expr::AggregateFunction(first).alias(shown(at)));
+        groups.push(key.call(expr).alias(format!("sort_key_{at}")));
+    }
+    let is_of_sets = sets.is_some();
+    if let Some(sets) = sets {
+        groups = vec![Expr::GroupingSet(keyed_sets(sets, &schema)?)];
+    }
+    let grouped = Aggregate::try_new(aggregate.input, groups, aggregates)?;
+    let columns = grouped.schema.columns();
+    let projected = aggregate.schema.iter().zip(columns).enumerate();
+    let projected = projected.map(|(at, ((qualifier, field), column))| {
+        let is_same = column.relation.as_ref() == qualifier && column.name == *field.name();
+        let mut value = Expr::Column(column);
+        if keys.get(at).is_some_and(Option::is_some) {
+            let first = Expr::Column(Column::new_unqualified(shown(at)));
+            value = match is_of_sets {
+                true => of_set(value, first, &fields[at]),
+                false => first,
+            };
+        } else if is_same {
+            return value;
+        }
+        value.alias_qualified(qualifier.cloned(), field.name())
+    });
+    let projected = projected.collect();
+    let grouped = Arc::new(LogicalPlan::Aggregate(grouped));
+    let projection = Projection::try_new(projected, grouped)?;
+    Ok(Transformed::yes(LogicalPlan::Projection(projection)))
+}
+
+fn keyed_sets(sets: GroupingSet, schema: &DFSchema) -> Result<GroupingSet> {
+    let keyed = |exprs: Vec<Expr>| -> Result<Vec<Expr>> {
+        let keys = exprs.into_iter().map(|expr| keyed(expr, schema));
+        keys.collect()
+    };
+    Ok(match sets {
+        GroupingSet::Rollup(exprs) => GroupingSet::Rollup(keyed(exprs)?),
+        GroupingSet::Cube(exprs) => GroupingSet::Cube(keyed(exprs)?),
+        GroupingSet::GroupingSets(sets) => {
+            let sets = sets.into_iter().map(keyed);
+            GroupingSet::GroupingSets(sets.collect::<Result<_>>()?)
+        }
+    })
+}
+
+/// The value of a group, where it is grouped by it: else it has no key.
+fn of_set(key: Expr, first: Expr, field: &Field) -> Expr {
+    let has_key = Box::new(key.is_not_null());
+    let value = Case::new(None, vec![(has_key, Box::new(first))], None);
+    marked_like(Expr::Case(value), field)
+}
+
+/// The column with the value that the group of expression `at` shows.
+fn shown(at: usize) -> String {
+    format!("key_shown_{at}")
+}

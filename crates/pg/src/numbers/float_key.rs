@@ -1,0 +1,109 @@
+//! `float_key(x)`: the same float, but 0 for -0, and one NaN for all; also of arrays of floats.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray};
+use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
+use datafusion::common::DFSchema;
+use datafusion::error::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
+};
+
+fn is_float(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Float32 | DataType::Float64 => true,
+        DataType::List(element) => is_float(element.data_type()),
+        _ => false,
+    }
+}
+
+/// Whether an expression is a float that is not made a key yet.
+pub(crate) fn is_float_key(expr: &Expr, schema: &DFSchema) -> bool {
+    let made = match expr {
+        Expr::ScalarFunction(call) => call.func.inner().downcast_ref::<FloatKey>().is_some(),
+        _ => false,
+    };
+    !made && expr.get_type(schema).is_ok_and(|of| is_float(&of))
+}
+
+/// A float as one of which equal floats have one value.
+pub(crate) fn float_key(expr: Expr) -> Expr {
+    ScalarUDF::from(FloatKey::new()).call(vec![expr])
+}
+
+/// The expression as a key, if it is a float.
+pub(crate) fn as_float_key(expr: Expr, schema: &DFSchema) -> Expr {
+    if is_float_key(&expr, schema) {
+        float_key(expr)
+    } else {
+        expr
+    }
+}
+
+/// The same float, but 0 for -0, and one NaN for all.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct FloatKey {
+    signature: Signature,
+}
+
+impl FloatKey {
+    fn new() -> Self {
+        Self {
+            signature: Signature::any(1, Volatility::Immutable),
+        }
+    }
+}
+
+impl ScalarUDFImpl for FloatKey {
+    fn name(&self) -> &'static str {
+        "float_key"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(types.first().cloned().unwrap_or(DataType::Null))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        Ok(ColumnarValue::Array(keys(&arrays[0])?))
+    }
+}
+
+fn keys(values: &ArrayRef) -> Result<ArrayRef> {
+    Ok(match values.data_type() {
+        DataType::Float64 => {
+            let values = values.as_primitive::<Float64Type>();
+            Arc::new(values.unary::<_, Float64Type>(|value| {
+                if value.is_nan() {
+                    f64::NAN.abs()
+                } else {
+                    value + 0.0
+                }
+            }))
+        }
+        DataType::Float32 => {
+            let values = values.as_primitive::<Float32Type>();
+            Arc::new(values.unary::<_, Float32Type>(|value| {
+                if value.is_nan() {
+                    f32::NAN.abs()
+                } else {
+                    value + 0.0
+                }
+            }))
+        }
+        DataType::List(element) => {
+            let list = values.as_list::<i32>();
+            let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
+            let keys = keys(list.values())?;
+            let list = ListArray::try_new(Arc::clone(element), offsets, keys, nulls)?;
+            Arc::new(list)
+        }
+        _ => Arc::clone(values),
+    })
+}

@@ -1,0 +1,127 @@
+//! LATERAL items without tables of their own: `t, jsonb_array_elements(t.j)`.
+//!
+//! Such an item only computes with the columns to its left and unnests arrays, so it is computed
+//! above these: nothing is joined, conditions on the left side are pushed below it, and rows that
+//! they remove cause no errors.
+
+use std::sync::Arc;
+
+use datafusion::common::{Column, RecursionUnnestOption, UnnestOptions};
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, LogicalPlan, Unnest};
+
+use super::plans::{Names, column_exprs, filter, has_outer, outer_to_columns, project, substitute};
+use super::references::subquery_of;
+
+/// A plan with the columns of the left side and, by the item's columns, expressions over it.
+pub(super) type Placed = (LogicalPlan, Vec<Expr>);
+
+/// `right` computed above `left`; `None` if it is no such item.
+pub(super) fn placed(
+    right: &LogicalPlan,
+    left: &LogicalPlan,
+    names: &mut Names,
+) -> Result<Option<Placed>> {
+    match right {
+        LogicalPlan::EmptyRelation(given) if given.produce_one_row => {
+            Ok(Some((left.clone(), vec![])))
+        }
+        LogicalPlan::SubqueryAlias(given) => placed(&given.input, left, names),
+        LogicalPlan::Subquery(given) => placed(&given.subquery, left, names),
+        LogicalPlan::Projection(given) => {
+            let Some((plan, values)) = placed(&given.input, left, names)? else {
+                return Ok(None);
+            };
+            let mut exprs = column_exprs(left.schema());
+            let mut outputs = vec![];
+            for expr in &given.expr {
+                let expr = substitute(expr.clone(), given.input.schema(), &values)?;
+                let Some(expr) = over(expr, left)? else {
+                    return Ok(None);
+                };
+                let name = names.next("__lateral_");
+                exprs.push(expr.unalias().alias(&name));
+                outputs.push(Expr::Column(Column::from_name(name)));
+            }
+            Ok(Some((project(exprs, plan)?, outputs)))
+        }
+        LogicalPlan::Filter(given) => {
+            let Some((plan, values)) = placed(&given.input, left, names)? else {
+                return Ok(None);
+            };
+            let condition = substitute(given.predicate.clone(), given.input.schema(), &values)?;
+            let Some(condition) = over(condition, left)? else {
+                return Ok(None);
+            };
+            Ok(Some((filter(vec![condition], plan)?, values)))
+        }
+        LogicalPlan::Unnest(given) => unnested(given, left, names),
+        _ => Ok(None),
+    }
+}
+
+/// An expression of columns to the left; `None` if it takes others.
+fn over(expr: Expr, left: &LogicalPlan) -> Result<Option<Expr>> {
+    use datafusion::common::tree_node::TreeNode;
+    let is_foreign = expr.exists(|part| {
+        Ok(match part {
+            Expr::OuterReferenceColumn(_, column) => !left.schema().has_column(column),
+            other => subquery_of(other).is_some() || matches!(other, Expr::ScalarSubquery(_)),
+        })
+    })?;
+    if is_foreign || expr.is_volatile() {
+        return Ok(None);
+    }
+    Ok(Some(if has_outer(&expr) {
+        outer_to_columns(expr)?
+    } else {
+        expr
+    }))
+}
+
+fn unnested(given: &Unnest, left: &LogicalPlan, names: &mut Names) -> Result<Option<Placed>> {
+    let is_flat = given
+        .list_type_columns
+        .iter()
+        .all(|(_, list)| list.depth == 1);
+    if !is_flat || !given.struct_type_columns.is_empty() {
+        return Ok(None);
+    }
+    let Some((plan, values)) = placed(&given.input, left, names)? else {
+        return Ok(None);
+    };
+    let mut recursions = vec![];
+    for (index, _) in &given.list_type_columns {
+        let Some(Expr::Column(column)) = values.get(*index) else {
+            return Ok(None);
+        };
+        recursions.push(RecursionUnnestOption {
+            input_column: column.clone(),
+            output_column: Column::from_name(names.next("__lateral_")),
+            depth: 1,
+        });
+    }
+    let lists: Vec<usize> = given.list_type_columns.iter().map(|(at, _)| *at).collect();
+    let mut rows = recursions.iter();
+    let outputs = given.dependency_indices.iter().map(|index| {
+        if lists.contains(index) {
+            let row = rows.next()?;
+            return Some(Expr::Column(row.output_column.clone()));
+        }
+        values.get(*index).cloned()
+    });
+    let Some(outputs) = outputs.collect::<Option<Vec<_>>>() else {
+        return Ok(None);
+    };
+    let mut columns: Vec<Column> = recursions
+        .iter()
+        .map(|row| row.input_column.clone())
+        .collect();
+    columns.dedup();
+    let options = UnnestOptions {
+        null_handling: given.options.null_handling,
+        recursions,
+    };
+    let unnest = Unnest::try_new(Arc::new(plan), columns, options)?;
+    Ok(Some((LogicalPlan::Unnest(unnest), outputs)))
+}
