@@ -6,7 +6,8 @@
 //! | UUID: sixteen bytes | `uuid`, which is held as text |
 //! | a time of day in seconds, milliseconds or nanoseconds | `time`, of microseconds |
 //!
-//! So no operator, function or common type has to know them.
+//! So no operator, function or common type has to know them. Statements that store rows read them
+//! as they are (`dialect/stored.rs`).
 
 use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion::common::Column;
@@ -19,8 +20,8 @@ use datafusion::sql::sqlparser::ast::{Ident, TableFactor};
 
 use crate::casts::{Target, cast_expr};
 
-/// Marks a table that is being planned. (DataFusion ignores partitions.)
-const PLANNED: &str = "__planned";
+/// Marks a table whose columns stay as they are stored. (DataFusion ignores partitions.)
+pub(crate) const AS_STORED: &str = "__as_stored";
 
 /// See the file's header.
 #[derive(Debug)]
@@ -40,10 +41,10 @@ impl RelationPlanner for FileTypes {
         else {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         };
-        if partitions.iter().any(|mark| mark.value == PLANNED) {
+        if partitions.iter().any(|mark| mark.value == AS_STORED) {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         }
-        partitions.push(Ident::new(PLANNED));
+        partitions.push(Ident::new(AS_STORED));
         let plan = context.plan(relation)?;
         if !plan
             .schema()

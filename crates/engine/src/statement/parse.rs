@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use coscan_pg::dialect::{as_stored, keep_stored_types};
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
@@ -67,6 +68,20 @@ pub fn shape_datafusion(statement: &mut DfStatement) -> Result<(), StatementErro
     }
 }
 
+/// Marks what a statement reads to store: it keeps the types of files.
+pub(super) fn keep_types(statement: &mut DfStatement) {
+    match statement {
+        DfStatement::Statement(statement) => keep_stored_types(statement),
+        DfStatement::Explain(explain) => keep_types(&mut explain.statement),
+        DfStatement::CopyTo(copy) => {
+            if let CopyToSource::Query(query) = &mut copy.source {
+                as_stored(query);
+            }
+        }
+        DfStatement::CreateExternalTable(_) | DfStatement::Reset(_) => {}
+    }
+}
+
 /// Parses one statement in the session's dialect.
 ///
 /// # Errors
@@ -79,6 +94,7 @@ pub(crate) fn parse_datafusion(
     parse_statement(statement, |text| {
         let mut statement = state.sql_to_statement(text, &dialect)?;
         shape_datafusion(&mut statement)?;
+        keep_types(&mut statement);
         Ok(statement)
     })?
 }

@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{CopyTarget, Statement};
 use datafusion::sql::sqlparser::dialect::{GenericDialect, PostgreSqlDialect};
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 
-use super::parse::{parse_statement, shape_datafusion, shape_statement};
+use super::parse::{keep_types, parse_statement, shape_datafusion, shape_statement};
 use super::split::StatementText;
 
 /// Reads one statement: usually one syntax tree, none for a text of comments.
@@ -78,6 +78,7 @@ fn read_datafusion(sql: &str) -> Result<Vec<DfStatement>> {
     let mut statements: Vec<_> = parser.parse_statements()?.into();
     for statement in &mut statements {
         shape_datafusion(statement)?;
+        keep_types(statement);
     }
     Ok(statements)
 }

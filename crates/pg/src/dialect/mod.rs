@@ -22,6 +22,7 @@
 //! | `rows` | `(a, b) = (c, d)` | comparisons of single values |
 //! | `texts` | `substring(a from b)`, LIKE, `~`, ANY, `json_agg` | calls of our functions |
 //! | `literals` | numbers, casts | numbers of PostgreSQL's types, calls of `pg_cast` |
+//! | `stored` | `INSERT … SELECT` | the same, of tables that are marked |
 //! | `relations` | VALUES, UNION and its siblings, WITH RECURSIVE | subqueries in FROM |
 //!
 //! D1: rows do not change: a pass may only replace a construct by an equal one.
@@ -43,6 +44,7 @@ mod relations;
 mod rows;
 mod sets;
 mod spelling;
+mod stored;
 mod texts;
 mod times;
 mod tokens;
@@ -60,6 +62,7 @@ pub use column_names::on_the_wire;
 pub(crate) use exclusion::Excluded;
 pub use parameters::{Written, type_of, written_parameters};
 pub(crate) use relations::{FIRST_TERM, LATER_TERM, relation_of};
+pub use stored::{as_stored, keep_stored_types};
 pub use tokens::is_every_column;
 
 /// Reads PostgreSQL's dialect: the statements of `sql`, rewritten.

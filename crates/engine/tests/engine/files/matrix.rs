@@ -153,11 +153,13 @@ async fn types_that_one_writer_has() {
         );
         let found = rows_in_order(&session, "SELECT id, names FROM t ORDER BY k").await;
         let expected = [
-            "0b9f1f6a8f0e4c5b9d1a3c2f1e0d9c8b|{a: 1}",
-            "ffffffffffffffffffffffffffffffff|{}",
+            "0b9f1f6a-8f0e-4c5b-9d1a-3c2f1e0d9c8b|{a: 1}",
+            "ffffffff-ffff-ffff-ffff-ffffffffffff|{}",
             "NULL|NULL",
         ];
         assert_eq!(found, expected);
+        let one = "SELECT count(*) FROM t WHERE id = '0B9F1F6A-8F0E-4C5B-9D1A-3C2F1E0D9C8B'";
+        assert_eq!(rows_in_order(&session, one).await, ["1"]);
     }
 }
 
