@@ -19,9 +19,7 @@ use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{Ident, TableFactor};
 
 use crate::casts::{Target, cast_expr};
-
-/// Marks a table whose columns stay as they are stored. (DataFusion ignores partitions.)
-pub(crate) const AS_STORED: &str = "__as_stored";
+use crate::dialect::AS_STORED;
 
 /// See the file's header.
 #[derive(Debug)]

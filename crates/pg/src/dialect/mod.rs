@@ -62,6 +62,7 @@ pub use column_names::on_the_wire;
 pub(crate) use exclusion::Excluded;
 pub use parameters::{Written, type_of, written_parameters};
 pub(crate) use relations::{FIRST_TERM, LATER_TERM, relation_of};
+pub(crate) use stored::AS_STORED;
 pub use stored::{as_stored, keep_stored_types};
 pub use tokens::is_every_column;
 

@@ -9,7 +9,8 @@ use datafusion::sql::sqlparser::ast::{
     CopySource, CopyTarget, Ident, Query, Statement, TableFactor, VisitMut, VisitorMut,
 };
 
-use crate::file_types::AS_STORED;
+/// Marks a table whose columns stay as they are stored. (DataFusion ignores partitions.)
+pub(crate) const AS_STORED: &str = "__as_stored";
 
 /// Marks the tables that a statement reads to store their rows.
 pub fn keep_stored_types(statement: &mut Statement) {
