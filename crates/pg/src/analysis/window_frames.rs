@@ -76,6 +76,8 @@ fn change(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
                 | DataType::BinaryView
                 | DataType::FixedSizeBinary(_)
                 | DataType::Struct(_)
+                | DataType::Time32(_)
+                | DataType::Time64(_)
         ) {
             return Ok(false);
         }
