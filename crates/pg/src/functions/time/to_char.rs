@@ -135,12 +135,15 @@ impl ScalarUDFImpl for ToChar {
         let mut out = StringBuilder::new();
         let mut known: Option<(String, NumberPattern)> = None;
         for row in 0..numbers.len() {
-            let is_null = numbers.is_null(row) || patterns.is_null(row);
-            if is_null || patterns.value(row).is_empty() {
+            if numbers.is_null(row) || patterns.is_null(row) {
                 out.append_null();
                 continue;
             }
             let text = patterns.value(row);
+            if text.is_empty() {
+                out.append_value("");
+                continue;
+            }
             let pattern = match &known {
                 Some((of, pattern)) if of == text => pattern,
                 _ => &known.insert((text.to_owned(), NumberPattern::new(text)?)).1,
