@@ -5,6 +5,8 @@
 //! O8: after [`SavedOwn::restore`] a session's names, and the rows of its tables, are those of the
 //! time of [`save_own`].
 
+use std::sync::Arc;
+
 use datafusion::error::Result;
 use datafusion::prelude::SessionContext;
 
@@ -16,7 +18,7 @@ use super::table::{Kept, MemoryTable};
 /// Their memory stays accounted for until it is dropped or restored.
 #[must_use]
 pub struct SavedOwn {
-    own: std::sync::Arc<OwnNames>,
+    own: Arc<OwnNames>,
     names: SavedNames,
     tables: Vec<Kept>,
 }

@@ -100,7 +100,7 @@ fn result(plan: LogicalPlan) -> Result<LogicalPlan> {
     }
 }
 
-/// The plan, sorted as a subquery in it is. None where none is, or no other row could come first.
+/// The plan, sorted as a subquery in it is; `None` if none is.
 fn sorted(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     let Some((ordered, order)) = Orders::OF_SUBQUERIES.of(plan)? else {
         return Ok(None);
@@ -315,7 +315,7 @@ fn outside(column: &Column, inside: &DFSchema, outside: &DFSchema) -> Result<Col
     Ok(Column::from(outside.qualified_field(at)))
 }
 
-/// Whether nobody sees in which order the node's input comes.
+/// Whether the order of the node's input has no effect above it.
 fn hides_order(node: &LogicalPlan) -> bool {
     matches!(
         node,
@@ -327,7 +327,7 @@ fn hides_order(node: &LogicalPlan) -> bool {
     )
 }
 
-/// Drops the sort of rows whose order nobody sees.
+/// Drops a sort whose order has no effect.
 fn unsorted(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Sort(sort) if sort.fetch.is_none() => {

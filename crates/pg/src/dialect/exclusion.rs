@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::ast::{Expr, WindowSpec};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
 use super::ast::literal_text;
+use super::words::{is_space, is_word, word};
 
 /// Which rows of its frame a function does not see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -43,7 +44,10 @@ impl Excluded {
 /// Replaces EXCLUDE by marks.
 pub(super) fn mark(tokens: &mut Vec<TokenWithSpan>) {
     let mut at = tokens.len();
-    while let Some(found) = tokens[..at].iter().rposition(|token| is(token, "exclude")) {
+    while let Some(found) = tokens[..at]
+        .iter()
+        .rposition(|token| is_word(token, "exclude"))
+    {
         at = found;
         if let Some((excluded, end)) = excluded(tokens, at)
             && let Some(place) = place(tokens, at)
@@ -74,7 +78,7 @@ fn excluded(tokens: &[TokenWithSpan], at: usize) -> Option<(Option<Excluded>, us
         _ => return None,
     };
     if let Some(second) = second
-        && !is(&tokens[next.next()?], second)
+        && !is_word(&tokens[next.next()?], second)
     {
         return None;
     }
@@ -107,7 +111,7 @@ fn place(tokens: &[TokenWithSpan], end: usize) -> Option<Place> {
                 }
                 Some("order") => place = Some(Place::Before(at)),
                 Some("partition") => {
-                    let by = (at..end).find(|at| is(&tokens[*at], "by"))?;
+                    let by = (at..end).find(|at| is_word(&tokens[*at], "by"))?;
                     place = Some(Place::First(by + 1));
                 }
                 _ => {}
@@ -140,27 +144,6 @@ fn insert(tokens: &mut Vec<TokenWithSpan>, place: &Place, excluded: Excluded) {
     let span = tokens[at].span;
     let added = added.into_iter().map(|token| TokenWithSpan { token, span });
     tokens.splice(at..at, added);
-}
-
-/// A word that is not quoted, in lower case.
-fn word(token: &TokenWithSpan) -> Option<String> {
-    match &token.token {
-        Token::Word(word) if word.quote_style.is_none() => Some(word.value.to_lowercase()),
-        _ => None,
-    }
-}
-
-fn is(token: &TokenWithSpan, expected: &str) -> bool {
-    match &token.token {
-        Token::Word(word) => {
-            word.quote_style.is_none() && word.value.eq_ignore_ascii_case(expected)
-        }
-        _ => false,
-    }
-}
-
-fn is_space(token: &TokenWithSpan) -> bool {
-    matches!(token.token, Token::Whitespace(_))
 }
 
 /// The marks of a window.

@@ -37,6 +37,7 @@ mod literals;
 mod named_arguments;
 mod order_by;
 mod outer_names;
+mod own_exprs;
 mod parameters;
 mod phrases;
 mod queries;
@@ -48,6 +49,7 @@ mod stored;
 mod texts;
 mod times;
 mod tokens;
+mod words;
 
 use datafusion::sql::sqlparser::ast::{Statement, VisitMut};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;

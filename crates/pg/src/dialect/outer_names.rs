@@ -2,7 +2,7 @@
 //!
 //! Within a subquery, a CTE, a view and a new table, columns may have marked names (`column_names`,
 //! `order_by`). Outside, each has its name without the mark; columns of one name keep the mark, so
-//! that nobody can refer to them.
+//! that no name refers to them.
 //!
 //! | from | to |
 //! |---|---|

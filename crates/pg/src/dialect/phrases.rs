@@ -13,6 +13,8 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
+use super::words::{is_space, is_word, word};
+
 /// # Errors
 /// A cast of the character of ESCAPE to a type that is no text.
 pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError> {
@@ -277,25 +279,4 @@ fn is_name(token: &TokenWithSpan) -> bool {
         Token::Word(word) => word.quote_style.is_some() || !CLAUSES.contains(&word.keyword),
         _ => false,
     }
-}
-
-/// A word that is not quoted, in lower case.
-fn word(token: &TokenWithSpan) -> Option<String> {
-    match &token.token {
-        Token::Word(word) if word.quote_style.is_none() => Some(word.value.to_lowercase()),
-        _ => None,
-    }
-}
-
-fn is_word(token: &TokenWithSpan, expected: &str) -> bool {
-    match &token.token {
-        Token::Word(word) => {
-            word.quote_style.is_none() && word.value.eq_ignore_ascii_case(expected)
-        }
-        _ => false,
-    }
-}
-
-fn is_space(token: &TokenWithSpan) -> bool {
-    matches!(token.token, Token::Whitespace(_))
 }

@@ -7,19 +7,19 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{
-    Expr, Function, OrderBy, Query, Select, VisitMut, VisitorMut,
-};
+use datafusion::sql::sqlparser::ast::{Expr, Function, OrderBy, Select, VisitMut, VisitorMut};
 
 use crate::dialect::ast::{boolean, is_aggregate, with_ands};
+use crate::dialect::own_exprs::OwnExprs;
 
 pub(super) fn rewrite(select: &mut Select, order_by: Option<&mut OrderBy>) {
     let mut alike = Alike::default();
-    let _ = select.projection.visit(&mut alike);
-    let _ = select.having.visit(&mut alike);
-    let _ = select.qualify.visit(&mut alike);
+    let mut own = OwnExprs::new(|expr| alike.tell_apart(expr));
+    let _ = select.projection.visit(&mut own);
+    let _ = select.having.visit(&mut own);
+    let _ = select.qualify.visit(&mut own);
     if let Some(order_by) = order_by {
-        let _ = order_by.visit(&mut alike);
+        let _ = order_by.visit(&mut own);
     }
 }
 
@@ -27,29 +27,15 @@ pub(super) fn rewrite(select: &mut Select, order_by: Option<&mut OrderBy>) {
 struct Alike {
     /// By the call without casts: the calls of that name, in the order of their first use.
     calls: HashMap<String, Vec<String>>,
-    /// How many subqueries deep.
-    depth: usize,
 }
 
-impl VisitorMut for Alike {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+impl Alike {
+    fn tell_apart(&mut self, expr: &mut Expr) {
         let Expr::Function(call) = expr else {
-            return ControlFlow::Continue(());
+            return;
         };
-        if self.depth > 0 || !is_aggregate(call) {
-            return ControlFlow::Continue(());
+        if !is_aggregate(call) {
+            return;
         }
         let text = call.to_string();
         let calls = self.calls.entry(without_casts(call)).or_default();
@@ -63,7 +49,6 @@ impl VisitorMut for Alike {
             let all = all.into_iter().chain((0..place).map(|_| boolean(true)));
             call.filter = Some(Box::new(with_ands(all.collect())));
         }
-        ControlFlow::Continue(())
     }
 }
 

@@ -8,16 +8,15 @@
 //! It takes the syntax only: NATURAL joins and columns whose table is not known by the syntax stay
 //! as they are, and the plan is refused (`analysis/checks.rs`).
 
-use std::ops::ControlFlow;
-
 use datafusion::sql::sqlparser::ast::{
     ExceptSelectItem, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
-    OrderBy, OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, TableFactor,
-    TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    OrderBy, OrderByKind, Select, SelectItem, SelectItemQualifiedWildcardKind, TableFactor,
+    TableWithJoins, VisitMut, WildcardAdditionalOptions,
 };
 
 use crate::dialect::ast::{call, compared, with_ands};
 use crate::dialect::column_names::MARK;
+use crate::dialect::own_exprs::OwnExprs;
 
 /// The columns of one item of FROM.
 struct Columns {
@@ -53,26 +52,26 @@ pub(super) fn rewrite(select: &mut Select, order_by: Option<&mut OrderBy>) {
             }
         }
     }
-    let mut merged = Merged {
+    let merged = Merged {
         columns: items
             .iter()
             .flat_map(|item| item.merged.iter().cloned())
             .collect(),
-        depth: 0,
     };
     write_out(select, &items);
     name_columns(select, &merged);
     let outputs = outputs(select);
-    let _ = select.projection.visit(&mut merged);
-    let _ = select.selection.visit(&mut merged);
+    let mut own = OwnExprs::new(|expr| merged.replace(expr));
+    let _ = select.projection.visit(&mut own);
+    let _ = select.selection.visit(&mut own);
     if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
-        let _ = keys.visit(&mut merged);
+        let _ = keys.visit(&mut own);
     }
-    let _ = select.having.visit(&mut merged);
+    let _ = select.having.visit(&mut own);
     for item in &mut select.from {
         for join in &mut item.joins {
             if let Some(JoinConstraint::On(on)) = constraint(&mut join.join_operator) {
-                let _ = on.visit(&mut merged);
+                let _ = on.visit(&mut own);
             }
         }
     }
@@ -80,7 +79,7 @@ pub(super) fn rewrite(select: &mut Select, order_by: Option<&mut OrderBy>) {
         for key in keys {
             // A name alone is the result's column.
             if !matches!(&key.expr, Expr::Identifier(name) if outputs.contains(&folded(name))) {
-                let _ = key.expr.visit(&mut merged);
+                let _ = key.expr.visit(&mut own);
             }
         }
     }
@@ -250,8 +249,6 @@ fn all_but(table: &Ident, merged: &[Ident]) -> SelectItem {
 /// Replaces merged columns by their values.
 struct Merged {
     columns: Vec<(Ident, Expr)>,
-    /// How many subqueries deep: there the name may mean another column.
-    depth: usize,
 }
 
 impl Merged {
@@ -261,28 +258,12 @@ impl Merged {
             .find(|(known, _)| same(known, name))
             .map(|(_, value)| value)
     }
-}
 
-impl VisitorMut for Merged {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if self.depth == 0
-            && let Expr::Identifier(name) = &*expr
+    fn replace(&self, expr: &mut Expr) {
+        if let Expr::Identifier(name) = &*expr
             && let Some(value) = self.value(name)
         {
             *expr = value.clone();
         }
-        ControlFlow::Continue(())
     }
 }

@@ -2,16 +2,15 @@
 //!
 //! DataFusion knows `OVER w` in the list of SELECT only, and reads `(w ROWS …)` as `(ROWS …)`.
 
-use std::ops::ControlFlow;
-
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, NamedWindowDefinition, NamedWindowExpr, OrderBy, Query, Select, VisitMut,
-    VisitorMut, WindowSpec, WindowType,
+    Expr, Ident, NamedWindowDefinition, NamedWindowExpr, OrderBy, Select, VisitMut, WindowSpec,
+    WindowType,
 };
 
 use crate::dialect::ast::{call, text};
 use crate::dialect::column_names::folded;
 use crate::dialect::exclusion::{is_mark, marks};
+use crate::dialect::own_exprs::OwnExprs;
 use crate::functions::FAIL;
 
 pub(super) fn rewrite(select: &mut Select, order_by: Option<&mut OrderBy>) {
@@ -26,9 +25,10 @@ pub(super) fn rewrite(select: &mut Select, order_by: Option<&mut OrderBy>) {
         };
         windows.known.push((name, window));
     }
-    let _ = select.projection.visit(&mut windows);
+    let mut own = OwnExprs::new(|expr| windows.write_out(expr));
+    let _ = select.projection.visit(&mut own);
     if let Some(order_by) = order_by {
-        let _ = order_by.visit(&mut windows);
+        let _ = order_by.visit(&mut own);
     }
 }
 
@@ -38,8 +38,6 @@ type Whole = Result<WindowSpec, Box<Expr>>;
 #[derive(Default)]
 struct Windows {
     known: Vec<(String, Whole)>,
-    /// How many subqueries deep: windows of one query are not known in another.
-    depth: usize,
 }
 
 impl Windows {
@@ -49,6 +47,22 @@ impl Windows {
         match known.find(|(known, _)| *known == name) {
             Some((_, window)) => window.clone(),
             None => refused("42704", format!("window \"{name}\" does not exist")),
+        }
+    }
+
+    /// Writes out the window of a function.
+    fn write_out(&self, expr: &mut Expr) {
+        let Expr::Function(function) = expr else {
+            return;
+        };
+        let whole = match function.over.take() {
+            None => return,
+            Some(WindowType::NamedWindow(name)) => self.named(&name),
+            Some(WindowType::WindowSpec(window)) => self.whole(window),
+        };
+        match whole {
+            Ok(window) => function.over = Some(WindowType::WindowSpec(window)),
+            Err(fails) => *expr = *fails,
         }
     }
 
@@ -83,35 +97,4 @@ impl Windows {
 
 fn refused(code: &str, message: String) -> Whole {
     Err(Box::new(call(FAIL, vec![text(code), text(&message)])))
-}
-
-impl VisitorMut for Windows {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if self.depth == 0
-            && let Expr::Function(function) = expr
-            && let Some(over) = function.over.take()
-        {
-            let whole = match over {
-                WindowType::NamedWindow(name) => self.named(&name),
-                WindowType::WindowSpec(window) => self.whole(window),
-            };
-            match whole {
-                Ok(window) => function.over = Some(WindowType::WindowSpec(window)),
-                Err(fails) => *expr = *fails,
-            }
-        }
-        ControlFlow::Continue(())
-    }
 }
