@@ -12,6 +12,7 @@ use crate::analysis::{
     Predicates, WindowFrames,
 };
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts, SortKeys};
+use crate::constants::ConstantErrors;
 use crate::file_types::FileTypes;
 use crate::guards::Guards;
 use crate::intervals;
@@ -84,6 +85,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let optimizer = builder.optimizer().get_or_insert_default();
     let rules = std::mem::take(&mut optimizer.rules).into_iter();
     optimizer.rules = rules.map(EliminateJoins::around).collect();
+    optimizer.rules.insert(0, Arc::new(ConstantErrors));
     let optimizer = builder.optimizer_rules().get_or_insert_default();
     optimizer.push(Arc::new(FloatKeys));
     optimizer.push(Arc::new(Guards));

@@ -45,6 +45,7 @@ mod analysis;
 pub mod array_types;
 pub mod casts;
 mod comparisons;
+mod constants;
 pub mod dialect;
 mod error;
 mod file_types;

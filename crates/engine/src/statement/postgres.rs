@@ -5,11 +5,11 @@
 //! (`CREATE EXTERNAL TABLE`, `COPY … TO` a file), is then read in DataFusion's own dialect.
 
 use coscan_pg::PgError;
-use coscan_pg::dialect::{parse_postgres, rewrite};
+use coscan_pg::dialect::{Grammar, parse_postgres, rewrite};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{CopyTarget, Statement};
-use datafusion::sql::sqlparser::dialect::{GenericDialect, PostgreSqlDialect};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 
 use super::parse::{keep_types, parse_statement, shape_datafusion, shape_statement};
@@ -61,7 +61,7 @@ fn read(sql: &str, large: bool) -> Result<Vec<DfStatement>> {
 
 /// Reads a large statement. The inner result is the parser's.
 fn read_large(sql: &str) -> Result<std::result::Result<Vec<Statement>, ParserError>> {
-    let mut statements = match Parser::parse_sql(&PostgreSqlDialect {}, sql) {
+    let mut statements = match Parser::parse_sql(&Grammar::new(), sql) {
         Ok(statements) => statements,
         Err(error) => return Ok(Err(error)),
     };

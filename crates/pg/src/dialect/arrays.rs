@@ -13,13 +13,13 @@ use datafusion::sql::sqlparser::ast::{
     Array, ArrayElemTypeDef, DataType, Expr, FunctionArguments, GroupByExpr, OrderByKind, Query,
     SelectItem, SetExpr, Statement, TableFactor, Value, VisitMut, VisitorMut, visit_expressions,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::ast::{
     aggregates, arguments, call, is_placeholder, last_word, literal_text, null, text,
 };
 use super::column_names::folded;
+use crate::dialect::Grammar;
 
 pub(super) struct Arrays;
 
@@ -132,7 +132,7 @@ impl VisitorMut for Inner<'_> {
 }
 
 fn one_statement(sql: &str) -> Option<Statement> {
-    let parsed = Parser::parse_sql(&PostgreSqlDialect {}, sql).ok()?;
+    let parsed = Parser::parse_sql(&Grammar::new(), sql).ok()?;
     parsed.into_iter().next()
 }
 

@@ -32,6 +32,7 @@ pub(crate) mod ast;
 mod catalog;
 mod column_names;
 mod exclusion;
+mod grammar;
 mod hypothetical;
 mod literals;
 mod named_arguments;
@@ -52,7 +53,6 @@ mod tokens;
 mod words;
 
 use datafusion::sql::sqlparser::ast::{Statement, VisitMut};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
@@ -62,6 +62,7 @@ pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
 pub use column_names::on_the_wire;
 pub(crate) use exclusion::Excluded;
+pub use grammar::Grammar;
 pub use parameters::{Written, type_of, written_parameters};
 pub(crate) use relations::{FIRST_TERM, LATER_TERM, relation_of};
 pub(crate) use stored::AS_STORED;
@@ -70,7 +71,7 @@ pub use tokens::is_every_column;
 
 /// Reads PostgreSQL's dialect: the statements of `sql`, rewritten.
 pub fn parse_postgres(sql: &str) -> Result<Vec<Statement>, ParserError> {
-    let dialect = PostgreSqlDialect {};
+    let dialect = Grammar::new();
     let mut tokens = Tokenizer::new(&dialect, sql).tokenize_with_location()?;
     tokens::replace(&mut tokens)?;
     let mut statements = Parser::new(&dialect)

@@ -7,13 +7,13 @@
 use std::collections::BTreeMap;
 
 use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, TimezoneInfo};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use postgres_types::Type;
 
 use super::ast::last_word;
 use crate::array_types::array_of;
+use crate::dialect::Grammar;
 
 /// Each parameter by its number, with its type if a cast says it.
 pub type Written = BTreeMap<usize, Option<Type>>;
@@ -23,7 +23,7 @@ pub fn written_parameters(sql: &str) -> Written {
     if !sql.contains('$') {
         return BTreeMap::new();
     }
-    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize();
+    let tokens = Tokenizer::new(&Grammar::new(), sql).tokenize();
     let mut tokens = tokens.unwrap_or_default();
     tokens.retain(|token| !matches!(token, Token::Whitespace(_)));
     let mut found = BTreeMap::new();
@@ -50,7 +50,7 @@ pub fn written_parameters(sql: &str) -> Written {
                 .skip(1)
                 .take(if is_cast { TYPE_TOKENS_MAX } else { 0 });
             let rest = rest.cloned().map(TokenWithSpan::wrap).collect::<Vec<_>>();
-            let dialect = PostgreSqlDialect {};
+            let dialect = Grammar::new();
             let mut parser = Parser::new(&dialect).with_tokens_with_locations(rest);
             *said = parser.parse_data_type().ok().as_ref().and_then(type_of);
         }

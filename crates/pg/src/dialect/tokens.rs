@@ -1,7 +1,6 @@
 //! Replaces words of PostgreSQL's that sqlparser does not know by words of the same meaning, before
 //! sqlparser reads the statement.
 
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{
@@ -10,6 +9,7 @@ use datafusion::sql::sqlparser::tokenizer::{
 
 use super::column_names::MARK;
 use super::{exclusion, phrases};
+use crate::dialect::Grammar;
 
 /// Whether a column in COPY's list of columns to quote stands for every column.
 #[must_use]
@@ -82,7 +82,7 @@ fn split_operators(tokens: &mut Vec<TokenWithSpan>) {
             '+' => Token::Plus,
             _ => Token::Minus,
         });
-        let Ok(first) = Tokenizer::new(&PostgreSqlDialect {}, kept).tokenize() else {
+        let Ok(first) = Tokenizer::new(&Grammar::new(), kept).tokenize() else {
             continue;
         };
         let span = tokens[at].span;

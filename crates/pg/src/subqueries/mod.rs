@@ -296,7 +296,8 @@ impl Unnesting {
 
     fn sort(&mut self, given: Sort) -> Result<LogicalPlan> {
         let schema = Arc::clone(given.input.schema());
-        let mut around = Around::of(given.input);
+        let input = with_columns_read(given.input, &given.expr)?;
+        let mut around = Around { plan: input };
         let expr = self.sorts(&mut around, given.expr)?;
         let sort = Sort {
             expr,
@@ -404,6 +405,35 @@ fn outer_columns(expr: &Expr) -> Vec<datafusion::common::Column> {
         Ok(TreeNodeRecursion::Continue)
     });
     columns
+}
+
+/// A projection with the columns of its input that subqueries of ORDER BY read. (For plain columns
+/// DataFusion's planner adds them.)
+fn with_columns_read(input: Arc<LogicalPlan>, sorts: &[SortExpr]) -> Result<LogicalPlan> {
+    let LogicalPlan::Projection(Projection {
+        expr,
+        input: below,
+        schema,
+        ..
+    }) = input.as_ref()
+    else {
+        return Ok(Arc::unwrap_or_clone(input));
+    };
+    let mut columns: Vec<_> = sorts
+        .iter()
+        .flat_map(|sort| outer_columns(&sort.expr))
+        .collect();
+    columns.retain(|column| !schema.has_column(column) && below.schema().has_column(column));
+    columns.sort();
+    columns.dedup();
+    if columns.is_empty() {
+        return Ok(Arc::unwrap_or_clone(input));
+    }
+    let exprs = expr
+        .iter()
+        .cloned()
+        .chain(columns.into_iter().map(Expr::Column));
+    Projection::try_new(exprs.collect(), Arc::clone(below)).map(LogicalPlan::Projection)
 }
 
 /// `NOT (x op ANY …)` is `x` of the opposite `op` ALL.

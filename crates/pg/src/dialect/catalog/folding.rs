@@ -19,12 +19,12 @@ use datafusion::sql::sqlparser::ast::{
     JoinOperator, ObjectName, OrderByKind, Query, Select, SelectItem, SetExpr, Statement,
     TableFactor, TableWithJoins, UnaryOperator, Value, VisitMut, VisitorMut,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::facts::{EMPTY, Fact};
 use super::oids::OidKind;
 use super::scope::{Scope, catalog_table};
+use crate::dialect::Grammar;
 use crate::dialect::arrays::SUBSCRIPTS;
 use crate::dialect::ast::{
     aggregates, arguments, boolean, call, children, is_number, item_expr, item_expr_mut, last_word,
@@ -419,7 +419,7 @@ fn without_rows(factor: &TableFactor) -> Option<TableFactor> {
     };
     let name = Ident::with_quote('"', qualifier(factor).filter(|_| is_unnest)?);
     let sql = format!("SELECT 1 FROM (SELECT NULL AS {name} WHERE false) AS {name}");
-    let parsed = Parser::parse_sql(&PostgreSqlDialect {}, &sql).ok()?.pop()?;
+    let parsed = Parser::parse_sql(&Grammar::new(), &sql).ok()?.pop()?;
     let Statement::Query(query) = parsed else {
         return None;
     };

@@ -18,12 +18,12 @@ use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Ident, Query, SelectItem, SetExpr, TableAlias,
     TableAliasColumnDef, TableFactor, VisitorMut, visit_expressions,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::SUBSCRIPTS;
 use super::ast::{arguments, call, is_placeholder, last_word, text};
 use crate::casts::Target;
+use crate::dialect::Grammar;
 use crate::functions::arrays::FLAT;
 use crate::functions::time::SERIES;
 use crate::functions::{MARKED, is_scalar, mark_of};
@@ -330,7 +330,7 @@ pub(super) fn has_columns(expr: &Expr) -> bool {
 
 /// `SELECT items`.
 fn select(items: Vec<SelectItem>) -> Option<Box<Query>> {
-    let parsed = Parser::parse_sql(&PostgreSqlDialect {}, "SELECT 1").ok()?;
+    let parsed = Parser::parse_sql(&Grammar::new(), "SELECT 1").ok()?;
     let datafusion::sql::sqlparser::ast::Statement::Query(mut query) = parsed.into_iter().next()?
     else {
         return None;

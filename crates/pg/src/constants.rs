@@ -1,0 +1,361 @@
+//! `SELECT 1 / 0 FROM t WHERE false`: which constants are errors, though no row needs them?
+//!
+//! PostgreSQL computes constant expressions when it plans, so that they fail whatever the rows are;
+//! DataFusion leaves those that fail to the execution, which may never get there. Here they are
+//! computed once, in the order of `eval_const_expressions` (PostgreSQL's
+//! `optimizer/util/clauses.c`): AND, OR, CASE and COALESCE end at the constant that decides them,
+//! and nothing else protects what stands behind. Columns of subqueries that nobody reads are not
+//! computed, as in PostgreSQL.
+//! Not here: stable functions. (A cast of text to a date is one in PostgreSQL, but not of a constant
+//! without a type, `date 'x'`; here both are computed ahead.)
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::datatypes::Schema;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::execution::context::ExecutionProps;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::{BinaryExpr, Case, Expr, LogicalPlan, Operator, Volatility};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use datafusion::physical_expr::create_physical_expr;
+use datafusion::physical_plan::ColumnarValue;
+
+/// See the file's header. It runs first: the others remove what no row needs.
+#[derive(Debug)]
+pub(crate) struct ConstantErrors;
+
+impl OptimizerRule for ConstantErrors {
+    fn name(&self) -> &'static str {
+        "coscan_constant_errors"
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        Folding::new(config.options()).check(&plan, &Read::All)?;
+        Ok(Transformed::no(plan))
+    }
+}
+
+/// Which columns of a node are read above it, by their places.
+enum Read {
+    All,
+    Some(HashSet<usize>),
+}
+
+impl Read {
+    fn none() -> Self {
+        Self::Some(HashSet::new())
+    }
+
+    fn has(&self, place: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some(places) => places.contains(&place),
+        }
+    }
+
+    /// The columns of `schema` that expressions read; all, if subqueries may read others.
+    fn by(exprs: &[&Expr], schema: &DFSchema) -> Self {
+        let mut places = HashSet::new();
+        for expr in exprs {
+            if expr
+                .exists(|inner| Ok(subquery(inner).is_some()))
+                .unwrap_or(true)
+            {
+                return Self::All;
+            }
+            let columns = expr.column_refs().into_iter();
+            places.extend(columns.filter_map(|column| schema.maybe_index_of_column(column)));
+        }
+        Self::Some(places)
+    }
+
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Some(mut these), Self::Some(those)) => {
+                these.extend(those);
+                Self::Some(these)
+            }
+            _ => Self::All,
+        }
+    }
+
+    /// Of `len` columns from `start` on, by their places among them.
+    fn part(&self, start: usize, len: usize) -> Self {
+        match self {
+            Self::All => Self::All,
+            Self::Some(places) => {
+                let within = places.iter().filter_map(|place| place.checked_sub(start));
+                Self::Some(within.filter(|place| *place < len).collect())
+            }
+        }
+    }
+}
+
+/// Computes constants as the session's settings say.
+struct Folding {
+    props: ExecutionProps,
+    context: PhysicalPlanningContext,
+    schema: DFSchema,
+}
+
+impl Folding {
+    fn new(options: Arc<ConfigOptions>) -> Self {
+        let mut props = ExecutionProps::new();
+        props.config_options = Some(options);
+        Self {
+            props,
+            context: PhysicalPlanningContext::default(),
+            schema: DFSchema::empty(),
+        }
+    }
+
+    /// Computes the constants of a plan of whose columns those of `read` are read.
+    fn check(&self, plan: &LogicalPlan, read: &Read) -> Result<()> {
+        let width = plan.schema().fields().len();
+        match plan {
+            LogicalPlan::Projection(node) => {
+                let exprs = read_ones(&node.expr, 0, read);
+                self.below(exprs.collect(), &node.input, Read::none())
+            }
+            LogicalPlan::Aggregate(node) => {
+                let start = width - node.aggr_expr.len();
+                let functions = read_ones(&node.aggr_expr, start, read);
+                let exprs = node.group_expr.iter().chain(functions);
+                self.below(exprs.collect(), &node.input, Read::none())
+            }
+            LogicalPlan::Window(node) => {
+                let start = width - node.window_expr.len();
+                let functions = read_ones(&node.window_expr, start, read);
+                self.below(functions.collect(), &node.input, read.part(0, start))
+            }
+            LogicalPlan::Filter(node) => {
+                self.below(vec![&node.predicate], &node.input, read.part(0, width))
+            }
+            LogicalPlan::Sort(node) => {
+                let keys = node.expr.iter().map(|key| &key.expr);
+                self.below(keys.collect(), &node.input, read.part(0, width))
+            }
+            LogicalPlan::Join(node) => {
+                let on = node.on.iter().flat_map(|(left, right)| [left, right]);
+                let exprs: Vec<&Expr> = on.chain(&node.filter).collect();
+                exprs.iter().try_for_each(|expr| self.settle(expr))?;
+                let sides = [&node.left, &node.right];
+                let [left, right] = sides.map(|side| side.schema().fields().len());
+                for (side, start, len) in [(sides[0], 0, left), (sides[1], left, right)] {
+                    let above = if left + right == width {
+                        read.part(start, len)
+                    } else {
+                        Read::All
+                    };
+                    self.check(side, &above.and(Read::by(&exprs, side.schema())))?;
+                }
+                Ok(())
+            }
+            LogicalPlan::SubqueryAlias(node) => self.check(&node.input, read),
+            LogicalPlan::Limit(node) => self.check(&node.input, read),
+            other => {
+                other.apply_expressions(|expr| {
+                    self.settle(expr)?;
+                    Ok(TreeNodeRecursion::Continue)
+                })?;
+                let mut inputs = other.inputs().into_iter();
+                inputs.try_for_each(|input| self.check(input, &Read::All))
+            }
+        }
+    }
+
+    /// Computes the constants of a node's expressions and of its input, of which `read` is read
+    /// by others.
+    fn below(&self, exprs: Vec<&Expr>, input: &LogicalPlan, read: Read) -> Result<()> {
+        exprs.iter().try_for_each(|expr| self.settle(expr))?;
+        self.check(input, &read.and(Read::by(&exprs, input.schema())))
+    }
+
+    /// Computes an expression if it is constant, else the constants in it.
+    fn settle(&self, expr: &Expr) -> Result<()> {
+        if self.is_constant(expr)? && !matches!(expr, Expr::Literal(..)) {
+            self.value(expr)?;
+        }
+        Ok(())
+    }
+
+    /// Whether an expression is constant. If not, the constants in it are computed.
+    fn is_constant(&self, expr: &Expr) -> Result<bool> {
+        match expr {
+            Expr::Literal(..) => return Ok(true),
+            Expr::BinaryExpr(BinaryExpr {
+                left,
+                op: op @ (Operator::And | Operator::Or),
+                right,
+            }) => {
+                let decisive = ScalarValue::Boolean(Some(*op == Operator::Or));
+                let left_is = self.is_constant(left)?;
+                if left_is && self.value(left)?.is_some_and(|value| value == decisive) {
+                    return Ok(true);
+                }
+                let right_is = self.is_constant(right)?;
+                if right_is && !left_is {
+                    self.value(right)?;
+                }
+                return Ok(left_is && right_is);
+            }
+            Expr::Case(case) => return self.is_constant_case(case),
+            Expr::ScalarFunction(call) if call.name() == "coalesce" => {
+                // What decides is a constant too, but computed again it would compute the rest.
+                for argument in &call.args {
+                    if self.is_constant(argument)?
+                        && self.value(argument)?.is_none_or(|value| !value.is_null())
+                    {
+                        break;
+                    }
+                }
+                return Ok(false);
+            }
+            _ => {}
+        }
+        if let Some(plan) = subquery(expr) {
+            let read = match expr {
+                Expr::Exists(_) if is_plain(plan) => Read::none(),
+                _ => Read::All,
+            };
+            self.check(plan, &read)?;
+        }
+        let mut children = vec![];
+        expr.apply_children(|child| {
+            children.push(child);
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        let constant = children.iter().map(|child| self.is_constant(child));
+        let constant: Vec<bool> = constant.collect::<Result<_>>()?;
+        if is_immutable(expr) && !constant.contains(&false) {
+            return Ok(true);
+        }
+        for (child, _) in children
+            .iter()
+            .zip(constant)
+            .filter(|(_, constant)| *constant)
+        {
+            if !matches!(child, Expr::Literal(..)) {
+                self.value(child)?;
+            }
+        }
+        Ok(false)
+    }
+
+    fn is_constant_case(&self, case: &Case) -> Result<bool> {
+        let branches = &case.when_then_expr;
+        if let Some(operand) = &case.expr {
+            // What a constant is compared with decides which branch is left: not looked into.
+            if self.is_constant(operand)? {
+                return Ok(false);
+            }
+            for (when, then) in branches {
+                self.settle(when)?;
+                self.settle(then)?;
+            }
+            return case
+                .else_expr
+                .iter()
+                .try_for_each(|other| self.settle(other))
+                .map(|()| false);
+        }
+        let mut constant = true;
+        let mut last = case.else_expr.as_deref();
+        for (when, then) in branches {
+            if !self.is_constant(when)? {
+                constant = false;
+                self.settle(then)?;
+            } else if self.value(when)? == Some(ScalarValue::Boolean(Some(true))) {
+                last = Some(then);
+                break;
+            }
+        }
+        match last {
+            Some(last) if constant => self.is_constant(last),
+            Some(last) => self.settle(last).map(|()| false),
+            None => Ok(constant),
+        }
+    }
+
+    /// The value of a constant; `None` if it cannot be computed ahead.
+    fn value(&self, expr: &Expr) -> Result<Option<ScalarValue>> {
+        if let Expr::Literal(value, _) = expr {
+            return Ok(Some(value.clone()));
+        }
+        let Ok(computed) = create_physical_expr(expr, &self.schema, &self.props, &self.context)
+        else {
+            return Ok(None);
+        };
+        let one_row = RecordBatchOptions::new().with_row_count(Some(1));
+        let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &one_row)?;
+        match computed.evaluate(&row)? {
+            ColumnarValue::Scalar(value) => Ok(Some(value)),
+            ColumnarValue::Array(values) => ScalarValue::try_from_array(&values, 0).map(Some),
+        }
+    }
+}
+
+/// The expressions that are columns of a node from `start` on, those that are read.
+fn read_ones<'a>(exprs: &'a [Expr], start: usize, read: &Read) -> impl Iterator<Item = &'a Expr> {
+    let places = exprs.iter().zip(start..);
+    places.filter_map(|(expr, place)| read.has(place).then_some(expr))
+}
+
+/// The plan of a subquery.
+fn subquery(expr: &Expr) -> Option<&LogicalPlan> {
+    match expr {
+        Expr::ScalarSubquery(subquery) => Some(&subquery.subquery),
+        Expr::InSubquery(of) => Some(&of.subquery.subquery),
+        Expr::SetComparison(of) => Some(&of.subquery.subquery),
+        Expr::Exists(of) => Some(&of.subquery.subquery),
+        _ => None,
+    }
+}
+
+/// Whether EXISTS asks for rows only, so that PostgreSQL drops the columns
+/// (`simplify_EXISTS_query`).
+fn is_plain(plan: &LogicalPlan) -> bool {
+    let LogicalPlan::Projection(node) = plan else {
+        return false;
+    };
+    let mut input = node.input.as_ref();
+    while let LogicalPlan::Filter(node) = input {
+        input = &node.input;
+    }
+    !matches!(input, LogicalPlan::Aggregate(_) | LogicalPlan::Window(_))
+}
+
+/// Whether an expression is one of PostgreSQL's that are computed ahead, if its arguments are.
+fn is_immutable(expr: &Expr) -> bool {
+    match expr {
+        Expr::ScalarFunction(call) => call.func.signature().volatility == Volatility::Immutable,
+        Expr::Alias(_)
+        | Expr::BinaryExpr(_)
+        | Expr::Not(_)
+        | Expr::IsNotNull(_)
+        | Expr::IsNull(_)
+        | Expr::IsTrue(_)
+        | Expr::IsFalse(_)
+        | Expr::IsUnknown(_)
+        | Expr::IsNotTrue(_)
+        | Expr::IsNotFalse(_)
+        | Expr::IsNotUnknown(_)
+        | Expr::Negative(_)
+        | Expr::Between(_)
+        | Expr::Like(_)
+        | Expr::SimilarTo(_)
+        | Expr::InList(_)
+        | Expr::Cast(_)
+        | Expr::TryCast(_) => true,
+        _ => false,
+    }
+}
