@@ -25,6 +25,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+use super::list_key;
 use crate::numbers::{float_key as key, is_float_key as is_key};
 
 /// Makes equal floats equal keys.
@@ -189,6 +190,11 @@ fn joined(mut join: Join) -> Result<Transformed<LogicalPlan>> {
         if is_key(left, join.left.schema()) && is_key(right, join.right.schema()) {
             *left = key(std::mem::take(left));
             *right = key(std::mem::take(right));
+            changed = true;
+        }
+        let (of_left, of_right) = (join.left.schema(), join.right.schema());
+        if let Some(bytes) = list_key::bytes_of(left, right, of_left, of_right) {
+            (*left, *right) = bytes;
             changed = true;
         }
     }

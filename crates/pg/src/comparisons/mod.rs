@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `float_extremes.rs` | which of some floats is the least or the greatest? |
 //! | `float_keys.rs` | when are two floats the same group or row, or keys of a join that match? |
+//! | `list_key.rs` | by which bytes does a join find equal arrays? |
 //! | `lossy_casts.rs` | in which comparisons does a cast have to be carried out? |
 //! | `sort_keys.rs` | by what do intervals and jsonb compare? |
 
 mod float_extremes;
 mod float_keys;
+mod list_key;
 mod lossy_casts;
 mod sort_keys;
 
