@@ -8,8 +8,8 @@ use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::SessionContext;
 
 use crate::analysis::{
-    Assignments, Checks, CountRows, EliminateJoins, GroupingKeys, MixedTypes, OrderedInputs,
-    Predicates, WindowFrames,
+    Assignments, Checks, CountRows, Dependencies, EliminateJoins, GroupingKeys, MixedTypes,
+    OrderedInputs, Predicates, WindowFrames,
 };
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts, SortKeys};
 use crate::constants::ConstantErrors;
@@ -76,6 +76,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.push(Arc::new(KeepLossyCasts));
     analyzer.rules.push(Arc::new(Frames));
     rules::install(analyzer);
+    analyzer.rules.push(Arc::new(Dependencies));
     analyzer.rules.insert(0, Arc::new(SortKeys));
     analyzer.rules.insert(0, Arc::new(MixedTypes));
     analyzer.rules.insert(0, Arc::new(WindowFrames));

@@ -18,11 +18,10 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Between, BinaryExpr, InList};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
+
+use crate::functions::as_it_is;
 
 /// Hides lossy casts in comparisons.
 #[derive(Debug)]
@@ -119,7 +118,7 @@ fn hidden(side: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             Expr::Negative(_) => return Ok(Transformed::no(expr)),
             // It becomes a cast when it is simplified.
             Expr::ScalarFunction(call) if call.func.name() == "arrow_cast" => {
-                let hidden = ScalarUDF::from(AsItIs::new()).call(vec![expr]);
+                let hidden = as_it_is(vec![expr]);
                 return Ok(Transformed::new(hidden, true, TreeNodeRecursion::Stop));
             }
             _ => return Ok(Transformed::new(expr, false, TreeNodeRecursion::Stop)),
@@ -130,7 +129,7 @@ fn hidden(side: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         if transparent(&inner.get_type(schema)?, to) {
             return Ok(Transformed::no(expr));
         }
-        let hidden = ScalarUDF::from(AsItIs::new()).call(vec![expr]);
+        let hidden = as_it_is(vec![expr]);
         Ok(Transformed::new(hidden, true, TreeNodeRecursion::Stop))
     })
 }
@@ -166,38 +165,6 @@ fn transparent(from: &DataType, to: &DataType) -> bool {
             (Some(_), None) => to.is_floating(),
             _ => false,
         },
-    }
-}
-
-/// Returns its argument.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct AsItIs {
-    signature: Signature,
-}
-
-impl AsItIs {
-    fn new() -> Self {
-        Self {
-            signature: Signature::any(1, Volatility::Immutable),
-        }
-    }
-}
-
-impl ScalarUDFImpl for AsItIs {
-    fn name(&self) -> &'static str {
-        "as_it_is"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        Ok(types.first().cloned().unwrap_or(DataType::Null))
-    }
-
-    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        Ok(args.args.swap_remove(0))
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod array_text;
 pub(crate) mod arrays;
+mod as_it_is;
 mod fail;
 pub(crate) mod json;
 mod marked;
@@ -14,6 +15,7 @@ mod sorted_array;
 pub(crate) mod text;
 pub(crate) mod time;
 
+pub(crate) use as_it_is::as_it_is;
 pub(crate) use fail::FAIL;
 pub(crate) use marked::{MARKED, first_value, mark_of, marked_like};
 pub(crate) use named_row::{NAMED_ROW, named_row};

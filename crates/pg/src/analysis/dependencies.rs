@@ -1,0 +1,86 @@
+//! Which columns determine others, where DataFusion says too much.
+//!
+//! Each row of `SELECT DISTINCT k` has its own `k`. Joined to others, `k` still determines the
+//! columns that it came with; but an aggregate or a DISTINCT above the join claims that `k`
+//! determines all its columns (55.2, `aggregate_functional_dependencies` of a dependency that is
+//! `Multi`), so that groups and keys of ORDER BY are dropped and joins are removed. Here the claim
+//! has no beginning: such an aggregate reads `k` as the result of a function. (A DISTINCT becomes an
+//! aggregate, as it does later anyway, so that its key is known.) Once DataFusion keeps the columns
+//! that a dependency is about, this rule can go.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{Column, DFSchema, Dependency};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, Projection};
+use datafusion::optimizer::AnalyzerRule;
+
+use crate::functions::as_it_is;
+
+/// See the file's header. It runs last, when subqueries are joins.
+#[derive(Debug, Default)]
+pub(crate) struct Dependencies;
+
+impl AnalyzerRule for Dependencies {
+    fn name(&self) -> &'static str {
+        "functional_dependencies"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut changed = false;
+        let checked = plan.transform_up_with_subqueries(|mut node| {
+            if let LogicalPlan::Distinct(Distinct::All(input)) = node {
+                let groups = input
+                    .schema()
+                    .columns()
+                    .into_iter()
+                    .map(Expr::Column)
+                    .collect();
+                node = LogicalPlan::Aggregate(Aggregate::try_new(input, groups, vec![])?);
+                changed = true;
+            }
+            if let LogicalPlan::Aggregate(aggregate) = &mut node
+                && let Some(hidden) = hidden(&aggregate.input)?
+            {
+                aggregate.input = Arc::new(hidden);
+                changed = true;
+            }
+            // What is above knows what is below by the schemas.
+            if changed {
+                return node.recompute_schema().map(Transformed::yes);
+            }
+            Ok(Transformed::no(node))
+        })?;
+        Ok(checked.data)
+    }
+}
+
+/// A relation whose columns are the same and determine no others; `None` if they are such now.
+fn hidden(input: &Arc<LogicalPlan>) -> Result<Option<LogicalPlan>> {
+    let schema = input.schema();
+    let keys = keys(schema);
+    if keys.is_empty() {
+        return Ok(None);
+    }
+    let columns = schema.iter().enumerate().map(|(place, (relation, field))| {
+        let column = Expr::Column(Column::new(relation.cloned(), field.name()));
+        if keys.contains(&place) {
+            as_it_is(vec![column]).alias_qualified(relation.cloned(), field.name())
+        } else {
+            column
+        }
+    });
+    let projection = Projection::try_new(columns.collect(), Arc::clone(input))?;
+    Ok(Some(LogicalPlan::Projection(projection)))
+}
+
+/// The places of columns that determine others without being unique.
+fn keys(schema: &DFSchema) -> Vec<usize> {
+    let all = schema.functional_dependencies().iter();
+    let several = all.filter(|one| one.mode == Dependency::Multi);
+    several
+        .flat_map(|one| one.source_indices.iter().copied())
+        .collect()
+}

@@ -1,0 +1,44 @@
+//! `as_it_is(x, …)`: the value of `x`, of which optimizers know nothing.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::error::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+/// The first argument. The others are not computed for anything; where they can be computed,
+/// it can.
+pub(crate) fn as_it_is(args: Vec<Expr>) -> Expr {
+    ScalarUDF::from(AsItIs::new()).call(args)
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct AsItIs {
+    signature: Signature,
+}
+
+impl AsItIs {
+    fn new() -> Self {
+        Self {
+            signature: Signature::variadic_any(Volatility::Immutable),
+        }
+    }
+}
+
+impl ScalarUDFImpl for AsItIs {
+    fn name(&self) -> &'static str {
+        "as_it_is"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(types.first().cloned().unwrap_or(DataType::Null))
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(args.args.swap_remove(0))
+    }
+}
