@@ -15,18 +15,21 @@
 mod recursion;
 mod sets;
 
-use datafusion::common::DFSchema;
+use std::sync::Arc;
+
+use datafusion::common::{DFSchema, Spans};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
 };
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Subquery};
 use datafusion::sql::sqlparser::ast::{Query, SetExpr, TableFactor, Values};
 
 use crate::casts::Target;
 use crate::dialect::{FIRST_TERM, LATER_TERM};
 use crate::operators::{as_common, common, is_unknown, mismatch};
+use crate::subqueries::is_correlated;
 use recursion::{check_later, opened};
 use sets::{is_by_position, set_operations};
 
@@ -68,6 +71,7 @@ impl RelationPlanner for Relations {
             body if is_bare(&subquery) && is_by_position(body) => {
                 set_operations(*subquery.body, context)?
             }
+            _ if lateral && alias.is_some() => context.plan(derived(*subquery))?,
             _ => {
                 return Ok(RelationPlanning::Original(Box::new(TableFactor::Derived {
                     lateral,
@@ -77,8 +81,22 @@ impl RelationPlanner for Relations {
                 })));
             }
         };
+        let plan = if lateral { seen(plan) } else { plan };
         Ok(planned(PlannedRelation::new(plan, alias)))
     }
+}
+
+/// A LATERAL item that is known as one. DataFusion takes an item whose references stand only in
+/// subqueries of its own for one that depends on nothing.
+fn seen(plan: LogicalPlan) -> LogicalPlan {
+    if plan.all_out_ref_exprs().is_empty() && is_correlated(&plan) {
+        return LogicalPlan::Subquery(Subquery {
+            subquery: Arc::new(plan),
+            outer_ref_columns: vec![],
+            spans: Spans::new(),
+        });
+    }
+    plan
 }
 
 fn planned(relation: PlannedRelation) -> RelationPlanning {

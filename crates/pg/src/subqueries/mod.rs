@@ -46,6 +46,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use self::plans::{Names, column_exprs, filter, join, join_conditions, named, project};
 use self::predicate::Predicate;
+pub(crate) use self::references::correlated as is_correlated;
 use self::references::{correlated, holds, subquery_of};
 use crate::PgError;
 

@@ -68,7 +68,7 @@ pub(super) fn free(plan: &LogicalPlan) -> Vec<Column> {
 }
 
 /// Whether a plan has free references.
-pub(super) fn correlated(plan: &LogicalPlan) -> bool {
+pub(crate) fn correlated(plan: &LogicalPlan) -> bool {
     !free(plan).is_empty()
 }
 
@@ -118,6 +118,8 @@ fn lateral_items(
             lateral_items(&join.right, &scopes, note)?;
         }
         LogicalPlan::SubqueryAlias(alias) => lateral_items(&alias.input, scopes, note)?,
+        // The names of columns that an alias gives.
+        LogicalPlan::Projection(names) => lateral_items(&names.input, scopes, note)?,
         // The sides of joins are joins, LATERAL items, and queries that see nothing.
         _ => {}
     }
