@@ -4,11 +4,12 @@
 //! |---|---|---|
 //! | no offset, over `bytea` and others | "Cannot run range queries" | GROUPS, which has the same rows |
 //! | an offset beyond the largest integer | all rows to the end, with the NULLs | over a wider type |
+//! | an offset of hours over dates | rounded to days | over timestamps |
 //!
 //! The rule runs before DataFusion's coercion, which gives offsets the type of the key. Not here:
 //! infinite dates and timestamps, for which DataFusion's frames with offsets reach to the end.
 
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
@@ -20,6 +21,8 @@ use datafusion::logical_expr::{
     Cast, Expr, ExprSchemable, LogicalPlan, WindowFrameBound, WindowFrameUnits,
 };
 use datafusion::optimizer::AnalyzerRule;
+
+use crate::time::read_interval::interval;
 
 /// See the file's header.
 #[derive(Debug)]
@@ -78,6 +81,7 @@ fn change(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
                 | DataType::Struct(_)
                 | DataType::Time32(_)
                 | DataType::Time64(_)
+                | DataType::Duration(_)
         ) {
             return Ok(false);
         }
@@ -88,10 +92,27 @@ fn change(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
         DataType::Int8 | DataType::UInt8 | DataType::Int16 | DataType::UInt16 => DataType::Int32,
         DataType::Int32 | DataType::UInt32 => DataType::Decimal128(20, 0),
         DataType::Int64 | DataType::UInt64 => DataType::Decimal128(38, 0),
+        DataType::Date32
+            if [&frame.start_bound, &frame.end_bound]
+                .into_iter()
+                .any(has_hours) =>
+        {
+            DataType::Timestamp(TimeUnit::Microsecond, None)
+        }
         _ => return Ok(false),
     };
     *expr = Expr::Cast(Cast::new(Box::new(std::mem::take(expr)), wide));
     Ok(true)
+}
+
+/// Whether an offset, which is still text, is no number of whole days.
+fn has_hours(bound: &WindowFrameBound) -> bool {
+    let (WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset)) = bound else {
+        return false;
+    };
+    let text = offset.try_as_str().flatten();
+    let span = text.and_then(|text| interval(text, None, None).ok());
+    span.is_some_and(|span| span.micros != 0)
 }
 
 fn has_offset(bound: &WindowFrameBound) -> bool {

@@ -55,6 +55,13 @@ pub(super) fn template(sql: &str) -> Option<Query> {
     parser.parse_query().ok().map(|query| *query)
 }
 
+/// `NULL::of`, parsed.
+pub(super) fn null_cast(of: &str) -> Option<Expr> {
+    let sql = format!("NULL::{of}");
+    let mut parser = Parser::new(&GenericDialect {}).try_with_sql(&sql).ok()?;
+    parser.parse_expr().ok()
+}
+
 pub(super) fn number(value: usize) -> Expr {
     Expr::Value(Value::Number(value.to_string(), false).into())
 }

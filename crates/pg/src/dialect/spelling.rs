@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
     TableFactor, VisitorMut,
 };
 
-use super::ast::{call, last_word, null, text};
+use super::ast::{arguments, call, last_word, null, null_cast, text};
 use super::catalog::is_catalog_table;
 use crate::functions::FAIL;
 
@@ -91,8 +91,8 @@ impl VisitorMut for Spelling {
             Expr::Function(function) => {
                 unqualify(&mut function.name);
                 rename(function);
-                if let Some(refused) = without_over(function) {
-                    *expr = refused;
+                if let Some(other) = without_over(function).or_else(|| as_cast(function)) {
+                    *expr = other;
                 }
             }
             Expr::BinaryOp { op, .. } => {
@@ -150,6 +150,42 @@ fn without_over(function: &Function) -> Option<Expr> {
     let message = format!("window function {name} requires an OVER clause");
     Some(call(FAIL, vec![text("42809"), text(&message)]))
 }
+
+/// `date(x)` is `x::date`: a type's name is a function of one argument.
+fn as_cast(function: &Function) -> Option<Expr> {
+    let name = last_word(&function.name)?;
+    let [argument] = arguments(function)?[..] else {
+        return None;
+    };
+    if !CASTS.contains(&name.as_str()) || function.filter.is_some() || function.over.is_some() {
+        return None;
+    }
+    let mut cast = null_cast(&name)?;
+    if let Expr::Cast { expr, .. } = &mut cast {
+        **expr = argument.clone();
+    }
+    Some(cast)
+}
+
+/// The types whose names are no keywords, and no names of other functions.
+const CASTS: &[&str] = &[
+    "bool",
+    "bpchar",
+    "bytea",
+    "date",
+    "float4",
+    "float8",
+    "int2",
+    "int4",
+    "int8",
+    "json",
+    "jsonb",
+    "numeric",
+    "text",
+    "timestamptz",
+    "uuid",
+    "varchar",
+];
 
 /// What `OPERATOR(pg_catalog.…)` names.
 fn operator(word: &str) -> Option<BinaryOperator> {

@@ -345,22 +345,17 @@ fn result(kind: Kind, args: &[Expr], schema: &DFSchema, parts: &mut Parts) -> Re
             }
             Kind::Sum | Kind::List => parts.column(sum::sum_udaf(), double),
             Kind::Avg => parts.column(average::avg_udaf(), double),
-            Kind::Variance {
-                sample: true,
-                root: false,
-            } => parts.column(variance::var_samp_udaf(), double),
-            Kind::Variance {
-                sample: false,
-                root: false,
-            } => parts.column(variance::var_pop_udaf(), double),
-            Kind::Variance {
-                sample: true,
-                root: true,
-            } => parts.column(stddev::stddev_udaf(), double),
-            Kind::Variance {
-                sample: false,
-                root: true,
-            } => parts.column(stddev::stddev_pop_udaf(), double),
+            Kind::Variance { sample, root } => {
+                let function = match (sample, root) {
+                    (true, false) => variance::var_samp_udaf(),
+                    (false, false) => variance::var_pop_udaf(),
+                    (true, true) => stddev::stddev_udaf(),
+                    (false, true) => stddev::stddev_pop_udaf(),
+                };
+                // Of one NaN or infinity DataFusion says 0.
+                let nothing = parts.column(sum::sum_udaf(), double.clone()) * lit(0.0);
+                parts.column(function, double) + nothing
+            }
         });
     }
     if !held.is_numeric() {

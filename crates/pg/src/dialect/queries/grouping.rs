@@ -20,6 +20,12 @@ pub(super) fn rewrite(select: &mut Select) {
     if !modifiers.is_empty() {
         return;
     }
+    // Keys in brackets: `GROUP BY (a, b), c`.
+    let flat = |key: Expr| match key {
+        Expr::Tuple(fields) if !fields.is_empty() => fields,
+        key => vec![key],
+    };
+    *keys = keys.drain(..).flat_map(flat).collect();
     for key in keys.iter_mut() {
         written_keys(key, &select.projection);
         if let Expr::GroupingSets(sets) = key {
