@@ -17,6 +17,8 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 
+use crate::offsets;
+
 /// DataFusion's rule that gives aggregates a limit and an order.
 const LIMIT_AGGREGATION: &str = "LimitAggregation";
 /// Up to so many groups DataFusion's table is small.
@@ -31,7 +33,7 @@ pub(crate) fn install(builder: &mut SessionStateBuilder) {
     if let Some(at) = limits {
         rules.insert(at + 1, Arc::new(LargeLimits));
     }
-    *builder.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules));
+    *builder.physical_optimizers() = Some(offsets::hold(PhysicalOptimizer::with_rules(rules)));
 }
 
 /// Whether a float is a key.

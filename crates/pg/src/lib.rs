@@ -55,6 +55,7 @@ mod install;
 mod intervals;
 mod large_limits;
 pub mod numbers;
+mod offsets;
 mod operators;
 pub mod output;
 pub mod parameters;

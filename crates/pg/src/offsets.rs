@@ -1,0 +1,129 @@
+//! `SELECT * FROM (SELECT … ORDER BY x LIMIT 2 OFFSET 2) q`: whose limit is the sort's?
+//!
+//! Where an order is required above an OFFSET, DataFusion's rule that places sorts gives the sort
+//! below only the rows of the LIMIT, without those that OFFSET drops (55.2,
+//! `enforce_sorting/sort_pushdown.rs`), so that rows are lost. Here the rule sees each OFFSET as a
+//! plan of its own: what it requires is placed first, then the plan around it, to which it is a
+//! source of rows. To be deleted when the rule knows `GlobalLimitExec::skip`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::internal_err;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::limit::GlobalLimitExec;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+
+/// DataFusion's rule that places sorts and repartitions.
+const RULE: &str = "EnsureRequirements";
+
+/// Holds the rule in `optimizer`.
+pub(crate) fn hold(optimizer: PhysicalOptimizer) -> PhysicalOptimizer {
+    let rules = optimizer.rules.into_iter().map(|rule| {
+        if rule.name() == RULE {
+            Arc::new(Offsets(rule))
+        } else {
+            rule
+        }
+    });
+    PhysicalOptimizer::with_rules(rules.collect())
+}
+
+/// See the file's header.
+#[derive(Debug)]
+struct Offsets(Arc<dyn PhysicalOptimizerRule + Send + Sync>);
+
+impl PhysicalOptimizerRule for Offsets {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let root = Arc::clone(&plan);
+        let apart = plan.transform_down(|node| {
+            if Arc::ptr_eq(&node, &root) || !has_offset(&node) {
+                return Ok(Transformed::no(node));
+            }
+            let rows = self.optimize(node, config)?;
+            let apart = Arc::new(Apart { rows });
+            Ok(Transformed::new(apart, true, TreeNodeRecursion::Jump))
+        })?;
+        let placed = self.0.optimize(apart.data, config)?;
+        if !apart.transformed {
+            return Ok(placed);
+        }
+        let together = placed.transform_down(|node| {
+            let rows = node
+                .downcast_ref::<Apart>()
+                .map(|apart| Arc::clone(&apart.rows));
+            Ok(match rows {
+                Some(rows) => Transformed::new(rows, true, TreeNodeRecursion::Jump),
+                None => Transformed::no(node),
+            })
+        });
+        together.data()
+    }
+
+    fn name(&self) -> &'static str {
+        RULE
+    }
+
+    fn schema_check(&self) -> bool {
+        self.0.schema_check()
+    }
+}
+
+fn has_offset(node: &Arc<dyn ExecutionPlan>) -> bool {
+    let limit = node.downcast_ref::<GlobalLimitExec>();
+    limit.is_some_and(|limit| limit.skip() > 0)
+}
+
+/// A plan as a source of rows. It is never run.
+#[derive(Debug)]
+struct Apart {
+    rows: Arc<dyn ExecutionPlan>,
+}
+
+impl DisplayAs for Apart {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Apart")
+    }
+}
+
+impl ExecutionPlan for Apart {
+    fn name(&self) -> &'static str {
+        "Apart"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.rows.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        internal_err!("a plan that was set apart was not put back")
+    }
+}
