@@ -24,7 +24,7 @@ use crate::text_planner::TextPlanner;
 use crate::time_planner::TimePlanner;
 use crate::types::Types;
 use crate::windows::Frames;
-use crate::{casts, functions, large_limits, numbers, rules};
+use crate::{casts, functions, numbers, physical, rules};
 
 /// Installs PostgreSQL's functions, planners and rules. Call it after the default features of
 /// DataFusion are added, whose functions of the same names are replaced. A second call changes
@@ -90,7 +90,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let optimizer = builder.optimizer_rules().get_or_insert_default();
     optimizer.push(Arc::new(FloatKeys));
     optimizer.push(Arc::new(Guards));
-    large_limits::install(&mut builder);
+    physical::install(&mut builder);
     builder.with_type_planner(Arc::new(Types))
 }
 

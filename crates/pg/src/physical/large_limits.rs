@@ -11,29 +11,23 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
-use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 
-use crate::offsets;
+use super::Rule;
 
 /// DataFusion's rule that gives aggregates a limit and an order.
 const LIMIT_AGGREGATION: &str = "LimitAggregation";
 /// Up to so many groups DataFusion's table is small.
 const GROUPS_MAX: usize = 1 << 14;
 
-pub(crate) fn install(builder: &mut SessionStateBuilder) {
-    let optimizers = builder.physical_optimizers().get_or_insert_default();
-    let mut rules = std::mem::take(optimizers).rules;
-    let limits = rules
-        .iter()
-        .position(|rule| rule.name() == LIMIT_AGGREGATION);
-    if let Some(at) = limits {
-        rules.insert(at + 1, Arc::new(LargeLimits));
+/// The rule, behind `rule` if that is the one that it corrects.
+pub(super) fn behind(rule: Rule) -> Vec<Rule> {
+    if rule.name() == LIMIT_AGGREGATION {
+        return vec![rule, Arc::new(LargeLimits)];
     }
-    *builder.physical_optimizers() = Some(offsets::hold(PhysicalOptimizer::with_rules(rules)));
+    vec![rule]
 }
 
 /// Whether a float is a key.

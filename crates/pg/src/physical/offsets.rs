@@ -16,28 +16,25 @@ use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+
+use super::Rule;
 
 /// DataFusion's rule that places sorts and repartitions.
 const RULE: &str = "EnsureRequirements";
 
-/// Holds the rule in `optimizer`.
-pub(crate) fn hold(optimizer: PhysicalOptimizer) -> PhysicalOptimizer {
-    let rules = optimizer.rules.into_iter().map(|rule| {
-        if rule.name() == RULE {
-            Arc::new(Offsets(rule))
-        } else {
-            rule
-        }
-    });
-    PhysicalOptimizer::with_rules(rules.collect())
+/// `rule`, held if it is that one.
+pub(super) fn around(rule: Rule) -> Rule {
+    if rule.name() == RULE {
+        return Arc::new(Offsets(rule));
+    }
+    rule
 }
 
 /// See the file's header.
 #[derive(Debug)]
-struct Offsets(Arc<dyn PhysicalOptimizerRule + Send + Sync>);
+struct Offsets(Rule);
 
 impl PhysicalOptimizerRule for Offsets {
     fn optimize(
