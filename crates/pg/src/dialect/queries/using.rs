@@ -1,9 +1,12 @@
-//! The merged columns of `RIGHT JOIN … USING` and `FULL JOIN … USING`.
+//! The merged columns of `JOIN … USING`.
 //!
-//! DataFusion takes the left side's column for the merged one, which is NULL in rows that only the
-//! right side has. Here the joins of a FROM with such a join get ON, an unqualified merged column
-//! becomes the right side's or a `coalesce` of both, and `*` is written out: the merged columns,
-//! then those of each table. <https://github.com/apache/datafusion/issues/22019>
+//! An unqualified merged column becomes the left side's: DataFusion finds two columns of that name,
+//! and in a subquery it takes one of the query around instead.
+//!
+//! In `RIGHT JOIN` and `FULL JOIN` DataFusion takes the left side's column for the merged one, which
+//! is NULL in rows that only the right side has. So the joins of a FROM with such a join get ON, the
+//! merged column becomes the right side's or a `coalesce` of both, and `*` is written out: the
+//! merged columns, then those of each table. <https://github.com/apache/datafusion/issues/22019>
 //!
 //! It takes the syntax only: NATURAL joins and columns whose table is not known by the syntax stay
 //! as they are, and the plan is refused (`analysis/checks.rs`).
@@ -35,22 +38,25 @@ pub(super) fn rewrite(select: &mut Select, order_by: Option<&mut OrderBy>) {
                 if matches!(on, JoinConstraint::Using(_))
         )
     };
-    if !select
-        .from
-        .iter()
-        .any(|item| item.joins.iter().any(is_outer))
-    {
+    let mut joins = select.from.iter().flat_map(|item| &item.joins);
+    if !joins.any(|join| merges(&join.join_operator)) {
         return;
     }
     let Some(items) = select.from.iter().map(columns).collect::<Option<Vec<_>>>() else {
         return;
     };
-    for (item, found) in select.from.iter_mut().zip(&items) {
-        for (join, condition) in item.joins.iter_mut().zip(&found.conditions) {
-            if let (Some(condition), Some(on)) = (condition, constraint(&mut join.join_operator)) {
-                *on = JoinConstraint::On(condition.clone());
+    let mut joins = select.from.iter().flat_map(|item| &item.joins);
+    if joins.any(is_outer) {
+        for (item, found) in select.from.iter_mut().zip(&items) {
+            for (join, condition) in item.joins.iter_mut().zip(&found.conditions) {
+                if let (Some(condition), Some(on)) =
+                    (condition, constraint(&mut join.join_operator))
+                {
+                    *on = JoinConstraint::On(condition.clone());
+                }
             }
         }
+        write_out(select, &items);
     }
     let merged = Merged {
         columns: items
@@ -58,7 +64,6 @@ pub(super) fn rewrite(select: &mut Select, order_by: Option<&mut OrderBy>) {
             .flat_map(|item| item.merged.iter().cloned())
             .collect(),
     };
-    write_out(select, &items);
     name_columns(select, &merged);
     let outputs = outputs(select);
     let mut own = OwnExprs::new(|expr| merged.replace(expr));
@@ -124,6 +129,11 @@ fn folded(name: &Ident) -> String {
 
 fn same(one: &Ident, other: &Ident) -> bool {
     folded(one) == folded(other)
+}
+
+fn merges(operator: &JoinOperator) -> bool {
+    let mut operator = operator.clone();
+    matches!(constraint(&mut operator), Some(JoinConstraint::Using(_)))
 }
 
 fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
