@@ -17,13 +17,15 @@ use datafusion::arrow::datatypes::Schema;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::config::ConfigOptions;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::ExecutionProps;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{BinaryExpr, Case, Expr, LogicalPlan, Operator, Volatility};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use datafusion::physical_expr::create_physical_expr;
 use datafusion::physical_plan::ColumnarValue;
+
+use crate::error::translate;
 
 /// See the file's header. It runs first: the others remove what no row needs.
 #[derive(Debug)]
@@ -297,11 +299,19 @@ impl Folding {
         };
         let one_row = RecordBatchOptions::new().with_row_count(Some(1));
         let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &one_row)?;
-        match computed.evaluate(&row)? {
-            ColumnarValue::Scalar(value) => Ok(Some(value)),
-            ColumnarValue::Array(values) => ScalarValue::try_from_array(&values, 0).map(Some),
+        match computed.evaluate(&row) {
+            Ok(ColumnarValue::Scalar(value)) => Ok(Some(value)),
+            Ok(ColumnarValue::Array(values)) => ScalarValue::try_from_array(&values, 0).map(Some),
+            Err(error) if is_of_data(&error) => Err(error),
+            // Such as a function that is no function before it is simplified.
+            Err(_) => Ok(None),
         }
     }
+}
+
+/// Whether an error is one of values (SQLSTATE class 22).
+fn is_of_data(error: &DataFusionError) -> bool {
+    translate(error, &|_| None).code().starts_with("22")
 }
 
 /// The expressions that are columns of a node from `start` on, those that are read.

@@ -8,6 +8,7 @@
 //! | `column_names` | columns without a name, or of one name | unique names, PostgreSQL's on the wire |
 //! | `order_by` | names in ORDER BY | names of the result's columns that mean what they mean |
 //! | `outer_names` | `(SELECT count(*) …) q` | `(SELECT …) q (count)` |
+//! | `table_names` | tables named as columns are, in subqueries | tables of other names |
 //! | `spelling` | `pg_catalog.f()`, `COLLATE`, `OPERATOR(…)` | plain names and operators |
 //! | `arrays` | `'{1,2}'::int[]`, `x = ANY('{…}')`, `ARRAY(SELECT …)` | array expressions |
 //! | `hypothetical` | `rank(v) WITHIN GROUP (ORDER BY e)` | counts of rows |
@@ -47,6 +48,7 @@ mod rows;
 mod sets;
 mod spelling;
 mod stored;
+mod table_names;
 mod texts;
 mod times;
 mod tokens;
@@ -87,6 +89,7 @@ pub fn rewrite(statement: &mut Statement) {
     column_names::unique(statement);
     order_by::rewrite(statement);
     outer_names::rewrite(statement);
+    table_names::rewrite(statement);
     let mut spelling = spelling::Spelling::default();
     let _ = statement.visit(&mut spelling);
     let _ = statement.visit(&mut arrays::Arrays);

@@ -12,6 +12,7 @@ use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
 
 use super::{PgError, wording};
+use crate::dialect::on_the_wire;
 
 /// The error as PostgreSQL says it. `foreign` gives the SQLSTATE of errors that this crate does not
 /// know: those of the engine.
@@ -53,8 +54,11 @@ fn several(errors: &[DataFusionError], foreign: &Foreign<'_>) -> PgError {
 
 fn schema_error(error: &SchemaError) -> PgError {
     let shown = |column: &Column| match &column.relation {
-        Some(table) => format!("column {}.{}", table.table(), column.name),
-        None => format!("column \"{}\"", column.name),
+        Some(table) => {
+            let (table, name) = (on_the_wire(table.table()), on_the_wire(&column.name));
+            format!("column {table}.{name}")
+        }
+        None => format!("column \"{}\"", on_the_wire(&column.name)),
     };
     match error {
         SchemaError::FieldNotFound { field, .. } => {
