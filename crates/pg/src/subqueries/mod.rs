@@ -365,14 +365,21 @@ impl Unnesting {
         let mut conditions = without;
         let (mut left, mut right) = (Around { plan: left }, Around { plan: right });
         for part in with {
-            let side = [&mut right, &mut left].into_iter().find(|side| {
-                let of_side = |column| side.plan.schema().has_column(column);
-                outer_columns(&part).iter().all(of_side)
+            let without = part.transform_down(|expr| {
+                if !is_replaced(&expr) {
+                    return Ok(Transformed::no(expr));
+                }
+                let side = [&mut right, &mut left].into_iter().find(|side| {
+                    let of_side = |column| side.plan.schema().has_column(column);
+                    outer_columns(&expr).iter().all(of_side)
+                });
+                let side = side.ok_or_else(|| {
+                    unsupported("a subquery over both sides in the condition of an outer join")
+                })?;
+                let value = self.expression(side, expr)?;
+                Ok(Transformed::new(value, true, TreeNodeRecursion::Jump))
             });
-            let side = side.ok_or_else(|| {
-                unsupported("a subquery over both sides in the condition of an outer join")
-            })?;
-            conditions.push(self.expression(side, part)?);
+            conditions.push(without?.data);
         }
         let plan = join(left.plan, right.plan, given.join_type, conditions)?;
         project(column_exprs(&schema), plan)
