@@ -46,6 +46,15 @@ impl OptimizerRule for ConstantErrors {
     }
 }
 
+/// The value of a constant; `None` if the expression is none, or has no value.
+pub(crate) fn value_of(expr: &Expr, options: &ConfigOptions) -> Option<ScalarValue> {
+    let folding = Folding::new(Arc::new(options.clone()));
+    if !folding.is_constant(expr).ok()? {
+        return None;
+    }
+    folding.value(expr).ok()?
+}
+
 /// Which columns of a node are read above it, by their places.
 enum Read {
     All,

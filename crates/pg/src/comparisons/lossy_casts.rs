@@ -21,6 +21,7 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
 
+use super::units;
 use crate::functions::as_it_is;
 
 /// Hides lossy casts in comparisons.
@@ -32,7 +33,7 @@ impl AnalyzerRule for KeepLossyCasts {
         "coscan_keep_lossy_casts"
     }
 
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+    fn analyze(&self, plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
         let kept = plan.transform_up_with_subqueries(|node| {
             let schema = match &node {
                 LogicalPlan::TableScan(scan) => scan.projected_schema.as_ref().clone(),
@@ -41,7 +42,10 @@ impl AnalyzerRule for KeepLossyCasts {
             let names = NamePreserver::new(&node);
             node.map_expressions(|expr| {
                 let name = names.save(&expr);
-                let mut rewriter = Comparisons { schema: &schema };
+                let mut rewriter = Comparisons {
+                    schema: &schema,
+                    options,
+                };
                 let hidden = expr.rewrite(&mut rewriter)?;
                 Ok(hidden.update_data(|expr| name.restore(expr)))
             })
@@ -53,6 +57,7 @@ impl AnalyzerRule for KeepLossyCasts {
 /// Finds comparisons.
 struct Comparisons<'a> {
     schema: &'a DFSchema,
+    options: &'a ConfigOptions,
 }
 
 impl TreeNodeRewriter for Comparisons<'_> {
@@ -63,6 +68,17 @@ impl TreeNodeRewriter for Comparisons<'_> {
             let hidden = hidden(*side, self.schema)?;
             Ok(hidden.update_data(Box::new))
         };
+        let exact = match &expr {
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(*op) => {
+                units::compared(left, *op, right, self.schema, self.options)
+            }
+            Expr::Between(given) => units::between(given, self.schema, self.options),
+            Expr::InList(given) => units::within(given, self.schema),
+            _ => None,
+        };
+        if let Some(exact) = exact {
+            return Ok(Transformed::yes(exact));
+        }
         Ok(match expr {
             Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(op) => {
                 let (left, right) = (hide(left)?, hide(right)?);

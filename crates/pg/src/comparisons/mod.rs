@@ -7,12 +7,14 @@
 //! | `list_key.rs` | by which bytes does a join find equal arrays? |
 //! | `lossy_casts.rs` | in which comparisons does a cast have to be carried out? |
 //! | `sort_keys.rs` | by what do intervals and jsonb compare? |
+//! | `units.rs` | how do timestamps of other units compare with constants? |
 
 mod float_extremes;
 mod float_keys;
 mod list_key;
 mod lossy_casts;
 mod sort_keys;
+mod units;
 
 pub(crate) use float_extremes::FloatExtremes;
 pub(crate) use float_keys::FloatKeys;
