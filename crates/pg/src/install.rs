@@ -9,7 +9,7 @@ use datafusion::prelude::SessionContext;
 
 use crate::analysis::{
     Assignments, Checks, CountRows, Dependencies, EliminateJoins, GroupingKeys, MixedTypes,
-    OrderedInputs, Predicates, WindowFrames,
+    OrderedInputs, Predicates, PushDown, WindowFrames,
 };
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts, SortKeys};
 use crate::constants::ConstantErrors;
@@ -85,7 +85,8 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.insert(0, Arc::new(Assignments));
     let optimizer = builder.optimizer().get_or_insert_default();
     let rules = std::mem::take(&mut optimizer.rules).into_iter();
-    optimizer.rules = rules.map(EliminateJoins::around).collect();
+    let rules = rules.map(EliminateJoins::around).map(PushDown::around);
+    optimizer.rules = rules.collect();
     optimizer.rules.insert(0, Arc::new(ConstantErrors));
     let optimizer = builder.optimizer_rules().get_or_insert_default();
     optimizer.push(Arc::new(FloatKeys));

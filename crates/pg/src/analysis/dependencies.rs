@@ -67,7 +67,7 @@ fn hidden(input: &Arc<LogicalPlan>) -> Result<Option<LogicalPlan>> {
     let columns = schema.iter().enumerate().map(|(place, (relation, field))| {
         let column = Expr::Column(Column::new(relation.cloned(), field.name()));
         if keys.contains(&place) {
-            as_it_is(vec![column]).alias_qualified(relation.cloned(), field.name())
+            as_it_is(column).alias_qualified(relation.cloned(), field.name())
         } else {
             column
         }

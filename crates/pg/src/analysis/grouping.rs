@@ -11,17 +11,12 @@ use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
-use datafusion::logical_expr::utils::{
-    conjunction, grouping_set_to_exprlist, split_conjunction_owned,
-};
-use datafusion::logical_expr::{
-    Aggregate, Expr, Filter, GroupingSet, LogicalPlan, Projection, lit,
-};
+use datafusion::logical_expr::utils::grouping_set_to_exprlist;
+use datafusion::logical_expr::{Aggregate, Expr, GroupingSet, LogicalPlan, Projection, lit};
 use datafusion::optimizer::AnalyzerRule;
 
 use super::grouping_id;
 use crate::PgError;
-use crate::functions::as_it_is;
 
 /// See the file's header. It runs before the rules that rewrite expressions.
 #[derive(Debug, Default)]
@@ -32,11 +27,6 @@ impl AnalyzerRule for GroupingKeys {
         let keyed = plan.transform_up_with_subqueries(|node| match node {
             LogicalPlan::Aggregate(given) if concerns(&given) => {
                 Ok(Transformed::yes(keyed(given)?))
-            }
-            LogicalPlan::Filter(given) if is_over_sets(&given.input) => {
-                let kept = kept_above(given.predicate, &given.input);
-                let filter = Filter::try_new(kept, given.input)?;
-                Ok(Transformed::yes(LogicalPlan::Filter(filter)))
             }
             other => Ok(Transformed::no(other)),
         })?;
@@ -59,35 +49,6 @@ fn concerns(aggregate: &Aggregate) -> bool {
             .aggr_expr
             .iter()
             .any(|expr| grouping_call(expr).is_some())
-}
-
-/// Whether a relation is the groups of GROUPING SETS.
-fn is_over_sets(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Aggregate(node) => {
-            matches!(node.group_expr.as_slice(), [Expr::GroupingSet(_)])
-        }
-        LogicalPlan::Projection(node) => is_over_sets(&node.input),
-        LogicalPlan::SubqueryAlias(node) => is_over_sets(&node.input),
-        LogicalPlan::Filter(node) => is_over_sets(&node.input),
-        _ => false,
-    }
-}
-
-/// A condition on groups that stays above them. DataFusion filters the rows below by a condition
-/// that names no column (55.2, `push_down_filter.rs`); but the empty set is a group without rows,
-/// too.
-fn kept_above(predicate: Expr, groups: &LogicalPlan) -> Expr {
-    let column = groups.schema().columns().into_iter().next();
-    let column = column.map_or_else(|| lit(true), Expr::Column);
-    let parts = split_conjunction_owned(predicate).into_iter().map(|part| {
-        if part.column_refs().is_empty() {
-            as_it_is(vec![part, column.clone()])
-        } else {
-            part
-        }
-    });
-    conjunction(parts).unwrap_or_else(|| lit(true))
 }
 
 /// The arguments of `grouping`.

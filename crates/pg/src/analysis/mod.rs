@@ -11,6 +11,7 @@
 //! | `mixed_types.rs` | in which type are dates beside timestamps, and floats beside numerics, compared by IN and BETWEEN? |
 //! | `ordered_inputs.rs` | who sees the order of a subquery with ORDER BY? |
 //! | `predicates.rs` | which predicates does the optimizer take for others? |
+//! | `push_down.rs` | which conditions stay above groups? |
 //! | `set_operations.rs` | how often is a row in INTERSECT ALL and EXCEPT ALL? |
 //! | `window_frames.rs` | which rows are in a RANGE frame? |
 
@@ -23,6 +24,7 @@ mod grouping_id;
 mod mixed_types;
 mod ordered_inputs;
 mod predicates;
+mod push_down;
 mod set_operations;
 mod window_frames;
 
@@ -35,5 +37,6 @@ pub(crate) use grouping::GroupingKeys;
 pub(crate) use mixed_types::MixedTypes;
 pub(crate) use ordered_inputs::OrderedInputs;
 pub(crate) use predicates::Predicates;
+pub(crate) use push_down::PushDown;
 pub(crate) use set_operations::CountRows;
 pub(crate) use window_frames::WindowFrames;

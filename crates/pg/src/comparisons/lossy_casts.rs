@@ -134,7 +134,7 @@ fn hidden(side: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             Expr::Negative(_) => return Ok(Transformed::no(expr)),
             // It becomes a cast when it is simplified.
             Expr::ScalarFunction(call) if call.func.name() == "arrow_cast" => {
-                let hidden = as_it_is(vec![expr]);
+                let hidden = as_it_is(expr);
                 return Ok(Transformed::new(hidden, true, TreeNodeRecursion::Stop));
             }
             _ => return Ok(Transformed::new(expr, false, TreeNodeRecursion::Stop)),
@@ -145,7 +145,7 @@ fn hidden(side: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         if transparent(&inner.get_type(schema)?, to) {
             return Ok(Transformed::no(expr));
         }
-        let hidden = as_it_is(vec![expr]);
+        let hidden = as_it_is(expr);
         Ok(Transformed::new(hidden, true, TreeNodeRecursion::Stop))
     })
 }

@@ -94,7 +94,7 @@ pub(super) fn within(given: &InList, schema: &DFSchema) -> Option<Expr> {
 }
 
 fn hidden(expr: &Expr) -> Box<Expr> {
-    Box::new(as_it_is(vec![expr.clone()]))
+    Box::new(as_it_is(expr.clone()))
 }
 
 /// The unit of a timestamp that is cast to a finer one.

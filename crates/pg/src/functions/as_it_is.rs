@@ -1,4 +1,4 @@
-//! `as_it_is(x, …)`: the value of `x`, of which optimizers know nothing.
+//! `as_it_is(x)`: the value of `x`, of which optimizers know nothing.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;
@@ -6,10 +6,9 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-/// The first argument. The others are not computed for anything; where they can be computed,
-/// it can.
-pub(crate) fn as_it_is(args: Vec<Expr>) -> Expr {
-    ScalarUDF::from(AsItIs::new()).call(args)
+/// The expression, hidden from optimizers.
+pub(crate) fn as_it_is(expr: Expr) -> Expr {
+    ScalarUDF::from(AsItIs::new()).call(vec![expr])
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -20,7 +19,7 @@ struct AsItIs {
 impl AsItIs {
     fn new() -> Self {
         Self {
-            signature: Signature::variadic_any(Volatility::Immutable),
+            signature: Signature::any(1, Volatility::Immutable),
         }
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! Where an order is required above an OFFSET, DataFusion's rule that places sorts gives the sort
 //! below only the rows of the LIMIT, without those that OFFSET drops (55.2,
-//! `enforce_sorting/sort_pushdown.rs`), so that rows are lost. Here the rule sees each OFFSET as a
-//! plan of its own: what it requires is placed first, then the plan around it, to which it is a
-//! source of rows. To be deleted when the rule knows `GlobalLimitExec::skip`.
+//! `enforce_sorting/sort_pushdown.rs`), so that rows are lost; without LIMIT it drops the sort. Here
+//! the rule sees what is below an OFFSET as a plan of its own, whose order is required, and then the
+//! plan around, to which the OFFSET is a source of rows. To be deleted when the rule knows
+//! `GlobalLimitExec::skip`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,10 +15,13 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::{Distribution, OrderingRequirements, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::output_requirements::OutputRequirementExec;
 use datafusion::physical_plan::limit::GlobalLimitExec;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+};
 
 use super::Rule;
 
@@ -42,12 +46,13 @@ impl PhysicalOptimizerRule for Offsets {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let root = Arc::clone(&plan);
         let apart = plan.transform_down(|node| {
-            if Arc::ptr_eq(&node, &root) || !has_offset(&node) {
+            let offset = node.downcast_ref::<GlobalLimitExec>();
+            let Some(offset) = offset.filter(|limit| limit.skip() > 0) else {
                 return Ok(Transformed::no(node));
-            }
-            let rows = self.optimize(node, config)?;
+            };
+            let input = self.in_order(offset.input(), config)?;
+            let rows = Arc::new(GlobalLimitExec::new(input, offset.skip(), offset.fetch()));
             let apart = Arc::new(Apart { rows });
             Ok(Transformed::new(apart, true, TreeNodeRecursion::Jump))
         })?;
@@ -76,9 +81,25 @@ impl PhysicalOptimizerRule for Offsets {
     }
 }
 
-fn has_offset(node: &Arc<dyn ExecutionPlan>) -> bool {
-    let limit = node.downcast_ref::<GlobalLimitExec>();
-    limit.is_some_and(|limit| limit.skip() > 0)
+impl Offsets {
+    /// The rows of which the first are dropped: in one partition, and in the order that they have.
+    fn in_order(
+        &self,
+        input: &Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let order = input
+            .output_ordering()
+            .cloned()
+            .map(OrderingRequirements::from);
+        let one = Distribution::SinglePartition;
+        let required = OutputRequirementExec::new(Arc::clone(input), order, one, None);
+        let placed = self.optimize(Arc::new(required), config)?;
+        match placed.downcast_ref::<OutputRequirementExec>() {
+            Some(required) => Ok(required.input()),
+            None => internal_err!("the requirement of an OFFSET was lost"),
+        }
+    }
 }
 
 /// A plan as a source of rows. It is never run.

@@ -56,8 +56,8 @@ pub(super) fn rewrite(select: &mut Select, order_by: Option<&mut OrderBy>) {
                 }
             }
         }
-        write_out(select, &items);
     }
+    write_out(select, &items);
     let merged = Merged {
         columns: items
             .iter()
