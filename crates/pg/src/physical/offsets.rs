@@ -18,6 +18,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{Distribution, OrderingRequirements, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::output_requirements::OutputRequirementExec;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
@@ -88,18 +89,39 @@ impl Offsets {
         input: &Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let order = input
-            .output_ordering()
-            .cloned()
-            .map(OrderingRequirements::from);
-        let one = Distribution::SinglePartition;
-        let required = OutputRequirementExec::new(Arc::clone(input), order, one, None);
-        let placed = self.optimize(Arc::new(required), config)?;
-        match placed.downcast_ref::<OutputRequirementExec>() {
-            Some(required) => Ok(required.input()),
-            None => internal_err!("the requirement of an OFFSET was lost"),
-        }
+        let placed = self.optimize(required(input)?, config)?;
+        let bare = placed.transform_down(|node| {
+            let input = node
+                .downcast_ref::<OutputRequirementExec>()
+                .map(|node| node.input());
+            Ok(input.map_or_else(|| Transformed::no(node), Transformed::yes))
+        });
+        bare.data()
     }
+}
+
+/// The rows in one partition, in the order of the sort below, also where its keys are no columns
+/// any more.
+fn required(rows: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let order = rows
+        .output_ordering()
+        .cloned()
+        .map(OrderingRequirements::from);
+    if let ([input], [true], None) = (
+        rows.children().as_slice(),
+        rows.maintains_input_order().as_slice(),
+        &order,
+    ) {
+        let input = required(input)?;
+        return replace_children_if_necessary(Arc::clone(rows), vec![input]);
+    }
+    let one = Distribution::SinglePartition;
+    Ok(Arc::new(OutputRequirementExec::new(
+        Arc::clone(rows),
+        order,
+        one,
+        None,
+    )))
 }
 
 /// A plan as a source of rows. It is never run.
