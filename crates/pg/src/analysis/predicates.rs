@@ -1,15 +1,14 @@
 //! Predicates that DataFusion's optimizer takes for others.
 //!
-//! - `d IN (0, …)` over floats: a list is looked up by the bits of its values, and -0 has other
-//!   bits
+//! - `d IN (0, …)` over floats: a list is looked up by the bits of its values, and -0 has other bits
 //!   than 0, to which it is equal. Where a list has a zero, 0 is added to the value: that turns -0
 //!   into 0 and nothing else.
-//! - `2 = x`: `simplify_predicates` takes it and `x = 2` for two conditions that exclude each
-//!   other,
+//! - `5 IN (nullif(x, 4), 1)`: a CASE in a list beside a constant is taken for a constant. A list
+//!   with columns becomes a chain of comparisons.
+//! - `x IN (1, 2) AND x NOT IN (3, NULL)`: two lists of one value are made one, without regard to
+//!   NULL. All but the first have another value.
+//! - `2 = x`: `simplify_predicates` takes it and `x = 2` for two conditions that exclude each other,
 //!   and `5 < x` for one that `x >= 5` implies. The column comes first.
-//! - `(SELECT …) > 0` above an aggregate without GROUP BY: a condition without columns is pushed
-//!   below the aggregate, which then is one over no rows and not none. The condition moves to the
-//!   other side of a cross join.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -17,10 +16,11 @@ use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, LogicalPlanBuilder, lit};
+use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, lit};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::scalar::ScalarValue;
+
+use crate::functions::as_it_is;
 
 /// Writes such predicates in a way that the optimizer keeps. It runs last, over coerced types.
 #[derive(Debug, Default)]
@@ -29,13 +29,16 @@ pub(crate) struct Predicates;
 impl AnalyzerRule for Predicates {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         plan.transform_up_with_subqueries(|node| {
-            let node = above_aggregate(node)?;
             let names = NamePreserver::new(&node);
             node.map_expressions(|expr| {
                 let name = names.save(&expr);
                 let expr = expr.transform_up(|part| Ok(column_first(part)))?;
                 let expr =
                     expr.transform_data(|expr| expr.transform_up(|part| Ok(with_zeros(part))))?;
+                let expr = expr.transform_data(|expr| {
+                    expr.transform_up(|part| Ok(compared_one_by_one(part)))
+                })?;
+                let expr = expr.transform_data(|expr| expr.transform_up(apart))?;
                 Ok(expr.update_data(|expr| name.restore(expr)))
             })
         })
@@ -66,42 +69,81 @@ fn column_first(expr: Expr) -> Transformed<Expr> {
     }
 }
 
-/// Moves conditions without columns away from aggregates without GROUP BY.
-fn above_aggregate(node: LogicalPlan) -> Result<LogicalPlan> {
-    let LogicalPlan::Filter(given) = node else {
-        return Ok(node);
+/// Of lists of one value, side by side, all but the first look into a value that optimizers do not
+/// know.
+fn apart(expr: Expr) -> Result<Transformed<Expr>> {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else {
+        return Ok(Transformed::no(expr));
     };
-    let is_constant = |part: &Expr| {
-        let mut computed = false;
-        let _ = part.apply(|part| {
-            computed |= matches!(part, Expr::ScalarSubquery(_));
-            Ok(TreeNodeRecursion::Continue)
-        });
-        computed && !part.any_column_refs()
-    };
-    let parts = split_conjunction_owned(given.predicate.clone()).into_iter();
-    let (constant, others): (Vec<Expr>, Vec<Expr>) = parts.partition(is_constant);
-    let Some(condition) = conjunction(constant) else {
-        return Ok(LogicalPlan::Filter(given));
-    };
-    let mut whole = false;
-    given.input.apply(|below| {
-        whole |= matches!(below, LogicalPlan::Aggregate(all) if all.group_expr.is_empty());
-        Ok(TreeNodeRecursion::Continue)
+    let right = right.transform_down(|part| {
+        Ok(match &part {
+            Expr::BinaryExpr(chain) if chain.op == op => Transformed::no(part),
+            _ if meets(&left, op, &part) => {
+                Transformed::new(hidden(part), true, TreeNodeRecursion::Jump)
+            }
+            _ => Transformed::new(part, false, TreeNodeRecursion::Jump),
+        })
     })?;
-    if !whole {
-        return Ok(LogicalPlan::Filter(given));
+    Ok(right.update_data(|right| Expr::BinaryExpr(BinaryExpr::new(left, op, Box::new(right)))))
+}
+
+/// Whether a list is merged with one in a chain of AND or OR. (The union of lists is right.)
+fn meets(chain: &Expr, op: Operator, list: &Expr) -> bool {
+    match chain {
+        Expr::BinaryExpr(inner) if inner.op == op => {
+            meets(&inner.left, op, list) || meets(&inner.right, op, list)
+        }
+        other => match (list_of(other), list_of(list)) {
+            (Some((one, negated)), Some((other, other_negated))) => {
+                let united = match op {
+                    Operator::And => negated && other_negated,
+                    Operator::Or => !negated && !other_negated,
+                    _ => true,
+                };
+                one == other && !united
+            }
+            _ => false,
+        },
     }
-    let columns: Vec<Expr> = given.input.schema().iter().map(Expr::from).collect();
-    let one_row = LogicalPlanBuilder::empty(true)
-        .project(vec![lit(true).alias("__holds")])?
-        .filter(condition)?
-        .build()?;
-    let mut plan = LogicalPlanBuilder::new_from_arc(given.input);
-    if let Some(others) = conjunction(others) {
-        plan = plan.filter(others)?;
+}
+
+/// What a list is asked for, and whether it must not be in it.
+fn list_of(expr: &Expr) -> Option<(&Expr, bool)> {
+    match expr {
+        Expr::InList(given) => Some((&given.expr, given.negated)),
+        Expr::Not(inner) => list_of(inner).map(|(value, negated)| (value, !negated)),
+        _ => None,
     }
-    plan.cross_join(one_row)?.project(columns)?.build()
+}
+
+fn hidden(list: Expr) -> Expr {
+    match list {
+        Expr::InList(given) => Expr::InList(InList {
+            expr: Box::new(as_it_is(*given.expr)),
+            ..given
+        }),
+        Expr::Not(inner) => Expr::Not(Box::new(hidden(*inner))),
+        other => other,
+    }
+}
+
+/// A list with values that differ from row to row is a chain of comparisons.
+fn compared_one_by_one(expr: Expr) -> Transformed<Expr> {
+    match &expr {
+        Expr::InList(given)
+            if given.list.iter().any(Expr::any_column_refs) && !given.expr.is_volatile() =>
+        {
+            let value = given.expr.as_ref();
+            let each = given.list.iter().cloned();
+            let chain = if given.negated {
+                each.map(|one| value.clone().not_eq(one)).reduce(Expr::and)
+            } else {
+                each.map(|one| value.clone().eq(one)).reduce(Expr::or)
+            };
+            chain.map_or_else(|| Transformed::no(expr), Transformed::yes)
+        }
+        _ => Transformed::no(expr),
+    }
 }
 
 fn with_zeros(expr: Expr) -> Transformed<Expr> {

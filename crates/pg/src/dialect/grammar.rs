@@ -1,16 +1,23 @@
-//! PostgreSQL's grammar, where that of `sqlparser` differs from it.
+//! PostgreSQL's grammar, where that of `sqlparser` (0.62) differs from it.
 //!
-//! `sqlparser` reads all that follows `IS DISTINCT FROM` as its right side: `a IS DISTINCT FROM b
-//! AND c` as `a IS DISTINCT FROM (b AND c)` (0.62, `Parser::parse_infix`). Here the right side ends
-//! where PostgreSQL's does. Once `sqlparser` parses it with the precedence of IS, its own dialect
-//! takes the place of this one.
+//! | expression | `sqlparser` reads | PostgreSQL |
+//! |---|---|---|
+//! | `a IS DISTINCT FROM b AND c` | `a IS DISTINCT FROM (b AND c)` | `(a IS DISTINCT FROM b) AND c` |
+//! | `- a ^ b` | `- (a ^ b)` | `(- a) ^ b` |
+//! | `~ a + b`, also `@`, `\|/`, `\|\|/` | `(~ a) + b` | `~ (a + b)` |
+//! | `a = b ~ c` | `(a = b) ~ c` | `a = (b ~ c)` |
+//! | `NOT EXISTS (…) IS NULL` | `(NOT EXISTS (…)) IS NULL` | `NOT (EXISTS (…) IS NULL)` |
+//! | `a::text COLLATE "C"` | an error | `(a::text) COLLATE "C"` |
+//!
+//! What `sqlparser` mends can go from here.
 
 use std::any::TypeId;
 
-use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::ast::{Expr, UnaryOperator};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Token;
 
 /// The dialect that statements are read with.
 #[derive(Debug, Default)]
@@ -25,6 +32,28 @@ impl Grammar {
 }
 
 impl Dialect for Grammar {
+    fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        let (op, precedence) = match &parser.peek_token_ref().token {
+            // Tighter than `^`.
+            Token::Minus => (UnaryOperator::Minus, Precedence::AtTz),
+            Token::Plus => (UnaryOperator::Plus, Precedence::AtTz),
+            Token::Tilde => (UnaryOperator::BitwiseNot, Precedence::PgOther),
+            Token::AtSign => (UnaryOperator::PGAbs, Precedence::PgOther),
+            Token::PGSquareRoot => (UnaryOperator::PGSquareRoot, Precedence::PgOther),
+            Token::PGCubeRoot => (UnaryOperator::PGCubeRoot, Precedence::PgOther),
+            Token::Word(word) if word.keyword == Keyword::NOT => {
+                (UnaryOperator::Not, Precedence::UnaryNot)
+            }
+            _ => return self.0.parse_prefix(parser),
+        };
+        parser.next_token();
+        let operand = parser.parse_subexpr(self.prec_value(precedence));
+        Some(operand.map(|expr| Expr::UnaryOp {
+            op,
+            expr: Box::new(expr),
+        }))
+    }
+
     fn parse_infix(
         &self,
         parser: &mut Parser,
@@ -34,6 +63,13 @@ impl Dialect for Grammar {
         const DISTINCT: [Keyword; 3] = [Keyword::IS, Keyword::DISTINCT, Keyword::FROM];
         const NOT_DISTINCT: [Keyword; 4] =
             [Keyword::IS, Keyword::NOT, Keyword::DISTINCT, Keyword::FROM];
+        if parser.parse_keyword(Keyword::COLLATE) {
+            let collation = parser.parse_object_name(false);
+            return Some(collation.map(|collation| Expr::Collate {
+                expr: Box::new(expr.clone()),
+                collation,
+            }));
+        }
         let make = if parser.parse_keywords(&DISTINCT) {
             Expr::IsDistinctFrom
         } else if parser.parse_keywords(&NOT_DISTINCT) {
@@ -43,6 +79,22 @@ impl Dialect for Grammar {
         };
         let right = parser.parse_subexpr(precedence);
         Some(right.map(|right| make(Box::new(expr.clone()), Box::new(right))))
+    }
+
+    fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
+        match &parser.peek_token_ref().token {
+            Token::Tilde
+            | Token::TildeAsterisk
+            | Token::ExclamationMarkTilde
+            | Token::ExclamationMarkTildeAsterisk
+            | Token::DoubleTilde
+            | Token::DoubleTildeAsterisk
+            | Token::ExclamationMarkDoubleTilde
+            | Token::ExclamationMarkDoubleTildeAsterisk => {
+                Some(Ok(self.prec_value(Precedence::PgOther)))
+            }
+            _ => self.0.get_next_precedence(parser),
+        }
     }
 
     // All that follows is `PostgreSqlDialect`'s.
@@ -77,10 +129,6 @@ impl Dialect for Grammar {
 
     fn is_custom_operator_part(&self, ch: char) -> bool {
         self.0.is_custom_operator_part(ch)
-    }
-
-    fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
-        self.0.get_next_precedence(parser)
     }
 
     fn supports_filter_during_aggregation(&self) -> bool {

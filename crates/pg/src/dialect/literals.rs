@@ -125,14 +125,6 @@ impl VisitorMut for Literals {
                     }
                 }
             }
-            Expr::UnaryOp {
-                op: UnaryOperator::Minus,
-                expr: inner,
-            } if is_power(inner) => {
-                negate_base(inner);
-                *expr = std::mem::replace(inner, null());
-                return self.pre_visit_expr(expr);
-            }
             Expr::Between { .. } => symmetric(expr),
             // The sign is part of the number: -2147483648 is an int4.
             Expr::UnaryOp {
@@ -460,29 +452,5 @@ fn keep_frame(window: &mut WindowSpec) {
         {
             keep_all(count);
         }
-    }
-}
-
-fn is_power(expr: &Expr) -> bool {
-    matches!(
-        expr,
-        Expr::BinaryOp {
-            op: BinaryOperator::PGExp | BinaryOperator::BitwiseXor,
-            ..
-        }
-    )
-}
-
-/// `a ^ b ^ c` with a sign before `a`.
-fn negate_base(power: &mut Expr) {
-    if let Expr::BinaryOp { left, .. } = power {
-        if is_power(left) {
-            return negate_base(left);
-        }
-        let base = std::mem::replace(&mut **left, null());
-        **left = Expr::UnaryOp {
-            op: UnaryOperator::Minus,
-            expr: Box::new(base),
-        };
     }
 }

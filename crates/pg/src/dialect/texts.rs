@@ -51,8 +51,15 @@ impl VisitorMut for Texts {
                     **inner = call("make_array", vec![]);
                 }
             }
-            Expr::CompoundFieldAccess { access_chain, .. } => {
+            Expr::CompoundFieldAccess { root, access_chain } => {
                 access_chain.iter_mut().for_each(bounded);
+                // `(a[2:3])[1]` is an element of a slice, `a[2:3][1]` a slice in two dimensions.
+                if let Expr::Nested(inner) = root.as_mut()
+                    && matches!(inner.as_ref(), Expr::CompoundFieldAccess { .. })
+                {
+                    let value = std::mem::replace(inner.as_mut(), null());
+                    **root = call("coalesce", vec![value]);
+                }
             }
             _ => {}
         }
