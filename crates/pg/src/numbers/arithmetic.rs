@@ -355,10 +355,9 @@ impl ScalarUDFImpl for Arithmetic {
                 DataType::Int16 => checked(lit(0_i16), Operator::Minus, value.clone()),
                 DataType::Int32 => checked(lit(0_i32), Operator::Minus, value.clone()),
                 DataType::Int64 => checked(lit(0_i64), Operator::Minus, value.clone()),
-                DataType::Float32
-                | DataType::Float64
-                | DataType::Decimal128(..)
-                | DataType::Decimal256(..) => Expr::Negative(Box::new(value.clone())),
+                DataType::Decimal128(..) | DataType::Decimal256(..) => {
+                    Expr::Negative(Box::new(value.clone()))
+                }
                 _ => return Ok(ExprSimplifyResult::Original(args)),
             };
             return Ok(ExprSimplifyResult::Simplified(plain));
@@ -411,6 +410,14 @@ fn sign(op: Op, array: &ArrayRef) -> Result<ArrayRef> {
                 Ok(IntervalMonthDayNano::new(months, days, nanoseconds))
             })?;
             Arc::new(negated)
+        }
+        DataType::Float32 => {
+            let values = array.as_primitive::<Float32Type>();
+            Arc::new(values.unary::<_, Float32Type>(|x| if x.is_nan() { f32::NAN } else { -x }))
+        }
+        DataType::Float64 => {
+            let values = array.as_primitive::<Float64Type>();
+            Arc::new(values.unary::<_, Float64Type>(|x| if x.is_nan() { f64::NAN } else { -x }))
         }
         _ => datafusion::arrow::compute::kernels::numeric::neg(array)?,
     })
@@ -518,7 +525,12 @@ macro_rules! float_operations {
                 if value == 0.0 && vanished {
                     return Err(external(float_underflow()));
                 }
-                Ok(value)
+                // Processors make NaNs with a sign, which Arrow orders before all numbers.
+                Ok(if value.is_nan() {
+                    <$native>::NAN
+                } else {
+                    value
+                })
             })?;
             Ok(Arc::new(cells))
         }
