@@ -2,6 +2,7 @@
 
 pub(crate) mod aggregates;
 pub(crate) mod arithmetic;
+mod c_math;
 pub(crate) mod common;
 mod degrees;
 mod float_key;

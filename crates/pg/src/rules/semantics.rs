@@ -188,3 +188,33 @@ fn type_of(value: &Expr, schema: &DFSchema) -> Result<String> {
         None => crate::output::pg_type(&field).name().to_owned(),
     })
 }
+
+/// Floats of numerics that DataFusion's coercion made, which may be one digit off, as PostgreSQL's.
+#[derive(Debug)]
+pub(super) struct Floats;
+
+impl FunctionRewrite for Floats {
+    fn name(&self) -> &'static str {
+        "postgres_floats"
+    }
+
+    fn rewrite(
+        &self,
+        expr: Expr,
+        schema: &DFSchema,
+        _: &ConfigOptions,
+    ) -> Result<Transformed<Expr>> {
+        let Expr::Cast(cast) = expr else {
+            return Ok(Transformed::no(expr));
+        };
+        let target = match cast.field.data_type() {
+            DataType::Float32 => Target::Float4,
+            DataType::Float64 => Target::Float8,
+            _ => return Ok(Transformed::no(Expr::Cast(cast))),
+        };
+        if !cast.expr.get_type(schema)?.is_decimal() {
+            return Ok(Transformed::no(Expr::Cast(cast)));
+        }
+        Ok(Transformed::yes(casts::cast_number(*cast.expr, &target)))
+    }
+}
