@@ -49,6 +49,7 @@ mod stored;
 mod texts;
 mod times;
 mod tokens;
+mod uescape;
 mod words;
 
 use datafusion::sql::sqlparser::ast::{Statement, VisitMut};
