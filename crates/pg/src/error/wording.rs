@@ -46,8 +46,14 @@ pub(super) fn plan(text: &str) -> PgError {
 /// What DataFusion does not do.
 pub(super) fn not_implemented(text: &str) -> PgError {
     let text = first_line(text);
+    // The parser writes the types that it knows in capitals.
+    let is_plain = |name: &str| {
+        name.bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_.".contains(&byte))
+    };
     if let Some(name) = text.strip_prefix("Unsupported SQL type ")
-        && !is_type(&name.to_ascii_lowercase())
+        && is_plain(name)
+        && !name.rsplit('.').next().is_some_and(is_type)
     {
         return PgError::new("42704", format!("type \"{name}\" does not exist"));
     }
