@@ -19,6 +19,7 @@ use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::{FilterPredicate, filter_record_batch, prep_null_mask_filter};
 use arrow::datatypes::{Field, Schema};
+use coscan_pg::numbers::decimal_sum;
 use coscan_storage::pool::ColumnRequest;
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::internal_datafusion_err;
@@ -666,7 +667,7 @@ fn has_one_meaning(planned: &PlannedAggregate, work: &Work) -> Result<bool> {
         [arg] => arg.data_type(&work.schema)?.is_floating(),
         _ => true,
     };
-    let suits =
-        of(&[sum_udaf(), avg_udaf(), count_udaf()]) || !floats && of(&[min_udaf(), max_udaf()]);
+    let suits = of(&[sum_udaf(), decimal_sum(), avg_udaf(), count_udaf()])
+        || !floats && of(&[min_udaf(), max_udaf()]);
     Ok(suits && !function.is_distinct())
 }

@@ -4,19 +4,22 @@
 //! each group are counted once a batch for all of them. Decimals that are known in 64 bits are
 //! summed in 64 bits, in four lanes, so that rows of one group do not wait for each other; the
 //! lanes are added to the wide sum once a batch. Floats have lanes too. The states equal those of
-//! DataFusion's own partial aggregates.
+//! the partial aggregates of DataFusion and of `coscan-pg`.
 //! Not here: other aggregates, and those with FILTER or DISTINCT: DataFusion's accumulators
 //! (`program.rs`).
-//! N2: sums are modulo 2^128, as DataFusion's are, so the order of rows does not matter. Sums of
-//! floats differ from DataFusion's by the rounding of another order of additions.
+//! N2: sums of decimals are exact, so the order of rows does not matter; a state that the aggregate
+//! declares with 128 bits has the lowest of them, as DataFusion's has. Sums of floats differ from
+//! DataFusion's by the rounding of another order of additions.
 
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, UInt64Array,
+    Array, ArrayRef, AsArray, Decimal128Array, Decimal256Array, Float64Array, Int64Array,
+    UInt64Array,
 };
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Decimal128Type, FieldRef, Float64Type};
+use coscan_pg::numbers::{Totals, decimal_sum};
 use datafusion::common::internal_datafusion_err;
 use datafusion::error::Result;
 use datafusion::functions_aggregate::average::avg_udaf;
@@ -75,7 +78,7 @@ pub(crate) struct Sums {
     kind: Kind,
     fields: Vec<FieldRef>,
     /// Of decimals; empty for floats.
-    sums: Vec<i128>,
+    sums: Totals,
     /// Of floats, in lanes; empty for decimals.
     floats: Vec<[f64; LANES]>,
     counts: Vec<u64>,
@@ -102,6 +105,7 @@ impl Sums {
         let kind = match types.as_slice() {
             [DataType::Int64] if *udaf == *count_udaf() => Kind::Count,
             [DataType::Decimal128(..)] if decimal && *udaf == *sum_udaf() => Kind::Sum,
+            [DataType::Decimal256(..)] if decimal && *udaf == *decimal_sum() => Kind::Sum,
             [DataType::Float64] if double && *udaf == *sum_udaf() => Kind::Sum,
             [DataType::UInt64, DataType::Decimal128(..)] if decimal && *udaf == *avg_udaf() => {
                 Kind::Average
@@ -114,7 +118,7 @@ impl Sums {
         Ok(Some(Self {
             kind,
             fields,
-            sums: Vec::new(),
+            sums: Totals::default(),
             floats: Vec::new(),
             counts: Vec::new(),
             lanes: Vec::new(),
@@ -138,7 +142,7 @@ impl Sums {
             Kind::Sum | Kind::Average if self.adds_floats() => {
                 self.floats.resize(groups, [0.0; LANES]);
             }
-            Kind::Sum | Kind::Average => self.sums.resize(groups, 0),
+            Kind::Sum | Kind::Average => self.sums.resize(groups),
         }
     }
 
@@ -196,26 +200,24 @@ impl Sums {
         let wide = |value: &T| -> i64 { (*value).into() };
         if let Some(nulls) = nulls {
             for row in nulls.valid_indices() {
-                let sum = &mut self.sums[group_of[row]];
-                *sum = sum.wrapping_add(wide(&values[row]).into());
+                self.sums.add(group_of[row], wide(&values[row]).into());
             }
         } else if !safe {
             for (group, value) in group_of.iter().zip(values) {
-                let sum = &mut self.sums[*group];
-                *sum = sum.wrapping_add(wide(value).into());
+                self.sums.add(*group, wide(value).into());
             }
         } else if groups == 1 {
             let sum: i64 = values.iter().map(wide).sum();
-            self.sums[0] = self.sums[0].wrapping_add(sum.into());
+            self.sums.add(0, sum.into());
         } else {
             self.lanes.clear();
             self.lanes.resize(groups, [0; LANES]);
             for (row, (group, value)) in group_of.iter().zip(values).enumerate() {
                 self.lanes[*group][row % LANES] += wide(value);
             }
-            for (sum, lanes) in self.sums.iter_mut().zip(&self.lanes) {
+            for (group, lanes) in self.lanes.iter().enumerate() {
                 let batch: i128 = lanes.iter().map(|lane| i128::from(*lane)).sum();
-                *sum = sum.wrapping_add(batch);
+                self.sums.add(group, batch);
             }
         }
     }
@@ -244,14 +246,12 @@ impl Sums {
         match values.nulls().filter(|nulls| nulls.null_count() > 0) {
             None => {
                 for (group, value) in group_of.iter().zip(values.values()) {
-                    let sum = &mut self.sums[*group];
-                    *sum = sum.wrapping_add(*value);
+                    self.sums.add(*group, *value);
                 }
             }
             Some(nulls) => {
                 for row in nulls.valid_indices() {
-                    let sum = &mut self.sums[group_of[row]];
-                    *sum = sum.wrapping_add(values.value(row));
+                    self.sums.add(group_of[row], values.value(row));
                 }
             }
         }
@@ -302,8 +302,15 @@ impl Sums {
         let seen = (seen.null_count() > 0).then_some(seen);
         let sums: ArrayRef = match self.fields.last().map(|field| field.data_type()) {
             Some(DataType::Decimal128(precision, scale)) => {
-                let sums = ScalarBuffer::from(std::mem::take(&mut self.sums));
+                let sums = ScalarBuffer::from(std::mem::take(&mut self.sums).into_low());
                 let sums = Decimal128Array::new(sums, seen.clone());
+                Arc::new(sums.with_precision_and_scale(*precision, *scale)?)
+            }
+            Some(DataType::Decimal256(precision, scale)) => {
+                let sums = std::mem::take(&mut self.sums);
+                let sums = (0..groups).map(|group| sums.total(group));
+                let sums = ScalarBuffer::from(sums.collect::<Result<Vec<_>>>()?);
+                let sums = Decimal256Array::new(sums, seen.clone());
                 Arc::new(sums.with_precision_and_scale(*precision, *scale)?)
             }
             Some(DataType::Float64) => {
@@ -326,7 +333,7 @@ impl Sums {
 #[cfg(test)]
 mod tests {
     use arrow::array::BooleanArray;
-    use arrow::datatypes::{Field, Schema};
+    use arrow::datatypes::{Decimal256Type, Field, Schema, i256};
     use datafusion::logical_expr::{AggregateUDF, EmitTo};
     use datafusion::physical_expr::aggregate::AggregateExprBuilder;
     use datafusion::physical_expr::expressions::col;
@@ -414,7 +421,7 @@ mod tests {
             let groups = batches.iter().map(Vec::len).fold(groups, usize::min);
             let data_type = DataType::Decimal128(18, 2);
             let schema = Arc::new(Schema::new(vec![Field::new("v", data_type.clone(), true)]));
-            for udaf in [sum_udaf(), avg_udaf(), count_udaf()] {
+            for udaf in [sum_udaf(), decimal_sum(), avg_udaf(), count_udaf()] {
                 let function = function(udaf, &schema);
                 let mut ours = Sums::of(&function, Some(&data_type)).unwrap().unwrap();
                 let mut theirs = function.create_groups_accumulator().unwrap();
@@ -447,5 +454,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn sums_leave_128_bits() {
+        let data_type = DataType::Decimal128(38, 0);
+        let schema = Arc::new(Schema::new(vec![Field::new("v", data_type.clone(), true)]));
+        let function = function(decimal_sum(), &schema);
+        let mut ours = Sums::of(&function, Some(&data_type)).unwrap().unwrap();
+        let mut theirs = function.create_groups_accumulator().unwrap();
+        let values = Decimal128Array::from(vec![10_i128.pow(38) - 1; 7]);
+        let values: ArrayRef = Arc::new(values.with_data_type(data_type));
+        let group_of = [0, 1, 0, 1, 0, 0, 0];
+        theirs
+            .update_batch(&[Arc::clone(&values)], &group_of, None, 2)
+            .unwrap();
+        ours.add_wide(&values, &group_of, 2, &mut Histogram::default())
+            .unwrap();
+        let ours = ours.state(2).unwrap();
+        assert_eq!(ours, theirs.state(EmitTo::All).unwrap());
+        let exact = i256::from_i128(10_i128.pow(38) - 1).wrapping_mul(i256::from_i128(5));
+        assert_eq!(ours[0].as_primitive::<Decimal256Type>().value(0), exact);
     }
 }

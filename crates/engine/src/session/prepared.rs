@@ -16,6 +16,7 @@ use coscan_pg::parameters::{Kind, PlanKinds, Typed, kinds, plan_typed, read_kind
 use coscan_pg::{PgError, Type};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
+use datafusion::common::metadata::{FieldMetadata, ScalarAndMetadata};
 use datafusion::common::{ParamValues, TableReference};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -183,12 +184,18 @@ impl Made {
             return Ok(self.plan.clone());
         }
         let values = values.into_iter().enumerate().map(|(index, value)| {
-            match self.plan_kinds.get(&(index + 1)) {
-                Some(kind) if *kind != value.data_type() => value.cast_to(kind),
-                _ => Ok(value),
-            }
+            let Some(kind) = self.plan_kinds.get(&(index + 1)) else {
+                return Ok(ScalarAndMetadata::from(value));
+            };
+            let value = match kind.data_type() {
+                held if *held != value.data_type() => value.cast_to(held)?,
+                _ => value,
+            };
+            let named = FieldMetadata::from(kind.metadata());
+            let named = (!named.is_empty()).then_some(named);
+            Ok(ScalarAndMetadata::new(value, named))
         });
-        let values = ParamValues::from(values.collect::<Result<Vec<_>>>()?);
+        let values = ParamValues::List(values.collect::<Result<Vec<_>>>()?);
         self.plan.clone().replace_params_with_values(&values)
     }
 }

@@ -2,7 +2,7 @@
 //! errors before anything runs.
 
 use datafusion::common::JoinType;
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::WindowFunction;
@@ -35,6 +35,18 @@ fn check(node: &LogicalPlan) -> Result<(), PgError> {
         LogicalPlan::Window(window) => window.window_expr.iter().try_for_each(window_function),
         LogicalPlan::Aggregate(aggregate) => {
             aggregate.aggr_expr.iter().try_for_each(of_rows_around)
+        }
+        LogicalPlan::Filter(filter) => {
+            let is_window = |expr: &Expr| Ok(matches!(expr, Expr::WindowFunction(_)));
+            if !filter.predicate.exists(is_window).unwrap_or(false) {
+                return Ok(());
+            }
+            let clause = match filter.input.as_ref() {
+                LogicalPlan::Aggregate(_) => "HAVING",
+                _ => "WHERE",
+            };
+            let message = format!("window functions are not allowed in {clause}");
+            Err(PgError::new("42P20", message))
         }
         LogicalPlan::Limit(limit) => {
             if limit

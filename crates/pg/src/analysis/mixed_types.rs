@@ -5,12 +5,14 @@
 //! | dates, timestamps | timestamps of nanoseconds, which end in 2262 | timestamps, timestamptz |
 //! | floats, numerics | numerics of 15 digits behind the point | floats |
 //! | numerics of more than 38 digits together | an error | numerics of 76 digits |
+//! | `character(n)` and a subquery | texts with their blanks | texts without |
 //!
 //! The rule runs before DataFusion's coercion. Not here: UNION (`relations/`), lists of numbers
 //! (`rules/lists.rs`), comparisons by operators, which have PostgreSQL's types already.
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::Field;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
@@ -20,6 +22,8 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Subquery};
 use datafusion::optimizer::AnalyzerRule;
 
+use crate::casts::{Target, cast_expr};
+use crate::functions::scalar::marked_type;
 use crate::operators::{ComparedIn, is_unknown, typed};
 
 /// See the file's header.
@@ -107,14 +111,23 @@ fn with_subquery(
         *value = typed(std::mem::take(value), field, config);
         return Ok(true);
     }
-    let all = [value.get_type(schema)?, field.data_type().clone()];
-    let Some(common) = ComparedIn::of(&all) else {
-        return Ok(false);
-    };
+    let given = value.to_field(schema)?.1;
     let column = Expr::Column(Column::from((qualifier, field)));
-    let cast = common.cast(column, &all[1]).alias(field.name());
+    let is_padded = |field: &Field| marked_type(field) == Some("bpchar");
+    let cast = if is_padded(&given) || is_padded(field) {
+        let text = |expr: Expr| cast_expr(expr, &Target::Text, config);
+        *value = text(std::mem::take(value));
+        text(column)
+    } else {
+        let all = [given.data_type().clone(), field.data_type().clone()];
+        let Some(common) = ComparedIn::of(&all) else {
+            return Ok(false);
+        };
+        *value = common.cast(std::mem::take(value), &all[0]);
+        common.cast(column, &all[1])
+    };
+    let cast = cast.alias(field.name());
     let plan = LogicalPlanBuilder::new_from_arc(Arc::clone(plan)).project([cast])?;
     subquery.subquery = Arc::new(plan.build()?);
-    *value = common.cast(std::mem::take(value), &all[0]);
     Ok(true)
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::datatypes::i256;
 use datafusion::arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Decimal128Array, Decimal256Array,
-    PrimitiveArray,
+    Int64Array, PrimitiveArray,
 };
 use datafusion::arrow::datatypes::{
     DataType, Decimal128Type, Decimal256Type, Field, Float32Type, Float64Type, Int16Type,
@@ -267,14 +267,24 @@ fn from_decimals(array: &ArrayRef, to: &Target, held: &DataType) -> Result<Array
     Ok(match to {
         Target::Bool => return internal_err!("a decimal is no boolean"),
         Target::Int2 | Target::Int4 | Target::Int8 => {
-            let wide = arrow_cast(&whole_parts(array, scale)?, &DataType::Decimal256(76, 0))?;
-            let wide = wide.as_primitive::<Decimal256Type>();
-            let long = |value: i256| {
-                let value = value.to_i128().and_then(|value| i64::try_from(value).ok());
+            let long = |value: Option<i128>| {
+                let value = value.and_then(|value| i64::try_from(value).ok());
                 value.ok_or_else(outside)
             };
-            let long = Arc::new(wide.try_unary::<_, Int64Type, PgError>(long)?) as ArrayRef;
-            from_integers(&long, to, held)?
+            let long: Int64Array = match array.as_primitive_opt::<Decimal128Type>() {
+                Some(cells) => {
+                    let divisor = 10_i128.pow(scale);
+                    cells.try_unary(|cell| long(Some(rounded(cell, divisor))))?
+                }
+                None => {
+                    let cells = array.as_primitive::<Decimal256Type>();
+                    cells.try_unary(|cell| {
+                        let whole = Numeric::of_i256(cell, scale).rounded(0).to_i256(0);
+                        long(whole.and_then(i256::to_i128))
+                    })?
+                }
+            };
+            from_integers(&(Arc::new(long) as ArrayRef), to, held)?
         }
         Target::Float8 => {
             let value = |text: &str| text.parse().unwrap_or(f64::NAN);
@@ -306,27 +316,14 @@ fn wide(array: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// The numbers rounded to whole ones, as decimals of scale 0.
-fn whole_parts(array: &ArrayRef, scale: u32) -> Result<ArrayRef> {
-    Ok(match array.as_primitive_opt::<Decimal128Type>() {
-        Some(cells) => {
-            let divisor = 10_i128.pow(scale);
-            let rounded: Decimal128Array = cells.unary(|cell| rounded(cell, divisor));
-            Arc::new(rounded.with_precision_and_scale(38, 0)?)
-        }
-        None => {
-            let cells = array.as_primitive::<Decimal256Type>();
-            let rounded: Decimal256Array = cells.try_unary(|cell| {
-                let rounded = Numeric::of_i256(cell, scale).rounded(0);
-                rounded.to_i256(0).ok_or_else(overflow)
-            })?;
-            Arc::new(rounded.with_precision_and_scale(76, 0)?)
-        }
-    })
-}
-
 /// `value / divisor` rounded half away from zero; the divisor is a power of ten.
 fn rounded(value: i128, divisor: i128) -> i128 {
+    if let (Ok(value), Ok(divisor)) = (i64::try_from(value), i64::try_from(divisor)) {
+        // The processor divides 64 bits far faster.
+        let (quotient, rest) = (value / divisor, value % divisor);
+        let up = divisor > 1 && rest.unsigned_abs() >= divisor.unsigned_abs() - rest.unsigned_abs();
+        return i128::from(quotient) + i128::from(if up { value.signum() } else { 0 });
+    }
     let (quotient, rest) = (value / divisor, value % divisor);
     // `rest * 2` may leave the type, `divisor - rest` may not.
     if divisor > 1 && rest.unsigned_abs() >= divisor.unsigned_abs() - rest.unsigned_abs() {

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BinaryArray, ListArray, StringArray, StringBuilder,
-};
-use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BinaryArray, ListArray, StringArray};
+use datafusion::arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::error::{DataFusionError, Result};
 
@@ -150,16 +148,16 @@ fn printed_field(array: &ArrayRef, from: &Field) -> Result<ArrayRef> {
     }
     let nulls = array.logical_nulls();
     let write = field_writer(from, array, false)?;
-    let mut texts = StringBuilder::with_capacity(array.len(), array.len() * 8);
-    let mut cell = BytesMut::new();
+    let mut texts = BytesMut::with_capacity(array.len() * 8);
+    let mut lengths = Vec::with_capacity(array.len());
     for row in 0..array.len() {
-        if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
-            texts.append_null();
-            continue;
+        let before = texts.len();
+        if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
+            write(row, &mut texts).map_err(|error| DataFusionError::External(error.into()))?;
         }
-        cell.clear();
-        write(row, &mut cell).map_err(|error| DataFusionError::External(error.into()))?;
-        texts.append_value(String::from_utf8_lossy(&cell));
+        lengths.push(texts.len() - before);
     }
-    Ok(Arc::new(texts.finish()))
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    let texts = StringArray::try_new(offsets, Buffer::from(texts.freeze()), nulls)?;
+    Ok(Arc::new(texts))
 }

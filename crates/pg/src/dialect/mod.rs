@@ -52,6 +52,7 @@ mod table_names;
 mod texts;
 mod times;
 mod tokens;
+mod uescape;
 mod words;
 
 use datafusion::sql::sqlparser::ast::{Statement, VisitMut};

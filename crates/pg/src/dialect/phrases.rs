@@ -7,17 +7,20 @@
 //! | `TABLE t` | `SELECT * FROM t` |
 //! | `FROM ONLY t`, `FROM ONLY (t)` | `FROM t`: no table has others that inherit from it |
 //! | `LIKE p ESCAPE '!'::text`, `ESCAPE ('!')` | `LIKE p ESCAPE '!'` |
+//! | `U&'!0061' UESCAPE '!'` | `'a'` (`uescape.rs`) |
 //! | `'a'` and, on the next line, `'b'` | `'ab'` |
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
+use super::uescape;
 use super::words::{is_space, is_word, word};
 
 /// # Errors
 /// A cast of the character of ESCAPE to a type that is no text.
 pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError> {
+    uescape::replace(tokens)?;
     join_strings(tokens);
     let mut at = 0;
     while at < tokens.len() {

@@ -1,6 +1,8 @@
 //! An error as PostgreSQL would say it.
 
+mod planning;
 mod translate;
+mod types;
 mod wording;
 
 use datafusion::error::DataFusionError;
@@ -49,6 +51,12 @@ impl PgError {
     #[must_use]
     pub fn undefined_function(signature: &str) -> Self {
         Self::new("42883", format!("{signature} does not exist"))
+    }
+
+    /// 42P01: a column of a table that FROM does not name.
+    pub(crate) fn missing_table(name: &str) -> Self {
+        let message = format!("missing FROM-clause entry for table \"{name}\"");
+        Self::new("42P01", message)
     }
 
     /// 0A000.

@@ -31,6 +31,7 @@ pub fn translate(error: &DataFusionError, foreign: &Foreign<'_>) -> PgError {
         DataFusionError::SchemaError(schema, _) => schema_error(schema),
         DataFusionError::Plan(text) => wording::plan(text),
         DataFusionError::Execution(text) => wording::execution(text),
+        DataFusionError::NotImplemented(text) => wording::not_implemented(text),
         DataFusionError::ArrowError(arrow, _) => arrow_error(arrow, foreign),
         DataFusionError::External(inner) => external(inner.as_ref(), foreign),
         other => PgError::new(code(other, foreign), message(other)),
@@ -61,15 +62,35 @@ fn schema_error(error: &SchemaError) -> PgError {
         None => format!("column \"{}\"", on_the_wire(&column.name)),
     };
     match error {
-        SchemaError::FieldNotFound { field, .. } => {
-            PgError::new("42703", format!("{} does not exist", shown(field)))
+        SchemaError::FieldNotFound {
+            field,
+            valid_fields,
+        } => {
+            let of = |column: &Column| column.relation.clone();
+            match of(field) {
+                Some(table)
+                    if !valid_fields.is_empty()
+                        && valid_fields
+                            .iter()
+                            .all(|valid| of(valid).as_ref() != Some(&table)) =>
+                {
+                    PgError::missing_table(table.table())
+                }
+                _ => PgError::new("42703", format!("{} does not exist", shown(field))),
+            }
         }
         SchemaError::AmbiguousReference { field } => {
             let message = format!("column reference \"{}\" is ambiguous", field.name);
             PgError::new("42702", message)
         }
-        SchemaError::DuplicateQualifiedField { name, .. }
-        | SchemaError::DuplicateUnqualifiedField { name } => {
+        SchemaError::DuplicateQualifiedField { qualifier, .. } => {
+            let message = format!(
+                "table name \"{}\" specified more than once",
+                qualifier.table()
+            );
+            PgError::new("42712", message)
+        }
+        SchemaError::DuplicateUnqualifiedField { name } => {
             let message = format!("column \"{name}\" specified more than once");
             PgError::new("42701", message)
         }
@@ -118,7 +139,6 @@ fn code(error: &DataFusionError, foreign: &Foreign<'_>) -> &'static str {
             ParserError::RecursionLimitExceeded => "54001",
             _ => "42601",
         },
-        DataFusionError::NotImplemented(_) => "0A000",
         DataFusionError::Configuration(text) => wording::configuration(text),
         // A full disk reaches us as exhausted resources where an operator spills.
         DataFusionError::ResourcesExhausted(text) if wording::says_disk_full(text) => DISK_FULL,

@@ -1,6 +1,8 @@
 //! What do DataFusion's and Arrow's texts say in PostgreSQL's words?
 
-use super::PgError;
+use super::types::said_cast;
+use super::{PgError, planning};
+use crate::resolve::is_type;
 
 /// Whether the context of an error only names a rule of the planner.
 pub(super) fn names_a_rule(context: &str) -> bool {
@@ -10,17 +12,10 @@ pub(super) fn names_a_rule(context: &str) -> bool {
 /// An error of planning.
 pub(super) fn plan(text: &str) -> PgError {
     let text = first_line(text);
+    if let Some(said) = planning::said(text) {
+        return said;
+    }
     let has = |part: &str| text.contains(part);
-    if let Some(name) = between(text, "table '", "' not found") {
-        let message = format!("relation \"{}\" does not exist", shortened(name));
-        return PgError::new("42P01", message);
-    }
-    if let Some(name) = between(text, "Invalid function '", "'") {
-        return PgError::undefined_function(&format!("function {name}"));
-    }
-    if let Some(name) = between(text, "able function '", "' not found") {
-        return PgError::undefined_function(&format!("function {name}"));
-    }
     let code = if has("does not exist") {
         // The words of our own functions.
         if has("relation ") {
@@ -40,18 +35,41 @@ pub(super) fn plan(text: &str) -> PgError {
         "42804"
     } else if has("Unsupported") {
         "0A000"
-    } else if has("must appear in the GROUP BY clause") || has("in the SELECT list must appear") {
-        "42803"
+    } else if has("arguments but received") {
+        "42883"
     } else {
         "42000"
     };
     PgError::new(code, text)
 }
 
+/// What DataFusion does not do.
+pub(super) fn not_implemented(text: &str) -> PgError {
+    let text = first_line(text);
+    // The parser writes the types that it knows in capitals.
+    let is_plain = |name: &str| {
+        name.bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_.".contains(&byte))
+    };
+    if let Some(name) = text.strip_prefix("Unsupported SQL type ")
+        && is_plain(name)
+        && !name.rsplit('.').next().is_some_and(is_type)
+    {
+        return PgError::new("42704", format!("type \"{name}\" does not exist"));
+    }
+    PgError::unsupported(text)
+}
+
 /// An error while a query runs.
 pub(super) fn execution(text: &str) -> PgError {
     let text = first_line(text);
     let has = |part: &str| text.contains(part);
+    if let Some(name) = text
+        .strip_prefix("Table '")
+        .and_then(|rest| rest.strip_suffix("' doesn't exist."))
+    {
+        return PgError::new("42P01", format!("table \"{name}\" does not exist"));
+    }
     if has("more than one row") {
         let message = "more than one row returned by a subquery used as an expression";
         return PgError::new("21000", message);
@@ -76,13 +94,13 @@ pub(super) fn cast(text: &str) -> PgError {
         .and_then(|rest| rest.rsplit_once("' to value of "))
     {
         let name = rest.trim_end_matches(" type");
-        return PgError::invalid_text(pg_name(name), value);
+        return PgError::invalid_text(said_cast(name), value);
     }
     if let Some((_, name)) = text
         .strip_prefix("Can't cast value ")
         .and_then(|rest| rest.rsplit_once(" to type "))
     {
-        return PgError::out_of_range(pg_name(name));
+        return PgError::out_of_range(said_cast(name));
     }
     if text.contains("verflow") {
         return PgError::new("22003", text);
@@ -136,37 +154,6 @@ pub fn configuration(text: &str) -> &'static str {
 /// Whether a text is the operating system's about a device without room.
 pub(super) fn says_disk_full(text: &str) -> bool {
     text.contains("No space left on device") || text.contains("os error 28")
-}
-
-/// PostgreSQL's name of an Arrow type.
-fn pg_name(arrow: &str) -> &str {
-    match arrow {
-        "Int8" | "Int16" => "smallint",
-        "Int32" => "integer",
-        "Int64" => "bigint",
-        "Float32" => "real",
-        "Float64" => "double precision",
-        "Boolean" => "boolean",
-        "Date32" | "Date64" => "date",
-        name if name.starts_with("Decimal") => "numeric",
-        name if name.starts_with("Time") && !name.starts_with("Timestamp") => "time",
-        name if name.starts_with("Timestamp") => "timestamp",
-        name if name.starts_with("Interval") => "interval",
-        other => other,
-    }
-}
-
-/// The last part of a qualified name, unless it names a schema of the user's.
-fn shortened(name: &str) -> &str {
-    ["datafusion.public.", "datafusion.", "public."]
-        .iter()
-        .find_map(|prefix| name.strip_prefix(prefix))
-        .unwrap_or(name)
-}
-
-fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
-    let (_, rest) = text.split_once(before)?;
-    Some(rest.split_once(after)?.0)
 }
 
 fn first_line(text: &str) -> &str {

@@ -25,7 +25,7 @@ use datafusion::logical_expr::ScalarUDF;
 
 pub(crate) use single_row::single_row;
 pub(crate) use sorted_array::sorted_array;
-pub(crate) use text::IS_NORMALIZED;
+pub(crate) use text::{IS_NORMALIZED, unescaped};
 
 /// All scalar functions.
 pub(crate) fn scalar() -> Vec<ScalarUDF> {

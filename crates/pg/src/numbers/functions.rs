@@ -22,6 +22,7 @@ use datafusion::scalar::ScalarValue;
 use num_bigint::BigInt;
 
 use super::arithmetic::{OPEN, as_decimal, digits, float_overflow, float_underflow, shown_scale};
+use super::c_math;
 use super::degrees;
 use super::numeric::Numeric;
 use super::power;
@@ -615,9 +616,9 @@ fn float(name: Name, x: f64) -> Result<f64, PgError> {
         Name::Sinh => Ok(x.sinh()),
         Name::Cosh => Ok(x.cosh()),
         Name::Tanh => Ok(x.tanh()),
-        Name::Asinh => Ok(x.asinh()),
-        Name::Acosh => within(x >= 1.0, x.acosh()),
-        Name::Atanh => within((-1.0..=1.0).contains(&x), x.atanh()),
+        Name::Asinh => Ok(c_math::asinh(x)),
+        Name::Acosh => within(x >= 1.0, c_math::acosh(x)),
+        Name::Atanh => within((-1.0..=1.0).contains(&x), c_math::atanh(x)),
         Name::Sind => periodic(degrees::sine(x)),
         Name::Cosd => periodic(degrees::cosine(x)),
         Name::Tand => periodic(degrees::tangent(x)),

@@ -2,7 +2,9 @@
 
 pub(crate) mod aggregates;
 pub(crate) mod arithmetic;
+mod c_math;
 pub(crate) mod common;
+mod decimal_sum;
 mod degrees;
 mod float_key;
 mod functions;
@@ -14,6 +16,7 @@ pub(crate) mod ranks;
 mod small;
 mod wrapped;
 
+pub use decimal_sum::{Totals, decimal_sum};
 pub(crate) use float_key::{as_float_key, float_key, is_float_key};
 pub(crate) use functions::TYPEOF;
 pub use integers::CheckedInteger;

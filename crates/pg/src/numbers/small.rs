@@ -30,7 +30,12 @@ impl Small {
 
     fn leading(&self) -> Option<Leading> {
         let digits = self.digits.unsigned_abs();
-        let Some(last) = digits.checked_ilog10() else {
+        // Most numbers fit 64 bits, with which the processor is far faster.
+        let last = match u64::try_from(digits) {
+            Ok(digits) => digits.checked_ilog10(),
+            Err(_) => digits.checked_ilog10(),
+        };
+        let Some(last) = last else {
             return Some(Leading {
                 weight: 0,
                 first: 0,
@@ -41,7 +46,7 @@ impl Small {
         let wanted = u32::try_from(exponent - weight * 4 + 1).ok()?;
         let count = last + 1;
         let first = if count >= wanted {
-            digits / ten(count - wanted)?
+            whole_quotient(digits, ten(count - wanted)?)
         } else {
             digits * ten(wanted - count)?
         };
@@ -115,15 +120,17 @@ pub(super) fn rounded(
 
 /// `dividend / divisor`, rounded half up.
 fn divided(dividend: u128, divisor: u128) -> Option<u128> {
-    // Most numbers fit 64 bits, which the processor divides far faster.
-    let (quotient, rest) = match (u64::try_from(dividend), u64::try_from(divisor)) {
-        (Ok(dividend), Ok(divisor)) => (
-            u128::from(dividend / divisor),
-            u128::from(dividend % divisor),
-        ),
-        _ => (dividend / divisor, dividend % divisor),
-    };
+    let quotient = whole_quotient(dividend, divisor);
+    let rest = dividend - quotient * divisor;
     Some(quotient + u128::from(rest >= divisor - rest))
+}
+
+/// `dividend / divisor`. Most numbers fit 64 bits, which the processor divides far faster.
+fn whole_quotient(dividend: u128, divisor: u128) -> u128 {
+    match (u64::try_from(dividend), u64::try_from(divisor)) {
+        (Ok(dividend), Ok(divisor)) => u128::from(dividend / divisor),
+        _ => dividend / divisor,
+    }
 }
 
 fn signed(digits: u128, is_negative: bool) -> Option<i128> {
@@ -133,7 +140,16 @@ fn signed(digits: u128, is_negative: bool) -> Option<i128> {
 
 /// 10 to the power of `exponent`.
 fn ten(exponent: u32) -> Option<u128> {
-    10_u128.checked_pow(exponent)
+    const POWERS: [u128; 39] = {
+        let mut powers = [1; 39];
+        let mut at = 1;
+        while at < powers.len() {
+            powers[at] = powers[at - 1] * 10;
+            at += 1;
+        }
+        powers
+    };
+    POWERS.get(exponent as usize).copied()
 }
 
 #[cfg(test)]

@@ -209,6 +209,15 @@ fn zoned(data_type: &DataType, zone: &str) -> Option<DataType> {
         DataType::FixedSizeList(field, width) => {
             element(field).map(|field| DataType::FixedSizeList(field, *width))
         }
+        DataType::Struct(fields) => {
+            let members = fields.iter().map(|field| element(field));
+            let members: Vec<Option<Arc<Field>>> = members.collect();
+            members.iter().any(Option::is_some).then(|| {
+                let pairs = members.into_iter().zip(fields);
+                let fields = pairs.map(|(zoned, field)| zoned.unwrap_or_else(|| Arc::clone(field)));
+                DataType::Struct(fields.collect())
+            })
+        }
         DataType::Dictionary(_, values) => zoned(values, zone),
         _ => None,
     }

@@ -49,13 +49,11 @@ pub(super) fn put_timestamp(micros: i64, zone: &str, out: &mut BytesMut) -> fmt:
 /// Writes a time of day, given as microseconds since midnight.
 pub(super) fn put_time(micros: i64, out: &mut BytesMut) -> fmt::Result {
     let seconds = micros / 1_000_000;
-    write!(
-        out,
-        "{:02}:{:02}:{:02}",
-        seconds / 3600,
-        seconds / 60 % 60,
-        seconds % 60
-    )?;
+    put_two(seconds / 3600, out);
+    out.write_char(':')?;
+    put_two(seconds / 60 % 60, out);
+    out.write_char(':')?;
+    put_two(seconds % 60, out);
     put_fraction(micros % 1_000_000, out)
 }
 
@@ -122,7 +120,23 @@ fn put_fraction(mut micros: i64, out: &mut BytesMut) -> fmt::Result {
 fn put_year(year: i64, month: u32, day: u32, out: &mut BytesMut) -> fmt::Result {
     // There is no year 0: the one before 1 is 1 BC.
     let year = if year > 0 { year } else { 1 - year };
-    write!(out, "{year:04}-{month:02}-{day:02}")
+    if year < 10_000 {
+        put_two(year / 100, out);
+        put_two(year % 100, out);
+    } else {
+        write!(out, "{year}")?;
+    }
+    out.write_char('-')?;
+    put_two(month.into(), out);
+    out.write_char('-')?;
+    put_two(day.into(), out);
+    Ok(())
+}
+
+/// Writes two digits of a number below 100. (`write!` takes several times as long.)
+fn put_two(number: i64, out: &mut BytesMut) {
+    let digit = |digit: i64| b'0' + u8::try_from(digit).unwrap_or(0);
+    out.extend_from_slice(&[digit(number / 10), digit(number % 10)]);
 }
 
 fn era(year: i64) -> &'static str {

@@ -23,7 +23,8 @@ use super::write::number;
 use crate::PgError;
 use crate::casts::CAST;
 use crate::dialect::AS_ARRAY;
-use crate::functions::arrays::SUBSCRIPT;
+use crate::functions::arrays::{SLICE, SUBSCRIPT};
+use crate::functions::time::SERIES;
 use crate::numbers::common::{ARRAY, CASE, CASE_OF};
 use crate::output::pg_type;
 use crate::resolve::{self, Oid, UNKNOWN, Undecided};
@@ -402,13 +403,18 @@ impl Walk<'_> {
                 return UNKNOWN;
             }
             // A subscript: it has no name in PostgreSQL.
-            "array_element" | "array_slice" | SUBSCRIPT => {
+            "array_element" | "array_slice" | SUBSCRIPT | SLICE => {
                 for (index, argument) in arguments.iter().enumerate() {
                     self.visit(argument, schema);
                     if index > 0 {
                         self.assign(argument, INT4);
                     }
                 }
+                return UNKNOWN;
+            }
+            // The array that a set becomes.
+            SERIES => {
+                self.chosen("generate_series", arguments, schema);
                 return UNKNOWN;
             }
             AS_ARRAY => {
@@ -429,11 +435,15 @@ impl Walk<'_> {
             }
             _ => {}
         }
+        self.chosen(postgresqls(name), arguments, schema)
+    }
+
+    /// The function of this name that PostgreSQL chooses, which gives the arguments their types.
+    fn chosen(&mut self, name: &str, arguments: &[&Expr], schema: &DFSchema) -> Oid {
         let given: Vec<Oid> = arguments
             .iter()
             .map(|one| self.visit(one, schema))
             .collect();
-        let name = postgresqls(name);
         match resolve::function(name, &given) {
             Ok(chosen) => {
                 for (argument, chosen) in arguments.iter().zip(chosen.arguments) {
@@ -622,7 +632,6 @@ fn postgresqls(name: &str) -> &str {
         "character_length" | "char_length" => "length",
         "datetrunc" => "date_trunc",
         "datepart" => "date_part",
-        "substring" => "substr",
         "array_concat" | "list_concat" => "array_cat",
         "stddev" => "stddev_samp",
         "var" => "var_samp",

@@ -7,8 +7,9 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
@@ -22,8 +23,8 @@ use datafusion::sql::sqlparser::ast::{
 use super::types::Kind;
 use crate::casts::CAST;
 
-/// Arrow's type of each parameter of a plan, by its number.
-pub type PlanKinds = BTreeMap<usize, DataType>;
+/// Arrow's type of each parameter of a plan, and its name if Arrow lacks it, by the number.
+pub type PlanKinds = BTreeMap<usize, FieldRef>;
 
 /// Writes the kinds of the parameters into a statement. A parameter without a kind stays as it is.
 pub fn write_kinds(statement: &mut impl VisitMut, kinds: &BTreeMap<usize, Kind>) {
@@ -63,7 +64,7 @@ pub fn read_kinds(plan: LogicalPlan) -> Result<(LogicalPlan, PlanKinds)> {
                     return Ok(Transformed::no(expr));
                 };
                 if let Some(number) = number(&id) {
-                    kinds.insert(number, field.data_type().clone());
+                    kinds.insert(number, Arc::clone(&field));
                 }
                 let placeholder = Placeholder::new_with_field(id, Some(field));
                 Ok(Transformed::yes(Expr::Placeholder(placeholder)))

@@ -54,6 +54,10 @@ impl Catalog {
         self.types.get(&oid).map(|(name, _)| *name)
     }
 
+    pub(super) fn has_type(&self, name: &str) -> bool {
+        self.types.values().any(|(known, _)| *known == name)
+    }
+
     /// Whether `pg_cast` has an implicit cast.
     pub(super) fn casts_implicitly(&self, from: Oid, to: Oid) -> bool {
         self.casts.contains(&(from, to))

@@ -103,6 +103,12 @@ pub fn function(name: &str, arguments: &[Oid]) -> Result<Chosen, Undecided> {
     choose(catalog().functions(name), arguments)
 }
 
+/// Whether PostgreSQL has a type of this name.
+#[must_use]
+pub fn is_type(name: &str) -> bool {
+    catalog().has_type(name)
+}
+
 /// Whether PostgreSQL has a function of this name with arguments.
 #[must_use]
 pub fn is_function(name: &str) -> bool {

@@ -36,6 +36,7 @@ use crate::functions::scalar::{marked_type, type_name};
 use crate::functions::{mark_of, marked_like};
 use crate::numbers::aggregates::{Kind, Marker, list_of, variance_of};
 use crate::numbers::arithmetic::{self, Op, as_decimal, digits};
+use crate::numbers::decimal_sum;
 
 #[derive(Debug)]
 pub(super) struct Aggregates;
@@ -365,10 +366,10 @@ fn result(kind: Kind, args: &[Expr], schema: &DFSchema, parts: &mut Parts) -> Re
         });
     }
     Ok(match kind {
-        Kind::Sum | Kind::List => total(value, &held, schema, parts),
+        Kind::Sum | Kind::List => total(value, &held, parts),
         Kind::Avg => {
             let rows = parts.column(count::count_udaf(), value.clone());
-            let total = total(value, &held, schema, parts);
+            let total = total(value, &held, parts);
             // Narrow integers have an integer for a sum, of which the quotient would be one.
             let total = match total_type(&held) {
                 DataType::Int64 => cast(total, DataType::Decimal128(19, 0)),
@@ -398,9 +399,9 @@ fn result(kind: Kind, args: &[Expr], schema: &DFSchema, parts: &mut Parts) -> Re
             let squares = if parts.distinct {
                 squares_of_distinct(&value, &squares, schema, parts)?
             } else {
-                parts.column(sum::sum_udaf(), squares)
+                parts.column(sum_of(&squares.get_type(schema)?), squares)
             };
-            let total = total(value, &held, schema, parts);
+            let total = total(value, &held, parts);
             variance_of(sample, root, vec![rows, total, squares])
         }
     })
@@ -440,33 +441,55 @@ fn squares_of_distinct(
     let zero =
         |of: &Expr| -> Result<Expr> { Ok(lit(ScalarValue::new_zero(&of.get_type(schema)?)?)) };
     let none = zero(square)?;
+    let held = square.get_type(schema)?;
     let mut sum = |of_sign: Expr| {
         let when_then = vec![(Box::new(of_sign), Box::new(square.clone()))];
         let squares = Case::new(None, when_then, Some(Box::new(none.clone())));
-        parts.column(sum::sum_udaf(), Expr::Case(squares))
+        parts.column(sum_of(&held), Expr::Case(squares))
     };
     let negative = sum(value.clone().lt(zero(value)?));
     Ok(negative + sum(value.clone().gt(zero(value)?)))
 }
 
-/// `sum(value)` in a type that holds it. (DataFusion's sum of decimals has ten digits more than
-/// they have, as far as there are.)
-fn total(value: Expr, held: &DataType, schema: &DFSchema, parts: &mut Parts) -> Expr {
+/// `sum(value)` in a type that holds it.
+fn total(value: Expr, held: &DataType, parts: &mut Parts) -> Expr {
     let cast = |value: Expr, to: DataType| Expr::Cast(Cast::new(Box::new(value), to));
-    let add = |parts: &mut Parts, value| parts.column(sum::sum_udaf(), value);
+    let value = match held {
+        DataType::Int64 | DataType::UInt32 => cast(value, DataType::Decimal128(19, 0)),
+        DataType::UInt64 => cast(value, DataType::Decimal128(20, 0)),
+        held if held.is_integer() => cast(value, DataType::Int64),
+        held if held.is_decimal() => without_plus(value),
+        _ => value,
+    };
+    parts.column(sum_of(held), value)
+}
+
+/// `x - (-c)` for `x + c`. Of two sums such as `sum(x + c)` DataFusion 55.2 makes
+/// `sum(x) + c * count(x)`, and casts the count to the type of `c`, which may be too narrow.
+fn without_plus(value: Expr) -> Expr {
+    let Expr::BinaryExpr(BinaryExpr {
+        left,
+        op: Operator::Plus,
+        right,
+    }) = value
+    else {
+        return value;
+    };
+    let (value, constant) = match (left.any_column_refs(), right.any_column_refs()) {
+        (true, false) => (left, right),
+        (false, true) => (right, left),
+        _ => return Expr::BinaryExpr(BinaryExpr::new(left, Operator::Plus, right)),
+    };
+    let negative = Box::new(Expr::Negative(constant));
+    Expr::BinaryExpr(BinaryExpr::new(value, Operator::Minus, negative))
+}
+
+/// The `sum` that is exact for values of a type.
+fn sum_of(held: &DataType) -> Arc<AggregateUDF> {
     match held {
-        DataType::Int64 | DataType::UInt32 => add(parts, cast(value, DataType::Decimal128(19, 0))),
-        DataType::UInt64 => add(parts, cast(value, DataType::Decimal128(20, 0))),
-        DataType::Decimal128(precision, scale) if *precision > SUM_DIGITS_MAX => {
-            let sum = if is_product(&value, schema) {
-                add(parts, value)
-            } else {
-                add(parts, cast(value, DataType::Decimal256(*precision, *scale)))
-            };
-            cast(sum, DataType::Decimal256(precision + 10, *scale))
-        }
-        held if held.is_integer() => add(parts, cast(value, DataType::Int64)),
-        _ => add(parts, value),
+        DataType::Decimal128(precision, _) if *precision <= SUM_DIGITS_MAX => sum::sum_udaf(),
+        DataType::Decimal128(..) | DataType::Decimal256(..) => decimal_sum(),
+        _ => sum::sum_udaf(),
     }
 }
 
@@ -481,34 +504,3 @@ fn total_type(held: &DataType) -> DataType {
 
 /// Sums of decimals of at most so many digits fit 128 bits for any number of rows.
 const SUM_DIGITS_MAX: u8 = 28;
-
-/// Whether a decimal is computed of narrow ones: it has 38 digits only because theirs add up, and
-/// its products are checked.
-fn is_product(expr: &Expr, schema: &DFSchema) -> bool {
-    let narrow = |expr: &Expr| {
-        let held = expr.get_type(schema).ok();
-        let digits = held.as_ref().and_then(digits);
-        digits.is_some_and(|(precision, _)| precision <= FACTOR_DIGITS_MAX)
-    };
-    match expr {
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-            matches!(op, Operator::Multiply | Operator::Plus | Operator::Minus)
-                && [left, right]
-                    .iter()
-                    .all(|side| narrow(side) || is_product(side, schema))
-        }
-        Expr::Case(case) => case
-            .when_then_expr
-            .iter()
-            .map(|(_, then)| then)
-            .chain(&case.else_expr)
-            .all(|value| matches!(value.as_ref(), Expr::Literal(..)) || is_product(value, schema)),
-        Expr::Cast(cast) => {
-            matches!(cast.expr.as_ref(), Expr::Literal(..)) || is_product(&cast.expr, schema)
-        }
-        _ => false,
-    }
-}
-
-/// Factors of at most so many digits (money, and `1 - discount` of it).
-const FACTOR_DIGITS_MAX: i16 = 16;

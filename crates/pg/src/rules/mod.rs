@@ -26,3 +26,8 @@ pub(crate) fn install(analyzer: &mut Analyzer) {
 pub(crate) fn semantics() -> ApplyFunctionRewrites {
     ApplyFunctionRewrites::new(vec![Arc::new(semantics::Semantics)])
 }
+
+/// The rule that comes behind DataFusion's coercion.
+pub(crate) fn floats() -> ApplyFunctionRewrites {
+    ApplyFunctionRewrites::new(vec![Arc::new(semantics::Floats)])
+}

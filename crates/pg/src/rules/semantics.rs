@@ -5,12 +5,13 @@
 //! | `pg_case(c, x, …)`, `coalesce(…)`, `greatest(…)`, `nullif(…)` | DataFusion's, of values of the common type |
 //! | `x IN ('1', …)`, `x BETWEEN '1' AND …`, `x IS DISTINCT FROM '1'` | constants of the type of `x` |
 //! | a cast that DataFusion made (INSERT) and that loses digits | `pg_cast` |
+//! | `string_agg(x, …)` of `character(n)` | of `x::text` |
 //! | `pg_typeof(x)` | the type's name |
 //! | `(SELECT j …)` of json | the same, marked (`functions/marked.rs`) |
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::Transformed;
 use datafusion::config::ConfigOptions;
@@ -19,7 +20,9 @@ use datafusion::logical_expr::expr::{InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
 use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator, lit};
 
+use crate::PgError;
 use crate::casts::{self, Context, PgCast, Target, cast_expr};
+use crate::functions::scalar::type_name;
 use crate::functions::{mark_of, marked_like};
 use crate::numbers::common::Common;
 use crate::operators::{is_unknown, typed};
@@ -116,6 +119,16 @@ impl FunctionRewrite for Semantics {
                 lists::distinct(binary, schema)
             }
             Expr::Cast(cast) => lossless(cast, schema, config),
+            Expr::AggregateFunction(mut call) if call.func.name() == STRING_AGG => {
+                let changed = unpadded(&mut call.params.args, schema, config)?;
+                let call = Expr::AggregateFunction(call);
+                Ok(Transformed::new_transformed(call, changed))
+            }
+            Expr::WindowFunction(mut call) if call.fun.name() == STRING_AGG => {
+                let changed = unpadded(&mut call.params.args, schema, config)?;
+                let call = Expr::WindowFunction(call);
+                Ok(Transformed::new_transformed(call, changed))
+            }
             Expr::ScalarSubquery(query) if mark_of(query.subquery.schema().field(0)).is_some() => {
                 let field = Arc::clone(&query.subquery.schema().fields()[0]);
                 let value = Expr::ScalarSubquery(query);
@@ -124,6 +137,27 @@ impl FunctionRewrite for Semantics {
             other => Ok(Transformed::no(other)),
         }
     }
+}
+
+const STRING_AGG: &str = "string_agg";
+
+/// `string_agg` takes texts, of which the blanks of `character(n)` are no part.
+fn unpadded(args: &mut [Expr], schema: &DFSchema, config: &ConfigOptions) -> Result<bool> {
+    let mut changed = false;
+    let fields = args.iter().map(|arg| Ok(arg.to_field(schema)?.1));
+    let fields: Vec<FieldRef> = fields.collect::<Result<_>>()?;
+    for (arg, field) in args.iter_mut().zip(&fields) {
+        let target = Target::of_field(field);
+        if matches!(target, Some(Target::Bpchar(_))) {
+            *arg = cast_expr(std::mem::take(arg), &Target::Text, config);
+            changed = true;
+        } else if target.is_some_and(|target| !target.is_text() && target != Target::Bytea) {
+            let names: Vec<_> = fields.iter().map(|field| type_name(field)).collect();
+            let signature = format!("function {STRING_AGG}({})", names.join(", "));
+            return Err(PgError::undefined_function(&signature).into());
+        }
+    }
+    Ok(changed)
 }
 
 /// A constant that becomes an element has the type of the others.
@@ -187,4 +221,34 @@ fn type_of(value: &Expr, schema: &DFSchema) -> Result<String> {
         Some(target) => target.name(),
         None => crate::output::pg_type(&field).name().to_owned(),
     })
+}
+
+/// Floats of numerics that DataFusion's coercion made, which may be one digit off, as PostgreSQL's.
+#[derive(Debug)]
+pub(super) struct Floats;
+
+impl FunctionRewrite for Floats {
+    fn name(&self) -> &'static str {
+        "postgres_floats"
+    }
+
+    fn rewrite(
+        &self,
+        expr: Expr,
+        schema: &DFSchema,
+        _: &ConfigOptions,
+    ) -> Result<Transformed<Expr>> {
+        let Expr::Cast(cast) = expr else {
+            return Ok(Transformed::no(expr));
+        };
+        let target = match cast.field.data_type() {
+            DataType::Float32 => Target::Float4,
+            DataType::Float64 => Target::Float8,
+            _ => return Ok(Transformed::no(Expr::Cast(cast))),
+        };
+        if !cast.expr.get_type(schema)?.is_decimal() {
+            return Ok(Transformed::no(Expr::Cast(cast)));
+        }
+        Ok(Transformed::yes(casts::cast_number(*cast.expr, &target)))
+    }
 }

@@ -1,6 +1,8 @@
 //! `to_char` of timestamps and intervals.
 
+use std::cell::RefCell;
 use std::fmt::Write;
+use std::rc::Rc;
 
 use super::calendar::{self, MICROS_PER_DAY, MICROS_PER_HOUR, Parts};
 use super::patterns::{Case, DAYS, FieldNode, Key, MONTHS, Node, ROMAN, nodes};
@@ -24,10 +26,20 @@ struct Value {
 }
 
 impl Pattern {
-    pub(crate) fn new(pattern: &str) -> Self {
-        Self {
-            nodes: nodes(pattern),
+    /// The pattern, which is read once for rows that have the same.
+    pub(crate) fn of(pattern: &str) -> Rc<Self> {
+        thread_local! {
+            static LAST: RefCell<Option<(String, Rc<Pattern>)>> = const { RefCell::new(None) };
         }
+        LAST.with_borrow_mut(|last| match last {
+            Some((text, known)) if text == pattern => Rc::clone(known),
+            _ => {
+                let nodes = nodes(pattern);
+                let read = Rc::new(Self { nodes });
+                *last = Some((pattern.to_owned(), Rc::clone(&read)));
+                read
+            }
+        })
     }
 
     /// A local time; a moment's zone comes with its offset at `utc`.

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{Field, FieldRef};
 use datafusion::error::Result;
+use datafusion::logical_expr::Expr;
 
 use super::elements::{element, elements, flat_elements, leaf, list_of};
+use super::text::split_element;
 use crate::functions::scalar::Take::{Int, List};
 use crate::functions::scalar::{Form, Function, Give, Row, Value};
 
@@ -31,7 +33,13 @@ pub(super) fn functions() -> Vec<Function> {
                 )
                 .repeated(),
             ],
-        ),
+        )
+        .simplified(|args, _| {
+            Ok(match args {
+                [Expr::ScalarFunction(array), index] => split_element(index.clone(), array),
+                _ => None,
+            })
+        }),
         Function::new(
             SLICE,
             vec![

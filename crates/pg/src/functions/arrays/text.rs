@@ -1,11 +1,52 @@
 //! Arrays to text and back: `array_to_string`, `string_to_array`.
 
+use std::sync::LazyLock;
+
 use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{Expr, ScalarUDF};
 
 use super::elements::leaf;
-use crate::functions::scalar::Take::{List, Text};
+use crate::functions::scalar::Take::{Int, List, Text};
 use crate::functions::scalar::{Form, Function, Give, Row, Value};
 use crate::output::field_writer;
+
+/// `pg_split_element(n, text, delimiter, null)`: `string_to_array(text, delimiter, null)[n]`, of
+/// which no array is made.
+pub(super) fn split_element(index: Expr, of: &ScalarFunction) -> Option<Expr> {
+    static UDF: LazyLock<ScalarUDF> = LazyLock::new(|| element_function().udf());
+    let is_split = of.func.name() == SPLIT;
+    is_split.then(|| {
+        UDF.call(
+            std::iter::once(index)
+                .chain(of.args.iter().cloned())
+                .collect(),
+        )
+    })
+}
+
+fn element_function() -> Function {
+    let form = Form::new(&[Int, Text, Text, Text], Give::Text, |row| {
+        let at = row.int_opt(0).and_then(|at| usize::try_from(at).ok());
+        let (Some(text), Some(at)) = (row.text_opt(1), at.and_then(|at| at.checked_sub(1))) else {
+            return Ok(Value::Null);
+        };
+        let part = match row.text_opt(2) {
+            _ if text.is_empty() => None,
+            None => text
+                .char_indices()
+                .nth(at)
+                .map(|(at, letter)| &text[at..at + letter.len_utf8()]),
+            Some("") => Some(text).filter(|_| at == 0),
+            Some(delimiter) => text.split(delimiter).nth(at),
+        };
+        let part = part.filter(|part| Some(*part) != row.text_opt(3));
+        Ok(part.map(ToOwned::to_owned).into())
+    });
+    Function::new("pg_split_element", vec![form.optional(1).called()])
+}
+
+const SPLIT: &str = "string_to_array";
 
 pub(super) fn functions() -> Vec<Function> {
     let split = |name: &str| {
@@ -15,7 +56,7 @@ pub(super) fn functions() -> Vec<Function> {
         Function::new(name, vec![form])
     };
     vec![
-        split("string_to_array"),
+        split(SPLIT),
         split("string_to_table_array"),
         Function::new(
             "array_to_string",

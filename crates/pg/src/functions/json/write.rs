@@ -65,16 +65,21 @@ pub(super) fn write(
             out.push_str(&text);
         }
         DataType::Timestamp(_, zone) => {
-            let mut text = text.replacen(' ', "T", 1);
-            let sign = text.rfind(['+', '-']);
-            if zone.is_some() && sign.is_some_and(|sign| text.len() - sign == 3) {
-                text.push_str(":00");
-            }
-            out.push_str(&json_quoted(&text));
+            out.push_str(&json_quoted(&moment(&text, zone.is_some())));
         }
         _ => out.push_str(&json_quoted(&text)),
     }
     Ok(())
+}
+
+/// A timestamp as ISO 8601 writes it.
+fn moment(text: &str, has_zone: bool) -> String {
+    let mut text = text.replacen(' ', "T", 1);
+    let sign = text.rfind(['+', '-']);
+    if has_zone && sign.is_some_and(|sign| text.len() - sign == 3) {
+        text.push_str(":00");
+    }
+    text
 }
 
 fn list(values: &ArrayRef, element: &Field, between: &str, out: &mut String) -> Result<()> {
@@ -104,6 +109,7 @@ pub(super) fn key(row: &Row<'_>, argument: usize) -> Result<Option<String>> {
     Ok(Some(match array.data_type() {
         DataType::Boolean if text == "t" => "true".to_owned(),
         DataType::Boolean => "false".to_owned(),
+        DataType::Timestamp(_, zone) => moment(&text, zone.is_some()),
         _ => text,
     }))
 }

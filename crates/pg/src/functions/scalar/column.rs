@@ -13,7 +13,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::ColumnarValue;
 
 use super::{Take, is_bytes, is_text, marked_type};
-use crate::output::{CellWriter, field_writer};
+use crate::output::{CellWriter, field_writer, in_zone};
 use crate::values::{Json, bytea_from_text};
 
 /// One argument of all rows.
@@ -39,7 +39,13 @@ enum Cells {
 }
 
 impl Column {
-    pub(super) fn new(value: &ColumnarValue, field: &FieldRef, take: Take) -> Result<Self> {
+    /// With a `zone`, moments are in it.
+    pub(super) fn new(
+        value: &ColumnarValue,
+        field: &FieldRef,
+        take: Take,
+        zone: Option<&str>,
+    ) -> Result<Self> {
         let (array, constant) = match value {
             ColumnarValue::Array(array) => (array.clone(), false),
             ColumnarValue::Scalar(scalar) => (scalar.to_array()?, true),
@@ -47,6 +53,10 @@ impl Column {
         let array = match array.data_type() {
             DataType::Dictionary(_, values) => as_type(&array, values)?,
             _ => array,
+        };
+        let array = match zone {
+            Some(zone) => in_zone(&array, zone)?,
+            None => array,
         };
         let cells = match (take, array.data_type()) {
             (Take::List, _) | (Take::Any, DataType::Null) => Cells::Other(Box::new(|_, _| Ok(()))),

@@ -260,12 +260,20 @@ impl ScalarUDFImpl for Function {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let form = self.form(&args.arg_fields)?;
+        let zone = args.config_options.execution.time_zone.as_deref();
+        let zone = zone.unwrap_or("UTC");
         let columns = args
             .args
             .iter()
             .zip(&args.arg_fields)
             .enumerate()
-            .map(|(at, (value, field))| Column::new(value, field, form.take(at)))
+            .map(|(at, (value, field))| {
+                let take = form.take(at);
+                // A text of a moment shows it in the session's zone.
+                let is_shown = matches!(take, Take::Any | Take::List)
+                    && matches!(form.gives, Give::Text | Give::Marked(_));
+                Column::new(value, field, take, is_shown.then_some(zone))
+            })
             .collect::<Result<Vec<_>>>()?;
         let is_constant = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(_));
         let constant = !columns.is_empty() && args.args.iter().all(is_constant);

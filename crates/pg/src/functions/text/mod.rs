@@ -16,6 +16,7 @@ pub(crate) use fits::fits;
 
 use crate::PgError;
 pub(crate) use normal::IS_NORMALIZED;
+pub(crate) use unicode::unescaped;
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
     [

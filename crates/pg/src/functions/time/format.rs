@@ -26,7 +26,7 @@ pub(super) const TO_CHAR: &[Overload] = &[
             if !is_finite(at) || pattern.is_empty() {
                 return Ok(Out::Null);
             }
-            Ok(Out::Text(Pattern::new(pattern).moment(at, None)?))
+            Ok(Out::Text(Pattern::of(pattern).moment(at, None)?))
         },
     },
     Overload {
@@ -38,7 +38,7 @@ pub(super) const TO_CHAR: &[Overload] = &[
                 return Ok(Out::Null);
             }
             let local = around.zone.local(at);
-            let text = Pattern::new(pattern).moment(local, Some((around.zone, at)))?;
+            let text = Pattern::of(pattern).moment(local, Some((around.zone, at)))?;
             Ok(Out::Text(text))
         },
     },
@@ -50,7 +50,7 @@ pub(super) const TO_CHAR: &[Overload] = &[
             if pattern.is_empty() {
                 return Ok(Out::Null);
             }
-            Ok(Out::Text(Pattern::new(pattern).span(cells[0].span())?))
+            Ok(Out::Text(Pattern::of(pattern).span(cells[0].span())?))
         },
     },
 ];
