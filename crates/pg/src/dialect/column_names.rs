@@ -21,6 +21,11 @@ use super::ast::last_word;
 /// name contains.
 pub(super) const MARK: char = '\u{1f}';
 
+/// Whether a name was given by the dialect.
+pub(crate) fn is_marked(name: &str) -> bool {
+    name.contains(MARK)
+}
+
 /// The name as PostgreSQL has it.
 #[must_use]
 pub fn on_the_wire(name: &str) -> &str {

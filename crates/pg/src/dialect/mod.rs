@@ -63,6 +63,7 @@ pub use arrays::{AS_ARRAY, elements};
 pub(crate) use arrays::{OR_EMPTY, SUBSCRIPTS};
 pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
+pub(crate) use column_names::is_marked;
 pub use column_names::on_the_wire;
 pub(crate) use exclusion::Excluded;
 pub use grammar::Grammar;

@@ -12,7 +12,7 @@ use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
 
 use super::{PgError, wording};
-use crate::dialect::on_the_wire;
+use crate::dialect::{is_marked, on_the_wire};
 
 /// The error as PostgreSQL says it. `foreign` gives the SQLSTATE of errors that this crate does not
 /// know: those of the engine.
@@ -69,7 +69,8 @@ fn schema_error(error: &SchemaError) -> PgError {
             let of = |column: &Column| column.relation.clone();
             match of(field) {
                 Some(table)
-                    if !valid_fields.is_empty()
+                    if !is_marked(table.table())
+                        && !valid_fields.is_empty()
                         && valid_fields
                             .iter()
                             .all(|valid| of(valid).as_ref() != Some(&table)) =>
