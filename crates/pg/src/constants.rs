@@ -6,8 +6,8 @@
 //! `optimizer/util/clauses.c`): AND, OR, CASE and COALESCE end at the constant that decides them,
 //! and nothing else protects what stands behind. Columns of subqueries that nobody reads are not
 //! computed, as in PostgreSQL.
-//! Not here: stable functions. (A cast of text to a date is one in PostgreSQL, but not of a constant
-//! without a type, `date 'x'`; here both are computed ahead.)
+//! Not here: stable functions. (A cast of text to a date is one in PostgreSQL, but not of a
+//! constant without a type, `date 'x'`; here both are computed ahead.)
 
 use std::collections::HashSet;
 use std::sync::Arc;

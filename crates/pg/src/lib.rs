@@ -53,6 +53,7 @@ mod functions;
 mod guards;
 mod install;
 mod intervals;
+mod names;
 pub mod numbers;
 mod operators;
 pub mod output;

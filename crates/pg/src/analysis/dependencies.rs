@@ -4,9 +4,9 @@
 //! columns that it came with; but an aggregate or a DISTINCT above the join claims that `k`
 //! determines all its columns (55.2, `aggregate_functional_dependencies` of a dependency that is
 //! `Multi`), so that groups and keys of ORDER BY are dropped and joins are removed. Here the claim
-//! has no beginning: such an aggregate reads `k` as the result of a function. (A DISTINCT becomes an
-//! aggregate, as it does later anyway, so that its key is known.) Once DataFusion keeps the columns
-//! that a dependency is about, this rule can go.
+//! has no beginning: such an aggregate reads `k` as the result of a function. (A DISTINCT becomes
+//! an aggregate, as it does later anyway, so that its key is known.) Once DataFusion keeps the
+//! columns that a dependency is about, this rule can go.
 
 use std::sync::Arc;
 

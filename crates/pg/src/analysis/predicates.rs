@@ -1,14 +1,14 @@
 //! Predicates that DataFusion's optimizer takes for others.
 //!
-//! - `d IN (0, …)` over floats: a list is looked up by the bits of its values, and -0 has other bits
-//!   than 0, to which it is equal. Where a list has a zero, 0 is added to the value: that turns -0
-//!   into 0 and nothing else.
+//! - `d IN (0, …)` over floats: a list is looked up by the bits of its values, and -0 has other
+//!   bits than 0, to which it is equal. Where a list has a zero, 0 is added to the value: that
+//!   turns -0 into 0 and nothing else.
 //! - `5 IN (nullif(x, 4), 1)`: a CASE in a list beside a constant is taken for a constant. A list
 //!   with columns becomes a chain of comparisons.
 //! - `x IN (1, 2) AND x NOT IN (3, NULL)`: two lists of one value are made one, without regard to
 //!   NULL. All but the first have another value.
-//! - `2 = x`: `simplify_predicates` takes it and `x = 2` for two conditions that exclude each other,
-//!   and `5 < x` for one that `x >= 5` implies. The column comes first.
+//! - `2 = x`: `simplify_predicates` takes it and `x = 2` for two conditions that exclude each
+//!   other, and `5 < x` for one that `x >= 5` implies. The column comes first.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};

@@ -1,9 +1,9 @@
 //! Conditions without columns, above groups that exist without rows.
 //!
 //! `SELECT count(*) … HAVING (SELECT false)`: DataFusion filters the rows that are grouped by a
-//! condition that names no column of the groups (55.2, `push_down_filter.rs`). But one group is made
-//! of no rows at all, if there are no keys, or an empty grouping set. Here such a condition stays
-//! above. To be deleted when the rule asks for keys.
+//! condition that names no column of the groups (55.2, `push_down_filter.rs`). But one group is
+//! made of no rows at all, if there are no keys, or an empty grouping set. Here such a condition
+//! stays above. To be deleted when the rule asks for keys.
 
 use std::sync::Arc;
 

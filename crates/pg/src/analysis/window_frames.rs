@@ -209,7 +209,10 @@ mod tests {
         );
         let found = context.sql(&sql).await.unwrap().collect().await;
         let found = found.map_err(|error| PgError::of(&error).unwrap().code().to_owned())?;
-        Ok(found.iter().map(|batch| batch.num_rows()).sum())
+        Ok(found
+            .iter()
+            .map(datafusion::arrow::array::RecordBatch::num_rows)
+            .sum())
     }
 
     #[tokio::test]

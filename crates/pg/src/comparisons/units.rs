@@ -38,9 +38,9 @@ pub(super) fn compared(
     let binary = |left, op, right| Expr::BinaryExpr(BinaryExpr::new(left, op, right));
     let (left, right) = (Box::new(left.clone()), Box::new(right.clone()));
     let exact = if is_cut(&left, &right) {
-        binary(hidden(&left), op, right.clone())
+        binary(Box::new(hidden(&left)), op, right.clone())
     } else if is_cut(&right, &left) {
-        binary(left.clone(), op, hidden(&right))
+        binary(left.clone(), op, Box::new(hidden(&right)))
     } else {
         return None;
     };
@@ -83,7 +83,7 @@ pub(super) fn within(given: &InList, schema: &DFSchema) -> Option<Expr> {
         return None;
     }
     let exact = InList {
-        expr: hidden(&given.expr),
+        expr: Box::new(hidden(&given.expr)),
         ..given.clone()
     };
     let exact = Expr::InList(exact);
@@ -93,8 +93,8 @@ pub(super) fn within(given: &InList, schema: &DFSchema) -> Option<Expr> {
     Some(exact.and(Expr::InList(given.clone())))
 }
 
-fn hidden(expr: &Expr) -> Box<Expr> {
-    Box::new(as_it_is(expr.clone()))
+fn hidden(expr: &Expr) -> Expr {
+    as_it_is(expr.clone())
 }
 
 /// The unit of a timestamp that is cast to a finer one.
@@ -104,7 +104,7 @@ fn widened(side: &Expr, schema: &DFSchema) -> Option<TimeUnit> {
     };
     match (cast.expr.get_type(schema).ok()?, cast.field.data_type()) {
         (DataType::Timestamp(from, _), DataType::Timestamp(to, _))
-            if per_second(&from) < per_second(to) =>
+            if per_second(from) < per_second(*to) =>
         {
             Some(from)
         }
@@ -127,10 +127,10 @@ fn may_be_cut(constant: &Expr, unit: TimeUnit) -> bool {
         Expr::Literal(value, _) if value.is_null() => return false,
         _ => return true,
     };
-    count % (per_second(&of) / per_second(&unit)).max(1) != 0
+    count % (per_second(of) / per_second(unit)).max(1) != 0
 }
 
-fn per_second(unit: &TimeUnit) -> i64 {
+fn per_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,
         TimeUnit::Millisecond => 1_000,

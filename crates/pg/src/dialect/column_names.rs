@@ -16,21 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::ops::ControlFlow;
 
 use super::ast::last_word;
-
-/// Separates PostgreSQL's name of a column from what makes it unique: the unit separator, which no
-/// name contains.
-pub(super) const MARK: char = '\u{1f}';
-
-/// Whether a name was given by the dialect.
-pub(crate) fn is_marked(name: &str) -> bool {
-    name.contains(MARK)
-}
-
-/// The name as PostgreSQL has it.
-#[must_use]
-pub fn on_the_wire(name: &str) -> &str {
-    name.split(MARK).next().unwrap_or(name)
-}
+use crate::names::MARK;
 
 /// Calls `each` with the queries whose results a client sees.
 pub(super) fn each_result(statement: &mut Statement, each: &mut impl FnMut(&mut Query)) {

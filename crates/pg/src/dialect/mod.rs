@@ -59,12 +59,11 @@ use datafusion::sql::sqlparser::ast::{Statement, VisitMut};
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
+pub use crate::names::on_the_wire;
 pub use arrays::{AS_ARRAY, elements};
 pub(crate) use arrays::{OR_EMPTY, SUBSCRIPTS};
 pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
-pub(crate) use column_names::is_marked;
-pub use column_names::on_the_wire;
 pub(crate) use exclusion::Excluded;
 pub use grammar::Grammar;
 pub use parameters::{Written, type_of, written_parameters};
@@ -125,7 +124,7 @@ mod tests {
         statements
             .remove(0)
             .to_string()
-            .replace(column_names::MARK, "#")
+            .replace(crate::names::MARK, "#")
     }
 
     #[test]

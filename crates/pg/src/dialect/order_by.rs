@@ -19,7 +19,8 @@ use datafusion::sql::sqlparser::ast::{
     VisitMut, VisitorMut, visit_expressions,
 };
 
-use super::column_names::{MARK, first_select, folded, on_the_wire};
+use super::column_names::{first_select, folded};
+use crate::names::{MARK, on_the_wire};
 
 /// Gives the columns of queries names that ORDER BY does not confuse with the input's.
 pub(super) fn rewrite(statement: &mut Statement) {

@@ -18,7 +18,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::ast::template;
-use super::column_names::{MARK, first_select, folded, on_the_wire};
+use super::column_names::{first_select, folded};
+use crate::names::{MARK, on_the_wire};
 
 pub(super) fn rewrite(statement: &mut Statement) {
     let _ = statement.visit(&mut Relations);

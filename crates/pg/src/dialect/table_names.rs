@@ -1,8 +1,8 @@
 //! `SELECT … FROM dept WHERE EXISTS (SELECT 1 FROM emp WHERE emp.dept = dept.id)`: what is `dept`?
 //!
 //! For PostgreSQL the first word of `dept.id` is a table, of the nearest query that has one of this
-//! name. DataFusion looks for a column `dept` first, of which `id` would be a field. So a table that
-//! a subquery names, and that has the name of a column, gets a name that no column has.
+//! name. DataFusion looks for a column `dept` first, of which `id` would be a field. So a table
+//! that a subquery names, and that has the name of a column, gets a name that no column has.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -12,7 +12,8 @@ use datafusion::sql::sqlparser::ast::{
     Statement, TableAlias, TableFactor, VisitMut, VisitorMut,
 };
 
-use super::column_names::{MARK, folded};
+use super::column_names::folded;
+use crate::names::MARK;
 
 pub(super) fn rewrite(statement: &mut Statement) {
     let mut found = Scopes::default();

@@ -7,9 +7,9 @@ use datafusion::sql::sqlparser::tokenizer::{
     Span, Token, TokenWithSpan, Tokenizer, Whitespace, Word,
 };
 
-use super::column_names::MARK;
 use super::{exclusion, phrases};
 use crate::dialect::Grammar;
+use crate::names::MARK;
 
 /// Whether a column in COPY's list of columns to quote stands for every column.
 #[must_use]

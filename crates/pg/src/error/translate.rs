@@ -12,7 +12,7 @@ use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
 
 use super::{PgError, wording};
-use crate::dialect::{is_marked, on_the_wire};
+use crate::names::{is_marked, on_the_wire};
 
 /// The error as PostgreSQL says it. `foreign` gives the SQLSTATE of errors that this crate does not
 /// know: those of the engine.

@@ -28,6 +28,7 @@ use datafusion::scalar::ScalarValue;
 use crate::casts::overflow;
 
 /// `sum` of decimals.
+#[must_use]
 pub fn decimal_sum() -> Arc<AggregateUDF> {
     static SUM: LazyLock<Arc<AggregateUDF>> = LazyLock::new(|| {
         Arc::new(AggregateUDF::new_from_impl(DecimalSum {
@@ -360,9 +361,7 @@ impl Accumulator for One {
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let total = (self.rows > 0).then(|| self.sum.total(0)).transpose()?;
-        Ok(ScalarValue::new_primitive::<Decimal256Type>(
-            total, &self.held,
-        )?)
+        ScalarValue::new_primitive::<Decimal256Type>(total, &self.held)
     }
 
     fn size(&self) -> usize {
@@ -416,9 +415,7 @@ impl Accumulator for Distinct {
         let total = (!self.values.is_empty())
             .then(|| sum.total(0))
             .transpose()?;
-        Ok(ScalarValue::new_primitive::<Decimal256Type>(
-            total, &self.held,
-        )?)
+        ScalarValue::new_primitive::<Decimal256Type>(total, &self.held)
     }
 
     fn size(&self) -> usize {

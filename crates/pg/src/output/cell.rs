@@ -210,7 +210,7 @@ fn zoned(data_type: &DataType, zone: &str) -> Option<DataType> {
             element(field).map(|field| DataType::FixedSizeList(field, *width))
         }
         DataType::Struct(fields) => {
-            let members = fields.iter().map(|field| element(field));
+            let members = fields.iter().map(element);
             let members: Vec<Option<Arc<Field>>> = members.collect();
             members.iter().any(Option::is_some).then(|| {
                 let pairs = members.into_iter().zip(fields);

@@ -2,9 +2,9 @@
 //!
 //! Where an order is required above an OFFSET, DataFusion's rule that places sorts gives the sort
 //! below only the rows of the LIMIT, without those that OFFSET drops (55.2,
-//! `enforce_sorting/sort_pushdown.rs`), so that rows are lost; without LIMIT it drops the sort. Here
-//! the rule sees what is below an OFFSET as a plan of its own, whose order is required, and then the
-//! plan around, to which the OFFSET is a source of rows. To be deleted when the rule knows
+//! `enforce_sorting/sort_pushdown.rs`), so that rows are lost; without LIMIT it drops the sort.
+//! Here the rule sees what is below an OFFSET as a plan of its own, whose order is required, and
+//! then the plan around, to which the OFFSET is a source of rows. To be deleted when the rule knows
 //! `GlobalLimitExec::skip`.
 
 use std::fmt;
@@ -93,7 +93,7 @@ impl Offsets {
         let bare = placed.transform_down(|node| {
             let input = node
                 .downcast_ref::<OutputRequirementExec>()
-                .map(|node| node.input());
+                .map(OutputRequirementExec::input);
             Ok(input.map_or_else(|| Transformed::no(node), Transformed::yes))
         });
         bare.data()

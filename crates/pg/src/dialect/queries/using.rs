@@ -3,10 +3,11 @@
 //! An unqualified merged column becomes the left side's: DataFusion finds two columns of that name,
 //! and in a subquery it takes one of the query around instead.
 //!
-//! In `RIGHT JOIN` and `FULL JOIN` DataFusion takes the left side's column for the merged one, which
-//! is NULL in rows that only the right side has. So the joins of a FROM with such a join get ON, the
-//! merged column becomes the right side's or a `coalesce` of both, and `*` is written out: the
-//! merged columns, then those of each table. <https://github.com/apache/datafusion/issues/22019>
+//! In `RIGHT JOIN` and `FULL JOIN` DataFusion takes the left side's column for the merged one,
+//! which is NULL in rows that only the right side has. So the joins of a FROM with such a join get
+//! ON, the merged column becomes the right side's or a `coalesce` of both, and `*` is written out:
+//! the merged columns, then those of each table.
+//! <https://github.com/apache/datafusion/issues/22019>
 //!
 //! It takes the syntax only: NATURAL joins and columns whose table is not known by the syntax stay
 //! as they are, and the plan is refused (`analysis/checks.rs`).
@@ -18,8 +19,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::dialect::ast::{call, compared, with_ands};
-use crate::dialect::column_names::MARK;
 use crate::dialect::own_exprs::OwnExprs;
+use crate::names::MARK;
 
 /// The columns of one item of FROM.
 struct Columns {

@@ -1,0 +1,19 @@
+//! Which names are the dialect's own?
+//!
+//! The dialect gives columns and tables names that no others have: PostgreSQL's name, a mark, and
+//! sometimes a number.
+
+/// Separates PostgreSQL's name of a column from what makes it unique: the unit separator, which no
+/// name contains.
+pub(crate) const MARK: char = '\u{1f}';
+
+/// Whether a name was given by the dialect.
+pub(crate) fn is_marked(name: &str) -> bool {
+    name.contains(MARK)
+}
+
+/// The name as PostgreSQL has it.
+#[must_use]
+pub fn on_the_wire(name: &str) -> &str {
+    name.split(MARK).next().unwrap_or(name)
+}
