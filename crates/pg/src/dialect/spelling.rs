@@ -109,7 +109,8 @@ impl VisitorMut for Spelling {
 }
 
 /// The collations that compare byte by byte.
-const KNOWN_COLLATIONS: &[&str] = &["c", "posix", "default", "ucs_basic", "c.utf8", "c.utf-8"];
+pub(super) const KNOWN_COLLATIONS: &[&str] =
+    &["c", "posix", "default", "ucs_basic", "c.utf8", "c.utf-8"];
 
 /// Drops a function's qualifier, whatever it is: all functions are in one namespace.
 fn unqualify(name: &mut ObjectName) {
