@@ -3,6 +3,7 @@
 mod array_text;
 pub(crate) mod arrays;
 mod fail;
+mod joined_texts;
 pub(crate) mod json;
 mod marked;
 mod named_row;
@@ -15,6 +16,7 @@ pub(crate) mod text;
 pub(crate) mod time;
 
 pub(crate) use fail::FAIL;
+pub(crate) use joined_texts::joined_texts;
 pub(crate) use marked::{MARKED, first_value, mark_of, marked_like};
 pub(crate) use named_row::{NAMED_ROW, named_row};
 pub(crate) use row_counts::{LIMIT_ROWS, OFFSET_ROWS};
