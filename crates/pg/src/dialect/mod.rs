@@ -19,6 +19,7 @@
 //! | `times` | `INTERVAL`, `AT TIME ZONE`, `OVERLAPS` | calls of functions |
 //! | `named_arguments` | `jsonb_insert(…, insert_after => true)` | arguments in their places |
 //! | `sets` | functions of sets in FROM | subqueries that unnest arrays |
+//! | `whole_rows` | `row_to_json(t)` | one more column of `t` |
 //! | `rows` | `(a, b) = (c, d)` | comparisons of single values |
 //! | `texts` | `substring(a from b)`, LIKE, `~`, ANY, `json_agg` | calls of our functions |
 //! | `literals` | numbers, casts | numbers of PostgreSQL's types, calls of `pg_cast` |
@@ -49,6 +50,7 @@ mod stored;
 mod texts;
 mod times;
 mod tokens;
+mod whole_rows;
 mod words;
 
 use datafusion::sql::sqlparser::ast::{Statement, VisitMut};
@@ -67,6 +69,7 @@ pub(crate) use relations::{FIRST_TERM, LATER_TERM, relation_of};
 pub(crate) use stored::AS_STORED;
 pub use stored::{as_stored, keep_stored_types};
 pub use tokens::is_every_column;
+pub(crate) use whole_rows::{FIELD, ROWS_OF, WHOLE, row_column};
 
 /// Reads PostgreSQL's dialect: the statements of `sql`, rewritten.
 pub fn parse_postgres(sql: &str) -> Result<Vec<Statement>, ParserError> {
@@ -99,6 +102,7 @@ pub fn rewrite(statement: &mut Statement) {
     }
     let _ = statement.visit(&mut named_arguments::NamedArguments);
     let _ = statement.visit(&mut sets::Sets);
+    whole_rows::rewrite(statement);
     let _ = statement.visit(&mut rows::Rows);
     let _ = statement.visit(&mut texts::Texts);
     // Last, because the other passes know casts as the parser gives them.

@@ -3,6 +3,7 @@
 mod array_text;
 pub(crate) mod arrays;
 mod fail;
+mod fields_null;
 mod joined_texts;
 pub(crate) mod json;
 mod marked;
@@ -16,9 +17,10 @@ pub(crate) mod text;
 pub(crate) mod time;
 
 pub(crate) use fail::FAIL;
+pub(crate) use fields_null::FIELDS_NULL;
 pub(crate) use joined_texts::joined_texts;
 pub(crate) use marked::{MARKED, first_value, mark_of, marked_like};
-pub(crate) use named_row::{NAMED_ROW, named_row};
+pub(crate) use named_row::named_row;
 pub(crate) use row_counts::{LIMIT_ROWS, OFFSET_ROWS};
 
 use datafusion::logical_expr::ScalarUDF;
@@ -35,6 +37,7 @@ pub(crate) fn scalar() -> Vec<ScalarUDF> {
         json::functions(),
         vec![
             fail::udf(),
+            fields_null::udf(),
             marked::udf(),
             named_row::udf(),
             single_row::udf(),

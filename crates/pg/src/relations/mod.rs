@@ -10,10 +10,12 @@
 //! as a subquery in FROM (`dialect/relations.rs`), which is what a [`RelationPlanner`] sees. Set
 //! operations of columns that are neither numbers nor times are left to DataFusion.
 //!
-//! By relation: `sets.rs`, `recursion.rs`; VALUES are here.
+//! By relation: `sets.rs`, `recursion.rs`; VALUES are here. `whole_rows.rs` has relations whose rows
+//! are values.
 
 mod recursion;
 mod sets;
+mod whole_rows;
 
 use datafusion::common::DFSchema;
 use datafusion::config::ConfigOptions;
@@ -25,10 +27,12 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuil
 use datafusion::sql::sqlparser::ast::{Query, SetExpr, TableFactor, Values};
 
 use crate::casts::Target;
-use crate::dialect::{FIRST_TERM, LATER_TERM};
+use crate::dialect::{FIRST_TERM, LATER_TERM, ROWS_OF};
 use crate::operators::{as_common, common, is_unknown, mismatch};
 use recursion::{check_later, opened};
 use sets::{is_by_position, set_operations};
+pub(crate) use whole_rows::WholeRows;
+use whole_rows::with_row;
 
 /// See the file's header.
 #[derive(Debug)]
@@ -60,6 +64,10 @@ impl RelationPlanner for Relations {
                 check_later(name, &plan)?;
                 return Ok(planned(PlannedRelation::new(plan, None)));
             }
+            if let Some(name) = name.strip_prefix(ROWS_OF) {
+                let plan = with_row(*subquery, name, context)?;
+                return Ok(planned(PlannedRelation::new(plan, None)));
+            }
         }
         let plan = match subquery.body.as_ref() {
             SetExpr::Values(values) if is_bare(&subquery) && !values.value_keyword => {
@@ -69,12 +77,13 @@ impl RelationPlanner for Relations {
                 set_operations(*subquery.body, context)?
             }
             _ => {
-                return Ok(RelationPlanning::Original(Box::new(TableFactor::Derived {
+                let relation = TableFactor::Derived {
                     lateral,
                     subquery,
                     alias,
                     sample: None,
-                })));
+                };
+                return Ok(RelationPlanning::Original(Box::new(relation)));
             }
         };
         Ok(planned(PlannedRelation::new(plan, alias)))
