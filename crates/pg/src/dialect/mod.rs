@@ -188,7 +188,7 @@ mod tests {
             ),
             (
                 "SELECT ARRAY(SELECT x FROM t) AS a",
-                "SELECT pg_or_empty((SELECT array_agg(x) FROM t)) AS a",
+                "SELECT pg_or_empty((SELECT array_agg(x) FILTER (WHERE true) FROM t)) AS a",
             ),
             (
                 "SELECT CASE WHEN t.typtype = 'd' THEN (SELECT 1 FROM t) END AS a FROM pg_type t",
