@@ -57,7 +57,19 @@ fn schema_error(error: &SchemaError) -> PgError {
         None => format!("column \"{}\"", column.name),
     };
     match error {
-        SchemaError::FieldNotFound { field, .. } => {
+        SchemaError::FieldNotFound {
+            field,
+            valid_fields,
+        } => {
+            // Columns of one name have a mark behind it (`relations/names.rs`).
+            let of_name = |known: &&Column| {
+                let mut parts = known.name.split('\u{1f}');
+                parts.next() == Some(&field.name)
+            };
+            if valid_fields.iter().filter(of_name).count() > 1 {
+                let message = format!("column reference \"{}\" is ambiguous", field.name);
+                return PgError::new("42702", message);
+            }
             PgError::new("42703", format!("{} does not exist", shown(field)))
         }
         SchemaError::AmbiguousReference { field } => {

@@ -10,9 +10,12 @@
 //! as a subquery in FROM (`dialect/relations.rs`), which is what a [`RelationPlanner`] sees. Set
 //! operations of columns that are neither numbers nor times are left to DataFusion.
 //!
-//! By relation: `sets.rs`, `recursion.rs`; VALUES are here. `whole_rows.rs` has relations whose rows
-//! are values.
+//! By relation: `sets.rs`, `recursion.rs`; VALUES are here. Other relations need the columns of
+//! tables, which the syntax does not tell: those whose rows are values (`whole_rows.rs`), joins
+//! with USING and NATURAL (`merged.rs`), and those whose columns get other names (`names.rs`).
 
+mod merged;
+mod names;
 mod recursion;
 mod sets;
 mod whole_rows;
@@ -27,8 +30,10 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuil
 use datafusion::sql::sqlparser::ast::{Query, SetExpr, TableFactor, Values};
 
 use crate::casts::Target;
-use crate::dialect::{FIRST_TERM, LATER_TERM, ROWS_OF};
+use crate::dialect::{FIRST_TERM, LATER_TERM, MERGED, ROWS_OF};
 use crate::operators::{as_common, common, is_unknown, mismatch};
+use merged::with_merged;
+use names::named;
 use recursion::{check_later, opened};
 use sets::{is_by_position, set_operations};
 pub(crate) use whole_rows::WholeRows;
@@ -51,7 +56,7 @@ impl RelationPlanner for Relations {
             sample: None,
         } = relation
         else {
-            return Ok(RelationPlanning::Original(Box::new(relation)));
+            return named(relation, context);
         };
         if let Some(alias) = &alias {
             let name = alias.name.value.as_str();
@@ -62,6 +67,10 @@ impl RelationPlanner for Relations {
             if let Some(name) = name.strip_prefix(LATER_TERM) {
                 let plan = context.plan(derived(*subquery))?;
                 check_later(name, &plan)?;
+                return Ok(planned(PlannedRelation::new(plan, None)));
+            }
+            if name == MERGED {
+                let plan = with_merged(*subquery, context)?;
                 return Ok(planned(PlannedRelation::new(plan, None)));
             }
             if let Some(name) = name.strip_prefix(ROWS_OF) {
@@ -83,7 +92,7 @@ impl RelationPlanner for Relations {
                     alias,
                     sample: None,
                 };
-                return Ok(RelationPlanning::Original(Box::new(relation)));
+                return named(relation, context);
             }
         };
         Ok(planned(PlannedRelation::new(plan, alias)))
