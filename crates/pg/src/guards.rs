@@ -5,7 +5,7 @@
 //! fail becomes a CASE of numbers, which DataFusion computes for the rows that get there. In a
 //! filter, conditions that may fail are computed for rows that pass the others. The rule runs after
 //! the others, which bring conditions together.
-//! Not here: sums and products that overflow (every sum might), arguments of aggregates.
+//! Not here: arguments of aggregates.
 //!
 //! U1: a guarded condition has the value that it had, or, where a filter drops the row anyway, is
 //! false.
@@ -147,8 +147,8 @@ fn is_guarded(expr: &Expr) -> bool {
     matches!((left.as_ref(), op), (Expr::Case(_), Operator::Eq)) && is_number(right)
 }
 
-/// Whether an expression has a division by what may be zero, a cast that text may not pass, or a
-/// function of some numbers only.
+/// Whether an expression has a division by what may be zero, a cast that text may not pass, a sum
+/// or product that may overflow, or a function of some numbers only.
 fn may_fail(expr: &Expr) -> bool {
     let found = expr.exists(|inner| {
         let Expr::ScalarFunction(call) = inner else {
@@ -157,7 +157,11 @@ fn may_fail(expr: &Expr) -> bool {
         let is_constant = |at: usize| matches!(call.args.get(at), Some(Expr::Literal(..)));
         Ok(match call.func.name() {
             "pg_divide" | "mod" | "div" => !is_constant(1),
-            CAST | "sqrt" | "ln" | "log" | "log10" | "power" => !is_constant(0),
+            CAST | "sqrt" | "ln" | "log" | "log10" | "abs" | "factorial" | "pg_negate" => {
+                !is_constant(0)
+            }
+            "power" | "pg_power" | "pg_int_add" | "pg_int_subtract" | "pg_int_multiply"
+            | "pg_add" | "pg_subtract" | "pg_multiply" => !is_constant(0) || !is_constant(1),
             _ => false,
         })
     });

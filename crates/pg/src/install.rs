@@ -18,7 +18,7 @@ use crate::guards::Guards;
 use crate::intervals;
 use crate::operators::Planner;
 use crate::parameters::OpenParameters;
-use crate::relations::Relations;
+use crate::relations::{Relations, WholeRows};
 use crate::subqueries::UnnestSubqueries;
 use crate::text_planner::TextPlanner;
 use crate::time_planner::TimePlanner;
@@ -58,6 +58,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     planners.insert(0, Arc::new(planner));
     // First of all: the others take a parameter without a type for a NULL.
     planners.insert(0, Arc::new(OpenParameters));
+    planners.insert(0, Arc::new(WholeRows));
     let relations = builder.relation_planners().get_or_insert_default();
     relations.push(Arc::new(Relations));
     relations.push(Arc::new(FileTypes));

@@ -81,7 +81,7 @@ fn check(node: &LogicalPlan) -> Result<(), PgError> {
 }
 
 /// An aggregate whose arguments are columns of a query around belongs to that query. (`ARRAY(…)` is
-/// written as `array_agg`, and is no aggregate.)
+/// written as `array_agg` with `FILTER (WHERE true)`, and is no aggregate.)
 fn of_rows_around(expr: &Expr) -> Result<(), PgError> {
     let Expr::AggregateFunction(call) = expr else {
         return match expr {
@@ -91,7 +91,9 @@ fn of_rows_around(expr: &Expr) -> Result<(), PgError> {
     };
     let mut args = call.params.args.iter();
     let outer = call.params.args.iter().any(Expr::contains_outer);
-    if outer && call.func.name() != "array_agg" && !args.any(Expr::any_column_refs) {
+    let is_array = call.func.name() == "array_agg"
+        && matches!(call.params.filter.as_deref(), Some(Expr::Literal(..)));
+    if outer && !is_array && !args.any(Expr::any_column_refs) {
         let message = "aggregates of columns of an outer query are not supported";
         return Err(PgError::unsupported(message));
     }

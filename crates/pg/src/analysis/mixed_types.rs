@@ -6,22 +6,26 @@
 //! | floats, numerics | numerics of 15 digits behind the point | floats |
 //! | numerics of more than 38 digits together | an error | numerics of 76 digits |
 //! | `character(n)` and a subquery | texts with their blanks | texts without |
+//! | rows | columns by their names | an error, unless the names are alike |
 //!
 //! The rule runs before DataFusion's coercion. Not here: UNION (`relations/`), lists of numbers
 //! (`rules/lists.rs`), comparisons by operators, which have PostgreSQL's types already.
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::Field;
+use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Subquery};
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery,
+};
 use datafusion::optimizer::AnalyzerRule;
 
+use crate::PgError;
 use crate::casts::{Target, cast_expr};
 use crate::functions::scalar::marked_type;
 use crate::operators::{ComparedIn, is_unknown, typed};
@@ -92,8 +96,35 @@ fn united(expr: Expr, schema: &DFSchema, config: &ConfigOptions) -> Result<Trans
                 changed,
             ))
         }
+        Expr::BinaryExpr(given) if is_comparison(given.op) => {
+            check_rows(given.left.get_type(schema), given.right.get_type(schema))?;
+            Ok(Transformed::no(Expr::BinaryExpr(given)))
+        }
         other => Ok(Transformed::no(other)),
     }
+}
+
+fn is_comparison(op: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(
+        op,
+        Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom
+    )
+}
+
+/// 0A000 for rows whose columns have other names: DataFusion compares columns by their names,
+/// PostgreSQL by their places.
+fn check_rows(left: Result<DataType>, right: Result<DataType>) -> Result<()> {
+    if let (Ok(DataType::Struct(left)), Ok(DataType::Struct(right))) = (left, right)
+        && !left
+            .iter()
+            .map(|field| field.name())
+            .eq(right.iter().map(|field| field.name()))
+    {
+        let message = "comparisons of rows whose columns have other names are not supported";
+        return Err(PgError::unsupported(message).into());
+    }
+    Ok(())
 }
 
 /// Gives a value and the column of the subquery that it is compared with their common type.

@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::ast::{
-    aggregates, arguments, call, is_placeholder, last_word, literal_text, null, text,
+    aggregates, arguments, boolean, call, is_placeholder, last_word, literal_text, null, text,
 };
 use super::column_names::folded;
 use crate::dialect::Grammar;
@@ -175,6 +175,10 @@ fn plainly_collected(query: &Query) -> Option<Expr> {
     }
     let value = value.clone();
     let mut aggregate = call("array_agg", vec![value.clone()]);
+    // It tells the call from one of `array_agg` by the statement (`analysis/checks.rs`).
+    if let Expr::Function(function) = &mut aggregate {
+        function.filter = Some(Box::new(boolean(true)));
+    }
     if let (Some(order), Expr::Function(function)) = (ordered, &mut aggregate)
         && let OrderByKind::Expressions(mut keys) = order.kind
         && let FunctionArguments::List(list) = &mut function.args

@@ -2,7 +2,7 @@
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, Query, SelectItem, TableFactor, Value,
+    FunctionArguments, Ident, ObjectName, Query, SelectItem, SetExpr, TableFactor, Value,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -144,6 +144,19 @@ pub(super) fn item_expr_mut(item: &mut SelectItem) -> Option<&mut Expr> {
     match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
         _ => None,
+    }
+}
+
+/// The branches of a set operation. A query in brackets is visited itself.
+pub(super) fn each_branch(body: &mut SetExpr, each: &mut impl FnMut(&mut SetExpr)) {
+    let mut branches = vec![body];
+    while let Some(body) = branches.pop() {
+        match body {
+            SetExpr::SetOperation { left, right, .. } => {
+                branches.extend([right.as_mut(), left.as_mut()]);
+            }
+            branch => each(branch),
+        }
     }
 }
 

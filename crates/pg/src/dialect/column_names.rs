@@ -10,8 +10,8 @@
 use std::collections::HashSet;
 
 use datafusion::sql::sqlparser::ast::{
-    CopySource, DataType, Expr, Ident, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
-    SetExpr, Statement, TableFactor, VisitMut, VisitorMut,
+    AccessExpr, CopySource, DataType, Expr, Ident, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, VisitMut, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -119,7 +119,7 @@ pub(super) fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
     }
 }
 
-fn is_wild(body: &SetExpr) -> bool {
+pub(crate) fn is_wild(body: &SetExpr) -> bool {
     match body {
         SetExpr::Select(select) => select.projection.iter().any(|item| {
             matches!(
@@ -284,7 +284,10 @@ fn figured(expr: &Expr) -> Option<String> {
         Expr::Identifier(word) => Some(folded(word)),
         Expr::CompoundIdentifier(words) => words.last().map(folded),
         Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => figured(inner),
-        Expr::CompoundFieldAccess { root, .. } => figured(root),
+        Expr::CompoundFieldAccess { root, access_chain } => match access_chain.last() {
+            Some(AccessExpr::Dot(Expr::Identifier(field))) => Some(folded(field)),
+            _ => figured(root),
+        },
         Expr::Function(function) => last_word(&function.name),
         Expr::Cast {
             expr, data_type, ..
@@ -319,7 +322,7 @@ fn figured(expr: &Expr) -> Option<String> {
 }
 
 /// A word as PostgreSQL keeps it: in lower case, unless it is quoted.
-pub(super) fn folded(word: &Ident) -> String {
+pub(crate) fn folded(word: &Ident) -> String {
     match word.quote_style {
         Some(_) => word.value.clone(),
         None => word.value.to_lowercase(),

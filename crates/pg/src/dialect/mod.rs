@@ -20,6 +20,7 @@
 //! | `times` | `INTERVAL`, `AT TIME ZONE`, `OVERLAPS` | calls of functions |
 //! | `named_arguments` | `jsonb_insert(…, insert_after => true)` | arguments in their places |
 //! | `sets` | functions of sets in FROM | subqueries that unnest arrays |
+//! | `whole_rows` | `row_to_json(t)` | one more column of `t` |
 //! | `rows` | `(a, b) = (c, d)` | comparisons of single values |
 //! | `texts` | `substring(a from b)`, LIKE, `~`, ANY, `json_agg` | calls of our functions |
 //! | `literals` | numbers, casts | numbers of PostgreSQL's types, calls of `pg_cast` |
@@ -53,6 +54,7 @@ mod texts;
 mod times;
 mod tokens;
 mod uescape;
+mod whole_rows;
 mod words;
 
 use datafusion::sql::sqlparser::ast::{Statement, VisitMut};
@@ -64,13 +66,16 @@ pub use arrays::{AS_ARRAY, elements};
 pub(crate) use arrays::{OR_EMPTY, SUBSCRIPTS};
 pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
+pub(crate) use column_names::{folded, is_wild};
 pub(crate) use exclusion::Excluded;
 pub use grammar::Grammar;
 pub use parameters::{Written, type_of, written_parameters};
+pub(crate) use queries::using::{Known, MERGED, concerns, rewrite as merged, table};
 pub(crate) use relations::{FIRST_TERM, LATER_TERM, relation_of};
 pub(crate) use stored::AS_STORED;
 pub use stored::{as_stored, keep_stored_types};
 pub use tokens::is_every_column;
+pub(crate) use whole_rows::{FIELD, ROWS_OF, WHOLE, row_column};
 
 /// Reads PostgreSQL's dialect: the statements of `sql`, rewritten.
 pub fn parse_postgres(sql: &str) -> Result<Vec<Statement>, ParserError> {
@@ -104,6 +109,7 @@ pub fn rewrite(statement: &mut Statement) {
     }
     let _ = statement.visit(&mut named_arguments::NamedArguments);
     let _ = statement.visit(&mut sets::Sets);
+    whole_rows::rewrite(statement);
     let _ = statement.visit(&mut rows::Rows);
     let _ = statement.visit(&mut texts::Texts);
     // Last, because the other passes know casts as the parser gives them.
@@ -189,7 +195,7 @@ mod tests {
             ),
             (
                 "SELECT ARRAY(SELECT x FROM t) AS a",
-                "SELECT pg_or_empty((SELECT array_agg(x) FROM t)) AS a",
+                "SELECT pg_or_empty((SELECT array_agg(x) FILTER (WHERE true) FROM t)) AS a",
             ),
             (
                 "SELECT CASE WHEN t.typtype = 'd' THEN (SELECT 1 FROM t) END AS a FROM pg_type t",

@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::ast::template;
-use super::column_names::{first_select, folded};
+use super::column_names::{first_select, folded, is_wild};
 use crate::names::{MARK, on_the_wire};
 
 pub(super) fn rewrite(statement: &mut Statement) {
@@ -34,6 +34,10 @@ pub(super) fn rewrite(statement: &mut Statement) {
                     options: None,
                 });
                 view.columns.extend(rest);
+            } else if is_mixed(&view.query, known) {
+                let named = std::mem::take(&mut view.columns).into_iter();
+                let mut named = named.map(|named| column(named.name)).collect();
+                in_from(&mut view.query, Ident::new("q"), &mut named);
             }
         }
         _ => {}
@@ -47,7 +51,13 @@ impl VisitorMut for Relations {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         let relations = query.with.iter_mut().flat_map(|with| &mut with.cte_tables);
-        relations.for_each(|relation| name(&mut relation.query, &mut relation.alias));
+        relations.for_each(|relation| {
+            let (query, alias) = (&mut relation.query, &mut relation.alias);
+            name(query, alias);
+            if is_mixed(query, alias.columns.len()) {
+                in_from(query, alias.name.clone(), &mut alias.columns);
+            }
+        });
         ControlFlow::Continue(())
     }
 
@@ -62,6 +72,39 @@ impl VisitorMut for Relations {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// A relation in FROM of the query, where planning knows the columns of `*` (`relations/names.rs`),
+/// in place of one in WITH or of a view.
+fn in_from(query: &mut Query, name: Ident, columns: &mut Vec<TableAliasColumnDef>) {
+    let Some(mut whole) = template("SELECT * FROM (SELECT 1) AS q") else {
+        return;
+    };
+    if let SetExpr::Select(select) = whole.body.as_mut()
+        && let Some(from) = select.from.first_mut()
+        && let TableFactor::Derived {
+            subquery,
+            alias: Some(alias),
+            ..
+        } = &mut from.relation
+    {
+        alias.name = name;
+        alias.columns = std::mem::take(columns);
+        std::mem::swap(subquery.as_mut(), query);
+        *query = whole;
+    }
+}
+
+/// Whether `*` stands beside something, or for more than one relation, or under other names.
+fn is_mixed(query: &Query, named: usize) -> bool {
+    let SetExpr::Select(select) = query.body.as_ref() else {
+        return false;
+    };
+    let from = match select.from.as_slice() {
+        [only] => only.joins.len(),
+        several => several.len(),
+    };
+    is_wild(&query.body) && (named > 0 || from > 0 || select.projection.len() > 1)
 }
 
 fn name(query: &mut Query, alias: &mut TableAlias) {

@@ -8,6 +8,9 @@
 //! | `FROM ONLY t`, `FROM ONLY (t)` | `FROM t`: no table has others that inherit from it |
 //! | `LIKE p ESCAPE '!'::text`, `ESCAPE ('!')` | `LIKE p ESCAPE '!'` |
 //! | `U&'!0061' UESCAPE '!'` | `'a'` (`uescape.rs`) |
+//! | `LIKE p ESCAPE e` | `LIKE like_escape(p, e)` |
+//! | `SELECT exists FROM t` | `SELECT "exists" FROM t` |
+//! | `SELECT (VALUES (1))` | `SELECT (SELECT * FROM (VALUES (1)))` |
 //! | `'a'` and, on the next line, `'b'` | `'ab'` |
 
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -40,6 +43,12 @@ pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError
             }
             Some("only") if begins_table(before) => only(tokens, at, &next),
             Some("escape") => escape(tokens, &next)?,
+            Some("like" | "ilike") => escaped(tokens, at),
+            Some("exists") if is_column(tokens, before, &next) => {
+                let name = Token::make_word("exists", Some('"'));
+                Some((at + 1, vec![name]))
+            }
+            Some("values") => values(tokens, at),
             _ => None,
         };
         if let Some((end, with)) = replaced {
@@ -53,7 +62,9 @@ pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError
 }
 
 /// The words that begin phrases.
-const PHRASES: [&str; 5] = ["fetch", "isnull", "table", "only", "escape"];
+const PHRASES: [&str; 9] = [
+    "fetch", "isnull", "table", "only", "escape", "like", "ilike", "exists", "values",
+];
 
 /// Where a phrase ends, and what stands in its place.
 type Replacement = Option<(usize, Vec<Token>)>;
@@ -162,6 +173,139 @@ fn escape(tokens: &[TokenWithSpan], next: &[usize]) -> Result<Replacement, Parse
         }
     }
 }
+
+/// A pattern with an escape character that is no literal, which is all that sqlparser reads.
+fn escaped(tokens: &[TokenWithSpan], like: usize) -> Replacement {
+    let mut depth = 0_usize;
+    let mut rest = tokens.iter().enumerate().skip(like + 1);
+    let (at, _) = rest.find(|(_, token)| {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && is_word(token, "escape")
+    })?;
+    let pattern = &tokens[like + 1..at];
+    let is_other = |token: &TokenWithSpan| {
+        token.token == Token::SemiColon
+            || word(token).is_some_and(|word| BETWEEN_CONDITIONS.contains(&word.as_str()))
+    };
+    if pattern.iter().any(is_other) || leaves(pattern) {
+        return None;
+    }
+    let first = *followers(tokens, at).first()?;
+    let end = match &tokens[first].token {
+        Token::Word(_) => name_end(tokens, first)?,
+        Token::LParen => closing(tokens, first)? + 1,
+        _ => return None,
+    };
+    let inner = |tokens: &[TokenWithSpan]| -> Vec<Token> {
+        tokens.iter().map(|token| token.token.clone()).collect()
+    };
+    let mut with = inner(&tokens[like..=like]);
+    with.push(Token::Whitespace(Whitespace::Space));
+    with.push(Token::make_word("like_escape", None));
+    with.push(Token::LParen);
+    with.extend(inner(pattern));
+    with.push(Token::Comma);
+    with.extend(inner(&tokens[first..end]));
+    with.push(Token::RParen);
+    Some((end, with))
+}
+
+/// The words that no pattern contains, except in brackets of its own.
+const BETWEEN_CONDITIONS: [&str; 12] = [
+    "and", "or", "when", "then", "else", "end", "from", "where", "group", "order", "like", "ilike",
+];
+
+/// Whether tokens leave the brackets, or the item of a list, in which they begin.
+fn leaves(tokens: &[TokenWithSpan]) -> bool {
+    let mut depth = 0_usize;
+    tokens.iter().any(|token| match token.token {
+        Token::LParen => {
+            depth += 1;
+            false
+        }
+        Token::RParen if depth == 0 => true,
+        Token::RParen => {
+            depth -= 1;
+            false
+        }
+        Token::Comma => depth == 0,
+        _ => false,
+    })
+}
+
+/// The end of a name with its qualifiers, and of the arguments behind it.
+fn name_end(tokens: &[TokenWithSpan], first: usize) -> Option<usize> {
+    let mut last = first;
+    loop {
+        match followers(tokens, last)[..] {
+            [period, name, ..]
+                if tokens[period].token == Token::Period
+                    && matches!(tokens[name].token, Token::Word(_)) =>
+            {
+                last = name;
+            }
+            [open, ..] if tokens[open].token == Token::LParen => {
+                return Some(closing(tokens, open)? + 1);
+            }
+            _ => return Some(last + 1),
+        }
+    }
+}
+
+/// Whether EXISTS is a column's name.
+fn is_column(tokens: &[TokenWithSpan], before: Option<&TokenWithSpan>, next: &[usize]) -> bool {
+    let opens = next
+        .first()
+        .is_some_and(|next| tokens[*next].token == Token::LParen);
+    let of_if = before
+        .and_then(word)
+        .is_some_and(|word| matches!(word.as_str(), "if" | "not"));
+    !opens && !of_if
+}
+
+/// VALUES in brackets where an expression stands, which sqlparser takes for a function.
+fn values(tokens: &[TokenWithSpan], at: usize) -> Replacement {
+    let mut before = (0..at).rev().filter(|at| !is_space(&tokens[*at]));
+    let open = before
+        .next()
+        .filter(|open| tokens[*open].token == Token::LParen)?;
+    let around = &tokens[before.next()?];
+    let in_expression = match &around.token {
+        Token::Comma
+        | Token::LParen
+        | Token::Eq
+        | Token::Neq
+        | Token::Lt
+        | Token::Gt
+        | Token::LtEq
+        | Token::GtEq
+        | Token::Plus
+        | Token::Minus
+        | Token::Mul
+        | Token::Div
+        | Token::StringConcat => true,
+        _ => word(around).is_some_and(|word| BEFORE_VALUES.contains(&word.as_str())),
+    };
+    if !in_expression {
+        return None;
+    }
+    let close = closing(tokens, open)?;
+    let mut with = words("SELECT * FROM");
+    with.push(Token::LParen);
+    with.extend(tokens[at..close].iter().map(|token| token.token.clone()));
+    with.push(Token::RParen);
+    Some((close, with))
+}
+
+/// The words behind which an expression stands.
+const BEFORE_VALUES: [&str; 12] = [
+    "select", "distinct", "where", "and", "or", "not", "case", "when", "then", "else", "by",
+    "having",
+];
 
 /// Strings with only white space between them, and a new line in it, are one.
 fn join_strings(tokens: &mut Vec<TokenWithSpan>) {

@@ -11,11 +11,12 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Cte, Ident, Query, SetExpr, SetOperator, Statement, TableAlias, TableFactor, VisitMut,
-    VisitorMut, visit_relations,
+    Cte, Ident, Query, SelectItem, SetExpr, SetOperator, Statement, TableAlias, TableFactor,
+    VisitMut, VisitorMut, visit_relations,
 };
 
-use super::ast::{last_word, template};
+use super::ast::{call, last_word, template, text};
+use crate::functions::FAIL;
 
 /// The alias of the first term of a recursive query. No statement can name it.
 pub(crate) const FIRST_TERM: &str = "first\u{1f}";
@@ -78,6 +79,12 @@ impl VisitorMut for Relations {
 
 /// Marks the first term of a query that names itself in the second.
 fn mark_first(cte: &mut Cte) {
+    // DataFusion drops these clauses.
+    let clause = match &*cte.query {
+        query if query.order_by.is_some() => Some("ORDER BY"),
+        query if query.limit_clause.is_some() || query.fetch.is_some() => Some("LIMIT"),
+        _ => None,
+    };
     let SetExpr::SetOperation {
         op: SetOperator::Union,
         left,
@@ -95,6 +102,13 @@ fn mark_first(cte: &mut Cte) {
         }
     });
     if names_itself.is_break() {
+        if let Some(clause) = clause {
+            let message = format!("{clause} in a recursive query is not implemented");
+            let fails = call(FAIL, vec![text("0A000"), text(&message)]);
+            if let SetExpr::Select(select) = left.as_mut() {
+                select.projection.insert(0, SelectItem::UnnamedExpr(fails));
+            }
+        }
         select_from(left, Some(FIRST_TERM));
         let name = match cte.alias.name.quote_style {
             Some(_) => own.to_owned(),

@@ -7,16 +7,12 @@
 //! | `(a, b) IN ((c, d), …)` | `(a = c AND b = d) OR …` |
 //! | `(a, b) IS NULL` | `a IS NULL AND b IS NULL` |
 //! | `SELECT (a, b)` | `SELECT row(a, b)` |
-//! | `SELECT t FROM (SELECT 1 AS a) t` | `SELECT named_row('a', t.a) …` |
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, Ident, Select, SelectItem, SetExpr, TableFactor, UnaryOperator,
-    VisitMut, VisitorMut,
+    BinaryOperator, Expr, Function, Select, SelectItem, UnaryOperator, VisitorMut,
 };
-
-use crate::functions::NAMED_ROW;
 
 use super::ast::{arguments, boolean, call, item_expr_mut, last_word, null, text};
 
@@ -26,11 +22,6 @@ impl VisitorMut for Rows {
     type Break = ();
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        let whole = Whole::new(select);
-        if !whole.tables.is_empty() {
-            let mut whole = whole;
-            let _ = select.projection.visit(&mut whole);
-        }
         select
             .projection
             .iter_mut()
@@ -47,93 +38,6 @@ impl VisitorMut for Rows {
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Some(plain) = rewritten(expr) {
             *expr = plain;
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-/// References to whole rows of subqueries: `row_to_json(t)`.
-struct Whole {
-    /// The names of tables and their columns.
-    tables: Vec<(String, Vec<Ident>)>,
-}
-
-impl Whole {
-    fn new(select: &Select) -> Self {
-        let joined = select.from.iter().flat_map(|from| {
-            std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
-        });
-        let factors: Vec<&TableFactor> = joined.collect();
-        let found: Vec<_> = factors
-            .iter()
-            .filter_map(|factor| columns(factor))
-            .collect();
-        // A column of the same name is meant instead; those of other tables are not known.
-        let known = found.len() == factors.len();
-        let is_column = |name: &String| {
-            found
-                .iter()
-                .any(|(_, columns)| columns.iter().any(|column| column.value == *name))
-        };
-        let tables = found.iter().filter(|(name, _)| known && !is_column(name));
-        Self {
-            tables: tables.cloned().collect(),
-        }
-    }
-}
-
-/// The name and the columns of a subquery, if they are written out.
-fn columns(factor: &TableFactor) -> Option<(String, Vec<Ident>)> {
-    let TableFactor::Derived {
-        subquery,
-        alias: Some(alias),
-        ..
-    } = factor
-    else {
-        return None;
-    };
-    let name = alias.name.value.clone();
-    if !alias.columns.is_empty() {
-        return Some((
-            name,
-            alias
-                .columns
-                .iter()
-                .map(|column| column.name.clone())
-                .collect(),
-        ));
-    }
-    let mut body = subquery.body.as_ref();
-    while let SetExpr::SetOperation { left, .. } = body {
-        body = left;
-    }
-    let SetExpr::Select(select) = body else {
-        return None;
-    };
-    let columns = select.projection.iter().map(|item| match item {
-        SelectItem::ExprWithAlias { alias, .. } => Some(alias.clone()),
-        SelectItem::UnnamedExpr(Expr::Identifier(column)) => Some(column.clone()),
-        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(words)) => words.last().cloned(),
-        _ => None,
-    });
-    Some((name, columns.collect::<Option<Vec<_>>>()?))
-}
-
-impl VisitorMut for Whole {
-    type Break = ();
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let Expr::Identifier(word) = &*expr else {
-            return ControlFlow::Continue(());
-        };
-        let found = self.tables.iter().find(|(name, _)| *name == word.value);
-        if let Some((_, columns)) = found {
-            let table = word.clone();
-            let pairs = columns.iter().flat_map(|column| {
-                let value = Expr::CompoundIdentifier(vec![table.clone(), column.clone()]);
-                [text(&column.value), value]
-            });
-            *expr = call(NAMED_ROW, pairs.collect());
         }
         ControlFlow::Continue(())
     }

@@ -23,6 +23,7 @@ pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError
     split_operators(tokens);
     complete_trims(tokens);
     similar_substrings(tokens);
+    whole_rows(tokens);
     exclusion::mark(tokens);
     phrases::replace(tokens)?;
     let mut after_between = false;
@@ -97,6 +98,51 @@ fn written(tokens: &[TokenWithSpan]) -> Vec<usize> {
     (0..tokens.len())
         .filter(|at| !is_space(&tokens[*at].token))
         .collect()
+}
+
+/// `(t).*` is `t.*` in a list of columns; beside an operator `t.*` is `t`.
+fn whole_rows(tokens: &mut [TokenWithSpan]) {
+    let written = written(tokens);
+    let at = |place: usize| written.get(place).map(|at| &tokens[*at].token);
+    let is_operator = |token: Option<&Token>| {
+        use Token::{Eq, Gt, GtEq, Lt, LtEq, Neq};
+        matches!(token, Some(Eq | Neq | Lt | Gt | LtEq | GtEq))
+    };
+    let mut dropped = vec![];
+    for place in 0..written.len() {
+        let before = place.checked_sub(1).and_then(at);
+        let begins = before.is_some_and(|before| {
+            *before == Token::Comma
+                || is_word(before, Keyword::SELECT)
+                || is_word(before, Keyword::DISTINCT)
+        });
+        match [0, 1, 2, 3, 4].map(|next| at(place + next)) {
+            [
+                Some(Token::LParen),
+                Some(Token::Word(_)),
+                Some(Token::RParen),
+                Some(Token::Period),
+                Some(Token::Mul),
+            ] if begins => dropped.extend([written[place], written[place + 2]]),
+            [
+                Some(Token::Word(_)),
+                Some(Token::Period),
+                Some(Token::Mul),
+                next,
+                _,
+            ] if is_operator(next)
+                || next.is_some_and(|next| is_word(next, Keyword::IS))
+                || is_operator(before)
+                || before.is_some_and(|before| is_word(before, Keyword::FROM)) =>
+            {
+                dropped.extend([written[place + 1], written[place + 2]]);
+            }
+            _ => {}
+        }
+    }
+    for at in dropped {
+        tokens[at].token = Token::Whitespace(Whitespace::Space);
+    }
 }
 
 /// `trim(leading from x)` trims blanks: `trim(leading ' ' from x)`.

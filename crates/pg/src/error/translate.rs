@@ -66,6 +66,13 @@ fn schema_error(error: &SchemaError) -> PgError {
             field,
             valid_fields,
         } => {
+            // Columns of one name have a mark behind it (`relations/names.rs`).
+            let of_name =
+                |known: &&Column| is_marked(&known.name) && on_the_wire(&known.name) == field.name;
+            if valid_fields.iter().filter(of_name).count() > 1 {
+                let message = format!("column reference \"{}\" is ambiguous", field.name);
+                return PgError::new("42702", message);
+            }
             let of = |column: &Column| column.relation.clone();
             match of(field) {
                 Some(table)

@@ -4,6 +4,8 @@ mod array_text;
 pub(crate) mod arrays;
 mod as_it_is;
 mod fail;
+mod fields_null;
+mod joined_texts;
 pub(crate) mod json;
 mod marked;
 mod named_row;
@@ -17,8 +19,10 @@ pub(crate) mod time;
 
 pub(crate) use as_it_is::as_it_is;
 pub(crate) use fail::FAIL;
+pub(crate) use fields_null::FIELDS_NULL;
+pub(crate) use joined_texts::joined_texts;
 pub(crate) use marked::{MARKED, first_value, mark_of, marked_like};
-pub(crate) use named_row::{NAMED_ROW, named_row};
+pub(crate) use named_row::named_row;
 pub(crate) use row_counts::{LIMIT_ROWS, OFFSET_ROWS};
 
 use datafusion::logical_expr::ScalarUDF;
@@ -35,6 +39,7 @@ pub(crate) fn scalar() -> Vec<ScalarUDF> {
         json::functions(),
         vec![
             fail::udf(),
+            fields_null::udf(),
             marked::udf(),
             named_row::udf(),
             single_row::udf(),

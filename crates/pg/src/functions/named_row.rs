@@ -14,8 +14,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::scalar::ScalarValue;
 
-/// The name that the dialect writes.
-pub(crate) const NAMED_ROW: &str = "named_row";
+/// No statement writes it.
+const NAMED_ROW: &str = "named_row";
 
 static UDF: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(udf()));
 

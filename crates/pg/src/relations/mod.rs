@@ -10,10 +10,15 @@
 //! as a subquery in FROM (`dialect/relations.rs`), which is what a [`RelationPlanner`] sees. Set
 //! operations of columns that are neither numbers nor times are left to DataFusion.
 //!
-//! By relation: `sets.rs`, `recursion.rs`; VALUES are here.
+//! By relation: `sets.rs`, `recursion.rs`; VALUES are here. Other relations need the columns of
+//! tables, which the syntax does not tell: those whose rows are values (`whole_rows.rs`), joins
+//! with USING and NATURAL (`merged.rs`), and those whose columns get other names (`names.rs`).
 
+mod merged;
+mod names;
 mod recursion;
 mod sets;
+mod whole_rows;
 
 use std::sync::Arc;
 
@@ -27,11 +32,15 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuil
 use datafusion::sql::sqlparser::ast::{Query, SetExpr, TableFactor, Values};
 
 use crate::casts::Target;
-use crate::dialect::{FIRST_TERM, LATER_TERM};
+use crate::dialect::{FIRST_TERM, LATER_TERM, MERGED, ROWS_OF};
 use crate::operators::{as_common, common, is_unknown, mismatch};
 use crate::subqueries::is_correlated;
+use merged::with_merged;
+use names::named;
 use recursion::{check_later, opened};
 use sets::{is_by_position, set_operations};
+pub(crate) use whole_rows::WholeRows;
+use whole_rows::with_row;
 
 /// See the file's header.
 #[derive(Debug)]
@@ -50,7 +59,7 @@ impl RelationPlanner for Relations {
             sample: None,
         } = relation
         else {
-            return Ok(RelationPlanning::Original(Box::new(relation)));
+            return named(relation, context);
         };
         if let Some(alias) = &alias {
             let name = alias.name.value.as_str();
@@ -63,6 +72,14 @@ impl RelationPlanner for Relations {
                 check_later(name, &plan)?;
                 return Ok(planned(PlannedRelation::new(plan, None)));
             }
+            if name == MERGED {
+                let plan = with_merged(*subquery, context)?;
+                return Ok(planned(PlannedRelation::new(plan, None)));
+            }
+            if let Some(name) = name.strip_prefix(ROWS_OF) {
+                let plan = with_row(*subquery, name, context)?;
+                return Ok(planned(PlannedRelation::new(plan, None)));
+            }
         }
         let plan = match subquery.body.as_ref() {
             SetExpr::Values(values) if is_bare(&subquery) && !values.value_keyword => {
@@ -73,12 +90,13 @@ impl RelationPlanner for Relations {
             }
             _ if lateral && alias.is_some() => context.plan(derived(*subquery))?,
             _ => {
-                return Ok(RelationPlanning::Original(Box::new(TableFactor::Derived {
+                let relation = TableFactor::Derived {
                     lateral,
                     subquery,
                     alias,
                     sample: None,
-                })));
+                };
+                return named(relation, context);
             }
         };
         let plan = if lateral { seen(plan) } else { plan };

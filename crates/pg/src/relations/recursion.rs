@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::Column;
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Cast, Expr, LogicalPlan, Projection};
 
@@ -94,9 +94,34 @@ fn is_declared_in(plan: &LogicalPlan, column: &Column) -> bool {
     at.is_some_and(|at| is_declared(plan, at))
 }
 
+/// Whether a query itself, not one in its FROM, reads the relation of this name.
+fn names_itself(plan: &LogicalPlan, name: &str) -> bool {
+    match plan {
+        LogicalPlan::TableScan(scan) => scan.table_name.table() == name,
+        LogicalPlan::SubqueryAlias(alias) => {
+            matches!(*alias.input, LogicalPlan::TableScan(_)) && names_itself(&alias.input, name)
+        }
+        other => other
+            .inputs()
+            .into_iter()
+            .any(|input| names_itself(input, name)),
+    }
+}
+
+/// 42P19, if the later terms of a recursive query have aggregates of itself, which would never end.
 /// 42804, if the later terms of a recursive query have wider types than the first one, to which
 /// DataFusion casts them. The first one's are those of the table in which the second finds it.
 pub(super) fn check_later(name: &str, later: &LogicalPlan) -> Result<()> {
+    later.apply(|node| match node {
+        LogicalPlan::Aggregate(given)
+            if !given.aggr_expr.is_empty() && names_itself(&given.input, name) =>
+        {
+            let message =
+                "aggregate functions are not allowed in a recursive query's recursive term";
+            Err(PgError::new("42P19", message).into())
+        }
+        _ => Ok(TreeNodeRecursion::Continue),
+    })?;
     let mut first: Option<SchemaRef> = None;
     later.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node

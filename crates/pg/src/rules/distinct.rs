@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `array_agg(DISTINCT x ORDER BY x DESC)` | `sorted_array(array_agg(DISTINCT x), …)` |
 //! | `string_agg(DISTINCT x, ',')` | `array_to_string` of that |
+//! | `string_agg(x, d)` of a column `d` | `joined_texts(array_agg(named_row('x', x, 'd', d)))` |
 //! | `string_agg(x, ',' ORDER BY y)` beside another order | `array_to_string(array_agg(…), ',')` |
 //!
 //! PostgreSQL finds distinct values by sorting them, NULL last; the keys of ORDER BY beside
@@ -24,7 +25,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::aggregates::{project, unaliased};
 use crate::error::PgError;
-use crate::functions::{mark_of, sorted_array};
+use crate::functions::{joined_texts, mark_of, named_row, sorted_array};
 
 #[derive(Debug)]
 pub(super) struct Distinct;
@@ -87,8 +88,8 @@ fn of_aggregate(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
 struct Shown {
     /// Sorted: descending, NULL first.
     sorted: Option<(bool, bool)>,
-    /// Joined by a delimiter.
-    joined: Option<(ScalarUDF, Expr)>,
+    /// Joined by a delimiter, or by those that the rows have.
+    joined: Option<(ScalarUDF, Option<Expr>)>,
 }
 
 impl Shown {
@@ -100,7 +101,7 @@ impl Shown {
             None => array,
         };
         match self.joined {
-            Some((join, delimiter)) => join.call(vec![array, delimiter]),
+            Some((join, delimiter)) => join.call(std::iter::once(array).chain(delimiter).collect()),
             None => array,
         }
     }
@@ -116,7 +117,10 @@ fn listed(
     let is_string = call.func.name() == "string_agg";
     let concerned = match call.func.name() {
         "array_agg" => params.distinct,
-        "string_agg" => params.distinct || (conflict && !params.order_by.is_empty()),
+        "string_agg" => {
+            let varies = params.args.get(1).is_some_and(Expr::any_column_refs);
+            params.distinct || varies || (conflict && !params.order_by.is_empty())
+        }
         _ => false,
     };
     let Some(value) = params.args.first().cloned().filter(|_| concerned) else {
@@ -143,20 +147,33 @@ fn listed(
         shown.sorted = Some(by_value.map_or((false, false), |sort| (!sort.asc, sort.nulls_first)));
     }
     if is_string {
-        let mut functions = crate::functions::scalar().into_iter();
-        let join = functions.find(|function| function.name() == "array_to_string");
-        let delimiter = params.args.pop();
-        let (Some(join), Some(delimiter @ Expr::Literal(..)), true) =
-            (join, delimiter, held.is_string())
-        else {
-            return Ok(None);
+        let delimiter = params.args.pop().filter(|_| held.is_string());
+        shown.joined = match delimiter {
+            Some(delimiter @ Expr::Literal(..)) => {
+                let mut functions = crate::functions::scalar().into_iter();
+                let join = functions.find(|function| function.name() == "array_to_string");
+                join.map(|join| (join, Some(delimiter)))
+            }
+            // That of char(n) ends with blanks, which are not part of it.
+            Some(delimiter)
+                if !params.distinct
+                    && delimiter.any_column_refs()
+                    && mark_of(&delimiter.to_field(input)?.1).is_none() =>
+            {
+                let pair = vec![lit("x"), value.clone(), lit("d"), delimiter];
+                params.args = vec![named_row(pair)];
+                Some((joined_texts(), None))
+            }
+            _ => None,
         };
+        if shown.joined.is_none() {
+            return Ok(None);
+        }
         let given = value.is_not_null();
         params.filter = Some(Box::new(match params.filter.take() {
             Some(filter) => filter.and(given),
             None => given,
         }));
-        shown.joined = Some((join, delimiter));
     }
     let func = array_agg_udaf();
     let made = Expr::AggregateFunction(AggregateFunction { func, params });

@@ -4,7 +4,7 @@
 //! DataFusion does as well. Without them no column can be named: the query is one row without FROM,
 //! and HAVING is its WHERE.
 //!
-//! ROLLUP and CUBE within GROUPING SETS are written out as sets.
+//! ROLLUP and CUBE within GROUPING SETS, and those with a key twice, are written out as sets.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select, SelectItem, Value,
@@ -28,7 +28,9 @@ pub(super) fn rewrite(select: &mut Select) {
     *keys = keys.drain(..).flat_map(flat).collect();
     for key in keys.iter_mut() {
         written_keys(key, &select.projection);
-        if let Expr::GroupingSets(sets) = key {
+        if let Some(sets) = repeated(key) {
+            *key = Expr::GroupingSets(sets);
+        } else if let Expr::GroupingSets(sets) = key {
             *sets = sets.drain(..).flat_map(written_out).collect();
         }
     }
@@ -97,6 +99,43 @@ fn item(key: &mut Expr, items: &[SelectItem]) {
         }
         _ => fail("42601", "non-integer constant in GROUP BY"),
     };
+}
+
+/// The sets of a ROLLUP or CUBE that has a key twice, which is no key of DataFusion's.
+fn repeated(key: &Expr) -> Option<Vec<Vec<Expr>>> {
+    let (lists, is_cube) = match key {
+        Expr::Rollup(lists) if lists.len() < 64 => (lists, false),
+        Expr::Cube(lists) if lists.len() <= CUBE_MAX => (lists, true),
+        _ => return None,
+    };
+    let all: Vec<&Expr> = lists.iter().flatten().collect();
+    let mut keys = all.iter().enumerate();
+    if !keys.any(|(at, key)| all[..at].contains(key)) {
+        return None;
+    }
+    let chosen: Vec<u64> = if is_cube {
+        (0..1 << lists.len()).rev().collect()
+    } else {
+        (0..=lists.len())
+            .rev()
+            .map(|count| (1 << count) - 1)
+            .collect()
+    };
+    let set = |bits: u64| {
+        let mut set: Vec<Expr> = vec![];
+        for (at, list) in lists.iter().enumerate() {
+            if bits >> at & 1 == 1 {
+                let new: Vec<Expr> = list
+                    .iter()
+                    .filter(|key| !set.contains(key))
+                    .cloned()
+                    .collect();
+                set.extend(new);
+            }
+        }
+        set
+    };
+    Some(chosen.into_iter().map(set).collect())
 }
 
 /// A set of GROUPING SETS, or those that ROLLUP and CUBE stand for.

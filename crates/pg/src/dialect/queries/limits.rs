@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, Ident, LimitClause, Offset, OrderByKind, Query,
-    SelectItem, SetExpr, TableFactor, TableWithJoins, visit_expressions,
+    SelectItem, SetExpr, TableFactor, TableWithJoins, Value, visit_expressions,
 };
 
 use crate::dialect::ast::{call, compared, item_expr, number, template, text, with_ands};
@@ -15,6 +15,7 @@ use crate::dialect::column_names::first_select;
 use crate::functions::{FAIL, LIMIT_ROWS, OFFSET_ROWS};
 
 pub(super) fn rewrite(query: &mut Query) {
+    counts(query);
     let Some(fetch) = &query.fetch else {
         return computed(query);
     };
@@ -60,6 +61,43 @@ pub(super) fn rewrite(query: &mut Query) {
     if counted(query, condition).is_none() {
         // DataFusion refuses FETCH.
         query.limit_clause = offset.map(|offset| limited(None, Some(offset)));
+    }
+}
+
+/// LIMIT and OFFSET are integers: `LIMIT 2.5` is `LIMIT 2.5::bigint`.
+fn counts(query: &mut Query) {
+    let Some(LimitClause::LimitOffset { limit, offset, .. }) = &mut query.limit_clause else {
+        return;
+    };
+    let offset = offset.as_mut().map(|offset| &mut offset.value);
+    for count in limit.iter_mut().chain(offset) {
+        if !is_integer(count) {
+            let given = std::mem::replace(count, number(0));
+            *count = bigint(Expr::Nested(Box::new(given)));
+        }
+    }
+}
+
+fn is_integer(count: &Expr) -> bool {
+    match count {
+        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => is_integer(inner),
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, _) => digits.bytes().all(|byte| byte.is_ascii_digit()),
+            Value::SingleQuotedString(_) => false,
+            _ => true,
+        },
+        Expr::Cast { data_type, .. } => matches!(
+            data_type,
+            DataType::SmallInt(_)
+                | DataType::Int(_)
+                | DataType::Integer(_)
+                | DataType::BigInt(_)
+                | DataType::Int2(_)
+                | DataType::Int4(_)
+                | DataType::Int8(_)
+        ),
+        Expr::Function(_) | Expr::Subquery(_) => true,
+        _ => false,
     }
 }
 
@@ -248,7 +286,8 @@ fn output(key: &Expr, items: &[SelectItem]) -> Option<Expr> {
     }
 }
 
-fn position(key: &Expr) -> Option<usize> {
+/// The column of the result that a number means.
+pub(super) fn position(key: &Expr) -> Option<usize> {
     match key {
         Expr::Value(value) => value.to_string().parse().ok(),
         _ => None,

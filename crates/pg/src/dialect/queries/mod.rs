@@ -2,7 +2,7 @@
 //!
 //! | pass | from | to |
 //! |---|---|---|
-//! | `using` | `RIGHT JOIN … USING (x)`, `FULL JOIN … USING (x)` | `ON`, and `coalesce` for `x` |
+//! | `using` | `RIGHT JOIN … USING (x)`, `SELECT *` of `NATURAL JOIN` | `ON`, and values for `x` |
 //! | `limits` | `WITH TIES`, `LIMIT (SELECT …)` | ranks and numbers of rows |
 //! | `values` | `VALUES ((SELECT …))` | a union |
 //! | `rows` | `(a, b) IN (SELECT …)`, `(a, b) = (SELECT …)` | comparisons of columns |
@@ -12,6 +12,7 @@
 //! | `windows` | `OVER w`, `OVER (w ROWS …)` | windows written out |
 //! | `aliases` | `(VALUES (1, 2)) AS t(a)` | all columns named |
 //! | here | `ORDER BY a, b, a` | `ORDER BY a, b` |
+//! | here | `DISTINCT ON (b, 1) … ORDER BY a, b` | `DISTINCT ON (a, b) … ORDER BY a, b` |
 //!
 //! Not here: subqueries (`subqueries/`), INTERSECT ALL and checks of plans (`analysis/`).
 
@@ -21,15 +22,19 @@ mod grouping;
 mod items;
 mod limits;
 mod rows;
-mod using;
+pub(crate) mod using;
 mod values;
 mod windows;
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, OrderBy, OrderByKind, Query, SetExpr, Statement, VisitMut, VisitorMut,
+    Distinct, Expr, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Statement, VisitMut,
+    VisitorMut,
 };
+
+use super::ast::{each_branch, item_expr};
+use limits::position;
 
 /// Rewrites the clauses of all queries of a statement.
 pub(super) fn rewrite(statement: &mut Statement) {
@@ -50,6 +55,35 @@ fn each_once(order_by: &mut OrderBy) {
     }
 }
 
+/// The keys of DISTINCT ON in the order in which ORDER BY has them, as DataFusion wants them.
+fn in_order(select: &mut Select, order_by: Option<&OrderBy>) {
+    let Some(Distinct::On(keys)) = &mut select.distinct else {
+        return;
+    };
+    // A number means a column of the result.
+    let meant = |key: &Expr| {
+        let at = position(key)?.checked_sub(1)?;
+        match select.projection.get(at)? {
+            SelectItem::ExprWithAlias { alias, .. } => Some(Expr::Identifier(alias.clone())),
+            item => item_expr(item).cloned(),
+        }
+    };
+    for key in keys.iter_mut() {
+        if let Some(column) = meant(key) {
+            *key = column;
+        }
+    }
+    if let Some(OrderByKind::Expressions(sorts)) = order_by.map(|by| &by.kind) {
+        let sorts = sorts
+            .iter()
+            .map(|sort| meant(&sort.expr).unwrap_or_else(|| sort.expr.clone()));
+        let sorts: Vec<Expr> = sorts.collect();
+        if keys.iter().all(|key| sorts.contains(key)) {
+            keys.sort_by_key(|key| sorts.iter().position(|sort| sort == key));
+        }
+    }
+}
+
 struct Queries;
 
 impl VisitorMut for Queries {
@@ -61,41 +95,35 @@ impl VisitorMut for Queries {
         if let Some(order_by) = &mut query.order_by {
             each_once(order_by);
         }
-        let mut body = query.body.as_mut();
+        let body = query.body.as_mut();
         let mut order_by = query.order_by.as_mut();
         if let SetExpr::Select(select) = body {
             windows::rewrite(select, order_by.as_deref_mut());
-            using::rewrite(select, order_by.as_deref_mut());
+            using::rewrite(select, order_by.as_deref_mut(), &using::Known::new());
             grouping::rewrite(select);
             items::rewrite(select);
             aliases::rewrite(select);
+            in_order(select, order_by.as_deref());
             alike::rewrite(select, order_by);
             return ControlFlow::Continue(());
         }
-        let mut branches = vec![];
-        loop {
-            match body {
-                SetExpr::SetOperation { left, right, .. } => {
-                    branches.push(right.as_mut());
-                    body = left.as_mut();
-                    continue;
-                }
-                SetExpr::Select(select) => {
-                    windows::rewrite(select, None);
-                    using::rewrite(select, None);
-                    grouping::rewrite(select);
-                    items::rewrite(select);
-                    aliases::rewrite(select);
-                    alike::rewrite(select, None);
-                }
-                // A query in brackets is visited itself.
-                _ => {}
+        each_branch(body, &mut |body| {
+            if let SetExpr::Select(select) = body {
+                windows::rewrite(select, None);
+                using::rewrite(select, None, &using::Known::new());
+                grouping::rewrite(select);
+                items::rewrite(select);
+                aliases::rewrite(select);
+                alike::rewrite(select, None);
             }
-            match branches.pop() {
-                Some(next) => body = next,
-                None => return ControlFlow::Continue(()),
-            }
-        }
+        });
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        using::as_relation(query);
+        each_branch(&mut query.body, &mut using::branch_as_relation);
+        ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {

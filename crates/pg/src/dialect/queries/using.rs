@@ -1,26 +1,35 @@
-//! The merged columns of `JOIN … USING`.
+//! The merged columns of joins with USING and NATURAL.
 //!
-//! An unqualified merged column becomes the left side's: DataFusion finds two columns of that name,
-//! and in a subquery it takes one of the query around instead.
-//!
-//! In `RIGHT JOIN` and `FULL JOIN` DataFusion takes the left side's column for the merged one,
-//! which is NULL in rows that only the right side has. So the joins of a FROM with such a join get
-//! ON, the merged column becomes the right side's or a `coalesce` of both, and `*` is written out:
-//! the merged columns, then those of each table.
+//! DataFusion takes the left side's column for the merged one, which is NULL in rows that only the
+//! right side has; for `*` the column of the table whose name sorts first, wherever it stands; and
+//! for a bare name in a subquery a column of the query around. Here the joins get ON, an unqualified
+//! merged column becomes the left side's, the right side's or a `coalesce` of both, and `*` is
+//! written out: the merged columns, then those of each table.
 //! <https://github.com/apache/datafusion/issues/22019>
 //!
-//! It takes the syntax only: NATURAL joins and columns whose table is not known by the syntax stay
-//! as they are, and the plan is refused (`analysis/checks.rs`).
+//! Which table has a column the syntax does not always tell: not for NATURAL, nor for USING after
+//! other joins. Such a query becomes a relation, in whose place `relations/merged.rs` knows the
+//! columns. Joins that stay as they are the plan refuses (`analysis/checks.rs`).
+
+use std::collections::HashMap;
 
 use datafusion::sql::sqlparser::ast::{
-    ExceptSelectItem, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
-    OrderBy, OrderByKind, Select, SelectItem, SelectItemQualifiedWildcardKind, TableFactor,
-    TableWithJoins, VisitMut, WildcardAdditionalOptions,
+    ExceptSelectItem, ExcludeSelectItem, Expr, GroupByExpr, Ident, JoinConstraint, JoinOperator,
+    ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
+    SetExpr, TableFactor, TableWithJoins, VisitMut, WildcardAdditionalOptions,
 };
 
-use crate::dialect::ast::{call, compared, with_ands};
+use crate::dialect::ast::{call, compared, template, with_ands};
+use crate::dialect::column_names::folded;
 use crate::dialect::own_exprs::OwnExprs;
+use crate::dialect::whole_rows::{ROWS_OF, row_column};
 use crate::names::MARK;
+
+/// The alias of a query whose joins need the columns of its tables. No statement can name it.
+pub(crate) const MERGED: &str = "merged\u{1f}";
+
+/// The columns of tables, as far as they are known.
+pub(crate) type Known = HashMap<String, Vec<String>>;
 
 /// The columns of one item of FROM.
 struct Columns {
@@ -31,40 +40,74 @@ struct Columns {
     conditions: Vec<Option<Expr>>,
 }
 
-pub(super) fn rewrite(select: &mut Select, order_by: Option<&mut OrderBy>) {
-    let is_outer = |join: &Join| {
-        matches!(
-            &join.join_operator,
-            JoinOperator::Right(on) | JoinOperator::RightOuter(on) | JoinOperator::FullOuter(on)
-                if matches!(on, JoinConstraint::Using(_))
-        )
-    };
+/// Whether a query has such joins.
+pub(crate) fn concerns(select: &Select) -> bool {
     let mut joins = select.from.iter().flat_map(|item| &item.joins);
-    if !joins.any(|join| merges(&join.join_operator)) {
+    joins.any(|join| {
+        let mut operator = join.join_operator.clone();
+        matches!(
+            constraint(&mut operator),
+            Some(JoinConstraint::Using(_) | JoinConstraint::Natural)
+        )
+    })
+}
+
+/// Makes a relation of a query that [`rewrite`] has left as it was. Its order is that of the result
+/// (`analysis/ordered_inputs.rs`).
+pub(super) fn as_relation(query: &mut Query) {
+    if !matches!(query.body.as_ref(), SetExpr::Select(select) if concerns(select)) {
         return;
     }
-    let Some(items) = select.from.iter().map(columns).collect::<Option<Vec<_>>>() else {
+    let Some(mut outer) = template("SELECT * FROM (SELECT 1) AS q") else {
         return;
     };
-    let mut joins = select.from.iter().flat_map(|item| &item.joins);
-    if joins.any(is_outer) {
-        for (item, found) in select.from.iter_mut().zip(&items) {
-            for (join, condition) in item.joins.iter_mut().zip(&found.conditions) {
-                if let (Some(condition), Some(on)) =
-                    (condition, constraint(&mut join.join_operator))
-                {
-                    *on = JoinConstraint::On(condition.clone());
-                }
+    if let SetExpr::Select(select) = outer.body.as_mut()
+        && let Some(from) = select.from.first_mut()
+        && let TableFactor::Derived {
+            subquery,
+            alias: Some(alias),
+            ..
+        } = &mut from.relation
+    {
+        alias.name = Ident::with_quote('"', MERGED);
+        outer.with = query.with.take();
+        std::mem::swap(subquery.as_mut(), query);
+        *query = outer;
+    }
+}
+
+/// See [`as_relation`], for a branch of a set operation.
+pub(super) fn branch_as_relation(branch: &mut SetExpr) {
+    if let Some(mut query) = template("SELECT 1") {
+        std::mem::swap(query.body.as_mut(), branch);
+        as_relation(&mut query);
+        std::mem::swap(query.body.as_mut(), branch);
+    }
+}
+
+/// Writes out the merged columns, if the tables of all of them are known.
+pub(crate) fn rewrite(select: &mut Select, order_by: Option<&mut OrderBy>, known: &Known) {
+    if !concerns(select) {
+        return;
+    }
+    let items = select.from.iter().map(|item| columns(item, known));
+    let Some(items) = items.collect::<Option<Vec<_>>>() else {
+        return;
+    };
+    for (item, found) in select.from.iter_mut().zip(&items) {
+        for (join, condition) in item.joins.iter_mut().zip(&found.conditions) {
+            if let (Some(condition), Some(on)) = (condition, constraint(&mut join.join_operator)) {
+                *on = JoinConstraint::On(condition.clone());
             }
         }
     }
-    write_out(select, &items);
     let merged = Merged {
         columns: items
             .iter()
             .flat_map(|item| item.merged.iter().cloned())
             .collect(),
     };
+    write_out(select, &items);
     name_columns(select, &merged);
     let outputs = outputs(select);
     let mut own = OwnExprs::new(|expr| merged.replace(expr));
@@ -121,20 +164,8 @@ fn outputs(select: &Select) -> Vec<String> {
     named.collect()
 }
 
-fn folded(name: &Ident) -> String {
-    match name.quote_style {
-        Some(_) => name.value.clone(),
-        None => name.value.to_lowercase(),
-    }
-}
-
 fn same(one: &Ident, other: &Ident) -> bool {
     folded(one) == folded(other)
-}
-
-fn merges(operator: &JoinOperator) -> bool {
-    let mut operator = operator.clone();
-    matches!(constraint(&mut operator), Some(JoinConstraint::Using(_)))
 }
 
 fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
@@ -151,21 +182,29 @@ fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
 }
 
 /// The name by which a table's columns are qualified.
-fn table(factor: &TableFactor) -> Option<Ident> {
+pub(crate) fn table(factor: &TableFactor) -> Option<Ident> {
     match factor {
         TableFactor::Table {
             alias: None, name, ..
         } => name.0.last()?.as_ident().cloned(),
+        TableFactor::Derived {
+            alias: Some(alias), ..
+        } => {
+            let name = &alias.name;
+            Some(match name.value.strip_prefix(ROWS_OF) {
+                Some(relation) => Ident::with_quote('"', relation),
+                None => name.clone(),
+            })
+        }
         TableFactor::Table { alias, .. }
-        | TableFactor::Derived { alias, .. }
         | TableFactor::UNNEST { alias, .. }
         | TableFactor::Function { alias, .. } => Some(alias.as_ref()?.name.clone()),
         _ => None,
     }
 }
 
-/// `None` if the syntax does not tell which table has a column.
-fn columns(item: &TableWithJoins) -> Option<Columns> {
+/// `None` if it is not known which table has a column.
+fn columns(item: &TableWithJoins, known: &Known) -> Option<Columns> {
     let mut found = Columns {
         merged: vec![],
         tables: vec![(table(&item.relation)?, vec![])],
@@ -175,29 +214,20 @@ fn columns(item: &TableWithJoins) -> Option<Columns> {
         let right = table(&join.relation)?;
         let mut operator = join.join_operator.clone();
         let names = match constraint(&mut operator) {
-            Some(JoinConstraint::Using(names)) => std::mem::take(names),
-            Some(JoinConstraint::Natural) => return None,
-            _ => vec![],
+            Some(JoinConstraint::Using(names)) => {
+                let names = names.iter().map(|name| name.0.first()?.as_ident().cloned());
+                Some(names.collect::<Option<Vec<_>>>()?)
+            }
+            Some(JoinConstraint::Natural) => Some(found.shared(&right, known)?),
+            _ => None,
         };
         let mut conditions = vec![];
         let mut dropped = vec![];
         let mut merged = vec![];
-        for name in names {
-            let name = name.0.first()?.as_ident()?.clone();
+        for name in names.iter().flatten() {
             let column =
                 |table: &Ident| Expr::CompoundIdentifier(vec![table.clone(), name.clone()]);
-            let known = found
-                .merged
-                .iter()
-                .position(|(known, _)| same(known, &name));
-            let left = match (known, found.tables.as_mut_slice()) {
-                (Some(known), _) => found.merged.remove(known).1,
-                (None, [(table, merged)]) => {
-                    merged.push(name.clone());
-                    column(table)
-                }
-                _ => return None,
-            };
+            let left = found.take(name, known)?;
             conditions.push(compared(left.clone(), "=", column(&right)));
             let value = match operator {
                 JoinOperator::Right(_) | JoinOperator::RightOuter(_) => column(&right),
@@ -205,15 +235,64 @@ fn columns(item: &TableWithJoins) -> Option<Columns> {
                 _ => left,
             };
             merged.push((name.clone(), value));
-            dropped.push(name);
+            dropped.push(name.clone());
         }
         merged.append(&mut found.merged);
         found.merged = merged;
         found.tables.push((right, dropped));
-        let some = !conditions.is_empty();
-        found.conditions.push(some.then(|| with_ands(conditions)));
+        found.conditions.push(names.map(|_| with_ands(conditions)));
     }
     Some(found)
+}
+
+impl Columns {
+    /// The columns that a table shows beside the merged ones.
+    fn shown<'a>(
+        &'a self,
+        at: usize,
+        known: &'a Known,
+    ) -> Option<impl Iterator<Item = &'a String>> {
+        let (table, merged) = &self.tables[at];
+        let all = known.get(&folded(table))?.iter();
+        Some(all.filter(move |name| !merged.iter().any(|merged| folded(merged) == **name)))
+    }
+
+    /// The names that a table has in common with what stands before it.
+    fn shared(&self, right: &Ident, known: &Known) -> Option<Vec<Ident>> {
+        let right = known.get(&folded(right))?;
+        let mut names: Vec<String> = self.merged.iter().map(|(name, _)| folded(name)).collect();
+        for at in 0..self.tables.len() {
+            names.extend(self.shown(at, known)?.cloned());
+        }
+        names.retain(|name| right.contains(name));
+        let names = names.into_iter().map(|name| Ident::with_quote('"', name));
+        Some(names.collect())
+    }
+
+    /// The value of a column that is merged with that of a further table.
+    fn take(&mut self, name: &Ident, known: &Known) -> Option<Expr> {
+        if let Some(at) = self.merged.iter().position(|(known, _)| same(known, name)) {
+            return Some(self.merged.remove(at).1);
+        }
+        let having = match self.tables.len() {
+            1 => vec![0],
+            tables => {
+                let mut having = vec![];
+                for at in 0..tables {
+                    if self.shown(at, known)?.any(|own| *own == folded(name)) {
+                        having.push(at);
+                    }
+                }
+                having
+            }
+        };
+        let [at] = having[..] else {
+            return None;
+        };
+        let (table, merged) = &mut self.tables[at];
+        merged.push(name.clone());
+        Some(Expr::CompoundIdentifier(vec![table.clone(), name.clone()]))
+    }
 }
 
 /// `*` as the merged columns and those of each table.
@@ -221,7 +300,7 @@ fn write_out(select: &mut Select, items: &[Columns]) {
     let given = std::mem::take(&mut select.projection);
     for item in given {
         match item {
-            SelectItem::Wildcard(options) if options == WildcardAdditionalOptions::default() => {
+            SelectItem::Wildcard(options) => {
                 for found in items {
                     select
                         .projection
@@ -234,7 +313,7 @@ fn write_out(select: &mut Select, items: &[Columns]) {
                     let tables = found.tables.iter();
                     select
                         .projection
-                        .extend(tables.map(|(table, merged)| all_but(table, merged)));
+                        .extend(tables.map(|(table, merged)| all_but(table, merged, &options)));
                 }
             }
             other => select.projection.push(other),
@@ -242,16 +321,22 @@ fn write_out(select: &mut Select, items: &[Columns]) {
     }
 }
 
-fn all_but(table: &Ident, merged: &[Ident]) -> SelectItem {
-    let name = ObjectName::from(vec![table.clone()]);
+fn all_but(table: &Ident, merged: &[Ident], all: &WildcardAdditionalOptions) -> SelectItem {
     let except = merged.split_first().map(|(first, rest)| ExceptSelectItem {
         first_element: first.clone(),
         additional_elements: rest.to_vec(),
     });
+    // The table's row, which is not one of its columns.
+    let row = ObjectName::from(vec![Ident::with_quote('"', row_column(&folded(table)))]);
+    let has_row = matches!(
+        &all.opt_exclude,
+        Some(ExcludeSelectItem::Multiple(excluded)) if excluded.contains(&row)
+    );
     SelectItem::QualifiedWildcard(
-        SelectItemQualifiedWildcardKind::ObjectName(name),
+        SelectItemQualifiedWildcardKind::ObjectName(ObjectName::from(vec![table.clone()])),
         WildcardAdditionalOptions {
             opt_except: except,
+            opt_exclude: has_row.then_some(ExcludeSelectItem::Multiple(vec![row])),
             ..WildcardAdditionalOptions::default()
         },
     )

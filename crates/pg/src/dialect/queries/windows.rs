@@ -1,13 +1,15 @@
 //! Windows that have a name: `OVER w` and `OVER (w ROWS …)` become the window written out.
 //!
 //! DataFusion knows `OVER w` in the list of SELECT only, and reads `(w ROWS …)` as `(ROWS …)`.
+//! The defaults of `lag` and `lead` are here too.
 
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, NamedWindowDefinition, NamedWindowExpr, OrderBy, Select, VisitMut, WindowSpec,
-    WindowType,
+    CaseWhen, Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, OrderBy, Select,
+    Value, VisitMut, WindowSpec, WindowType,
 };
 
-use crate::dialect::ast::{call, text};
+use crate::dialect::ast::{arguments, boolean, call, last_word, text};
 use crate::dialect::column_names::folded;
 use crate::dialect::exclusion::{is_mark, marks};
 use crate::dialect::own_exprs::OwnExprs;
@@ -61,7 +63,12 @@ impl Windows {
             Some(WindowType::WindowSpec(window)) => self.whole(window),
         };
         match whole {
-            Ok(window) => function.over = Some(WindowType::WindowSpec(window)),
+            Ok(window) => {
+                function.over = Some(WindowType::WindowSpec(window));
+                if let Some(shifted) = with_default(function) {
+                    *expr = shifted;
+                }
+            }
             Err(fails) => *expr = *fails,
         }
     }
@@ -92,6 +99,47 @@ impl Windows {
         }
         whole.window_frame = window.window_frame;
         Ok(whole)
+    }
+}
+
+/// `lag(x, n, d)` as `CASE WHEN lag(true, n) IS NULL THEN d ELSE lag(x, n) END`: DataFusion takes
+/// constants of the type of `x` only.
+fn with_default(function: &Function) -> Option<Expr> {
+    let name = last_word(&function.name)?;
+    let [value, rows, default] = arguments(function)?[..] else {
+        return None;
+    };
+    if !matches!(name.as_str(), "lag" | "lead") || is_constant(default) {
+        return None;
+    }
+    let shifted = |value: &Expr| {
+        let mut shifted = call(&name, vec![value.clone(), rows.clone()]);
+        if let Expr::Function(made) = &mut shifted {
+            made.over.clone_from(&function.over);
+        }
+        shifted
+    };
+    Some(Expr::Nested(Box::new(Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: None,
+        conditions: vec![CaseWhen {
+            condition: Expr::IsNull(Box::new(shifted(&boolean(true)))),
+            result: default.clone(),
+        }],
+        else_result: Some(Box::new(shifted(value))),
+    })))
+}
+
+/// Whether DataFusion takes a default as it is: NULL, a text or an integer.
+fn is_constant(default: &Expr) -> bool {
+    match default {
+        Expr::UnaryOp { expr, .. } | Expr::Nested(expr) => is_constant(expr),
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, _) => digits.bytes().all(|byte| byte.is_ascii_digit()),
+            _ => true,
+        },
+        _ => false,
     }
 }
 

@@ -1,0 +1,70 @@
+//! `fields_null(row, wanted)`: `row IS NULL` if `true` is wanted, `row IS NOT NULL` if `false`.
+//!
+//! A row is NULL if each of its fields is, and is not if each is not. Any other value, which the
+//! dialect may take for a row by its name, is tested itself.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, AsArray, BooleanArray};
+use datafusion::arrow::compute::{and, is_not_null, is_null};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::plan_err;
+use datafusion::error::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::scalar::ScalarValue;
+
+/// The name that the dialect writes.
+pub(crate) const FIELDS_NULL: &str = "fields_null";
+
+pub(super) fn udf() -> ScalarUDF {
+    ScalarUDF::new_from_impl(FieldsNull {
+        signature: Signature::any(2, Volatility::Immutable),
+    })
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct FieldsNull {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for FieldsNull {
+    fn name(&self) -> &'static str {
+        FIELDS_NULL
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [
+            value,
+            ColumnarValue::Scalar(ScalarValue::Boolean(Some(wanted))),
+        ] = args.args.as_slice()
+        else {
+            return plan_err!("{FIELDS_NULL} takes a row and a constant");
+        };
+        let test = |values: &dyn Array| match wanted {
+            true => is_null(values),
+            false => is_not_null(values),
+        };
+        let array = value.to_array(args.number_rows)?;
+        let found = match array.as_struct_opt() {
+            Some(rows) => {
+                let mut all = BooleanArray::from(vec![true; rows.len()]);
+                for field in rows.flatten().1 {
+                    all = and(&all, &test(&field)?)?;
+                }
+                all
+            }
+            None => test(&array)?,
+        };
+        Ok(ColumnarValue::Array(Arc::new(found)))
+    }
+}

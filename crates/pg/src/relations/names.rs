@@ -1,0 +1,87 @@
+//! Names of a relation's columns that the syntax does not tell: `(SELECT * FROM a, b) q`,
+//! `(SELECT *, 1 AS z …) q (x)`, `t AS q (x)`.
+//!
+//! The first columns have the names that the alias gives, the others their own. Columns of one name
+//! are marked, so that no name refers to them, as `dialect/outer_names.rs` does it where the syntax
+//! tells; DataFusion would take the first of them.
+
+use std::collections::HashMap;
+
+use datafusion::common::Column;
+use datafusion::error::Result;
+use datafusion::logical_expr::planner::{
+    PlannedRelation, RelationPlannerContext, RelationPlanning,
+};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::sql::sqlparser::ast::TableFactor;
+
+use super::planned;
+use crate::PgError;
+use crate::dialect::{is_wild, on_the_wire};
+use crate::names::MARK;
+
+/// Plans a relation whose columns DataFusion would name otherwise.
+pub(super) fn named(
+    mut relation: TableFactor,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<RelationPlanning> {
+    let alias = match &mut relation {
+        TableFactor::Derived {
+            subquery, alias, ..
+        } if is_wild(&subquery.body) => alias.take(),
+        TableFactor::Table {
+            args: None, alias, ..
+        } if alias
+            .as_ref()
+            .is_some_and(|alias| !alias.columns.is_empty()) =>
+        {
+            alias.take()
+        }
+        _ => None,
+    };
+    let Some(mut alias) = alias else {
+        return Ok(RelationPlanning::Original(Box::new(relation)));
+    };
+    let plan = context.plan(relation)?;
+    let given = std::mem::take(&mut alias.columns).into_iter();
+    let given = given
+        .map(|column| context.normalize_ident(column.name))
+        .collect();
+    let plan = with_names(plan, given, &alias.name.value)?;
+    Ok(planned(PlannedRelation::new(plan, Some(alias))))
+}
+
+fn with_names(plan: LogicalPlan, mut names: Vec<String>, relation: &str) -> Result<LogicalPlan> {
+    let own = plan.schema().fields();
+    if names.len() > own.len() {
+        let message = format!(
+            "table \"{relation}\" has {} columns available but {} columns specified",
+            own.len(),
+            names.len()
+        );
+        return Err(PgError::new("42P10", message).into());
+    }
+    let is_given = !names.is_empty();
+    names.extend(
+        own[names.len()..]
+            .iter()
+            .map(|field| on_the_wire(field.name()).to_owned()),
+    );
+    let mut uses: HashMap<&str, usize> = HashMap::new();
+    for name in &names {
+        *uses.entry(name).or_default() += 1;
+    }
+    if !is_given && uses.values().all(|uses| *uses == 1) {
+        return Ok(plan);
+    }
+    let columns = plan.schema().iter().zip(&names).enumerate();
+    let columns = columns.map(|(at, (column, name))| {
+        let value = Expr::Column(Column::from(column));
+        match uses.get(name.as_str()) {
+            Some(1) => value.alias(name),
+            _ => value.alias(format!("{name}{MARK}{at}")),
+        }
+    });
+    let columns: Vec<Expr> = columns.collect();
+    LogicalPlanBuilder::from(plan).project(columns)?.build()
+}
