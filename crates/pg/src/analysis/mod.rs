@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `assignments.rs` | what does a column of another type hold of a value? |
 //! | `checks.rs` | what does PostgreSQL refuse, or DataFusion answer wrongly? |
+//! | `copied_uuids.rs` | how does COPY write UUIDs? |
 //! | `eliminate_join.rs` | when may a join be removed? |
 //! | `grouping.rs` | which key of a grouping set does an expression mean? |
 //! | `grouping_id.rs` | by which keys is a row of a grouping set grouped? |
@@ -15,6 +16,7 @@
 
 mod assignments;
 mod checks;
+mod copied_uuids;
 mod eliminate_join;
 mod grouping;
 mod grouping_id;
@@ -27,6 +29,7 @@ mod window_frames;
 pub use assignments::ASSIGNMENTS;
 pub(crate) use assignments::Assignments;
 pub(crate) use checks::Checks;
+pub(crate) use copied_uuids::CopiedUuids;
 pub(crate) use eliminate_join::EliminateJoins;
 pub(crate) use grouping::GroupingKeys;
 pub(crate) use mixed_types::MixedTypes;

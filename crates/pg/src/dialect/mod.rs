@@ -5,6 +5,7 @@
 //!
 //! | pass | from | to |
 //! |---|---|---|
+//! | `changes` | `WITH … INSERT`, `SET (a, b) = (1, 2)` | WITH inside, single assignments |
 //! | `column_names` | columns without a name, or of one name | unique names, PostgreSQL's on the wire |
 //! | `order_by` | names in ORDER BY | names of the result's columns that mean what they mean |
 //! | `outer_names` | `(SELECT count(*) …) q` | `(SELECT …) q (count)` |
@@ -30,6 +31,7 @@
 mod arrays;
 pub(crate) mod ast;
 mod catalog;
+mod changes;
 mod column_names;
 mod exclusion;
 mod hypothetical;
@@ -63,9 +65,10 @@ pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
 pub use column_names::on_the_wire;
 pub(crate) use exclusion::Excluded;
 pub use parameters::{Written, type_of, written_parameters};
-pub(crate) use relations::{FIRST_TERM, LATER_TERM, relation_of};
+pub use relations::query_of;
+pub(crate) use relations::{FIRST_TERM, LATER_TERM};
 pub(crate) use stored::AS_STORED;
-pub use stored::{as_stored, keep_stored_types};
+pub use stored::{as_stored, keep_stored_types, uuid_in_file};
 pub use tokens::is_every_column;
 
 /// Reads PostgreSQL's dialect: the statements of `sql`, rewritten.
@@ -82,7 +85,8 @@ pub fn parse_postgres(sql: &str) -> Result<Vec<Statement>, ParserError> {
 
 /// Rewrites a statement that was read elsewhere.
 pub fn rewrite(statement: &mut Statement) {
-    // First, because the names come from the text that the client wrote.
+    changes::rewrite(statement);
+    // Before others, because the names come from the text that the client wrote.
     column_names::unique(statement);
     order_by::rewrite(statement);
     outer_names::rewrite(statement);
