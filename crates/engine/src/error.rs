@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use arrow::datatypes::DataType;
 use coscan_storage::StorageError;
 use datafusion::error::DataFusionError;
 
@@ -51,6 +52,21 @@ pub enum Error {
         file: String,
         /// The promised order.
         order: String,
+    },
+    /// A file was replaced by one whose columns the table, as it was planned, cannot hold.
+    #[error(
+        "cached plan must not change result type: {file}: its column {column:?} is {found}, and \
+         the table's is {known}"
+    )]
+    OtherColumns {
+        /// The file.
+        file: String,
+        /// The column.
+        column: String,
+        /// The column's type in the file.
+        found: DataType,
+        /// The column's type in the table.
+        known: DataType,
     },
     /// The scheduler's log cannot be written.
     #[error("{path}: the log cannot be written: {reason}")]

@@ -6,8 +6,8 @@
 //! | UUID: sixteen bytes | `uuid`, which is held as text |
 //! | a time of day in seconds, milliseconds or nanoseconds | `time`, of microseconds |
 //!
-//! So no operator, function or common type has to know them. Statements that store rows read them
-//! as they are (`dialect/stored.rs`).
+//! So no operator, function or common type has to know them. Statements that store rows read times
+//! as they are (`dialect/stored.rs`), and store a uuid as the column or file holds it.
 
 use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion::common::Column;
@@ -39,10 +39,12 @@ impl RelationPlanner for FileTypes {
         else {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         };
-        if partitions.iter().any(|mark| mark.value == AS_STORED) {
+        if partitions.iter().any(|mark| mark.value == PLANNED) {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         }
-        partitions.push(Ident::new(AS_STORED));
+        let is_stored = partitions.iter().any(|mark| mark.value == AS_STORED);
+        let meant = |field: &Field| meant(field, is_stored);
+        partitions.push(Ident::new(PLANNED));
         let plan = context.plan(relation)?;
         if !plan
             .schema()
@@ -69,13 +71,18 @@ impl RelationPlanner for FileTypes {
     }
 }
 
-/// The type of PostgreSQL that a column is cast to.
-fn meant(field: &Field) -> Option<Target> {
+/// Marks a table that is planned as it is.
+const PLANNED: &str = "__planned";
+
+/// The type of PostgreSQL that a column is cast to. `is_stored`: the statement stores rows.
+fn meant(field: &Field, is_stored: bool) -> Option<Target> {
     match field.data_type() {
         DataType::FixedSizeBinary(16) => {
             Target::of_field(field).filter(|target| *target == Target::Uuid)
         }
-        DataType::Time32(_) | DataType::Time64(TimeUnit::Nanosecond) => Some(Target::Time(None)),
+        DataType::Time32(_) | DataType::Time64(TimeUnit::Nanosecond) if !is_stored => {
+            Some(Target::Time(None))
+        }
         _ => None,
     }
 }

@@ -8,8 +8,8 @@ use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::SessionContext;
 
 use crate::analysis::{
-    Assignments, Checks, CountRows, Dependencies, EliminateJoins, GroupingKeys, MixedTypes,
-    OrderedInputs, Predicates, PushDown, WindowFrames,
+    Assignments, Checks, CopiedUuids, CountRows, Dependencies, EliminateJoins, GroupingKeys,
+    MixedTypes, OrderedInputs, Predicates, PushDown, WindowFrames,
 };
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts, SortKeys};
 use crate::constants::ConstantErrors;
@@ -84,6 +84,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.insert(0, Arc::new(WindowFrames));
     analyzer.rules.insert(0, Arc::new(rules::semantics()));
     analyzer.rules.insert(0, Arc::new(GroupingKeys));
+    analyzer.rules.insert(0, Arc::new(CopiedUuids));
     analyzer.rules.insert(0, Arc::new(Assignments));
     let optimizer = builder.optimizer().get_or_insert_default();
     let rules = std::mem::take(&mut optimizer.rules).into_iter();

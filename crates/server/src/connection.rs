@@ -382,11 +382,7 @@ impl Connection {
                 Err(Halt::Failed(failure)) => failure,
             };
             log::debug!("{}: {failure}", self.wire.peer);
-            let failure = if self.session.settings.may_name_files() {
-                failure
-            } else {
-                failure.without_folders()
-            };
+            let failure = self.told(failure);
             if failure.is_fatal() {
                 refuse(self.wire, failure).await;
                 return;
@@ -400,7 +396,13 @@ impl Connection {
     async fn handle(&mut self, message: PgWireFrontendMessage) -> Result<(), Halt> {
         if let PgWireFrontendMessage::Sync(_) = message {
             self.skipping = false;
-            self.end_implicit_transaction();
+            match self.end_implicit_transaction().await {
+                Err(Halt::Failed(failure)) => {
+                    let failure = self.told(failure);
+                    self.undo(failure).await?;
+                }
+                ended => ended?,
+            }
             return Ok(self.wire.send(&ready(self.status)).await?);
         }
         if self.skipping {
@@ -425,21 +427,45 @@ impl Connection {
         }
     }
 
-    /// Reports a failure to the client, and prepares for its next message.
-    async fn fail(&mut self, failure: Failure, extended: bool) -> Result<(), Halt> {
-        if self.status == TransactionStatus::Idle {
-            // Several statements in one message are one transaction.
-            self.transaction.rollback().await;
+    /// A failure as this client may be told it.
+    fn told(&self, failure: Failure) -> Failure {
+        if self.session.settings.may_name_files() {
+            failure
         } else {
-            self.status = TransactionStatus::Error;
+            failure.without_folders()
         }
+    }
+
+    /// Reports a failure to the client, and undoes the transaction, if it is not the client's to
+    /// end.
+    async fn undo(&mut self, failure: Failure) -> Result<(), Halt> {
         self.described = false;
         self.session.settings.give_up_wishes();
         self.wire.put(&failure.into_message())?;
+        if self.status != TransactionStatus::Idle {
+            self.status = TransactionStatus::Error;
+            return Ok(());
+        }
+        // The statements of one message, or of the messages up to a Sync, are one transaction.
+        self.portals.end_transaction();
+        match self.transaction.rollback(&mut self.session).await {
+            Ok(reports) => self.report(reports),
+            Err(failure) => {
+                log::warn!(
+                    "{}: a setting was not brought back: {failure}",
+                    self.wire.peer
+                );
+                Ok(())
+            }
+        }
+    }
+
+    /// Reports a failure to the client, and prepares for its next message.
+    async fn fail(&mut self, failure: Failure, extended: bool) -> Result<(), Halt> {
+        self.undo(failure).await?;
         if extended {
             self.skipping = true;
         } else {
-            self.end_implicit_transaction();
             self.wire.put(&ready(self.status))?;
         }
         Ok(self.wire.flush().await?)

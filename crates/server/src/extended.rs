@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::params::parameter_values;
 use crate::parse::Parsed;
 use crate::portal::{Portal, Prepared, State};
-use crate::session::{Outcome, returns_rows, show_schema};
+use crate::session::{Outcome, only_reads, returns_rows, show_schema};
 use crate::simple::copied;
 use crate::statement::Action;
 
@@ -197,7 +197,16 @@ impl Connection {
                 let empty = PgWireBackendMessage::EmptyQueryResponse(EmptyQueryResponse::new());
                 return Ok(self.wire.put(&empty)?);
             };
-            let outcome = match plan.take() {
+            let plan = plan.take();
+            let changes = match &plan {
+                Some(plan) => !only_reads(plan),
+                None => action.may_change(),
+            };
+            if changes {
+                // P1: what runs up to the Sync is a transaction. What only read is no part of it.
+                self.transaction.begin(&self.session).await?;
+            }
+            let outcome = match plan {
                 Some(plan) => {
                     self.check_transaction(action)?;
                     self.session.settings.forget_wishes();

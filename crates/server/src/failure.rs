@@ -165,6 +165,7 @@ fn foreign(error: &(dyn Error + 'static)) -> Option<&'static str> {
         coscan::Error::IndexWrite { .. } => Some("58030"),
         coscan::Error::CannotWrite { .. } => Some("58P01"),
         coscan::Error::Denied { .. } => Some("42501"),
+        coscan::Error::OtherColumns { .. } => Some("0A000"),
         _ => Some("58000"),
     }
 }

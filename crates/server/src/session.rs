@@ -372,6 +372,11 @@ pub(crate) fn returns_rows(plan: &LogicalPlan) -> bool {
     matches!(kind(plan), Kind::Rows(_))
 }
 
+/// Whether a plan changes nothing, whatever functions it calls.
+pub(crate) fn only_reads(plan: &LogicalPlan) -> bool {
+    kind(plan).only_reads()
+}
+
 /// What a plan returns, with its tag.
 enum Kind {
     Rows(&'static str),

@@ -41,7 +41,7 @@ impl Connection {
         let are_several = statements.len() > 1;
         for parsed in statements {
             if are_several {
-                self.transaction.begin(&self.session.context).await?;
+                self.transaction.begin(&self.session).await?;
             }
             let Parsed {
                 action,
@@ -74,8 +74,7 @@ impl Connection {
                 }
             }
         }
-        self.end_implicit_transaction();
-        Ok(())
+        self.end_implicit_transaction().await
     }
 
     /// Carries out a statement that was not prepared.
@@ -127,31 +126,30 @@ impl Connection {
                 "ALTER TABLE"
             }
             Action::Begin => {
-                self.transaction.begin(&session.context).await?;
+                self.transaction.begin(session).await?;
                 self.status = TransactionStatus::Transaction;
                 "BEGIN"
             }
             Action::Commit if self.status != TransactionStatus::Error => {
-                self.transaction.commit();
+                if let Err(failure) = self.transaction.commit(session).await {
+                    self.roll_back().await?;
+                    return Err(failure.into());
+                }
                 self.end_local_settings().await?;
                 self.end_transaction("COMMIT")
             }
-            Action::Commit | Action::Rollback => {
-                self.transaction.rollback().await;
-                self.end_local_settings().await?;
-                self.end_transaction("ROLLBACK")
-            }
+            Action::Commit | Action::Rollback => self.roll_back().await?,
             Action::RollbackTo(name) => {
                 self.check_block("ROLLBACK TO SAVEPOINT")?;
-                let context = &self.session.context;
-                self.transaction.rollback_to(context, name).await?;
+                let session = &mut self.session;
+                let reports = self.transaction.rollback_to(session, name).await?;
+                self.report(reports)?;
                 self.status = TransactionStatus::Transaction;
                 "ROLLBACK"
             }
             Action::Savepoint(name) => {
                 self.check_block("SAVEPOINT")?;
-                let context = &self.session.context;
-                self.transaction.savepoint(context, name).await?;
+                self.transaction.savepoint(&self.session, name).await?;
                 "SAVEPOINT"
             }
             Action::Release(name) => {
@@ -460,7 +458,7 @@ impl Connection {
             .put(&PgWireBackendMessage::CommandComplete(complete))?)
     }
 
-    fn report(
+    pub(crate) fn report(
         &mut self,
         reports: impl IntoIterator<Item = (&'static str, String)>,
     ) -> Result<(), Halt> {
@@ -496,12 +494,23 @@ impl Connection {
     /// Carries out what `set_config()` asked for.
     pub(crate) async fn grant_settings(&mut self) -> Result<(), Halt> {
         let in_transaction = self.status != TransactionStatus::Idle;
+        if self.session.settings.has_wishes() {
+            self.transaction.begin(&self.session).await?;
+        }
         let session = &mut self.session;
         let reports = session
             .settings
             .grant(&session.context, in_transaction)
             .await?;
         self.report(reports)
+    }
+
+    /// ROLLBACK.
+    async fn roll_back(&mut self) -> Result<&'static str, Halt> {
+        let reports = self.transaction.rollback(&mut self.session).await;
+        let tag = self.end_transaction("ROLLBACK");
+        self.report(reports?)?;
+        Ok(tag)
     }
 
     fn end_transaction(&mut self, tag: &'static str) -> &'static str {
@@ -512,11 +521,12 @@ impl Connection {
 
     /// P1: outside of a transaction block each query, or run of messages up to a Sync, is a
     /// transaction.
-    pub(crate) fn end_implicit_transaction(&mut self) {
+    pub(crate) async fn end_implicit_transaction(&mut self) -> Result<(), Halt> {
         if self.status == TransactionStatus::Idle {
-            self.transaction.commit();
+            self.transaction.commit(&self.session).await?;
             self.portals.end_transaction();
         }
+        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ use coscan::{IndexStatement, StatementText};
 use datafusion::sql::parser::{DFParserBuilder, ResetStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     AlterTable, AlterTableOperation, CloseCursor, DataType, DeclareType, DiscardObject, Expr,
-    Ident, ObjectName, RenameTableNameKind, Reset, Set, ShowCreateObject,
+    Ident, ObjectName, OnCommit, RenameTableNameKind, Reset, Set, ShowCreateObject,
     Statement as SqlStatement,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
@@ -43,8 +43,9 @@ pub(crate) enum Action {
     RollbackTo(String),
     Savepoint(String),
     Release(String),
-    /// LISTEN, NOTIFY and UNLISTEN: accepted, because there is nothing to hear of. Holds the tag to
-    /// answer with.
+    /// Accepted, though there is nothing to do: nothing is heard of (LISTEN, NOTIFY, UNLISTEN),
+    /// statistics are those of the files (ANALYZE, VACUUM), comments are not kept (COMMENT). Holds
+    /// the tag to answer with.
     Nothing(&'static str),
     Set(Box<Set>),
     /// The setting's name; `all` for every one.
@@ -95,6 +96,33 @@ impl Action {
         }
     }
 
+    /// Whether it may change what ROLLBACK brings back.
+    pub(crate) fn may_change(&self) -> bool {
+        match self {
+            Self::Plan(_)
+            | Self::Set(_)
+            | Self::Reset(_)
+            | Self::Declare { .. }
+            | Self::Execute { .. }
+            | Self::Rename { .. }
+            | Self::Discard { .. } => true,
+            Self::Index { .. }
+            | Self::Copy { .. }
+            | Self::Begin
+            | Self::Commit
+            | Self::Rollback
+            | Self::RollbackTo(_)
+            | Self::Savepoint(_)
+            | Self::Release(_)
+            | Self::Nothing(_)
+            | Self::Show(_)
+            | Self::Fetch(_)
+            | Self::Prepare { .. }
+            | Self::Close(_)
+            | Self::Deallocate(_) => false,
+        }
+    }
+
     /// The format of a COPY, if the rows are copied out.
     pub(crate) fn copy_format(&self) -> Option<&CopyFormat> {
         match self {
@@ -111,6 +139,9 @@ impl Action {
 pub(crate) fn parse(statement: StatementText<'_>) -> Result<Option<Action>, Failure> {
     if let Some(walk) = cursor::read(statement.text) {
         return Ok(Some(Action::Fetch(walk?)));
+    }
+    if let Some(tag) = maintenance(statement.text) {
+        return Ok(Some(Action::Nothing(tag)));
     }
     let (query, tag) = match coscan::index_statement(statement.text)? {
         Some(IndexStatement { query, tag }) => (Some(query), tag),
@@ -241,6 +272,7 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
         }
         SqlStatement::ShowTables { .. } => Action::Plan(Box::new(users_tables()?)),
         SqlStatement::LISTEN { .. } => Action::Nothing("LISTEN"),
+        SqlStatement::Comment { .. } => Action::Nothing("COMMENT"),
         SqlStatement::NOTIFY { .. } => Action::Nothing("NOTIFY"),
         SqlStatement::AlterTable(alter) if renamed(&alter).is_some() => match renamed(&alter) {
             Some(to) => Action::Rename {
@@ -267,12 +299,31 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
             create.temporary = false;
             // LOCAL and GLOBAL have no meaning in PostgreSQL either.
             create.global = None;
+            if create.on_commit == Some(OnCommit::PreserveRows) {
+                create.on_commit = None;
+            }
             Action::Plan(Box::new(DfStatement::Statement(Box::new(
                 SqlStatement::CreateTable(create),
             ))))
         }
         other => Action::Plan(Box::new(DfStatement::Statement(Box::new(other)))),
     })
+}
+
+/// The tag of ANALYZE and VACUUM, whose options and names are words, commas, dots and parentheses.
+fn maintenance(text: &str) -> Option<&'static str> {
+    let text = text.trim().trim_end_matches(';');
+    let (word, rest) = match text.find(|c: char| !c.is_ascii_alphabetic()) {
+        Some(end) => text.split_at(end),
+        None => (text, ""),
+    };
+    let tag = match word.to_ascii_lowercase().as_str() {
+        "analyze" | "analyse" => "ANALYZE",
+        "vacuum" => "VACUUM",
+        _ => return None,
+    };
+    let is_plain = |c: char| c.is_alphanumeric() || c.is_whitespace() || "_$.,()\"".contains(c);
+    rest.chars().all(is_plain).then_some(tag)
 }
 
 /// A name as PostgreSQL folds it.

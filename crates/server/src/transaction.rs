@@ -1,13 +1,15 @@
-//! What ROLLBACK comes back to: a session's own names and tables, as they were at BEGIN and at each
-//! savepoint.
+//! What ROLLBACK comes back to: a session's own names and tables, its settings, and what it
+//! inserted into tables of files, as they were at BEGIN and at each savepoint.
 //!
-//! What all sessions see is not undone: a row that was inserted into a table of files is there at
-//! once, and stays. Not here: settings (`settings/`), and the status that clients are told.
+//! Files that a transaction writes are not seen before COMMIT. What all sessions see otherwise is
+//! not undone: a table that was replaced for all, an index.
+//! Not here: the status that clients are told.
 
-use coscan::{SavedOwn, save_own};
-use datafusion::prelude::SessionContext;
+use coscan::{SavedOwn, commit_own, save_own};
 
 use crate::failure::Failure;
+use crate::session::Session;
+use crate::settings::SavedSettings;
 
 /// The states of a transaction, the oldest first; none outside of one.
 #[derive(Debug, Default)]
@@ -21,38 +23,39 @@ struct State {
     name: Option<String>,
     /// `None` if the session has nothing of its own.
     own: Option<SavedOwn>,
+    settings: SavedSettings,
 }
+
+/// Settings that the client is told to have changed.
+type Reports = Vec<(&'static str, String)>;
 
 impl Transaction {
     /// BEGIN; within a transaction, nothing.
     ///
     /// # Errors
     /// If there is no memory for a copy of the session's names; the same below.
-    pub(crate) async fn begin(&mut self, context: &SessionContext) -> Result<(), Failure> {
+    pub(crate) async fn begin(&mut self, session: &Session) -> Result<(), Failure> {
         if self.states.is_empty() {
-            self.save(context, None).await?;
+            self.save(session, None).await?;
         }
         Ok(())
     }
 
     /// SAVEPOINT.
-    pub(crate) async fn savepoint(
-        &mut self,
-        context: &SessionContext,
-        name: &str,
-    ) -> Result<(), Failure> {
-        self.save(context, Some(name.to_owned())).await
+    pub(crate) async fn savepoint(&mut self, session: &Session, name: &str) -> Result<(), Failure> {
+        self.save(session, Some(name.to_owned())).await
     }
 
     /// ROLLBACK TO a savepoint, which stays.
     pub(crate) async fn rollback_to(
         &mut self,
-        context: &SessionContext,
+        session: &mut Session,
         name: &str,
-    ) -> Result<(), Failure> {
+    ) -> Result<Reports, Failure> {
         let at = self.savepoint_of(name)?;
-        self.restore(at).await;
-        self.savepoint(context, name).await
+        let reports = self.restore(session, at).await;
+        self.savepoint(session, name).await?;
+        reports
     }
 
     /// RELEASE: forgets a savepoint, and those since.
@@ -63,29 +66,45 @@ impl Transaction {
     }
 
     /// ROLLBACK; outside of a transaction, nothing.
-    pub(crate) async fn rollback(&mut self) {
-        self.restore(0).await;
+    ///
+    /// # Errors
+    /// If a setting does not come back. Everything else has then.
+    pub(crate) async fn rollback(&mut self, session: &mut Session) -> Result<Reports, Failure> {
+        self.restore(session, 0).await
     }
 
     /// COMMIT; outside of a transaction, nothing.
-    pub(crate) fn commit(&mut self) {
-        self.states.clear();
-    }
-
-    async fn save(
-        &mut self,
-        context: &SessionContext,
-        name: Option<String>,
-    ) -> Result<(), Failure> {
-        let own = save_own(context).await?;
-        self.states.push(State { name, own });
+    ///
+    /// # Errors
+    /// If files that the transaction wrote cannot appear. It is still there, to be rolled back.
+    pub(crate) async fn commit(&mut self, session: &Session) -> Result<(), Failure> {
+        if !self.states.is_empty() {
+            commit_own(&session.context).await?;
+            self.states.clear();
+        }
         Ok(())
     }
 
-    async fn restore(&mut self, at: usize) {
-        if let Some(State { own: Some(own), .. }) = self.states.drain(at..).next() {
+    async fn save(&mut self, session: &Session, name: Option<String>) -> Result<(), Failure> {
+        let own = save_own(&session.context).await?;
+        let settings = session.settings.saved(&session.context);
+        self.states.push(State {
+            name,
+            own,
+            settings,
+        });
+        Ok(())
+    }
+
+    async fn restore(&mut self, session: &mut Session, at: usize) -> Result<Reports, Failure> {
+        let Some(State { own, settings, .. }) = self.states.drain(at..).next() else {
+            return Ok(vec![]);
+        };
+        if let Some(own) = own {
             own.restore().await;
         }
+        let context = &session.context;
+        session.settings.bring_back(context, settings).await
     }
 
     fn savepoint_of(&self, name: &str) -> Result<usize, Failure> {

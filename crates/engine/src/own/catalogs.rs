@@ -20,6 +20,7 @@ use datafusion::logical_expr::TableType;
 use parking_lot::Mutex;
 
 use super::allowance::{Allowance, Growth, Held};
+use super::views::Reads;
 use crate::right::{Right, Rights};
 use crate::tables::SYSTEM_SCHEMA;
 use crate::tables::partitioned::PartitionedTable;
@@ -34,6 +35,8 @@ const CHARACTER_BYTES: usize = 256;
 /// What one session has made. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnNames {
+    /// What all sessions see.
+    below: Arc<dyn CatalogProviderList>,
     rights: Rights,
     allowance: Arc<Allowance>,
     pool: Arc<dyn MemoryPool>,
@@ -79,6 +82,8 @@ struct Tables {
 struct Named {
     table: Arc<dyn TableProvider>,
     bytes: usize,
+    /// What a view reads.
+    reads: Reads,
 }
 
 impl OwnNames {
@@ -170,7 +175,6 @@ fn cost_of(catalogs: &BTreeMap<String, Schemas>) -> usize {
 /// The catalogs as one session sees them.
 #[derive(Debug)]
 pub(crate) struct OwnCatalogs {
-    below: Arc<dyn CatalogProviderList>,
     own: OwnNames,
 }
 
@@ -187,13 +191,14 @@ impl OwnCatalogs {
             Some(Arc::clone(&allowance)),
         );
         let own = OwnNames {
+            below,
             rights,
             allowance,
             pool,
             names: Arc::new(names),
             catalogs: Arc::default(),
         };
-        Self { below, own }
+        Self { own }
     }
 
     pub(crate) fn own(&self) -> &OwnNames {
@@ -208,7 +213,7 @@ impl CatalogProviderList for OwnCatalogs {
         name: String,
         _: Arc<dyn CatalogProvider>,
     ) -> Option<Arc<dyn CatalogProvider>> {
-        if self.below.catalog(&name).is_none()
+        if self.own.below.catalog(&name).is_none()
             && let Entry::Vacant(free) = self.own.catalogs.lock().entry(name)
             && self.own.names.try_grow(NAME_BYTES).is_ok()
         {
@@ -224,13 +229,13 @@ impl CatalogProviderList for OwnCatalogs {
         let own = self.own.catalogs.lock();
         let made = own.iter().filter(|(_, schemas)| schemas.made);
         union(
-            CatalogProviderList::catalog_names(self.below.as_ref()),
+            CatalogProviderList::catalog_names(self.own.below.as_ref()),
             made.map(|(name, _)| name),
         )
     }
 
     fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
-        let below = self.below.catalog(name);
+        let below = self.own.below.catalog(name);
         let mut catalogs = self.own.catalogs.lock();
         let schemas = match (catalogs.get(name), &below) {
             (Some(schemas), Some(_)) => schemas.clone(),
@@ -379,6 +384,20 @@ impl OwnSchema {
         &self.own
     }
 
+    /// A table or view of the session's own, as it was made.
+    pub(super) fn own_table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+        let tables = self.tables.tables.lock();
+        tables.get(name).map(|named| Arc::clone(&named.table))
+    }
+
+    /// The name of a table of the session's own.
+    pub(super) fn name_of(&self, table: &Arc<dyn TableProvider>) -> Option<String> {
+        let tables = self.tables.tables.lock();
+        let mut named = tables.iter();
+        let found = named.find(|(_, named)| Arc::ptr_eq(&named.table, table));
+        found.map(|(name, _)| name.clone())
+    }
+
     /// R3: the text that declared a table of files says where the files are, and with which
     /// credentials they are read. It is shown only to those who may name files.
     fn without_location(&self, table: Arc<dyn TableProvider>) -> Arc<dyn TableProvider> {
@@ -392,6 +411,24 @@ impl OwnSchema {
                 None => table,
             },
         }
+    }
+
+    /// A table of the session's own; a view over the tables that there are now.
+    async fn renewed(&self, name: &str, named: Named) -> Result<Arc<dyn TableProvider>> {
+        let Named { table, reads, .. } = named;
+        let catalogs = OwnCatalogs {
+            own: self.own.clone(),
+        };
+        let Some((view, reads)) = reads.renewed(&catalogs, table.as_ref()).await? else {
+            return Ok(table);
+        };
+        if let Some(named) = self.tables.tables.lock().get_mut(name)
+            && Arc::ptr_eq(&named.table, &table)
+        {
+            named.table = Arc::clone(&view);
+            named.reads = reads;
+        }
+        Ok(view)
     }
 
     /// Makes a name of the session's own one that all sessions see.
@@ -418,7 +455,7 @@ impl SchemaProvider for OwnSchema {
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let own = self.tables.tables.lock().get(name).cloned();
         match (own, &self.below) {
-            (Some(named), _) => Ok(Some(named.table)),
+            (Some(named), _) => self.renewed(name, named).await.map(Some),
             (None, Some(below)) => {
                 let table = below.table(name).await?;
                 Ok(table.map(|table| self.without_location(table)))
@@ -439,7 +476,15 @@ impl SchemaProvider for OwnSchema {
         let columns = table.schema().fields().len();
         let bytes = NAME_BYTES + columns * COLUMN_BYTES + text * CHARACTER_BYTES;
         self.own.names.try_grow(bytes)?;
-        let named = Named { table, bytes };
+        let catalogs = OwnCatalogs {
+            own: self.own.clone(),
+        };
+        let reads = Reads::of(&catalogs, table.as_ref());
+        let named = Named {
+            table,
+            bytes,
+            reads,
+        };
         if let Some(other) = self.tables.tables.lock().insert(name, named) {
             self.own.names.shrink(other.bytes);
         }

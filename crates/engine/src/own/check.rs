@@ -21,6 +21,7 @@ use super::change::RowChange;
 use super::table::MemoryTable;
 use crate::right::{Right, Rights};
 use crate::rights::denied;
+use crate::tables::pending::PendingInserts;
 
 /// The most nodes of a plan. A common table expression that names the one before it twice doubles
 /// them, so forty make more than can be walked.
@@ -35,6 +36,7 @@ pub fn check(state: &SessionState, plan: &LogicalPlan) -> Result<()> {
         return Ok(());
     };
     let asked = Asked { state, rights };
+    let pending = state.config().get_extension::<PendingInserts>();
     let mut nodes = 0;
     plan.apply_with_subqueries(|node| {
         nodes += 1;
@@ -44,6 +46,11 @@ pub fn check(state: &SessionState, plan: &LogicalPlan) -> Result<()> {
             );
         }
         match node {
+            LogicalPlan::TableScan(scan) => {
+                if let (Some(pending), Ok(table)) = (&pending, source_as_provider(&scan.source)) {
+                    pending.check(table.as_ref(), scan.table_name.table())?;
+                }
+            }
             LogicalPlan::Copy(_) => rights.require(&[Right::Files, Right::Writes], || {
                 "COPY TO writes a file of the server".to_owned()
             })?,

@@ -18,6 +18,7 @@ use super::check::check;
 use crate::right::Rights;
 use crate::rights::places;
 use crate::settings::Settings;
+use crate::tables::pending::PendingInserts;
 
 /// Holds sessions to rights, and everything that they make, together, to a part of memory. A server
 /// has one.
@@ -61,6 +62,7 @@ impl Confinement {
         let config = builder.config().get_or_insert_default();
         config.set_extension(Arc::new(self.rights));
         config.set_extension(Arc::new(own));
+        config.set_extension(Arc::new(PendingInserts::default()));
         if let Some(settings) = config.options_mut().extensions.get_mut::<Settings>() {
             settings.hold_to(self.rights);
         }

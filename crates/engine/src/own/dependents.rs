@@ -4,7 +4,7 @@
 //! was dropped or replaced. PostgreSQL refuses to drop what a view reads (2BP01); so is it here,
 //! also for CREATE OR REPLACE. Views are found by the names in their text: one that only looks like
 //! it is refused too.
-//! Not here: what other sessions drop.
+//! Not here: what other sessions drop (`views.rs`).
 
 use std::ops::ControlFlow;
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use coscan_pg::PgError;
 use datafusion::common::runtime::JoinSet;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -199,17 +199,43 @@ async fn create_table(
         None => Held::new(what, &state.runtime_env().memory_pool, None),
     };
     let held = Arc::new(held);
-    let fields = SchemaRef::clone(input.schema().inner());
+    let fields = columns_of(&input);
     let plan = state.create_physical_plan(&input).await?;
     let streams = execute_stream_partitioned(plan, state.task_ctx())?;
-    let partitions = collect(streams, &held).await?;
+    let mut partitions = collect(streams, &held).await?;
+    for batch in partitions.iter_mut().flatten() {
+        *batch = batch.clone().with_schema(SchemaRef::clone(&fields))?;
+    }
     let defaults = create.column_defaults.into_iter().collect();
-    let table = MemoryTable::try_new(fields, partitions, held, create.constraints, defaults)?;
+    let table = MemoryTable::try_new(
+        name.table(),
+        fields,
+        partitions,
+        held,
+        create.constraints,
+        defaults,
+    )?;
     if create.or_replace {
         context.deregister_table(name.clone())?;
     }
     context.register_table(name, Arc::new(table))?;
     nothing(context)
+}
+
+/// The columns of a table that is made of a query. Those of rows may be NULL; a query without rows
+/// only says which columns there are.
+fn columns_of(query: &LogicalPlan) -> SchemaRef {
+    let schema = query.schema().inner();
+    if matches!(query, LogicalPlan::EmptyRelation(_)) {
+        return SchemaRef::clone(schema);
+    }
+    let fields = schema.fields().iter();
+    let fields = fields.map(|field| Field::clone(field).with_nullable(true));
+    let metadata = schema.metadata().clone();
+    Arc::new(Schema::new_with_metadata(
+        fields.collect::<Vec<_>>(),
+        metadata,
+    ))
 }
 
 /// Collects all rows, partition by partition. Stops if it is dropped, or after the first error.

@@ -6,6 +6,7 @@
 //! has no layer: all sessions of its engine see what it makes.
 //! Tables in memory are counted in either case (`table.rs`); DELETE and UPDATE change their rows
 //! (`change/`). ROLLBACK brings back what there was (`saved.rs`).
+//! A view reads the tables that have its names now (`views.rs`).
 //! A statement is checked (`check.rs`, `dependents.rs`) and carried out (`execute.rs`) as a plan.
 //! Not here: what rights there are (`../right.rs`, `../rights/`).
 
@@ -18,9 +19,11 @@ mod dependents;
 mod execute;
 mod saved;
 mod table;
+mod unique;
+mod views;
 
 pub(crate) use change::ChangeByQuery;
 pub use check::check;
 pub use confined::Confinement;
 pub use execute::{execute, forget_own, rename_own};
-pub use saved::{SavedOwn, save_own};
+pub use saved::{SavedOwn, commit_own, save_own};

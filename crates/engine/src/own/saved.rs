@@ -12,6 +12,7 @@ use datafusion::prelude::SessionContext;
 
 use super::catalogs::{OwnNames, SavedNames};
 use super::table::{Kept, MemoryTable};
+use crate::tables::pending::PendingInserts;
 
 /// A session's names and the rows of its tables at some time.
 ///
@@ -19,6 +20,9 @@ use super::table::{Kept, MemoryTable};
 #[must_use]
 pub struct SavedOwn {
     own: Arc<OwnNames>,
+    inserts: Arc<PendingInserts>,
+    /// How many statements had inserted into tables of files.
+    inserted: usize,
     names: SavedNames,
     tables: Vec<Kept>,
 }
@@ -29,9 +33,13 @@ pub struct SavedOwn {
 /// # Errors
 /// `ResourcesExhausted`, if there is no memory for a second copy of the names.
 pub async fn save_own(context: &SessionContext) -> Result<Option<SavedOwn>> {
-    let Some(own) = context.state().config().get_extension::<OwnNames>() else {
+    let (Some(own), Some(inserts)) = (
+        extension::<OwnNames>(context),
+        extension::<PendingInserts>(context),
+    ) else {
         return Ok(None);
     };
+    let inserted = inserts.open();
     let names = own.saved()?;
     let mut tables = vec![];
     for table in names.tables() {
@@ -39,12 +47,37 @@ pub async fn save_own(context: &SessionContext) -> Result<Option<SavedOwn>> {
             tables.push(table.keep().await);
         }
     }
-    Ok(Some(SavedOwn { own, names, tables }))
+    Ok(Some(SavedOwn {
+        own,
+        inserts,
+        inserted,
+        names,
+        tables,
+    }))
+}
+
+/// Makes what the session's transaction inserted into tables of files appear.
+///
+/// # Errors
+/// The store's.
+pub async fn commit_own(context: &SessionContext) -> Result<()> {
+    match extension::<PendingInserts>(context) {
+        Some(inserts) => inserts.publish().await,
+        None => Ok(()),
+    }
+}
+
+/// An extension of the session's configuration, without a copy of its state.
+fn extension<T: Send + Sync + 'static>(context: &SessionContext) -> Option<Arc<T>> {
+    let state = context.state_ref();
+    let state = state.read();
+    state.config().get_extension()
 }
 
 impl SavedOwn {
     /// Brings all of it back.
     pub async fn restore(self) {
+        self.inserts.give_up(self.inserted);
         self.own.restore(self.names);
         for table in self.tables {
             table.restore().await;

@@ -3,7 +3,7 @@
 //! DataFusion's `MemTable` holds the batches and is scanned, but it counts nothing, and it deletes
 //! and updates by filters that do not say all of a statement. Batches are counted with all buffers
 //! that they keep, even those that they share.
-//! Not here: which rows a DELETE or UPDATE changes (`change/`).
+//! Not here: which rows a DELETE or UPDATE changes (`change/`), constraints (`unique.rs`).
 //! O4: a table's `held` is the bytes that its batches keep, those that a [`Kept`] may bring back,
 //! and what is granted to a change under way.
 //! O7: a scan sees all of a change or nothing of it.
@@ -29,6 +29,7 @@ use futures::StreamExt;
 use tokio::sync::Mutex;
 
 use super::allowance::{Growth, Held};
+use super::unique;
 
 /// The batches of a partition after a change, by the partition's number and its batches before;
 /// `None` for one that stays.
@@ -47,6 +48,8 @@ pub(super) fn bytes_of(batch: &RecordBatch) -> usize {
 #[derive(Clone)]
 pub(crate) struct MemoryTable {
     inner: Arc<MemTable>,
+    /// What messages call it.
+    name: Arc<str>,
     held: Arc<Held>,
     /// How often rows were changed or deleted. Locked while the table changes or is looked at.
     version: Arc<Mutex<u64>>,
@@ -100,8 +103,9 @@ impl MemoryTable {
     /// A table of batches by which `held` has already grown.
     ///
     /// # Errors
-    /// `Plan`, if a batch does not have the schema.
+    /// `Plan`, if a batch does not have the schema; those of constraints.
     pub(super) fn try_new(
+        name: &str,
         schema: SchemaRef,
         mut partitions: Vec<Vec<RecordBatch>>,
         held: Arc<Held>,
@@ -111,9 +115,13 @@ impl MemoryTable {
         if partitions.is_empty() {
             partitions.push(vec![]);
         }
+        unique::check_types(&constraints, &schema)?;
+        let batches = partitions.iter().flatten();
+        unique::check(name, &constraints, &schema, batches, &mut held.growth())?;
         let table = MemTable::try_new(schema, partitions)?;
         let table = table.with_constraints(constraints);
         Ok(Self {
+            name: name.into(),
             inner: Arc::new(table.with_column_defaults(defaults)),
             held,
             version: Arc::default(),
@@ -122,8 +130,15 @@ impl MemoryTable {
     }
 
     /// Appends batches, each to the next partition.
-    async fn append(&self, batches: Vec<RecordBatch>, growth: Growth) {
+    ///
+    /// # Errors
+    /// Those of constraints.
+    async fn append(&self, batches: Vec<RecordBatch>, growth: Growth) -> Result<()> {
         let _alone = self.version.lock().await;
+        if self.is_constrained() {
+            let before = self.partitions().await;
+            self.check(before.iter().flatten().chain(&batches))?;
+        }
         let partitions = self.inner.batches.len();
         let mut parts = vec![vec![]; partitions];
         for (n, batch) in batches.into_iter().enumerate() {
@@ -133,6 +148,21 @@ impl MemoryTable {
             partition.write().await.append(&mut batches);
         }
         growth.keep();
+        Ok(())
+    }
+
+    fn is_constrained(&self) -> bool {
+        self.constraints()
+            .is_some_and(|constraints| !constraints.is_empty())
+    }
+
+    /// Whether rows keep the constraints (U1).
+    fn check<'a>(&self, batches: impl Iterator<Item = &'a RecordBatch> + Clone) -> Result<()> {
+        let Some(constraints) = self.constraints() else {
+            return Ok(());
+        };
+        let growth = &mut self.held.growth();
+        unique::check(&self.name, constraints, &self.schema(), batches, growth)
     }
 
     /// The version, and the batches of each partition in it.
@@ -189,6 +219,12 @@ impl MemoryTable {
                 growth.add(bytes_of(batch))?;
             }
             changed.push(new);
+        }
+        if self.is_constrained() {
+            let before = self.partitions().await;
+            let before = before.iter().flatten();
+            let after = before.zip(changed.iter().flatten());
+            self.check(after.map(|(old, new)| new.as_ref().unwrap_or(old)))?;
         }
         let mut freed = 0;
         for (partition, new) in self.inner.batches.iter().zip(changed) {
@@ -302,7 +338,7 @@ impl DataSink for Sink {
             count += batch.num_rows() as u64;
             batches.push(batch);
         }
-        self.table.append(batches, growth).await;
+        self.table.append(batches, growth).await?;
         Ok(count)
     }
 }

@@ -123,7 +123,7 @@ impl Engine {
     }
 
     /// The part of the engine that plans hold.
-    pub(super) fn resources(&self) -> &Arc<Resources> {
+    pub(crate) fn resources(&self) -> &Arc<Resources> {
         &self.inner.resources
     }
 

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use coscan_pg::ASSIGNMENTS;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, TableProvider};
+use datafusion::common::TableReference;
 use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
 use datafusion::physical_plan::execute_stream;
@@ -35,7 +36,7 @@ use crate::settings::EngineConfig;
 use crate::statement::{
     StatementText, on_large_stack, parse_datafusion, plan_statement, reserve_statement,
 };
-use crate::tables::shared::SharedTables;
+use crate::tables::shared::{Place, SharedTables};
 use crate::tables::{SYSTEM_SCHEMA, registration};
 use crate::tasks;
 
@@ -176,16 +177,23 @@ impl Session {
             reason: error.to_string(),
         };
         let state = self.context.state();
+        // Looked at before its files are read, so that a change meanwhile is noticed.
+        let place = Place::new(path);
         let table = registration::table_at(&state, path)
             .await
             .map_err(|error| refused(&error))?;
-        let name = datafusion::common::TableReference::bare(name);
-        self.context
-            .deregister_table(name.clone())
+        let schema = state
+            .schema_for_ref(TableReference::bare(name))
             .map_err(|error| refused(&error))?;
-        self.context
-            .register_table(name, Arc::clone(&table))
-            .map_err(|error| refused(&error))?;
+        if let Some(shared) = schema.downcast_ref::<SharedTables>() {
+            shared.put(name, Arc::clone(&table), place);
+        } else {
+            let register = |table| {
+                schema.deregister_table(name)?;
+                schema.register_table(name.to_owned(), table)
+            };
+            register(Arc::clone(&table)).map_err(|error| refused(&error))?;
+        }
         find_indexes(self.engine.resources().indexes(), &state, &table).await;
         Ok(())
     }
@@ -195,8 +203,8 @@ impl Session {
     /// use it get the error as long as it lasts, and it is returned here.
     pub async fn declare(&self, name: &str, path: &str) -> Option<Error> {
         let error = self.register(name, path).await.err()?;
-        let name_of_table = datafusion::common::TableReference::bare(name);
-        let schema = self.context.state().schema_for_ref(name_of_table);
+        let schema = self.context.state();
+        let schema = schema.schema_for_ref(TableReference::bare(name));
         if let Ok(schema) = schema
             && let Some(shared) = schema.downcast_ref::<SharedTables>()
         {

@@ -9,13 +9,15 @@
 //! 2. The statement is parsed on a stack that holds a tree of that depth.
 //! 3. On that stack long chains of AND, OR and UNION are balanced, and a tree that stays deep is
 //!    refused and dropped.
-//! 4. The statement is planned, also on a large stack. The plan, in which views and common table
+//! 4. The statement is planned, also on a large stack; changes of rows in forms that DataFusion
+//!    does not plan are written otherwise (`changes.rs`). The plan, in which views and common table
 //!    expressions are written out, is refused if it is deep or has too many nodes.
 //!
 //! T1: a syntax tree or plan that leaves this module is so shallow that a thread with 2 MiB of
 //! stack can clone, run and drop it.
 //! Bounds: `limits.rs`.
 
+mod changes;
 mod error;
 mod limits;
 mod nodes;

@@ -10,6 +10,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::{CopyToSource, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::Statement;
 
+use super::changes;
 use super::error::StatementError;
 use super::limits::STACK_BYTES_MIN;
 use super::nodes::check_plan;
@@ -112,7 +113,7 @@ pub async fn plan_statement(
     size: StatementSize,
 ) -> Result<LogicalPlan> {
     OnStack::new(size.stack_bytes(), async move {
-        let plan = state.statement_to_plan(statement).await?;
+        let plan = changes::plan(state, statement).await?;
         check_plan(&plan)?;
         Ok(plan)
     })

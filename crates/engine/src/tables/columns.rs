@@ -20,7 +20,7 @@ use parquet::arrow::parquet_to_arrow_schema;
 use parquet::basic::LogicalType;
 use parquet::file::metadata::ParquetMetaData;
 
-use super::wider::merged;
+use super::wider::{is_binary, is_text, merged, wider};
 use crate::error::external;
 use crate::read::int96;
 
@@ -133,6 +133,28 @@ pub(super) fn of_files(files: impl IntoIterator<Item = (String, Schema)>) -> Res
         *known = all.with_metadata(metadata);
     }
     Ok(all.map_or_else(Schema::empty, |(_, schema)| schema))
+}
+
+/// The first column of a table that cannot hold a file's column of the same name: the table's type
+/// is not the wider of both. Text is one type, and so are binary values of any length.
+pub(super) fn misfit<'a>(table: &'a Schema, file: &'a Schema) -> Option<(&'a Field, &'a Field)> {
+    let mut pairs = file.fields().iter().filter_map(|found| {
+        let known = table.field_with_name(found.name()).ok()?;
+        Some((known, found.as_ref()))
+    });
+    pairs.find(|(known, found)| !holds(known.data_type(), found.data_type()))
+}
+
+fn holds(known: &DataType, found: &DataType) -> bool {
+    if is_text(known) && is_text(found) {
+        return true;
+    }
+    let is_fixed = |of: &DataType| matches!(of, DataType::FixedSizeBinary(_));
+    if is_binary(known) && is_binary(found) && !is_fixed(known) {
+        return true;
+    }
+    let known = plain(known);
+    wider(&known, &plain(found)).is_some_and(|wider| wider == known)
 }
 
 /// The columns as they are read: with views, if the session wants them.

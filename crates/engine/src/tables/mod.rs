@@ -3,7 +3,8 @@
 //! | where | question |
 //! |---|---|
 //! | `registration.rs` | which files are the table at a path? |
-//! | `shared.rs` | which tables do all sessions see, and which could not be opened? |
+//! | `shared.rs` | which tables do all sessions see, and with which columns? |
+//! | `stamp.rs` | has a local file or folder changed since a table was made of it? |
 //! | `locations.rs` | how are files in several places one table? |
 //! | `partitioned.rs` | what are the values of columns that are folders named `key=value`? |
 //! | `parquet_format.rs` | which file of a table cannot be read, or does not fit the others? |
@@ -12,6 +13,7 @@
 //! | `wider.rs` | which type has a column whose files store it differently? |
 //! | `statistics.rs` | what do a file's statistics say about the table's columns? |
 //! | `writing.rs` | how are the rows of an INSERT written? |
+//! | `pending.rs` | which files did a session's open transaction write? |
 //! | `footers.rs` | which footers does DataFusion plan with? |
 //!
 //! Not here: object stores (`object_stores/`), who sees which table (`own/`).
@@ -21,9 +23,11 @@ pub(crate) mod footers;
 mod locations;
 mod parquet_format;
 pub(crate) mod partitioned;
+pub(crate) mod pending;
 mod promised_order;
 pub(crate) mod registration;
 pub(crate) mod shared;
+mod stamp;
 mod statistics;
 mod wider;
 mod writing;

@@ -10,11 +10,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use coscan_storage::StorageError;
-use datafusion::catalog::Session;
+use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::config::TableParquetOptions;
 use datafusion::common::{GetExt, Statistics, exec_err};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
@@ -32,11 +33,12 @@ use datafusion::physical_plan::empty::EmptyExec;
 use object_store::{ObjectMeta, ObjectStore};
 use parquet::file::metadata::ParquetMetaData;
 
+use super::partitioned::files_of;
 use super::promised_order::over_row_groups;
 use super::statistics::of_file as statistics_of;
 use super::writing::{self, FilesSink};
 use super::{columns, footers};
-use crate::error::{external, storage_error};
+use crate::error::{Error, external, storage_error};
 use crate::object_stores::joint_store::written;
 
 /// Parquet files of one store, which may be a joint one.
@@ -44,11 +46,46 @@ use crate::object_stores::joint_store::written;
 pub(crate) struct CheckedParquet {
     inner: Arc<dyn FileFormat>,
     store: ObjectStoreUrl,
+    /// Whether the table's columns were read from its files, not declared.
+    inferred: bool,
+    /// Whether a file has columns that the table's cannot hold: the table has to be made anew.
+    outdated: AtomicBool,
+}
+
+/// Whether a scan has found a file that the table's columns cannot hold.
+pub(super) fn is_outdated(table: &dyn TableProvider) -> bool {
+    let format = files_of(table).map(|files| &files.options().format);
+    let parquet = format.and_then(|format| format.downcast_ref::<CheckedParquet>());
+    parquet.is_some_and(|parquet| parquet.outdated.load(Ordering::Relaxed))
 }
 
 impl CheckedParquet {
-    pub(crate) fn new(inner: Arc<dyn FileFormat>, store: ObjectStoreUrl) -> Self {
-        Self { inner, store }
+    pub(crate) fn new(inner: Arc<dyn FileFormat>, store: ObjectStoreUrl, inferred: bool) -> Self {
+        Self {
+            inner,
+            store,
+            inferred,
+            outdated: AtomicBool::new(false),
+        }
+    }
+
+    /// Refuses a file that was changed since the table's columns were read, if they cannot hold its
+    /// own. DataFusion would cast its values to the table's types.
+    fn check_columns(&self, name: &str, footer: &ParquetMetaData, table: &Schema) -> Result<()> {
+        let Some(options) = self.options().filter(|_| self.inferred) else {
+            return Ok(());
+        };
+        let file = columns::of_file(name, footer, options)?;
+        let Some((known, found)) = columns::misfit(table, &file) else {
+            return Ok(());
+        };
+        self.outdated.store(true, Ordering::Relaxed);
+        Err(DataFusionError::External(Box::new(Error::OtherColumns {
+            file: name.to_owned(),
+            column: known.name().clone(),
+            found: found.data_type().clone(),
+            known: known.data_type().clone(),
+        })))
     }
 
     fn name(&self, file: &ObjectMeta) -> String {
@@ -91,8 +128,9 @@ fn named(file: &str, error: DataFusionError) -> DataFusionError {
         return error;
     }
     match error {
-        // This error names its file.
+        // These errors name their files.
         DataFusionError::ObjectStore(_) => error,
+        DataFusionError::External(ours) if ours.is::<Error>() => DataFusionError::External(ours),
         error => external(StorageError::BadFooter {
             file: file.to_owned(),
             reason: error.strip_backtrace(),
@@ -139,8 +177,11 @@ impl FileFormat for CheckedParquet {
         }
         let name = self.name(file);
         let footer = footers::footer(state, store, &name, file).await?;
-        footers::caught(&name, || statistics_of(&footer, &schema))
-            .map_err(|error| named(&name, error))
+        footers::caught(&name, || {
+            self.check_columns(&name, &footer, &schema)?;
+            statistics_of(&footer, &schema)
+        })
+        .map_err(|error| named(&name, error))
     }
 
     async fn infer_ordering(
@@ -175,6 +216,7 @@ impl FileFormat for CheckedParquet {
         let name = self.name(file);
         let footer = footers::footer(state, store, &name, file).await?;
         footers::caught(&name, || {
+            self.check_columns(&name, &footer, &schema)?;
             let ordering = ordering_of(&footer, &schema)?;
             Ok(FileMeta::new(statistics_of(&footer, &schema)?).with_ordering(ordering))
         })
@@ -238,6 +280,8 @@ impl FileFormat for CheckedParquet {
 pub(crate) struct CheckedParquetFactory {
     pub(crate) inner: Arc<dyn FileFormatFactory>,
     pub(crate) store: ObjectStoreUrl,
+    /// Whether the columns are read from the files.
+    pub(crate) inferred: bool,
 }
 
 impl GetExt for CheckedParquetFactory {
@@ -253,13 +297,15 @@ impl FileFormatFactory for CheckedParquetFactory {
         options: &HashMap<String, String>,
     ) -> Result<Arc<dyn FileFormat>> {
         let inner = self.inner.create(state, options)?;
-        Ok(Arc::new(CheckedParquet::new(inner, self.store.clone())))
+        let store = self.store.clone();
+        Ok(Arc::new(CheckedParquet::new(inner, store, self.inferred)))
     }
 
     fn default(&self) -> Arc<dyn FileFormat> {
         Arc::new(CheckedParquet::new(
             self.inner.default(),
             self.store.clone(),
+            self.inferred,
         ))
     }
 }

@@ -4,7 +4,8 @@
 //! has one. Files of other extensions are then not part of the table. Nor are files in a folder
 //! whose names begin with `.` or `_` (Spark's `.x.parquet.crc` and `_metadata`, our `_coscan`).
 //! Folders named `key=value` become columns (`partitioned.rs`). The schema is
-//! read once, when the table is registered; files are listed anew for every query.
+//! read when the table is registered, and when its files have changed (`shared.rs`); files are
+//! listed anew for every query.
 //! Not here: credentials (`object_stores/store_urls.rs`), which file cannot be read
 //! (`parquet_format.rs`).
 
@@ -125,7 +126,7 @@ async fn place_at(state: &SessionState, path: &str) -> Result<Place> {
 /// The format of a store's Parquet files.
 fn parquet_of(state: &SessionState, store: ObjectStoreUrl) -> Arc<dyn FileFormat> {
     let format = ParquetFormat::new().with_options(state.default_table_options().parquet);
-    Arc::new(CheckedParquet::new(Arc::new(format), store))
+    Arc::new(CheckedParquet::new(Arc::new(format), store, true))
 }
 
 /// Has COPY write Parquet as INSERT does (`writing.rs`).
@@ -136,6 +137,7 @@ pub(crate) fn write_by_our_rules(state: &mut SessionState) {
     let format = CheckedParquetFactory {
         inner,
         store: ObjectStoreUrl::local_filesystem(),
+        inferred: false,
     };
     // Refused only if there were no such format.
     let _ = state.register_file_format(Arc::new(format), true);
@@ -165,6 +167,7 @@ pub(crate) async fn declared_table(
     let format = CheckedParquetFactory {
         inner: Arc::clone(inner),
         store,
+        inferred: command.schema.fields().is_empty(),
     };
     // The session's own format stays as it is: it also writes, to any store.
     let mut state = state.clone();

@@ -166,7 +166,7 @@ pub(super) fn is_text(data_type: &DataType) -> bool {
     }
 }
 
-fn is_binary(data_type: &DataType) -> bool {
+pub(super) fn is_binary(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, value) => is_binary(value),
         DataType::RunEndEncoded(_, value) => is_binary(value.data_type()),

@@ -4,8 +4,8 @@
 //! table's files store, not those that it reads them as, so that every reader finds one kind of
 //! file; other files have no views, which not every reader knows. *Files*: an INSERT writes one
 //! file (one per partition, and for each 50 million rows), and they appear together when the
-//! statement has ended (`object_stores/staged_store.rs`). *Partitions*: NULL is written as Hive
-//! writes it.
+//! statement has ended (`object_stores/staged_store.rs`), or its transaction (`pending.rs`).
+//! *Partitions*: NULL is written as Hive writes it.
 //! Not here: when a file is durable (`object_stores/local_store/disk.rs`).
 //! W1: a failed INSERT leaves nothing. W2: a cast that would change a value is an error.
 
@@ -33,6 +33,7 @@ use url::Url;
 
 use super::HIVE_NULL;
 use super::columns::without_views;
+use super::pending::{Insert, PendingInserts};
 use crate::object_stores::local_store::settle;
 use crate::object_stores::staged_store::StagedStore;
 
@@ -208,7 +209,16 @@ impl DataSink for FilesSink {
             .sink()?
             .write_all(self.converted(rows), &Arc::new(own))
             .await?;
-        store.publish().await?;
+        let insert = Insert {
+            store: self.store.clone(),
+            prefix: self.prefix.clone(),
+            files: store,
+        };
+        let pending = context.session_config().get_extension::<PendingInserts>();
+        match pending.filter(|_| self.appends) {
+            Some(pending) => pending.add(insert).await?,
+            None => insert.files.publish().await?,
+        }
         Ok(written)
     }
 }

@@ -126,6 +126,10 @@ fn stored(expr: &Expr, schema: &DFSchema, column: &Field, config: &ConfigOptions
     let Some(target) = target_of(column) else {
         return Ok(expr.clone());
     };
+    // A file's uuid: the statement gives its bytes (the engine's `statement/changes.rs`).
+    if matches!(column.data_type(), DataType::FixedSizeBinary(_)) {
+        return Ok(expr.clone());
+    }
     let is_same = from.data_type() == column.data_type()
         && Target::of_field(&from) == Target::of_field(column)
         && (matches!(value, Expr::Column(_)) || !target.has_modifier());

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `assignments.rs` | what does a column of another type hold of a value? |
 //! | `checks.rs` | what does PostgreSQL refuse, or DataFusion answer wrongly? |
+//! | `copied_uuids.rs` | how does COPY write UUIDs? |
 //! | `dependencies.rs` | which columns determine others? |
 //! | `eliminate_join.rs` | when may a join be removed? |
 //! | `grouping.rs` | which key of a grouping set does an expression mean? |
@@ -17,6 +18,7 @@
 
 mod assignments;
 mod checks;
+mod copied_uuids;
 mod dependencies;
 mod eliminate_join;
 mod grouping;
@@ -31,6 +33,7 @@ mod window_frames;
 pub use assignments::ASSIGNMENTS;
 pub(crate) use assignments::Assignments;
 pub(crate) use checks::Checks;
+pub(crate) use copied_uuids::CopiedUuids;
 pub(crate) use dependencies::Dependencies;
 pub(crate) use eliminate_join::EliminateJoins;
 pub(crate) use grouping::GroupingKeys;

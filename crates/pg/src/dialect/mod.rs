@@ -5,6 +5,7 @@
 //!
 //! | pass | from | to |
 //! |---|---|---|
+//! | `changes` | `WITH … INSERT`, `SET (a, b) = (1, 2)` | WITH inside, single assignments |
 //! | `column_names` | columns without a name, or of one name | unique names, PostgreSQL's on the wire |
 //! | `order_by` | names in ORDER BY | names of the result's columns that mean what they mean |
 //! | `outer_names` | `(SELECT count(*) …) q` | `(SELECT …) q (count)` |
@@ -32,6 +33,7 @@
 mod arrays;
 pub(crate) mod ast;
 mod catalog;
+mod changes;
 mod column_names;
 mod exclusion;
 mod grammar;
@@ -71,9 +73,10 @@ pub(crate) use exclusion::Excluded;
 pub use grammar::Grammar;
 pub use parameters::{Written, type_of, written_parameters};
 pub(crate) use queries::using::{Known, MERGED, concerns, rewrite as merged, table};
-pub(crate) use relations::{FIRST_TERM, LATER_TERM, relation_of};
+pub use relations::query_of;
+pub(crate) use relations::{FIRST_TERM, LATER_TERM};
 pub(crate) use stored::AS_STORED;
-pub use stored::{as_stored, keep_stored_types};
+pub use stored::{as_stored, keep_stored_types, uuid_in_file};
 pub use tokens::is_every_column;
 pub(crate) use whole_rows::{FIELD, ROWS_OF, WHOLE, row_column};
 
@@ -91,7 +94,8 @@ pub fn parse_postgres(sql: &str) -> Result<Vec<Statement>, ParserError> {
 
 /// Rewrites a statement that was read elsewhere.
 pub fn rewrite(statement: &mut Statement) {
-    // First, because the names come from the text that the client wrote.
+    changes::rewrite(statement);
+    // Before others, because the names come from the text that the client wrote.
     column_names::unique(statement);
     order_by::rewrite(statement);
     outer_names::rewrite(statement);

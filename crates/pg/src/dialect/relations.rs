@@ -35,7 +35,7 @@ pub(super) fn rewrite(statement: &mut Statement) {
 }
 
 /// A query of a body alone.
-pub(crate) fn relation_of(body: SetExpr) -> Query {
+pub fn query_of(body: SetExpr) -> Query {
     Query {
         with: None,
         body: Box::new(body),
@@ -144,7 +144,7 @@ fn select_from(body: &mut SetExpr, alias: Option<&str>) {
             ..
         } = &mut item.relation
     {
-        **subquery = relation_of(inner);
+        **subquery = query_of(inner);
         *given = alias.map(|name| TableAlias {
             explicit: true,
             name: Ident::with_quote('"', name),

@@ -1,13 +1,22 @@
 //! Statements that store rows: INSERT, CREATE TABLE AS, COPY to a file.
 //!
-//! What they read from a table of files keeps the file's types, so that it is stored as it was: a
-//! UUID stays one (`file_types.rs`).
+//! What they read from a table of files keeps the file's times, so that they are stored as they
+//! were (`file_types.rs`).
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    CopySource, CopyTarget, Ident, Query, Statement, TableFactor, VisitMut, VisitorMut,
+    CopySource, CopyTarget, Expr, Ident, Query, Statement, TableFactor, VisitMut, VisitorMut,
 };
+
+use super::ast::call;
+use crate::functions::text::UUID_BYTES;
+
+/// A uuid as a file's column holds it.
+#[must_use]
+pub fn uuid_in_file(uuid: Expr) -> Expr {
+    call(UUID_BYTES, vec![uuid])
+}
 
 /// Marks a table whose columns stay as they are stored. (DataFusion ignores partitions.)
 pub(crate) const AS_STORED: &str = "__as_stored";

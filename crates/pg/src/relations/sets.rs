@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{SetExpr, SetOperator, SetQuantifier};
 use super::{derived, is_number_or_time};
 use crate::PgError;
 use crate::casts::Target;
-use crate::dialect::relation_of;
+use crate::dialect::query_of;
 use crate::functions::scalar::is_text;
 use crate::operators::{as_common, common, is_unknown, mismatch, typed};
 
@@ -54,9 +54,9 @@ pub(super) fn set_operations(
         rest.push((op, set_quantifier, *right));
         body = *left;
     }
-    let mut plan = context.plan(derived(relation_of(body)))?;
+    let mut plan = context.plan(derived(query_of(body)))?;
     while let Some((op, quantifier, right)) = rest.pop() {
-        let right = context.plan(derived(relation_of(right)))?;
+        let right = context.plan(derived(query_of(right)))?;
         let config = context.context_provider().options();
         plan = combined(op, quantifier, (plan, right), config)?;
     }

@@ -11,4 +11,4 @@ pub(crate) use json::{Json, Parts, quoted as json_quoted};
 pub(crate) use json_path::{
     Arithmetic, Compare, Item as PathItem, JsonPath, LEVEL_LAST, Method, Sign, Step,
 };
-pub(crate) use uuid::{uuid_from_text, uuid_text};
+pub(crate) use uuid::{uuid_bytes, uuid_from_text, uuid_text};

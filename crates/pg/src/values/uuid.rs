@@ -27,6 +27,16 @@ pub(crate) fn uuid_from_text(text: &str) -> Result<String, PgError> {
     Ok(hyphenated(&digits))
 }
 
+/// The sixteen bytes of a canonical text.
+pub(crate) fn uuid_bytes(canonical: &str) -> [u8; 16] {
+    let digits = canonical
+        .bytes()
+        .filter_map(|byte| char::from(byte).to_digit(16));
+    digits
+        .fold(0_u128, |all, digit| all << 4 | u128::from(digit))
+        .to_be_bytes()
+}
+
 /// The text of the sixteen bytes of a uuid.
 pub(crate) fn uuid_text(bytes: &[u8]) -> String {
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();

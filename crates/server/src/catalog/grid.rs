@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_pg::datatypes::{PG_CHAR_KEY, PG_OID_ALIAS_KEY};
 use datafusion::arrow::array::ArrayRef;
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::Result;
 use datafusion::scalar::ScalarValue;
@@ -20,7 +20,10 @@ pub(super) enum Kind {
     Bool,
     Int2,
     Int4,
+    Int8,
     Float4,
+    /// `timestamptz`, of which no row is known.
+    Time,
     Texts,
 }
 
@@ -31,7 +34,9 @@ impl Kind {
             Self::Text | Self::Char => DataType::Utf8,
             Self::Bool => DataType::Boolean,
             Self::Int2 => DataType::Int16,
+            Self::Int8 => DataType::Int64,
             Self::Float4 => DataType::Float32,
+            Self::Time => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
             Self::Texts => DataType::new_list(DataType::Utf8, true),
         }
     }

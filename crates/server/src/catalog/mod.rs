@@ -11,6 +11,7 @@
 //!
 //! Not here: making clients' queries plannable, which is the parser's rewriting (`dialect`).
 
+mod bare;
 mod functions;
 mod grid;
 mod information_schema;
@@ -81,6 +82,7 @@ impl PgCatalog {
             below: Arc::clone(&below),
             database: database.clone(),
             user: user.to_owned(),
+            pid,
             describes_itself: state.config_options().catalog.information_schema,
             pg: Arc::new(OnceLock::new()),
             standard: Arc::new(OnceLock::new()),

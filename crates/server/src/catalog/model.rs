@@ -25,6 +25,8 @@ pub(super) struct Model {
     pub(super) below: Arc<dyn CatalogProviderList>,
     pub(super) database: String,
     pub(super) user: String,
+    /// The process id that the connection was given.
+    pub(super) pid: i32,
     /// Whether there is an `information_schema`.
     pub(super) describes_itself: bool,
     /// `pg_catalog` itself, which the model lists without owning it.

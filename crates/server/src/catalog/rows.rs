@@ -19,6 +19,7 @@ use coscan_pg::output::{modifier, pg_type};
 /// A table whose rows describe this server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Told {
+    Activity,
     Attribute,
     Authid,
     Class,
@@ -35,6 +36,7 @@ pub(super) enum Told {
 impl Told {
     pub(super) fn of(name: &str) -> Option<Self> {
         Some(match name {
+            "pg_stat_activity" => Self::Activity,
             "pg_attribute" => Self::Attribute,
             "pg_authid" => Self::Authid,
             "pg_class" => Self::Class,
@@ -52,6 +54,7 @@ impl Told {
 
     pub(super) fn columns(self) -> Columns {
         match self {
+            Self::Activity => ACTIVITY,
             Self::Attribute => ATTRIBUTE,
             Self::Authid => AUTHID,
             Self::Class => CLASS,
@@ -68,6 +71,7 @@ impl Told {
 
     pub(super) async fn read(self, model: Model, board: Arc<Board>) -> Result<RecordBatch> {
         let rows = match self {
+            Self::Activity => vec![activity(&model, &board)],
             Self::Attribute => attributes(&model).await?,
             Self::Authid => vec![role(&model, &[Cell::Null, Cell::Null])],
             Self::Class => classes(&model).await?,
@@ -93,6 +97,29 @@ impl Told {
         };
         batch(self.columns(), &rows)
     }
+}
+
+/// The connection that asks. PostgreSQL shows little of those of others.
+fn activity(model: &Model, board: &Board) -> Vec<Cell> {
+    let mut databases = model.databases().into_iter();
+    let own = databases.find(|(_, name)| *name == model.database);
+    let mut row = vec![Cell::Null; ACTIVITY.len()];
+    let known: [(&str, Cell); 8] = [
+        ("datid", own.map_or(Cell::Null, |(oid, _)| oid.into())),
+        ("datname", model.database.as_str().into()),
+        ("pid", model.pid.into()),
+        ("usesysid", OWNER.into()),
+        ("usename", model.user.as_str().into()),
+        ("application_name", board.value("application_name").into()),
+        ("state", "active".into()),
+        ("backend_type", "client backend".into()),
+    ];
+    for (column, value) in known {
+        if let Some(at) = ACTIVITY.iter().position(|(name, _)| *name == column) {
+            row[at] = value;
+        }
+    }
+    row
 }
 
 fn databases(model: &Model) -> Vec<Vec<Cell>> {
@@ -307,7 +334,32 @@ const COLLATIONS: [Collation; 4] = [
     (962, "ucs_basic", "c", UTF8, Some("C")),
 ];
 
-use Kind::{Bool, Char, Float4, Int2, Int4, Oid, Text, Texts};
+use Kind::{Bool, Char, Float4, Int2, Int4, Int8, Oid, Text, Texts, Time};
+
+const ACTIVITY: Columns = &[
+    ("datid", Oid),
+    ("datname", Text),
+    ("pid", Int4),
+    ("leader_pid", Int4),
+    ("usesysid", Oid),
+    ("usename", Text),
+    ("application_name", Text),
+    ("client_addr", Text),
+    ("client_hostname", Text),
+    ("client_port", Int4),
+    ("backend_start", Time),
+    ("xact_start", Time),
+    ("query_start", Time),
+    ("state_change", Time),
+    ("wait_event_type", Text),
+    ("wait_event", Text),
+    ("state", Text),
+    ("backend_xid", Int4),
+    ("backend_xmin", Int4),
+    ("query_id", Int8),
+    ("query", Text),
+    ("backend_type", Text),
+];
 
 const NAMESPACE: Columns = &[
     ("oid", Oid),

@@ -32,7 +32,8 @@ use datafusion_pg_catalog::pg_catalog::{
     PgCatalogSchemaProvider, PgCatalogStaticTables, PgCatalogTable,
 };
 
-use super::grid::{Columns, Kind, schema};
+use super::bare::BARE;
+use super::grid::schema;
 use super::model::Model;
 use super::rows::Told;
 use crate::settings::Board;
@@ -108,30 +109,6 @@ impl Shipped {
         })
     }
 }
-
-/// The tables without rows that were not shipped either, with PostgreSQL 16's columns.
-const BARE: &[(&str, Columns)] = &[
-    (
-        "pg_ts_config_map",
-        &[
-            ("mapcfg", Kind::Oid),
-            ("maptokentype", Kind::Int4),
-            ("mapseqno", Kind::Int4),
-            ("mapdict", Kind::Oid),
-        ],
-    ),
-    (
-        "pg_user_mappings",
-        &[
-            ("umid", Kind::Oid),
-            ("srvid", Kind::Oid),
-            ("srvname", Kind::Text),
-            ("umuser", Kind::Oid),
-            ("usename", Kind::Text),
-            ("umoptions", Kind::Texts),
-        ],
-    ),
-];
 
 /// Makes lists of the columns that are arrays or vectors in PostgreSQL and were shipped as text.
 fn with_vectors(schema: &SchemaRef) -> SchemaRef {

@@ -73,6 +73,15 @@ impl Board {
         fits
     }
 
+    /// All settings of the client's own, to come back to.
+    pub(super) fn all_custom(&self) -> BTreeMap<String, String> {
+        locked(&self.custom).clone()
+    }
+
+    pub(super) fn put_back_custom(&self, custom: BTreeMap<String, String>) {
+        *locked(&self.custom) = custom;
+    }
+
     pub(super) fn forget_custom(&self, name: Option<&str>) {
         let mut custom = locked(&self.custom);
         match name {
@@ -104,6 +113,10 @@ impl Board {
         let value = value.to_owned();
         wishes.insert(name.to_lowercase(), Wish { value, local });
         true
+    }
+
+    pub(crate) fn has_wishes(&self) -> bool {
+        !locked(&self.wishes).wanted.is_empty()
     }
 
     pub(crate) fn wishes(&self) -> BTreeMap<String, Wish> {

@@ -34,6 +34,11 @@ impl Settings {
         Ok(reports)
     }
 
+    /// Whether the statement that has just run asked for something.
+    pub(crate) fn has_wishes(&self) -> bool {
+        self.board.has_wishes()
+    }
+
     /// Drops the wishes of a statement that was given up.
     pub(crate) fn forget_wishes(&self) {
         self.board.wishes();

@@ -16,6 +16,7 @@ mod board;
 mod custom;
 mod known;
 mod local;
+mod saved;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,11 +31,13 @@ use datafusion::sql::sqlparser::ast::{ContextModifier, Expr, Set, Value};
 use self::custom::is_custom;
 use self::known::{KNOWN, Known, Rule};
 use self::local::Local;
+use self::saved::restore_all;
 use crate::failure::Failure;
 use crate::keepalive::Keepalive;
 
 pub(crate) use self::board::Board;
 pub(crate) use self::known::VERSION;
+pub(crate) use self::saved::SavedSettings;
 
 /// One connection's settings.
 pub(crate) struct Settings {
@@ -337,16 +340,7 @@ impl Settings {
         for key in self.changed.keys().copied().collect::<Vec<_>>() {
             reports.extend(self.reset(session, key).await?);
         }
-        let now = entries(session.state().config().options());
-        let now: BTreeMap<_, _> = now
-            .into_iter()
-            .map(|entry| (entry.key, entry.value))
-            .collect();
-        for ConfigEntry { key, value, .. } in entries(&self.initial) {
-            if key != MEMORY && key != CHECKSUMS && now.get(&key) != Some(&value) {
-                restore(session, &key, value).await?;
-            }
-        }
+        restore_all(session, &self.initial).await?;
         Ok(reports)
     }
 

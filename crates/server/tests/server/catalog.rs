@@ -229,6 +229,27 @@ async fn the_catalog_holds_no_more_than_it_says() {
 /// Correlated subqueries keep their values, and a second row is an error. (datafusion-postgres
 /// makes them NULL, and takes the first of many rows.)
 #[tokio::test]
+async fn a_connection_finds_itself() {
+    let server = TestServer::start().await;
+    let client = server.connect().await;
+    let sql = "SET application_name = 'me'; \
+               SELECT datname = current_database(), usename, application_name, state \
+               FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+    let found = answers(&client, sql).await.unwrap();
+    assert_eq!(found, ["t|tester|me|active"]);
+    for table in [
+        "pg_indexes",
+        "pg_locks",
+        "pg_stats",
+        "pg_cursors",
+        "pg_sequences",
+    ] {
+        let count = format!("SELECT count(*) FROM {table}");
+        assert_eq!(answers(&client, &count).await.unwrap(), ["0"], "{table}");
+    }
+}
+
+#[tokio::test]
 async fn subqueries_give_their_rows() {
     let server = TestServer::start().await;
     let client = server.connect().await;

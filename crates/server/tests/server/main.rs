@@ -20,6 +20,7 @@ mod hostile;
 mod idle;
 mod indexes;
 mod interruption;
+mod own_files;
 mod own_tables;
 mod parameters;
 mod places;

@@ -1,11 +1,12 @@
-//! Promised: a session's own tables do as PostgreSQL's. ROLLBACK undoes what it did to its names
-//! and tables since BEGIN or the savepoint, and so does an error among several statements of one
-//! message. What a view reads is not dropped. Values are stored as the column's type reads them.
+//! Promised: a session's own tables do as PostgreSQL's. ROLLBACK undoes what it did to its names,
+//! tables and settings since BEGIN or the savepoint, and so does an error among several statements
+//! of one message, or of the messages up to a Sync. What a view reads is not dropped. Values are
+//! stored as the column's type reads them.
 
 use crate::common::TestServer;
 use crate::common::raw::RawClient;
 
-/// Runs each statement, and compares its rows, or its error's SQLSTATE.
+/// Runs each statement, and compares its rows, or a part of its error.
 async fn answers(script: &'static [(&'static str, &'static str)]) {
     let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
     let server = TestServer::start_on_engine(&engine).await;
@@ -149,6 +150,261 @@ async fn updates_store_what_the_columns_type_reads() {
         ("UPDATE t SET n = 1000", "error 22003"),
         ("UPDATE t SET i = i WHERE v = 'abc'", ""),
         ("SELECT v, n, i FROM t", "abc | 2.35 | 3"),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_up_to_a_sync_are_one_transaction() {
+    let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
+    let server = TestServer::start_on_engine(&engine).await;
+    let addr = server.addr;
+    let done = tokio::task::spawn_blocking(move || {
+        let mut client = RawClient::connect(addr);
+        for (statements, error, sum, setting) in [
+            (&["CREATE TABLE t AS SELECT 1 AS x"][..], None, "1", "a"),
+            (
+                &[
+                    "SELECT 1",
+                    "SET my.x = 'b'",
+                    "INSERT INTO t VALUES (2)",
+                    "SELECT 1/0",
+                ],
+                Some("22012"),
+                "1",
+                "a",
+            ),
+            (
+                &[
+                    "INSERT INTO t VALUES (2)",
+                    "SELECT set_config('my.x', 'b', false)",
+                    "SELECT y",
+                ],
+                Some("42703"),
+                "1",
+                "a",
+            ),
+            (
+                &[
+                    "INSERT INTO t VALUES (2)",
+                    "COMMIT",
+                    "DELETE FROM t",
+                    "SELECT 1/0",
+                ],
+                Some("22012"),
+                "3",
+                "a",
+            ),
+            (
+                &[
+                    "INSERT INTO t VALUES (3)",
+                    "BEGIN",
+                    "DELETE FROM t",
+                    "ROLLBACK",
+                ],
+                None,
+                "3",
+                "a",
+            ),
+            (
+                &["INSERT INTO t VALUES (3)", "SET my.x = 'c'"],
+                None,
+                "6",
+                "c",
+            ),
+        ] {
+            if setting == "a" {
+                client.simple("SET my.x = 'a'");
+            }
+            let answer = client.pipeline(statements);
+            let state = answer.error.as_deref().map(|error| &error[..5]);
+            assert_eq!(state, error, "{statements:?}: {answer:?}");
+            let left = client.simple("SELECT sum(x), current_setting('my.x') FROM t");
+            assert_eq!(left.shown(), format!("{sum} | {setting}"), "{statements:?}");
+        }
+    });
+    done.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rollback_brings_settings_back() {
+    answers(&[
+        ("SET my.x = 'a'; SET statement_timeout = '5s'", ""),
+        ("BEGIN", ""),
+        ("SET timezone = 'Asia/Tokyo'", ""),
+        ("SET my.x = 'b'", ""),
+        ("SET my.y = 'b'", ""),
+        ("SET LOCAL statement_timeout = '6s'", ""),
+        ("SET datafusion.execution.batch_size = 17", ""),
+        ("SET application_name = 'me'", ""),
+        ("SAVEPOINT s", ""),
+        ("SET LOCAL statement_timeout = '7s'", ""),
+        ("SET my.x = 'c'", ""),
+        ("SET search_path = nowhere", ""),
+        ("SELECT 1/0", "error 22012"),
+        ("ROLLBACK TO s", ""),
+        ("SHOW statement_timeout", "6s"),
+        ("SHOW my.x", "b"),
+        ("SHOW search_path", "\"$user\", public"),
+        ("SHOW timezone", "Asia/Tokyo"),
+        (
+            "SELECT '2026-01-01 00:00Z'::timestamptz",
+            "2026-01-01 09:00:00+09",
+        ),
+        ("ROLLBACK", ""),
+        ("SHOW timezone", "UTC"),
+        (
+            "SELECT '2026-01-01 00:00Z'::timestamptz",
+            "2026-01-01 00:00:00+00",
+        ),
+        ("SHOW my.x", "a"),
+        ("SHOW my.y", "error 42704"),
+        ("SHOW statement_timeout", "5s"),
+        ("SHOW datafusion.execution.batch_size", "8192"),
+        ("SHOW application_name", ""),
+        (
+            "BEGIN; SET my.x = 'd'; SET LOCAL statement_timeout = '6s'; COMMIT",
+            "",
+        ),
+        ("SHOW my.x", "d"),
+        ("SHOW statement_timeout", "5s"),
+        ("SET my.x = 'e'; SELECT 1/0", "error 22012"),
+        ("SHOW my.x", "d"),
+    ])
+    .await;
+}
+
+/// PostgreSQL's answers.
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_are_inserted_in_all_forms() {
+    answers(&[
+        (
+            "CREATE TABLE t (a int, b text DEFAULT 'x', c int NOT NULL DEFAULT 1 + 1)",
+            "",
+        ),
+        ("INSERT INTO t VALUES (1)", ""),
+        (
+            "INSERT INTO t VALUES (2, DEFAULT, 5), (3, 'y', DEFAULT)",
+            "",
+        ),
+        ("INSERT INTO t DEFAULT VALUES", ""),
+        ("INSERT INTO t SELECT 4", ""),
+        ("INSERT INTO t (b) SELECT 'only'", ""),
+        ("INSERT INTO t (a, b) VALUES (6, DEFAULT)", ""),
+        (
+            "SELECT a, b, c FROM t ORDER BY a, b",
+            "1 | x | 2; 2 | x | 5; 3 | y | 2; 4 | x | 2; 6 | x | 2; NULL | only | 2; NULL | x | 2",
+        ),
+        ("INSERT INTO t VALUES (1, 'a', 2, 3)", "error 42601"),
+        ("INSERT INTO t (a, b) VALUES (1)", "error 42601"),
+        ("INSERT INTO t (a, b) VALUES (1, 'b', 3)", "error 42601"),
+        (
+            "INSERT INTO t (a, c) VALUES (1, NULL)",
+            "error non-nullable",
+        ),
+        (
+            "WITH q AS (SELECT 7 AS n) INSERT INTO t SELECT n, 'with' FROM q",
+            "",
+        ),
+        (
+            "WITH q AS (SELECT 8 AS n) \
+             INSERT INTO t WITH r AS (SELECT n + 1 AS m FROM q) SELECT m FROM r",
+            "",
+        ),
+        (
+            "SELECT a, b, c FROM t WHERE a > 6 ORDER BY a",
+            "7 | with | 2; 9 | x | 2",
+        ),
+        (
+            "INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING",
+            "error 0A000",
+        ),
+        ("INSERT INTO t VALUES (1) RETURNING a", "error 0A000"),
+        ("CREATE TABLE IF NOT EXISTS t (z int)", ""),
+        ("CREATE TABLE u (LIKE t)", ""),
+        ("SELECT * FROM u", ""),
+        ("INSERT INTO u VALUES (1, 'a', NULL)", "error non-nullable"),
+        ("ANALYZE t", ""),
+        ("VACUUM (ANALYZE) t", ""),
+        ("COMMENT ON TABLE t IS 'about'", ""),
+        ("TRUNCATE t", ""),
+        ("SELECT count(*) FROM t", "0"),
+    ])
+    .await;
+}
+
+/// PostgreSQL's answers.
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_are_changed_by_those_of_other_tables() {
+    answers(&[
+        (
+            "CREATE TABLE t AS SELECT g AS a, 'x' AS b, 2 AS c FROM generate_series(1, 7) AS g",
+            "",
+        ),
+        (
+            "CREATE TABLE s AS SELECT g AS id, 'n' || g AS name FROM generate_series(1, 3) AS g",
+            "",
+        ),
+        ("UPDATE t SET b = s.name FROM s WHERE t.a = s.id", ""),
+        (
+            "UPDATE t AS u SET b = b || s.name, c = DEFAULT FROM s WHERE u.a = s.id AND s.id > 1",
+            "",
+        ),
+        ("UPDATE t SET (b, c) = ('p', a * 10) WHERE a = 4", ""),
+        (
+            "WITH q AS (SELECT 6 AS k) UPDATE t SET b = 'q' FROM q WHERE a = q.k",
+            "",
+        ),
+        (
+            "WITH q AS (SELECT 7 AS k) UPDATE t SET b = 'r' WHERE a IN (SELECT k FROM q)",
+            "",
+        ),
+        (
+            "SELECT a, b, c FROM t ORDER BY a",
+            "1 | n1 | 2; 2 | n2n2 | NULL; 3 | n3n3 | NULL; 4 | p | 40; 5 | x | 2; 6 | q | 2; \
+             7 | r | 2",
+        ),
+        ("UPDATE t SET nothing = 1 FROM s", "error 42703"),
+        (
+            "UPDATE t SET b = 'z' FROM s WHERE t.a = s.id RETURNING a",
+            "error 0A000",
+        ),
+        (
+            "DELETE FROM t USING s WHERE t.a = s.id AND name <> 'n1'",
+            "",
+        ),
+        (
+            "DELETE FROM t AS u USING s, s AS s2 WHERE u.a = s.id + s2.id",
+            "",
+        ),
+        (
+            "WITH q AS (SELECT 1 AS k) DELETE FROM t WHERE a IN (SELECT k FROM q)",
+            "",
+        ),
+        ("SELECT a, b, c FROM t ORDER BY a", "7 | r | 2"),
+    ])
+    .await;
+}
+
+/// PostgreSQL's answers.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_are_unique() {
+    answers(&[
+        ("CREATE TABLE k (a int PRIMARY KEY, b text UNIQUE)", ""),
+        ("INSERT INTO k VALUES (1, 'a'), (2, NULL), (3, NULL)", ""),
+        ("INSERT INTO k VALUES (1, 'b')", "error 23505"),
+        ("INSERT INTO k VALUES (4, 'a')", "error 23505"),
+        ("INSERT INTO k VALUES (NULL, 'c')", "error 23502"),
+        ("INSERT INTO k VALUES (5, 'd'), (5, 'e')", "error 23505"),
+        ("UPDATE k SET a = 2 WHERE a = 1", "error 23505"),
+        ("UPDATE k SET a = a + 10", ""),
+        (
+            "SELECT a, b FROM k ORDER BY a",
+            "11 | a; 12 | NULL; 13 | NULL",
+        ),
+        ("CREATE TABLE c (a int CHECK (a > 0))", "error 0A000"),
+        ("CREATE TABLE r (a int REFERENCES k)", "error 0A000"),
+        ("CREATE TABLE f (a float8 PRIMARY KEY)", "error 0A000"),
     ])
     .await;
 }

@@ -129,6 +129,50 @@ async fn another_sessions_drop() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn views_over_what_another_session_drops() {
+    let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
+    let session = engine.session();
+    let run = move |sql: &str| {
+        let rows = futures::executor::block_on(session.sql(sql)).unwrap();
+        futures::executor::block_on(futures::TryStreamExt::try_collect::<Vec<_>>(rows)).unwrap()
+    };
+    run("CREATE TABLE shared AS SELECT 1 AS x");
+    let server = TestServer::start_on_engine(&engine).await;
+    blocking(&server, move |mut client| {
+        client.simple("CREATE VIEW v AS SELECT x + 1 AS y FROM shared");
+        client.simple("CREATE VIEW w AS SELECT y, (SELECT max(x) FROM shared) AS m FROM v");
+        client.prepare("p", "SELECT y, m FROM w", &[]);
+        assert_eq!(client.run("p", &[], 0).shown(), "2 | 1");
+        for (change, expected) in [
+            (
+                "DROP TABLE shared",
+                "error 42P01 relation \"shared\" does not exist",
+            ),
+            ("CREATE TABLE shared AS SELECT 5 AS z, 4 AS x", "5 | 4"),
+            ("CREATE OR REPLACE TABLE shared AS SELECT 6 AS x", "7 | 6"),
+            (
+                "CREATE OR REPLACE TABLE shared AS SELECT 'a' AS x",
+                "error 0A000 the view has to be made again: column \"x\" of \"shared\"",
+            ),
+            ("CREATE OR REPLACE TABLE shared AS SELECT 7 AS x", "8 | 7"),
+        ] {
+            run(change);
+            let shown = client.simple("SELECT y, m FROM w").shown();
+            assert!(shown.starts_with(expected), "{change}: {shown}");
+            let shown = client.run("p", &[], 0).shown();
+            assert!(shown.starts_with(expected), "{change}: {shown}");
+            let tables = client.simple("SHOW TABLES");
+            assert_eq!(tables.error, None, "{change}");
+        }
+        client.simple("CREATE TABLE own AS SELECT 1 AS x");
+        client.simple("CREATE VIEW o AS SELECT x FROM own");
+        client.simple("ALTER TABLE own RENAME TO renamed");
+        assert_eq!(client.simple("SELECT x FROM o").shown(), "1");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn sqls_own_prepared_statements() {
     let server = server().await;
     blocking(&server, |mut client| {

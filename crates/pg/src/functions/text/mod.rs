@@ -9,10 +9,12 @@ mod pieces;
 mod plain;
 mod quote;
 mod unicode;
+mod uuid;
 
 use datafusion::logical_expr::ScalarUDF;
 
 pub(crate) use fits::fits;
+pub(crate) use uuid::{UUID_BYTES, as_bytes};
 
 use crate::PgError;
 pub(crate) use normal::IS_NORMALIZED;
@@ -27,6 +29,7 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
         plain::functions(),
         quote::functions(),
         unicode::functions(),
+        uuid::functions(),
     ]
     .into_iter()
     .flatten()

@@ -82,6 +82,17 @@ impl RawClient {
         self.answer()
     }
 
+    /// Parse, Bind and Execute of each statement, and one Sync behind the last.
+    pub(crate) fn pipeline(&mut self, statements: &[&str]) -> Answer {
+        for sql in statements {
+            self.prepare("", sql, &[]);
+            self.send(b'B', b"\0\0\0\0\0\0\0\0");
+            self.send(b'E', b"\0\0\0\0\0");
+        }
+        self.send(b'S', b"");
+        self.answer()
+    }
+
     /// A simple query. The answers of several statements run together.
     pub(crate) fn simple(&mut self, sql: &str) -> Answer {
         self.send(b'Q', format!("{sql}\0").as_bytes());

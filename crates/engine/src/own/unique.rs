@@ -1,0 +1,122 @@
+//! Do the rows of a table keep its primary key and its unique constraints?
+//!
+//! DataFusion plans by them (it leaves out columns of GROUP BY that a key determines), so a row
+//! that breaks one gives wrong answers. All keys are compared after each INSERT and UPDATE, before
+//! the table changes.
+//! Not here: NOT NULL (DataFusion's sink, `change/apply.rs`).
+//! U1: two rows of a table have no equal keys without NULL; a primary key has no NULL.
+//! Bounds: the keys of all rows, in the table's account while they are compared.
+
+use std::collections::HashSet;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::{DataType, Field, SchemaRef};
+use arrow::row::{RowConverter, SortField};
+use coscan_pg::PgError;
+use coscan_pg::casts::Target;
+use datafusion::common::{Constraint, Constraints};
+use datafusion::error::Result;
+
+use super::allowance::Growth;
+
+/// What an entry of a set of keys takes beside its bytes.
+const ENTRY_BYTES: usize = 32;
+
+/// # Errors
+/// 0A000 for a key of a type whose equal values may differ in their bytes.
+pub(super) fn check_types(constraints: &Constraints, schema: &SchemaRef) -> Result<()> {
+    for column in constraints.iter().flat_map(columns_of) {
+        let field = schema.field(*column);
+        if !is_comparable(field) {
+            let told = format!(
+                "a primary key or unique constraint over column \"{}\" of this type is not supported",
+                field.name()
+            );
+            return Err(PgError::new("0A000", told).into());
+        }
+    }
+    Ok(())
+}
+
+fn columns_of(constraint: &Constraint) -> &[usize] {
+    match constraint {
+        Constraint::PrimaryKey(columns) | Constraint::Unique(columns) => columns,
+    }
+}
+
+/// Whether values are equal if and only if their bytes are.
+fn is_comparable(field: &Field) -> bool {
+    let is_exact = match field.data_type() {
+        DataType::Decimal128(..) | DataType::Decimal256(..) => true,
+        other => other.is_integer() || other.is_temporal() || matches!(other, DataType::Boolean),
+    };
+    let interval = matches!(field.data_type(), DataType::Interval(_));
+    let is_text = field.data_type().is_string()
+        && matches!(
+            Target::of_field(field),
+            Some(Target::Text | Target::Varchar(_) | Target::Uuid)
+        );
+    (is_exact && !interval) || is_text
+}
+
+/// # Errors
+/// 23505, 23502; `ResourcesExhausted` if there is no memory for the keys.
+pub(super) fn check<'a>(
+    table: &str,
+    constraints: &Constraints,
+    schema: &SchemaRef,
+    batches: impl Iterator<Item = &'a RecordBatch> + Clone,
+    growth: &mut Growth,
+) -> Result<()> {
+    for constraint in constraints.iter() {
+        let columns = columns_of(constraint);
+        let types = columns
+            .iter()
+            .map(|column| schema.field(*column).data_type());
+        let types = types.map(|data_type| SortField::new(data_type.clone()));
+        let converter = RowConverter::new(types.collect())?;
+        let names: Vec<&str> = columns
+            .iter()
+            .map(|column| schema.field(*column).name().as_str())
+            .collect();
+        let mut seen: HashSet<Box<[u8]>> = HashSet::new();
+        for batch in batches.clone() {
+            let keys: Vec<ArrayRef> = columns
+                .iter()
+                .map(|column| batch.column(*column).clone())
+                .collect();
+            let rows = converter.convert_columns(&keys)?;
+            growth.add(rows.size() + rows.num_rows() * ENTRY_BYTES)?;
+            for (at, row) in rows.iter().enumerate() {
+                if let Some(null) = keys.iter().position(|key| key.is_null(at)) {
+                    if matches!(constraint, Constraint::PrimaryKey(_)) {
+                        return Err(null_in(names[null], table));
+                    }
+                } else if !seen.insert(row.data().into()) {
+                    return Err(twice(table, constraint, &names));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn null_in(column: &str, table: &str) -> datafusion::error::DataFusionError {
+    let told = format!(
+        "null value in column \"{column}\" of relation \"{table}\" violates not-null constraint"
+    );
+    PgError::new("23502", told).into()
+}
+
+fn twice(
+    table: &str,
+    constraint: &Constraint,
+    names: &[&str],
+) -> datafusion::error::DataFusionError {
+    let name = match constraint {
+        Constraint::PrimaryKey(_) => format!("{table}_pkey"),
+        Constraint::Unique(_) => format!("{table}_{}_key", names.join("_")),
+    };
+    let told = format!("duplicate key value violates unique constraint \"{name}\"");
+    PgError::new("23505", told).into()
+}

@@ -1,0 +1,486 @@
+//! INSERT, UPDATE and DELETE in forms for which the table's columns must be known.
+//!
+//! | form | how it is planned |
+//! |---|---|
+//! | INSERT of fewer values than columns | with the names of the first columns |
+//! | DEFAULT in VALUES and SET, DEFAULT VALUES | with the column's default, or NULL |
+//! | INSERT of a uuid into a table of files | as the bytes that files hold |
+//! | UPDATE … FROM, DELETE … USING, WITH before either | as a query of the new rows, which DataFusion does not do: it is wrapped as the planner wraps its own |
+//!
+//! Not here: what needs no columns (`coscan_pg`'s `dialect/changes.rs`), how rows change
+//! (`own/change/`).
+
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, Schema};
+use coscan_pg::PgError;
+use coscan_pg::casts::Target;
+use coscan_pg::dialect::{query_of, uuid_in_file};
+use datafusion::catalog::TableProvider;
+use datafusion::common::{DFSchema, ScalarValue, TableReference};
+use datafusion::datasource::provider_as_source;
+use datafusion::error::Result;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::dml::DmlStatement;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr as PlannedExpr, ExprSchemable, LogicalPlan, Projection, WriteOp,
+};
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::planner::object_name_to_table_reference;
+use datafusion::sql::sqlparser::ast::{
+    Assignment, AssignmentTarget, ColumnOption, CreateTable, Delete, Expr, FromTable, Ident,
+    Insert, ObjectName, Parens, Query, SelectItem, SetExpr, Statement, TableConstraint,
+    TableFactor, TableObject, TableWithJoins, Update, UpdateTableFromKind, Value, Values, With,
+};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::unparser::expr_to_sql;
+
+/// Plans a statement, in whatever form it changes rows.
+pub(super) async fn plan(state: &SessionState, statement: DfStatement) -> Result<LogicalPlan> {
+    let DfStatement::Statement(inner) = statement else {
+        return state.statement_to_plan(statement).await;
+    };
+    let (with, mut inner) = match *inner {
+        Statement::Query(query) => match *query {
+            Query { with, body, .. }
+                if matches!(*body, SetExpr::Update(_) | SetExpr::Delete(_)) =>
+            {
+                match *body {
+                    SetExpr::Update(change) | SetExpr::Delete(change) => (with, change),
+                    body => (with, Statement::Query(Box::new(query_of(body)))),
+                }
+            }
+            query => (None, Statement::Query(Box::new(query))),
+        },
+        other => (None, other),
+    };
+    check_supported(&inner)?;
+    match &mut inner {
+        Statement::Insert(insert) => complete(state, insert).await?,
+        Statement::Update(update) => {
+            if let Some(table) = table_of_factor(state, &update.table.relation).await? {
+                for assignment in &mut update.assignments {
+                    with_default(state, assignment, table.as_ref())?;
+                }
+                if with.is_some() || update.from.is_some() {
+                    return update_of(state, table, update, with).await;
+                }
+            }
+        }
+        Statement::Delete(delete) if with.is_some() || delete.using.is_some() => {
+            if let FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from) = &delete.from
+                && let [target] = from.as_slice()
+                && let Some(table) = table_of_factor(state, &target.relation).await?
+            {
+                let target = target.clone();
+                return delete_of(state, table, target, delete, with).await;
+            }
+        }
+        _ => {}
+    }
+    let statement = DfStatement::Statement(Box::new(inner));
+    state.statement_to_plan(statement).await
+}
+
+fn refuse<T>(code: &'static str, text: &str) -> Result<T> {
+    Err(PgError::new(code, text.to_owned()).into())
+}
+
+/// Refuses what DataFusion ignores, or refuses as if it were no SQL.
+///
+/// # Errors
+/// 0A000.
+fn check_supported(statement: &Statement) -> Result<()> {
+    let returning = match statement {
+        Statement::Insert(insert) if insert.on.is_some() => {
+            return refuse("0A000", "INSERT … ON CONFLICT is not supported");
+        }
+        Statement::Insert(insert) => &insert.returning,
+        Statement::Update(update) => &update.returning,
+        Statement::Delete(delete) => &delete.returning,
+        Statement::Merge(_) => return refuse("0A000", "MERGE is not supported"),
+        Statement::CreateTable(create) => return check_columns(create),
+        _ => &None,
+    };
+    match returning {
+        Some(_) => refuse("0A000", "RETURNING is not supported"),
+        None => Ok(()),
+    }
+}
+
+fn check_columns(create: &CreateTable) -> Result<()> {
+    let options = create.columns.iter().flat_map(|column| &column.options);
+    for option in options {
+        match option.option {
+            ColumnOption::Check(_) => {
+                return refuse("0A000", "CHECK constraints are not supported");
+            }
+            ColumnOption::ForeignKey(_) => {
+                return refuse("0A000", "foreign keys are not supported");
+            }
+            ColumnOption::Generated { .. } | ColumnOption::Identity(_) => {
+                return refuse("0A000", "generated columns are not supported");
+            }
+            _ => {}
+        }
+    }
+    for constraint in &create.constraints {
+        match constraint {
+            TableConstraint::Check(_) => {
+                return refuse("0A000", "CHECK constraints are not supported");
+            }
+            TableConstraint::ForeignKey(_) => {
+                return refuse("0A000", "foreign keys are not supported");
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+async fn table_of(
+    state: &SessionState,
+    name: &ObjectName,
+) -> Result<Option<(TableReference, Arc<dyn TableProvider>)>> {
+    let normalize = state.config_options().sql_parser.enable_ident_normalization;
+    let reference = object_name_to_table_reference(name.clone(), normalize)?;
+    let Ok(schema) = state.schema_for_ref(reference.clone()) else {
+        return Ok(None);
+    };
+    let table = schema.table(reference.table()).await?;
+    Ok(table.map(|table| (reference, table)))
+}
+
+async fn table_of_factor(
+    state: &SessionState,
+    factor: &TableFactor,
+) -> Result<Option<Arc<dyn TableProvider>>> {
+    match factor {
+        TableFactor::Table { name, .. } => Ok(table_of(state, name).await?.map(|(_, table)| table)),
+        _ => Ok(None),
+    }
+}
+
+/// Names an INSERT's columns, and gives DEFAULT its value.
+async fn complete(state: &SessionState, insert: &mut Insert) -> Result<()> {
+    let TableObject::TableName(name) = &insert.table else {
+        return Ok(());
+    };
+    // Nothing could name it: neither ON CONFLICT nor RETURNING is supported.
+    insert.table_alias = None;
+    let Some((_, table)) = table_of(state, name).await? else {
+        return Ok(());
+    };
+    let schema = table.schema();
+    let names = schema
+        .fields()
+        .iter()
+        .map(|field| Ident::with_quote('"', field.name()));
+    let names: Vec<ObjectName> = names.map(ObjectName::from).collect();
+    let Some(source) = &mut insert.source else {
+        // DEFAULT VALUES.
+        if !insert.assignments.is_empty() || names.is_empty() {
+            return Ok(());
+        }
+        let row = names
+            .iter()
+            .map(|column| default_of(state, table.as_ref(), column));
+        let row = row.collect::<Result<Vec<_>>>()?;
+        let values = SetExpr::Values(Values {
+            explicit_row: false,
+            value_keyword: false,
+            rows: vec![Parens::with_empty_span(row)],
+        });
+        insert.source = Some(Box::new(query_of(values)));
+        return Ok(());
+    };
+    let given = match source.body.as_ref() {
+        SetExpr::Values(values) => values.rows.first().map(|row| row.content.len()),
+        _ if insert.columns.is_empty() => {
+            let query = Statement::Query(source.clone());
+            let plan = state.statement_to_plan(DfStatement::Statement(Box::new(query)));
+            Some(plan.await?.schema().fields().len())
+        }
+        _ => None,
+    };
+    if let Some(given) = given {
+        let known = if insert.columns.is_empty() {
+            names.len()
+        } else {
+            insert.columns.len()
+        };
+        if given > known {
+            return refuse("42601", "INSERT has more expressions than target columns");
+        }
+        if insert.columns.is_empty() && given < known {
+            insert.columns = names[..given].to_vec();
+        } else if given < known {
+            return refuse("42601", "INSERT has more target columns than expressions");
+        }
+    }
+    let columns = if insert.columns.is_empty() {
+        &names
+    } else {
+        &insert.columns
+    };
+    if let SetExpr::Values(values) = source.body.as_mut() {
+        for row in &mut values.rows {
+            for (value, column) in row.content.iter_mut().zip(columns) {
+                if is_default(value) {
+                    *value = default_of(state, table.as_ref(), column)?;
+                }
+            }
+        }
+    }
+    let uuids: Vec<bool> = columns
+        .iter()
+        .map(|column| is_file_uuid(&schema, column))
+        .collect();
+    if uuids.contains(&true) {
+        as_bytes(source, &uuids)?;
+    }
+    Ok(())
+}
+
+/// Whether a column holds a uuid as files do, in sixteen bytes.
+fn is_file_uuid(schema: &Schema, column: &ObjectName) -> bool {
+    let field = schema.field_with_name(last_of(column));
+    field.is_ok_and(|field| {
+        *field.data_type() == DataType::FixedSizeBinary(16)
+            && Target::of_field(field) == Some(Target::Uuid)
+    })
+}
+
+/// Gives the columns of a query that are to be such uuids, and are text in it, their bytes.
+fn as_bytes(source: &mut Box<Query>, uuids: &[bool]) -> Result<()> {
+    if let SetExpr::Values(values) = source.body.as_mut() {
+        for row in &mut values.rows {
+            for (value, _) in row
+                .content
+                .iter_mut()
+                .zip(uuids)
+                .filter(|(_, is_uuid)| **is_uuid)
+            {
+                *value = uuid_in_file(value.clone());
+            }
+        }
+        return Ok(());
+    }
+    let names = (0..uuids.len()).map(|at| format!("c{at}"));
+    let names: Vec<String> = names.collect();
+    let text = format!("SELECT * FROM (SELECT 1) AS source ({})", names.join(", "));
+    let mut query = template(&text)?;
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        let items = names.iter().zip(uuids).map(|(name, is_uuid)| {
+            let column = Expr::Identifier(Ident::new(name));
+            SelectItem::UnnamedExpr(if *is_uuid {
+                uuid_in_file(column)
+            } else {
+                column
+            })
+        });
+        select.projection = items.collect();
+        if let Some(TableWithJoins {
+            relation: TableFactor::Derived { subquery, .. },
+            ..
+        }) = select.from.first_mut()
+        {
+            std::mem::swap(subquery, source);
+        }
+    }
+    **source = query;
+    Ok(())
+}
+
+fn is_default(value: &Expr) -> bool {
+    matches!(value, Expr::Identifier(word)
+        if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"))
+}
+
+/// The last part of a name.
+fn last_of(name: &ObjectName) -> &str {
+    let part = name.0.last().and_then(|part| part.as_ident());
+    part.map(|part| part.value.as_str()).unwrap_or_default()
+}
+
+/// The value of a column's default, in SQL.
+fn default_of(
+    state: &SessionState,
+    table: &dyn TableProvider,
+    column: &ObjectName,
+) -> Result<Expr> {
+    let Some(default) = table.get_column_default(last_of(column)) else {
+        return Ok(Expr::value(Value::Null));
+    };
+    let evaluated = state.create_physical_expr(default.clone(), &DFSchema::empty())?;
+    let options = RecordBatchOptions::new().with_row_count(Some(1));
+    let one = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options)?;
+    let value = match evaluated.evaluate(&one)? {
+        ColumnarValue::Scalar(value) => value,
+        ColumnarValue::Array(values) => ScalarValue::try_from_array(&values, 0)?,
+    };
+    expr_to_sql(&PlannedExpr::Literal(value, None))
+}
+
+fn with_default(
+    state: &SessionState,
+    assignment: &mut Assignment,
+    table: &dyn TableProvider,
+) -> Result<()> {
+    if let AssignmentTarget::ColumnName(column) = &assignment.target
+        && is_default(&assignment.value)
+    {
+        assignment.value = default_of(state, table, column)?;
+    }
+    Ok(())
+}
+
+/// UPDATE by a query: `SELECT` of one expression for each of the table's columns.
+async fn update_of(
+    state: &SessionState,
+    table: Arc<dyn TableProvider>,
+    update: &mut Update,
+    with: Option<With>,
+) -> Result<LogicalPlan> {
+    let target = update.table.clone();
+    let (name, alias) = named(&target)?;
+    let schema = table.schema();
+    let mut values = Vec::with_capacity(schema.fields().len());
+    for field in schema.fields() {
+        let own = Ident::with_quote('"', field.name());
+        values.push((
+            own.clone(),
+            Expr::CompoundIdentifier(vec![alias.clone(), own]),
+        ));
+    }
+    for Assignment { target, value } in std::mem::take(&mut update.assignments) {
+        let AssignmentTarget::ColumnName(column) = target else {
+            return refuse(
+                "0A000",
+                "UPDATE of several columns by a subquery is not supported",
+            );
+        };
+        let column = last_of(&column);
+        let slot = values.iter_mut().find(|(own, _)| own.value == column);
+        let Some((_, slot)) = slot else {
+            let told = format!(
+                "column \"{column}\" of relation \"{}\" does not exist",
+                alias.value
+            );
+            return refuse("42703", &told);
+        };
+        *slot = value;
+    }
+    let mut from = vec![target];
+    match update.from.take() {
+        Some(UpdateTableFromKind::BeforeSet(more) | UpdateTableFromKind::AfterSet(more)) => {
+            from.extend(more);
+        }
+        None => {}
+    }
+    let items = values
+        .into_iter()
+        .map(|(alias, expr)| SelectItem::ExprWithAlias { expr, alias });
+    let plan = rows_of(state, items.collect(), from, update.selection.take(), with).await?;
+    let Some(projection) = as_projection(plan) else {
+        return refuse("0A000", "UPDATE in this form is not supported");
+    };
+    let input = projection.input;
+    let typed = projection.expr.into_iter().zip(schema.fields());
+    let typed = typed.map(|(expr, field)| {
+        let value = match expr {
+            PlannedExpr::Alias(alias) => *alias.expr,
+            other => other,
+        };
+        let value = value.cast_to(field.data_type(), input.schema())?;
+        Ok(value.alias(field.name()))
+    });
+    let typed = typed.collect::<Result<Vec<_>>>()?;
+    let rows = LogicalPlan::Projection(Projection::try_new(typed, input)?);
+    Ok(changed(state, name, table, WriteOp::Update, rows))
+}
+
+/// DELETE by a query of the rows.
+async fn delete_of(
+    state: &SessionState,
+    table: Arc<dyn TableProvider>,
+    target: TableWithJoins,
+    delete: &mut Delete,
+    with: Option<With>,
+) -> Result<LogicalPlan> {
+    let (name, _) = named(&target)?;
+    let mut from = vec![target];
+    from.extend(delete.using.take().into_iter().flatten());
+    let one = SelectItem::UnnamedExpr(Expr::value(Value::Boolean(true)));
+    let plan = rows_of(state, vec![one], from, delete.selection.take(), with).await?;
+    let Some(projection) = as_projection(plan) else {
+        return refuse("0A000", "DELETE in this form is not supported");
+    };
+    let rows = LogicalPlan::clone(&projection.input);
+    Ok(changed(state, name, table, WriteOp::Delete, rows))
+}
+
+fn as_projection(plan: LogicalPlan) -> Option<Projection> {
+    match plan {
+        LogicalPlan::Projection(projection) => Some(projection),
+        _ => None,
+    }
+}
+
+fn changed(
+    state: &SessionState,
+    name: ObjectName,
+    table: Arc<dyn TableProvider>,
+    op: WriteOp,
+    rows: LogicalPlan,
+) -> LogicalPlan {
+    let normalize = state.config_options().sql_parser.enable_ident_normalization;
+    let text = name.to_string();
+    let name = object_name_to_table_reference(name, normalize)
+        .unwrap_or_else(|_| TableReference::bare(text));
+    let target = provider_as_source(table);
+    LogicalPlan::Dml(DmlStatement::new(name, target, op, Arc::new(rows)))
+}
+
+/// The plan of `WITH … SELECT items FROM from WHERE selection`.
+async fn rows_of(
+    state: &SessionState,
+    items: Vec<SelectItem>,
+    from: Vec<TableWithJoins>,
+    selection: Option<Expr>,
+    with: Option<With>,
+) -> Result<LogicalPlan> {
+    let mut query = template("SELECT 1")?;
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        select.projection = items;
+        select.from = from;
+        select.selection = selection;
+    }
+    query.with = with;
+    let query = Statement::Query(Box::new(query));
+    state
+        .statement_to_plan(DfStatement::Statement(Box::new(query)))
+        .await
+}
+
+fn template(sql: &str) -> Result<Query> {
+    let parsed = Parser::parse_sql(&GenericDialect {}, sql)?;
+    match parsed.into_iter().next() {
+        Some(Statement::Query(query)) => Ok(*query),
+        _ => refuse("XX000", "a template is no query"),
+    }
+}
+
+/// The name of a change's table, and the name by which its columns are qualified.
+fn named(target: &TableWithJoins) -> Result<(ObjectName, Ident)> {
+    let TableFactor::Table { name, alias, .. } = &target.relation else {
+        return refuse("0A000", "only tables can be changed");
+    };
+    let own = match alias {
+        Some(alias) => alias.name.clone(),
+        None => Ident::with_quote('"', last_of(name)),
+    };
+    Ok((name.clone(), own))
+}

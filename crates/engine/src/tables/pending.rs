@@ -1,0 +1,132 @@
+//! Which files did a session's open transaction write, that nobody sees yet?
+//!
+//! An INSERT into a table of files writes them under other names (`object_stores/staged_store.rs`).
+//! Outside of a transaction the statement gives them their names when it ends; within one, COMMIT
+//! does, in the order of the statements, and ROLLBACK removes them. A listing does not show such
+//! files, so until then the session's own statements must not read the table
+//! (`own/check.rs` asks [`PendingInserts::check`]).
+//! Not here: when a transaction begins and ends (`own/saved.rs`).
+//! Bounds: [`INSERTS_MAX`] statements, because each file is kept open and locked.
+//! PI1: each INSERT appears as a whole. If COMMIT fails between two, the earlier one is there.
+
+use std::sync::Arc;
+
+use coscan_pg::PgError;
+use datafusion::catalog::TableProvider;
+use datafusion::error::Result;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use object_store::path::Path;
+use parking_lot::Mutex;
+
+use super::partitioned::files_of;
+use crate::object_stores::staged_store::StagedStore;
+
+/// The most statements of a transaction that insert into tables of files.
+const INSERTS_MAX: usize = 500;
+
+/// The files of one session's transaction. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PendingInserts {
+    inner: Arc<Mutex<Pending>>,
+}
+
+#[derive(Debug, Default)]
+struct Pending {
+    /// Whether there is a transaction.
+    open: bool,
+    inserts: Vec<Insert>,
+}
+
+/// What one statement wrote.
+#[derive(Debug)]
+pub(super) struct Insert {
+    pub(super) store: ObjectStoreUrl,
+    /// The table's folder.
+    pub(super) prefix: Path,
+    pub(super) files: Arc<StagedStore>,
+}
+
+impl PendingInserts {
+    /// Keeps from here on what statements write. Returns how many there are.
+    pub(crate) fn open(&self) -> usize {
+        let mut inner = self.inner.lock();
+        inner.open = true;
+        inner.inserts.len()
+    }
+
+    /// Removes what was written after the first `kept` statements. The transaction has ended, or is
+    /// opened again.
+    pub(crate) fn give_up(&self, kept: usize) {
+        let mut inner = self.inner.lock();
+        inner.open = false;
+        inner.inserts.truncate(kept);
+    }
+
+    /// Ends the transaction and makes everything appear that it wrote.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(crate) async fn publish(&self) -> Result<()> {
+        let inserts = {
+            let mut inner = self.inner.lock();
+            inner.open = false;
+            std::mem::take(&mut inner.inserts)
+        };
+        for insert in inserts {
+            insert.files.publish().await?;
+        }
+        Ok(())
+    }
+
+    /// Keeps what a statement wrote; outside of a transaction, makes it appear.
+    ///
+    /// # Errors
+    /// The store's; 54000 if the transaction has inserted too often.
+    pub(super) async fn add(&self, insert: Insert) -> Result<()> {
+        let at_once = {
+            let mut inner = self.inner.lock();
+            if !inner.open {
+                Some(insert)
+            } else if inner.inserts.len() < INSERTS_MAX {
+                inner.inserts.push(insert);
+                None
+            } else {
+                let told = format!(
+                    "a transaction may have {INSERTS_MAX} INSERTs into tables of files at most: \
+                     insert more rows with each"
+                );
+                return Err(PgError::new("54000", told).into());
+            }
+        };
+        match at_once {
+            Some(insert) => Ok(insert.files.publish().await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses to read a table of which files are pending.
+    ///
+    /// # Errors
+    /// 0A000.
+    pub(crate) fn check(&self, table: &dyn TableProvider, name: &str) -> Result<()> {
+        let inner = self.inner.lock();
+        if inner.inserts.is_empty() {
+            return Ok(());
+        }
+        let places = files_of(table).map_or(&[][..], |files| files.table_paths());
+        let is_pending = places.iter().any(|place| {
+            let same = |insert: &Insert| {
+                insert.store == place.object_store() && insert.prefix == *place.prefix()
+            };
+            inner.inserts.iter().any(same)
+        });
+        if is_pending {
+            let told = format!(
+                "cannot read \"{name}\": rows that this transaction inserted into its files are \
+                 seen after COMMIT"
+            );
+            return Err(PgError::new("0A000", told).into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,86 @@
+//! The settings as they were at some time, which ROLLBACK brings back.
+//!
+//! Not here: SET LOCAL, which COMMIT undoes, too (`local.rs`).
+//! Settings that decide for all sessions (C2) are no session's to bring back, as PostgreSQL's ALTER
+//! SYSTEM is not undone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::common::config::{ConfigEntry, ConfigOptions};
+use datafusion::prelude::SessionContext;
+
+use super::local::Local;
+use super::{CHECKSUMS, MEMORY, Settings, entries, restore};
+use crate::failure::Failure;
+use crate::keepalive::Keepalive;
+
+/// One connection's settings at some time.
+#[derive(Debug)]
+pub(crate) struct SavedSettings {
+    changed: BTreeMap<&'static str, String>,
+    timeouts: BTreeMap<&'static str, Duration>,
+    keepalive: Keepalive,
+    local: Local,
+    custom: BTreeMap<String, String>,
+    options: Arc<ConfigOptions>,
+}
+
+impl Settings {
+    pub(crate) fn saved(&self, session: &SessionContext) -> SavedSettings {
+        let state = session.state_ref();
+        let options = Arc::clone(state.read().config().options());
+        SavedSettings {
+            changed: self.changed.clone(),
+            timeouts: self.timeouts.clone(),
+            keepalive: self.keepalive,
+            local: self.local.clone(),
+            custom: self.board.all_custom(),
+            options,
+        }
+    }
+
+    /// Brings all of them back, even if one of them fails. Returns what the client has to be told.
+    pub(crate) async fn bring_back(
+        &mut self,
+        session: &SessionContext,
+        saved: SavedSettings,
+    ) -> Result<Vec<(&'static str, String)>, Failure> {
+        let before = self.reports(session);
+        self.changed = saved.changed;
+        self.timeouts = saved.timeouts;
+        self.keepalive = saved.keepalive;
+        self.local = saved.local;
+        self.board.put_back_custom(saved.custom);
+        let restored = restore_all(session, &saved.options).await;
+        self.put_up(session);
+        restored?;
+        let mut now = self.reports(session);
+        now.retain(|report| !before.contains(report));
+        Ok(now)
+    }
+}
+
+/// Gives the session's options the values of others.
+pub(super) async fn restore_all(
+    session: &SessionContext,
+    wanted: &Arc<ConfigOptions>,
+) -> Result<(), Failure> {
+    let state = session.state();
+    if Arc::ptr_eq(state.config().options(), wanted) {
+        return Ok(());
+    }
+    let now = entries(state.config().options());
+    let now: BTreeMap<_, _> = now
+        .into_iter()
+        .map(|entry| (entry.key, entry.value))
+        .collect();
+    let mut outcome = Ok(());
+    for ConfigEntry { key, value, .. } in entries(wanted) {
+        if key != MEMORY && key != CHECKSUMS && now.get(&key) != Some(&value) {
+            outcome = outcome.and(restore(session, &key, value).await);
+        }
+    }
+    outcome
+}

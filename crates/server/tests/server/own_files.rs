@@ -1,0 +1,264 @@
+//! Promised: rows that a transaction inserts into a table of files are there after COMMIT, and never
+//! after ROLLBACK or an error. Until then its own statements must not read the table. The columns
+//! of a table are those that its files have now.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
+use datafusion::parquet::arrow::ArrowWriter;
+
+use crate::common::TestServer;
+use crate::common::raw::RawClient;
+
+/// Writes a file beside and renames it, as those do who replace a file that is read.
+fn write(path: &Path, columns: Vec<(&str, ArrayRef)>) {
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let beside = path.with_extension("new");
+    let file = std::fs::File::create(&beside).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    std::fs::rename(&beside, path).unwrap();
+}
+
+fn ints(values: &[i32]) -> ArrayRef {
+    Arc::new(Int32Array::from(values.to_vec()))
+}
+
+/// A server with a table of the files at a path, and clients of it.
+async fn server(path: &Path) -> TestServer {
+    let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
+    let registered = engine.session().register("t", path.to_str().unwrap()).await;
+    registered.unwrap();
+    TestServer::start_with_rights(&engine, coscan::Rights::ALL).await
+}
+
+async fn blocking<const N: usize>(
+    server: &TestServer,
+    work: impl FnOnce([RawClient; N]) + Send + 'static,
+) {
+    let addr = server.addr;
+    let clients = move || std::array::from_fn(|_| RawClient::connect(addr));
+    let done = tokio::task::spawn_blocking(move || work(clients()));
+    done.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inserts_appear_at_commit() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder.path().join("0.parquet"), vec![("x", ints(&[1]))]);
+    let server = server(folder.path()).await;
+    let count = move || std::fs::read_dir(folder.path()).unwrap().count();
+    blocking(&server, move |[mut one, mut other]| {
+        let sum = "SELECT sum(x) FROM t";
+        let mut run = |sql: &str, expected: &str| {
+            let shown = one.simple(sql).shown();
+            assert!(
+                shown.starts_with(expected) && shown.is_empty() == expected.is_empty(),
+                "{sql}: {shown}"
+            );
+        };
+        run("INSERT INTO t VALUES (2)", "");
+        run(sum, "3");
+        run("BEGIN", "");
+        run("INSERT INTO t VALUES (10)", "");
+        run("INSERT INTO t SELECT 20", "");
+        assert_eq!(other.simple(sum).shown(), "3");
+        run("ROLLBACK", "");
+        run(sum, "3");
+        assert_eq!(count(), 2);
+        run("BEGIN", "");
+        run("INSERT INTO t VALUES (10)", "");
+        run("SAVEPOINT s", "");
+        run("INSERT INTO t VALUES (20)", "");
+        run("ROLLBACK TO s", "");
+        run("INSERT INTO t VALUES (40)", "");
+        run("COMMIT", "");
+        run(sum, "53");
+        assert_eq!(other.simple(sum).shown(), "53");
+        run("BEGIN", "");
+        run("INSERT INTO t VALUES (100)", "");
+        run(
+            "INSERT INTO t SELECT x FROM t",
+            "error 0A000 cannot read \"t\"",
+        );
+        run("ROLLBACK", "");
+        run("INSERT INTO t VALUES (100); SELECT 1/0", "error 22012");
+        run(sum, "53");
+        run("INSERT INTO t VALUES (7); INSERT INTO t VALUES (8)", "");
+        run(sum, "68");
+        let answer = one.pipeline(&["INSERT INTO t VALUES (100)", "SELECT 1/0"]);
+        assert!(answer.shown().contains("22012"), "{answer:?}");
+        let answer = one.pipeline(&["INSERT INTO t VALUES (100)"]);
+        assert_eq!((answer.error, answer.tag.as_str()), (None, "INSERT 0 1"));
+        assert_eq!(one.simple(sum).shown(), "168");
+        // A client that leaves in the middle.
+        one.simple("BEGIN");
+        one.simple("INSERT INTO t VALUES (1000)");
+        drop(one);
+        assert_eq!(other.simple(sum).shown(), "168");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replaced_file_has_its_own_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.parquet");
+    write(&path, vec![("x", ints(&[1])), ("y", ints(&[2]))]);
+    let server = server(&path).await;
+    blocking(&server, move |[mut client]| {
+        client.prepare("p", "SELECT x FROM t", &[]);
+        assert_eq!(client.run("p", &[], 0).shown(), "1");
+        client.simple("CREATE VIEW v AS SELECT x FROM t");
+        let text: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
+        let wide: ArrayRef = Arc::new(Int64Array::from(vec![1_i64 << 40]));
+        let cached = "error 0A000 cached plan must not change result type";
+        let missing = "error 42703";
+        for (columns, x, y, prepared) in [
+            (
+                vec![("x", text.clone()), ("y", ints(&[2]))],
+                "a",
+                "2",
+                cached,
+            ),
+            (
+                vec![("x", wide), ("y", ints(&[3]))],
+                "1099511627776",
+                "3",
+                cached,
+            ),
+            (vec![("x", ints(&[4]))], "4", missing, "4"),
+            (vec![("x", ints(&[4])), ("y", text.clone())], "4", "a", "4"),
+            (
+                vec![("y", ints(&[5])), ("z", ints(&[6]))],
+                missing,
+                "5",
+                missing,
+            ),
+        ] {
+            write(&path, columns);
+            for (sql, expected) in [("SELECT x FROM t", x), ("SELECT y FROM t", y)] {
+                let shown = client.simple(sql).shown();
+                assert!(shown.starts_with(expected), "{sql}: {shown}");
+            }
+            let shown = client.run("p", &[], 0).shown();
+            assert!(shown.starts_with(prepared), "{shown}");
+            let view = client.simple("SELECT x FROM v").shown();
+            let again = "error 0A000 the view has to be made again: column \"x\"";
+            assert!(
+                view.starts_with(if prepared == "4" { "4" } else { again }),
+                "{view}"
+            );
+        }
+        assert_eq!(client.simple("SELECT z FROM t").shown(), "6");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_overwritten_in_a_folder_has_its_own_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    let [one, other] = ["0.parquet", "1.parquet"].map(|name| folder.path().join(name));
+    write(&one, vec![("x", ints(&[1]))]);
+    write(&other, vec![("x", ints(&[2]))]);
+    let aside = tempfile::tempdir().unwrap();
+    let new = aside.path().join("new");
+    let server = server(folder.path()).await;
+    blocking(&server, move |[mut client]| {
+        let sum = "SELECT sum(x) FROM t";
+        assert_eq!(client.simple(sum).shown(), "3");
+        let wide: ArrayRef = Arc::new(Int64Array::from(vec![1_i64 << 40]));
+        write(&new, vec![("x", wide)]);
+        std::fs::copy(&new, &other).unwrap();
+        // The folder looks as it did, so the scan finds the change, and the next statement is right.
+        let shown = client.simple(sum).shown();
+        let told = "error 0A000 cached plan must not change result type";
+        assert!(
+            shown.starts_with(told) && shown.contains("1.parquet"),
+            "{shown}"
+        );
+        assert_eq!(client.simple(sum).shown(), "1099511627777");
+        let text: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
+        write(&new, vec![("x", text)]);
+        std::fs::copy(&new, &other).unwrap();
+        for _ in 0..2 {
+            let shown = client.simple(sum).shown();
+            assert!(
+                shown.contains("1.parquet") && shown.contains("\"x\""),
+                "{shown}"
+            );
+        }
+        std::fs::remove_file(&other).unwrap();
+        assert_eq!(client.simple(sum).shown(), "1");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uuids_of_files_are_compared_and_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, copied) = (
+        folder.path().join("t"),
+        folder.path().join("copied.parquet"),
+    );
+    std::fs::create_dir(&path).unwrap();
+    let file = path.join("0.parquet");
+    // A file needs a table to be written from.
+    write(&file, vec![("x", ints(&[1]))]);
+    let server = server(&path).await;
+    blocking(&server, move |[mut client]| {
+        let (file, copy) = (file.to_str().unwrap(), copied.to_str().unwrap());
+        let ab = "abababab-abab-abab-abab-abababababab";
+        let mut run = |sql: &str, expected: &str| {
+            let shown = client.simple(sql).shown();
+            assert!(
+                shown.starts_with(expected) && shown.is_empty() == expected.is_empty(),
+                "{sql}: {shown}"
+            );
+        };
+        let two = format!(
+            "SELECT '00000000000000000000000000000000'::uuid AS u UNION ALL SELECT '{ab}'::uuid"
+        );
+        run(&format!("COPY ({two}) TO '{file}'"), "");
+        run(
+            "INSERT INTO t VALUES ('11111111-1111-1111-1111-111111111111'), (NULL)",
+            "",
+        );
+        run("INSERT INTO t VALUES ('no')", "error 22P02");
+        run(
+            &format!("INSERT INTO t SELECT u FROM t WHERE u = '{ab}'"),
+            "",
+        );
+        run(
+            "SELECT count(*), count(DISTINCT u), max(u::text) FROM t",
+            &format!("5 | 3 | {ab}"),
+        );
+        run(
+            &format!("CREATE TABLE own AS SELECT u FROM t WHERE u = '{ab}'"),
+            "",
+        );
+        run(
+            &format!("SELECT pg_typeof(u), u FROM own WHERE u = '{ab}'"),
+            &format!("uuid | {ab}"),
+        );
+        run(
+            &format!("COPY (SELECT u FROM t WHERE u > '{{{ab}}}' OR u = '{ab}') TO '{copy}'"),
+            "",
+        );
+        run(
+            &format!("CREATE EXTERNAL TABLE copied STORED AS PARQUET LOCATION '{copy}'"),
+            "",
+        );
+        run(
+            "SELECT pg_typeof(u), u FROM copied LIMIT 1",
+            &format!("uuid | {ab}"),
+        );
+        run(
+            &format!("SELECT count(*) FROM copied WHERE u = '{ab}'"),
+            "2",
+        );
+    })
+    .await;
+}
