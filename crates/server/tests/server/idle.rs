@@ -90,10 +90,11 @@ async fn a_statement_timeout_counts_for_each_fetch() {
     let server = TestServer::start().await;
     let client = server.connect().await;
     client
-        .batch_execute(
-            "SET statement_timeout = '500ms'; BEGIN; \
-             DECLARE c CURSOR FOR SELECT n FROM endless",
-        )
+        .batch_execute("SET statement_timeout = '500ms'")
+        .await
+        .unwrap();
+    client
+        .batch_execute("BEGIN; DECLARE c CURSOR FOR SELECT n FROM endless")
         .await
         .unwrap();
     for _ in 0..3 {

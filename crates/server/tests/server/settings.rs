@@ -66,7 +66,10 @@ async fn wrong_settings_are_refused() {
         ("SET extra_float_digits = 0", "22023"),
         ("SET search_path = ''; SELECT * FROM t", "42P01"),
         ("SET search_path = nowhere; SELECT * FROM t", "42P01"),
-        ("CREATE TABLE made AS SELECT 1 AS x", "3F000"),
+        (
+            "SET search_path = nowhere; CREATE TABLE made AS SELECT 1 AS x",
+            "3F000",
+        ),
         (
             "SET search_path = public; SELECT * FROM unheard_of",
             "42P01",
