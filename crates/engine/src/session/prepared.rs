@@ -12,11 +12,13 @@ use std::sync::Arc;
 
 use coscan_pg::dialect::{Written, on_the_wire};
 use coscan_pg::output::pg_type;
-use coscan_pg::parameters::{Kind, PlanKinds, Typed, kinds, plan_typed, read_kinds, write_kinds};
+use coscan_pg::parameters::{
+    Kind, PlanKinds, Typed, fill, kinds, plan_typed, read_kinds, write_kinds,
+};
 use coscan_pg::{PgError, Type};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
-use datafusion::common::{ParamValues, TableReference};
+use datafusion::common::TableReference;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
@@ -182,14 +184,7 @@ impl Made {
         if values.is_empty() {
             return Ok(self.plan.clone());
         }
-        let values = values.into_iter().enumerate().map(|(index, value)| {
-            match self.plan_kinds.get(&(index + 1)) {
-                Some(kind) if *kind != value.data_type() => value.cast_to(kind),
-                _ => Ok(value),
-            }
-        });
-        let values = ParamValues::from(values.collect::<Result<Vec<_>>>()?);
-        self.plan.clone().replace_params_with_values(&values)
+        fill(self.plan.clone(), &self.plan_kinds, values)
     }
 }
 
