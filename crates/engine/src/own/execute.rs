@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{FieldRef, Schema};
 use coscan_pg::PgError;
 use datafusion::common::runtime::JoinSet;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -143,6 +143,10 @@ pub async fn rename_own(context: &SessionContext, from: &str, to: &str) -> Resul
             format!("ALTER TABLE {from} changes what all sessions see")
         })?;
     }
+    let table = match table.downcast_ref::<MemoryTable>() {
+        Some(rows) => Arc::new(rows.renamed(new.table())),
+        None => table,
+    };
     // In this order, so that the table is not lost if there is no memory for the new name.
     schema.register_table(new.table().to_owned(), table)?;
     schema.deregister_table(old.table())?;
@@ -190,6 +194,8 @@ async fn create_table(
         (true, false, true) | (false, ..) => {}
     }
     let state = context.state();
+    // Rows that a query makes say nothing about those that come later.
+    let is_declared = matches!(create.input.as_ref(), LogicalPlan::EmptyRelation(_));
     let input = state.optimize(&create.input)?;
     check_names(&input)?;
     let what = format!("table {name}");
@@ -199,12 +205,24 @@ async fn create_table(
         None => Held::new(what, &state.runtime_env().memory_pool, None),
     };
     let held = Arc::new(held);
-    let fields = SchemaRef::clone(input.schema().inner());
+    let fields = input.schema().fields().iter();
+    let fields = fields.map(|field| match is_declared {
+        true => FieldRef::clone(field),
+        false => Arc::new(field.as_ref().clone().with_nullable(true)),
+    });
+    let fields = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let plan = state.create_physical_plan(&input).await?;
     let streams = execute_stream_partitioned(plan, state.task_ctx())?;
     let partitions = collect(streams, &held).await?;
     let defaults = create.column_defaults.into_iter().collect();
-    let table = MemoryTable::try_new(fields, partitions, held, create.constraints, defaults)?;
+    let table = MemoryTable::try_new(
+        name.table(),
+        fields,
+        partitions,
+        held,
+        create.constraints,
+        defaults,
+    )?;
     if create.or_replace {
         context.deregister_table(name.clone())?;
     }
