@@ -138,6 +138,7 @@ impl Connection {
             formats,
             state: State::Bound(plan),
             hold: false,
+            number: self.portals.opened(),
             _held: held,
         };
         self.portals
@@ -152,11 +153,14 @@ impl Connection {
         let columns = match message.target_type {
             TARGET_TYPE_BYTE_STATEMENT => {
                 let prepared = self.portals.statement(name)?;
+                let schema = self.schema(&prepared);
+                if schema.is_some() {
+                    self.check_alive()?;
+                }
                 let oids = prepared.types().iter().map(Type::oid).collect();
                 self.wire.put(&PgWireBackendMessage::ParameterDescription(
                     ParameterDescription::new(oids),
                 ))?;
-                let schema = self.schema(&prepared);
                 schema.map(|schema| columns(&schema, &[])).transpose()?
             }
             TARGET_TYPE_BYTE_PORTAL => {
@@ -164,7 +168,7 @@ impl Connection {
                 match &portal.state {
                     State::Open(rows) => Some(rows.columns.clone()),
                     State::Scroll(scroll) => Some(columns(scroll.schema(), &portal.formats)?),
-                    State::Bound(_) | State::Done(_) => {
+                    State::Bound(_) | State::Done(_) | State::Spent => {
                         let schema = self.schema(&portal.prepared);
                         let schema = schema.map(|schema| columns(&schema, &portal.formats));
                         schema.transpose()?
@@ -173,6 +177,9 @@ impl Connection {
             }
             other => return Err(Failure::protocol(format!("cannot describe {other:#x}")).into()),
         };
+        if columns.is_some() {
+            self.check_alive()?;
+        }
         let answer = match columns {
             Some(columns) => description(&columns),
             None => PgWireBackendMessage::NoData(NoData::new()),
@@ -186,8 +193,15 @@ impl Connection {
             Ok(max) if max > 0 => max,
             _ => usize::MAX,
         };
-        let mut portal = self.portals.take(&name)?;
+        let portal = self.portals.portal(&name)?;
         let prepared = Arc::clone(&portal.prepared);
+        match &prepared.action {
+            Some(action) => self.check_transaction(action)?,
+            // A text without a statement does nothing.
+            None if matches!(portal.state, State::Bound(_)) => {}
+            None => self.check_alive()?,
+        }
+        let mut portal = self.portals.take(&name)?;
         let mut interrupt = self.interrupt().await;
         self.session.at_hand.clone_from(&prepared.cost);
 
@@ -197,9 +211,10 @@ impl Connection {
                 let empty = PgWireBackendMessage::EmptyQueryResponse(EmptyQueryResponse::new());
                 return Ok(self.wire.put(&empty)?);
             };
-            let outcome = match plan.take() {
+            let plan = plan.take();
+            let is_planned = plan.is_some();
+            let outcome = match plan {
                 Some(plan) => {
-                    self.check_transaction(action)?;
                     self.session.settings.forget_wishes();
                     if let Action::Declare {
                         name, hold, scroll, ..
@@ -236,6 +251,10 @@ impl Connection {
                 Outcome::Done(tag) => {
                     self.grant_settings().await?;
                     return self.complete(tag);
+                    if is_planned {
+                        portal.state = State::Spent;
+                        self.portals.put_back(name, portal);
+                    }
                 }
                 Outcome::Rows(rows) => {
                     self.start_copy(&rows)?;
@@ -269,6 +288,10 @@ impl Connection {
                 self.complete(tag)?;
             }
             State::Bound(_) | State::Scroll(_) => {}
+            State::Spent => {
+                let text = format!("portal {name:?} cannot be run");
+                return Err(Failure::new("55000", text).into());
+            }
         }
         self.portals.put_back(name, portal);
         Ok(())

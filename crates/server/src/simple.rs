@@ -144,14 +144,16 @@ impl Connection {
             Action::RollbackTo(name) => {
                 self.check_block("ROLLBACK TO SAVEPOINT")?;
                 let context = &self.session.context;
-                self.transaction.rollback_to(context, name).await?;
+                let opened = self.transaction.rollback_to(context, name).await?;
+                self.portals.close_since(opened);
                 self.status = TransactionStatus::Transaction;
                 "ROLLBACK"
             }
             Action::Savepoint(name) => {
                 self.check_block("SAVEPOINT")?;
                 let context = &self.session.context;
-                self.transaction.savepoint(context, name).await?;
+                let opened = self.portals.opened();
+                self.transaction.savepoint(context, name, opened).await?;
                 "SAVEPOINT"
             }
             Action::Release(name) => {
@@ -295,6 +297,7 @@ impl Connection {
         &mut self,
         statement: DfStatement,
         tag: Option<&'static str>,
+            number: self.portals.opened(),
         formats: &[i16],
         interrupt: &mut Interrupt,
     ) -> Result<Outcome, Halt> {
@@ -339,7 +342,7 @@ impl Connection {
                     .await?
             }
             State::Done(_) => 0,
-            State::Bound(_) => {
+            State::Bound(_) | State::Spent => {
                 let name = &walk.cursor;
                 return Err(Failure::new("34000", format!("{name:?} is not a cursor")).into());
             }
@@ -478,7 +481,13 @@ impl Connection {
             action,
             Action::Commit | Action::Rollback | Action::RollbackTo(_)
         );
-        if self.status == TransactionStatus::Error && !ends {
+        if ends { Ok(()) } else { self.check_alive() }
+    }
+
+    /// # Errors
+    /// 25P02 in a failed transaction.
+    pub(crate) fn check_alive(&self) -> Result<(), Failure> {
+        if self.status == TransactionStatus::Error {
             let text =
                 "current transaction is aborted, commands ignored until end of transaction block";
             return Err(Failure::new("25P02", text));

@@ -21,6 +21,8 @@ struct State {
     name: Option<String>,
     /// `None` if the session has nothing of its own.
     own: Option<SavedOwn>,
+    /// How many portals had been opened.
+    opened: u64,
 }
 
 impl Transaction {
@@ -30,29 +32,32 @@ impl Transaction {
     /// If there is no memory for a copy of the session's names; the same below.
     pub(crate) async fn begin(&mut self, context: &SessionContext) -> Result<(), Failure> {
         if self.states.is_empty() {
-            self.save(context, None).await?;
+            self.save(context, None, 0).await?;
         }
         Ok(())
     }
 
-    /// SAVEPOINT.
+    /// SAVEPOINT, after so many portals were opened.
     pub(crate) async fn savepoint(
         &mut self,
         context: &SessionContext,
         name: &str,
+        opened: u64,
     ) -> Result<(), Failure> {
-        self.save(context, Some(name.to_owned())).await
+        self.save(context, Some(name.to_owned()), opened).await
     }
 
-    /// ROLLBACK TO a savepoint, which stays.
+    /// ROLLBACK TO a savepoint, which stays. Returns how many portals had been opened before it.
     pub(crate) async fn rollback_to(
         &mut self,
         context: &SessionContext,
         name: &str,
-    ) -> Result<(), Failure> {
+    ) -> Result<u64, Failure> {
         let at = self.savepoint_of(name)?;
+        let opened = self.states[at].opened;
         self.restore(at).await;
-        self.savepoint(context, name).await
+        self.savepoint(context, name, opened).await?;
+        Ok(opened)
     }
 
     /// RELEASE: forgets a savepoint, and those since.
@@ -76,9 +81,10 @@ impl Transaction {
         &mut self,
         context: &SessionContext,
         name: Option<String>,
+        opened: u64,
     ) -> Result<(), Failure> {
         let own = save_own(context).await?;
-        self.states.push(State { name, own });
+        self.states.push(State { name, own, opened });
         Ok(())
     }
 
