@@ -12,7 +12,7 @@ use pgwire::messages::extendedquery::{
     Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete,
     PortalSuspended, TARGET_TYPE_BYTE_PORTAL, TARGET_TYPE_BYTE_STATEMENT,
 };
-use pgwire::messages::response::EmptyQueryResponse;
+use pgwire::messages::response::{EmptyQueryResponse, TransactionStatus};
 
 use crate::columns::{columns, description};
 use crate::connection::{Connection, Halt, supervise};
@@ -202,6 +202,7 @@ impl Connection {
             None => self.check_alive()?,
         }
         let mut portal = self.portals.take(&name)?;
+        self.session.undoable = self.status != TransactionStatus::Idle;
         let mut interrupt = self.interrupt().await;
         self.session.at_hand.clone_from(&prepared.cost);
 
@@ -250,11 +251,11 @@ impl Connection {
             match outcome {
                 Outcome::Done(tag) => {
                     self.grant_settings().await?;
-                    return self.complete(tag);
                     if is_planned {
                         portal.state = State::Spent;
                         self.portals.put_back(name, portal);
                     }
+                    return self.complete(tag);
                 }
                 Outcome::Rows(rows) => {
                     self.start_copy(&rows)?;
@@ -287,11 +288,11 @@ impl Connection {
                 let tag = format!("{tag} 0");
                 self.complete(tag)?;
             }
-            State::Bound(_) | State::Scroll(_) => {}
             State::Spent => {
                 let text = format!("portal {name:?} cannot be run");
                 return Err(Failure::new("55000", text).into());
             }
+            State::Bound(_) | State::Scroll(_) => {}
         }
         self.portals.put_back(name, portal);
         Ok(())

@@ -55,6 +55,7 @@ impl Connection {
             }
             let mut interrupt = self.interrupt().await;
             self.session.at_hand = Some(cost);
+            self.session.undoable = are_several || self.status != TransactionStatus::Idle;
             match self.perform(&action, &[], &mut interrupt).await? {
                 Outcome::Done(tag) => {
                     self.grant_settings().await?;
@@ -122,9 +123,18 @@ impl Connection {
             }
             Action::Rename { from, to } => {
                 let (from, to) = (from.to_string(), to.to_string());
-                let renamed = coscan::rename_own(&session.context, &from, &to);
+                let renamed = coscan::rename_own(&session.context, &from, &to, session.undoable);
                 renamed.await.map_err(Failure::from)?;
                 "ALTER TABLE"
+            }
+            Action::Drop(names) => {
+                let dropped = coscan::drop_own(&session.context, names, session.undoable);
+                dropped.await.map_err(Failure::from)?;
+                if names.views {
+                    "DROP VIEW"
+                } else {
+                    "DROP TABLE"
+                }
             }
             Action::Begin => {
                 self.transaction.begin(&session.context).await?;
@@ -287,6 +297,7 @@ impl Connection {
             formats: vec![],
             state,
             hold,
+            number: self.portals.opened(),
             _held: None,
         };
         Ok(self.portals.open(name.to_owned(), portal)?)
@@ -297,7 +308,6 @@ impl Connection {
         &mut self,
         statement: DfStatement,
         tag: Option<&'static str>,
-            number: self.portals.opened(),
         formats: &[i16],
         interrupt: &mut Interrupt,
     ) -> Result<Outcome, Halt> {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
-use datafusion::common::{exec_err, not_impl_err};
+use datafusion::common::{TableReference, exec_err, not_impl_err};
 use datafusion::datasource::listing::ListingTable;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryPool;
@@ -111,20 +111,23 @@ impl OwnNames {
         self.names.shrink(cost_of(&now));
     }
 
-    /// The name of a view of which `is_it` is true, given its schema, its name and its text.
-    pub(super) fn find_view(&self, is_it: impl Fn(&str, &str, &str) -> bool) -> Option<String> {
-        for schemas in self.catalogs.lock().values() {
+    /// The views, by their full names, with their texts.
+    pub(super) fn views(&self) -> Vec<(TableReference, String)> {
+        let mut views = vec![];
+        for (catalog, schemas) in self.catalogs.lock().iter() {
             for (schema, tables) in schemas.schemas.lock().iter() {
                 for (name, named) in tables.tables.lock().iter() {
-                    let text = named.table.get_table_definition();
-                    let is_view = named.table.table_type() == TableType::View;
-                    if is_view && text.is_some_and(|text| is_it(schema, name, text)) {
-                        return Some(name.clone());
+                    if named.table.table_type() == TableType::View
+                        && let Some(text) = named.table.get_table_definition()
+                    {
+                        let name =
+                            TableReference::full(catalog.as_str(), schema.as_str(), name.as_str());
+                        views.push((name, text.to_owned()));
                     }
                 }
             }
         }
-        None
+        views
     }
 
     /// The account of a table, which messages call `what`.
