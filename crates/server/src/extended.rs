@@ -165,7 +165,7 @@ impl Connection {
             }
             TARGET_TYPE_BYTE_PORTAL => {
                 let portal = self.portals.portal(name)?;
-                match &portal.state {
+                let columns = match &portal.state {
                     State::Open(rows) => Some(rows.columns.clone()),
                     State::Scroll(scroll) => Some(columns(scroll.schema(), &portal.formats)?),
                     State::Bound(_) | State::Done(_) | State::Spent => {
@@ -173,13 +173,14 @@ impl Connection {
                         let schema = schema.map(|schema| columns(&schema, &portal.formats));
                         schema.transpose()?
                     }
+                };
+                if columns.is_some() {
+                    self.check_alive()?;
                 }
+                columns
             }
             other => return Err(Failure::protocol(format!("cannot describe {other:#x}")).into()),
         };
-        if columns.is_some() {
-            self.check_alive()?;
-        }
         let answer = match columns {
             Some(columns) => description(&columns),
             None => PgWireBackendMessage::NoData(NoData::new()),
