@@ -270,7 +270,11 @@ impl TextPlanner {
 
     fn concatenated(&self, left: &Operand, right: &Operand) -> Result<Option<Expr>> {
         let is_null = |operand: &Operand| operand.field.data_type().is_null();
-        if is_bytes(left.field.data_type()) || is_bytes(right.field.data_type()) {
+        // Beside a text, bytes are their text.
+        let is_binary = |operand: &Operand| is_bytes(operand.field.data_type());
+        let meets =
+            |operand: &Operand| is_binary(operand) || is_null(operand) || operand.is_literal();
+        if (is_binary(left) && meets(right)) || (is_binary(right) && meets(left)) {
             return Ok(self.call("byteacat", vec![left.expr.clone(), right.expr.clone()]));
         }
         if !left.is_text() && !right.is_text() && !is_null(left) && !is_null(right) {

@@ -28,7 +28,7 @@ pub(crate) fn columns(schema: &Schema, formats: &[i16]) -> Result<Vec<Column>, F
     let fields = schema.fields();
     if formats.len() > 1 && formats.len() != fields.len() {
         return Err(Failure::protocol(format!(
-            "{} result formats for {} columns",
+            "bind message has {} result formats but query has {} columns",
             formats.len(),
             fields.len()
         )));

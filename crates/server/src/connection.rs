@@ -301,6 +301,7 @@ async fn open_session(
         ledger,
         aside: Arc::clone(&shared.aside),
         at_hand: None,
+        undoable: false,
     })
 }
 

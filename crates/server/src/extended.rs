@@ -12,7 +12,7 @@ use pgwire::messages::extendedquery::{
     Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete,
     PortalSuspended, TARGET_TYPE_BYTE_PORTAL, TARGET_TYPE_BYTE_STATEMENT,
 };
-use pgwire::messages::response::EmptyQueryResponse;
+use pgwire::messages::response::{EmptyQueryResponse, TransactionStatus};
 
 use crate::columns::{columns, description};
 use crate::connection::{Connection, Halt, supervise};
@@ -138,6 +138,7 @@ impl Connection {
             formats,
             state: State::Bound(plan),
             hold: false,
+            number: self.portals.opened(),
             _held: held,
         };
         self.portals
@@ -152,24 +153,31 @@ impl Connection {
         let columns = match message.target_type {
             TARGET_TYPE_BYTE_STATEMENT => {
                 let prepared = self.portals.statement(name)?;
+                let schema = self.schema(&prepared);
+                if schema.is_some() {
+                    self.check_alive()?;
+                }
                 let oids = prepared.types().iter().map(Type::oid).collect();
                 self.wire.put(&PgWireBackendMessage::ParameterDescription(
                     ParameterDescription::new(oids),
                 ))?;
-                let schema = self.schema(&prepared);
                 schema.map(|schema| columns(&schema, &[])).transpose()?
             }
             TARGET_TYPE_BYTE_PORTAL => {
                 let portal = self.portals.portal(name)?;
-                match &portal.state {
+                let columns = match &portal.state {
                     State::Open(rows) => Some(rows.columns.clone()),
                     State::Scroll(scroll) => Some(columns(scroll.schema(), &portal.formats)?),
-                    State::Bound(_) | State::Done(_) => {
+                    State::Bound(_) | State::Done(_) | State::Spent => {
                         let schema = self.schema(&portal.prepared);
                         let schema = schema.map(|schema| columns(&schema, &portal.formats));
                         schema.transpose()?
                     }
+                };
+                if columns.is_some() {
+                    self.check_alive()?;
                 }
+                columns
             }
             other => return Err(Failure::protocol(format!("cannot describe {other:#x}")).into()),
         };
@@ -186,8 +194,16 @@ impl Connection {
             Ok(max) if max > 0 => max,
             _ => usize::MAX,
         };
-        let mut portal = self.portals.take(&name)?;
+        let portal = self.portals.portal(&name)?;
         let prepared = Arc::clone(&portal.prepared);
+        match &prepared.action {
+            Some(action) => self.check_transaction(action)?,
+            // A text without a statement does nothing.
+            None if matches!(portal.state, State::Bound(_)) => {}
+            None => self.check_alive()?,
+        }
+        let mut portal = self.portals.take(&name)?;
+        self.session.undoable = self.status != TransactionStatus::Idle;
         let mut interrupt = self.interrupt().await;
         self.session.at_hand.clone_from(&prepared.cost);
 
@@ -206,9 +222,9 @@ impl Connection {
                 // P1: what runs up to the Sync is a transaction. What only read is no part of it.
                 self.transaction.begin(&self.session).await?;
             }
+            let is_planned = plan.is_some();
             let outcome = match plan {
                 Some(plan) => {
-                    self.check_transaction(action)?;
                     self.session.settings.forget_wishes();
                     if let Action::Declare {
                         name, hold, scroll, ..
@@ -244,6 +260,10 @@ impl Connection {
             match outcome {
                 Outcome::Done(tag) => {
                     self.grant_settings().await?;
+                    if is_planned {
+                        portal.state = State::Spent;
+                        self.portals.put_back(name, portal);
+                    }
                     return self.complete(tag);
                 }
                 Outcome::Rows(rows) => {
@@ -276,6 +296,10 @@ impl Connection {
             State::Done(tag) => {
                 let tag = format!("{tag} 0");
                 self.complete(tag)?;
+            }
+            State::Spent => {
+                let text = format!("portal {name:?} cannot be run");
+                return Err(Failure::new("55000", text).into());
             }
             State::Bound(_) | State::Scroll(_) => {}
         }

@@ -43,6 +43,8 @@ pub(crate) struct Portal {
     pub(crate) formats: Vec<i16>,
     pub(crate) state: State,
     pub(crate) hold: bool,
+    /// How many portals were opened before it.
+    pub(crate) number: u64,
     /// The memory of its plan.
     pub(crate) _held: Option<Held>,
 }
@@ -55,6 +57,8 @@ pub(crate) enum State {
     Scroll(Scroll),
     /// All rows are sent; the tag is the command's.
     Done(&'static str),
+    /// A statement without rows has run.
+    Spent,
 }
 
 /// A connection's prepared statements and portals, by name. The empty name is the unnamed one.
@@ -62,6 +66,8 @@ pub(crate) enum State {
 pub(crate) struct Portals {
     statements: HashMap<String, Arc<Prepared>>,
     portals: HashMap<String, Portal>,
+    /// How many portals were opened.
+    opened: u64,
 }
 
 impl Portals {
@@ -102,7 +108,7 @@ impl Portals {
         match &self.portals.get(name)?.state {
             State::Open(rows) => Some(rows.announced()),
             State::Scroll(scroll) => Some(SchemaRef::clone(scroll.schema())),
-            State::Bound(_) | State::Done(_) => None,
+            State::Bound(_) | State::Done(_) | State::Spent => None,
         }
     }
 
@@ -123,8 +129,19 @@ impl Portals {
                 format!("at most {PORTALS_MAX} open portals"),
             ));
         }
+        self.opened += 1;
         self.portals.insert(name, portal);
         Ok(())
+    }
+
+    /// How many portals were opened until now.
+    pub(crate) fn opened(&self) -> u64 {
+        self.opened
+    }
+
+    /// Closes the portals that were opened since there were so many: ROLLBACK TO a savepoint.
+    pub(crate) fn close_since(&mut self, opened: u64) {
+        self.portals.retain(|_, portal| portal.number < opened);
     }
 
     /// Takes a portal out to run it. If that fails it is gone, and its stream with it (S3).

@@ -47,6 +47,8 @@ pub(crate) struct Session {
     pub(crate) aside: Arc<Aside>,
     /// The cost of the statement that is planned or run now.
     pub(crate) at_hand: Option<Arc<Cost>>,
+    /// Whether a ROLLBACK is to undo the statement that is run now.
+    pub(crate) undoable: bool,
 }
 
 /// The result of a statement.
@@ -205,6 +207,7 @@ impl Session {
             stalled: Arc::clone(&self.stalled),
             senders: self.senders.clone(),
             cost: self.at_hand.clone(),
+            undoable: self.undoable,
         }
     }
 
@@ -241,6 +244,7 @@ struct Starter {
     stalled: Arc<Stalled>,
     senders: Senders,
     cost: Option<Arc<Cost>>,
+    undoable: bool,
 }
 
 impl Starter {
@@ -253,6 +257,9 @@ impl Starter {
         tag: Option<&'static str>,
     ) -> Result<(Kind, Running), Failure> {
         let kind = tag.map_or_else(|| kind(&plan), Kind::Done);
+        if self.undoable {
+            coscan::check_undoable(&state, &plan)?;
+        }
         let tasks = self.tasks;
         let started_by = Arc::clone(&tasks);
         let (environment, memory) = self.stalled.environment(&self.context.runtime_env());

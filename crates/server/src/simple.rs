@@ -55,6 +55,7 @@ impl Connection {
             }
             let mut interrupt = self.interrupt().await;
             self.session.at_hand = Some(cost);
+            self.session.undoable = are_several || self.status != TransactionStatus::Idle;
             match self.perform(&action, &[], &mut interrupt).await? {
                 Outcome::Done(tag) => {
                     self.grant_settings().await?;
@@ -121,9 +122,18 @@ impl Connection {
             }
             Action::Rename { from, to } => {
                 let (from, to) = (from.to_string(), to.to_string());
-                let renamed = coscan::rename_own(&session.context, &from, &to);
+                let renamed = coscan::rename_own(&session.context, &from, &to, session.undoable);
                 renamed.await.map_err(Failure::from)?;
                 "ALTER TABLE"
+            }
+            Action::Drop(names) => {
+                let dropped = coscan::drop_own(&session.context, names, session.undoable);
+                dropped.await.map_err(Failure::from)?;
+                if names.views {
+                    "DROP VIEW"
+                } else {
+                    "DROP TABLE"
+                }
             }
             Action::Begin => {
                 self.transaction.begin(session).await?;
@@ -142,14 +152,17 @@ impl Connection {
             Action::RollbackTo(name) => {
                 self.check_block("ROLLBACK TO SAVEPOINT")?;
                 let session = &mut self.session;
-                let reports = self.transaction.rollback_to(session, name).await?;
-                self.report(reports)?;
+                let returned = self.transaction.rollback_to(session, name).await?;
+                self.portals.close_since(returned.opened);
+                self.report(returned.reports)?;
                 self.status = TransactionStatus::Transaction;
                 "ROLLBACK"
             }
             Action::Savepoint(name) => {
                 self.check_block("SAVEPOINT")?;
-                self.transaction.savepoint(&self.session, name).await?;
+                let opened = self.portals.opened();
+                let saved = self.transaction.savepoint(&self.session, name, opened);
+                saved.await?;
                 "SAVEPOINT"
             }
             Action::Release(name) => {
@@ -283,6 +296,7 @@ impl Connection {
             formats: vec![],
             state,
             hold,
+            number: self.portals.opened(),
             _held: None,
         };
         Ok(self.portals.open(name.to_owned(), portal)?)
@@ -337,7 +351,7 @@ impl Connection {
                     .await?
             }
             State::Done(_) => 0,
-            State::Bound(_) => {
+            State::Bound(_) | State::Spent => {
                 let name = &walk.cursor;
                 return Err(Failure::new("34000", format!("{name:?} is not a cursor")).into());
             }
@@ -476,7 +490,13 @@ impl Connection {
             action,
             Action::Commit | Action::Rollback | Action::RollbackTo(_)
         );
-        if self.status == TransactionStatus::Error && !ends {
+        if ends { Ok(()) } else { self.check_alive() }
+    }
+
+    /// # Errors
+    /// 25P02 in a failed transaction.
+    pub(crate) fn check_alive(&self) -> Result<(), Failure> {
+        if self.status == TransactionStatus::Error {
             let text =
                 "current transaction is aborted, commands ignored until end of transaction block";
             return Err(Failure::new("25P02", text));

@@ -4,11 +4,12 @@
 //! Not here: how text is read (`coscan::parse_postgresql`), and what FETCH and MOVE ask for
 //! (`cursor.rs`).
 
-use coscan::{IndexStatement, StatementText};
+use coscan::{DropNames, IndexStatement, StatementText};
+use datafusion::common::TableReference;
 use datafusion::sql::parser::{DFParserBuilder, ResetStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     AlterTable, AlterTableOperation, CloseCursor, DataType, DeclareType, DiscardObject, Expr,
-    Ident, ObjectName, OnCommit, RenameTableNameKind, Reset, Set, ShowCreateObject,
+    Ident, ObjectName, ObjectType, OnCommit, RenameTableNameKind, Reset, Set, ShowCreateObject,
     Statement as SqlStatement,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
@@ -76,6 +77,8 @@ pub(crate) enum Action {
         from: ObjectName,
         to: ObjectName,
     },
+    /// DROP TABLE or VIEW.
+    Drop(DropNames),
     /// The cursor's name; `None` for every one.
     Close(Option<String>),
     /// The prepared statement's name; `None` for every one.
@@ -105,6 +108,7 @@ impl Action {
             | Self::Declare { .. }
             | Self::Execute { .. }
             | Self::Rename { .. }
+            | Self::Drop(_)
             | Self::Discard { .. } => true,
             Self::Index { .. }
             | Self::Copy { .. }
@@ -281,6 +285,18 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
             },
             None => return Err(Failure::syntax("ALTER TABLE needs a new name")),
         },
+        SqlStatement::Drop {
+            object_type: object @ (ObjectType::Table | ObjectType::View),
+            if_exists,
+            names,
+            cascade,
+            ..
+        } => Action::Drop(DropNames {
+            names: names.iter().map(reference).collect(),
+            views: object == ObjectType::View,
+            if_exists,
+            cascade,
+        }),
         SqlStatement::Close { cursor } => Action::Close(match cursor {
             CloseCursor::All => None,
             CloseCursor::Specific { name } => Some(named(name)),
@@ -338,6 +354,11 @@ fn named(name: Ident) -> String {
 fn object_name(name: &ObjectName) -> String {
     let part = name.0.last().and_then(|part| part.as_ident());
     part.cloned().map(named).unwrap_or_default()
+}
+
+/// A table's name, as PostgreSQL folds it.
+fn reference(name: &ObjectName) -> TableReference {
+    TableReference::parse_str(&name.to_string())
 }
 
 /// The new name of a table, if that is all that an ALTER TABLE asks for.

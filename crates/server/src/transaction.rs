@@ -24,6 +24,16 @@ struct State {
     /// `None` if the session has nothing of its own.
     own: Option<SavedOwn>,
     settings: SavedSettings,
+    /// How many portals had been opened.
+    opened: u64,
+}
+
+/// What ROLLBACK TO came back to.
+pub(crate) struct Returned {
+    /// Settings that the client is told to have changed.
+    pub(crate) reports: Reports,
+    /// How many portals had been opened.
+    pub(crate) opened: u64,
 }
 
 /// Settings that the client is told to have changed.
@@ -36,14 +46,19 @@ impl Transaction {
     /// If there is no memory for a copy of the session's names; the same below.
     pub(crate) async fn begin(&mut self, session: &Session) -> Result<(), Failure> {
         if self.states.is_empty() {
-            self.save(session, None).await?;
+            self.save(session, None, 0).await?;
         }
         Ok(())
     }
 
-    /// SAVEPOINT.
-    pub(crate) async fn savepoint(&mut self, session: &Session, name: &str) -> Result<(), Failure> {
-        self.save(session, Some(name.to_owned())).await
+    /// SAVEPOINT, after so many portals were opened.
+    pub(crate) async fn savepoint(
+        &mut self,
+        session: &Session,
+        name: &str,
+        opened: u64,
+    ) -> Result<(), Failure> {
+        self.save(session, Some(name.to_owned()), opened).await
     }
 
     /// ROLLBACK TO a savepoint, which stays.
@@ -51,11 +66,13 @@ impl Transaction {
         &mut self,
         session: &mut Session,
         name: &str,
-    ) -> Result<Reports, Failure> {
+    ) -> Result<Returned, Failure> {
         let at = self.savepoint_of(name)?;
+        let opened = self.states[at].opened;
         let reports = self.restore(session, at).await;
-        self.savepoint(session, name).await?;
-        reports
+        self.savepoint(session, name, opened).await?;
+        let reports = reports?;
+        Ok(Returned { reports, opened })
     }
 
     /// RELEASE: forgets a savepoint, and those since.
@@ -85,13 +102,19 @@ impl Transaction {
         Ok(())
     }
 
-    async fn save(&mut self, session: &Session, name: Option<String>) -> Result<(), Failure> {
+    async fn save(
+        &mut self,
+        session: &Session,
+        name: Option<String>,
+        opened: u64,
+    ) -> Result<(), Failure> {
         let own = save_own(&session.context).await?;
         let settings = session.settings.saved(&session.context);
         self.states.push(State {
             name,
             own,
             settings,
+            opened,
         });
         Ok(())
     }

@@ -1,25 +1,30 @@
 //! How does a statement about indexes run inside a DataFusion plan?
 //!
 //! As a table function: `coscan_create_index(name, table, column, if_not_exists)`,
-//! `coscan_refresh_index(name)`, `coscan_drop_index(name, if_exists)`. The work is done when the
-//! plan is executed, so EXPLAIN does nothing, and dropping the stream cancels it. The answer is a
-//! row about the index: name, table, column, entries, bytes.
-//! Not here: how statements become calls (`statement.rs`).
+//! `coscan_refresh_index(name)`, `coscan_drop_index(name, if_exists)`. A fifth argument of the
+//! first says what is not supported for tables of files. On a table in memory CREATE INDEX does
+//! nothing, as an index changes no answer: tools make them with every table. The work is done when
+//! the plan is executed, so EXPLAIN does nothing, and dropping the stream cancels it. The answer is
+//! a row about the index: name, table, column, entries, bytes. Not here: how statements become
+//! calls (`statement.rs`).
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Weak};
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
+use coscan_pg::PgError;
 use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
-use datafusion::common::ScalarValue;
+use datafusion::common::{ScalarValue, TableReference, project_schema};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{
     SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
 };
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use futures::future::BoxFuture;
@@ -28,6 +33,7 @@ use futures::stream;
 use super::build::Order;
 use super::discovery::named_folder;
 use crate::index_catalog::Index;
+use crate::own::MemoryTable;
 use crate::resources::Resources;
 use crate::right::Right;
 use crate::rights;
@@ -70,11 +76,11 @@ impl Verb {
         }
     }
 
-    fn arguments(self) -> usize {
+    fn arguments(self) -> RangeInclusive<usize> {
         match self {
-            Self::Create => 4,
-            Self::Refresh => 1,
-            Self::Drop => 2,
+            Self::Create => 4..=5,
+            Self::Refresh => 1..=1,
+            Self::Drop => 2..=2,
         }
     }
 }
@@ -88,12 +94,12 @@ struct IndexFunction {
 impl TableFunctionImpl for IndexFunction {
     fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
         let arguments: Option<Vec<String>> = args.exprs().iter().map(text).collect();
-        let arguments = arguments.filter(|arguments| arguments.len() == self.verb.arguments());
+        let arguments = arguments.filter(|all| self.verb.arguments().contains(&all.len()));
         let Some(arguments) = arguments else {
             return Err(DataFusionError::Plan(format!(
                 "{} takes {} texts",
                 self.verb.name(),
-                self.verb.arguments()
+                self.verb.arguments().start()
             )));
         };
         Ok(Arc::new(IndexTable {
@@ -157,6 +163,12 @@ impl TableProvider for IndexTable {
             .ok_or_else(|| {
                 DataFusionError::Internal("a session without a session's state".to_owned())
             })?;
+        if self.is_needless(state).await? {
+            return Ok(Arc::new(EmptyExec::new(project_schema(
+                &self.schema,
+                projection,
+            )?)));
+        }
         rights::require(state.config(), &[Right::Writes], || {
             format!("{} INDEX writes files of the server", self.verb.word())
         })?;
@@ -176,6 +188,39 @@ impl TableProvider for IndexTable {
             None,
         )?;
         Ok(Arc::new(plan))
+    }
+}
+
+impl IndexTable {
+    /// Whether this is CREATE INDEX on a table in memory.
+    ///
+    /// # Errors
+    /// 42703 for a column that the table does not have.
+    async fn is_needless(&self, state: &SessionState) -> Result<bool> {
+        let (Verb::Create, [_, table, columns, ..]) = (self.verb, self.arguments.as_slice()) else {
+            return Ok(false);
+        };
+        let reference = TableReference::parse_str(table);
+        let Ok(schema) = state.schema_for_ref(reference.clone()) else {
+            return Ok(false);
+        };
+        let found = schema.table(reference.table()).await?;
+        let Some(found) = found.filter(|found| found.is::<MemoryTable>()) else {
+            return Ok(false);
+        };
+        let schema = found.schema();
+        let missing = |column: &&str| schema.column_with_name(column).is_none();
+        match columns
+            .split(',')
+            .filter(|name| !name.is_empty())
+            .find(missing)
+        {
+            None => Ok(true),
+            Some(column) => {
+                let told = format!("column \"{column}\" does not exist");
+                Err(PgError::new("42703", told).into())
+            }
+        }
     }
 }
 
@@ -219,6 +264,9 @@ impl Work {
         let known = |name| resources.indexes().named(name, folder.as_ref());
         let missing = |name| DataFusionError::Plan(format!("there is no index {name}"));
         match (self.verb, self.arguments.as_slice()) {
+            (Verb::Create, [_, _, _, _, unsupported]) => Err(DataFusionError::Plan(format!(
+                "not supported: {unsupported}"
+            ))),
             (Verb::Create, [name, table, column, if_not_exists]) => {
                 let if_not_exists = if_not_exists == "true";
                 if if_not_exists && !matches!(known(name), Ok(None)) {

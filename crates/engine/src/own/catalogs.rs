@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
-use datafusion::common::{exec_err, not_impl_err};
+use datafusion::common::{TableReference, exec_err, not_impl_err};
 use datafusion::datasource::listing::ListingTable;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryPool;
@@ -20,7 +20,7 @@ use datafusion::logical_expr::TableType;
 use parking_lot::Mutex;
 
 use super::allowance::{Allowance, Growth, Held};
-use super::views::Reads;
+use super::views::{OwnTables, Reads};
 use crate::right::{Right, Rights};
 use crate::tables::SYSTEM_SCHEMA;
 use crate::tables::partitioned::PartitionedTable;
@@ -116,20 +116,23 @@ impl OwnNames {
         self.names.shrink(cost_of(&now));
     }
 
-    /// The name of a view of which `is_it` is true, given its schema, its name and its text.
-    pub(super) fn find_view(&self, is_it: impl Fn(&str, &str, &str) -> bool) -> Option<String> {
-        for schemas in self.catalogs.lock().values() {
+    /// The views, by their full names, with their texts.
+    pub(super) fn views(&self) -> Vec<(TableReference, String)> {
+        let mut views = vec![];
+        for (catalog, schemas) in self.catalogs.lock().iter() {
             for (schema, tables) in schemas.schemas.lock().iter() {
                 for (name, named) in tables.tables.lock().iter() {
-                    let text = named.table.get_table_definition();
-                    let is_view = named.table.table_type() == TableType::View;
-                    if is_view && text.is_some_and(|text| is_it(schema, name, text)) {
-                        return Some(name.clone());
+                    if named.table.table_type() == TableType::View
+                        && let Some(text) = named.table.get_table_definition()
+                    {
+                        let name =
+                            TableReference::full(catalog.as_str(), schema.as_str(), name.as_str());
+                        views.push((name, text.to_owned()));
                     }
                 }
             }
         }
-        None
+        views
     }
 
     /// The account of a table, which messages call `what`.
@@ -384,20 +387,6 @@ impl OwnSchema {
         &self.own
     }
 
-    /// A table or view of the session's own, as it was made.
-    pub(super) fn own_table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
-        let tables = self.tables.tables.lock();
-        tables.get(name).map(|named| Arc::clone(&named.table))
-    }
-
-    /// The name of a table of the session's own.
-    pub(super) fn name_of(&self, table: &Arc<dyn TableProvider>) -> Option<String> {
-        let tables = self.tables.tables.lock();
-        let mut named = tables.iter();
-        let found = named.find(|(_, named)| Arc::ptr_eq(&named.table, table));
-        found.map(|(name, _)| name.clone())
-    }
-
     /// R3: the text that declared a table of files says where the files are, and with which
     /// credentials they are read. It is shown only to those who may name files.
     fn without_location(&self, table: Arc<dyn TableProvider>) -> Arc<dyn TableProvider> {
@@ -419,7 +408,8 @@ impl OwnSchema {
         let catalogs = OwnCatalogs {
             own: self.own.clone(),
         };
-        let Some((view, reads)) = reads.renewed(&catalogs, table.as_ref()).await? else {
+        let Some((view, reads)) = reads.renewed(&catalogs, own_tables, table.as_ref()).await?
+        else {
             return Ok(table);
         };
         if let Some(named) = self.tables.tables.lock().get_mut(name)
@@ -442,6 +432,25 @@ impl OwnSchema {
         }
         Ok(())
     }
+}
+
+impl OwnTables for OwnSchema {
+    fn own_table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+        let tables = self.tables.tables.lock();
+        tables.get(name).map(|named| Arc::clone(&named.table))
+    }
+
+    fn name_of(&self, table: &Arc<dyn TableProvider>) -> Option<String> {
+        let tables = self.tables.tables.lock();
+        let mut named = tables.iter();
+        let found = named.find(|(_, named)| Arc::ptr_eq(&named.table, table));
+        found.map(|(name, _)| name.clone())
+    }
+}
+
+fn own_tables(schema: &dyn SchemaProvider) -> Option<&dyn OwnTables> {
+    let own = schema.downcast_ref::<OwnSchema>()?;
+    Some(own)
 }
 
 #[async_trait]

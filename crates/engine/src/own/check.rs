@@ -4,6 +4,7 @@
 //! wrapped in.
 //! Not here: settings (`../rights/settings.rs`).
 
+use coscan_pg::PgError;
 use datafusion::catalog::SchemaProvider;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{SchemaReference, TableReference, plan_err};
@@ -14,6 +15,7 @@ use datafusion::logical_expr::dml::DmlStatement;
 use datafusion::logical_expr::{
     CreateMemoryTable, CreateView, DdlStatement, LogicalPlan, Statement,
 };
+use std::fmt::Display;
 use std::sync::Arc;
 
 use super::catalogs::{OwnSchema, Whose};
@@ -98,6 +100,71 @@ pub(crate) fn replaces_shared(
     is_shared.then(|| (schema, name.table().to_owned()))
 }
 
+/// The verb of a statement that makes a table or view or takes it away, its name, and whether what
+/// has the name goes.
+fn named(ddl: &DdlStatement) -> Option<(&'static str, &TableReference, bool)> {
+    Some(match ddl {
+        DdlStatement::CreateExternalTable(create) => {
+            ("CREATE EXTERNAL TABLE", &create.name, create.or_replace)
+        }
+        DdlStatement::CreateMemoryTable(create) => {
+            ("CREATE TABLE", &create.name, create.or_replace)
+        }
+        DdlStatement::CreateView(create) => ("CREATE VIEW", &create.name, create.or_replace),
+        DdlStatement::DropTable(drop) => ("DROP TABLE", &drop.name, true),
+        DdlStatement::DropView(drop) => ("DROP VIEW", &drop.name, true),
+        _ => return None,
+    })
+}
+
+/// Checks that ROLLBACK would undo the plan: it brings back what the session has of its own
+/// (`saved.rs`), but neither shared names nor the rows of shared tables in memory.
+///
+/// # Errors
+/// 25001.
+pub fn check_undoable(state: &SessionState, plan: &LogicalPlan) -> Result<()> {
+    let Some(rights) = Rights::of(state.config()) else {
+        return Ok(());
+    };
+    let asked = Asked { state, rights };
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Ddl(DdlStatement::DropCatalogSchema(drop)) = node
+            && let Some(false) = asked.is_own(&drop.name)
+        {
+            return Err(not_undoable("DROP SCHEMA", &drop.name).into());
+        }
+        let changed = match node {
+            LogicalPlan::Dml(dml) if is_in_memory(dml) => Some((dml.op.name(), &dml.table_name)),
+            LogicalPlan::Ddl(ddl) => match named(ddl) {
+                Some((verb, name, true)) => Some((verb, name)),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some((verb, name)) = changed
+            && asked.whose(name) == Some(Whose::Shared)
+        {
+            return Err(not_undoable(verb, name).into());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
+}
+
+/// Of a statement within a transaction block.
+pub(super) fn not_undoable(verb: &str, name: &impl Display) -> PgError {
+    let told = format!(
+        "{verb} on {name} cannot run inside a transaction block: all sessions see it at once, and \
+         ROLLBACK does not undo it"
+    );
+    PgError::new("25001", told)
+}
+
+fn is_in_memory(dml: &DmlStatement) -> bool {
+    let provider = source_as_provider(&dml.target);
+    provider.is_ok_and(|table| table.is::<MemoryTable>() || table.is::<RowChange>())
+}
+
 /// A session that asks to run a plan.
 struct Asked<'a> {
     state: &'a SessionState,
@@ -115,10 +182,7 @@ impl Asked<'_> {
 
     /// INSERT, UPDATE, DELETE and their like.
     fn check_change(&self, dml: &DmlStatement) -> Result<()> {
-        let provider = source_as_provider(&dml.target);
-        let in_memory =
-            provider.is_ok_and(|table| table.is::<MemoryTable>() || table.is::<RowChange>());
-        if in_memory && self.whose(&dml.table_name) == Some(Whose::Own) {
+        if is_in_memory(dml) && self.whose(&dml.table_name) == Some(Whose::Own) {
             return Ok(());
         }
         self.rights.require(&[Right::Writes], || {
@@ -128,30 +192,21 @@ impl Asked<'_> {
     }
 
     fn check_definition(&self, ddl: &DdlStatement) -> Result<()> {
+        if matches!(ddl, DdlStatement::CreateExternalTable(_)) {
+            self.rights.require(&[Right::Files], || {
+                "CREATE EXTERNAL TABLE reaches files of the server".to_owned()
+            })?;
+        }
         match ddl {
-            DdlStatement::CreateExternalTable(create) => {
-                self.rights.require(&[Right::Files], || {
-                    "CREATE EXTERNAL TABLE reaches files of the server".to_owned()
-                })?;
-                self.check_name("CREATE EXTERNAL TABLE", &create.name, create.or_replace)
-            }
-            DdlStatement::CreateMemoryTable(create) => {
-                self.check_name("CREATE TABLE", &create.name, create.or_replace)
-            }
-            DdlStatement::CreateView(create) => {
-                self.check_name("CREATE VIEW", &create.name, create.or_replace)
-            }
-            DdlStatement::DropTable(drop) => self.check_name("DROP TABLE", &drop.name, true),
-            DdlStatement::DropView(drop) => self.check_name("DROP VIEW", &drop.name, true),
             DdlStatement::DropCatalogSchema(drop) => self.check_schema(&drop.name),
-            // Schemas and catalogs are made for the session alone; functions are each session's.
-            DdlStatement::CreateCatalogSchema(_)
-            | DdlStatement::CreateCatalog(_)
-            | DdlStatement::CreateFunction(_)
-            | DdlStatement::DropFunction(_) => Ok(()),
             DdlStatement::CreateIndex(_) => self.rights.require(&[Right::Writes], || {
                 "CREATE INDEX writes files of the server".to_owned()
             }),
+            // Schemas and catalogs are made for the session alone; functions are each session's.
+            other => match named(other) {
+                Some((verb, name, replaces)) => self.check_name(verb, name, replaces),
+                None => Ok(()),
+            },
         }
     }
 
@@ -170,24 +225,32 @@ impl Asked<'_> {
     }
 
     fn check_schema(&self, schema: &SchemaReference) -> Result<()> {
+        match self.is_own(schema) {
+            Some(true) => Ok(()),
+            Some(false) => self.rights.require(&[Right::Writes], || {
+                format!("DROP SCHEMA {schema} changes what all sessions see")
+            }),
+            None if self.schema(schema).is_none() => Ok(()),
+            None => Err(denied(
+                format!("DROP SCHEMA {schema}: this schema is the server's own"),
+                vec![],
+            )),
+        }
+    }
+
+    fn schema(&self, schema: &SchemaReference) -> Option<Arc<dyn SchemaProvider>> {
         let name = match schema {
             SchemaReference::Bare { schema } => TableReference::partial(schema.as_ref(), ""),
             SchemaReference::Full { schema, catalog } => {
                 TableReference::full(catalog.as_ref(), schema.as_ref(), "")
             }
         };
-        let Ok(found) = self.state.schema_for_ref(name) else {
-            return Ok(());
-        };
-        match found.downcast_ref::<OwnSchema>() {
-            Some(own) if !own.is_shared() => Ok(()),
-            Some(_) => self.rights.require(&[Right::Writes], || {
-                format!("DROP SCHEMA {schema} changes what all sessions see")
-            }),
-            None => Err(denied(
-                format!("DROP SCHEMA {schema}: this schema is the server's own"),
-                vec![],
-            )),
-        }
+        self.state.schema_for_ref(name).ok()
+    }
+
+    /// Whether a schema is the session's own; `None` if it is the server's, or there is none.
+    fn is_own(&self, schema: &SchemaReference) -> Option<bool> {
+        let found = self.schema(schema)?;
+        Some(!found.downcast_ref::<OwnSchema>()?.is_shared())
     }
 }

@@ -33,26 +33,33 @@ pub(super) fn check_dependents(state: &SessionState, plan: &LogicalPlan) -> Resu
         }
         _ => return Ok(()),
     };
+    match readers(state, name).into_iter().next() {
+        None => Ok(()),
+        Some(view) => Err(depended_on(what, name, &view).into()),
+    }
+}
+
+/// The views of the session, other than itself, that read a table or view.
+pub(super) fn readers(state: &SessionState, name: &TableReference) -> Vec<TableReference> {
     let Some(own) = state.config().get_extension::<OwnNames>() else {
-        return Ok(());
+        return vec![];
     };
     let catalog = &state.config_options().catalog;
     let full =
         |name: TableReference| name.resolve(&catalog.default_catalog, &catalog.default_schema);
     let gone = full(name.clone());
-    let reads_it = |text: &str| names_in(text).into_iter().any(|name| full(name) == gone);
-    let is_itself = |(schema, view): (&str, &str)| schema == &*gone.schema && view == &*gone.table;
-    let found = own.find_view(|schema, view, text| !is_itself((schema, view)) && reads_it(text));
-    match found {
-        None => Ok(()),
-        Some(view) => {
-            let name = name.table();
-            let told = format!(
-                "cannot drop {what} {name} because other objects depend on it: view {view}"
-            );
-            Err(PgError::new("2BP01", told).into())
-        }
-    }
+    let mut views = own.views();
+    views.retain(|(view, text)| {
+        let reads_it = || names_in(text).into_iter().any(|name| full(name) == gone);
+        full(view.clone()) != gone && reads_it()
+    });
+    views.into_iter().map(|(view, _)| view).collect()
+}
+
+pub(super) fn depended_on(what: &str, name: &TableReference, view: &TableReference) -> PgError {
+    let (name, view) = (name.table(), view.table());
+    let told = format!("cannot drop {what} {name} because other objects depend on it: view {view}");
+    PgError::new("2BP01", told)
 }
 
 /// The names of relations in the text of CREATE VIEW.

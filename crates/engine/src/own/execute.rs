@@ -27,7 +27,7 @@ use futures::StreamExt;
 
 use super::allowance::{Growth, Held};
 use super::catalogs::{OwnNames, OwnSchema, Whose};
-use super::check::{check, replaces_shared};
+use super::check::{check, not_undoable, replaces_shared};
 use super::dependents::check_dependents;
 use super::table::{MemoryTable, bytes_of};
 use crate::error::Error;
@@ -115,12 +115,19 @@ pub fn forget_own(context: &SessionContext) {
     }
 }
 
-/// Renames a table or view that the session may drop. `to` is in the same schema.
+/// Renames a table or view that the session may drop. `to` is in the same schema. `undoable` says
+/// whether a ROLLBACK is to bring the name back.
 ///
 /// # Errors
-/// 42P01 if there is no such table, 42P07 if the new name is taken,
-/// [`Error::Denied`](crate::Error::Denied) without the right to change what all sessions see.
-pub async fn rename_own(context: &SessionContext, from: &str, to: &str) -> Result<()> {
+/// 42P01 if there is no such table, 42P07 if the new name is taken, 25001 if ROLLBACK cannot bring
+/// the name back, [`Error::Denied`](crate::Error::Denied) without the right to change what all
+/// sessions see.
+pub async fn rename_own(
+    context: &SessionContext,
+    from: &str,
+    to: &str,
+    undoable: bool,
+) -> Result<()> {
     let (old, new) = (TableReference::from(from), TableReference::from(to));
     let state = context.state();
     let missing = || PgError::new("42P01", format!("relation \"{from}\" does not exist"));
@@ -142,7 +149,14 @@ pub async fn rename_own(context: &SessionContext, from: &str, to: &str) -> Resul
         rights.require(&[Right::Writes], || {
             format!("ALTER TABLE {from} changes what all sessions see")
         })?;
+        if undoable {
+            return Err(not_undoable("ALTER TABLE", &old).into());
+        }
     }
+    let table = match table.downcast_ref::<MemoryTable>() {
+        Some(rows) => Arc::new(rows.renamed(new.table())),
+        None => table,
+    };
     // In this order, so that the table is not lost if there is no memory for the new name.
     schema.register_table(new.table().to_owned(), table)?;
     schema.deregister_table(old.table())?;
@@ -199,7 +213,7 @@ async fn create_table(
         None => Held::new(what, &state.runtime_env().memory_pool, None),
     };
     let held = Arc::new(held);
-    let fields = columns_of(&input);
+    let fields = columns_of(&create.input);
     let plan = state.create_physical_plan(&input).await?;
     let streams = execute_stream_partitioned(plan, state.task_ctx())?;
     let mut partitions = collect(streams, &held).await?;

@@ -7,7 +7,8 @@
 //! Tables in memory are counted in either case (`table.rs`); DELETE and UPDATE change their rows
 //! (`change/`). ROLLBACK brings back what there was (`saved.rs`).
 //! A view reads the tables that have its names now (`views.rs`).
-//! A statement is checked (`check.rs`, `dependents.rs`) and carried out (`execute.rs`) as a plan.
+//! A statement is checked (`check.rs`, `dependents.rs`) and carried out (`execute.rs`, `drop.rs`)
+//! as a plan.
 //! Not here: what rights there are (`../right.rs`, `../rights/`).
 
 mod allowance;
@@ -16,6 +17,7 @@ mod change;
 mod check;
 mod confined;
 mod dependents;
+mod drop;
 mod execute;
 mod saved;
 mod table;
@@ -23,7 +25,9 @@ mod unique;
 mod views;
 
 pub(crate) use change::ChangeByQuery;
-pub use check::check;
+pub use check::{check, check_undoable};
 pub use confined::Confinement;
+pub use drop::{DropNames, drop_own};
 pub use execute::{execute, forget_own, rename_own};
 pub use saved::{SavedOwn, commit_own, save_own};
+pub(crate) use table::MemoryTable;

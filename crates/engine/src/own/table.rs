@@ -12,8 +12,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::array::{Array, RecordBatch};
+use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use coscan_pg::PgError;
 use datafusion::catalog::{MemTable, Session, TableProvider};
@@ -127,6 +127,30 @@ impl MemoryTable {
             version: Arc::default(),
             retained: Arc::default(),
         })
+    }
+
+    /// The same table under another name.
+    pub(super) fn renamed(&self, name: &str) -> Self {
+        Self {
+            name: name.into(),
+            ..self.clone()
+        }
+    }
+
+    /// # Errors
+    /// 23502, if there is a NULL among values of a column that holds none.
+    pub(super) fn check_not_null(&self, column: usize, values: &dyn Array) -> Result<()> {
+        let schema = self.inner.schema();
+        let field = schema.field(column);
+        if field.is_nullable() || values.logical_null_count() == 0 {
+            return Ok(());
+        }
+        let told = format!(
+            "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
+            field.name(),
+            self.name
+        );
+        Err(PgError::new("23502", told).into())
     }
 
     /// Appends batches, each to the next partition.
@@ -288,8 +312,13 @@ impl TableProvider for MemoryTable {
         if op != InsertOp::Append {
             return not_impl_err!("{op} not implemented for tables in memory");
         }
-        let table = self.clone();
-        let sink = Arc::new(Sink { table, schema });
+        // The sink takes NULLs, to refuse them by name.
+        let fields = schema.fields().iter();
+        let fields = fields.map(|field| field.as_ref().clone().with_nullable(true));
+        let sink = Arc::new(Sink {
+            table: self.clone(),
+            schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
+        });
         Ok(Arc::new(DataSinkExec::new(input, sink, None)))
     }
 
@@ -334,6 +363,9 @@ impl DataSink for Sink {
         let mut growth = self.table.held.growth();
         let (mut batches, mut count) = (Vec::new(), 0);
         while let Some(batch) = rows.next().await.transpose()? {
+            for (column, values) in batch.columns().iter().enumerate() {
+                self.table.check_not_null(column, values)?;
+            }
             growth.add(bytes_of(&batch))?;
             count += batch.num_rows() as u64;
             batches.push(batch);

@@ -3,10 +3,10 @@
 //! A view holds a plan, and the plan holds tables, so it would go on showing the rows of a table
 //! that another session dropped or replaced. Here the tables that a view's plan scans are known by
 //! their names. When the view is named and another table has such a name, the plan is given that
-//! table. A table that was renamed is followed. If there is none, or its columns are of other types, the view stays, so that lists of
-//! tables show it, but it cannot be read (42P01, 0A000).
-//! Not here: what the session itself may not drop (`dependents.rs`).
-//! V1: a view scans the tables that have the names now, or fails.
+//! table. A table that was renamed is followed. If there is none, or its columns are of other
+//! types, the view stays, so that lists of tables show it, but it cannot be read (42P01, 0A000).
+//! Not here: what the session itself may not drop (`dependents.rs`). V1: a view scans the tables
+//! that have the names now, or fails.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use coscan_pg::PgError;
-use datafusion::catalog::{CatalogProviderList, Session, TableProvider};
+use datafusion::catalog::{CatalogProviderList, SchemaProvider, Session, TableProvider};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::datasource::{ViewTable, provider_as_source, source_as_provider};
 use datafusion::error::Result;
@@ -22,7 +22,17 @@ use datafusion::logical_expr::{Expr, LogicalPlan, TableScanBuilder, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::FutureExt;
 
-use super::catalogs::OwnSchema;
+/// The tables that a session has of its own in a schema.
+pub(super) trait OwnTables {
+    /// The name of a table.
+    fn name_of(&self, table: &Arc<dyn TableProvider>) -> Option<String>;
+
+    /// The table of a name.
+    fn own_table(&self, name: &str) -> Option<Arc<dyn TableProvider>>;
+}
+
+/// A schema's, if it has some.
+pub(super) type OwnTablesOf = fn(&dyn SchemaProvider) -> Option<&dyn OwnTables>;
 
 /// The tables that a view scans, by name.
 #[derive(Clone, Debug, Default)]
@@ -60,6 +70,7 @@ impl Reads {
     pub(super) async fn renewed(
         &self,
         catalogs: &dyn CatalogProviderList,
+        own: OwnTablesOf,
         view: &dyn TableProvider,
     ) -> Result<Option<(Arc<dyn TableProvider>, Self)>> {
         let Some(view) = view.downcast_ref::<ViewTable>() else {
@@ -68,7 +79,7 @@ impl Reads {
         let mut found = Vec::with_capacity(self.0.len());
         let mut is_same = true;
         for read in self.0.iter() {
-            let now = named(catalogs, read).await?;
+            let now = named(catalogs, own, read).await?;
             is_same &= match &now {
                 Some(now) => Arc::ptr_eq(now, &read.table),
                 None => read.table.is::<Lost>(),
@@ -81,7 +92,7 @@ impl Reads {
         let used = columns_of(view.logical_plan())?;
         let reads = found.into_iter().zip(self.0.iter());
         let reads = reads.map(|(now, read)| {
-            renamed(catalogs, read).unwrap_or_else(|| Read {
+            renamed(catalogs, own, read).unwrap_or_else(|| Read {
                 catalog: read.catalog.clone(),
                 schema: read.schema.clone(),
                 name: read.name.clone(),
@@ -145,9 +156,9 @@ fn find(
 }
 
 /// The same table under the name that it has now.
-fn renamed(catalogs: &dyn CatalogProviderList, read: &Read) -> Option<Read> {
+fn renamed(catalogs: &dyn CatalogProviderList, own: OwnTablesOf, read: &Read) -> Option<Read> {
     let schema = catalogs.catalog(&read.catalog)?.schema(&read.schema)?;
-    let name = schema.downcast_ref::<OwnSchema>()?.name_of(&read.table)?;
+    let name = own(schema.as_ref())?.name_of(&read.table)?;
     Some(Read {
         catalog: read.catalog.clone(),
         schema: read.schema.clone(),
@@ -159,14 +170,15 @@ fn renamed(catalogs: &dyn CatalogProviderList, read: &Read) -> Option<Read> {
 /// The table that has a name. A view is none: it might read the one that asks.
 async fn named(
     catalogs: &dyn CatalogProviderList,
+    own: OwnTablesOf,
     read: &Read,
 ) -> Result<Option<Arc<dyn TableProvider>>> {
     let schema = catalogs.catalog(&read.catalog);
     let Some(schema) = schema.and_then(|catalog| catalog.schema(&read.schema)) else {
         return Ok(None);
     };
-    let own = schema.downcast_ref::<OwnSchema>();
-    let table = match own.and_then(|own| own.own_table(&read.name)) {
+    let own_table = own(schema.as_ref()).and_then(|own| own.own_table(&read.name));
+    let table = match own_table {
         Some(table) => Some(table),
         None => schema.table(&read.name).await?,
     };

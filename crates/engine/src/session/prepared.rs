@@ -12,12 +12,13 @@ use std::sync::Arc;
 
 use coscan_pg::dialect::{Written, on_the_wire};
 use coscan_pg::output::pg_type;
-use coscan_pg::parameters::{Kind, PlanKinds, Typed, kinds, plan_typed, read_kinds, write_kinds};
+use coscan_pg::parameters::{
+    Kind, PlanKinds, Typed, fill, kinds, plan_typed, read_kinds, write_kinds,
+};
 use coscan_pg::{PgError, Type};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
-use datafusion::common::metadata::{FieldMetadata, ScalarAndMetadata};
-use datafusion::common::{ParamValues, TableReference};
+use datafusion::common::TableReference;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
@@ -183,20 +184,7 @@ impl Made {
         if values.is_empty() {
             return Ok(self.plan.clone());
         }
-        let values = values.into_iter().enumerate().map(|(index, value)| {
-            let Some(kind) = self.plan_kinds.get(&(index + 1)) else {
-                return Ok(ScalarAndMetadata::from(value));
-            };
-            let value = match kind.data_type() {
-                held if *held != value.data_type() => value.cast_to(held)?,
-                _ => value,
-            };
-            let named = FieldMetadata::from(kind.metadata());
-            let named = (!named.is_empty()).then_some(named);
-            Ok(ScalarAndMetadata::new(value, named))
-        });
-        let values = ParamValues::List(values.collect::<Result<Vec<_>>>()?);
-        self.plan.clone().replace_params_with_values(&values)
+        fill(self.plan.clone(), &self.plan_kinds, values)
     }
 }
 

@@ -2,13 +2,15 @@
 //!
 //! PostgreSQL reads a constant as the column's type does (`'\xDEAD'` is two bytes, `'{1,2}'` an
 //! array), rounds a numeric to the column's scale, and refuses a text that is longer than the
-//! column (manual, 10.4). DataFusion casts as Arrow does. Its casts are exchanged here.
+//! column, and a value of a type that has no cast for assignment (manual, 10.4). DataFusion casts
+//! as Arrow does. Its casts are exchanged here.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
-use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{DFSchema, DFSchemaRef};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::dml::DmlStatement;
@@ -17,8 +19,12 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use crate::casts::{Target, cast_expr};
+use crate::PgError;
+use crate::casts::{CAST, Target, cast_expr};
 use crate::functions::text;
+use crate::output::pg_type;
+use crate::parameters::{output, sql_name};
+use crate::resolve::is_assignable;
 
 /// The rule's name. What changes the form of UPDATE and DELETE comes after it.
 pub const ASSIGNMENTS: &str = "assignments";
@@ -59,12 +65,16 @@ fn assigned(mut dml: DmlStatement, config: &ConfigOptions) -> Result<DmlStatemen
         _ => Arc::clone(&projection.input),
     };
     let columns = projection.expr.iter().zip(table.fields());
-    let columns = columns.map(|(expr, field)| match expr {
-        Expr::Alias(alias) => {
-            let value = stored(&alias.expr, input.schema(), field, config)?;
-            Ok(value.alias_qualified(alias.relation.clone(), &alias.name))
+    let columns = columns.map(|(expr, field)| {
+        let (value, schema) = source(expr, &input);
+        check_assignable(value, &schema, field)?;
+        match expr {
+            Expr::Alias(alias) => {
+                let value = stored(&alias.expr, input.schema(), field, config)?;
+                Ok(value.alias_qualified(alias.relation.clone(), &alias.name))
+            }
+            expr => stored(expr, input.schema(), field, config),
         }
-        expr => stored(expr, input.schema(), field, config),
     });
     let columns = columns.collect::<Result<Vec<_>>>()?;
     let projection = Projection::try_new(columns, input)?;
@@ -81,16 +91,13 @@ fn read_rows(
 ) -> Result<Values> {
     let to = |at: usize| {
         let (qualifier, field) = values.schema.qualified_field(at);
-        let is_it = |expr: &Expr| match without_cast(expr) {
+        let is_it = |expr: &Expr| match bare(expr) {
             Expr::Column(column) => {
                 column.name == *field.name() && column.relation.as_ref() == qualifier
             }
             _ => false,
         };
-        columns.iter().position(|expr| match expr {
-            Expr::Alias(alias) => is_it(&alias.expr),
-            expr => is_it(expr),
-        })
+        columns.iter().position(is_it)
     };
     let columns = values.schema.fields().len();
     let fields: Vec<Option<&Field>> = (0..columns)
@@ -100,28 +107,39 @@ fn read_rows(
     let rows = values.values.iter().map(|row| {
         let cells = row.iter().zip(&fields);
         let cells = cells.map(|(cell, field)| match field {
-            Some(field) => stored(cell, &none, field, config),
+            Some(field) => {
+                check_assignable(bare(cell), &none, field)?;
+                stored(cell, &none, field, config)
+            }
             None => Ok(cell.clone()),
         });
         cells.collect::<Result<Vec<_>>>()
     });
+    // The table refuses a NULL where it holds none.
+    let fields = values.schema.iter().map(|(qualifier, field)| {
+        let field = field.as_ref().clone().with_nullable(true);
+        (qualifier.cloned(), Arc::new(field))
+    });
+    let schema = DFSchema::new_with_metadata(fields.collect(), HashMap::new())?;
     Ok(Values {
-        schema: Arc::clone(&values.schema),
+        schema: Arc::new(schema),
         values: rows.collect::<Result<_>>()?,
     })
 }
 
-/// The value without the casts that DataFusion put around it. (Casts of the statement are calls.)
-fn without_cast(expr: &Expr) -> &Expr {
+/// The value without the casts and names that DataFusion put around it. (Casts of the statement are
+/// calls.)
+fn bare(expr: &Expr) -> &Expr {
     match expr {
-        Expr::Cast(cast) => without_cast(&cast.expr),
+        Expr::Cast(cast) => bare(&cast.expr),
+        Expr::Alias(alias) => bare(&alias.expr),
         other => other,
     }
 }
 
 /// An expression as a column holds its value.
 fn stored(expr: &Expr, schema: &DFSchema, column: &Field, config: &ConfigOptions) -> Result<Expr> {
-    let value = without_cast(expr);
+    let value = bare(expr);
     let from = value.to_field(schema)?.1;
     let Some(target) = target_of(column) else {
         return Ok(expr.clone());
@@ -150,6 +168,47 @@ fn stored(expr: &Expr, schema: &DFSchema, column: &Field, config: &ConfigOptions
     }
     let cast = Cast::new(Box::new(value), column.data_type().clone());
     Ok(Expr::Cast(cast))
+}
+
+/// What the statement says of a value: the expression of the input's column, if it is one.
+fn source<'a>(expr: &'a Expr, input: &'a LogicalPlan) -> (&'a Expr, DFSchemaRef) {
+    let value = bare(expr);
+    let schema = DFSchemaRef::clone(input.schema());
+    let below = match value {
+        Expr::Column(column) => {
+            let at = schema.maybe_index_of_column(column);
+            at.and_then(|at| output(input, at))
+        }
+        _ => None,
+    };
+    below.map_or((value, schema), |(below, schema)| (bare(below), schema))
+}
+
+/// # Errors
+/// 42804, if PostgreSQL stores no value of the expression's type in the column. A text is refused
+/// only where the statement says that it is one: functions and columns may lack the mark of a type
+/// that Arrow holds as text.
+fn check_assignable(value: &Expr, schema: &DFSchema, column: &Field) -> Result<()> {
+    let from = value.to_field(schema)?.1;
+    if target_of(column).is_none() || from.data_type().is_null() {
+        return Ok(());
+    }
+    let is_said = match value {
+        Expr::Literal(_, metadata) => metadata.is_some(),
+        Expr::ScalarFunction(call) => call.name() == CAST,
+        _ => false,
+    };
+    let (said, wanted) = (pg_type(&from), pg_type(column));
+    if is_assignable(said.oid(), wanted.oid()) || (from.data_type().is_string() && !is_said) {
+        return Ok(());
+    }
+    let message = format!(
+        "column \"{}\" is of type {} but expression is of type {}",
+        column.name(),
+        sql_name(&wanted),
+        sql_name(&said)
+    );
+    Err(PgError::new("42804", message).into())
 }
 
 /// The type that a column's values are read and rounded to.

@@ -24,6 +24,8 @@ use crate::functions::marked_like;
 use crate::operators::{
     ComparedIn, Meeting, as_common, common, compared, is_unknown, meeting, met, mismatch, typed,
 };
+use crate::output::pg_type;
+use crate::resolve;
 
 /// Which of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -109,6 +111,17 @@ impl Common {
         }
     }
 
+    /// Whether this is a `nullif` whose `=` takes both types as they are: then it returns the first
+    /// value as it is.
+    fn keeps_first(&self, values: &[(FieldRef, bool)]) -> bool {
+        let (Kind::NullIf, [(first, false), (second, false)]) = (self.kind, values) else {
+            return false;
+        };
+        let [first, second] = [first, second].map(|field| pg_type(field).oid());
+        let chosen = resolve::binary("=", first, second);
+        first != second && chosen.is_ok_and(|chosen| chosen.arguments[0] == first)
+    }
+
     /// The common type; `None` if there are only NULLs.
     fn field(&self, values: &[(Arc<Field>, bool)]) -> Result<FieldRef> {
         if let Some(field) = common(values) {
@@ -149,6 +162,7 @@ impl Common {
         }
         self.else_first(count, &mut values);
         let field = self.field(&values)?;
+        let first = self.keeps_first(&values).then(|| args[0].clone());
         let mut cast = vec![];
         for (at, arg) in args.into_iter().enumerate() {
             let held = arg.get_type(schema)?;
@@ -178,12 +192,18 @@ impl Common {
                     let equal =
                         BinaryExpr::new(Box::new(value.clone()), Operator::Eq, Box::new(other));
                     let null = Expr::Literal(ScalarValue::Null, None);
+                    let value = first.clone().unwrap_or(value);
                     case(None, vec![Expr::BinaryExpr(equal), null, value])
                 }
                 Err(cast) => core::nullif().call(cast),
             },
         };
-        Ok(marked_like(expr, &field))
+        let result = if first.is_some() {
+            &values[0].0
+        } else {
+            &field
+        };
+        Ok(marked_like(expr, result))
     }
 }
 
@@ -313,20 +333,24 @@ impl ScalarUDFImpl for Common {
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let count = args.arg_fields.len();
+        // A parameter's value may be marked with its type.
         let unknown = |at: usize| {
             matches!(
                 args.scalar_arguments.get(at),
                 Some(Some(
                     ScalarValue::Utf8(_) | ScalarValue::Utf8View(_) | ScalarValue::LargeUtf8(_)
                 ))
-            )
+            ) && args.arg_fields[at].metadata().is_empty()
         };
         let mut values: Vec<_> = (0..count)
             .filter(|at| self.is_value(*at, count))
             .map(|at| (Arc::clone(&args.arg_fields[at]), unknown(at)))
             .collect();
         self.else_first(count, &mut values);
-        let field = self.field(&values)?;
+        let field = match self.keeps_first(&values) {
+            true => Arc::clone(&values[0].0),
+            false => self.field(&values)?,
+        };
         if self.kind == Kind::Array {
             let list = DataType::new_list(field.data_type().clone(), true);
             return Ok(Arc::new(Field::new(self.name(), list, true)));

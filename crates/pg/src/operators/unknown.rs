@@ -13,10 +13,10 @@ use crate::functions::time::{Kind, value_of};
 use crate::numbers::numeric::Numeric;
 
 /// Whether an expression is a quoted constant that no cast has given a type: the dialect's casts
-/// are calls, so a literal that is text has none.
+/// are calls, so a literal that is text has none. The value of a parameter has metadata.
 pub(crate) fn is_unknown(expr: &Expr) -> bool {
     match expr {
-        Expr::Literal(value, _) => matches!(
+        Expr::Literal(value, None) => matches!(
             value,
             ScalarValue::Utf8(_) | ScalarValue::Utf8View(_) | ScalarValue::LargeUtf8(_)
         ),

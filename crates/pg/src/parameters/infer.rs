@@ -554,7 +554,7 @@ fn stripped(expr: &Expr) -> &Expr {
 }
 
 /// The expression of a plan's column, and the columns that it is made of.
-fn output(plan: &LogicalPlan, column: usize) -> Option<(&Expr, DFSchemaRef)> {
+pub(crate) fn output(plan: &LogicalPlan, column: usize) -> Option<(&Expr, DFSchemaRef)> {
     match plan {
         LogicalPlan::Projection(projection) => {
             let expr = projection.expr.get(column)?;

@@ -23,9 +23,10 @@ mod types;
 mod value;
 mod write;
 
+pub(crate) use infer::output;
 pub use infer::{Inferred, infer};
 pub use plan::{Typed, plan_typed};
 pub(crate) use planner::OpenParameters;
 pub use types::{Kind, cast_to, kinds, nominal, sql_name};
 pub use value::{Encoding, value};
-pub use write::{PlanKinds, read_kinds, write_kinds};
+pub use write::{PlanKinds, fill, read_kinds, write_kinds};

@@ -37,7 +37,8 @@ pub struct Typed {
 /// of parameters that it is given (`write_kinds`).
 ///
 /// # Errors
-/// Those of planning; 42725 if PostgreSQL refuses to guess a type, 54000 for too many parameters.
+/// Those of planning; 42725 if PostgreSQL refuses to guess a type, 42P18 if nothing tells the type
+/// of a parameter that the statement does not have, 54000 for too many parameters.
 pub async fn plan_typed<F>(
     declared: &[Option<Type>],
     written: &Written,
@@ -91,8 +92,16 @@ where
         let is_open = |number: &usize| !known.contains_key(number);
         let open: Vec<usize> = found.all.iter().copied().filter(|n| is_open(n)).collect();
         if let (true, Some(plan)) = (open.is_empty(), plan) {
-            let said = |number| known.get(&number).cloned().unwrap_or(Type::TEXT);
-            let types: Vec<Type> = (1..=count).map(said).collect();
+            // A rewriting may have dropped the expression that a parameter stood in.
+            let said = |number| match known.get(&number) {
+                Some(said) => Ok(said.clone()),
+                None if written.contains_key(&number) => Ok(Type::TEXT),
+                None => {
+                    let text = format!("could not determine data type of parameter ${number}");
+                    Err(PgError::new("42P18", text))
+                }
+            };
+            let types = (1..=count).map(said).collect::<Result<Vec<_>, _>>()?;
             let kinds = types.iter().map(nominal).collect();
             return Ok(Typed {
                 plan,

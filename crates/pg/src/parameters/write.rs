@@ -2,20 +2,20 @@
 //!
 //! DataFusion takes types of parameters only for PREPARE, and forgets them in array literals,
 //! INSERT and EXPLAIN. A cast is understood wherever an expression may stand. In the plan it
-//! becomes
-//! a parameter with a type, which a value of that type replaces.
+//! becomes a parameter with a type, which a value of that type replaces.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::DFSchema;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::metadata::FieldMetadata;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
+use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
@@ -23,7 +23,8 @@ use datafusion::sql::sqlparser::ast::{
 use super::types::Kind;
 use crate::casts::CAST;
 
-/// Arrow's type of each parameter of a plan, and its name if Arrow lacks it, by the number.
+/// Arrow's type of each parameter of a plan, by its number. The field's metadata names a type that
+/// Arrow lacks.
 pub type PlanKinds = BTreeMap<usize, FieldRef>;
 
 /// Writes the kinds of the parameters into a statement. A parameter without a kind stays as it is.
@@ -55,28 +56,71 @@ impl VisitorMut for Writer<'_> {
 /// Those of walking a plan.
 pub fn read_kinds(plan: LogicalPlan) -> Result<(LogicalPlan, PlanKinds)> {
     let mut kinds = BTreeMap::new();
-    let plan = plan.transform_up_with_subqueries(|node| {
-        let names = NamePreserver::new(&node);
-        node.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let typed = expr.transform_up(|expr| {
-                let Some((id, field)) = typed(&expr)? else {
-                    return Ok(Transformed::no(expr));
-                };
-                if let Some(number) = number(&id) {
-                    kinds.insert(number, Arc::clone(&field));
-                }
-                let placeholder = Placeholder::new_with_field(id, Some(field));
-                Ok(Transformed::yes(Expr::Placeholder(placeholder)))
-            })?;
-            Ok(if typed.transformed {
-                typed.update_data(|expr| name.restore(expr))
-            } else {
-                typed
-            })
-        })
+    let plan = replaced(plan, |expr| {
+        let Some((id, field)) = typed(expr)? else {
+            return Ok(None);
+        };
+        if let Some(number) = number(&id) {
+            kinds.insert(number, FieldRef::clone(&field));
+        }
+        let placeholder = Placeholder::new_with_field(id, Some(field));
+        Ok(Some(Expr::Placeholder(placeholder)))
     })?;
-    Ok((plan.data, kinds))
+    Ok((plan, kinds))
+}
+
+/// Puts values in the places of the parameters, with the types that these have. DataFusion's own
+/// forgets marks of types, and finds the types of VALUES anew.
+///
+/// # Errors
+/// Those of walking a plan.
+pub fn fill(plan: LogicalPlan, kinds: &PlanKinds, values: Vec<ScalarValue>) -> Result<LogicalPlan> {
+    let literals = (1..).zip(values).map(|(number, value)| {
+        let Some(field) = kinds.get(&number) else {
+            return Ok(Expr::Literal(value, None));
+        };
+        let value = match field.data_type() {
+            held if *held == value.data_type() => value,
+            held => value.cast_to(held)?,
+        };
+        // Even without an entry: a literal without metadata is one that has no type.
+        let metadata = FieldMetadata::from(field.as_ref());
+        Ok(Expr::Literal(value, Some(metadata)))
+    });
+    let literals: Vec<Expr> = literals.collect::<Result<_>>()?;
+    replaced(plan, |expr| {
+        let Expr::Placeholder(placeholder) = expr else {
+            return Ok(None);
+        };
+        let at = number(&placeholder.id).and_then(|number| number.checked_sub(1));
+        Ok(at.and_then(|at| literals.get(at)).cloned())
+    })
+}
+
+/// The plan with other expressions in the places of some. Names stay.
+fn replaced(
+    plan: LogicalPlan,
+    mut by: impl FnMut(&Expr) -> Result<Option<Expr>>,
+) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| {
+        let names = NamePreserver::new(&node);
+        let node = node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let changed = expr.transform_up(|expr| {
+                Ok(match by(&expr)? {
+                    Some(other) => Transformed::yes(other),
+                    None => Transformed::no(expr),
+                })
+            })?;
+            Ok(if changed.transformed {
+                changed.update_data(|expr| name.restore(expr))
+            } else {
+                changed
+            })
+        })?;
+        node.map_data(LogicalPlan::recompute_schema)
+    })
+    .data()
 }
 
 /// The parameter and its type, if this is the cast of a parameter that has no type.

@@ -1,7 +1,10 @@
 //! Promised: a session's own tables do as PostgreSQL's. ROLLBACK undoes what it did to its names,
 //! tables and settings since BEGIN or the savepoint, and so does an error among several statements
-//! of one message, or of the messages up to a Sync. What a view reads is not dropped. Values are
-//! stored as the column's type reads them.
+//! of one message, or of the messages up to a Sync. What a view reads is not dropped, or goes with
+//! CASCADE. Values are stored as the column's type reads them. What ROLLBACK cannot undo is refused
+//! where it would have to.
+
+use tokio_postgres::types::Type;
 
 use crate::common::TestServer;
 use crate::common::raw::RawClient;
@@ -407,4 +410,249 @@ async fn keys_are_unique() {
         ("CREATE TABLE f (a float8 PRIMARY KEY)", "error 0A000"),
     ])
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_hold_nulls_unless_declared_otherwise() {
+    answers(&[
+        ("CREATE TABLE a (id int, v int)", ""),
+        (
+            "INSERT INTO a SELECT x, row_number() OVER (ORDER BY x) FROM generate_series(1, 3) g(x)",
+            "",
+        ),
+        ("UPDATE a SET v = NULL WHERE id < 3", ""),
+        ("UPDATE a SET id = v WHERE id = 1", ""),
+        ("SELECT id, v FROM a ORDER BY id", "2 | NULL; 3 | 3; NULL | NULL"),
+        (
+            "CREATE TABLE c AS SELECT count(*) AS c, 1 AS one, 'x' AS s FROM a",
+            "",
+        ),
+        ("INSERT INTO c VALUES (NULL, NULL, NULL)", ""),
+        ("UPDATE c SET c = NULL", ""),
+        ("SELECT c, one, s FROM c ORDER BY one", "NULL | 1 | x; NULL | NULL | NULL"),
+        ("CREATE TABLE n (a int NOT NULL, b int)", ""),
+        ("INSERT INTO n (b) VALUES (1)", "error 23502"),
+        ("INSERT INTO n VALUES (1, 2), (NULL, 3)", "error 23502"),
+        ("INSERT INTO n SELECT NULL, 4", "error 23502"),
+        ("INSERT INTO n VALUES (1, NULL)", ""),
+        ("UPDATE n SET a = b", "error 23502"),
+        ("ALTER TABLE n RENAME TO m", ""),
+        (
+            "INSERT INTO m VALUES (NULL, 1)",
+            "error 23502 null value in column \"a\" of relation \"m\" violates not-null constraint",
+        ),
+        ("SELECT a, b FROM m", "1 | NULL"),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn drop_takes_several_names_and_what_reads_them() {
+    answers(&[
+        ("CREATE TABLE t AS SELECT 1 AS x", ""),
+        ("CREATE TABLE u AS SELECT 1 AS x", ""),
+        ("CREATE VIEW v AS SELECT x FROM t", ""),
+        ("CREATE VIEW w AS SELECT x FROM v", ""),
+        ("DROP TABLE u, nope", "error 42P01"),
+        ("DROP TABLE u, v", "error 42809"),
+        ("DROP TABLE u, t", "error 2BP01"),
+        ("DROP VIEW v RESTRICT", "error 2BP01"),
+        ("SELECT w.x FROM u, w", "1"),
+        ("DROP VIEW v, w", ""),
+        ("CREATE VIEW v AS SELECT x FROM t", ""),
+        ("CREATE VIEW w AS SELECT x FROM v", ""),
+        ("BEGIN", ""),
+        ("DROP TABLE IF EXISTS nope, t, u CASCADE", ""),
+        ("SELECT x FROM w", "error 42P01"),
+        ("ROLLBACK", ""),
+        ("SELECT x FROM w", "1"),
+        ("DROP VIEW v CASCADE", ""),
+        ("SELECT x FROM w", "error 42P01"),
+        ("DROP VIEW IF EXISTS v, w, nope.x", ""),
+        ("DROP TABLE t, u", ""),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_on_a_table_in_memory_is_nothing() {
+    answers(&[
+        ("CREATE TABLE t (a int, b int)", ""),
+        ("BEGIN", ""),
+        ("CREATE INDEX ix_t_a ON t (a)", ""),
+        ("CREATE INDEX ON t (a, b)", ""),
+        ("CREATE INDEX i ON public.t ((a + b)) WHERE a > 0", ""),
+        ("COMMIT", ""),
+        ("CREATE INDEX i ON t (c)", "error 42703"),
+        ("CREATE UNIQUE INDEX i ON t (a)", "error"),
+        ("SELECT count(*) FROM coscan.indexes", "0"),
+    ])
+    .await;
+}
+
+/// A statement, the types and values of its parameters, and what it answers.
+type Case<'a> = (&'a str, &'a [(Type, &'a str)], &'a str);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_are_stored_by_the_casts_of_an_assignment() {
+    const MOMENT: &str = "2020-01-02 03:04:05.678";
+    let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
+    let server = TestServer::start_on_engine(&engine).await;
+    let addr = server.addr;
+    let done = tokio::task::spawn_blocking(move || {
+        let mut client = RawClient::connect(addr);
+        let cases: &[Case<'_>] = &[
+            ("SET timezone TO 'Asia/Kolkata'", &[], ""),
+            (
+                "CREATE TABLE z (i int, a timestamptz, b timestamp, s text, n numeric(6,2), y bytea)",
+                &[],
+                "",
+            ),
+            (
+                "INSERT INTO z (i, a, b) VALUES (1, $1, $2), (2, coalesce($1, $1), $2)",
+                &[
+                    (Type::TIMESTAMP, MOMENT),
+                    (Type::TIMESTAMPTZ, "2020-01-01 00:00:00+00"),
+                ],
+                "",
+            ),
+            (
+                "INSERT INTO z (i, a) VALUES (3, $1)",
+                &[(Type::DATE, "2020-01-02")],
+                "",
+            ),
+            (
+                "SELECT a, b FROM z ORDER BY i",
+                &[],
+                "2020-01-02 03:04:05.678+05:30 | 2020-01-01 05:30:00; \
+             2020-01-02 03:04:05.678+05:30 | 2020-01-01 05:30:00; \
+             2020-01-02 00:00:00+05:30 | NULL",
+            ),
+            (
+                "INSERT INTO z (i, s) VALUES (11, $1), (12, $2), (13, $3), (14, $4), (15, $5)",
+                &[
+                    (Type::INT4_ARRAY, "{1,NULL,3}"),
+                    (Type::TEXT_ARRAY, r#"{a,"b c"}"#),
+                    (Type::TIMESTAMP, MOMENT),
+                    (Type::BYTEA, r"\x00ff"),
+                    (Type::FLOAT8, "1e20"),
+                ],
+                "",
+            ),
+            (
+                "SELECT s FROM z WHERE i > 10 ORDER BY i",
+                &[],
+                r#"{1,NULL,3}; {a,"b c"}; 2020-01-02 03:04:05.678; \x00ff; 1e+20"#,
+            ),
+            (
+                "INSERT INTO z (n) VALUES ($1)",
+                &[(Type::INT4, "-70000")],
+                "error 22003",
+            ),
+            (
+                "INSERT INTO z (i) VALUES ($1)",
+                &[(Type::TEXT, "12")],
+                "error 42804",
+            ),
+            (
+                "INSERT INTO z (i) SELECT $1",
+                &[(Type::VARCHAR, "12")],
+                "error 42804",
+            ),
+            (
+                "INSERT INTO z (y) VALUES ($1)",
+                &[(Type::TEXT, "abc")],
+                "error 42804",
+            ),
+            ("UPDATE z SET i = $1", &[(Type::BOOL, "t")], "error 42804"),
+            (
+                "INSERT INTO z (b) VALUES ('2020-01-01'::text)",
+                &[],
+                "error 42804",
+            ),
+            (
+                "INSERT INTO z (i, b) VALUES ($1, $2)",
+                &[(Type::UNKNOWN, "21"), (Type::UNKNOWN, MOMENT)],
+                "",
+            ),
+            ("INSERT INTO z (i, b) SELECT '22', '2020-01-02'", &[], ""),
+            (
+                "SELECT b FROM z WHERE i > 20 ORDER BY i",
+                &[],
+                "2020-01-02 03:04:05.678; 2020-01-02 00:00:00",
+            ),
+        ];
+        for (sql, parameters, expected) in cases {
+            let oids: Vec<u32> = parameters.iter().map(|(said, _)| said.oid()).collect();
+            let values = parameters.iter();
+            let values: Vec<_> = values
+                .map(|(_, value)| Some(value.as_bytes().to_vec()))
+                .collect();
+            client.prepare("", sql, &oids);
+            let shown = client.run("", &values, 0).shown();
+            let same = match expected.starts_with("error") {
+                true => shown.starts_with(expected),
+                false => shown == *expected,
+            };
+            assert!(same, "{sql}: {shown}");
+        }
+    });
+    done.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_rollback_cannot_undo_is_refused_in_a_block() {
+    let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
+    let session = engine.session();
+    for sql in [
+        "CREATE TABLE t AS SELECT 1 AS x",
+        "CREATE VIEW v AS SELECT 1 AS x",
+    ] {
+        let rows = session.sql(sql).await.unwrap();
+        futures::TryStreamExt::try_collect::<Vec<_>>(rows)
+            .await
+            .unwrap();
+    }
+    let rights = coscan::Rights {
+        writes: true,
+        ..coscan::Rights::NONE
+    };
+    let server = TestServer::start_with_rights(&engine, rights).await;
+    let addr = server.addr;
+    let done = tokio::task::spawn_blocking(move || {
+        let mut client = RawClient::connect(addr);
+        let changes = [
+            "INSERT INTO t VALUES (2)",
+            "UPDATE t SET x = 3",
+            "DELETE FROM t",
+            "TRUNCATE t",
+            "EXPLAIN ANALYZE DELETE FROM t",
+            "CREATE OR REPLACE TABLE t AS SELECT 7 AS x",
+            "CREATE OR REPLACE VIEW v AS SELECT 7 AS x",
+            "ALTER TABLE t RENAME TO u",
+            "DROP VIEW v",
+            "DROP TABLE t",
+        ];
+        for sql in changes {
+            client.simple("BEGIN");
+            let shown = client.simple(sql).shown();
+            assert!(shown.starts_with("error 25001"), "{sql}: {shown}");
+            client.simple("ROLLBACK");
+            let shown = client.simple(&format!("SELECT 1; {sql}")).shown();
+            assert!(shown.starts_with("error 25001"), "{sql}: {shown}");
+            client.simple("BEGIN");
+            client.prepare("", sql, &[]);
+            let shown = client.run("", &[], 0).shown();
+            assert!(shown.starts_with("error 25001"), "{sql}: {shown}");
+            client.simple("ROLLBACK");
+        }
+        assert_eq!(client.simple("SELECT t.x, v.x FROM t, v").shown(), "1 | 1");
+        for sql in &changes[..3] {
+            assert_eq!(client.simple(sql).error, None, "{sql}");
+        }
+        client.prepare("", "INSERT INTO t VALUES (4)", &[]);
+        assert_eq!(client.run("", &[], 0).error, None);
+        assert_eq!(client.simple("SELECT x FROM t").shown(), "4");
+    });
+    done.await.unwrap();
 }

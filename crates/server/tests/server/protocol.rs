@@ -5,6 +5,7 @@
 use std::error::Error;
 use std::time::{Duration, UNIX_EPOCH};
 
+use crate::common::raw::{Answer, RawClient};
 use crate::common::{TestServer, state};
 use futures::{TryStreamExt, pin_mut};
 use tokio_postgres::SimpleQueryMessage;
@@ -326,6 +327,60 @@ async fn a_failed_transaction_only_ends() {
         .batch_execute("ROLLBACK TO SAVEPOINT s; RELEASE s; SELECT 1; COMMIT")
         .await
         .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn portals_end_with_what_made_them() {
+    const NO_FORMATS: &[u8] = b"p\0s\0\0\0\0\0\0\0";
+    const BIND: (u8, &[u8]) = (b'B', NO_FORMATS);
+    const ONE_ROW: (u8, &[u8]) = (b'E', b"p\0\0\0\0\x01");
+    let server = TestServer::start().await;
+    let addr = server.addr;
+    let done = tokio::task::spawn_blocking(move || {
+        let mut client = RawClient::connect(addr);
+        let begins = |answer: &Answer, expected: &str| {
+            let shown = answer.shown();
+            assert!(shown.starts_with(expected), "{expected}: {shown}");
+        };
+        client.simple("CREATE TABLE own (a int)");
+        client.prepare("s", "SELECT x FROM generate_series(1, 3) g(x)", &[]);
+        client.prepare("i", "INSERT INTO own VALUES (1)", &[]);
+        // A failed transaction has no rows and describes none.
+        client.simple("BEGIN");
+        begins(&client.messages(&[BIND, ONE_ROW]), "1");
+        begins(&client.messages(&[ONE_ROW]), "2");
+        client.simple("SELECT 1/0");
+        for message in [ONE_ROW, (b'D', b"Pp\0"), (b'D', b"Ss\0"), BIND] {
+            begins(&client.messages(&[message]), "error 25P02");
+        }
+        assert_eq!(client.messages(&[(b'D', b"Si\0")]).error, None);
+        client.simple("ROLLBACK");
+        // ROLLBACK TO closes what was opened since the savepoint, and no other.
+        client.simple("BEGIN");
+        client.simple("DECLARE before CURSOR FOR SELECT 7");
+        client.simple("SAVEPOINT a");
+        client.messages(&[BIND]);
+        client.simple("SAVEPOINT b");
+        client.simple("DECLARE since CURSOR FOR SELECT 8");
+        client.simple("ROLLBACK TO b");
+        begins(&client.messages(&[ONE_ROW]), "1");
+        client.simple("ROLLBACK TO a");
+        begins(&client.simple("FETCH before"), "7");
+        begins(&client.messages(&[ONE_ROW]), "error 34000");
+        client.simple("ROLLBACK");
+        // A statement without rows runs once.
+        client.simple("BEGIN");
+        let bind: (u8, &[u8]) = (b'B', b"q\0i\0\0\0\0\0\0\0");
+        let run: (u8, &[u8]) = (b'E', b"q\0\0\0\0\0");
+        assert_eq!(client.messages(&[bind, run]).error, None);
+        begins(&client.messages(&[run]), "error 55000");
+        client.simple("ROLLBACK");
+        let two_formats: (u8, &[u8]) = (b'B', b"p\0s\0\0\0\0\0\0\x02\0\0\0\0");
+        begins(&client.messages(&[two_formats]), "error 08P01");
+        client.prepare("", "SELECT $2::int", &[]);
+        begins(&client.messages(&[]), "error 42P18");
+    });
+    done.await.unwrap();
 }
 
 #[tokio::test]

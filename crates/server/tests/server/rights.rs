@@ -95,7 +95,7 @@ const CASES: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "INSERT on a shared table",
+        "INSERT on a shared table of files",
         &[
             "INSERT INTO t VALUES (1)",
             "EXPLAIN ANALYZE INSERT INTO t VALUES (1)",
@@ -104,8 +104,17 @@ const CASES: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "UPDATE, DELETE, TRUNCATE on a shared table",
+        "UPDATE, DELETE, TRUNCATE on a shared table of files",
         &["UPDATE t SET k = 1", "DELETE FROM t", "TRUNCATE TABLE t"],
+    ),
+    (
+        "INSERT, UPDATE, DELETE, TRUNCATE on a shared table in memory",
+        &[
+            "INSERT INTO s.x VALUES (4)",
+            "UPDATE s.x SET a = 4",
+            "DELETE FROM s.x",
+            "TRUNCATE TABLE s.x",
+        ],
     ),
     (
         "DROP TABLE, DROP VIEW of a shared name",
@@ -334,7 +343,7 @@ impl World {
             .unwrap();
         run(&session, "CREATE OR REPLACE VIEW v AS SELECT 5 AS k").await;
         run(&session, "CREATE SCHEMA IF NOT EXISTS s").await;
-        run(&session, "CREATE TABLE IF NOT EXISTS s.x AS SELECT 3 AS a").await;
+        run(&session, "CREATE OR REPLACE TABLE s.x AS SELECT 3 AS a").await;
         run(&session, "CREATE SCHEMA IF NOT EXISTS e").await;
         run(&session, "CREATE INDEX j ON t (k)").await;
         session.set("coscan.memory", "default").unwrap();
@@ -352,7 +361,7 @@ impl World {
             "SELECT datname FROM pg_catalog.pg_database ORDER BY 1",
             "SELECT count(k), sum(k) FROM t",
             "SELECT k FROM v",
-            "SELECT a FROM s.x",
+            "SELECT count(a), sum(a) FROM s.x",
             "SELECT \"index\", entries FROM coscan.indexes ORDER BY 1",
             "SHOW coscan.memory",
             "SHOW coscan.checksums",

@@ -17,7 +17,6 @@ use arrow::buffer::BooleanBuffer;
 use arrow::compute::{concat_batches, filter_record_batch, interleave};
 use arrow::datatypes::{SchemaRef, UInt64Type};
 use async_trait::async_trait;
-use coscan_pg::PgError;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{TableReference, internal_datafusion_err, not_impl_err};
 use datafusion::datasource::sink::{DataSink, DataSinkExec};
@@ -127,7 +126,8 @@ impl DataSink for Sink {
         let found = Found::of(&found, &self.change)?;
         let count = found.rows.len() as u64;
         if count > 0 {
-            let change = |number, batches: &[RecordBatch]| found.changed(number, batches);
+            let schema = table.schema();
+            let change = |number, batches: &[RecordBatch]| found.changed(&schema, number, batches);
             table.exchange(found.version, &change).await?;
         }
         Ok(count)
@@ -162,21 +162,10 @@ impl Found {
         let values = match &change.columns {
             None => None,
             Some(columns) => {
-                let schema = change.table.schema();
                 let mut values = Vec::with_capacity(columns.len());
                 for (at, column) in columns.iter().enumerate() {
                     let array = found.column(at + 2);
-                    let field = schema.field(*column);
-                    if !field.is_nullable() && array.logical_null_count() > 0 {
-                        let (column, table) = (field.name(), change.name.table());
-                        return Err(PgError::new(
-                            "23502",
-                            format!(
-                                "null value in column \"{column}\" of relation \"{table}\" violates not-null constraint"
-                            ),
-                        )
-                        .into());
-                    }
+                    change.table.check_not_null(*column, array)?;
                     values.push((*column, Arc::clone(array)));
                 }
                 Some(values)
@@ -192,6 +181,7 @@ impl Found {
     /// The new batches of a partition, each at the place of the old one; `None` for one that stays.
     fn changed(
         &self,
+        schema: &SchemaRef,
         partition: usize,
         batches: &[RecordBatch],
     ) -> Result<Vec<Option<RecordBatch>>> {
@@ -217,7 +207,7 @@ impl Found {
         each.map(|(batch, rows)| match (rows.as_slice(), &self.values) {
             ([], _) => Ok(None),
             (rows, None) => without(batch, rows).map(Some),
-            (rows, Some(values)) => with(batch, rows, values).map(Some),
+            (rows, Some(values)) => with(schema, batch, rows, values).map(Some),
         })
         .collect()
     }
@@ -233,8 +223,10 @@ fn without(batch: &RecordBatch, rows: &[(usize, usize)]) -> Result<RecordBatch> 
     Ok(filter_record_batch(batch, &kept)?)
 }
 
-/// A batch with new values in these rows.
+/// A batch with new values in these rows. It has the table's schema: a batch whose rows came from a
+/// query may have columns that are never NULL.
 fn with(
+    schema: &SchemaRef,
     batch: &RecordBatch,
     rows: &[(usize, usize)],
     values: &[(usize, ArrayRef)],
@@ -248,7 +240,7 @@ fn with(
         columns[*column] = interleave(&[columns[*column].as_ref(), new.as_ref()], &from)?;
     }
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    let schema = batch.schema();
+    let schema = Arc::clone(schema);
     Ok(RecordBatch::try_new_with_options(
         schema, columns, &options,
     )?)

@@ -2,9 +2,9 @@
 //!
 //! DataFusion takes the left side's column for the merged one, which is NULL in rows that only the
 //! right side has; for `*` the column of the table whose name sorts first, wherever it stands; and
-//! for a bare name in a subquery a column of the query around. Here the joins get ON, an unqualified
-//! merged column becomes the left side's, the right side's or a `coalesce` of both, and `*` is
-//! written out: the merged columns, then those of each table.
+//! for a bare name in a subquery a column of the query around. Here the joins get ON, an
+//! unqualified merged column becomes the left side's, the right side's or a `coalesce` of both, and
+//! `*` is written out: the merged columns, then those of each table.
 //! <https://github.com/apache/datafusion/issues/22019>
 //!
 //! Which table has a column the syntax does not always tell: not for NATURAL, nor for USING after

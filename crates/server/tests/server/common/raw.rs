@@ -93,6 +93,15 @@ impl RawClient {
         self.answer()
     }
 
+    /// These messages, by kind and body, and Sync.
+    pub(crate) fn messages(&mut self, messages: &[(u8, &[u8])]) -> Answer {
+        for (kind, body) in messages {
+            self.send(*kind, body);
+        }
+        self.send(b'S', b"");
+        self.answer()
+    }
+
     /// A simple query. The answers of several statements run together.
     pub(crate) fn simple(&mut self, sql: &str) -> Answer {
         self.send(b'Q', format!("{sql}\0").as_bytes());

@@ -1,0 +1,120 @@
+//! DROP TABLE and DROP VIEW of several names, with CASCADE.
+//!
+//! DataFusion drops one name, and knows nothing of what reads it. Here every name is looked up
+//! before the first goes, and with CASCADE the views that read it, and those that read them, go
+//! too. Only views of the session are known (`dependents.rs`).
+
+use coscan_pg::PgError;
+use datafusion::common::{DFSchema, TableReference};
+use datafusion::error::Result;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{DdlStatement, DropTable, DropView, LogicalPlan, TableType};
+use datafusion::prelude::SessionContext;
+
+use super::check::{check, check_undoable};
+use super::dependents::{depended_on, readers};
+
+/// Tables or views to drop.
+#[derive(Clone, Debug)]
+pub struct DropNames {
+    /// Their names, all of tables or all of views.
+    pub names: Vec<TableReference>,
+    /// Whether they are views.
+    pub views: bool,
+    /// Whether a name without a table is left out.
+    pub if_exists: bool,
+    /// Whether the views that read them go too.
+    pub cascade: bool,
+}
+
+impl DropNames {
+    fn what(&self) -> &'static str {
+        if self.views { "view" } else { "table" }
+    }
+}
+
+/// Drops all of them or none. `undoable` says whether a ROLLBACK is to bring them back.
+///
+/// # Errors
+/// 42P01 and 42809 if there is no such table or view, 2BP01 if a view reads it, 25001 if ROLLBACK
+/// cannot bring it back, [`Error::Denied`](crate::Error::Denied) without the right.
+pub async fn drop_own(context: &SessionContext, drop: &DropNames, undoable: bool) -> Result<()> {
+    let state = context.state();
+    let mut gone: Vec<(TableReference, bool)> = vec![];
+    for name in &drop.names {
+        if !is_there(&state, name, drop).await? {
+            continue;
+        }
+        gone.push((name.clone(), drop.views));
+    }
+    let catalog = &state.config_options().catalog;
+    let full = |name: &TableReference| {
+        let name = name.clone();
+        name.resolve(&catalog.default_catalog, &catalog.default_schema)
+    };
+    let mut next = 0;
+    while let Some((name, _)) = gone.get(next).cloned() {
+        next += 1;
+        for view in readers(&state, &name) {
+            if gone.iter().any(|(other, _)| full(other) == full(&view)) {
+                continue;
+            }
+            if !drop.cascade {
+                return Err(depended_on(drop.what(), &name, &view).into());
+            }
+            gone.push((view, true));
+        }
+    }
+    let plans: Vec<_> = gone
+        .into_iter()
+        .map(|(name, view)| plan(name, view))
+        .collect();
+    for plan in &plans {
+        check(&state, plan)?;
+        if undoable {
+            check_undoable(&state, plan)?;
+        }
+    }
+    for plan in plans {
+        context.execute_logical_plan(plan).await?;
+    }
+    Ok(())
+}
+
+/// Whether the name has a table or view, as it should.
+async fn is_there(state: &SessionState, name: &TableReference, drop: &DropNames) -> Result<bool> {
+    let found = match state.schema_for_ref(name.clone()) {
+        Ok(schema) => schema.table_type(name.table()).await?,
+        Err(_) => None,
+    };
+    let what = drop.what();
+    match found {
+        None if drop.if_exists => Ok(false),
+        None => {
+            let told = format!("{what} \"{}\" does not exist", name.table());
+            Err(PgError::new("42P01", told).into())
+        }
+        Some(found) if (found == TableType::View) == drop.views => Ok(true),
+        Some(_) => {
+            let told = format!("\"{}\" is not a {what}", name.table());
+            Err(PgError::new("42809", told).into())
+        }
+    }
+}
+
+fn plan(name: TableReference, is_view: bool) -> LogicalPlan {
+    let schema = DFSchema::empty().into();
+    LogicalPlan::Ddl(if is_view {
+        DdlStatement::DropView(DropView {
+            name,
+            if_exists: true,
+            schema,
+        })
+    } else {
+        DdlStatement::DropTable(DropTable {
+            name,
+            if_exists: true,
+            schema,
+        })
+    })
+}
