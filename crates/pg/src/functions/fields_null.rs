@@ -50,10 +50,7 @@ impl ScalarUDFImpl for FieldsNull {
         else {
             return plan_err!("{FIELDS_NULL} takes a row and a constant");
         };
-        let test = |values: &dyn Array| match wanted {
-            true => is_null(values),
-            false => is_not_null(values),
-        };
+        let test = if *wanted { is_null } else { is_not_null };
         let array = value.to_array(args.number_rows)?;
         let found = match array.as_struct_opt() {
             Some(rows) => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, AsArray, StringBuilder};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{ArrowNativeType, DataType};
 use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
@@ -52,7 +52,7 @@ impl ScalarUDFImpl for JoinedTexts {
         let (texts, delimiters) = (texts.as_string::<i32>(), delimiters.as_string::<i32>());
         let mut joined = StringBuilder::new();
         for (at, bounds) in lists.value_offsets().windows(2).enumerate() {
-            let [start, end] = [bounds[0], bounds[1]].map(|place| place as usize);
+            let [start, end] = [bounds[0], bounds[1]].map(ArrowNativeType::as_usize);
             if lists.is_null(at) || start == end {
                 joined.append_null();
                 continue;
