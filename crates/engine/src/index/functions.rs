@@ -1,11 +1,11 @@
 //! How does a statement about indexes run inside a DataFusion plan?
 //!
 //! As a table function: `coscan_create_index(name, table, column, if_not_exists)`,
-//! `coscan_refresh_index(name)`, `coscan_drop_index(name, if_exists)`. A fifth argument of the first
-//! says what is not supported for tables of files. On a table in memory CREATE INDEX does nothing,
-//! as an index changes no answer: tools make them with every table. The work is done when the
-//! plan is executed, so EXPLAIN does nothing, and dropping the stream cancels it. The answer is a
-//! row about the index: name, table, column, entries, bytes.
+//! `coscan_refresh_index(name)`, `coscan_drop_index(name, if_exists)`. A fifth argument of the
+//! first says what is not supported for tables of files. On a table in memory CREATE INDEX does
+//! nothing, as an index changes no answer: tools make them with every table. The work is done when
+//! the plan is executed, so EXPLAIN does nothing, and dropping the stream cancels it. The answer is
+//! a row about the index: name, table, column, entries, bytes.
 //! Not here: how statements become calls (`statement.rs`).
 
 use std::fmt;

@@ -36,7 +36,8 @@ pub struct IndexStatement {
 /// | `SHOW INDEXES` | `SELECT * FROM coscan.indexes` |
 ///
 /// # Errors
-/// `Plan` for a statement that asks for something unsupported: UNIQUE; and for several statements ([`split_statements`](crate::split_statements) cuts them).
+/// `Plan` for a statement that asks for something unsupported: UNIQUE; and for several statements
+/// ([`split_statements`](crate::split_statements) cuts them).
 pub fn index_statement(sql: &str) -> Result<Option<IndexStatement>> {
     // The first two words rule out most statements; every token of the others is read.
     let [first, second] = first_words(sql).map(str::to_ascii_uppercase);

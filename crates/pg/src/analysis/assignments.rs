@@ -2,8 +2,8 @@
 //!
 //! PostgreSQL reads a constant as the column's type does (`'\xDEAD'` is two bytes, `'{1,2}'` an
 //! array), rounds a numeric to the column's scale, and refuses a text that is longer than the
-//! column, and a value of a type that has no cast for assignment (manual, 10.4). DataFusion casts as
-//! Arrow does. Its casts are exchanged here.
+//! column, and a value of a type that has no cast for assignment (manual, 10.4). DataFusion casts
+//! as Arrow does. Its casts are exchanged here.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -37,8 +37,8 @@ pub struct Typed {
 /// of parameters that it is given (`write_kinds`).
 ///
 /// # Errors
-/// Those of planning; 42725 if PostgreSQL refuses to guess a type, 42P18 if nothing tells the type of
-/// a parameter that the statement does not have, 54000 for too many parameters.
+/// Those of planning; 42725 if PostgreSQL refuses to guess a type, 42P18 if nothing tells the type
+/// of a parameter that the statement does not have, 54000 for too many parameters.
 pub async fn plan_typed<F>(
     declared: &[Option<Type>],
     written: &Written,

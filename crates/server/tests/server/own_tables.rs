@@ -1,7 +1,7 @@
 //! Promised: a session's own tables do as PostgreSQL's. ROLLBACK undoes what it did to its names
 //! and tables since BEGIN or the savepoint, and so does an error among several statements of one
-//! message. What a view reads is not dropped, or goes with CASCADE. Values are stored as the column's
-//! type reads them. What ROLLBACK cannot undo is refused where it would have to.
+//! message. What a view reads is not dropped, or goes with CASCADE. Values are stored as the
+//! column's type reads them. What ROLLBACK cannot undo is refused where it would have to.
 
 use tokio_postgres::types::Type;
 
