@@ -5,8 +5,8 @@
 //! first says what is not supported for tables of files. On a table in memory CREATE INDEX does
 //! nothing, as an index changes no answer: tools make them with every table. The work is done when
 //! the plan is executed, so EXPLAIN does nothing, and dropping the stream cancels it. The answer is
-//! a row about the index: name, table, column, entries, bytes. Not here: how statements become
-//! calls (`statement.rs`).
+//! a row about the index: name, table, column, entries, bytes.
+//! Not here: how statements become calls (`statement.rs`).
 
 use std::fmt;
 use std::ops::RangeInclusive;

@@ -42,10 +42,11 @@ pub async fn drop_own(context: &SessionContext, drop: &DropNames, undoable: bool
     let state = context.state();
     let mut gone: Vec<(TableReference, bool)> = vec![];
     for name in &drop.names {
-        if !is_there(&state, name, drop).await? {
-            continue;
+        // Rights come first: they tell nothing of what there is.
+        check(&state, &plan(name.clone(), drop.views))?;
+        if is_there(&state, name, drop).await? {
+            gone.push((name.clone(), drop.views));
         }
-        gone.push((name.clone(), drop.views));
     }
     let catalog = &state.config_options().catalog;
     let full = |name: &TableReference| {
@@ -69,11 +70,10 @@ pub async fn drop_own(context: &SessionContext, drop: &DropNames, undoable: bool
         .into_iter()
         .map(|(name, view)| plan(name, view))
         .collect();
-    for plan in &plans {
-        check(&state, plan)?;
-        if undoable {
-            check_undoable(&state, plan)?;
-        }
+    if undoable {
+        plans
+            .iter()
+            .try_for_each(|plan| check_undoable(&state, plan))?;
     }
     for plan in plans {
         context.execute_logical_plan(plan).await?;

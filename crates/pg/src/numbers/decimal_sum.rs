@@ -182,7 +182,7 @@ impl Totals {
         self.add(group, low);
     }
 
-    fn of_array(
+    fn add_rows(
         &mut self,
         values: &ArrayRef,
         rows: impl Iterator<Item = (usize, usize)>,
@@ -277,7 +277,7 @@ impl GroupsAccumulator for Groups {
             seen[group] = true;
             (row, group)
         });
-        self.sums.of_array(values, rows)
+        self.sums.add_rows(values, rows)
     }
 
     fn merge_batch(
@@ -332,7 +332,7 @@ impl Accumulator for One {
         for values in values {
             self.rows += values.len() - values.null_count();
             self.sum
-                .of_array(values, valid_rows(values).map(|row| (row, 0)))?;
+                .add_rows(values, valid_rows(values).map(|row| (row, 0)))?;
         }
         Ok(())
     }
@@ -342,7 +342,7 @@ impl Accumulator for One {
             self.rows -= values.len() - values.null_count();
             let negative = datafusion::arrow::compute::kernels::numeric::neg(values)?;
             self.sum
-                .of_array(&negative, valid_rows(&negative).map(|row| (row, 0)))?;
+                .add_rows(&negative, valid_rows(&negative).map(|row| (row, 0)))?;
         }
         Ok(())
     }
