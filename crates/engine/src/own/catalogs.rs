@@ -20,7 +20,7 @@ use datafusion::logical_expr::TableType;
 use parking_lot::Mutex;
 
 use super::allowance::{Allowance, Growth, Held};
-use super::views::Reads;
+use super::views::{OwnTables, Reads};
 use crate::right::{Right, Rights};
 use crate::tables::SYSTEM_SCHEMA;
 use crate::tables::partitioned::PartitionedTable;
@@ -130,6 +130,13 @@ impl OwnNames {
             }
         }
         None
+    }
+
+    /// The names of the session's own in a schema.
+    fn tables_of(&self, catalog: &str, schema: &str) -> Option<Tables> {
+        let catalogs = self.catalogs.lock();
+        let schemas = catalogs.get(catalog)?.schemas.lock();
+        schemas.get(schema).cloned()
     }
 
     /// The account of a table, which messages call `what`.
@@ -248,6 +255,27 @@ impl CatalogProviderList for OwnCatalogs {
             schemas,
             own: self.own.clone(),
         }))
+    }
+}
+
+impl OwnTables for OwnCatalogs {
+    fn own_table(&self, catalog: &str, schema: &str, name: &str) -> Option<Arc<dyn TableProvider>> {
+        let tables = self.own.tables_of(catalog, schema)?;
+        let named = tables.tables.lock().get(name).cloned();
+        named.map(|named| named.table)
+    }
+
+    fn name_of(
+        &self,
+        catalog: &str,
+        schema: &str,
+        table: &Arc<dyn TableProvider>,
+    ) -> Option<String> {
+        let tables = self.own.tables_of(catalog, schema)?;
+        let tables = tables.tables.lock();
+        let mut named = tables.iter();
+        let found = named.find(|(_, named)| Arc::ptr_eq(&named.table, table));
+        found.map(|(name, _)| name.clone())
     }
 }
 
@@ -382,20 +410,6 @@ impl OwnSchema {
 
     pub(super) fn own(&self) -> &OwnNames {
         &self.own
-    }
-
-    /// A table or view of the session's own, as it was made.
-    pub(super) fn own_table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
-        let tables = self.tables.tables.lock();
-        tables.get(name).map(|named| Arc::clone(&named.table))
-    }
-
-    /// The name of a table of the session's own.
-    pub(super) fn name_of(&self, table: &Arc<dyn TableProvider>) -> Option<String> {
-        let tables = self.tables.tables.lock();
-        let mut named = tables.iter();
-        let found = named.find(|(_, named)| Arc::ptr_eq(&named.table, table));
-        found.map(|(name, _)| name.clone())
     }
 
     /// R3: the text that declared a table of files says where the files are, and with which

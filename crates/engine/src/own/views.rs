@@ -3,8 +3,8 @@
 //! A view holds a plan, and the plan holds tables, so it would go on showing the rows of a table
 //! that another session dropped or replaced. Here the tables that a view's plan scans are known by
 //! their names. When the view is named and another table has such a name, the plan is given that
-//! table. A table that was renamed is followed. If there is none, or its columns are of other types, the view stays, so that lists of
-//! tables show it, but it cannot be read (42P01, 0A000).
+//! table. A table that was renamed is followed. If there is none, or its columns are of other
+//! types, the view stays, so that lists of tables show it, but it cannot be read (42P01, 0A000).
 //! Not here: what the session itself may not drop (`dependents.rs`).
 //! V1: a view scans the tables that have the names now, or fails.
 
@@ -22,7 +22,19 @@ use datafusion::logical_expr::{Expr, LogicalPlan, TableScanBuilder, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::FutureExt;
 
-use super::catalogs::OwnSchema;
+/// The names that a session sees, and which of them are its own.
+pub(super) trait OwnTables: CatalogProviderList {
+    /// A table or view of the session's own, as it was made.
+    fn own_table(&self, catalog: &str, schema: &str, name: &str) -> Option<Arc<dyn TableProvider>>;
+
+    /// The name of a table of the session's own.
+    fn name_of(
+        &self,
+        catalog: &str,
+        schema: &str,
+        table: &Arc<dyn TableProvider>,
+    ) -> Option<String>;
+}
 
 /// The tables that a view scans, by name.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +51,7 @@ struct Read {
 impl Reads {
     /// Those of a view that is made now; none of another table. A scan of what has no name there
     /// (a function with rows) is left out.
-    pub(super) fn of(catalogs: &dyn CatalogProviderList, view: &dyn TableProvider) -> Self {
+    pub(super) fn of(names: &dyn OwnTables, view: &dyn TableProvider) -> Self {
         let Some(view) = view.downcast_ref::<ViewTable>() else {
             return Self::default();
         };
@@ -49,7 +61,7 @@ impl Reads {
                 && let Ok(table) = source_as_provider(&scan.source)
                 && !reads.iter().any(|read| Arc::ptr_eq(&read.table, &table))
             {
-                reads.extend(find(catalogs, scan.table_name.table(), table));
+                reads.extend(find(names, scan.table_name.table(), table));
             }
             Ok(TreeNodeRecursion::Continue)
         });
@@ -59,7 +71,7 @@ impl Reads {
     /// The view over the tables that have the names now, if any of them is another.
     pub(super) async fn renewed(
         &self,
-        catalogs: &dyn CatalogProviderList,
+        names: &dyn OwnTables,
         view: &dyn TableProvider,
     ) -> Result<Option<(Arc<dyn TableProvider>, Self)>> {
         let Some(view) = view.downcast_ref::<ViewTable>() else {
@@ -68,7 +80,7 @@ impl Reads {
         let mut found = Vec::with_capacity(self.0.len());
         let mut is_same = true;
         for read in self.0.iter() {
-            let now = named(catalogs, read).await?;
+            let now = named(names, read).await?;
             is_same &= match &now {
                 Some(now) => Arc::ptr_eq(now, &read.table),
                 None => read.table.is::<Lost>(),
@@ -81,7 +93,7 @@ impl Reads {
         let used = columns_of(view.logical_plan())?;
         let reads = found.into_iter().zip(self.0.iter());
         let reads = reads.map(|(now, read)| {
-            renamed(catalogs, read).unwrap_or_else(|| Read {
+            renamed(names, read).unwrap_or_else(|| Read {
                 catalog: read.catalog.clone(),
                 schema: read.schema.clone(),
                 name: read.name.clone(),
@@ -119,13 +131,9 @@ impl Reads {
 }
 
 /// The name of a table that has this name in some schema.
-fn find(
-    catalogs: &dyn CatalogProviderList,
-    name: &str,
-    table: Arc<dyn TableProvider>,
-) -> Option<Read> {
-    for catalog in catalogs.catalog_names() {
-        let Some(schemas) = catalogs.catalog(&catalog) else {
+fn find(names: &dyn OwnTables, name: &str, table: Arc<dyn TableProvider>) -> Option<Read> {
+    for catalog in names.catalog_names() {
+        let Some(schemas) = names.catalog(&catalog) else {
             continue;
         };
         for schema in schemas.schema_names() {
@@ -145,9 +153,8 @@ fn find(
 }
 
 /// The same table under the name that it has now.
-fn renamed(catalogs: &dyn CatalogProviderList, read: &Read) -> Option<Read> {
-    let schema = catalogs.catalog(&read.catalog)?.schema(&read.schema)?;
-    let name = schema.downcast_ref::<OwnSchema>()?.name_of(&read.table)?;
+fn renamed(names: &dyn OwnTables, read: &Read) -> Option<Read> {
+    let name = names.name_of(&read.catalog, &read.schema, &read.table)?;
     Some(Read {
         catalog: read.catalog.clone(),
         schema: read.schema.clone(),
@@ -157,16 +164,12 @@ fn renamed(catalogs: &dyn CatalogProviderList, read: &Read) -> Option<Read> {
 }
 
 /// The table that has a name. A view is none: it might read the one that asks.
-async fn named(
-    catalogs: &dyn CatalogProviderList,
-    read: &Read,
-) -> Result<Option<Arc<dyn TableProvider>>> {
-    let schema = catalogs.catalog(&read.catalog);
+async fn named(names: &dyn OwnTables, read: &Read) -> Result<Option<Arc<dyn TableProvider>>> {
+    let schema = names.catalog(&read.catalog);
     let Some(schema) = schema.and_then(|catalog| catalog.schema(&read.schema)) else {
         return Ok(None);
     };
-    let own = schema.downcast_ref::<OwnSchema>();
-    let table = match own.and_then(|own| own.own_table(&read.name)) {
+    let table = match names.own_table(&read.catalog, &read.schema, &read.name) {
         Some(table) => Some(table),
         None => schema.table(&read.name).await?,
     };
