@@ -57,7 +57,13 @@ pub(super) fn of_file(
     let mut notes = file.key_value_metadata().into_iter().flatten();
     let unknown = notes.any(|note| note.key == UNKNOWN_TYPES);
     let fields = schema.fields().iter().zip(roots).map(|(field, root)| {
-        let is_uuid = root.get_basic_info().logical_type_ref() == Some(&LogicalType::Uuid);
+        // Our own files have the mark of Arrow only (parquet 59 writes the other with a feature).
+        let is_marked = field
+            .metadata()
+            .get(EXTENSION)
+            .is_some_and(|name| name == UUID);
+        let is_uuid =
+            is_marked || root.get_basic_info().logical_type_ref() == Some(&LogicalType::Uuid);
         let data_type = match field.data_type() {
             DataType::Binary if options.global.binary_as_string => DataType::Utf8,
             DataType::Interval(_) if is_interval(root) => INTERVAL,

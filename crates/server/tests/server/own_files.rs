@@ -195,3 +195,70 @@ async fn a_file_that_is_overwritten_in_a_folder_has_its_own_columns() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uuids_of_files_are_compared_and_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, copied) = (
+        folder.path().join("t"),
+        folder.path().join("copied.parquet"),
+    );
+    std::fs::create_dir(&path).unwrap();
+    let file = path.join("0.parquet");
+    // A file needs a table to be written from.
+    write(&file, vec![("x", ints(&[1]))]);
+    let server = server(&path).await;
+    blocking(&server, move |[mut client]| {
+        let (file, copy) = (file.to_str().unwrap(), copied.to_str().unwrap());
+        let ab = "abababab-abab-abab-abab-abababababab";
+        let mut run = |sql: &str, expected: &str| {
+            let shown = client.simple(sql).shown();
+            assert!(
+                shown.starts_with(expected) && shown.is_empty() == expected.is_empty(),
+                "{sql}: {shown}"
+            );
+        };
+        let two = format!(
+            "SELECT '00000000000000000000000000000000'::uuid AS u UNION ALL SELECT '{ab}'::uuid"
+        );
+        run(&format!("COPY ({two}) TO '{file}'"), "");
+        run(
+            "INSERT INTO t VALUES ('11111111-1111-1111-1111-111111111111'), (NULL)",
+            "",
+        );
+        run("INSERT INTO t VALUES ('no')", "error 22P02");
+        run(
+            &format!("INSERT INTO t SELECT u FROM t WHERE u = '{ab}'"),
+            "",
+        );
+        run(
+            "SELECT count(*), count(DISTINCT u), max(u::text) FROM t",
+            &format!("5 | 3 | {ab}"),
+        );
+        run(
+            &format!("CREATE TABLE own AS SELECT u FROM t WHERE u = '{ab}'"),
+            "",
+        );
+        run(
+            &format!("SELECT pg_typeof(u), u FROM own WHERE u = '{ab}'"),
+            &format!("uuid | {ab}"),
+        );
+        run(
+            &format!("COPY (SELECT u FROM t WHERE u > '{{{ab}}}' OR u = '{ab}') TO '{copy}'"),
+            "",
+        );
+        run(
+            &format!("CREATE EXTERNAL TABLE copied STORED AS PARQUET LOCATION '{copy}'"),
+            "",
+        );
+        run(
+            "SELECT pg_typeof(u), u FROM copied LIMIT 1",
+            &format!("uuid | {ab}"),
+        );
+        run(
+            &format!("SELECT count(*) FROM copied WHERE u = '{ab}'"),
+            "2",
+        );
+    })
+    .await;
+}
