@@ -49,6 +49,7 @@ mod read_ahead;
 mod replaced;
 #[path = "../../../storage/tests/s3-server/start.rs"]
 mod s3;
+mod same_names;
 mod same_stamp;
 mod sessions;
 mod settings_page;
