@@ -16,6 +16,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use bytes::{Buf, BytesMut};
 use futures::{SinkExt, StreamExt};
@@ -25,7 +26,7 @@ use pgwire::messages::{
     DecodeContext, PgWireBackendMessage, PgWireFrontendMessage, ProtocolVersion,
 };
 use pgwire::tokio::server::{MaybeTls, negotiate_tls};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::codec::{Decoder, Encoder, Framed};
@@ -33,6 +34,7 @@ use tokio_util::codec::{Decoder, Encoder, Framed};
 use crate::failure::Failure;
 use crate::keepalive::Keepalive;
 use crate::ledger::{Held, Ledger};
+use crate::strangers::Place;
 
 /// A negotiated connection.
 pub(crate) struct Wire {
@@ -45,6 +47,8 @@ pub(crate) struct Wire {
     current: Option<Held>,
     /// The memory that the connection holds when it is idle.
     idle_held: Option<Held>,
+    /// The client's place until it is authenticated.
+    stranger: Option<Arc<Place>>,
     pub(crate) peer: SocketAddr,
     pub(crate) secure: bool,
 }
@@ -54,8 +58,12 @@ impl Wire {
     pub(crate) async fn negotiate(
         socket: TcpStream,
         tls: Option<TlsAcceptor>,
+        stranger: Arc<Place>,
     ) -> io::Result<Option<Self>> {
-        let Some(framed) = negotiate_tls::<()>(socket, tls).await? else {
+        stranger.waits();
+        let negotiated = negotiate_tls::<()>(socket, tls).await?;
+        stranger.spoke();
+        let Some(framed) = negotiated else {
             return Ok(None);
         };
         let (peer, secure) = (framed.socket_addr(), framed.is_secure());
@@ -78,6 +86,7 @@ impl Wire {
             broken: false,
             current: None,
             idle_held: None,
+            stranger: Some(stranger),
             peer,
             secure,
         }))
@@ -91,7 +100,7 @@ impl Wire {
                 self.ahead_bytes -= received.bytes;
                 received
             }
-            None => match self.framed.next().await? {
+            None => match self.read().await? {
                 Ok(received) => received,
                 Err(error) => {
                     self.broken = true;
@@ -101,6 +110,16 @@ impl Wire {
         };
         self.current = received.held;
         Some(Ok(received.message))
+    }
+
+    async fn read(&mut self) -> Option<PgWireResult<Received>> {
+        let Some(place) = &self.stranger else {
+            return self.framed.next().await;
+        };
+        place.waits();
+        let received = self.framed.next().await;
+        place.spoke();
+        received
     }
 
     /// Resolves when the client hangs up; reads ahead until then. Cancel safe.
@@ -124,8 +143,12 @@ impl Wire {
         codec.context.protocol_version = protocol;
     }
 
-    /// From here on, reads messages of any size that the protocol allows.
+    /// From here on, reads messages of any size that the protocol allows. The client is not a
+    /// stranger any more.
     pub(crate) fn authenticated(&mut self) {
+        if let Some(place) = self.stranger.take() {
+            place.leave();
+        }
         self.framed.codec_mut().stage = Stage::Ready;
     }
 
@@ -184,6 +207,15 @@ impl Wire {
         while self.broken && self.framed.get_mut().read(&mut rest).await? > 0 {}
         Ok(())
     }
+}
+
+/// Sends a last message to a client that has not been negotiated with, and closes.
+pub(crate) async fn last_words(mut socket: TcpStream, failure: Failure) -> io::Result<()> {
+    let mut bytes = BytesMut::new();
+    let message = failure.into_message();
+    message.encode(&mut bytes).map_err(io::Error::other)?;
+    socket.write_all(&bytes).await?;
+    socket.shutdown().await
 }
 
 enum Stage {

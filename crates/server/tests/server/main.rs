@@ -15,6 +15,7 @@ mod catalog;
 mod clients;
 mod common;
 mod copy;
+mod crowds;
 mod cursors;
 mod hostile;
 mod idle;
