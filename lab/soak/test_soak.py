@@ -4,6 +4,7 @@ import datetime
 import decimal
 import os
 import tempfile
+import time
 import unittest
 import xml.etree.ElementTree
 
@@ -95,6 +96,22 @@ class Watched(unittest.TestCase):
         said = "\n".join(watch.lines([one, {"time": 2, "engine": {}, "resident": 7}]))
         self.assertIn("accounted: at most 33 MiB, after 1 s", said)
         self.assertIn("taken beyond what is accounted: at most 467 MiB", said)
+
+    def test_an_engine_that_is_busy_does_not_hold_up_the_others(self):
+        class Busy:
+            def sample(self):
+                time.sleep(1.0)
+                return {"limit": 1}
+
+            def close(self):
+                pass
+
+        seen = watch.Watch(watch.Process(os.getpid()), None, Busy())
+        seen.start()
+        time.sleep(0.9)
+        seen.stop()
+        self.assertGreaterEqual(len(seen.samples), 2)
+        self.assertNotIn("engine", seen.samples[0])
 
     def test_this_process(self):
         seen = watch.Process(os.getpid()).sample()

@@ -11,6 +11,7 @@ import time
 
 HOLDERS = ("operators", "frames", "pages", "arrays", "metadata")
 EVERY_S = 0.25
+FRESH_S = 2.0
 MIB = 1 << 20
 
 
@@ -34,30 +35,47 @@ class Process:
         }
 
 
-class Watch(threading.Thread):
-    """Samples all three until it is stopped. `samples`: one dict each, times in seconds since the start."""
+class Watch:
+    """Samples all three until it is stopped. `samples`: one dict each, times in seconds since the
+    start. A busy engine answers late, so a thread of its own asks it, and a sample has its latest
+    answer if that is fresh."""
 
     def __init__(self, process, group, engine):
-        super().__init__(daemon=True)
         self.process, self.group, self.engine = process, group, engine
-        self.samples, self.stopped, self.began = [], threading.Event(), time.monotonic()
+        self.samples, self.told, self.began = [], (0.0, {}), time.monotonic()
+        self.stopped = threading.Event()
+        self.threads = [
+            threading.Thread(target=self.repeat, args=(what,), daemon=True) for what in (self.ask, self.sample)
+        ]
 
-    def run(self):
+    def start(self):
+        for thread in self.threads:
+            thread.start()
+
+    def repeat(self, what):
         while not self.stopped.wait(EVERY_S):
-            self.sample()
+            what()
+
+    def ask(self):
+        answer = self.engine.sample()
+        self.told = (self.time(), answer)
 
     def sample(self):
-        sample = {"time": time.monotonic() - self.began, **self.process.sample()}
+        sample = {"time": self.time(), **self.process.sample()}
         if self.group is not None:
             sample["group"] = self.group.sample()
-        if "resident" in sample:
-            sample["engine"] = self.engine.sample()
+        at, answer = self.told
+        if answer and sample["time"] - at < FRESH_S:
+            sample["engine"] = answer
         self.samples.append(sample)
-        return sample
+
+    def time(self):
+        return time.monotonic() - self.began
 
     def stop(self):
         self.stopped.set()
-        self.join()
+        for thread in self.threads:
+            thread.join()
         self.engine.close()
 
 
