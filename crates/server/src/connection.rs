@@ -35,7 +35,7 @@ use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::strangers::Place;
 use crate::transaction::Transaction;
-use crate::wire::{Wire, last_words};
+use crate::wire::{Unread, Wire, last_words};
 
 /// A client that has been let in.
 pub(crate) struct Connection {
@@ -373,16 +373,24 @@ impl Connection {
                     return;
                 }
             };
-            let message = match message {
+            let (extended, handled) = match message {
                 None | Some(Ok(PgWireFrontendMessage::Terminate(_))) => return,
-                Some(Ok(message)) => message,
+                Some(Ok(message)) => (message.is_extended_query(), self.handle(message).await),
+                Some(Err(Unread::Malformed(malformed))) => {
+                    if self.skipping && !malformed.is_sync() {
+                        continue;
+                    }
+                    self.skipping = false;
+                    (
+                        malformed.is_extended(),
+                        Err(Failure::from(malformed).into()),
+                    )
+                }
                 Some(Err(error)) => {
                     refuse(self.wire, error.into()).await;
                     return;
                 }
             };
-            let extended = message.is_extended_query();
-            let handled = self.handle(message).await;
             self.session.at_hand = None;
             let failure = match handled {
                 Ok(()) => continue,

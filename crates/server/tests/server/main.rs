@@ -21,6 +21,7 @@ mod hostile;
 mod idle;
 mod indexes;
 mod interruption;
+mod malformed;
 mod own_tables;
 mod parameters;
 mod places;
