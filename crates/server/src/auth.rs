@@ -19,7 +19,7 @@ use pgwire::messages::startup::{Authentication, PasswordMessageFamily};
 use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
 
 use crate::failure::Failure;
-use crate::wire::Wire;
+use crate::wire::{Wire, check_sasl_initial};
 
 /// The one password, hashed, and the one user it belongs to.
 pub(crate) struct Verifier {
@@ -83,7 +83,11 @@ pub(crate) async fn authenticate(
     wire.send(&authentication(Authentication::SASL(mechanisms.clone())))
         .await?;
 
-    let first = answer(wire).await?.into_sasl_initial_response()?;
+    let first = answer(wire).await?;
+    if let PasswordMessageFamily::Raw(body) = &first {
+        check_sasl_initial(body)?;
+    }
+    let first = first.into_sasl_initial_response()?;
     if !mechanisms.contains(&first.auth_method) {
         let method = first.auth_method;
         return Err(Failure::fatal(

@@ -20,7 +20,7 @@ use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage, ProtocolVers
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::auth::{authenticate, authentication};
 use crate::cancel::{GOODBYE_TIMEOUT, Interrupt, Phase, passed, reached, stopping};
@@ -35,7 +35,7 @@ use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::strangers::Place;
 use crate::transaction::Transaction;
-use crate::wire::Wire;
+use crate::wire::{Unread, Wire, last_words};
 
 /// A client that has been let in.
 pub(crate) struct Connection {
@@ -94,25 +94,40 @@ pub(crate) async fn serve(socket: TcpStream, place: Place, shared: Arc<Shared>) 
         log::debug!("a socket with a large buffer: {error}");
     }
     let deadline = Instant::now() + STARTUP_TIMEOUT;
-    let negotiated = timeout_at(
-        deadline,
-        Wire::negotiate(socket, shared.tls.as_ref().map(|tls| tls.acceptor.clone())),
-    );
-    let mut wire = match negotiated.await {
-        Ok(Ok(Some(wire))) => wire,
-        Ok(Err(error)) => {
+    let mut phase = shared.phase.clone();
+    let begun = tokio::select! {
+        begun = place.begin(&socket) => begun,
+        () = reached(&mut phase, Phase::Draining) => Err(stopping()),
+        () = sleep_until(deadline) => return,
+    };
+    match begun {
+        // A future of its own, so that clients that say nothing hold no memory for it.
+        Ok(()) => Box::pin(shake_hands(socket, place, shared, deadline)).await,
+        Err(failure) => drop(timeout(GOODBYE_TIMEOUT, last_words(socket, failure)).await),
+    }
+}
+
+/// Lets a client in that has begun to speak, and serves it.
+async fn shake_hands(socket: TcpStream, place: Place, shared: Arc<Shared>, deadline: Instant) {
+    // Held until a refused client has its last message: it counts against the bound on strangers.
+    let place = Arc::new(place);
+    let tls = shared.tls.as_ref().map(|tls| tls.acceptor.clone());
+    let negotiated = place.shake_hands(Wire::negotiate(socket, tls, Arc::clone(&place)));
+    let mut wire = match timeout_at(deadline, negotiated).await {
+        Ok(Ok(Ok(Some(wire)))) => wire,
+        Ok(Ok(Err(error))) => {
             log::info!("a connection ended while it was negotiated: {error}");
             return;
         }
-        Ok(Ok(None)) | Err(_) => return,
+        // Within TLS's handshake there is no way to tell the client why.
+        Ok(Ok(Ok(None)) | Err(_)) | Err(_) => return,
     };
     let peer = wire.peer;
-    // Held until a refused client has its last message: it counts against the bound on strangers.
-    let mut place = Some(place);
-    let admitted = match timeout_at(deadline, admit(&mut wire, &mut place, &shared)).await {
-        Ok(Ok(Some(admitted))) => admitted,
-        Ok(Ok(None)) => return,
-        Ok(Err(failure)) => {
+    let admitted = place.shake_hands(admit(&mut wire, &shared));
+    let admitted = match timeout_at(deadline, admitted).await {
+        Ok(Ok(Ok(Some(admitted)))) => admitted,
+        Ok(Ok(Ok(None))) => return,
+        Ok(Ok(Err(failure)) | Err(failure)) => {
             log::info!("{peer}: {failure}");
             refuse(wire, failure).await;
             return;
@@ -164,11 +179,7 @@ impl Admitted {
 
 /// Everything up to the first `ReadyForQuery`. `None` for a connection that ends here without an
 /// error.
-async fn admit(
-    wire: &mut Wire,
-    place: &mut Option<Place>,
-    shared: &Arc<Shared>,
-) -> Result<Option<Admitted>, Failure> {
+async fn admit(wire: &mut Wire, shared: &Arc<Shared>) -> Result<Option<Admitted>, Failure> {
     let startup = match wire.next().await {
         Some(Ok(PgWireFrontendMessage::Startup(startup))) => startup,
         Some(Ok(PgWireFrontendMessage::CancelRequest(request))) => {
@@ -208,9 +219,6 @@ async fn admit(
     let Ok(slot) = Arc::clone(&shared.slots).try_acquire_owned() else {
         return Err(Failure::new("53300", "sorry, too many clients already"));
     };
-    if !place.take().is_some_and(Place::leave) {
-        return Ok(None);
-    }
     wire.authenticated();
 
     let (pid, secret) = shared.keys.generate(&client);
@@ -366,16 +374,24 @@ impl Connection {
                     return;
                 }
             };
-            let message = match message {
+            let (extended, handled) = match message {
                 None | Some(Ok(PgWireFrontendMessage::Terminate(_))) => return,
-                Some(Ok(message)) => message,
+                Some(Ok(message)) => (message.is_extended_query(), self.handle(message).await),
+                Some(Err(Unread::Malformed(malformed))) => {
+                    if self.skipping && !malformed.is_sync() {
+                        continue;
+                    }
+                    self.skipping = false;
+                    (
+                        malformed.is_extended(),
+                        Err(Failure::from(malformed).into()),
+                    )
+                }
                 Some(Err(error)) => {
                     refuse(self.wire, error.into()).await;
                     return;
                 }
             };
-            let extended = message.is_extended_query();
-            let handled = self.handle(message).await;
             self.session.at_hand = None;
             let failure = match handled {
                 Ok(()) => continue,

@@ -126,31 +126,29 @@ impl Server {
         let mut spare = Spare::take();
         let mut looks = interval(LOOK_EVERY);
         tokio::pin!(stop);
+        // Whether there are too few descriptors for queries and newcomers.
+        let mut short = false;
         loop {
+            short = short && !some_are_left();
+            let open = shared.strangers.settle(short);
             tokio::select! {
                 () = &mut stop => break,
                 Some(ended) = connections.join_next() => log_end(&ended),
                 _ = looks.tick() => shared.stalled.look(),
-                // Bounded by N1 and by the slots of admitted clients.
-                accepted = listener.accept() => match accepted {
+                () = shared.strangers.unsettled(short) => {}
+                // Bounded by STRANGER-I1 and by the slots of admitted clients; others wait in the
+                // backlog.
+                accepted = listener.accept(), if open => match accepted {
                     Ok((socket, peer)) => {
                         let place = shared.strangers.enter(peer.ip());
-                        let number = place.number();
-                        let task = connections.spawn(serve(socket, place, Arc::clone(&shared)));
-                        shared.strangers.served_by(number, task);
+                        connections.spawn(serve(socket, place, Arc::clone(&shared)));
                         // Queries of admitted clients need descriptors, too.
-                        while !some_are_left() && shared.strangers.make_room() {
-                            sleep(LEAVE_PAUSE).await;
-                        }
+                        short = !some_are_left();
                     }
                     Err(error) => {
                         log::warn!("cannot accept a connection: {error}");
-                        let full = out_of_descriptors(&error);
-                        if full && shared.strangers.make_room() {
-                            sleep(LEAVE_PAUSE).await;
-                            continue;
-                        }
-                        if full {
+                        short = out_of_descriptors(&error);
+                        if short && shared.strangers.is_empty() {
                             spare.refuse(&listener).await;
                         }
                         sleep(ACCEPT_PAUSE).await;
@@ -203,7 +201,5 @@ fn log_end(ended: &Result<(), JoinError>) {
 }
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// The time that closing the socket of a stranger takes when it is sent away.
-const LEAVE_PAUSE: Duration = Duration::from_millis(2);
 /// How long cancelled statements may take to report their end.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(3);

@@ -3,17 +3,17 @@
 //! A process that may open no more files cannot even accept a connection to say so: clients would
 //! wait until some other client leaves. The spare descriptor is given up, the connection accepted,
 //! refused and closed, and the descriptor taken back.
-//! Not here: strangers that make room for newcomers (`strangers.rs`).
+//! Not here: strangers that make room for newcomers (`strangers/`).
 
 use std::fs::File;
 use std::io;
 
-use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 use crate::cancel::GOODBYE_TIMEOUT;
 use crate::failure::Failure;
+use crate::wire::last_words;
 
 /// The spare descriptor; `None` while there is none.
 pub(crate) struct Spare(Option<File>);
@@ -29,14 +29,10 @@ impl Spare {
             *self = Self::take();
             return;
         }
-        let refusal =
-            Failure::fatal("53300", "the server has no file descriptors left").into_message();
+        let refusal = Failure::fatal("53300", "the server has no file descriptors left");
         let goodbye = async {
-            let (mut socket, _) = listener.accept().await?;
-            let mut bytes = bytes::BytesMut::new();
-            refusal.encode(&mut bytes).map_err(io::Error::other)?;
-            socket.write_all(&bytes).await?;
-            socket.shutdown().await
+            let (socket, _) = listener.accept().await?;
+            last_words(socket, refusal).await
         };
         if let Ok(Err(error)) = timeout(GOODBYE_TIMEOUT / 20, goodbye).await {
             log::debug!("a client was not told that there are no descriptors: {error}");

@@ -3,7 +3,6 @@
 //! client makes the server hold is counted and bounded.
 
 use std::cell::Cell;
-use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +13,7 @@ use tokio::sync::Mutex;
 use tokio_postgres::Client;
 use tokio_postgres::config::SslMode;
 
+use crate::common::raw::STARTUP;
 use crate::common::tls::{Trusting, certificate};
 use crate::common::{LONG, TestServer, connect, state};
 use coscan_server::{Server, ServerConfig, ServerError};
@@ -365,8 +365,6 @@ async fn what_a_client_makes_the_server_hold_is_counted_and_refused() {
     }
 }
 
-/// A startup message of protocol 3.0.
-const STARTUP: &[u8] = b"\0\0\0\x10\0\x03\0\0user\0x\0\0";
 const SSL_REQUEST: &[u8] = b"\0\0\0\x08\x04\xd2\x16\x2f";
 
 fn message(kind: u8, body: &[u8]) -> Vec<u8> {
@@ -399,49 +397,6 @@ async fn messages_are_read_ahead_up_to_a_bound() {
         }
         assert!(sent < 48 << 20, "the server reads on");
     }
-}
-
-#[tokio::test]
-async fn strangers_keep_nobody_out() {
-    let server = TestServer::start_with(|config| {
-        config.connections_max = 4;
-        config.password = Some("sesame".to_owned());
-    })
-    .await;
-    let mut config = server.config();
-    config.password("sesame");
-    let in_time = connect(&config).await.unwrap();
-    let mut strangers = Vec::new();
-    for number in 0..400 {
-        let mut socket = TcpStream::connect(server.addr).await.unwrap();
-        // Half of the clients say nothing, half send a startup message.
-        if number % 2 == 0 {
-            socket.write_all(STARTUP).await.unwrap();
-        }
-        strangers.push(socket);
-    }
-    let begun = Instant::now();
-    lives(&connect(&config).await.unwrap()).await;
-    lives(&in_time).await;
-    assert!(
-        begun.elapsed() < Duration::from_secs(10),
-        "{:?}",
-        begun.elapsed()
-    );
-    let mut gone = 0;
-    for socket in &strangers {
-        let mut byte = [0; 64];
-        loop {
-            match socket.try_read(&mut byte) {
-                Ok(0) => gone += 1,
-                Ok(_) => continue,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(_) => gone += 1,
-            }
-            break;
-        }
-    }
-    assert!(gone >= 200, "{gone} were sent away");
 }
 
 #[tokio::test]

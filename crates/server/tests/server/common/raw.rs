@@ -4,6 +4,9 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
+/// A startup message of protocol 3.0.
+pub(crate) const STARTUP: &[u8] = b"\0\0\0\x10\0\x03\0\0user\0x\0\0";
+
 /// A connection. It blocks.
 pub(crate) struct RawClient {
     stream: TcpStream,
@@ -36,7 +39,8 @@ impl RawClient {
         client
     }
 
-    fn send(&mut self, kind: u8, body: &[u8]) {
+    /// Sends any message.
+    pub(crate) fn send(&mut self, kind: u8, body: &[u8]) {
         let length = (body.len() + 4) as i32;
         let mut message = vec![kind];
         message.extend_from_slice(&length.to_be_bytes());
@@ -108,7 +112,8 @@ impl RawClient {
         self.answer()
     }
 
-    fn answer(&mut self) -> Answer {
+    /// What comes up to the next `ReadyForQuery`.
+    pub(crate) fn answer(&mut self) -> Answer {
         let mut answer = Answer::default();
         loop {
             let (kind, body) = self.message();

@@ -6,16 +6,20 @@
 //!
 //! W1: before a client is authenticated its messages are at most `STARTUP_BYTES_MAX` long, so that
 //! strangers cannot make the server buffer gigabytes.
-//! W2: a malformed message ends its connection, whatever happens when it is decoded.
+//! W2: no bytes of a client make a decoder panic: `layout.rs` checks a message before it is
+//! decoded. A malformed message is answered as PostgreSQL answers it, and the connection lives on.
+//! A length or type that cannot be ends the connection, because the next message cannot be found.
 //! W3: bytes that came before the TLS handshake are not taken for bytes that came through TLS: a
 //! client that sends more in plain text after its request for TLS is refused (CVE-2021-23214).
 //! W4: a message counts toward the session's memory from the moment its length is known until the
 //! next one is asked for; what is read ahead is at most `AHEAD_BYTES_MAX`, and one message more.
 
+mod layout;
+
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use bytes::{Buf, BytesMut};
 use futures::{SinkExt, StreamExt};
@@ -25,7 +29,7 @@ use pgwire::messages::{
     DecodeContext, PgWireBackendMessage, PgWireFrontendMessage, ProtocolVersion,
 };
 use pgwire::tokio::server::{MaybeTls, negotiate_tls};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::codec::{Decoder, Encoder, Framed};
@@ -33,6 +37,9 @@ use tokio_util::codec::{Decoder, Encoder, Framed};
 use crate::failure::Failure;
 use crate::keepalive::Keepalive;
 use crate::ledger::{Held, Ledger};
+use crate::strangers::Place;
+
+pub(crate) use layout::{Malformed, check_sasl_initial};
 
 /// A negotiated connection.
 pub(crate) struct Wire {
@@ -45,6 +52,8 @@ pub(crate) struct Wire {
     current: Option<Held>,
     /// The memory that the connection holds when it is idle.
     idle_held: Option<Held>,
+    /// The client's place until it is authenticated.
+    stranger: Option<Arc<Place>>,
     pub(crate) peer: SocketAddr,
     pub(crate) secure: bool,
 }
@@ -54,8 +63,12 @@ impl Wire {
     pub(crate) async fn negotiate(
         socket: TcpStream,
         tls: Option<TlsAcceptor>,
+        stranger: Arc<Place>,
     ) -> io::Result<Option<Self>> {
-        let Some(framed) = negotiate_tls::<()>(socket, tls).await? else {
+        stranger.waits();
+        let negotiated = negotiate_tls::<()>(socket, tls).await?;
+        stranger.spoke();
+        let Some(framed) = negotiated else {
             return Ok(None);
         };
         let (peer, secure) = (framed.socket_addr(), framed.is_secure());
@@ -78,29 +91,40 @@ impl Wire {
             broken: false,
             current: None,
             idle_held: None,
+            stranger: Some(stranger),
             peer,
             secure,
         }))
     }
 
     /// The next message. `None` when the client has gone. Cancel safe.
-    pub(crate) async fn next(&mut self) -> Option<PgWireResult<PgWireFrontendMessage>> {
+    pub(crate) async fn next(&mut self) -> Option<Result<PgWireFrontendMessage, Unread>> {
         self.current = None;
         let received = match self.ahead.pop_front() {
             Some(received) => {
                 self.ahead_bytes -= received.bytes;
                 received
             }
-            None => match self.framed.next().await? {
+            None => match self.read().await? {
                 Ok(received) => received,
                 Err(error) => {
                     self.broken = true;
-                    return Some(Err(error));
+                    return Some(Err(Unread::Lost(error)));
                 }
             },
         };
         self.current = received.held;
-        Some(Ok(received.message))
+        Some(received.message.map_err(Unread::Malformed))
+    }
+
+    async fn read(&mut self) -> Option<PgWireResult<Received>> {
+        let Some(place) = &self.stranger else {
+            return self.framed.next().await;
+        };
+        place.waits();
+        let received = self.framed.next().await;
+        place.spoke();
+        received
     }
 
     /// Resolves when the client hangs up; reads ahead until then. Cancel safe.
@@ -124,8 +148,12 @@ impl Wire {
         codec.context.protocol_version = protocol;
     }
 
-    /// From here on, reads messages of any size that the protocol allows.
+    /// From here on, reads messages of any size that the protocol allows. The client is not a
+    /// stranger any more.
     pub(crate) fn authenticated(&mut self) {
+        if let Some(place) = self.stranger.take() {
+            place.leave();
+        }
         self.framed.codec_mut().stage = Stage::Ready;
     }
 
@@ -186,15 +214,47 @@ impl Wire {
     }
 }
 
+/// Sends a last message to a client that has not been negotiated with, and closes.
+pub(crate) async fn last_words(mut socket: TcpStream, failure: Failure) -> io::Result<()> {
+    let mut bytes = BytesMut::new();
+    let message = failure.into_message();
+    message.encode(&mut bytes).map_err(io::Error::other)?;
+    socket.write_all(&bytes).await?;
+    socket.shutdown().await
+}
+
 enum Stage {
     Startup,
     Authenticating,
     Ready,
 }
 
+/// Why there is no message.
+pub(crate) enum Unread {
+    /// The next message can be read.
+    Malformed(Malformed),
+    /// Where the next message begins cannot be told.
+    Lost(PgWireError),
+}
+
+impl From<Malformed> for Failure {
+    fn from(malformed: Malformed) -> Self {
+        Self::protocol(malformed.to_string())
+    }
+}
+
+impl From<Unread> for Failure {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::Malformed(malformed) => malformed.into(),
+            Unread::Lost(error) => Self::from(error).into_fatal(),
+        }
+    }
+}
+
 /// A message, its length, and its memory if it is long.
 struct Received {
-    message: PgWireFrontendMessage,
+    message: Result<PgWireFrontendMessage, Malformed>,
     bytes: usize,
     held: Option<Held>,
 }
@@ -254,13 +314,18 @@ impl Decoder for Codec {
         }
         self.context.awaiting_frontend_ssl = false;
         self.context.awaiting_frontend_startup = matches!(self.stage, Stage::Startup);
-        // W2: pgwire reads some fields without asking whether they are there, and panics.
-        let context = &self.context;
-        let decode = || PgWireFrontendMessage::decode(&mut message, context);
-        let decoded = catch_unwind(AssertUnwindSafe(decode))
-            .unwrap_or(Err(PgWireError::InvalidStartupMessage))?;
+        if let (1, [kind, _, _, _, _, body @ ..]) = (type_bytes, &message[..])
+            && let Err(malformed) = layout::check(*kind, body)
+        {
+            return Ok(Some(Received {
+                message: Err(malformed),
+                bytes,
+                held,
+            }));
+        }
+        let decoded = PgWireFrontendMessage::decode(&mut message, &self.context)?;
         Ok(decoded.map(|message| Received {
-            message,
+            message: Ok(message),
             bytes,
             held,
         }))
@@ -293,3 +358,73 @@ const COPIES: usize = 2;
 const STARTUP_BYTES_MAX: usize = 10_000;
 /// Statements and parameters; a client that needs more should load a file.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
+
+#[cfg(test)]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "numbers are small"
+)]
+mod tests {
+    use super::layout::tests::{KINDS, Random, mutate, valid};
+    use super::*;
+
+    fn codec(stage: Stage) -> Codec {
+        Codec {
+            stage,
+            context: context(),
+            ledger: None,
+            begun: None,
+        }
+    }
+
+    /// Runs of messages, whole and mutated, lengths and types too, that come in pieces.
+    #[test]
+    fn no_bytes_make_the_decoder_panic() {
+        let (mut read, mut malformed, mut lost) = (0, 0, 0);
+        for seed in 0..20_000 {
+            let mut random = Random::new(seed);
+            let mut sent = Vec::new();
+            for _ in 0..4 {
+                let number = random.below(KINDS);
+                let mut message = valid(number, &mut random).to_vec();
+                match random.below(4) {
+                    0 => {}
+                    1 => {
+                        let at = random.below(message.len());
+                        message[at] = random.below(256) as u8;
+                    }
+                    _ => mutate(&mut message, &mut random),
+                }
+                sent.extend(message);
+            }
+            let stage = match random.below(6) {
+                0 => Stage::Startup,
+                1 => Stage::Authenticating,
+                _ => Stage::Ready,
+            };
+            let (mut codec, mut source) = (codec(stage), BytesMut::new());
+            for piece in sent.chunks(1 + random.below(40)) {
+                source.extend_from_slice(piece);
+                loop {
+                    match codec.decode(&mut source) {
+                        Ok(Some(Received { message: Ok(_), .. })) => read += 1,
+                        Ok(Some(_)) => malformed += 1,
+                        Ok(None) => break,
+                        Err(_) => {
+                            lost += 1;
+                            source.clear();
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        let counts = (read, malformed, lost);
+        assert!(
+            read > 5_000 && malformed > 5_000 && lost > 1_000,
+            "{counts:?}"
+        );
+    }
+}

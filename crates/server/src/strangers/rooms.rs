@@ -1,0 +1,458 @@
+//! Which of the clients that have not been authenticated may begin, and which must make room?
+//!
+//! Anybody can open sockets and say nothing, and a pool of clients opens hundreds at once. Both
+//! look alike until they speak, so a stranger goes through three stages. *Silent*: it has sent
+//! nothing, and holds a descriptor but no buffer. *Waiting*: it has spoken, and its bytes are in
+//! the kernel. *Handshaking*: it has buffers, and it is the server's turn or the client's. Only
+//! while it is the client's turn does time pass for it: what the server takes, because a thousand
+//! others have come too, is not silence. Turns end with messages, not with bytes, so nobody keeps a
+//! place by sending a byte now and then.
+//!
+//! Whose place is next goes by address: the next to begin is of the address with the fewest
+//! handshakes, the next to leave of the address with the most strangers; among these the oldest. So
+//! a flood from one address costs others at most [`SILENCE`] for each time that it fills the rooms.
+//!
+//! STRANGER-I1: at most [`STRANGERS_MAX`] strangers at a time, and [`HANDSHAKES_MAX`] handshakes.
+//! STRANGER-I2: a client that was let in is not sent away as a stranger.
+//! STRANGER-I3: a stranger is asked to leave only if its place is wanted and its turn has lasted
+//! for [`SILENCE`]; one that waits for the server never is.
+//! STRANGER-I4: whoever waits begins as soon as a handshake ends. While anybody waits, a handshake
+//! in which the client's turn lasts for [`SILENCE`] is asked to end if no other goes on either, and
+//! after [`PATIENCE`] in any case: the clients of a pool on a busy machine answer one by one.
+//! Not here: clocks, tasks and sockets (`mod.rs`).
+//! Bounds: every call looks at each stranger a few times.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// Room for two pools of five hundred clients that connect all at once. A silent stranger costs a
+/// descriptor and a few hundred bytes.
+pub(crate) const STRANGERS_MAX: usize = 1024;
+/// A handshake has buffers of at most some 60 kB. It takes a few milliseconds of a client that
+/// answers.
+pub(crate) const HANDSHAKES_MAX: usize = 128;
+/// A client that means to speak does so within some round trips.
+pub(crate) const SILENCE: Duration = Duration::from_secs(1);
+/// How long a client's turn in a handshake may last while other handshakes go on.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// So many are asked to leave at a time when newcomers want room: each takes a moment to go.
+const AT_A_TIME: usize = 16;
+
+/// The strangers of a server. Times are since some moment that stays the same.
+#[derive(Debug)]
+pub(crate) struct Rooms {
+    /// STRANGER-I1; [`STRANGERS_MAX`] and [`HANDSHAKES_MAX`] except in tests.
+    strangers_max: usize,
+    handshakes_max: usize,
+    next: u64,
+    /// When a handshake last went on or ended.
+    progress: Duration,
+    /// By number, so the oldest come first.
+    strangers: BTreeMap<u64, Stranger>,
+}
+
+#[derive(Debug)]
+struct Stranger {
+    address: IpAddr,
+    stage: Stage,
+    /// Since when it is the client's turn; `None` while it waits for the server.
+    silent_since: Option<Duration>,
+    /// Whether it was asked to leave and has said nothing since.
+    asked: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Silent,
+    Waiting,
+    Handshaking,
+}
+
+/// What the stranger with this number is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    Begin(u64),
+    Leave(u64),
+}
+
+impl Default for Rooms {
+    fn default() -> Self {
+        Self {
+            strangers_max: STRANGERS_MAX,
+            handshakes_max: HANDSHAKES_MAX,
+            next: 0,
+            progress: Duration::ZERO,
+            strangers: BTreeMap::new(),
+        }
+    }
+}
+
+impl Rooms {
+    pub(crate) fn arrived(&mut self, now: Duration, address: IpAddr) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        let stranger = Stranger {
+            address,
+            stage: Stage::Silent,
+            silent_since: Some(now),
+            asked: false,
+        };
+        self.strangers.insert(number, stranger);
+        number
+    }
+
+    /// The stranger has sent something: it is the server's turn. Returns whether it has begun.
+    pub(crate) fn spoke(&mut self, now: Duration, number: u64) -> bool {
+        let Some(stranger) = self.strangers.get_mut(&number) else {
+            return false;
+        };
+        stranger.silent_since = None;
+        stranger.asked = false;
+        if stranger.stage == Stage::Silent {
+            stranger.stage = Stage::Waiting;
+        }
+        let begun = stranger.stage == Stage::Handshaking;
+        if begun {
+            self.progress = now;
+        }
+        begun
+    }
+
+    /// The server waits for the next message of a stranger that has begun.
+    pub(crate) fn is_awaited(&mut self, now: Duration, number: u64) {
+        if let Some(stranger) = self.strangers.get_mut(&number) {
+            stranger.silent_since = Some(now);
+        }
+    }
+
+    /// The stranger was let in, or has gone.
+    pub(crate) fn left(&mut self, now: Duration, number: u64) {
+        let left = self.strangers.remove(&number);
+        if left.is_some_and(|stranger| stranger.stage == Stage::Handshaking) {
+            self.progress = now;
+        }
+    }
+
+    /// Whether another stranger may come. `short`: descriptors are wanted for other things.
+    pub(crate) fn is_open(&self, short: bool) -> bool {
+        let most = if short { 1 } else { self.strangers_max };
+        self.strangers.len() < most
+    }
+
+    /// The next thing to be done, if anything is.
+    pub(crate) fn poll_action(&mut self, now: Duration, short: bool) -> Option<Action> {
+        if let Some(number) = self.next_to_begin() {
+            self.strangers.get_mut(&number)?.stage = Stage::Handshaking;
+            return Some(Action::Begin(number));
+        }
+        let mut of_address: HashMap<IpAddr, usize> = HashMap::new();
+        for stranger in self.strangers.values() {
+            *of_address.entry(stranger.address).or_default() += 1;
+        }
+        let silent = self.candidates(short).filter(|(until, ..)| *until <= now);
+        let rank = |(_, number, s): &(Duration, u64, &Stranger)| {
+            (Reverse(of_address[&s.address]), *number)
+        };
+        let (_, number, _) = silent.min_by_key(rank)?;
+        self.strangers.get_mut(&number)?.asked = true;
+        Some(Action::Leave(number))
+    }
+
+    /// When `poll_action` has something new to say, if nothing happens until then.
+    pub(crate) fn poll_timeout(&self, short: bool) -> Option<Duration> {
+        self.candidates(short).map(|(until, ..)| until).min()
+    }
+
+    fn next_to_begin(&self) -> Option<u64> {
+        let mut handshakes: HashMap<IpAddr, usize> = HashMap::new();
+        for stranger in self.at(Stage::Handshaking) {
+            *handshakes.entry(stranger.address).or_default() += 1;
+        }
+        if handshakes.values().sum::<usize>() >= self.handshakes_max {
+            return None;
+        }
+        let waiting = self.strangers.iter();
+        let waiting = waiting.filter(|(_, s)| s.stage == Stage::Waiting);
+        let rank =
+            |(number, s): &(&u64, &Stranger)| (handshakes.get(&s.address).copied(), **number);
+        waiting.min_by_key(rank).map(|(number, _)| *number)
+    }
+
+    /// The strangers whose places are wanted (any for whoever comes next, a handshake for each that
+    /// waits), and until when they may be silent.
+    fn candidates(&self, short: bool) -> impl Iterator<Item = (Duration, u64, &Stranger)> {
+        let asked = || self.strangers.values().filter(|s| s.asked);
+        let any = !self.is_open(short) && asked().count() < AT_A_TIME;
+        let making_way = asked().filter(|s| s.stage == Stage::Handshaking).count();
+        let handshake = self.at(Stage::Waiting).count() > making_way;
+        let wanted = move |s: &Stranger| any || handshake && s.stage == Stage::Handshaking;
+        let strangers = self.strangers.iter().filter(|(_, s)| !s.asked);
+        let strangers = strangers.filter(move |(_, s)| wanted(s));
+        strangers.filter_map(|(number, s)| Some((self.patient_until(s)?, *number, s)))
+    }
+
+    fn patient_until(&self, stranger: &Stranger) -> Option<Duration> {
+        let since = stranger.silent_since?;
+        Some(match stranger.stage {
+            Stage::Handshaking => (since.max(self.progress) + SILENCE).min(since + PATIENCE),
+            Stage::Silent | Stage::Waiting => since + SILENCE,
+        })
+    }
+
+    fn at(&self, stage: Stage) -> impl Iterator<Item = &Stranger> {
+        self.strangers.values().filter(move |s| s.stage == stage)
+    }
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "numbers are small"
+)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
+    }
+
+    fn actions(rooms: &mut Rooms, now: Duration) -> Vec<Action> {
+        std::iter::from_fn(|| rooms.poll_action(now, false)).collect()
+    }
+
+    #[test]
+    fn five_hundred_that_speak_are_all_served_and_nobody_leaves() {
+        let mut rooms = Rooms::default();
+        let numbers: Vec<u64> = (0..500).map(|_| rooms.arrived(MS, address(1))).collect();
+        for number in &numbers {
+            rooms.spoke(MS, *number);
+        }
+        let mut begun = Vec::new();
+        // The server takes longer than a silent client might.
+        for round in 1..=4_u32 {
+            for action in actions(&mut rooms, 3 * SILENCE * round) {
+                let Action::Begin(number) = action else {
+                    panic!("STRANGER-I3: {action:?}");
+                };
+                begun.push(number);
+            }
+            let done = &begun[HANDSHAKES_MAX * (round as usize - 1)..];
+            for number in done {
+                rooms.left(3 * SILENCE * round, *number);
+            }
+        }
+        assert_eq!(begun, numbers);
+    }
+
+    #[test]
+    fn only_silent_ones_make_room_and_only_if_it_is_wanted() {
+        let mut rooms = Rooms::default();
+        let first = rooms.arrived(Duration::ZERO, address(1));
+        for _ in 1..STRANGERS_MAX {
+            assert!(rooms.is_open(false));
+            assert_eq!(actions(&mut rooms, 5000 * MS), []);
+            rooms.arrived(5000 * MS, address(1));
+        }
+        rooms.spoke(5000 * MS, first);
+        assert!(!rooms.is_open(false));
+        assert_eq!(actions(&mut rooms, 5500 * MS), [Action::Begin(first)]);
+        assert_eq!(rooms.poll_timeout(false), Some(6000 * MS));
+        assert_eq!(actions(&mut rooms, 5999 * MS), []);
+        let asked = (1..=AT_A_TIME as u64).map(|n| Action::Leave(first + n));
+        assert_eq!(actions(&mut rooms, 6000 * MS), asked.collect::<Vec<_>>());
+        assert_eq!(actions(&mut rooms, 6000 * MS), [], "that is enough for now");
+        // It speaks just then, and stays: another goes.
+        assert!(
+            !rooms.spoke(6000 * MS, first + 1),
+            "it begins only when it is told to"
+        );
+        let next = [
+            Action::Begin(first + 1),
+            Action::Leave(first + 1 + AT_A_TIME as u64),
+        ];
+        assert_eq!(actions(&mut rooms, 6000 * MS), next);
+        assert!(rooms.spoke(6000 * MS, first + 1));
+        rooms.left(6000 * MS, first + 2);
+        assert!(rooms.is_open(false));
+        assert_eq!(rooms.poll_timeout(false), None);
+    }
+
+    #[test]
+    fn a_flood_of_one_address_makes_room_for_others() {
+        let mut rooms = Rooms::default();
+        let few = rooms.arrived(Duration::ZERO, address(2));
+        for _ in 1..STRANGERS_MAX {
+            rooms.arrived(MS, address(1));
+        }
+        assert!(!actions(&mut rooms, 2000 * MS).contains(&Action::Leave(few)));
+
+        let mut rooms = Rooms::default();
+        let many = 2 * HANDSHAKES_MAX as u64;
+        for number in 0..many {
+            rooms.arrived(Duration::ZERO, address(1));
+            rooms.spoke(Duration::ZERO, number);
+        }
+        assert_eq!(actions(&mut rooms, MS).len(), HANDSHAKES_MAX);
+        let other = rooms.arrived(MS, address(2));
+        rooms.spoke(MS, other);
+        assert_eq!(actions(&mut rooms, 2 * MS), []);
+        rooms.left(2 * MS, 0);
+        assert_eq!(actions(&mut rooms, 2 * MS), [Action::Begin(other)]);
+    }
+
+    #[test]
+    fn a_handshake_in_which_the_client_falls_silent_ends_if_others_wait() {
+        let mut rooms = Rooms {
+            handshakes_max: 1,
+            ..Rooms::default()
+        };
+        let (first, second) = (rooms.arrived(MS, address(1)), rooms.arrived(MS, address(1)));
+        rooms.spoke(MS, first);
+        assert_eq!(actions(&mut rooms, MS), [Action::Begin(first)]);
+        rooms.is_awaited(100 * MS, first);
+        assert_eq!(actions(&mut rooms, 5000 * MS), [], "nobody waits");
+        rooms.spoke(5000 * MS, second);
+        assert_eq!(actions(&mut rooms, 5000 * MS), [Action::Leave(first)]);
+        rooms.spoke(5000 * MS, first);
+        assert_eq!(actions(&mut rooms, 9000 * MS), [], "the server's turn");
+        rooms.is_awaited(9000 * MS, first);
+        assert_eq!(rooms.poll_timeout(false), Some(10_000 * MS));
+        assert_eq!(actions(&mut rooms, 10_000 * MS), [Action::Leave(first)]);
+        rooms.left(10_000 * MS, first);
+        assert_eq!(actions(&mut rooms, 10_000 * MS), [Action::Begin(second)]);
+    }
+
+    #[test]
+    fn a_handshake_may_be_slow_while_others_go_on_but_not_for_long() {
+        let mut rooms = Rooms {
+            handshakes_max: 2,
+            ..Rooms::default()
+        };
+        let [slow, quick, _] = [(); 3].map(|()| {
+            let number = rooms.arrived(Duration::ZERO, address(1));
+            rooms.spoke(Duration::ZERO, number);
+            number
+        });
+        let begun = [Action::Begin(slow), Action::Begin(quick)];
+        assert_eq!(actions(&mut rooms, Duration::ZERO), begun);
+        rooms.is_awaited(Duration::ZERO, slow);
+        for second in 1..5 {
+            assert_eq!(actions(&mut rooms, (1000 * second - 2) * MS), []);
+            rooms.spoke((1000 * second - 1) * MS, quick);
+        }
+        assert_eq!(rooms.poll_timeout(false), Some(4999 * MS));
+        rooms.spoke(4998 * MS, quick);
+        assert_eq!(rooms.poll_timeout(false), Some(PATIENCE));
+        assert_eq!(actions(&mut rooms, PATIENCE), [Action::Leave(slow)]);
+    }
+
+    #[test]
+    fn descriptors_that_are_wanted_elsewhere_are_given_up_by_silent_ones() {
+        let mut rooms = Rooms::default();
+        assert!(rooms.is_open(true), "somebody must be told");
+        let silent = rooms.arrived(Duration::ZERO, address(1));
+        assert!(!rooms.is_open(true));
+        assert_eq!(rooms.poll_action(999 * MS, true), None);
+        assert_eq!(rooms.poll_timeout(true), Some(SILENCE));
+        let asked = rooms.poll_action(SILENCE, true);
+        assert_eq!(asked, Some(Action::Leave(silent)));
+    }
+
+    /// Strangers that come, speak, fall silent and go at random. Those that are asked to leave do,
+    /// or speak at the last moment.
+    #[test]
+    fn random_crowds_keep_the_invariants() {
+        for seed in 0..100_u64 {
+            let mut state = seed;
+            let mut random = move |below: u64| {
+                let next = state.wrapping_mul(6_364_136_223_846_793_005);
+                state = next.wrapping_add(1);
+                (state >> 33) % below
+            };
+            let mut rooms = Rooms {
+                strangers_max: 60,
+                handshakes_max: 8,
+                ..Rooms::default()
+            };
+            // Of each stranger, since when it is its turn.
+            let mut here = BTreeMap::<u64, Option<Duration>>::new();
+            let (mut waiting, mut shaking) = (BTreeSet::new(), BTreeSet::new());
+            let (mut now, keen) = (Duration::ZERO, 1 + random(40));
+            for _ in 0..1000 {
+                now += MS * u32::try_from(random(30)).unwrap();
+                let short = random(50) == 0;
+                if rooms.is_open(short) && random(40) < keen {
+                    let number = rooms.arrived(now, address(random(4) as u8));
+                    here.insert(number, Some(now));
+                }
+                let pick = random(1 + here.len() as u64) as usize;
+                if let Some(number) = here.keys().nth(pick).copied() {
+                    match (random(3), here[&number]) {
+                        (0, _) => {
+                            rooms.left(now, number);
+                            here.remove(&number);
+                            waiting.remove(&number);
+                            shaking.remove(&number);
+                        }
+                        (_, Some(_)) => {
+                            let begun = rooms.spoke(now, number);
+                            assert_eq!(begun, shaking.contains(&number), "seed {seed}");
+                            here.insert(number, None);
+                            if !begun {
+                                waiting.insert(number);
+                            }
+                        }
+                        (_, None) if shaking.contains(&number) => {
+                            rooms.is_awaited(now, number);
+                            here.insert(number, Some(now));
+                        }
+                        _ => {}
+                    }
+                }
+                while let Some(action) = rooms.poll_action(now, short) {
+                    match action {
+                        Action::Begin(number) => {
+                            assert!(waiting.remove(&number), "seed {seed}: it has spoken");
+                            shaking.insert(number);
+                        }
+                        Action::Leave(number) => {
+                            let since = here[&number].unwrap();
+                            assert!(since + SILENCE <= now, "STRANGER-I3: seed {seed}");
+                            let wanted = short
+                                || here.len() == rooms.strangers_max
+                                || shaking.contains(&number) && !waiting.is_empty();
+                            assert!(wanted, "STRANGER-I3: seed {seed}");
+                            if random(4) == 0 {
+                                if !rooms.spoke(now, number) {
+                                    waiting.insert(number);
+                                }
+                                here.insert(number, None);
+                            } else {
+                                rooms.left(now, number);
+                                here.remove(&number);
+                                shaking.remove(&number);
+                            }
+                        }
+                    }
+                }
+                assert!(here.len() <= rooms.strangers_max, "STRANGER-I1: {seed}");
+                assert!(shaking.len() <= rooms.handshakes_max, "STRANGER-I1: {seed}");
+                let idle = waiting.is_empty() || shaking.len() == rooms.handshakes_max;
+                assert!(idle, "STRANGER-I4: seed {seed}");
+                if !waiting.is_empty() {
+                    let since = shaking.iter().filter_map(|number| here[number]).min();
+                    let late = since.is_some_and(|since| since + PATIENCE <= now);
+                    assert!(!late, "STRANGER-I4: seed {seed}");
+                }
+            }
+        }
+    }
+}

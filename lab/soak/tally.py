@@ -1,0 +1,98 @@
+"""What happened, and how often?
+
+A refusal is an error that says that the server has not got something: memory, disk, a place. Its
+reason is its SQLSTATE and its words without numbers and names. T1: every statement ends in exactly
+one of *answered*, *wrong*, *refused*, *expected* (an error that the client provoked), *lost* or *odd*.
+"""
+
+import collections
+import re
+import threading
+
+# Out of memory, of disk, of places, of what the configuration allows; an unreachable server.
+REFUSALS = ("53000", "53100", "53200", "53300", "53400")
+EXAMPLES_MAX = 5
+
+
+def shape(code, message):
+    """An error's words without what differs from one occurrence to the next."""
+    first = (message or "").strip().split("\n")[0]
+    first = re.sub(r"'[^']*'|\"[^\"]*\"", "_", first)
+    first = re.sub(r"\d[\d.,]*", "#", first)
+    return f"{code or '-'} {first[:140]}"
+
+
+class Tally:
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.kinds = collections.Counter()
+        self.ends = collections.Counter()
+        self.refused = collections.Counter()
+        self.free_refused = collections.Counter()
+        self.odd = collections.Counter()
+        self.losses = collections.Counter()
+        self.wrong = []
+        self.latencies = []
+
+    def does(self, kind):
+        with self.lock:
+            self.kinds[kind] += 1
+
+    def answered(self, seconds):
+        with self.lock:
+            self.ends["answered"] += 1
+            self.latencies.append(seconds)
+
+    def differs(self, text, rows, expected):
+        with self.lock:
+            self.ends["wrong"] += 1
+            self.wrong.append((text, rows[:2], expected[:2]))
+
+    def failed(self, code, message, expected=(), free=False):
+        """An error. `expected`: codes that the client provoked. `free`: the statement needs no
+        memory to speak of, so that a refusal is a fault."""
+        with self.lock:
+            if code in expected:
+                self.ends["expected"] += 1
+            elif code in REFUSALS and free:
+                self.ends["refused"] += 1
+                self.free_refused[shape(code, message)] += 1
+            elif code in REFUSALS:
+                self.ends["refused"] += 1
+                self.refused[shape(code, message)] += 1
+            else:
+                self.ends["odd"] += 1
+                self.odd[shape(code, message)] += 1
+
+    def lost(self, message):
+        """A connection ended, or was not made, and the server did not say why."""
+        with self.lock:
+            self.ends["lost"] += 1
+            self.losses[shape(None, message)] += 1
+
+    def refused_share(self):
+        """Of the questions that were answered or refused."""
+        refused, answered = sum(self.refused.values()), self.ends["answered"] + self.ends["wrong"]
+        return refused / max(1, refused + answered)
+
+    def latency_s(self, share):
+        ordered = sorted(self.latencies)
+        return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else None
+
+    def lines(self):
+        yield "did: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.kinds.items()))
+        yield "ended: " + ", ".join(f"{end} {count}" for end, count in sorted(self.ends.items()))
+        if self.latencies:
+            p50, p95, most = (self.latency_s(share) for share in (0.5, 0.95, 1))
+            yield f"latency of questions: P50 {p50:.2f} s, P95 {p95:.2f} s, the longest {most:.2f} s"
+        for name, counts in (
+            ("refused", self.refused),
+            ("refused though it needs nothing", self.free_refused),
+            ("other errors", self.odd),
+            ("lost without a word", self.losses),
+        ):
+            if counts:
+                yield f"{name}:"
+                yield from (f"  {count:6} {words}" for words, count in counts.most_common(20))
+        for text, rows, expected in self.wrong[:EXAMPLES_MAX]:
+            yield f"wrong: {text}\n  has      {rows}\n  expected {expected}"
