@@ -13,6 +13,7 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, Field, Schema};
 use coscan::{Engine, EngineConfig, Policy, Session, StorageModel};
+use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use rand::rngs::StdRng;
@@ -271,7 +272,10 @@ async fn random_queries_give_the_same_rows() {
                 keys,
             );
         }
-        let plain = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(3));
+        let state = SessionStateBuilder::new()
+            .with_config(SessionConfig::new().with_target_partitions(3))
+            .with_default_features();
+        let plain = SessionContext::new_with_state(coscan_pg::install(state).build());
         external(&plain, folder.path()).await;
         let policy = [
             Policy::Normal,
