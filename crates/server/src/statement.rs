@@ -447,11 +447,7 @@ mod tests {
             "DROP INDEX",
         ];
         assert_eq!(shown, expected);
-        for wrong in [
-            "DROP INDEX i; SELEC 1",
-            "DROP INDEX i; SELECT 'open",
-            "SELECT 1; CREATE INDEX i ON t (a, b)",
-        ] {
+        for wrong in ["DROP INDEX i; SELEC 1", "DROP INDEX i; SELECT 'open"] {
             assert!(all(wrong).is_err(), "{wrong}");
         }
     }

@@ -20,6 +20,7 @@ use datafusion::logical_expr::TableType;
 use parking_lot::Mutex;
 
 use super::allowance::{Allowance, Growth, Held};
+use super::table::MemoryTable;
 use super::views::{OwnTables, Reads};
 use crate::right::{Right, Rights};
 use crate::tables::SYSTEM_SCHEMA;
@@ -443,7 +444,10 @@ impl OwnTables for OwnSchema {
     fn name_of(&self, table: &Arc<dyn TableProvider>) -> Option<String> {
         let tables = self.tables.tables.lock();
         let mut named = tables.iter();
-        let found = named.find(|(_, named)| Arc::ptr_eq(&named.table, table));
+        let is_it = |named: &Arc<dyn TableProvider>| {
+            Arc::ptr_eq(named, table) || MemoryTable::are_one(named.as_ref(), table.as_ref())
+        };
+        let found = named.find(|(_, named)| is_it(&named.table));
         found.map(|(name, _)| name.clone())
     }
 }

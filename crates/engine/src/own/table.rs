@@ -129,6 +129,18 @@ impl MemoryTable {
         })
     }
 
+    /// Whether two tables are one, maybe under two names.
+    pub(super) fn are_one(one: &dyn TableProvider, other: &dyn TableProvider) -> bool {
+        let inner = |table: &dyn TableProvider| {
+            let table = table.downcast_ref::<Self>();
+            table.map(|table| Arc::clone(&table.inner))
+        };
+        match (inner(one), inner(other)) {
+            (Some(one), Some(other)) => Arc::ptr_eq(&one, &other),
+            _ => false,
+        }
+    }
+
     /// The same table under another name.
     pub(super) fn renamed(&self, name: &str) -> Self {
         Self {

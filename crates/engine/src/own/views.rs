@@ -158,12 +158,13 @@ fn find(
 /// The same table under the name that it has now.
 fn renamed(catalogs: &dyn CatalogProviderList, own: OwnTablesOf, read: &Read) -> Option<Read> {
     let schema = catalogs.catalog(&read.catalog)?.schema(&read.schema)?;
-    let name = own(schema.as_ref())?.name_of(&read.table)?;
+    let own = own(schema.as_ref())?;
+    let name = own.name_of(&read.table)?;
     Some(Read {
         catalog: read.catalog.clone(),
         schema: read.schema.clone(),
+        table: own.own_table(&name)?,
         name,
-        table: Arc::clone(&read.table),
     })
 }
 
