@@ -60,6 +60,9 @@ pub fn element_of(oid: Oid) -> Option<Oid> {
 /// Whether a value of a type is stored in a column (or a parameter) of another without a cast.
 #[must_use]
 pub fn is_assignable(from: Oid, to: Oid) -> bool {
+    if let (Some(from), Some(to)) = (element_of(from), element_of(to)) {
+        return is_assignable(from, to);
+    }
     let from_category = catalog().facts(from).map(|facts| facts.category);
     let to_category = catalog().facts(to).map(|facts| facts.category);
     implicitly(from, to)
