@@ -216,9 +216,12 @@ async fn create_table(
     };
     let held = Arc::new(held);
     let fields = input.schema().fields().iter();
-    let fields = fields.map(|field| match is_declared {
-        true => FieldRef::clone(field),
-        false => Arc::new(field.as_ref().clone().with_nullable(true)),
+    let fields = fields.map(|field| {
+        if is_declared {
+            FieldRef::clone(field)
+        } else {
+            Arc::new(field.as_ref().clone().with_nullable(true))
+        }
     });
     let fields = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let plan = state.create_physical_plan(&input).await?;

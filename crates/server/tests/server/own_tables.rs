@@ -334,9 +334,10 @@ async fn parameters_are_stored_by_the_casts_of_an_assignment() {
                 .collect();
             client.prepare("", sql, &oids);
             let shown = client.run("", &values, 0).shown();
-            let same = match expected.starts_with("error") {
-                true => shown.starts_with(expected),
-                false => shown == *expected,
+            let same = if expected.starts_with("error") {
+                shown.starts_with(expected)
+            } else {
+                shown == *expected
             };
             assert!(same, "{sql}: {shown}");
         }
