@@ -238,6 +238,7 @@ async fn an_index_on_a_table_in_memory_is_nothing() {
 type Case<'a> = (&'a str, &'a [(Type, &'a str)], &'a str);
 
 #[tokio::test(flavor = "multi_thread")]
+#[allow(clippy::too_many_lines)] // A list of statements.
 async fn parameters_are_stored_by_the_casts_of_an_assignment() {
     const MOMENT: &str = "2020-01-02 03:04:05.678";
     let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
