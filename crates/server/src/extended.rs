@@ -188,20 +188,25 @@ impl Connection {
         Ok(self.wire.put(&answer)?)
     }
 
+    /// What a portal runs, if it may run in the transaction as it is.
+    fn runnable(&self, name: &str) -> Result<Arc<Prepared>, Failure> {
+        let portal = self.portals.portal(name)?;
+        match &portal.prepared.action {
+            Some(action) => self.check_transaction(action)?,
+            // A text without a statement does nothing.
+            None if matches!(portal.state, State::Bound(_)) => {}
+            None => self.check_alive()?,
+        }
+        Ok(Arc::clone(&portal.prepared))
+    }
+
     pub(crate) async fn execute(&mut self, message: Execute) -> Result<(), Halt> {
         let name = message.name.unwrap_or_default();
         let max = match usize::try_from(message.max_rows) {
             Ok(max) if max > 0 => max,
             _ => usize::MAX,
         };
-        let portal = self.portals.portal(&name)?;
-        let prepared = Arc::clone(&portal.prepared);
-        match &prepared.action {
-            Some(action) => self.check_transaction(action)?,
-            // A text without a statement does nothing.
-            None if matches!(portal.state, State::Bound(_)) => {}
-            None => self.check_alive()?,
-        }
+        let prepared = self.runnable(&name)?;
         let mut portal = self.portals.take(&name)?;
         self.session.undoable = self.status != TransactionStatus::Idle;
         let mut interrupt = self.interrupt().await;

@@ -491,6 +491,7 @@ async fn an_index_on_a_table_in_memory_is_nothing() {
 type Case<'a> = (&'a str, &'a [(Type, &'a str)], &'a str);
 
 #[tokio::test(flavor = "multi_thread")]
+#[allow(clippy::too_many_lines)] // A list of statements.
 async fn parameters_are_stored_by_the_casts_of_an_assignment() {
     const MOMENT: &str = "2020-01-02 03:04:05.678";
     let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
@@ -587,9 +588,10 @@ async fn parameters_are_stored_by_the_casts_of_an_assignment() {
                 .collect();
             client.prepare("", sql, &oids);
             let shown = client.run("", &values, 0).shown();
-            let same = match expected.starts_with("error") {
-                true => shown.starts_with(expected),
-                false => shown == *expected,
+            let same = if expected.starts_with("error") {
+                shown.starts_with(expected)
+            } else {
+                shown == *expected
             };
             assert!(same, "{sql}: {shown}");
         }
