@@ -248,19 +248,25 @@ impl ScalarUDFImpl for PgCast {
         let [value, ColumnarValue::Scalar(target)] = args.args.as_slice() else {
             return exec_err!("{CAST} takes a value and a type");
         };
-        let target = target
+        let target: Option<Target> = target
             .try_as_str()
             .flatten()
             .and_then(|text| text.parse().ok());
         let (Some(target), Some(from)) = (target, args.arg_fields.first()) else {
             return internal_err!("{CAST} takes a value and a type");
         };
+        let mut from = FieldRef::clone(from);
+        if target == Target::Uuid && *from.data_type() == DataType::FixedSizeBinary(16) {
+            // A file's uuid. Where all rows have one, it is a constant that has lost the mark.
+            let mark = [(PG_TYPE.to_owned(), target.name().to_owned())];
+            from = Arc::new(from.as_ref().clone().with_metadata(mark.into()));
+        }
         Ok(match value {
             ColumnarValue::Array(array) => {
-                ColumnarValue::Array(cast_array(array, from, &target, &self.context)?)
+                ColumnarValue::Array(cast_array(array, &from, &target, &self.context)?)
             }
             ColumnarValue::Scalar(value) => {
-                let cast = cast_array(&value.to_array()?, from, &target, &self.context)?;
+                let cast = cast_array(&value.to_array()?, &from, &target, &self.context)?;
                 ColumnarValue::Scalar(first_value(&cast)?)
             }
         })

@@ -323,7 +323,6 @@ async fn rows_are_inserted_in_all_forms() {
         ("CREATE TABLE IF NOT EXISTS t (z int)", ""),
         ("CREATE TABLE u (LIKE t)", ""),
         ("SELECT * FROM u", ""),
-        ("INSERT INTO u VALUES (1, 'a', NULL)", "error non-nullable"),
         ("ANALYZE t", ""),
         ("VACUUM (ANALYZE) t", ""),
         ("COMMENT ON TABLE t IS 'about'", ""),
