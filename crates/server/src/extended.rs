@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::logical_expr::LogicalPlan;
 use pgwire::api::Type;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::data::{NoData, ParameterDescription};
@@ -202,10 +203,8 @@ impl Connection {
 
     pub(crate) async fn execute(&mut self, message: Execute) -> Result<(), Halt> {
         let name = message.name.unwrap_or_default();
-        let max = match usize::try_from(message.max_rows) {
-            Ok(max) if max > 0 => max,
-            _ => usize::MAX,
-        };
+        let max = usize::try_from(message.max_rows).ok();
+        let max = max.filter(|max| *max > 0).unwrap_or(usize::MAX);
         let prepared = self.runnable(&name)?;
         let mut portal = self.portals.take(&name)?;
         self.session.undoable = self.status != TransactionStatus::Idle;
@@ -219,14 +218,7 @@ impl Connection {
                 return Ok(self.wire.put(&empty)?);
             };
             let plan = plan.take();
-            let changes = match &plan {
-                Some(plan) => !only_reads(plan),
-                None => action.may_change(),
-            };
-            if changes {
-                // P1: what runs up to the Sync is a transaction. What only read is no part of it.
-                self.transaction.begin(&self.session).await?;
-            }
+            self.begin_if_changed(plan.as_ref(), action).await?;
             let is_planned = plan.is_some();
             let outcome = match plan {
                 Some(plan) => {
@@ -309,6 +301,22 @@ impl Connection {
             State::Bound(_) | State::Scroll(_) => {}
         }
         self.portals.put_back(name, portal);
+        Ok(())
+    }
+
+    /// P1: what runs up to the Sync is a transaction. What only read is no part of it.
+    async fn begin_if_changed(
+        &mut self,
+        plan: Option<&LogicalPlan>,
+        action: &Action,
+    ) -> Result<(), Failure> {
+        let changes = match plan {
+            Some(plan) => !only_reads(plan),
+            None => action.may_change(),
+        };
+        if changes {
+            self.transaction.begin(&self.session).await?;
+        }
         Ok(())
     }
 

@@ -117,7 +117,7 @@ impl MemoryTable {
         }
         unique::check_types(&constraints, &schema)?;
         let batches = partitions.iter().flatten();
-        unique::check(name, &constraints, &schema, batches, &mut held.growth())?;
+        unique::check(name, &constraints, &schema, &batches, &mut held.growth())?;
         let table = MemTable::try_new(schema, partitions)?;
         let table = table.with_constraints(constraints);
         Ok(Self {
@@ -173,7 +173,7 @@ impl MemoryTable {
         let _alone = self.version.lock().await;
         if self.is_constrained() {
             let before = self.partitions().await;
-            self.check(before.iter().flatten().chain(&batches))?;
+            self.check(&before.iter().flatten().chain(&batches))?;
         }
         let partitions = self.inner.batches.len();
         let mut parts = vec![vec![]; partitions];
@@ -193,7 +193,7 @@ impl MemoryTable {
     }
 
     /// Whether rows keep the constraints (U1).
-    fn check<'a>(&self, batches: impl Iterator<Item = &'a RecordBatch> + Clone) -> Result<()> {
+    fn check<'a>(&self, batches: &(impl Iterator<Item = &'a RecordBatch> + Clone)) -> Result<()> {
         let Some(constraints) = self.constraints() else {
             return Ok(());
         };
@@ -260,7 +260,7 @@ impl MemoryTable {
             let before = self.partitions().await;
             let before = before.iter().flatten();
             let after = before.zip(changed.iter().flatten());
-            self.check(after.map(|(old, new)| new.as_ref().unwrap_or(old)))?;
+            self.check(&after.map(|(old, new)| new.as_ref().unwrap_or(old)))?;
         }
         let mut freed = 0;
         for (partition, new) in self.inner.batches.iter().zip(changed) {

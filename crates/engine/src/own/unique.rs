@@ -65,7 +65,7 @@ pub(super) fn check<'a>(
     table: &str,
     constraints: &Constraints,
     schema: &SchemaRef,
-    batches: impl Iterator<Item = &'a RecordBatch> + Clone,
+    batches: &(impl Iterator<Item = &'a RecordBatch> + Clone),
     growth: &mut Growth,
 ) -> Result<()> {
     for constraint in constraints.iter() {

@@ -440,7 +440,7 @@ async fn of_two_builds_at_once_one_wins() {
 
 /// Writes a file of the column id and, if there are keys, the column k.
 fn write_keys(path: &Path, keys: Option<ArrayRef>) {
-    let rows = keys.as_ref().map_or(500, |keys| keys.len());
+    let rows = keys.as_ref().map_or(500, Array::len);
     let id: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows as i64));
     let mut columns = vec![("id", id, false)];
     columns.extend(keys.map(|keys| ("k", keys, true)));

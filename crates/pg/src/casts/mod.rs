@@ -258,7 +258,7 @@ impl ScalarUDFImpl for PgCast {
         let mut from = FieldRef::clone(from);
         if target == Target::Uuid && *from.data_type() == DataType::FixedSizeBinary(16) {
             // A file's uuid. Where all rows have one, it is a constant that has lost the mark.
-            let mark = [(PG_TYPE.to_owned(), target.name().to_owned())];
+            let mark = [(PG_TYPE.to_owned(), target.name())];
             from = Arc::new(from.as_ref().clone().with_metadata(mark.into()));
         }
         Ok(match value {

@@ -35,6 +35,7 @@ pub(super) fn rewrite(statement: &mut Statement) {
 }
 
 /// A query of a body alone.
+#[must_use]
 pub fn query_of(body: SetExpr) -> Query {
     Query {
         with: None,
