@@ -78,7 +78,7 @@ fn apart(expr: Expr) -> Result<Transformed<Expr>> {
     let right = right.transform_down(|part| {
         Ok(match &part {
             Expr::BinaryExpr(chain) if chain.op == op => Transformed::no(part),
-            _ if meets(&left, op, &part) => {
+            _ if list_of(&part).is_some() && meets(&left, op, &part) => {
                 Transformed::new(hidden(part), true, TreeNodeRecursion::Jump)
             }
             _ => Transformed::new(part, false, TreeNodeRecursion::Jump),

@@ -13,7 +13,7 @@
 
 use std::any::TypeId;
 
-use datafusion::sql::sqlparser::ast::{Expr, UnaryOperator};
+use datafusion::sql::sqlparser::ast::{Expr, ObjectName, UnaryOperator};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -29,6 +29,18 @@ impl Grammar {
     pub const fn new() -> Self {
         Self(PostgreSqlDialect {})
     }
+}
+
+/// The expression with a collation, once however often it is said.
+fn collated(expr: &Expr, collation: ObjectName) -> Expr {
+    let expr = match expr {
+        Expr::Collate {
+            expr,
+            collation: known,
+        } if *known == collation => expr.clone(),
+        other => Box::new(other.clone()),
+    };
+    Expr::Collate { expr, collation }
 }
 
 impl Dialect for Grammar {
@@ -65,10 +77,14 @@ impl Dialect for Grammar {
             [Keyword::IS, Keyword::NOT, Keyword::DISTINCT, Keyword::FROM];
         if parser.parse_keyword(Keyword::COLLATE) {
             let collation = parser.parse_object_name(false);
-            return Some(collation.map(|collation| Expr::Collate {
-                expr: Box::new(expr.clone()),
-                collation,
-            }));
+            return Some(collation.map(|collation| collated(expr, collation)));
+        }
+        // Like all forms of IS it stands alone; a chain of them would be copied for each.
+        if matches!(expr, Expr::IsDistinctFrom(..) | Expr::IsNotDistinctFrom(..))
+            && parser.peek_keyword(Keyword::IS)
+        {
+            let message = "syntax error at or near \"IS\"".to_owned();
+            return Some(Err(ParserError::ParserError(message)));
         }
         let make = if parser.parse_keywords(&DISTINCT) {
             Expr::IsDistinctFrom

@@ -78,7 +78,7 @@ fn chains() -> Vec<(&'static str, String, &'static [&'static str])> {
         (
             "COLLATE",
             format!("SELECT name{} FROM people", many(" COLLATE c")),
-            REFUSED,
+            &[],
         ),
         (
             "CASE",
