@@ -47,8 +47,8 @@ struct Read {
 }
 
 impl Reads {
-    /// Those of a view that is made now; none of another table. A scan of what has no name there
-    /// (a function with rows) is left out.
+    /// The tables that a new view reads; none if `view` is a plain table. Scans without a name in
+    /// the catalog, such as functions that return rows, are left out.
     pub(super) fn of(catalogs: &dyn CatalogProviderList, view: &dyn TableProvider) -> Self {
         let Some(view) = view.downcast_ref::<ViewTable>() else {
             return Self::default();

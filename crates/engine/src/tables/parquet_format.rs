@@ -48,7 +48,7 @@ pub(crate) struct CheckedParquet {
     store: ObjectStoreUrl,
     /// Whether the table's columns were read from its files, not declared.
     inferred: bool,
-    /// Whether a file has columns that the table's cannot hold: the table has to be made anew.
+    /// Whether a file's columns do not fit the table's, so that the table must be reopened.
     outdated: AtomicBool,
 }
 

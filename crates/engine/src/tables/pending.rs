@@ -1,4 +1,4 @@
-//! Which files did a session's open transaction write, that nobody sees yet?
+//! Files that an open transaction has written and nobody sees until COMMIT.
 //!
 //! An INSERT into a table of files writes them under other names (`object_stores/staged_store.rs`).
 //! Outside of a transaction the statement gives them their names when it ends; within one, COMMIT
