@@ -6,6 +6,7 @@
 | type | rows | the same rows, described with other types |
 | refused | rows | an error |
 | answered | an error | rows |
+| moment | an error | rows, though both refuse the expression by itself (`moment.py`) |
 | state | an error | an error of another SQLSTATE class |
 | lost | anything | the session ended, or no answer came in time |
 
@@ -65,7 +66,7 @@ class Difference:
 
     def shape(self):
         """The same for differences that look alike: numbers, names and values replaced."""
-        text = self.detail if self.kind in ("refused", "lost", "answered", "state") else self.kind
+        text = self.detail if self.kind in ("refused", "lost", "answered", "moment", "state") else self.kind
         text = re.sub(r"(?<!function )('[^']*'|\"[^\"]*\")", "_", FURTHER.split(text)[0])
         text = re.sub(r"(field named|field name|references:) \S+", r"\1 _", re.sub(r"\s+", " ", text))
         return re.sub(r"\bq\d+|\bc\d+|\d+", "#", text)[:110]

@@ -23,6 +23,7 @@ import time
 import asking
 import causes
 import data
+import moment
 import reduce
 import rewrites
 import servers
@@ -81,7 +82,7 @@ class Pair:
 
 class Run:
     def __init__(self, options, reference, tested, tables):
-        self.options = options
+        self.options, self.tables = options, tables
         self.draw = random.Random(options.seed)
         self.generator = queries.Generator(self.draw, tables)
         self.generator.maker.without = frozenset(options.without.split(",") if options.without else ())
@@ -179,6 +180,8 @@ class Run:
         if one.earlier:
             statement, one, again = self.without_earlier(pair, statement, one, again)
         root, minimal, last = self.reduced(pair, statement, one, again)
+        if last.kind == "answered" and moment.differs(pair, root, minimal, self.tables):
+            last = dataclasses.replace(last, kind="moment")
         note = f"parameters: {parameters(root)}" if minimal.parameters else ""
         cause = self.causes.add(
             last, root, self.shown(minimal), note + " (executed with other values first)" * bool(minimal.earlier)

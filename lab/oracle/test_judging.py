@@ -46,12 +46,12 @@ class Compare(unittest.TestCase):
         )
 
 
-def counted(rows=10, empty=0, refused=0, wrong=0, rules=(), answered=0):
+def counted(rows=10, empty=0, refused=0, wrong=0, rules=(), answered=0, unneeded=0):
     found = causes.Causes(rules)
     root = tree.expr("int4", "f()", "f()")
     for number in range(rows + empty):
         found.saw(answer((b"1",)) if number < rows else answer(), root, True)
-    for kind, count in (("refused", refused), ("rows", wrong), ("answered", answered)):
+    for kind, count in (("refused", refused), ("rows", wrong), ("answered", answered), ("moment", unneeded)):
         for _ in range(count):
             found.add(asking.Difference(kind, "detail", "1", "2"), root, "select f()")
     return found
@@ -65,6 +65,7 @@ class Verdict(unittest.TestCase):
         self.assertIn("wrong answers", counted(wrong=1).judged()[0])
         self.assertIn("refused", counted(100, 0, 2).judged()[0])
         self.assertIn("PostgreSQL refuses", counted(100, answered=1).judged()[0])
+        self.assertIn("did not need", counted(100, unneeded=1).judged()[0])
         self.assertIn("return rows", counted(10, 11).judged()[0])
 
     def test_what_is_on_the_list_is_no_fault(self):
