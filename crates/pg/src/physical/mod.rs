@@ -5,10 +5,12 @@
 //! | `ambiguous_filters.rs` | which column does a filter that is pushed down mean? |
 //! | `large_limits.rs` | which groups in order are found by a heap of the first ones? |
 //! | `offsets.rs` | whose rows does the limit above a sort count? |
+//! | `top_k.rs` | which rows may the filter of the first rows hide? |
 
 mod ambiguous_filters;
 mod large_limits;
 mod offsets;
+mod top_k;
 
 use std::sync::Arc;
 
@@ -22,6 +24,6 @@ pub(crate) fn install(builder: &mut SessionStateBuilder) {
     let optimizer = builder.physical_optimizers().get_or_insert_default();
     let rules = std::mem::take(optimizer).rules.into_iter();
     let rules = rules.map(offsets::around).map(ambiguous_filters::around);
-    let rules = rules.flat_map(large_limits::behind);
+    let rules = rules.flat_map(large_limits::behind).flat_map(top_k::behind);
     *builder.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules.collect()));
 }

@@ -1,0 +1,102 @@
+//! Which rows may the filter of the first rows hide?
+//!
+//! A sort with a limit tells its input which rows can still be among the first ones, all its
+//! partitions together. Two faults of DataFusion's lose rows by that:
+//! - Keys that are constant within each partition are left out of the sort, also where they differ
+//!   between the partitions (`SELECT 1, x … UNION ALL SELECT 0, y … ORDER BY 1, 2 LIMIT 9`). The
+//!   rows of one partition then hide those of another by the keys that are left
+//!   (`enforce_sorting`, `topk/mod.rs`). Such a sort gets all keys of the merge above it.
+//! - Arrays and rows that contain NULL are compared in another order than they are sorted in. Such
+//!   a sort sorts all rows, and a limit stands above it.
+//!
+//! To be deleted when `SortExec` shares its filter only between partitions that it sorts by all
+//! keys of the merge, and makes none of nested types.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::physical_expr::LexOrdering;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::limit::LocalLimitExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+
+use super::Rule;
+
+/// The last of DataFusion's rules before sorts give their filters to their inputs.
+const BEFORE_FILTERS: &str = "EnsureCooperative";
+
+/// The rule, behind `rule` if that is the last one before filters are pushed down.
+pub(super) fn behind(rule: Rule) -> Vec<Rule> {
+    if rule.name() == BEFORE_FILTERS {
+        return vec![rule, Arc::new(TopK)];
+    }
+    vec![rule]
+}
+
+/// The sort with all keys of the merge above it.
+fn with_all_keys(merge: &SortPreservingMergeExec) -> Option<Arc<dyn ExecutionPlan>> {
+    let sort = merge.input().downcast_ref::<SortExec>()?;
+    if sort.fetch().is_none() || sort.expr() == merge.expr() {
+        return None;
+    }
+    let sort = rebuilt(sort, merge.expr().clone()).with_fetch(sort.fetch());
+    let made = SortPreservingMergeExec::new(merge.expr().clone(), Arc::new(sort));
+    Some(Arc::new(made.with_fetch(merge.fetch())))
+}
+
+/// All rows sorted by nested keys, and a limit above them.
+fn without_filter(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(fetch) = sort.fetch() else {
+        return Ok(None);
+    };
+    let schema = sort.input().schema();
+    for key in sort.expr() {
+        if key.expr.data_type(&schema)?.is_nested() {
+            let all = Arc::new(rebuilt(sort, sort.expr().clone()));
+            return Ok(Some(Arc::new(LocalLimitExec::new(all, fetch))));
+        }
+    }
+    Ok(None)
+}
+
+fn rebuilt(sort: &SortExec, keys: LexOrdering) -> SortExec {
+    SortExec::new(keys, Arc::clone(sort.input()))
+        .with_preserve_partitioning(sort.preserve_partitioning())
+}
+
+/// See the file's header.
+#[derive(Debug)]
+struct TopK;
+
+impl PhysicalOptimizerRule for TopK {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let found = plan.transform_down(|node| {
+            let merge = node.downcast_ref::<SortPreservingMergeExec>();
+            if let Some(mended) = merge.and_then(with_all_keys) {
+                return Ok(Transformed::yes(mended));
+            }
+            let mended = match node.downcast_ref::<SortExec>() {
+                Some(sort) => without_filter(sort)?,
+                None => None,
+            };
+            Ok(mended.map_or_else(|| Transformed::no(node), Transformed::yes))
+        })?;
+        Ok(found.data)
+    }
+
+    fn name(&self) -> &'static str {
+        "top_k"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
