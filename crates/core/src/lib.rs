@@ -10,7 +10,8 @@
 //! `abm/` is the state machine of the buffer manager, `state.rs` and `table/` hold its state, and
 //! `policy/` holds its rules. `smooth/` is the smooth scan, `operators/` shares operators between
 //! queries, `parallelism/` chooses how many workers each scan has, `borders.rs` finds the complete
-//! groups of a sorted table, and `tasks/` chooses which query's task runs next.
+//! groups of a sorted table, `tasks/` chooses which query's task runs next, and `memory/` decides
+//! who gets memory.
 //!
 //! The contract is `docs/design/abm.md`; the papers are named in `docs/BIBLIOGRAPHY.md`.
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ mod by_name;
 mod chunk_set;
 mod column_set;
 mod ids;
+pub mod memory;
 pub mod operators;
 pub mod parallelism;
 mod policy;

@@ -1,0 +1,77 @@
+//! Do the invariants hold?
+
+use super::{Class, Memory, OnRefusal, Operator, Sums};
+
+impl Memory {
+    /// Checks every invariant that the state alone shows.
+    ///
+    /// # Panics
+    /// An invariant is broken.
+    pub fn check(&self) {
+        assert_eq!(self.sums, self.counted(), "MEM-I1");
+        self.check_queries();
+        for one in &self.waiting {
+            assert!(one.passed <= one.minimum, "MEM-I5: passed too often");
+            assert!(!self.queries.contains_key(&one.query), "MEM-I5: it waits");
+        }
+        let nothing_runs = self.queries.is_empty() && !self.waiting.is_empty();
+        assert!(!nothing_runs, "MEM-I6: a query waits for nothing");
+        let nothing_open = self.scratch.is_empty() && !self.scratch_waiting.is_empty();
+        assert!(!nothing_open, "MEM-I6: a chunk waits for nothing");
+        assert!(self.waiting.len() <= self.config.waiting_max, "queue");
+        for holder in &self.asked {
+            assert!(self.holders.contains_key(holder), "MEM-I2: it is known");
+        }
+        assert!(
+            self.asking.is_empty() || !self.asked.is_empty(),
+            "an operator waits for no holder"
+        );
+    }
+
+    fn counted(&self) -> Sums {
+        let mut sums = Sums::default();
+        for query in self.queries.values() {
+            sums.operators += query.held;
+            sums.spillable += query.spillable;
+            sums.spilling += u64::from(query.spillers > 0);
+            let fixed = query.held - query.spillable;
+            sums.aside += query.minimum.saturating_sub(fixed).max(query.credit);
+        }
+        sums.asking = self.asking.iter().map(|(_, bytes)| bytes).sum();
+        sums.scratch = self.scratch.values().sum();
+        for holder in self.holders.values() {
+            match holder.class {
+                Class::Connections => sums.connections += holder.bytes,
+                Class::Keeps => sums.kept += holder.bytes,
+                Class::Drops(_) => {
+                    sums.kept += holder.floor;
+                    sums.droppable += holder.bytes - holder.floor;
+                }
+            }
+        }
+        sums
+    }
+
+    fn check_queries(&self) {
+        for (id, query) in &self.queries {
+            let own = || self.operators.values().filter(|one| one.query == *id);
+            let spills = || own().filter(|one| matches!(one.on_refusal, OnRefusal::Spills(_)));
+            assert_eq!(query.held, own().map(|one| one.bytes).sum(), "MEM-I1: held");
+            let spillable = own().map(Operator::spillable).sum();
+            assert_eq!(query.spillable, spillable, "MEM-I1: spillable");
+            assert_eq!(query.operators as usize, own().count(), "MEM-I1: operators");
+            assert_eq!(
+                query.spillers as usize,
+                spills().count(),
+                "MEM-I1: spillers"
+            );
+        }
+        for operator in self.operators.values() {
+            assert!(operator.base <= operator.bytes, "MEM-I1: base");
+            assert!(
+                self.queries.contains_key(&operator.query),
+                "it is a query's"
+            );
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! What happened, and what is to be done.
+
+use crate::tasks::QueryId;
+
+/// A holder of memory that belongs to no query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HolderId(pub u32);
+
+/// An operator of a query. Never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OperatorId(pub u64);
+
+/// The work on a chunk: decompressed pages, dictionaries, a window of arrays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ScratchId(pub u64);
+
+/// How the bytes of a holder may be got back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// It drops them when asked, beyond its floor. Nanoseconds to get a KiB back afterwards.
+    Drops(u64),
+    /// It keeps them: arrays that are being read, metadata in use.
+    Keeps,
+    /// As `Keeps`; the reserve is for it.
+    Connections,
+}
+
+/// What an operator does when it is refused memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnRefusal {
+    /// It writes what it holds to disk. Nanoseconds to get a KiB back afterwards.
+    Spills(u64),
+    /// It fails, and its query with it.
+    Fails,
+}
+
+/// What happened. Bytes are absolute for holders, and differences for operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// There is a new holder, without bytes.
+    HolderAdded {
+        /// The holder.
+        holder: HolderId,
+        /// Its class.
+        class: Class,
+    },
+    /// A holder is gone, and what it had is free.
+    HolderRemoved {
+        /// The holder.
+        holder: HolderId,
+    },
+    /// The bytes of a holder cost something else.
+    Priced {
+        /// A holder of the class `Drops`.
+        holder: HolderId,
+        /// Nanoseconds to get a KiB back.
+        price: u64,
+    },
+    /// What a holder has now.
+    Held {
+        /// The holder.
+        holder: HolderId,
+        /// All its bytes.
+        bytes: u64,
+        /// The part that it does not give back, if its class is `Drops`.
+        floor: u64,
+    },
+    /// A holder gave back what it could; `Held` came before.
+    Reclaimed {
+        /// A holder that was asked.
+        holder: HolderId,
+    },
+    /// A query wants to begin.
+    QueryArrived {
+        /// The query. Ids ascend.
+        query: QueryId,
+        /// The bytes that its operators cannot do without.
+        minimum: u64,
+    },
+    /// A query, admitted or waiting, has ended. Its operators have ended before.
+    QueryEnded {
+        /// The query.
+        query: QueryId,
+    },
+    /// The client of an admitted query does not come back for rows.
+    QuerySilent {
+        /// The query.
+        query: QueryId,
+    },
+    /// The client of an admitted query has come back.
+    QueryHeard {
+        /// The query.
+        query: QueryId,
+    },
+    /// An operator of an admitted query begins, without bytes.
+    OperatorBegan {
+        /// The operator.
+        operator: OperatorId,
+        /// Its query.
+        query: QueryId,
+        /// What it does when it is refused.
+        on_refusal: OnRefusal,
+    },
+    /// An operator asks for more. `Grant` or `Refuse` follows, maybe after `Reclaimed` of others;
+    /// until then it asks for nothing else.
+    Asked {
+        /// The operator.
+        operator: OperatorId,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// An operator has taken more without asking.
+    Took {
+        /// The operator.
+        operator: OperatorId,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// An operator has freed some of its bytes.
+    Gave {
+        /// The operator.
+        operator: OperatorId,
+        /// Bytes, at most what it has.
+        bytes: u64,
+    },
+    /// An operator has ended, and freed all.
+    OperatorEnded {
+        /// The operator.
+        operator: OperatorId,
+    },
+    /// Somebody wants to work on a chunk. `Open` follows.
+    ScratchArrived {
+        /// The work. Never used twice.
+        scratch: ScratchId,
+        /// An estimate.
+        bytes: u64,
+    },
+    /// Work on a chunk has ended, or nobody waits for it any more.
+    ScratchClosed {
+        /// The work.
+        scratch: ScratchId,
+    },
+    /// The bounds of all memory have changed.
+    LimitChanged {
+        /// The bytes that the process may take.
+        limit: u64,
+        /// The part of it that queries never get.
+        reserve: u64,
+    },
+    /// What the process takes by the kernel's count.
+    Measured {
+        /// Bytes.
+        bytes: u64,
+    },
+    /// Time has passed. Comes several times a second.
+    Ticked,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// The query may begin.
+    Admit {
+        /// The query.
+        query: QueryId,
+    },
+    /// The query may not begin: too many wait.
+    Reject {
+        /// The query; it is forgotten.
+        query: QueryId,
+    },
+    /// The operator has the bytes that it asked for.
+    Grant {
+        /// The operator.
+        operator: OperatorId,
+    },
+    /// The operator does not get them.
+    Refuse {
+        /// The operator.
+        operator: OperatorId,
+        /// With these bytes, all of its query's operators would have what they have now and this.
+        needed: u64,
+    },
+    /// Somebody may work on the chunk.
+    Open {
+        /// The work.
+        scratch: ScratchId,
+    },
+    /// The holder is to give back this much, or as much as it can, at once.
+    Reclaim {
+        /// The holder.
+        holder: HolderId,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// The query is to end with an error, because of its memory.
+    End {
+        /// The query.
+        query: QueryId,
+    },
+}
+
+/// Why an event was refused. The state is unchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// There is no such holder, or it is there already.
+    #[error("holder {} is unknown, or known already", .0.0)]
+    Holder(HolderId),
+    /// There is no such query, it waits, or it is there already.
+    #[error("query {} is unknown, waits, or is known already", .0.0)]
+    Query(QueryId),
+    /// There is no such operator, it is there already, or it asks already.
+    #[error("operator {} is unknown, known already, or asks already", .0.0)]
+    Operator(OperatorId),
+    /// There is no such work on a chunk, or it is there already.
+    #[error("scratch {} is unknown, or known already", .0.0)]
+    Scratch(ScratchId),
+    /// An operator frees more than it has.
+    #[error("operator {} frees {bytes} bytes and has {has}", .operator.0)]
+    TooMuch {
+        /// The operator.
+        operator: OperatorId,
+        /// What it frees.
+        bytes: u64,
+        /// What it has.
+        has: u64,
+    },
+    /// A query ends before its operators.
+    #[error("query {} ends before its operators", .0.0)]
+    OperatorsLeft(QueryId),
+}

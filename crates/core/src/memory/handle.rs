@@ -1,0 +1,315 @@
+//! Events in, actions out.
+
+use std::collections::btree_map::Entry;
+
+use super::{
+    Action, CREDIT_NS, Class, Event, FALL, Holder, HolderId, Memory, MemoryError, OnRefusal,
+    Operator, OperatorId, Query, ScratchId, Sums,
+};
+use crate::ids::Time;
+use crate::tasks::QueryId;
+
+impl Sums {
+    /// A query counts from now on.
+    pub(super) fn put_in(&mut self, query: &Query) {
+        self.operators += query.held;
+        self.spillable += query.spillable;
+        self.spilling += u64::from(query.spillers > 0);
+        self.aside += query.aside();
+    }
+
+    /// A query counts no longer, or is about to change.
+    pub(super) fn take_out(&mut self, query: &Query) {
+        self.operators -= query.held;
+        self.spillable -= query.spillable;
+        self.spilling -= u64::from(query.spillers > 0);
+        self.aside -= query.aside();
+    }
+
+    fn put_in_holder(&mut self, holder: &Holder) {
+        let droppable = holder.droppable();
+        self.droppable += droppable;
+        match holder.class {
+            Class::Connections => self.connections += holder.bytes,
+            Class::Drops(_) | Class::Keeps => self.kept += holder.bytes - droppable,
+        }
+    }
+
+    fn take_out_holder(&mut self, holder: &Holder) {
+        let droppable = holder.droppable();
+        self.droppable -= droppable;
+        match holder.class {
+            Class::Connections => self.connections -= holder.bytes,
+            Class::Drops(_) | Class::Keeps => self.kept -= holder.bytes - droppable,
+        }
+    }
+}
+
+impl Memory {
+    /// Tells what happened at `now`. Actions follow from [`Self::poll_action`].
+    ///
+    /// # Errors
+    /// The event contradicts the state, which is unchanged.
+    pub fn handle(&mut self, now: Time, event: Event) -> Result<(), MemoryError> {
+        self.now = self.now.max(now);
+        self.take(event)?;
+        self.reclaim(self.lacking(0));
+        if self.asked.is_empty() {
+            self.ask_again();
+        }
+        self.let_in();
+        Ok(())
+    }
+
+    /// What is to be done next; `None` until something happens.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    fn take(&mut self, event: Event) -> Result<(), MemoryError> {
+        match event {
+            Event::HolderAdded { holder, class } => self.add_holder(holder, class)?,
+            Event::HolderRemoved { holder } => self.remove_holder(holder)?,
+            Event::Priced { holder, price } => {
+                self.change_holder(holder, |held| held.class = Class::Drops(price))?;
+            }
+            Event::Held {
+                holder,
+                bytes,
+                floor,
+            } => self.change_holder(holder, |held| {
+                (held.bytes, held.floor) = (bytes, floor.min(bytes));
+            })?,
+            Event::Reclaimed { holder } => {
+                self.change_holder(holder, |_| ())?;
+                self.asked.remove(&holder);
+            }
+            Event::QueryArrived { query, minimum } => self.query_arrived(query, minimum)?,
+            Event::QueryEnded { query } => self.query_ended(query)?,
+            Event::QuerySilent { query } => {
+                let now = self.now;
+                self.query(query)?.silent_since.get_or_insert(now);
+            }
+            Event::QueryHeard { query } => self.query(query)?.silent_since = None,
+            Event::OperatorBegan {
+                operator,
+                query,
+                on_refusal,
+            } => self.operator_began(operator, query, on_refusal)?,
+            Event::Asked { operator, bytes } => {
+                self.asking_nothing(operator)?;
+                self.ask(operator, bytes);
+            }
+            Event::Took { operator, bytes } => {
+                self.operator(operator)?;
+                self.grow(operator, bytes);
+            }
+            Event::Gave { operator, bytes } => self.gave(operator, bytes)?,
+            Event::OperatorEnded { operator } => self.operator_ended(operator)?,
+            Event::ScratchArrived { scratch, bytes } => self.scratch_arrived(scratch, bytes)?,
+            Event::ScratchClosed { scratch } => self.scratch_closed(scratch)?,
+            Event::LimitChanged { limit, reserve } => {
+                (self.config.limit, self.config.reserve) = (limit, reserve);
+                self.end_youngest();
+            }
+            Event::Measured { bytes } => self.measured(bytes),
+            Event::Ticked => self.tick(),
+        }
+        Ok(())
+    }
+
+    // ---------------------------------------------------------------- holders
+
+    fn add_holder(&mut self, id: HolderId, class: Class) -> Result<(), MemoryError> {
+        match self.holders.entry(id) {
+            Entry::Occupied(_) => Err(MemoryError::Holder(id)),
+            Entry::Vacant(new) => {
+                new.insert(Holder {
+                    class,
+                    bytes: 0,
+                    floor: 0,
+                });
+                Ok(())
+            }
+        }
+    }
+
+    fn remove_holder(&mut self, id: HolderId) -> Result<(), MemoryError> {
+        let holder = self.holders.remove(&id).ok_or(MemoryError::Holder(id))?;
+        self.sums.take_out_holder(&holder);
+        self.asked.remove(&id);
+        Ok(())
+    }
+
+    fn change_holder(
+        &mut self,
+        id: HolderId,
+        change: impl FnOnce(&mut Holder),
+    ) -> Result<(), MemoryError> {
+        let Some(holder) = self.holders.get_mut(&id) else {
+            return Err(MemoryError::Holder(id));
+        };
+        self.sums.take_out_holder(holder);
+        change(holder);
+        self.sums.put_in_holder(holder);
+        Ok(())
+    }
+
+    // ---------------------------------------------------------------- queries
+
+    fn query(&mut self, id: QueryId) -> Result<&mut Query, MemoryError> {
+        self.queries.get_mut(&id).ok_or(MemoryError::Query(id))
+    }
+
+    fn query_arrived(&mut self, id: QueryId, minimum: u64) -> Result<(), MemoryError> {
+        let is_known =
+            self.queries.contains_key(&id) || self.waiting.iter().any(|one| one.query == id);
+        if is_known {
+            return Err(MemoryError::Query(id));
+        }
+        self.arrive(id, minimum);
+        Ok(())
+    }
+
+    fn query_ended(&mut self, id: QueryId) -> Result<(), MemoryError> {
+        if let Some(at) = self.waiting.iter().position(|one| one.query == id) {
+            self.waiting.remove(at);
+            return Ok(());
+        }
+        let query = self.query(id)?;
+        if query.operators > 0 {
+            return Err(MemoryError::OperatorsLeft(id));
+        }
+        if let Some(query) = self.queries.remove(&id) {
+            self.sums.take_out(&query);
+        }
+        Ok(())
+    }
+
+    // ---------------------------------------------------------------- operators
+
+    fn operator(&self, id: OperatorId) -> Result<&Operator, MemoryError> {
+        self.operators.get(&id).ok_or(MemoryError::Operator(id))
+    }
+
+    fn asking_nothing(&self, id: OperatorId) -> Result<(), MemoryError> {
+        self.operator(id)?;
+        let asks = self.asking.iter().any(|(other, _)| *other == id);
+        if asks {
+            Err(MemoryError::Operator(id))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn operator_began(
+        &mut self,
+        id: OperatorId,
+        query: QueryId,
+        on_refusal: OnRefusal,
+    ) -> Result<(), MemoryError> {
+        if self.operators.contains_key(&id) {
+            return Err(MemoryError::Operator(id));
+        }
+        self.count_operator(query, on_refusal, |count| *count += 1)?;
+        let operator = Operator {
+            query,
+            on_refusal,
+            bytes: 0,
+            base: 0,
+        };
+        self.operators.insert(id, operator);
+        Ok(())
+    }
+
+    fn count_operator(
+        &mut self,
+        id: QueryId,
+        on_refusal: OnRefusal,
+        count: impl Fn(&mut u32),
+    ) -> Result<(), MemoryError> {
+        let query = self.queries.get_mut(&id).ok_or(MemoryError::Query(id))?;
+        self.sums.take_out(query);
+        count(&mut query.operators);
+        if matches!(on_refusal, OnRefusal::Spills(_)) {
+            count(&mut query.spillers);
+        }
+        self.sums.put_in(query);
+        Ok(())
+    }
+
+    fn gave(&mut self, id: OperatorId, bytes: u64) -> Result<(), MemoryError> {
+        let has = self.operator(id)?.bytes;
+        if bytes > has {
+            return Err(MemoryError::TooMuch {
+                operator: id,
+                bytes,
+                has,
+            });
+        }
+        self.shrink(id, bytes);
+        Ok(())
+    }
+
+    fn operator_ended(&mut self, id: OperatorId) -> Result<(), MemoryError> {
+        let &Operator {
+            query,
+            on_refusal,
+            bytes,
+            ..
+        } = self.operator(id)?;
+        self.shrink(id, bytes);
+        if let Some(at) = self.asking.iter().position(|(other, _)| *other == id) {
+            self.sums.asking -= self.asking.remove(at).map_or(0, |(_, bytes)| bytes);
+        }
+        self.operators.remove(&id);
+        self.count_operator(query, on_refusal, |count| *count -= 1)
+    }
+
+    // ---------------------------------------------------------------- chunks in work
+
+    fn scratch_arrived(&mut self, id: ScratchId, bytes: u64) -> Result<(), MemoryError> {
+        if self.knows_scratch(id) {
+            return Err(MemoryError::Scratch(id));
+        }
+        self.scratch_waiting.push_back((id, bytes));
+        Ok(())
+    }
+
+    fn scratch_closed(&mut self, id: ScratchId) -> Result<(), MemoryError> {
+        if !self.knows_scratch(id) {
+            return Err(MemoryError::Scratch(id));
+        }
+        self.close_scratch(id);
+        Ok(())
+    }
+
+    fn knows_scratch(&self, id: ScratchId) -> bool {
+        self.scratch.contains_key(&id) || self.scratch_waiting.iter().any(|(other, _)| *other == id)
+    }
+
+    // ---------------------------------------------------------------- the process
+
+    /// What the process takes beyond what is counted.
+    fn measured(&mut self, bytes: u64) {
+        let sums = &self.sums;
+        let counted = sums.operators + sums.scratch + sums.kept + sums.connections + sums.droppable;
+        let beyond = bytes.saturating_sub(counted);
+        let fall = self.unaccounted.saturating_sub(beyond) / FALL;
+        self.unaccounted = (self.unaccounted - fall).max(beyond);
+        self.end_youngest();
+    }
+
+    fn tick(&mut self) {
+        let (now, sums) = (self.now.0, &mut self.sums);
+        for query in self.queries.values_mut() {
+            if query.credit > 0 && now - query.gave_at.0 >= CREDIT_NS {
+                sums.take_out(query);
+                query.credit = 0;
+                sums.put_in(query);
+            }
+        }
+        self.end_youngest();
+        self.end_silent();
+    }
+}

@@ -1,0 +1,91 @@
+//! Which holder gives memory back?
+//!
+//! Idea: the one whose bytes are cheapest to get back, then the next. Bytes of one holder that
+//! differ much in price are holders of their own (frames that a running scan wants, and others).
+//! Bounds: as many steps as there are holders.
+//! MEM-I2.
+
+use super::{Action, Class, Holder, HolderId, Memory};
+
+/// The part of the limit, as a divisor, that is asked for at least: pools should not be asked for
+/// each batch.
+const STEP: u64 = 64;
+
+impl Holder {
+    pub(super) fn droppable(&self) -> u64 {
+        match self.class {
+            Class::Drops(_) => self.bytes.saturating_sub(self.floor),
+            Class::Keeps | Class::Connections => 0,
+        }
+    }
+
+    pub(super) fn price(&self) -> Option<u64> {
+        match self.class {
+            Class::Drops(price) => Some(price),
+            Class::Keeps | Class::Connections => None,
+        }
+    }
+}
+
+impl Memory {
+    /// The bytes that a holder of the class `Drops` may have in all: what it has, what is free, and
+    /// what cheaper holders would give back for it. 0 for any other.
+    #[must_use]
+    pub fn room(&self, holder: HolderId) -> u64 {
+        let Some((own, price)) = self
+            .holders
+            .get(&holder)
+            .and_then(|h| Some((h, h.price()?)))
+        else {
+            return 0;
+        };
+        let others = self.holders.iter().filter(|(id, _)| **id != holder);
+        let dearer = others.map(|(_, other)| match other.price() {
+            Some(p) if p < price => 0,
+            Some(_) => other.droppable(),
+            None => 0,
+        });
+        let own_floor = own.bytes - own.droppable();
+        let beside = (self.taken() - own_floor).saturating_add(dearer.sum());
+        self.ceiling().saturating_sub(beside).max(own_floor)
+    }
+
+    /// What must be given back before `bytes` more can be taken.
+    pub(super) fn lacking(&self, bytes: u64) -> u64 {
+        let with = self.taken() + self.sums.droppable;
+        with.saturating_add(bytes).saturating_sub(self.ceiling())
+    }
+
+    /// Bytes that holders give back at a lower price than this one.
+    pub(super) fn cheaper(&self, price: u64) -> u64 {
+        let holders = self.holders.values();
+        let cheaper = holders.filter(|holder| holder.price().is_some_and(|p| p < price));
+        cheaper.map(Holder::droppable).sum()
+    }
+
+    /// Asks the cheapest holders for `bytes` bytes, or a step if that is more. Holders that were
+    /// asked and have not answered are not asked for more.
+    pub(super) fn reclaim(&mut self, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        let mut left = bytes.max(self.config.limit / STEP);
+        let mut by_price: Vec<(u64, HolderId, u64)> = Vec::new();
+        for (id, holder) in &self.holders {
+            if let (Some(price), bytes @ 1..) = (holder.price(), holder.droppable()) {
+                by_price.push((price, *id, bytes));
+            }
+        }
+        by_price.sort_unstable();
+        for (_, holder, droppable) in by_price {
+            if left == 0 {
+                return;
+            }
+            let bytes = droppable.min(left);
+            left -= bytes;
+            if self.asked.insert(holder) {
+                self.actions.push_back(Action::Reclaim { holder, bytes });
+            }
+        }
+    }
+}

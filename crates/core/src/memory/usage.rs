@@ -1,0 +1,68 @@
+//! What has the memory? For messages, metrics and tests.
+
+use super::{HolderId, Memory};
+
+/// How the memory is used, in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// What the process may take.
+    pub limit: u64,
+    /// The part of it that queries never get.
+    pub reserve: u64,
+    /// What operators hold.
+    pub operators: u64,
+    /// What is kept for queries beyond that.
+    pub aside: u64,
+    /// Estimates of chunks in work.
+    pub scratch: u64,
+    /// What the process takes beyond all that is counted.
+    pub unaccounted: u64,
+    /// What each holder has.
+    pub holders: Vec<(HolderId, u64)>,
+    /// Admitted queries.
+    pub queries: usize,
+    /// Queries that wait for admission.
+    pub waiting: usize,
+}
+
+impl Memory {
+    /// How the memory is used.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        let holders = self.holders.iter();
+        Usage {
+            limit: self.config.limit,
+            reserve: self.config.reserve,
+            operators: self.sums.operators,
+            aside: self.sums.aside,
+            scratch: self.sums.scratch,
+            unaccounted: self.unaccounted,
+            holders: holders.map(|(id, holder)| (*id, holder.bytes)).collect(),
+            queries: self.queries.len(),
+            waiting: self.waiting.len(),
+        }
+    }
+
+    /// The bytes that may be taken by anything but the reserve's own.
+    pub(super) fn ceiling(&self) -> u64 {
+        self.config.limit.saturating_sub(self.config.reserve)
+    }
+
+    /// The bytes that cannot be dropped.
+    pub(super) fn taken(&self) -> u64 {
+        let sums = &self.sums;
+        let connections = sums.connections.saturating_sub(self.config.reserve);
+        let of_queries = sums.operators + sums.asking + sums.scratch;
+        of_queries + sums.kept + connections + self.unaccounted
+    }
+
+    /// The bytes that cannot be dropped, and those that are promised.
+    pub(super) fn fixed(&self) -> u64 {
+        self.taken() + self.sums.aside
+    }
+
+    /// Whether the ceiling leaves `bytes` bytes beside what is fixed.
+    pub(super) fn fits(&self, bytes: u64) -> bool {
+        self.fixed().saturating_add(bytes) <= self.ceiling()
+    }
+}

@@ -1,0 +1,340 @@
+//! Queries, holders and clients around the core, for the test of memory. Everything is drawn from a
+//! seed. In *calm* worlds minima are true, and nothing comes that nobody asked for: then no query
+//! may fail, and nothing may exceed the ceiling.
+
+mod life;
+mod naive;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use coscan_core::Time;
+use coscan_core::memory::{
+    Action, Class, Event, HolderId, Memory, MemoryConfig, OnRefusal, OperatorId, ScratchId,
+};
+use coscan_core::tasks::QueryId;
+
+use crate::draw::Draw;
+
+impl Draw {
+    /// An index below `end`.
+    fn index(&mut self, end: u64) -> usize {
+        usize::try_from(self.below(end)).expect("small")
+    }
+}
+
+/// Counts of what happened in worlds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) granted: u64,
+    pub(crate) reclaimed: u64,
+    pub(crate) spilled: u64,
+    pub(crate) failed: u64,
+    pub(crate) came_back: u64,
+    pub(crate) waited: u64,
+    pub(crate) passed: u64,
+    pub(crate) rejected: u64,
+    pub(crate) ended_by_limit: u64,
+    pub(crate) ended_silent: u64,
+    pub(crate) scratch_waited: u64,
+}
+
+impl Seen {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.granted += other.granted;
+        self.reclaimed += other.reclaimed;
+        self.spilled += other.spilled;
+        self.failed += other.failed;
+        self.came_back += other.came_back;
+        self.waited += other.waited;
+        self.passed += other.passed;
+        self.rejected += other.rejected;
+        self.ended_by_limit += other.ended_by_limit;
+        self.ended_silent += other.ended_silent;
+        self.scratch_waited += other.scratch_waited;
+    }
+}
+
+struct Holder {
+    class: Class,
+    bytes: u64,
+    floor: u64,
+    /// What it was asked for and has not answered.
+    asked: Option<u64>,
+}
+
+impl Holder {
+    fn price(&self) -> Option<u64> {
+        match self.class {
+            Class::Drops(price) => Some(price),
+            _ => None,
+        }
+    }
+
+    fn droppable(&self) -> u64 {
+        self.price().map_or(0, |_| self.bytes - self.floor)
+    }
+}
+
+struct Operator {
+    query: QueryId,
+    on_refusal: OnRefusal,
+    bytes: u64,
+    base: u64,
+    /// What it asks for at the moment.
+    asks: Option<u64>,
+}
+
+impl Operator {
+    fn spillable(&self) -> u64 {
+        match self.on_refusal {
+            OnRefusal::Spills(_) => self.bytes - self.base,
+            OnRefusal::Fails => 0,
+        }
+    }
+
+    fn would_fail(&self) -> bool {
+        self.bytes == 0 || self.on_refusal == OnRefusal::Fails
+    }
+}
+
+struct Query {
+    minimum: u64,
+    /// What it was promised when it was admitted; before, nothing.
+    promised: Option<u64>,
+    passed: u64,
+    credit: u64,
+    gave_at: u64,
+    silent_since: Option<u64>,
+    /// It was told to end, or failed.
+    ends: bool,
+    /// What is left to do.
+    steps: u64,
+    runs: u64,
+}
+
+/// See the file's header.
+pub(crate) struct World {
+    core: Memory,
+    draw: Draw,
+    seed: u64,
+    now: u64,
+    calm: bool,
+    /// Holders answer at once.
+    prompt: bool,
+    config: MemoryConfig,
+    holders: BTreeMap<HolderId, Holder>,
+    queries: BTreeMap<QueryId, Query>,
+    operators: BTreeMap<OperatorId, Operator>,
+    /// Estimates, and whether the work has begun.
+    scratch: BTreeMap<ScratchId, (u64, bool)>,
+    minima: VecDeque<u64>,
+    unaccounted: u64,
+    next: u64,
+    seen: Seen,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut draw = Draw(seed);
+        let limit = 1_000 + draw.below(4_000);
+        let config = MemoryConfig {
+            limit,
+            reserve: draw.below(limit / 8),
+            waiting_max: 1 + draw.index(12),
+        };
+        let mut world = Self {
+            core: Memory::new(config),
+            calm: draw.one_in(2),
+            prompt: draw.one_in(2),
+            draw,
+            seed,
+            now: 0,
+            config,
+            holders: BTreeMap::new(),
+            queries: BTreeMap::new(),
+            operators: BTreeMap::new(),
+            scratch: BTreeMap::new(),
+            minima: VecDeque::new(),
+            unaccounted: 0,
+            next: 1,
+            seen: Seen::default(),
+        };
+        for number in 0..=world.draw.below(4) {
+            let price = world.draw.below(5) * 50;
+            world.add_holder(number, Class::Drops(price));
+        }
+        if !world.calm {
+            world.add_holder(10, Class::Keeps);
+            world.add_holder(11, Class::Connections);
+        }
+        world
+    }
+
+    fn add_holder(&mut self, number: u64, class: Class) {
+        let holder = HolderId(u32::try_from(number).expect("small"));
+        let made = Holder {
+            class,
+            bytes: 0,
+            floor: 0,
+            asked: None,
+        };
+        self.holders.insert(holder, made);
+        self.tell(Event::HolderAdded { holder, class });
+    }
+
+    pub(crate) fn run(mut self) -> Seen {
+        for _ in 0..120 {
+            self.step();
+        }
+        self.end_everything();
+        self.seen
+    }
+
+    fn id(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    // ---------------------------------------------------------------- events and actions
+
+    /// Tells the core, and does what it says.
+    fn tell(&mut self, event: Event) {
+        let expected = self.expected(&event);
+        let result = self.core.handle(Time(self.now), event);
+        result.unwrap_or_else(|why| panic!("seed {}: {event:?}: {why}", self.seed));
+        self.core.check();
+        let actions: Vec<Action> = std::iter::from_fn(|| self.core.poll_action()).collect();
+        if let Some(expected) = expected {
+            expected.compare(&event, &actions, self.seed);
+        }
+        self.reclaims_are_the_cheapest(&actions);
+        if let Event::Asked { operator, bytes } = event {
+            self.operators.get_mut(&operator).expect("known").asks = Some(bytes);
+        }
+        for action in &actions {
+            self.note(*action);
+        }
+        for action in actions {
+            self.follow(action);
+        }
+        if self.calm {
+            self.nothing_is_exceeded();
+        }
+    }
+
+    /// The books.
+    fn note(&mut self, action: Action) {
+        match action {
+            Action::Admit { query } => self.admitted(query),
+            Action::Reject { query } => {
+                self.queries.remove(&query);
+                self.seen.rejected += 1;
+            }
+            Action::Grant { operator } => {
+                let bytes = self.answered(operator);
+                self.grew(operator, bytes);
+                self.seen.granted += 1;
+            }
+            Action::Refuse { operator, needed } => {
+                let bytes = self.answered(operator);
+                assert_eq!(needed, self.held(self.operators[&operator].query) + bytes);
+            }
+            Action::Open { scratch } => {
+                self.scratch.get_mut(&scratch).expect("it arrived").1 = true;
+            }
+            Action::Reclaim { holder, bytes } => {
+                let one = self.holders.get_mut(&holder).expect("known");
+                assert!(bytes <= one.droppable(), "MEM-I2: more than it has");
+                assert!(one.asked.is_none(), "MEM-I2: it was asked already");
+                one.asked = Some(bytes);
+                self.seen.reclaimed += 1;
+            }
+            Action::End { query } => {
+                let one = self.queries.get_mut(&query).expect("it runs");
+                assert!(!one.ends, "it was told already");
+                match one.silent_since {
+                    Some(_) => self.seen.ended_silent += 1,
+                    None => self.seen.ended_by_limit += 1,
+                }
+                one.ends = true;
+            }
+        }
+    }
+
+    fn answered(&mut self, operator: OperatorId) -> u64 {
+        let one = self.operators.get_mut(&operator).expect("it asked");
+        one.asks.take().expect("it asked")
+    }
+
+    /// What the engine does then.
+    fn follow(&mut self, action: Action) {
+        match action {
+            Action::Refuse { operator, needed } => self.refused(operator, needed),
+            Action::Reclaim { holder, .. } if self.prompt => self.answer_reclaim(holder),
+            _ => {}
+        }
+    }
+
+    fn admitted(&mut self, id: QueryId) {
+        let minimum = self.queries[&id].minimum;
+        let before: Vec<QueryId> = self.waiting().filter(|other| *other < id).collect();
+        for other in before {
+            let other = self.queries.get_mut(&other).expect("it waits");
+            other.passed += minimum;
+            assert!(other.passed <= other.minimum, "MEM-I5: seed {}", self.seed);
+            self.seen.passed += u64::from(minimum > 0);
+        }
+        let room = self.ceiling().saturating_sub(self.fixed());
+        let is_alone = self.admitted_queries().next().is_none();
+        assert!(is_alone || minimum <= room, "MEM-I4: seed {}", self.seed);
+        let query = self.queries.get_mut(&id).expect("it waits");
+        query.promised = Some(minimum.min(room));
+    }
+
+    fn refused(&mut self, id: OperatorId, needed: u64) {
+        // Its query may have failed meanwhile.
+        let Some(one) = self.operators.get(&id) else {
+            return;
+        };
+        let (query, would_fail, has) = (one.query, one.would_fail(), one.bytes);
+        if !would_fail {
+            self.seen.spilled += 1;
+            self.give(id, has);
+            return;
+        }
+        let ends = self.queries[&query].ends;
+        assert!(ends || !self.calm, "MEM-I3: seed {}", self.seed);
+        self.seen.failed += 1;
+        self.fail(query, needed);
+    }
+
+    /// MEM-I2: whoever is cheaper was asked for all it has.
+    fn reclaims_are_the_cheapest(&self, actions: &[Action]) {
+        let asked = |holder: &HolderId| {
+            let now = actions.iter().find_map(|action| match action {
+                Action::Reclaim { holder: one, bytes } if one == holder => Some(*bytes),
+                _ => None,
+            });
+            now.or(self.holders[holder].asked)
+        };
+        for action in actions {
+            let Action::Reclaim { holder, .. } = action else {
+                continue;
+            };
+            let price = self.holders[holder].price();
+            for (id, other) in &self.holders {
+                if other.price().is_some() && other.price() < price && other.droppable() > 0 {
+                    assert!(asked(id).is_some(), "MEM-I2: seed {}", self.seed);
+                }
+            }
+        }
+    }
+
+    /// MEM-I4, where nothing comes that nobody asked for.
+    fn nothing_is_exceeded(&self) {
+        let asked = self.holders.values().any(|holder| holder.asked.is_some());
+        let droppable: u64 = self.holders.values().map(Holder::droppable).sum();
+        let all = self.taken() + if asked { 0 } else { droppable };
+        assert!(all <= self.ceiling(), "seed {}: {all}", self.seed);
+    }
+}

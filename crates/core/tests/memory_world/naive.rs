@@ -1,0 +1,162 @@
+//! The rules once more, naively: every count is made anew from the world's own books. The oracle
+//! for requests.
+
+use coscan_core::memory::{Action, Event, OnRefusal, OperatorId};
+use coscan_core::tasks::QueryId;
+
+use super::{Holder, Operator, Query, World};
+
+/// The right answer to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expected {
+    Grant,
+    Refuse,
+    /// Holders are asked first.
+    Reclaim,
+}
+
+impl Expected {
+    pub(super) fn compare(self, event: &Event, actions: &[Action], seed: u64) {
+        let Event::Asked { operator: id, .. } = event else {
+            return;
+        };
+        let answers = actions.iter().filter_map(|action| match action {
+            Action::Grant { operator } if operator == id => Some(Self::Grant),
+            Action::Refuse { operator, .. } if operator == id => Some(Self::Refuse),
+            _ => None,
+        });
+        let answers: Vec<Self> = answers.collect();
+        let answer = answers.first().copied().unwrap_or(Self::Reclaim);
+        assert_eq!(answer, self, "seed {seed}: {event:?}");
+        assert!(answers.len() < 2, "seed {seed}: two answers");
+    }
+}
+
+impl World {
+    pub(super) fn ceiling(&self) -> u64 {
+        self.config.limit.saturating_sub(self.config.reserve)
+    }
+
+    pub(super) fn of(&self, query: QueryId) -> impl Iterator<Item = &Operator> {
+        self.operators
+            .values()
+            .filter(move |one| one.query == query)
+    }
+
+    pub(super) fn held(&self, query: QueryId) -> u64 {
+        self.of(query).map(|one| one.bytes).sum()
+    }
+
+    pub(super) fn waiting(&self) -> impl Iterator<Item = QueryId> {
+        let waiting = self
+            .queries
+            .iter()
+            .filter(|(_, one)| one.promised.is_none());
+        waiting.map(|(id, _)| *id)
+    }
+
+    pub(super) fn admitted_queries(&self) -> impl Iterator<Item = (QueryId, &Query)> {
+        let all = self.queries.iter().map(|(id, one)| (*id, one));
+        all.filter(|(_, one)| one.promised.is_some())
+    }
+
+    fn aside(&self, id: QueryId) -> u64 {
+        let query = &self.queries[&id];
+        let fixed: u64 = self.of(id).map(|one| one.bytes - one.spillable()).sum();
+        let promised = query.promised.unwrap_or(0);
+        promised.saturating_sub(fixed).max(query.credit)
+    }
+
+    pub(super) fn taken(&self) -> u64 {
+        let mut all = self.unaccounted;
+        all += self
+            .operators
+            .values()
+            .filter_map(|one| one.asks)
+            .sum::<u64>();
+        all += self.operators.values().map(|one| one.bytes).sum::<u64>();
+        all += self
+            .scratch
+            .values()
+            .filter(|(_, open)| *open)
+            .map(|(bytes, _)| bytes)
+            .sum::<u64>();
+        for holder in self.holders.values() {
+            all += match holder.class {
+                coscan_core::memory::Class::Connections => {
+                    holder.bytes.saturating_sub(self.config.reserve)
+                }
+                _ => holder.bytes - holder.droppable(),
+            };
+        }
+        all
+    }
+
+    pub(super) fn fixed(&self) -> u64 {
+        let asides = self.admitted_queries().map(|(id, _)| self.aside(id));
+        self.taken() + asides.sum::<u64>()
+    }
+
+    /// The answer to a request, if the event is one.
+    pub(super) fn expected(&self, event: &Event) -> Option<Expected> {
+        match *event {
+            Event::Asked { operator, bytes } => Some(self.expected_answer(operator, bytes)),
+            _ => None,
+        }
+    }
+
+    fn expected_answer(&self, id: OperatorId, bytes: u64) -> Expected {
+        let operator = &self.operators[&id];
+        let query = &self.queries[&operator.query];
+        let would_fail = operator.would_fail();
+        let kept = if would_fail {
+            self.aside(operator.query)
+        } else {
+            query.credit
+        };
+        let (taken, fixed, ceiling) = (self.taken(), self.fixed(), self.ceiling());
+        let beyond = bytes.saturating_sub(kept);
+        if query.ends {
+            return Expected::Refuse;
+        }
+        if beyond == 0 && taken + bytes > ceiling || beyond > 0 && fixed + beyond > ceiling {
+            return Expected::Refuse;
+        }
+        if !would_fail && !self.leaves_enough(operator.query, bytes, beyond) {
+            return Expected::Refuse;
+        }
+        let droppable: u64 = self.holders.values().map(Holder::droppable).sum();
+        let lacking = (taken + droppable + bytes).saturating_sub(ceiling);
+        if lacking == 0 {
+            return Expected::Grant;
+        }
+        let spills_at = match operator.on_refusal {
+            OnRefusal::Spills(price) if beyond > 0 && operator.spillable() >= bytes => price,
+            _ => u64::MAX,
+        };
+        let cheaper = self
+            .holders
+            .values()
+            .filter(|one| one.price() < Some(spills_at));
+        if cheaper.map(Holder::droppable).sum::<u64>() < lacking {
+            return Expected::Refuse;
+        }
+        Expected::Reclaim
+    }
+
+    /// Whether an operator that spills leaves enough for others.
+    fn leaves_enough(&self, id: QueryId, bytes: u64, beyond: u64) -> bool {
+        let spillable = |id: QueryId| self.of(id).map(Operator::spillable).sum::<u64>();
+        let queries = || self.admitted_queries().map(|(id, _)| id);
+        let all_spillable: u64 = queries().map(spillable).sum();
+        let spills = |one: &Operator| matches!(one.on_refusal, OnRefusal::Spills(_));
+        let count = queries().filter(|id| self.of(*id).any(spills)).count() as u64;
+        let among = self.ceiling().saturating_sub(self.fixed() - all_spillable);
+        let largest = self.minima.iter().copied().max().unwrap_or(0);
+        let one_more = largest.min(among / (count + 1));
+        let waits = self.waiting().next().is_some();
+        let share = (among - one_more) / count.max(1);
+        !waits && self.fixed() + beyond + one_more <= self.ceiling()
+            || spillable(id) + bytes <= share
+    }
+}
