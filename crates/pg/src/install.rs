@@ -8,8 +8,8 @@ use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::SessionContext;
 
 use crate::analysis::{
-    Assignments, Checks, CopiedUuids, CountRows, Dependencies, EliminateJoins, GroupingKeys,
-    MixedTypes, OrderedInputs, Predicates, PushDown, WindowFrames,
+    Assignments, Checks, CopiedUuids, CountRows, Dependencies, EliminateCrossJoins, EliminateJoins,
+    GroupingKeys, MixedTypes, OrderedInputs, Predicates, PushDown, WindowFrames,
 };
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts, SortKeys};
 use crate::constants::ConstantErrors;
@@ -89,6 +89,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let optimizer = builder.optimizer().get_or_insert_default();
     let rules = std::mem::take(&mut optimizer.rules).into_iter();
     let rules = rules.map(EliminateJoins::around).map(PushDown::around);
+    let rules = rules.map(EliminateCrossJoins::around);
     optimizer.rules = rules.collect();
     optimizer.rules.insert(0, Arc::new(ConstantErrors));
     let optimizer = builder.optimizer_rules().get_or_insert_default();

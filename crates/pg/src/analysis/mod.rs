@@ -6,6 +6,7 @@
 //! | `checks.rs` | what does PostgreSQL refuse, or DataFusion answer wrongly? |
 //! | `copied_uuids.rs` | how does COPY write UUIDs? |
 //! | `dependencies.rs` | which columns determine others? |
+//! | `eliminate_cross_join.rs` | which joins may be put together by their keys? |
 //! | `eliminate_join.rs` | when may a join be removed? |
 //! | `grouping.rs` | which key of a grouping set does an expression mean? |
 //! | `grouping_id.rs` | by which keys is a row of a grouping set grouped? |
@@ -20,6 +21,7 @@ mod assignments;
 mod checks;
 mod copied_uuids;
 mod dependencies;
+mod eliminate_cross_join;
 mod eliminate_join;
 mod grouping;
 mod grouping_id;
@@ -35,6 +37,7 @@ pub(crate) use assignments::Assignments;
 pub(crate) use checks::Checks;
 pub(crate) use copied_uuids::CopiedUuids;
 pub(crate) use dependencies::Dependencies;
+pub(crate) use eliminate_cross_join::EliminateCrossJoins;
 pub(crate) use eliminate_join::EliminateJoins;
 pub(crate) use grouping::GroupingKeys;
 pub(crate) use mixed_types::MixedTypes;

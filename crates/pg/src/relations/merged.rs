@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{Query, SetExpr, TableFactor};
 
 use super::derived;
 use crate::PgError;
-use crate::dialect::{Known, concerns, folded, merged, table};
+use crate::dialect::{Known, concerns, folded, merged, on_the_wire, table};
 
 /// The plan of a query over such joins. Its tables are planned for their columns first.
 pub(super) fn with_merged(
@@ -28,7 +28,21 @@ pub(super) fn with_merged(
                 }
             }
         }
-        merged(select, query.order_by.as_mut(), &known);
+        let mut of_factor = |factor: &TableFactor| {
+            let plan = context.plan(factor.clone()).ok()?;
+            let columns = plan.schema().fields().iter();
+            Some(
+                columns
+                    .map(|it| on_the_wire(it.name()).to_owned())
+                    .collect(),
+            )
+        };
+        merged(
+            select,
+            query.order_by.as_mut(),
+            &known,
+            Some(&mut of_factor),
+        );
         if concerns(select) {
             let message = "these joins with USING or NATURAL are not supported";
             return Err(PgError::unsupported(message).into());

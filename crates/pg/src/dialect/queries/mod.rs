@@ -99,7 +99,7 @@ impl VisitorMut for Queries {
         let mut order_by = query.order_by.as_mut();
         if let SetExpr::Select(select) = body {
             windows::rewrite(select, order_by.as_deref_mut());
-            using::rewrite(select, order_by.as_deref_mut(), &using::Known::new());
+            using::rewrite(select, order_by.as_deref_mut(), &using::Known::new(), None);
             grouping::rewrite(select);
             items::rewrite(select);
             aliases::rewrite(select);
@@ -110,7 +110,7 @@ impl VisitorMut for Queries {
         each_branch(body, &mut |body| {
             if let SetExpr::Select(select) = body {
                 windows::rewrite(select, None);
-                using::rewrite(select, None, &using::Known::new());
+                using::rewrite(select, None, &using::Known::new(), None);
                 grouping::rewrite(select);
                 items::rewrite(select);
                 aliases::rewrite(select);

@@ -8,15 +8,17 @@
 //! <https://github.com/apache/datafusion/issues/22019>
 //!
 //! Which table has a column the syntax does not always tell: not for NATURAL, nor for USING after
-//! other joins. Such a query becomes a relation, in whose place `relations/merged.rs` knows the
+//! other joins, nor where a subquery names a merged column, or one of its own. Such a query becomes
+//! a relation, in whose place `relations/merged.rs` knows the
 //! columns. Joins that stay as they are the plan refuses (`analysis/checks.rs`).
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     ExceptSelectItem, ExcludeSelectItem, Expr, GroupByExpr, Ident, JoinConstraint, JoinOperator,
     ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
-    SetExpr, TableFactor, TableWithJoins, VisitMut, WildcardAdditionalOptions,
+    SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 
 use crate::dialect::ast::{call, compared, template, with_ands};
@@ -30,6 +32,9 @@ pub(crate) const MERGED: &str = "merged\u{1f}";
 
 /// The columns of tables, as far as they are known.
 pub(crate) type Known = HashMap<String, Vec<String>>;
+
+/// Tells the columns of a relation; `None` if they are not known.
+pub(crate) type ColumnsOf<'a> = &'a mut dyn FnMut(&TableFactor) -> Option<Vec<String>>;
 
 /// The columns of one item of FROM.
 struct Columns {
@@ -85,8 +90,14 @@ pub(super) fn branch_as_relation(branch: &mut SetExpr) {
     }
 }
 
-/// Writes out the merged columns, if the tables of all of them are known.
-pub(crate) fn rewrite(select: &mut Select, order_by: Option<&mut OrderBy>, known: &Known) {
+/// Writes out the merged columns, if the tables of all of them are known. `of_factor` tells the
+/// columns of a relation in a subquery.
+pub(crate) fn rewrite(
+    select: &mut Select,
+    order_by: Option<&mut OrderBy>,
+    known: &Known,
+    of_factor: Option<ColumnsOf<'_>>,
+) {
     if !concerns(select) {
         return;
     }
@@ -94,6 +105,15 @@ pub(crate) fn rewrite(select: &mut Select, order_by: Option<&mut OrderBy>, known
     let Some(items) = items.collect::<Option<Vec<_>>>() else {
         return;
     };
+    let columns = items.iter().flat_map(|item| item.merged.iter().cloned());
+    let merged = Merged {
+        columns: columns.collect(),
+    };
+    match of_factor {
+        None if is_named_below(select, &merged) => return,
+        None => {}
+        Some(of_factor) => name_below(select, &merged, of_factor),
+    }
     for (item, found) in select.from.iter_mut().zip(&items) {
         for (join, condition) in item.joins.iter_mut().zip(&found.conditions) {
             if let (Some(condition), Some(on)) = (condition, constraint(&mut join.join_operator)) {
@@ -101,12 +121,6 @@ pub(crate) fn rewrite(select: &mut Select, order_by: Option<&mut OrderBy>, known
             }
         }
     }
-    let merged = Merged {
-        columns: items
-            .iter()
-            .flat_map(|item| item.merged.iter().cloned())
-            .collect(),
-    };
     write_out(select, &items);
     name_columns(select, &merged);
     let outputs = outputs(select);
@@ -134,8 +148,15 @@ pub(crate) fn rewrite(select: &mut Select, order_by: Option<&mut OrderBy>, known
     }
 }
 
-/// A merged column keeps its name, and a table's column of that name gets another.
+/// A merged column keeps its name. A table's column of that name gets another if the name is taken.
 fn name_columns(select: &mut Select, merged: &Merged) {
+    let shows_all = select.projection.iter().any(|item| {
+        matches!(
+            item,
+            SelectItem::QualifiedWildcard(..) | SelectItem::Wildcard(_)
+        )
+    });
+    let names: Vec<Option<String>> = select.projection.iter().map(name_of).collect();
     for (position, item) in select.projection.iter_mut().enumerate() {
         let (expr, alias) = match &*item {
             SelectItem::UnnamedExpr(Expr::Identifier(name)) if merged.value(name).is_some() => {
@@ -143,9 +164,15 @@ fn name_columns(select: &mut Select, merged: &Merged) {
             }
             SelectItem::UnnamedExpr(Expr::CompoundIdentifier(words)) => match words.last() {
                 Some(name) if merged.value(name).is_some() => {
-                    let alias = format!("{}{MARK}{position}", folded(name));
-                    let expr = Expr::CompoundIdentifier(words.clone());
-                    (expr, Ident::with_quote('"', alias))
+                    let own = &names[position];
+                    let is_taken =
+                        shows_all || names.iter().filter(|name| *name == own).count() > 1;
+                    let alias = if is_taken {
+                        Ident::with_quote('"', format!("{}{MARK}{position}", folded(name)))
+                    } else {
+                        name.clone()
+                    };
+                    (Expr::CompoundIdentifier(words.clone()), alias)
                 }
                 _ => continue,
             },
@@ -155,13 +182,18 @@ fn name_columns(select: &mut Select, merged: &Merged) {
     }
 }
 
-fn outputs(select: &Select) -> Vec<String> {
-    let named = select.projection.iter().filter_map(|item| match item {
+/// The name that a column of the result has, as far as it is one of a column.
+fn name_of(item: &SelectItem) -> Option<String> {
+    match item {
         SelectItem::UnnamedExpr(Expr::Identifier(name))
         | SelectItem::ExprWithAlias { alias: name, .. } => Some(folded(name)),
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(words)) => words.last().map(folded),
         _ => None,
-    });
-    named.collect()
+    }
+}
+
+fn outputs(select: &Select) -> Vec<String> {
+    select.projection.iter().filter_map(name_of).collect()
 }
 
 fn same(one: &Ident, other: &Ident) -> bool {
@@ -361,5 +393,96 @@ impl Merged {
         {
             *expr = value.clone();
         }
+    }
+}
+
+/// Whether a subquery may name a merged column.
+fn is_named_below(select: &mut Select, merged: &Merged) -> bool {
+    let mut found = false;
+    let mut of_factor = |_: &TableFactor| Some(vec![]);
+    let mut below = Below::new(&mut of_factor, |expr| {
+        found |= matches!(expr, Expr::Identifier(name) if merged.value(name).is_some());
+    });
+    let _ = select.visit(&mut below);
+    found
+}
+
+/// Replaces the merged columns that subqueries name.
+fn name_below(select: &mut Select, merged: &Merged, of_factor: ColumnsOf<'_>) {
+    let _ = select.visit(&mut Below::new(of_factor, |expr| merged.replace(expr)));
+}
+
+/// Changes each name in subqueries that none of their own relations has.
+struct Below<'a, F> {
+    of_factor: ColumnsOf<'a>,
+    change: F,
+    /// For each query around, the names that it has itself; `None`: not known.
+    scopes: Vec<Option<Vec<String>>>,
+}
+
+impl<'a, F: FnMut(&mut Expr)> Below<'a, F> {
+    fn new(of_factor: ColumnsOf<'a>, change: F) -> Self {
+        Self {
+            of_factor,
+            change,
+            scopes: vec![],
+        }
+    }
+
+    /// The names of relations and outputs of a query.
+    fn names(&mut self, body: &SetExpr, names: &mut Vec<String>) -> Option<()> {
+        match body {
+            SetExpr::Select(select) => {
+                for item in &select.from {
+                    let joined = item.joins.iter().map(|join| &join.relation);
+                    for factor in std::iter::once(&item.relation).chain(joined) {
+                        names.append(&mut (self.of_factor)(factor)?);
+                    }
+                }
+                let aliases = select.projection.iter().filter_map(|item| match item {
+                    SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
+                    _ => None,
+                });
+                names.extend(aliases);
+                Some(())
+            }
+            SetExpr::SetOperation { left, right, .. } => {
+                self.names(left, names)?;
+                self.names(right, names)
+            }
+            SetExpr::Query(query) => self.names(&query.body, names),
+            SetExpr::Values(_) => Some(()),
+            _ => None,
+        }
+    }
+}
+
+impl<F: FnMut(&mut Expr)> VisitorMut for Below<'_, F> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let mut names = vec![];
+        let found = self.names(&query.body, &mut names);
+        self.scopes.push(found.map(|()| names));
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.scopes.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let is_free = |name: &str| {
+            let mut scopes = self.scopes.iter();
+            scopes.all(|scope| matches!(scope, Some(names) if !names.iter().any(|own| own == name)))
+        };
+        if let Expr::Identifier(name) = &*expr
+            && !self.scopes.is_empty()
+            && is_free(&folded(name))
+        {
+            (self.change)(expr);
+        }
+        ControlFlow::Continue(())
     }
 }
