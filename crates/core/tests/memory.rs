@@ -1,8 +1,8 @@
 //! Promised: whatever queries, operators, holders and clients do, and however the limit changes,
 //! memory is taken back where that is cheapest, an operator that would fail gets all of its query's
-//! minimum, queries begin in order of arrival but for small ones, the process stays within its limit
-//! once everybody has done what was asked, and every query ends. A naive transcription of the rules
-//! (`memory_world/naive.rs`) gives the same answer to every request.
+//! minimum, queries begin in order of arrival but for small ones, the process stays within its
+//! limit once everybody has done what was asked, and every query ends. A naive transcription of the
+//! rules (`memory_world/naive.rs`) gives the same answer to every request.
 
 mod draw;
 mod memory_world;

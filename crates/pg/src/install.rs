@@ -9,7 +9,7 @@ use datafusion::prelude::SessionContext;
 
 use crate::analysis::{
     Assignments, Checks, CopiedUuids, CountRows, Dependencies, EliminateCrossJoins, EliminateJoins,
-    GroupingKeys, MixedTypes, OrderedInputs, Predicates, PushDown, WindowFrames,
+    GroupingKeys, MixedTypes, OrderedInputs, Predicates, PushDown, SingleDistinct, WindowFrames,
 };
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts, SortKeys};
 use crate::constants::ConstantErrors;
@@ -89,7 +89,9 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let optimizer = builder.optimizer().get_or_insert_default();
     let rules = std::mem::take(&mut optimizer.rules).into_iter();
     let rules = rules.map(EliminateJoins::around).map(PushDown::around);
-    let rules = rules.map(EliminateCrossJoins::around);
+    let rules = rules
+        .map(EliminateCrossJoins::around)
+        .map(SingleDistinct::around);
     optimizer.rules = rules.collect();
     optimizer.rules.insert(0, Arc::new(ConstantErrors));
     let optimizer = builder.optimizer_rules().get_or_insert_default();

@@ -15,6 +15,7 @@
 //! | `predicates.rs` | which predicates does the optimizer take for others? |
 //! | `push_down.rs` | which conditions stay above groups? |
 //! | `set_operations.rs` | how often is a row in INTERSECT ALL and EXCEPT ALL? |
+//! | `single_distinct.rs` | which types have aggregates beside DISTINCT? |
 //! | `window_frames.rs` | which rows are in a RANGE frame? |
 
 mod assignments;
@@ -30,6 +31,7 @@ mod ordered_inputs;
 mod predicates;
 mod push_down;
 mod set_operations;
+mod single_distinct;
 mod window_frames;
 
 pub use assignments::ASSIGNMENTS;
@@ -45,4 +47,5 @@ pub(crate) use ordered_inputs::OrderedInputs;
 pub(crate) use predicates::Predicates;
 pub(crate) use push_down::PushDown;
 pub(crate) use set_operations::CountRows;
+pub(crate) use single_distinct::SingleDistinct;
 pub(crate) use window_frames::WindowFrames;
