@@ -57,6 +57,18 @@ async fn filters_are_those_of_their_columns() {
              WHERE t.id IN (SELECT id FROM teams WHERE lead = 10)",
             of_team(2).collect(),
         ),
+        // The filter of the join is about x.id, not e.id, which is 30.
+        (
+            "SELECT q.id FROM teams p JOIN (SELECT x.id FROM people x WHERE EXISTS \
+             (SELECT 1 FROM people e WHERE x.id = 35 - e.id)) q ON p.id = q.id AND p.id = 5",
+            vec![5],
+        ),
+        (
+            "SELECT q.id FROM teams p JOIN (SELECT x.id FROM people x WHERE x.id IN \
+             (SELECT 35 - e.id FROM people e WHERE e.name IS DISTINCT FROM x.name)) q \
+             ON p.id = q.id AND p.id = 5",
+            vec![5],
+        ),
         // Of those who lead no team.
         (
             "SELECT p.id FROM teams t RIGHT JOIN people p ON t.lead = p.id WHERE t.id IS NULL",

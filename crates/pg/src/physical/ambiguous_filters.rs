@@ -2,25 +2,32 @@
 //! mean?
 //!
 //! DataFusion gives a filter to the node below by the names of its columns (55.2,
-//! `filter_pushdown.rs`: `FilterRemapper`); if that node has two columns of a name, the first is
-//! taken, and the filter removes rows by another column. Here a filter passes such a node only by
-//! names that it has once. To be deleted when filters are pushed down by places.
+//! `filter_pushdown.rs`: `FilterRemapper`). Two faults lose rows by that:
+//! - If that node has two columns of a name, the first is taken.
+//! - A semi join passes filters by its keys to both sides, and the other side's column of that name
+//!   need not be the key that the filter's equals: in `EXISTS (SELECT … FROM b WHERE a.k = b.k + 5)`
+//!   a filter by `a.k` removes rows by `b.k`.
+//!
+//! Here a filter passes such a node only by the other columns. To be deleted when filters are
+//! pushed down by places.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::Schema;
-use datafusion::common::internal_err;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{JoinType, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::filter_pushdown::{
     ChildFilterDescription, FilterDescription, FilterPushdownPhase,
 };
+use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
 use super::Rule;
@@ -47,8 +54,17 @@ impl PhysicalOptimizerRule for AmbiguousFilters {
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let gated = plan.transform_up(|node| {
-            Ok(if has_twins(&node.schema()) {
-                Transformed::yes(Arc::new(Gate { below: node }))
+            let columns = node.schema().fields().len();
+            let mut places = unambiguous(&node.schema());
+            if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+                let wrong = named_otherwise(join);
+                places.retain(|place| !wrong.contains(place));
+            }
+            Ok(if places.len() < columns {
+                Transformed::yes(Arc::new(Gate {
+                    below: node,
+                    places,
+                }))
             } else {
                 Transformed::no(node)
             })
@@ -75,36 +91,57 @@ impl PhysicalOptimizerRule for AmbiguousFilters {
     }
 }
 
-/// Whether two columns have one name.
-fn has_twins(schema: &Schema) -> bool {
-    let mut names: Vec<&str> = schema
-        .fields()
-        .iter()
-        .map(|field| field.name().as_str())
-        .collect();
-    names.sort_unstable();
-    names.windows(2).any(|pair| pair[0] == pair[1])
+/// The places of the columns whose names no others have.
+fn unambiguous(schema: &Schema) -> HashSet<usize> {
+    let mut places = HashMap::new();
+    for (place, field) in schema.fields().iter().enumerate() {
+        let known = places.entry(field.name().as_str());
+        known
+            .and_modify(|place| *place = None)
+            .or_insert(Some(place));
+    }
+    places.into_values().flatten().collect()
 }
 
-/// Stands above a node with columns of one name while filters are pushed down.
+/// The places of a semi join's columns of whose name the other side has a column that is not the
+/// key equal to them, or has another type.
+fn named_otherwise(join: &HashJoinExec) -> HashSet<usize> {
+    let (own, other) = match join.join_type() {
+        JoinType::LeftSemi => (join.left(), join.right()),
+        JoinType::RightSemi => (join.right(), join.left()),
+        _ => return HashSet::new(),
+    };
+    let is_left = *join.join_type() == JoinType::LeftSemi;
+    let pairs = join.on().iter().map(|(left, right)| {
+        if is_left {
+            (left, right)
+        } else {
+            (right, left)
+        }
+    });
+    let place = |key: &PhysicalExprRef| key.downcast_ref::<Column>().map(Column::index);
+    let pairs: Vec<_> = pairs
+        .map(|(key, equal)| (place(key), place(equal)))
+        .collect();
+    let (own, other) = (own.schema(), other.schema());
+    let is_wrong = |at: usize| {
+        let field = own.field(at);
+        other.index_of(field.name()).is_ok_and(|found| {
+            !pairs.contains(&(Some(at), Some(found)))
+                || field.data_type() != other.field(found).data_type()
+        })
+    };
+    let output = join.schema().fields().len();
+    let shown = (0..output).map(|at| join.projection.as_ref().map_or(at, |all| all[at]));
+    let wrong = shown.enumerate().filter(|(_, at)| is_wrong(*at));
+    wrong.map(|(place, _)| place).collect()
+}
+
+/// Stands above a node while filters are pushed down, and lets those by some columns through.
 #[derive(Debug)]
 struct Gate {
     below: Arc<dyn ExecutionPlan>,
-}
-
-impl Gate {
-    /// The places of the columns whose names no others have.
-    fn unambiguous(&self) -> HashSet<usize> {
-        let schema = self.below.schema();
-        let mut places = HashMap::new();
-        for (place, field) in schema.fields().iter().enumerate() {
-            let known = places.entry(field.name().as_str());
-            known
-                .and_modify(|place| *place = None)
-                .or_insert(Some(place));
-        }
-        places.into_values().flatten().collect()
-    }
+    places: HashSet<usize>,
 }
 
 impl DisplayAs for Gate {
@@ -142,7 +179,10 @@ impl ExecutionPlan for Gate {
         mut children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match (children.pop(), children.is_empty()) {
-            (Some(below), true) => Ok(Arc::new(Self { below })),
+            (Some(below), true) => Ok(Arc::new(Self {
+                below,
+                places: self.places.clone(),
+            })),
             _ => internal_err!("a gate has one child"),
         }
     }
@@ -153,9 +193,11 @@ impl ExecutionPlan for Gate {
         filters: Vec<Arc<dyn PhysicalExpr>>,
         _: &ConfigOptions,
     ) -> Result<FilterDescription> {
-        let (below, places) = (&self.below, self.unambiguous());
-        let child =
-            ChildFilterDescription::from_child_with_allowed_indices(&filters, places, below)?;
+        let child = ChildFilterDescription::from_child_with_allowed_indices(
+            &filters,
+            self.places.clone(),
+            &self.below,
+        )?;
         Ok(FilterDescription::new().with_child(child))
     }
 
