@@ -16,9 +16,10 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    ExceptSelectItem, ExcludeSelectItem, Expr, GroupByExpr, Ident, JoinConstraint, JoinOperator,
-    ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
-    SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    Distinct, ExceptSelectItem, ExcludeSelectItem, Expr, GroupByExpr, Ident, JoinConstraint,
+    JoinOperator, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    WildcardAdditionalOptions,
 };
 
 use crate::dialect::ast::{call, compared, template, with_ands};
@@ -138,12 +139,17 @@ pub(crate) fn rewrite(
             }
         }
     }
-    if let Some(OrderByKind::Expressions(keys)) = order_by.map(|by| &mut by.kind) {
-        for key in keys {
-            // A name alone is the result's column.
-            if !matches!(&key.expr, Expr::Identifier(name) if outputs.contains(&folded(name))) {
-                let _ = key.expr.visit(&mut own);
-            }
+    let mut keys: Vec<&mut Expr> = vec![];
+    if let Some(Distinct::On(on)) = &mut select.distinct {
+        keys.extend(on);
+    }
+    if let Some(OrderByKind::Expressions(order)) = order_by.map(|by| &mut by.kind) {
+        keys.extend(order.iter_mut().map(|key| &mut key.expr));
+    }
+    for key in keys {
+        // A name alone is the result's column.
+        if !matches!(key, Expr::Identifier(name) if outputs.contains(&folded(name))) {
+            let _ = key.visit(&mut own);
         }
     }
 }
