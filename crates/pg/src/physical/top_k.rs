@@ -24,19 +24,6 @@ use datafusion::physical_plan::limit::LocalLimitExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 
-use super::Rule;
-
-/// The last of DataFusion's rules before sorts give their filters to their inputs.
-const BEFORE_FILTERS: &str = "EnsureCooperative";
-
-/// The rule, behind `rule` if that is the last one before filters are pushed down.
-pub(super) fn behind(rule: Rule) -> Vec<Rule> {
-    if rule.name() == BEFORE_FILTERS {
-        return vec![rule, Arc::new(TopK)];
-    }
-    vec![rule]
-}
-
 /// The sort with all keys of the merge above it.
 fn with_all_keys(merge: &SortPreservingMergeExec) -> Option<Arc<dyn ExecutionPlan>> {
     let sort = merge.input().downcast_ref::<SortExec>()?;
@@ -70,7 +57,7 @@ fn rebuilt(sort: &SortExec, keys: LexOrdering) -> SortExec {
 
 /// See the file's header.
 #[derive(Debug)]
-struct TopK;
+pub(super) struct TopK;
 
 impl PhysicalOptimizerRule for TopK {
     fn optimize(
