@@ -1,17 +1,18 @@
-//! DataFusion's rule that orders inner joins by their keys, kept apart by what NULL equals.
+//! DataFusion's rule that orders inner joins by their keys, kept from those it would lose.
 //!
 //! The rule takes a tree of inner joins apart and puts it together with one meaning of NULL for all
 //! keys, that of the topmost join: `a JOIN b ON a.k IS NOT DISTINCT FROM b.k JOIN c ON c.v = a.v`
-//! lost or won rows. Here a join in whose keys NULL equals NULL stands between projections, which
-//! the rule does not look through. To be deleted when `eliminate_cross_join.rs` keeps the meaning
-//! of each key.
+//! lost or won rows. And a key that needs two of the relations (`a CROSS JOIN b JOIN c ON c.x = a.x
+//! AND a.y + b.y = c.y`) it forgets, if these two are not put together first. Here such a join
+//! stands between projections, which the rule does not look through. To be deleted when
+//! `eliminate_cross_join.rs` keeps all keys, and the meaning of each.
 
 use std::sync::Arc;
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{JoinType, NullEquality};
 use datafusion::error::Result;
-use datafusion::logical_expr::{Join, LogicalPlan, Projection};
+use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
@@ -48,7 +49,7 @@ impl OptimizerRule for EliminateCrossJoins {
     ) -> Result<Transformed<LogicalPlan>> {
         let apart = plan.transform_up_with_subqueries(|node| {
             Ok(match node {
-                LogicalPlan::Join(join) if null_equals_null(&join) => {
+                LogicalPlan::Join(join) if null_equals_null(&join) || spans(&join) => {
                     Transformed::yes(set_apart(join))
                 }
                 other => Transformed::no(other),
@@ -60,6 +61,34 @@ impl OptimizerRule for EliminateCrossJoins {
 
 fn null_equals_null(join: &Join) -> bool {
     join.join_type == JoinType::Inner && join.null_equality == NullEquality::NullEqualsNull
+}
+
+/// Whether one side of a key needs several of the relations that the rule takes apart.
+fn spans(join: &Join) -> bool {
+    let of_one = |key: &Expr, side: &LogicalPlan| {
+        let columns = key.column_refs();
+        let mut inputs = vec![];
+        relations(side, &mut inputs);
+        let has_all = |input: &&LogicalPlan| {
+            let mut columns = columns.iter();
+            columns.all(|column| input.schema().has_column(column))
+        };
+        inputs.iter().any(has_all)
+    };
+    let mut keys = join.on.iter();
+    join.join_type == JoinType::Inner
+        && keys.any(|(left, right)| !of_one(left, &join.left) || !of_one(right, &join.right))
+}
+
+/// What the rule takes inner joins apart to.
+fn relations<'a>(plan: &'a LogicalPlan, found: &mut Vec<&'a LogicalPlan>) {
+    match plan {
+        LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
+            relations(&join.left, found);
+            relations(&join.right, found);
+        }
+        other => found.push(other),
+    }
 }
 
 /// The join between projections.

@@ -8,7 +8,8 @@
 //! - `x IN (1, 2) AND x NOT IN (3, NULL)`: two lists of one value are made one, without regard to
 //!   NULL. All but the first have another value.
 //! - `2 = x`: `simplify_predicates` takes it and `x = 2` for two conditions that exclude each
-//!   other, and `5 < x` for one that `x >= 5` implies. The column comes first.
+//!   other, and `5 < x` for one that `x >= 5` implies. The column comes first, also beside what
+//!   will be folded (`1 + 1 = x`).
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -50,13 +51,23 @@ impl AnalyzerRule for Predicates {
     }
 }
 
+/// Whether an expression will be folded: it names no column, of this query or of one around it.
+fn is_constant(expr: &Expr) -> bool {
+    let names_something = expr.exists(|part| {
+        let is_subquery = matches!(
+            part,
+            Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_)
+        );
+        Ok(is_subquery || matches!(part, Expr::Column(_) | Expr::OuterReferenceColumn(..)))
+    });
+    matches!(names_something, Ok(false))
+}
+
 /// `column op constant` for `constant op column`.
 fn column_first(expr: Expr) -> Transformed<Expr> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right })
-            if matches!(left.as_ref(), Expr::Literal(..) | Expr::Cast(_))
-                && !left.any_column_refs()
-                && right.any_column_refs() =>
+            if is_constant(&left) && right.any_column_refs() =>
         {
             match op.swap() {
                 Some(swapped) if op.supports_propagation() => {
