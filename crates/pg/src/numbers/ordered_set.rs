@@ -209,7 +209,7 @@ impl Values {
             _ => filter(values, &is_not_null(values)?)?,
         };
         if !values.is_empty() {
-            self.kept.push(values);
+            self.kept.push(compact(values)?);
         }
         Ok(())
     }
@@ -249,6 +249,17 @@ impl Values {
         };
         Ok(ScalarValue::from(value))
     }
+}
+
+/// Values that are a small part of a batch, as those of a group are, in memory of their own: they
+/// would keep the whole batch.
+fn compact(values: ArrayRef) -> Result<ArrayRef> {
+    let needed = values.to_data().get_slice_memory_size()?;
+    if needed >= values.get_array_memory_size() / 2 {
+        return Ok(values);
+    }
+    let all = UInt64Array::from_iter_values(0..values.len() as u64);
+    Ok(take(&values, &all, None)?)
 }
 
 /// The most frequent of sorted values, the first of those if there are several.

@@ -20,9 +20,8 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::output_requirements::OutputRequirementExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::limit::GlobalLimitExec;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
-};
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
 use super::Rule;
 
@@ -101,27 +100,34 @@ impl Offsets {
 }
 
 /// The rows in one partition, in the order of the sort below, also where its keys are no columns
-/// any more.
+/// any more. (Not in `output_ordering`: windows name their own, until sorts are placed.)
 fn required(rows: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    let order = rows
-        .output_ordering()
-        .cloned()
-        .map(OrderingRequirements::from);
-    if let ([input], [true], None) = (
-        rows.children().as_slice(),
-        rows.maintains_input_order().as_slice(),
-        &order,
-    ) {
+    if let Some(input) = in_order_of(rows).filter(|input| has_sort(input)) {
         let input = required(input)?;
         return replace_children_if_necessary(Arc::clone(rows), vec![input]);
     }
-    let one = Distribution::SinglePartition;
+    let sort = rows.downcast_ref::<SortExec>();
     Ok(Arc::new(OutputRequirementExec::new(
         Arc::clone(rows),
-        order,
-        one,
+        sort.map(|sort| OrderingRequirements::from(sort.expr().clone())),
+        Distribution::SinglePartition,
         None,
     )))
+}
+
+/// The only input, if its order is kept.
+fn in_order_of(rows: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
+    match (
+        rows.children().as_slice(),
+        rows.maintains_input_order().as_slice(),
+    ) {
+        (&[input], [true]) => Some(input),
+        _ => None,
+    }
+}
+
+fn has_sort(rows: &Arc<dyn ExecutionPlan>) -> bool {
+    rows.is::<SortExec>() || in_order_of(rows).is_some_and(has_sort)
 }
 
 /// A plan as a source of rows. It is never run.
