@@ -62,7 +62,13 @@ def cost(root):
                 else 1 if node.value is None else 2
             )
         if node.tail:
-            weight += 5 + 5 * bool(node.tail.limit) + 5 * bool(node.tail.offset) + len("".join(node.tail.suffixes)) / 10
+            weight += (
+                5
+                + bool(node.tail.turn)
+                + 5 * bool(node.tail.limit)
+                + 5 * bool(node.tail.offset)
+                + len("".join(node.tail.suffixes)) / 10
+            )
     return weight + len(tree.text(root)) / 1000
 
 
@@ -134,7 +140,7 @@ def plainer_tail(node):
     if node.tail is None:
         return
     yield dataclasses.replace(node, tail=None)
-    for change in ({"limit": ""}, {"offset": ""}, {"suffixes": ("",)}):
+    for change in ({"limit": ""}, {"offset": ""}, {"suffixes": ("",)}, {"turn": 0}):
         changed = dataclasses.replace(node.tail, **change)
         if changed != node.tail:
             yield dataclasses.replace(node, tail=changed)

@@ -62,7 +62,9 @@ class Moment(unittest.TestCase):
         self.assertFalse(judged({self.text: wrong, self.alone: wrong}, {self.alone: wrong}, self.root))
 
     def test_parameters_are_asked_for_as_literals(self):
-        root = tree.substitute(self.root, self.part, tree.expr("int4", "f", "f(", tree.literal("int4", "7", "text?"), ")"))
+        root = tree.substitute(
+            self.root, self.part, tree.expr("int4", "f", "f(", tree.literal("int4", "7", "text?"), ")")
+        )
         self.assertEqual(list(moment.parts(root, [])), ["SELECT (f('7'::int4))"])
 
     def test_a_lost_session_is_none_of_the_moment(self):

@@ -54,11 +54,13 @@ class Node:
 
 @dataclasses.dataclass(frozen=True)
 class Tail:
-    """ORDER BY all columns by position, each with its suffix; limit and offset as text."""
+    """ORDER BY all columns by position, each with its suffix, from the column after `turn` columns on; limit and
+    offset as text."""
 
     suffixes: tuple
     limit: str = ""
     offset: str = ""
+    turn: int = 0
 
 
 def expr(type_, tag, *parts):
@@ -155,7 +157,9 @@ def tail_text(tail, count, first=""):
     parts = []
     if tail.suffixes:
         suffixes = [tail.suffixes[i % len(tail.suffixes)] for i in range(count)]
-        keys = [first] * bool(first) + [f"{i + 1}{suffix}" for i, suffix in enumerate(suffixes)]
+        keys = [f"{i + 1}{suffix}" for i, suffix in enumerate(suffixes)]
+        turn = tail.turn % max(count, 1)
+        keys = [first] * bool(first) + keys[turn:] + keys[:turn]
         parts.append(" ORDER BY " + ", ".join(keys))
     limit = tail.limit if tail.limit.startswith("FETCH") else f"LIMIT {tail.limit}" if tail.limit else ""
     parts.append(f" {limit}" if limit else "")

@@ -231,7 +231,8 @@ class Generator(Sources):
                 ["", "", "", "1", "5", "20", "0", "FETCH FIRST 3 ROWS ONLY", "FETCH NEXT 2 ROWS WITH TIES", "ALL"]
             )
             offset = self.draw.choice(["", "", "", "1", "7"]) if limit or self.chance(0.1) else ""
-            tail = tree.Tail(suffixes, limit, offset if "FETCH" not in limit else "")
+            turn = self.draw.choice([0, 0, 1, 2])
+            tail = tree.Tail(suffixes, limit, offset if "FETCH" not in limit else "", turn)
         first = self.first_key(body) if tail else tree.EMPTY
         self.last_scope = None
         return tree.Node("query", (head, body, first), tail=tail)

@@ -188,4 +188,21 @@ class Sources:
             return None
         alike = [pair for pair in pairs if pair[0].type == pair[1].type]
         a, b = self.draw.choice(alike if alike and self.chance(0.6) else pairs)
+        roll = self.draw.random()
+        if roll < 0.1:
+            return tree.expr("bool", f"join on {a.type} IS NOT DISTINCT FROM", a, " IS NOT DISTINCT FROM ", b)
+        if roll < 0.18:
+            others = [node for node in left if node.type == a.type and node is not a]
+            if others and a.type == b.type:
+                both = ("coalesce(", a, ", ", self.draw.choice(others), ")")
+                return tree.expr("bool", "join on coalesce(two columns)", *both, " = ", b)
+        if roll < 0.3 and small(a) and small(b):
+            shift = self.draw.choice([" + 1", " - 1", " + 5"])
+            sides = (a, " = ", b, shift) if self.chance(0.5) else (a, shift, " = ", b)
+            return tree.expr("bool", "join on a shifted key", *sides)
         return tree.expr("bool", f"join on {a.type} = {b.type}", a, " = ", b)
+
+
+def small(column):
+    """Is it an integer far from the ends of its type?"""
+    return column.type in ("int4", "int8") and not column.parts[0].partition(".")[2].startswith("x")
