@@ -14,6 +14,7 @@ use crate::ordered::OrderAggregates;
 use crate::plan::{
     CheckOrders, HideFloatBounds, MarkScans, SHARE_OPERATORS, ShareOperators, SwapScans,
 };
+use crate::tables::one_listing::list_once;
 
 /// Adds cooperative scans to a DataFusion session.
 ///
@@ -75,6 +76,7 @@ impl CoscanExt for SessionStateBuilder {
         *self.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules));
         index::register_functions(&mut self, &resources);
         index::look_for_indexes(&mut self, &resources);
+        list_once(&mut self);
         self
     }
 }

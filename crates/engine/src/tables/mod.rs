@@ -13,6 +13,7 @@
 //! | `wider.rs` | which type has a column whose files store it differently? |
 //! | `statistics.rs` | what do a file's statistics say about the table's columns? |
 //! | `writing.rs` | how are the rows of an INSERT written? |
+//! | `one_listing.rs` | does a statement that names a table several times see one state of its files? |
 //! | `pending.rs` | which files did a session's open transaction write? |
 //! | `footers.rs` | which footers does DataFusion plan with? |
 //!
@@ -21,6 +22,7 @@
 pub(crate) mod columns;
 pub(crate) mod footers;
 mod locations;
+pub(crate) mod one_listing;
 mod parquet_format;
 pub(crate) mod partitioned;
 pub(crate) mod pending;

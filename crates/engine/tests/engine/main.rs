@@ -38,6 +38,7 @@ mod merged_states;
 mod mutants;
 mod narrow_arrays;
 mod object_store;
+mod one_listing;
 mod ordered_aggregates;
 mod own_changes;
 mod pages;

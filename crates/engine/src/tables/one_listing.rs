@@ -1,0 +1,105 @@
+//! Does a statement that names a table several times see one state of its files?
+//!
+//! Each scan lists the files of its table when it is planned, so an INSERT that commits meanwhile
+//! is seen by the later ones: `SELECT (SELECT count(*) FROM t), (SELECT sum(v) FROM t)` had numbers
+//! of two states. Where a plan scans a table more than once, the scans share one listing.
+//! Refused: one listing for all plans. Files are listed for each query, so that a file that was
+//! added or replaced is seen by the next one (`resources.rs`).
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::source_as_provider;
+use datafusion::error::Result;
+use datafusion::execution::cache::cache_manager::{CacheManager, CacheManagerConfig};
+use datafusion::execution::context::QueryPlanner;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+
+use super::partitioned::files_of;
+
+/// The most bytes that the listings of a plan take; what is beyond is listed once more.
+const LISTINGS_BYTES_MAX: usize = 64 << 20;
+
+/// Makes the scans of a plan list the files of each table once.
+pub(crate) fn list_once(builder: &mut SessionStateBuilder) {
+    let planner = builder.query_planner();
+    *planner = Some(Arc::new(Planner {
+        inner: planner.take(),
+    }));
+}
+
+/// See the file's header.
+#[derive(Debug)]
+struct Planner {
+    /// `None` stands for DataFusion's own planner.
+    inner: Option<Arc<dyn QueryPlanner + Send + Sync>>,
+}
+
+#[async_trait]
+impl QueryPlanner for Planner {
+    async fn create_physical_plan(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let state = session.as_any().downcast_ref::<SessionState>();
+        let once = match state {
+            Some(state) if scans_a_table_twice(plan)? => Some(with_listings(state)?),
+            _ => None,
+        };
+        let session = once.as_ref().map_or(session, |once| once as &dyn Session);
+        match &self.inner {
+            Some(inner) => inner.create_physical_plan(plan, session).await,
+            None => {
+                let planner = DefaultPhysicalPlanner::default();
+                planner.create_physical_plan(plan, session).await
+            }
+        }
+    }
+}
+
+fn scans_a_table_twice(plan: &LogicalPlan) -> Result<bool> {
+    let mut seen = HashSet::new();
+    let mut twice = false;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Ok(table) = source_as_provider(&scan.source)
+            && files_of(table.as_ref()).is_some()
+        {
+            twice |= !seen.insert(Arc::as_ptr(&table).cast::<()>());
+        }
+        Ok(if twice {
+            TreeNodeRecursion::Stop
+        } else {
+            TreeNodeRecursion::Continue
+        })
+    })?;
+    Ok(twice)
+}
+
+/// The session, with a cache for listings.
+fn with_listings(state: &SessionState) -> Result<SessionState> {
+    let runtime = state.runtime_env();
+    let caches = &runtime.cache_manager;
+    let config = CacheManagerConfig::default()
+        .with_file_metadata_cache(Some(caches.get_file_metadata_cache()))
+        .with_metadata_cache_limit(caches.get_file_metadata_cache().cache_limit())
+        .with_file_statistics_cache(caches.get_file_statistic_cache())
+        .with_file_statistics_cache_limit(caches.get_file_statistic_cache_limit())
+        .with_list_files_cache_limit(LISTINGS_BYTES_MAX);
+    let runtime = RuntimeEnv {
+        memory_pool: Arc::clone(&runtime.memory_pool),
+        disk_manager: Arc::clone(&runtime.disk_manager),
+        cache_manager: CacheManager::try_new(&config)?,
+        object_store_registry: Arc::clone(&runtime.object_store_registry),
+    };
+    let builder = SessionStateBuilder::new_from_existing(state.clone());
+    Ok(builder.with_runtime_env(Arc::new(runtime)).build())
+}
