@@ -1,9 +1,9 @@
 //! DataFusion's rule that turns DISTINCT within an aggregate into groups, with the types of before.
 //!
 //! The rule makes each other aggregate one of partial results. A sum of sums of numerics has more
-//! digits than the sum, and what stands above was planned for those of the sum: `SELECT count(DISTINCT
-//! x) … HAVING sum(n) > 1` was an error. Here such columns are cast to the type that they had. To be
-//! deleted when `single_distinct_to_groupby.rs` keeps the types.
+//! digits than the sum, and what stands above was planned for those of the sum: `SELECT
+//! count(DISTINCT x) … HAVING sum(n) > 1` was an error. Here such columns are cast to the type that
+//! they had. To be deleted when `single_distinct_to_groupby.rs` keeps the types.
 
 use std::sync::Arc;
 

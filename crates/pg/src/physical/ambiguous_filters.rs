@@ -4,9 +4,9 @@
 //! DataFusion gives a filter to the node below by the names of its columns (55.2,
 //! `filter_pushdown.rs`: `FilterRemapper`). Two faults lose rows by that:
 //! - If that node has two columns of a name, the first is taken.
-//! - A semi join passes filters by its keys to both sides, and the other side's column of that name
-//!   need not be the key that the filter's equals: in `EXISTS (SELECT … FROM b WHERE a.k = b.k + 5)`
-//!   a filter by `a.k` removes rows by `b.k`.
+//! - A semi join passes filters by its keys to both sides, and the other side's column of that
+//!   name need not be the key that the filter's equals: in `EXISTS (SELECT … FROM b WHERE a.k =
+//!   b.k + 5)` a filter by `a.k` removes rows by `b.k`.
 //!
 //! Here a filter passes such a node only by the other columns. To be deleted when filters are
 //! pushed down by places.
