@@ -37,6 +37,7 @@ mod changes;
 mod column_names;
 mod exclusion;
 mod grammar;
+mod group_keys;
 mod hypothetical;
 mod literals;
 mod named_arguments;

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::tokenizer::{
     Span, Token, TokenWithSpan, Tokenizer, Whitespace, Word,
 };
 
-use super::{exclusion, phrases};
+use super::{exclusion, group_keys, phrases};
 use crate::dialect::Grammar;
 use crate::names::MARK;
 
@@ -25,6 +25,7 @@ pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError
     similar_substrings(tokens);
     whole_rows(tokens);
     exclusion::mark(tokens);
+    group_keys::bracket(tokens);
     phrases::replace(tokens)?;
     let mut after_between = false;
     for token in tokens.iter_mut() {
@@ -242,10 +243,10 @@ fn quote_every_column(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-fn is_word(token: &Token, keyword: Keyword) -> bool {
+pub(super) fn is_word(token: &Token, keyword: Keyword) -> bool {
     matches!(token, Token::Word(word) if word.keyword == keyword && word.quote_style.is_none())
 }
 
-fn is_space(token: &Token) -> bool {
+pub(super) fn is_space(token: &Token) -> bool {
     matches!(token, Token::Whitespace(_))
 }

@@ -4,7 +4,8 @@
 //! DataFusion does as well. Without them no column can be named: the query is one row without FROM,
 //! and HAVING is its WHERE.
 //!
-//! ROLLUP and CUBE within GROUPING SETS, and those with a key twice, are written out as sets.
+//! ROLLUP and CUBE within GROUPING SETS, and those with a key twice or several keys in brackets, are
+//! written out as sets.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select, SelectItem, Value,
@@ -101,7 +102,8 @@ fn item(key: &mut Expr, items: &[SelectItem]) {
     };
 }
 
-/// The sets of a ROLLUP or CUBE that has a key twice, which is no key of DataFusion's.
+/// The sets of a ROLLUP or CUBE that has a key twice, or several keys in brackets, which DataFusion
+/// does not have.
 fn repeated(key: &Expr) -> Option<Vec<Vec<Expr>>> {
     let (lists, is_cube) = match key {
         Expr::Rollup(lists) if lists.len() < 64 => (lists, false),
@@ -110,7 +112,8 @@ fn repeated(key: &Expr) -> Option<Vec<Vec<Expr>>> {
     };
     let all: Vec<&Expr> = lists.iter().flatten().collect();
     let mut keys = all.iter().enumerate();
-    if !keys.any(|(at, key)| all[..at].contains(key)) {
+    let is_plain = lists.iter().all(|list| list.len() == 1);
+    if is_plain && !keys.any(|(at, key)| all[..at].contains(key)) {
         return None;
     }
     let chosen: Vec<u64> = if is_cube {
