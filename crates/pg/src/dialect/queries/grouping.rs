@@ -4,8 +4,8 @@
 //! DataFusion does as well. Without them no column can be named: the query is one row without FROM,
 //! and HAVING is its WHERE.
 //!
-//! ROLLUP and CUBE within GROUPING SETS, and those with a key twice or several keys in brackets, are
-//! written out as sets.
+//! ROLLUP and CUBE within GROUPING SETS, and those with a key twice or several keys in brackets,
+//! are written out as sets.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select, SelectItem, Value,
