@@ -21,7 +21,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::SUBSCRIPTS;
-use super::ast::{arguments, call, is_placeholder, last_word, text};
+use super::ast::{arguments, call, is_placeholder, last_word, null_cast, text};
 use crate::casts::Target;
 use crate::dialect::Grammar;
 use crate::functions::arrays::FLAT;
@@ -123,20 +123,34 @@ impl VisitorMut for Sets {
     }
 }
 
-/// The column of a series has its table's name.
+/// The column of a series has its table's name. Whole numbers are integers where they fit, as
+/// everywhere else.
 fn name_series(factor: &mut TableFactor) {
-    let (TableFactor::Table {
-        name,
-        args: Some(_),
-        alias,
-        ..
-    }
-    | TableFactor::Function { name, alias, .. }) = factor
-    else {
-        return;
+    let (name, args, alias) = match factor {
+        TableFactor::Table {
+            name,
+            args: Some(args),
+            alias,
+            ..
+        } => (name, &mut args.args, alias),
+        TableFactor::Function {
+            name, args, alias, ..
+        } => (name, args, alias),
+        _ => return,
     };
     if last_word(name).as_deref() != Some(SERIES_OF_FROM) {
         return;
+    }
+    for argument in args {
+        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) = argument
+            && value.to_string().parse::<i32>().is_ok()
+            && let Some(mut cast) = null_cast("int4")
+        {
+            if let Expr::Cast { expr, .. } = &mut cast {
+                std::mem::swap(expr.as_mut(), value);
+            }
+            *value = cast;
+        }
     }
     let alias = alias.get_or_insert_with(|| plain_alias(Ident::new(SERIES_OF_FROM)));
     if alias.columns.is_empty() {

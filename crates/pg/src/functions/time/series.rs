@@ -1,4 +1,4 @@
-//! `generate_series` in FROM: timestamps, and the order of all series.
+//! `generate_series` in FROM: timestamps, integers, and the order of all series.
 //!
 //! Moments are made one batch at a time. A NULL argument gives no rows; a step of zero is an
 //! error, whatever the other arguments are.
@@ -8,17 +8,20 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, TimestampMicrosecondArray};
-use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::streaming::StreamingTable;
 use datafusion::catalog::{
     Session, TableFunction, TableFunctionArgs, TableFunctionImpl, TableProvider,
 };
-use datafusion::common::plan_err;
+use datafusion::common::{plan_err, project_schema};
 use datafusion::datasource::source_as_provider;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder, TaskContext};
-use datafusion::logical_expr::{Expr, TableSource, TableType};
+use datafusion::logical_expr::{Expr, TableSource, TableType, lit};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{CastExpr, Column};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::scalar::ScalarValue;
@@ -51,8 +54,20 @@ struct Series {
 impl TableFunctionImpl for Series {
     fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
         let falls = args.exprs().get(2).is_some_and(falls);
-        let rows = self.rows(args)?;
-        Ok(Arc::new(InOrder { rows, falls }))
+        let is_int4 = |expr: &Expr| matches!(expr, Expr::Literal(ScalarValue::Int32(_), _));
+        let narrow = args.exprs().iter().all(is_int4);
+        let given: Vec<Expr> = args.exprs().iter().map(widened).collect();
+        let rows = self.rows(TableFunctionArgs::new(&given, args.session()))?;
+        let mut schema = rows.schema();
+        if narrow {
+            let column = schema.field(0).clone().with_data_type(DataType::Int32);
+            schema = Arc::new(Schema::new(vec![column]));
+        }
+        Ok(Arc::new(InOrder {
+            rows,
+            schema,
+            falls,
+        }))
     }
 }
 
@@ -60,13 +75,15 @@ impl TableFunctionImpl for Series {
 #[derive(Debug)]
 struct InOrder {
     rows: Arc<dyn TableProvider>,
+    /// DataFusion's series are of bigint, PostgreSQL's of their arguments' type.
+    schema: SchemaRef,
     falls: bool,
 }
 
 #[async_trait]
 impl TableProvider for InOrder {
     fn schema(&self) -> SchemaRef {
-        self.rows.schema()
+        Arc::clone(&self.schema)
     }
 
     fn table_type(&self) -> TableType {
@@ -80,7 +97,18 @@ impl TableProvider for InOrder {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.rows.scan(state, projection, filters, limit).await
+        let rows = self.rows.scan(state, projection, filters, limit).await?;
+        let (wanted, found) = (project_schema(&self.schema, projection)?, rows.schema());
+        if wanted == found {
+            return Ok(rows);
+        }
+        let columns = wanted.fields().iter().enumerate().map(|(at, field)| {
+            let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), at));
+            let value = CastExpr::new(column, field.data_type().clone(), None);
+            (Arc::new(value) as _, field.name().clone())
+        });
+        let columns: Vec<(Arc<dyn PhysicalExpr>, String)> = columns.collect();
+        Ok(Arc::new(ProjectionExec::try_new(columns, rows)?))
     }
 }
 
@@ -90,6 +118,19 @@ pub(crate) fn series_falls(table: &Arc<dyn TableSource>) -> Option<bool> {
     let provider = source_as_provider(table).ok()?;
     let series = (provider.as_ref() as &dyn Any).downcast_ref::<InOrder>()?;
     Some(series.falls)
+}
+
+/// An integer as DataFusion's series take it.
+fn widened(argument: &Expr) -> Expr {
+    match argument {
+        Expr::Literal(ScalarValue::Int32(value), _) => {
+            lit(ScalarValue::Int64(value.map(i64::from)))
+        }
+        Expr::Literal(ScalarValue::Int16(value), _) => {
+            lit(ScalarValue::Int64(value.map(i64::from)))
+        }
+        other => other.clone(),
+    }
 }
 
 /// Whether a constant step is less than zero.
