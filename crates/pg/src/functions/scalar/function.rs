@@ -240,8 +240,12 @@ fn oid(field: &Field, value: Option<&ScalarValue>) -> Oid {
     match value {
         Some(ScalarValue::Int64(Some(value))) if i32::try_from(*value).is_ok() => Type::INT4.oid(),
         Some(value) if is_text(&value.data_type()) && field.metadata().is_empty() => UNKNOWN,
-        _ if field.data_type().is_null() => UNKNOWN,
-        _ => pg_type(field).oid(),
+        _ => match field.data_type() {
+            DataType::Null => UNKNOWN,
+            // An array without elements becomes one of any type.
+            DataType::List(element) if element.data_type().is_null() => UNKNOWN,
+            _ => pg_type(field).oid(),
+        },
     }
 }
 
