@@ -6,6 +6,8 @@
 //! `optimizer/util/clauses.c`): AND, OR, CASE and COALESCE end at the constant that decides them,
 //! and nothing else protects what stands behind. Columns of subqueries that nobody reads are not
 //! computed, as in PostgreSQL.
+//! A constant without a type is read when the statement is parsed, wherever it stands:
+//! `'a'::uuid`.
 //! Not here: stable functions. (A cast of text to a date is one in PostgreSQL, but not of a
 //! constant without a type, `date 'x'`; here both are computed ahead.)
 
@@ -25,7 +27,9 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use datafusion::physical_expr::create_physical_expr;
 use datafusion::physical_plan::ColumnarValue;
 
+use crate::casts::CAST;
 use crate::error::translate;
+use crate::operators::is_unknown;
 
 /// See the file's header. It runs first: the others remove what no row needs.
 #[derive(Debug)]
@@ -41,7 +45,9 @@ impl OptimizerRule for ConstantErrors {
         plan: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        Folding::new(config.options()).check(&plan, &Read::All)?;
+        let folding = Folding::new(config.options());
+        folding.literals(&plan)?;
+        folding.check(&plan, &Read::All)?;
         Ok(Transformed::no(plan))
     }
 }
@@ -127,6 +133,23 @@ impl Folding {
             context: PhysicalPlanningContext::default(),
             schema: DFSchema::empty(),
         }
+    }
+
+    /// A constant without a type is read where it is written, even if nothing needs its value:
+    /// `'a'::uuid`.
+    fn literals(&self, plan: &LogicalPlan) -> Result<()> {
+        plan.apply_with_subqueries(|node| {
+            node.apply_expressions(|expr| {
+                expr.apply(|inner| {
+                    if is_typed_literal(inner) {
+                        self.value(inner)?;
+                        return Ok(TreeNodeRecursion::Jump);
+                    }
+                    Ok(TreeNodeRecursion::Continue)
+                })
+            })
+        })?;
+        Ok(())
     }
 
     /// Computes the constants of a plan of whose columns those of `read` are read.
@@ -315,6 +338,27 @@ impl Folding {
             // Such as a function that is no function before it is simplified.
             Err(_) => Ok(None),
         }
+    }
+}
+
+/// Whether an expression is a constant without a type that a cast gives one.
+fn is_typed_literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::ScalarFunction(call) if call.name() == CAST => {
+            call.args.first().is_some_and(is_written)
+        }
+        _ => false,
+    }
+}
+
+/// Whether an expression is a constant without a type, or an array of such (`'{1}'::int[]`).
+fn is_written(expr: &Expr) -> bool {
+    match expr {
+        Expr::ScalarFunction(call) if call.name() == "make_array" => {
+            call.args.iter().all(is_written)
+        }
+        Expr::Literal(value, None) if value.is_null() => true,
+        other => is_unknown(other),
     }
 }
 

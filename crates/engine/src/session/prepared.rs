@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use coscan_pg::dialect::{Written, on_the_wire};
+use coscan_pg::dialect::{Written, on_the_wire, with_queries};
 use coscan_pg::output::pg_type;
 use coscan_pg::parameters::{
     Kind, PlanKinds, Typed, fill, kinds, plan_typed, read_kinds, write_kinds,
@@ -71,7 +71,8 @@ impl Prepared {
     ) -> Result<Self> {
         let basis = Basis::of(state, &statement).await?;
         let planner = |kinds: BTreeMap<usize, Kind>| planned(state, &statement, size, kinds);
-        let typed = on_large_stack(plan_typed(declared, written, planner)).await?;
+        let aside = |kinds: BTreeMap<usize, Kind>| aside(state, &statement, size, kinds);
+        let typed = on_large_stack(plan_typed(declared, written, planner, aside)).await?;
         let Typed {
             plan,
             types,
@@ -244,6 +245,24 @@ async fn planned(
     // Rights are checked before anything else walks the plan.
     check(state, &plan)?;
     Ok(plan)
+}
+
+/// The plans of the queries of the statement's WITH; those that cannot be planned say nothing of
+/// parameters.
+async fn aside(
+    state: &SessionState,
+    statement: &DfStatement,
+    size: StatementSize,
+    kinds: BTreeMap<usize, Kind>,
+) -> Vec<LogicalPlan> {
+    let mut plans = vec![];
+    if let DfStatement::Statement(statement) = statement {
+        for query in with_queries(statement) {
+            let query = DfStatement::Statement(Box::new(query));
+            plans.extend(planned(state, &query, size, kinds.clone()).await);
+        }
+    }
+    plans
 }
 
 fn write(statement: &mut DfStatement, kinds: &BTreeMap<usize, Kind>) {

@@ -1,16 +1,20 @@
 //! Plans that PostgreSQL refuses, and those for which DataFusion has a wrong answer: both are
 //! errors before anything runs.
 
-use datafusion::common::JoinType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, JoinType};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::logical_plan::JoinConstraint;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
+use datafusion::scalar::ScalarValue;
 
 use crate::PgError;
+use crate::operators::is_unknown;
+use crate::output::pg_type;
+use crate::resolve::{self, Oid, UNKNOWN, Undecided};
 
 /// Refuses plans.
 #[derive(Debug, Default)]
@@ -32,7 +36,11 @@ impl AnalyzerRule for Checks {
 
 fn check(node: &LogicalPlan) -> Result<(), PgError> {
     match node {
-        LogicalPlan::Window(window) => window.window_expr.iter().try_for_each(window_function),
+        LogicalPlan::Window(window) => {
+            let schema = window.input.schema();
+            let mut functions = window.window_expr.iter();
+            functions.try_for_each(|expr| window_function(expr, schema))
+        }
         LogicalPlan::Aggregate(aggregate) => {
             aggregate.aggr_expr.iter().try_for_each(of_rows_around)
         }
@@ -100,15 +108,20 @@ fn of_rows_around(expr: &Expr) -> Result<(), PgError> {
     Ok(())
 }
 
-fn window_function(expr: &Expr) -> Result<(), PgError> {
+fn window_function(expr: &Expr, schema: &DFSchema) -> Result<(), PgError> {
     let call: &WindowFunction = match expr {
-        Expr::Alias(alias) => return window_function(&alias.expr),
+        Expr::Alias(alias) => return window_function(&alias.expr, schema),
         Expr::WindowFunction(call) => call,
         _ => return Ok(()),
     };
     if call.params.distinct {
         let message = "DISTINCT is not implemented for window functions";
         return Err(PgError::unsupported(message));
+    }
+    let given = call.params.args.iter().map(|arg| oid(arg, schema));
+    let given: Vec<Oid> = given.collect();
+    if resolve::function(call.fun.name(), &given) == Err(Undecided::Polymorphic) {
+        return Err(PgError::polymorphic());
     }
     let number = |place: usize| call.params.args.get(place).and_then(integer);
     match call.fun.name() {
@@ -125,6 +138,17 @@ fn window_function(expr: &Expr) -> Result<(), PgError> {
             PgError::unsupported("lag and lead with an offset of NULL are not supported"),
         ),
         _ => Ok(()),
+    }
+}
+
+/// The type of an argument in PostgreSQL.
+fn oid(expr: &Expr, schema: &DFSchema) -> Oid {
+    match expr {
+        Expr::Literal(ScalarValue::Null, None) => UNKNOWN,
+        expr if is_unknown(expr) => UNKNOWN,
+        expr => expr
+            .to_field(schema)
+            .map_or(UNKNOWN, |(_, field)| pg_type(&field).oid()),
     }
 }
 

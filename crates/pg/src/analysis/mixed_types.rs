@@ -6,6 +6,7 @@
 //! | floats, numerics | numerics of 15 digits behind the point | floats |
 //! | numerics of more than 38 digits together | an error | numerics of 76 digits |
 //! | `character(n)` and a subquery | texts with their blanks | texts without |
+//! | texts, others | texts | an error |
 //! | rows | columns by their names | an error, unless the names are alike |
 //!
 //! The rule runs before DataFusion's coercion. Not here: UNION (`relations/`), lists of numbers
@@ -27,8 +28,9 @@ use datafusion::optimizer::AnalyzerRule;
 
 use crate::PgError;
 use crate::casts::{Target, cast_expr};
+use crate::functions::arrays::{ALL, ANY};
 use crate::functions::scalar::marked_type;
-use crate::operators::{ComparedIn, is_unknown, typed};
+use crate::operators::{ComparedIn, check_comparable, check_fields, is_unknown, typed};
 
 /// See the file's header.
 #[derive(Debug)]
@@ -56,6 +58,10 @@ impl AnalyzerRule for MixedTypes {
 fn united(expr: Expr, schema: &DFSchema, config: &ConfigOptions) -> Result<Transformed<Expr>> {
     match expr {
         Expr::InList(mut list) => {
+            let sign = if list.negated { "<>" } else { "=" };
+            for value in &list.list {
+                check_comparable(sign, &list.expr, value, schema)?;
+            }
             let mut all = vec![list.expr.get_type(schema)?];
             for value in &list.list {
                 all.push(value.get_type(schema)?);
@@ -70,6 +76,13 @@ fn united(expr: Expr, schema: &DFSchema, config: &ConfigOptions) -> Result<Trans
             Ok(Transformed::yes(Expr::InList(list)))
         }
         Expr::Between(mut between) => {
+            let [above, below] = if between.negated {
+                ["<", ">"]
+            } else {
+                [">=", "<="]
+            };
+            check_comparable(above, &between.expr, &between.low, schema)?;
+            check_comparable(below, &between.expr, &between.high, schema)?;
             let parts = [&between.expr, &between.low, &between.high];
             let all = parts.map(|part| part.get_type(schema));
             let [value, low, high] = all;
@@ -83,22 +96,37 @@ fn united(expr: Expr, schema: &DFSchema, config: &ConfigOptions) -> Result<Trans
             Ok(Transformed::yes(Expr::Between(between)))
         }
         Expr::InSubquery(mut given) => {
-            let changed = with_subquery(&mut given.expr, &mut given.subquery, schema, config)?;
+            let (value, subquery) = (&mut given.expr, &mut given.subquery);
+            let changed = with_subquery("=", value, subquery, schema, config)?;
             Ok(Transformed::new_transformed(
                 Expr::InSubquery(given),
                 changed,
             ))
         }
         Expr::SetComparison(mut given) => {
-            let changed = with_subquery(&mut given.expr, &mut given.subquery, schema, config)?;
+            let sign = given.op.to_string();
+            let (value, subquery) = (&mut given.expr, &mut given.subquery);
+            let changed = with_subquery(&sign, value, subquery, schema, config)?;
             Ok(Transformed::new_transformed(
                 Expr::SetComparison(given),
                 changed,
             ))
         }
         Expr::BinaryExpr(given) if is_comparison(given.op) => {
+            check_comparable("=", &given.left, &given.right, schema)?;
             check_rows(given.left.get_type(schema), given.right.get_type(schema))?;
             Ok(Transformed::no(Expr::BinaryExpr(given)))
+        }
+        Expr::ScalarFunction(call) if [ANY, ALL].contains(&call.name()) => {
+            if let [Expr::Literal(sign, _), value, array] = call.args.as_slice()
+                && let DataType::List(element) = array.get_type(schema)?
+                && !is_unknown(value)
+            {
+                let given = value.to_field(schema)?.1;
+                let sign = sign.try_as_str().flatten().unwrap_or("=");
+                check_fields(sign, &given, &element)?;
+            }
+            Ok(Transformed::no(Expr::ScalarFunction(call)))
         }
         other => Ok(Transformed::no(other)),
     }
@@ -129,6 +157,7 @@ fn check_rows(left: Result<DataType>, right: Result<DataType>) -> Result<()> {
 
 /// Gives a value and the column of the subquery that it is compared with their common type.
 fn with_subquery(
+    sign: &str,
     value: &mut Expr,
     subquery: &mut Subquery,
     schema: &DFSchema,
@@ -143,6 +172,7 @@ fn with_subquery(
         return Ok(true);
     }
     let given = value.to_field(schema)?.1;
+    check_fields(sign, &given, field)?;
     let column = Expr::Column(Column::from((qualifier, field)));
     let is_padded = |field: &Field| marked_type(field) == Some("bpchar");
     let cast = if is_padded(&given) || is_padded(field) {
@@ -151,7 +181,7 @@ fn with_subquery(
         text(column)
     } else {
         let all = [given.data_type().clone(), field.data_type().clone()];
-        let Some(common) = ComparedIn::of(&all) else {
+        let Some(common) = ComparedIn::of(&all).or_else(|| ComparedIn::widest(&all)) else {
             return Ok(false);
         };
         *value = common.cast(std::mem::take(value), &all[0]);

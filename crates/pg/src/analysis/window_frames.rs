@@ -84,6 +84,8 @@ fn change(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
                 | DataType::BinaryView
                 | DataType::FixedSizeBinary(_)
                 | DataType::Struct(_)
+                // `comparisons/list_key.rs` may make them bytes.
+                | DataType::List(_)
                 | DataType::Time32(_)
                 | DataType::Time64(_)
                 | DataType::Duration(_)

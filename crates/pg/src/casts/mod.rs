@@ -38,8 +38,7 @@ pub(crate) use target::{OPEN_SCALE, decimal};
 pub use target::{PG_TYPE, Target};
 
 use crate::error::PgError;
-use crate::functions::first_value;
-use crate::functions::scalar::marked_type;
+use crate::functions::{first_value, mark_of};
 
 /// The function that the dialect writes for a cast.
 pub const CAST: &str = "pg_cast";
@@ -279,10 +278,10 @@ impl ScalarUDFImpl for PgCast {
         let field = value.to_field(info.schema().as_ref())?.1;
         let from = field.data_type().clone();
         let held = target.arrow(&from);
-        // The blanks that pad `character(n)` are no part of a text.
-        let is_padded = marked_type(&field) == Some("bpchar");
+        // A text of `json` is no json, and has none of the blanks that pad `character(n)`.
+        let is_marked = mark_of(&field).is_some();
         let is_literal = matches!(value, Expr::Literal(..));
-        let plain = !is_padded && !is_literal && is_arrows(&from, &target, &held);
+        let plain = !is_marked && !is_literal && is_arrows(&from, &target, &held);
         if !plain {
             return Ok(ExprSimplifyResult::Original(args));
         }

@@ -1,4 +1,8 @@
-//! `list_key(x)`: the bytes that stand for an array where a join looks for equal ones.
+//! `list_key(x)`: the bytes that stand for an array where a join looks for equal ones, and in a
+//! sort that has NULLs at its other end.
+//!
+//! They have PostgreSQL's order, in which an element that is NULL is greater than others. Arrow's
+//! sort puts such elements where it puts arrays that are NULL.
 //!
 //! A hash join of DataFusion's tells its other side the least and the greatest key, and that side
 //! leaves out rows beyond them. For arrays the two use different orders (55.2,
@@ -9,6 +13,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, BinaryArray};
+use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::DFSchema;
@@ -29,8 +34,12 @@ pub(super) fn bytes_of(
     if !matches!(one, DataType::List(_)) || one != other {
         return None;
     }
-    let key = ScalarUDF::from(ListKey::new());
-    Some((key.call(vec![left.clone()]), key.call(vec![right.clone()])))
+    Some((list_key(left.clone()), list_key(right.clone())))
+}
+
+/// The bytes of an array.
+pub(super) fn list_key(list: Expr) -> Expr {
+    ScalarUDF::from(ListKey::new()).call(vec![list])
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -61,7 +70,8 @@ impl ScalarUDFImpl for ListKey {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let lists = args.args[0].to_array(args.number_rows)?;
-        let field = SortField::new(lists.data_type().clone());
+        let nulls_last = SortOptions::new(false, false);
+        let field = SortField::new_with_options(lists.data_type().clone(), nulls_last);
         let rows = RowConverter::new(vec![field])?.convert_columns(&[Arc::clone(&lists)])?;
         let (offsets, bytes, _) = rows.try_into_binary()?.into_parts();
         let keys = BinaryArray::try_new(offsets, bytes, lists.nulls().cloned())?;

@@ -2,8 +2,9 @@
 //!
 //! Wherever they are compared, grouped, sorted or joined, this analyzer rule puts a key in their
 //! place, whose order is PostgreSQL's: the length of an interval, the text of
-//! `functions/json/key.rs`. It runs before DataFusion's type coercion, which refuses windows over
-//! intervals. Values of `json` have neither order nor equality (42883).
+//! `functions/json/key.rs`, the bytes of an array (`list_key.rs`). It runs before DataFusion's type
+//! coercion, which refuses windows over intervals. Values of `json` have neither order nor equality
+//! (42883).
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
+use super::list_key::list_key;
 use crate::PgError;
 use crate::casts::PG_TYPE;
 use crate::functions::arrays::{ALL, ANY};
@@ -130,7 +132,20 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let sorts = matches!(plan, LogicalPlan::Sort(_));
     let joins = matches!(plan, LogicalPlan::Join(_));
     let names = NamePreserver::new(&plan);
-    let mapped = plan.map_expressions(|expr| {
+    let mut turned = false;
+    let plan = match plan {
+        LogicalPlan::Sort(mut sort) => {
+            for key in &mut sort.expr {
+                if is_turned(key, &schema) {
+                    key.expr = list_key(std::mem::take(&mut key.expr));
+                    turned = true;
+                }
+            }
+            LogicalPlan::Sort(sort)
+        }
+        other => other,
+    };
+    let mut mapped = plan.map_expressions(|expr| {
         let name = names.save(&expr);
         let mut changed = expr.transform_up(|expr| compare(expr, &schema))?;
         // The keys of a sort, and the columns on which a join is made.
@@ -142,6 +157,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         }
         Ok(changed.update_data(|expr| name.restore(expr)))
     })?;
+    mapped.transformed |= turned;
     if !mapped.transformed && !has_keys(&mapped.data) {
         return Ok(mapped);
     }
@@ -181,6 +197,10 @@ fn has_keys(plan: &LogicalPlan) -> bool {
         || has_key_columns(plan.schema())
 }
 
+fn is_distinct(op: Operator) -> bool {
+    matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom)
+}
+
 /// An expression whose comparisons compare keys.
 fn compare(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let of = |expr: &Expr| Key::of(expr, schema);
@@ -211,7 +231,17 @@ fn compare(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(match (expr, key) {
         (Expr::AggregateFunction(function), _) => return aggregate(function, schema),
         (Expr::WindowFunction(function), _) => return window(*function, schema),
-        (expr, None | Some(Key::None)) => return Ok(Transformed::no(expr)),
+        (expr, Some(Key::None)) => {
+            let sign = match &expr {
+                Expr::BinaryExpr(binary) if !is_distinct(binary.op) => binary.op.to_string(),
+                Expr::Between(_) => ">=".to_owned(),
+                Expr::ScalarFunction(_) => return Ok(Transformed::no(expr)),
+                _ => "=".to_owned(),
+            };
+            let message = format!("operator does not exist: json {sign} json");
+            return Err(PgError::new("42883", message).into());
+        }
+        (expr, None) => return Ok(Transformed::no(expr)),
         (Expr::BinaryExpr(BinaryExpr { left, op, right }), _) => {
             Expr::BinaryExpr(BinaryExpr::new(call(left), op, call(right)))
         }
@@ -322,8 +352,21 @@ fn is_comparison(op: Operator) -> bool {
     )
 }
 
+/// Whether arrays are sorted with NULLs at the other end than elements that are NULL.
+fn is_turned(sort: &SortExpr, schema: &DFSchema) -> bool {
+    let is_list = |held| matches!(held, DataType::List(_));
+    sort.asc == sort.nulls_first && sort.expr.get_type(schema).is_ok_and(is_list)
+}
+
 fn sorted(order: Vec<SortExpr>, schema: &DFSchema, changed: &mut bool) -> Result<Vec<SortExpr>> {
     let keys = order.into_iter().map(|sort| {
+        if is_turned(&sort, schema) {
+            *changed = true;
+            return Ok(SortExpr {
+                expr: list_key(sort.expr),
+                ..sort
+            });
+        }
         let Some(key) = Key::of(&sort.expr, schema) else {
             return Ok(sort);
         };

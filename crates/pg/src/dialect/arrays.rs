@@ -220,7 +220,7 @@ fn literal(array: &str) -> Option<Expr> {
 }
 
 /// The arrays in an array of arrays, as spelled.
-fn nested(array: &str) -> Option<Vec<&str>> {
+pub(crate) fn nested(array: &str) -> Option<Vec<&str>> {
     let inside = array.trim().strip_prefix('{')?.strip_suffix('}')?;
     let (mut parts, mut start, mut depth) = (vec![], 0, 0_usize);
     let (mut quoted, mut escaped) = (false, false);

@@ -47,7 +47,7 @@ pub(super) fn rewrite(statement: &mut Statement) {
 }
 
 /// The queries of an inner WITH behind those of the outer one, which they may name.
-fn merged(mut outer: With, inner: Option<With>) -> With {
+pub(super) fn merged(mut outer: With, inner: Option<With>) -> With {
     if let Some(inner) = inner {
         outer.recursive |= inner.recursive;
         outer.cte_tables.extend(inner.cte_tables);

@@ -300,7 +300,7 @@ fn figured(expr: &Expr) -> Option<String> {
         Expr::Exists { .. } => named("exists"),
         Expr::Array(_) => named("array"),
         Expr::Extract { .. } => named("extract"),
-        Expr::Substring { .. } => named("substring"),
+        Expr::Substring { shorthand, .. } => named(if *shorthand { "substr" } else { "substring" }),
         Expr::Position { .. } => named("position"),
         Expr::Trim { .. } => named("btrim"),
         Expr::Overlay { .. } => named("overlay"),

@@ -66,13 +66,13 @@ use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
 pub use crate::names::on_the_wire;
 pub use arrays::{AS_ARRAY, elements};
-pub(crate) use arrays::{OR_EMPTY, SUBSCRIPTS};
+pub(crate) use arrays::{OR_EMPTY, SUBSCRIPTS, nested};
 pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
 pub(crate) use column_names::{folded, is_wild};
 pub(crate) use exclusion::Excluded;
 pub use grammar::Grammar;
-pub use parameters::{Written, type_of, written_parameters};
+pub use parameters::{Written, type_of, with_queries, written_parameters};
 pub(crate) use queries::using::{Known, MERGED, concerns, rewrite as merged, table};
 pub use relations::query_of;
 pub(crate) use relations::{FIRST_TERM, LATER_TERM};

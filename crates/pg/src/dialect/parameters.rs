@@ -6,12 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, TimezoneInfo};
+use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, Statement, TimezoneInfo};
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use postgres_types::Type;
 
 use super::ast::last_word;
+use super::changes::merged;
 use crate::array_types::array_of;
 use crate::dialect::Grammar;
 
@@ -56,6 +57,27 @@ pub fn written_parameters(sql: &str) -> Written {
         }
     }
     found
+}
+
+/// The queries of a statement's WITH as statements of their own, each with those that it may name.
+/// A plan has none that the statement does not read, but all give types to parameters.
+#[must_use]
+pub fn with_queries(statement: &Statement) -> Vec<Statement> {
+    let Statement::Query(query) = statement else {
+        return vec![];
+    };
+    let with = query.with.iter();
+    let each = with.flat_map(|with| {
+        with.cte_tables.iter().enumerate().map(|(at, cte)| {
+            let mut named = with.clone();
+            named.cte_tables.truncate(at);
+            let mut query = cte.query.clone();
+            let named = merged(named, query.with.take());
+            query.with = (!named.cte_tables.is_empty()).then_some(named);
+            Statement::Query(query)
+        })
+    });
+    each.collect()
 }
 
 /// The number of tokens in the longest type known here: `timestamp(3) with time zone[]`.

@@ -54,10 +54,14 @@ impl VisitorMut for Texts {
             Expr::CompoundFieldAccess { root, access_chain } => {
                 access_chain.iter_mut().for_each(bounded);
                 // `(a[2:3])[1]` is an element of a slice, `a[2:3][1]` a slice in two dimensions.
-                if let Expr::Nested(inner) = root.as_mut()
-                    && matches!(inner.as_ref(), Expr::CompoundFieldAccess { .. })
+                let mut within = root.as_ref();
+                while let Expr::Nested(inner) = within {
+                    within = inner.as_ref();
+                }
+                if matches!(root.as_ref(), Expr::Nested(_))
+                    && matches!(within, Expr::CompoundFieldAccess { .. })
                 {
-                    let value = std::mem::replace(inner.as_mut(), null());
+                    let value = std::mem::replace(root.as_mut(), null());
                     **root = call("coalesce", vec![value]);
                 }
             }
@@ -133,6 +137,7 @@ fn rewritten(expr: &mut Expr) -> Option<Expr> {
             expr,
             substring_from,
             substring_for,
+            shorthand,
             ..
         } => {
             let mut arguments = vec![take(expr)];
@@ -143,7 +148,8 @@ fn rewritten(expr: &mut Expr) -> Option<Expr> {
             if let Some(length) = substring_for {
                 arguments.push(take(length));
             }
-            call("substring", arguments)
+            // Only `substring` takes patterns.
+            call(if *shorthand { "substr" } else { "substring" }, arguments)
         }
         Expr::Trim {
             trim_where,
@@ -179,7 +185,7 @@ fn rewritten(expr: &mut Expr) -> Option<Expr> {
             let form = form.map_or_else(|| "nfc".to_owned(), |form| form.to_string());
             negate(*negated, call(IS_NORMALIZED, vec![take(expr), text(&form)]))
         }
-        Expr::Position { expr, r#in } => call("strpos", vec![take(r#in), take(expr)]),
+        Expr::Position { expr, r#in } => call("position", vec![take(r#in), take(expr)]),
         Expr::Like {
             negated,
             any: false,

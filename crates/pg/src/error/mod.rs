@@ -7,6 +7,7 @@ mod wording;
 
 use datafusion::error::DataFusionError;
 
+pub(crate) use planning::WINDOW_FUNCTIONS;
 pub use translate::{Foreign, translate};
 pub use wording::configuration as configuration_code;
 
@@ -51,6 +52,12 @@ impl PgError {
     #[must_use]
     pub fn undefined_function(signature: &str) -> Self {
         Self::new("42883", format!("{signature} does not exist"))
+    }
+
+    /// 42804: a function of any type is called with nothing that has one.
+    pub(crate) fn polymorphic() -> Self {
+        let message = "could not determine polymorphic type because input has type unknown";
+        Self::new("42804", message)
     }
 
     /// 42P01: a column of a table that FROM does not name.

@@ -100,7 +100,7 @@ fn of_names(text: &str) -> Option<PgError> {
 }
 
 /// Functions that DataFusion does not find without OVER.
-const WINDOW_FUNCTIONS: [&str; 8] = [
+pub(crate) const WINDOW_FUNCTIONS: [&str; 8] = [
     "cume_dist",
     "dense_rank",
     "lag",

@@ -110,6 +110,12 @@ impl Op {
     }
 }
 
+/// The operator that a function is; `None` for those that PostgreSQL has as functions, too.
+pub(crate) fn symbol(name: &str) -> Option<&'static str> {
+    let op = Op::ALL.into_iter().find(|op| op.name() == name)?;
+    name.starts_with("pg_").then(|| op.sign())
+}
+
 /// The functions, by their names.
 pub(crate) fn functions() -> Vec<ScalarUDF> {
     let made = Op::ALL.map(|op| ScalarUDF::new_from_impl(Arithmetic::new(op)));
@@ -261,8 +267,9 @@ fn decimal_result(op: Op, a: &DataType, b: &DataType) -> Option<DataType> {
     let open = i16::from(OPEN_SCALE);
     Some(match op {
         // An open numeric has no digits known, and seldom all of them: those of the other count.
+        // Nor has a whole quotient, which is one without digits behind the point.
         Op::Add | Op::Subtract => {
-            let open_side = |p: i16, s: i16| (p, s) == (76, open);
+            let open_side = |p: i16, s: i16| p == 76 && (s == open || s == 0);
             let whole = match (open_side(p1, s1), open_side(p2, s2)) {
                 (true, false) => p2 - s2 + 1,
                 (false, true) => p1 - s1 + 1,

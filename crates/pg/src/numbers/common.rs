@@ -22,7 +22,8 @@ use super::float_key::float_key;
 use crate::casts::Target;
 use crate::functions::marked_like;
 use crate::operators::{
-    ComparedIn, Meeting, as_common, common, compared, is_unknown, meeting, met, mismatch, typed,
+    ComparedIn, Meeting, as_common, check_comparable, common, compared, is_unknown, meeting, met,
+    mismatch, typed,
 };
 use crate::output::pg_type;
 use crate::resolve;
@@ -239,6 +240,7 @@ fn case_of(
         if is_unknown(&args[at]) {
             args[at] = typed(std::mem::take(&mut args[at]), &field, config);
         }
+        check_comparable("=", &operand, &args[at], schema)?;
         types.push(args[at].get_type(schema)?);
     }
     let mut pairs = types[1..]

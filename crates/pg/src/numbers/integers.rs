@@ -51,6 +51,16 @@ pub(crate) fn checked(left: Expr, op: Operator, right: Expr) -> Expr {
     ScalarUDF::new_from_impl(CheckedInteger::new(op)).call(vec![left, right])
 }
 
+/// The operator that a function of these names is.
+pub(crate) fn symbol(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "pg_int_add" => "+",
+        "pg_int_subtract" => "-",
+        "pg_int_multiply" => "*",
+        _ => return None,
+    })
+}
+
 impl ScalarUDFImpl for CheckedInteger {
     fn name(&self) -> &str {
         match self.op {

@@ -6,8 +6,9 @@
 use datafusion::arrow::datatypes::DataType;
 use datafusion::logical_expr::Expr;
 
-use super::meeting::{Meeting, meeting, met};
+use super::meeting::{Meeting, decimal_of, meeting, met};
 use crate::functions::time::{Kind, value_of};
+use crate::numbers::arithmetic::digits;
 
 /// The type in which PostgreSQL compares values.
 #[derive(Clone)]
@@ -34,6 +35,20 @@ impl ComparedIn {
         } else {
             Kind::Timestamp
         }))
+    }
+
+    /// The numeric with all digits behind the point, for numerics that no type holds whole. A value
+    /// that does not fit is an error.
+    pub(crate) fn widest(types: &[DataType]) -> Option<Self> {
+        if meeting(types) != Meeting::Apart {
+            return None;
+        }
+        let decimals = types.iter().filter_map(decimal_of);
+        let scales = decimals
+            .filter_map(|held| digits(&held))
+            .map(|(_, scale)| scale);
+        let scale = i8::try_from(scales.max()?).ok()?;
+        Some(Self::Number(DataType::Decimal256(76, scale)))
     }
 
     /// A value of the type `held` in the common type.

@@ -158,8 +158,7 @@ fn fields(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<(FieldRef, Fie
         left.to_field(schema).ok()?.1,
         right.to_field(schema).ok()?.1,
     );
-    let catalogue = |field: &Field| field.metadata().keys().any(|key| key.starts_with("pg_"));
-    (!catalogue(&a) && !catalogue(&b)).then_some((a, b))
+    (!is_of_catalogue(&a) && !is_of_catalogue(&b)).then_some((a, b))
 }
 
 /// Whether a constant without a type takes the other operand's. Beside `||`, it is text, unless the
@@ -223,6 +222,43 @@ fn constant(expr: Expr) -> Expr {
         return Expr::Literal(ScalarValue::Int32(Some(value)), None);
     }
     expr
+}
+
+/// Refuses a comparison of types for which PostgreSQL has no operator; DataFusion compares numbers
+/// with texts as texts. A constant without a type, and what the catalogue's types have, pass.
+pub(crate) fn check_comparable(
+    sign: &str,
+    left: &Expr,
+    right: &Expr,
+    schema: &DFSchema,
+) -> Result<()> {
+    if is_unknown(left) || is_unknown(right) {
+        return Ok(());
+    }
+    match fields(left, right, schema) {
+        Some((left, right)) => check_fields(sign, &left, &right),
+        None => Ok(()),
+    }
+}
+
+/// [`check_comparable`] of values in columns.
+pub(crate) fn check_fields(sign: &str, left: &Field, right: &Field) -> Result<()> {
+    let targets = (Target::of_field(left), Target::of_field(right));
+    if is_of_catalogue(left) || is_of_catalogue(right) {
+        return Ok(());
+    }
+    match targets {
+        (Some(a), Some(b)) if !comparable(&a, &b) => {
+            let types = [left, right].map(|field| field.data_type().clone());
+            Err(no_such_operator(sign, &types))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a type is one of the catalogue's (oid, name), which have rules of their own.
+fn is_of_catalogue(field: &Field) -> bool {
+    field.metadata().keys().any(|key| key.starts_with("pg_"))
 }
 
 /// Whether PostgreSQL compares values of these types.

@@ -128,7 +128,11 @@ pub(crate) fn as_common(expr: Expr, held: &Field, to: &Field, config: &ConfigOpt
         return typed(expr, to, config);
     }
     if held.data_type().is_null() {
-        return expr;
+        return match target {
+            // DataFusion 55.2 unites NULL and bytes in no array (`type_union_resolution`).
+            Some(target @ Target::Bytea) => cast_expr(expr, &target, config),
+            _ => expr,
+        };
     }
     if held.data_type() == to.data_type() {
         return match target {

@@ -14,7 +14,7 @@ use datafusion::arrow::datatypes::Field;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, DFSchemaRef};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::{Placeholder, WindowFunctionDefinition};
+use datafusion::logical_expr::expr::{AggregateFunction, Placeholder, WindowFunctionDefinition};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::scalar::ScalarValue;
 use postgres_types::Type;
@@ -23,9 +23,11 @@ use super::write::number;
 use crate::PgError;
 use crate::casts::CAST;
 use crate::dialect::AS_ARRAY;
-use crate::functions::arrays::{SLICE, SUBSCRIPT};
-use crate::functions::time::SERIES;
+use crate::functions::FIELDS_NULL;
+use crate::functions::arrays::{ALL, ANY, SLICE, SUBSCRIPT};
+use crate::functions::time::{SERIES, operators};
 use crate::numbers::common::{ARRAY, CASE, CASE_OF};
+use crate::numbers::{arithmetic, integers};
 use crate::output::pg_type;
 use crate::resolve::{self, Oid, UNKNOWN, Undecided};
 
@@ -45,6 +47,20 @@ pub struct Inferred {
     pub all: BTreeSet<usize>,
     /// Why a parameter has no type, if PostgreSQL refuses to guess.
     pub ambiguous: Option<PgError>,
+}
+
+impl Inferred {
+    /// Adds what another plan says.
+    pub(super) fn add(&mut self, other: Self) {
+        for (number, said) in other.types {
+            self.types.entry(number).or_insert(said);
+        }
+        for (number, said) in other.suggested {
+            self.suggested.entry(number).or_insert(said);
+        }
+        self.all.extend(other.all);
+        self.ambiguous = self.ambiguous.take().or(other.ambiguous);
+    }
 }
 
 /// Looks at the uses of the parameters that have no type in `known`.
@@ -274,19 +290,26 @@ impl Walk<'_> {
                 target
             }
             Expr::ScalarFunction(call) => {
-                if let Some(symbol) = crate::functions::time::operators::symbol(call.name())
+                if let Some(symbol) = symbol(call.name())
                     && let [left, right] = call.args.as_slice()
                 {
                     return self.binary(symbol, left, right, schema);
                 }
                 let arguments: Vec<&Expr> = call.args.iter().collect();
-                let result = self.call(call.name(), &arguments, schema);
-                if result == UNKNOWN {
-                    self.coerced(expr, schema);
-                    of_schema(expr, schema)
-                } else {
-                    result
+                match self.call(call.name(), &arguments, schema) {
+                    UNKNOWN => {
+                        if !resolve::is_function(postgresqls(call.name())) {
+                            self.coerced(expr, schema);
+                        }
+                        of_schema(expr, schema)
+                    }
+                    result => result,
                 }
+            }
+            Expr::IsNull(inner) | Expr::IsNotNull(inner) => {
+                self.visit(inner, schema);
+                self.without_type(inner);
+                BOOL
             }
             Expr::AggregateFunction(call) => {
                 let arguments: Vec<&Expr> = call.params.args.iter().collect();
@@ -297,7 +320,17 @@ impl Walk<'_> {
                 for sort in &call.params.order_by {
                     self.visit(&sort.expr, schema);
                 }
-                self.call(call.func.name(), &arguments, schema);
+                if is_array_of_rows(call) {
+                    let row = self.visit(arguments[0], schema);
+                    self.assign(arguments[0], row_type(row));
+                } else {
+                    let mut arguments = arguments;
+                    // DataFusion has the values of WITHIN GROUP first.
+                    if call.func.supports_within_group_clause() && !arguments.is_empty() {
+                        arguments.rotate_left(1);
+                    }
+                    self.call(call.func.name(), &arguments, schema);
+                }
                 of_schema(expr, schema)
             }
             Expr::WindowFunction(call) => {
@@ -376,7 +409,11 @@ impl Walk<'_> {
             // CASE, as the dialect writes it: `condition, value, …, else`.
             CASE | CASE_OF => {
                 let (operand, rest) = match (name, arguments) {
-                    (CASE_OF, [operand, rest @ ..]) => (Some(*operand), rest),
+                    (CASE_OF, [operand, rest @ ..]) => {
+                        let given = self.visit(operand, schema);
+                        self.assign(operand, row_type(given));
+                        (Some(*operand), rest)
+                    }
                     _ => (None, arguments),
                 };
                 let mut values = vec![];
@@ -417,21 +454,47 @@ impl Walk<'_> {
                 self.chosen("generate_series", arguments, schema);
                 return UNKNOWN;
             }
+            ANY | ALL => {
+                let [symbol, left, array] = arguments else {
+                    return UNKNOWN;
+                };
+                let Expr::Literal(symbol, _) = symbol else {
+                    return UNKNOWN;
+                };
+                let given = [self.visit(left, schema), self.visit(array, schema)];
+                let element = resolve::element_of(given[1]).unwrap_or(UNKNOWN);
+                let symbol = symbol.try_as_str().flatten().unwrap_or_default();
+                if let Ok(chosen) = resolve::binary(symbol, given[0], element) {
+                    self.assign(left, chosen.arguments[0]);
+                    if let Some(array_type) = resolve::array_of(chosen.arguments[1]) {
+                        self.assign(array, array_type);
+                    }
+                }
+                return BOOL;
+            }
+            FIELDS_NULL => {
+                if let [row, _] = arguments {
+                    self.visit(row, schema);
+                    self.without_type(row);
+                }
+                return BOOL;
+            }
+            "row" => {
+                for argument in arguments {
+                    self.visit(argument, schema);
+                    self.without_type(argument);
+                }
+                return UNKNOWN;
+            }
             AS_ARRAY => {
                 let [array, like] = arguments else {
                     return UNKNOWN;
                 };
                 let like = self.visit(like, schema);
                 // A text is compared with texts, and so is what has no type.
-                let like = if like == UNKNOWN {
-                    Type::TEXT.oid()
-                } else {
-                    like
-                };
-                if let Some(array_type) = resolve::array_of(like) {
-                    self.assign(array, array_type);
-                }
-                return UNKNOWN;
+                let array_type = resolve::array_of(row_type(like)).unwrap_or(UNKNOWN);
+                self.assign(array, array_type);
+                return array_type;
             }
             _ => {}
         }
@@ -447,7 +510,10 @@ impl Walk<'_> {
         match resolve::function(name, &given) {
             Ok(chosen) => {
                 for (argument, chosen) in arguments.iter().zip(chosen.arguments) {
-                    self.assign(argument, chosen);
+                    match chosen {
+                        UNKNOWN => self.without_type(argument),
+                        chosen => self.assign(argument, chosen),
+                    }
                 }
                 chosen.result
             }
@@ -456,6 +522,10 @@ impl Walk<'_> {
                     let given: Vec<_> = given.iter().copied().map(shown).collect();
                     format!("function {name}({}) is not unique", given.join(", "))
                 });
+                UNKNOWN
+            }
+            Err(Undecided::Polymorphic) => {
+                self.refused(arguments, PgError::polymorphic);
                 UNKNOWN
             }
             Err(_) => UNKNOWN,
@@ -504,7 +574,8 @@ impl Walk<'_> {
             }
             return;
         };
-        let other = self.visit(column, &schema);
+        // A subquery's result has types by itself.
+        let other = row_type(self.visit(column, &schema));
         if let Ok(chosen) = resolve::binary("=", given, other) {
             self.assign(expr, chosen.arguments[0]);
             self.assign(column, chosen.arguments[1]);
@@ -527,15 +598,52 @@ impl Walk<'_> {
     /// Notes that PostgreSQL refuses to guess, if one of the arguments is a parameter without a
     /// type.
     fn refuse(&mut self, arguments: &[&Expr], message: impl FnOnce() -> String) {
+        self.refused(arguments, || PgError::new("42725", message()));
+    }
+
+    /// An argument that may be of any type says nothing of a parameter's.
+    fn without_type(&mut self, argument: &Expr) {
+        self.refused(&[argument], || {
+            let number = open(argument).unwrap_or_default();
+            let message = format!("could not determine data type of parameter ${number}");
+            PgError::new("42P18", message)
+        });
+    }
+
+    /// See [`Self::refuse`].
+    fn refused(&mut self, arguments: &[&Expr], error: impl FnOnce() -> PgError) {
         let is_open = |expr: &&&Expr| {
             let number = open(expr);
             number
                 .is_some_and(|n| !self.known.contains_key(&n) && !self.found.types.contains_key(&n))
         };
         if self.found.ambiguous.is_none() && arguments.iter().any(|one| is_open(&one)) {
-            self.found.ambiguous = Some(PgError::new("42725", message()));
+            self.found.ambiguous = Some(error());
         }
     }
+}
+
+/// The type of a column of a result, where a value without a type is text.
+fn row_type(given: Oid) -> Oid {
+    if given == UNKNOWN {
+        Type::TEXT.oid()
+    } else {
+        given
+    }
+}
+
+/// Whether this is `ARRAY(SELECT …)`, which the dialect writes as an aggregate with a filter that
+/// no statement has.
+fn is_array_of_rows(call: &AggregateFunction) -> bool {
+    let is_marked = matches!(call.params.filter.as_deref(), Some(Expr::Literal(..)));
+    is_marked && call.func.name() == "array_agg" && call.params.args.len() == 1
+}
+
+/// The operator that a function stands for.
+fn symbol(name: &str) -> Option<&'static str> {
+    operators::symbol(name)
+        .or_else(|| arithmetic::symbol(name))
+        .or_else(|| integers::symbol(name))
 }
 
 /// The number of a parameter that stands by itself.

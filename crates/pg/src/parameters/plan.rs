@@ -34,18 +34,21 @@ pub struct Typed {
 
 /// Finds the types of a statement's parameters, and plans it with them. `declared` is what the
 /// client says, `written` what casts in the text say; `planner` plans the statement for the kinds
-/// of parameters that it is given (`write_kinds`).
+/// of parameters that it is given (`write_kinds`), `aside` what the statement has and its plan may
+/// not (`with_queries`).
 ///
 /// # Errors
 /// Those of planning; 42725 if PostgreSQL refuses to guess a type, 42P18 if nothing tells the type
 /// of a parameter that the statement does not have, 54000 for too many parameters.
-pub async fn plan_typed<F>(
+pub async fn plan_typed<F, G>(
     declared: &[Option<Type>],
     written: &Written,
     planner: impl Fn(BTreeMap<usize, Kind>) -> F,
+    aside: impl Fn(BTreeMap<usize, Kind>) -> G,
 ) -> Result<Typed>
 where
     F: Future<Output = Result<LogicalPlan>>,
+    G: Future<Output = Vec<LogicalPlan>>,
 {
     if written.is_empty() && declared.is_empty() {
         return Ok(Typed {
@@ -76,7 +79,7 @@ where
             .iter()
             .map(|(number, said)| (*number, nominal(said)))
             .collect();
-        let (found, plan, plan_kinds) = match planner(kinds.clone()).await {
+        let (mut found, plan, plan_kinds) = match planner(kinds.clone()).await {
             Ok(plan) => {
                 let (plan, plan_kinds) = read_kinds(plan)?;
                 (infer(&plan, &known)?, Some(plan), plan_kinds)
@@ -87,6 +90,12 @@ where
                 None => return Err(error),
             },
         };
+        let mut written_ones = written.keys();
+        if written_ones.any(|number| !found.all.contains(number) && !known.contains_key(number)) {
+            for plan in aside(kinds).await {
+                found.add(infer(&read_kinds(plan)?.0, &known)?);
+            }
+        }
         count = count.max(found.all.iter().max().copied().unwrap_or(0));
         check_count(count)?;
         let is_open = |number: &usize| !known.contains_key(number);
@@ -161,8 +170,15 @@ where
 }
 
 /// What a parameter without a type is tried as where DataFusion plans none: the types that are
-/// added to a date, a number and a text.
-const TRIALS: [&Type; 4] = [&Type::INTERVAL, &Type::FLOAT8, &Type::TEXT, &Type::INT4];
+/// added to a date, a number and a text, and arrays.
+const TRIALS: [&Type; 6] = [
+    &Type::INTERVAL,
+    &Type::FLOAT8,
+    &Type::TEXT,
+    &Type::INT4,
+    &Type::INT4_ARRAY,
+    &Type::TEXT_ARRAY,
+];
 
 fn check_count(count: usize) -> Result<()> {
     if count > PARAMETERS_MAX {

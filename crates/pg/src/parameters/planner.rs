@@ -47,7 +47,7 @@ impl ExprPlanner for OpenParameters {
                 let message = format!("operator is not unique: {left} {name} {right}");
                 return Err(PgError::new("42725", message).into());
             }
-            Err(Undecided::None) => (left, right),
+            Err(Undecided::None | Undecided::Polymorphic) => (left, right),
         };
         Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
     }

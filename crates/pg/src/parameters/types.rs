@@ -31,7 +31,10 @@ pub fn nominal(pg_type: &Type) -> Kind {
 pub fn kinds(types: &[Type], values: &[ScalarValue]) -> Vec<Kind> {
     let pairs = types.iter().zip(values);
     pairs
-        .map(|(pg_type, value)| Kind(target(pg_type, digits(&value.data_type()))))
+        .map(|(pg_type, value)| {
+            let held = value.data_type();
+            Kind(nested(target(pg_type, digits(&held)), &held))
+        })
         .collect()
 }
 
@@ -73,6 +76,20 @@ pub fn sql_name(pg_type: &Type) -> String {
 const NOMINAL: (u8, i8) = (38, 10);
 /// A NULL has no digits. It must not widen what it is combined with.
 const NULL: (u8, i8) = (1, 0);
+
+/// A target with the dimensions of a value's array.
+fn nested(target: Target, held: &DataType) -> Target {
+    match (target, held) {
+        (Target::Array(element), DataType::List(inner)) => {
+            let element = match inner.data_type() {
+                below @ DataType::List(_) => nested(Target::Array(element), below),
+                _ => *element,
+            };
+            Target::Array(Box::new(element))
+        }
+        (target, _) => target,
+    }
+}
 
 fn digits(data_type: &DataType) -> (u8, i8) {
     match data_type {

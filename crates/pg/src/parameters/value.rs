@@ -3,7 +3,7 @@
 //! Not here: the protocol's messages, and which type a parameter has.
 //! PA2: bytes that are not exactly a value of the type are an error, whatever they are.
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, TryGetError};
 use datafusion::arrow::array::{ArrayRef, ListArray, StringArray};
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::{DataType, Field, IntervalMonthDayNano, IntervalUnit, TimeUnit};
@@ -17,8 +17,9 @@ use super::types::{sql_name, target};
 use crate::PgError;
 use crate::array_types::element_of;
 use crate::casts::{Context, cast_array};
-use crate::dialect::elements;
+use crate::dialect::{elements, nested};
 use crate::output::numeric_text;
+use crate::time::calendar::{DATE_INFINITY, DATE_MINUS_INFINITY, INFINITY, MINUS_INFINITY};
 use crate::values::uuid_text;
 
 /// How a value is sent.
@@ -232,36 +233,33 @@ fn bytea(text: &str) -> Result<Vec<u8>, PgError> {
 }
 
 fn binary(pg_type: &Type, mut raw: Bytes) -> Result<ScalarValue, PgError> {
-    let infinite = || {
-        PgError::unsupported(format!(
-            "an infinite {} is not supported",
-            sql_name(pg_type)
-        ))
-    };
     let malformed = || malformed(pg_type);
     let read = match *pg_type {
-        Type::BOOL => ScalarValue::Boolean(Some(raw.try_get_u8().map_err(|_| malformed())? != 0)),
-        Type::INT2 => ScalarValue::Int16(Some(raw.try_get_i16().map_err(|_| malformed())?)),
-        Type::INT4 => ScalarValue::Int32(Some(raw.try_get_i32().map_err(|_| malformed())?)),
-        Type::INT8 => ScalarValue::Int64(Some(raw.try_get_i64().map_err(|_| malformed())?)),
-        Type::OID => ScalarValue::Int64(Some(raw.try_get_u32().map_err(|_| malformed())?.into())),
-        Type::FLOAT4 => ScalarValue::Float32(Some(raw.try_get_f32().map_err(|_| malformed())?)),
-        Type::FLOAT8 => ScalarValue::Float64(Some(raw.try_get_f64().map_err(|_| malformed())?)),
+        Type::BOOL => ScalarValue::Boolean(Some(raw.try_get_u8().map_err(short)? != 0)),
+        Type::INT2 => ScalarValue::Int16(Some(raw.try_get_i16().map_err(short)?)),
+        Type::INT4 => ScalarValue::Int32(Some(raw.try_get_i32().map_err(short)?)),
+        Type::INT8 => ScalarValue::Int64(Some(raw.try_get_i64().map_err(short)?)),
+        Type::OID => ScalarValue::Int64(Some(raw.try_get_u32().map_err(short)?.into())),
+        Type::FLOAT4 => ScalarValue::Float32(Some(raw.try_get_f32().map_err(short)?)),
+        Type::FLOAT8 => ScalarValue::Float64(Some(raw.try_get_f64().map_err(short)?)),
         Type::NUMERIC => {
             // A sign of 0xC000 and above says NaN or infinity.
-            if raw.len() >= 8 && raw[4] >= 0xC0 {
+            if raw.len() >= NUMERIC_HEAD_BYTES && raw[4] >= 0xC0 {
                 return Err(PgError::unsupported(
                     "numeric NaN and infinity are not supported",
                 ));
             }
+            if raw.len() < NUMERIC_HEAD_BYTES {
+                return Err(too_short());
+            }
             return numeric(&numeric_text(&raw).ok_or_else(malformed)?);
         }
-        Type::DATE => match raw.try_get_i32().map_err(|_| malformed())? {
-            i32::MIN | i32::MAX => return Err(infinite()),
+        Type::DATE => match raw.try_get_i32().map_err(short)? {
+            infinite @ (DATE_MINUS_INFINITY | DATE_INFINITY) => ScalarValue::Date32(Some(infinite)),
             days => ScalarValue::Date32(Some(days.checked_add(EPOCH_DAYS).ok_or_else(malformed)?)),
         },
         Type::TIME => {
-            let micros = raw.try_get_i64().map_err(|_| malformed())?;
+            let micros = raw.try_get_i64().map_err(short)?;
             if !(0..=86_400_000_000).contains(&micros) {
                 return Err(PgError::new("22008", "time out of range"));
             }
@@ -269,18 +267,16 @@ fn binary(pg_type: &Type, mut raw: Bytes) -> Result<ScalarValue, PgError> {
         }
         Type::TIMESTAMP | Type::TIMESTAMPTZ => {
             let zone = (*pg_type == Type::TIMESTAMPTZ).then(|| Arc::from("UTC"));
-            match raw.try_get_i64().map_err(|_| malformed())? {
-                i64::MIN | i64::MAX => return Err(infinite()),
-                micros => {
-                    let micros = micros.checked_add(EPOCH_US).ok_or_else(malformed)?;
-                    ScalarValue::TimestampMicrosecond(Some(micros), zone)
-                }
-            }
+            let micros = match raw.try_get_i64().map_err(short)? {
+                infinite @ (MINUS_INFINITY | INFINITY) => infinite,
+                micros => micros.checked_add(EPOCH_US).ok_or_else(malformed)?,
+            };
+            ScalarValue::TimestampMicrosecond(Some(micros), zone)
         }
         Type::INTERVAL => {
-            let micros = raw.try_get_i64().map_err(|_| malformed())?;
-            let days = raw.try_get_i32().map_err(|_| malformed())?;
-            let months = raw.try_get_i32().map_err(|_| malformed())?;
+            let micros = raw.try_get_i64().map_err(short)?;
+            let days = raw.try_get_i32().map_err(short)?;
+            let months = raw.try_get_i32().map_err(short)?;
             let nanos = micros.checked_mul(1000);
             let nanos = nanos.ok_or_else(|| PgError::new("22008", "interval out of range"))?;
             let interval = IntervalMonthDayNano::new(months, days, nanos);
@@ -288,13 +284,20 @@ fn binary(pg_type: &Type, mut raw: Bytes) -> Result<ScalarValue, PgError> {
         }
         Type::BYTEA => return Ok(ScalarValue::Binary(Some(raw.to_vec()))),
         Type::UUID => {
-            let bytes = (raw.len() == 16).then_some(&raw).ok_or_else(malformed)?;
-            return Ok(ScalarValue::Utf8(Some(uuid_text(bytes))));
+            return match raw.len() {
+                UUID_BYTES => Ok(ScalarValue::Utf8(Some(uuid_text(&raw)))),
+                0..UUID_BYTES => Err(too_short()),
+                _ => Err(malformed()),
+            };
         }
         Type::JSONB => {
             // The version of the format, then the text.
-            if raw.try_get_u8() != Ok(1) {
-                return Err(malformed());
+            match raw.try_get_u8().map_err(short)? {
+                1 => {}
+                other => {
+                    let message = format!("unsupported jsonb version number {other}");
+                    return Err(PgError::new("XX000", message));
+                }
             }
             return cast(pg_type, text(&raw)?, "");
         }
@@ -307,6 +310,19 @@ fn binary(pg_type: &Type, mut raw: Bytes) -> Result<ScalarValue, PgError> {
     Ok(read)
 }
 
+/// The bytes of a uuid.
+const UUID_BYTES: usize = 16;
+/// The bytes of a numeric before its digits.
+const NUMERIC_HEAD_BYTES: usize = 8;
+
+fn too_short() -> PgError {
+    PgError::new("08P01", "insufficient data left in message")
+}
+
+fn short(_: TryGetError) -> PgError {
+    too_short()
+}
+
 fn malformed(pg_type: &Type) -> PgError {
     let name = sql_name(pg_type);
     PgError::new(
@@ -315,24 +331,22 @@ fn malformed(pg_type: &Type) -> PgError {
     )
 }
 
-/// The list that a value of an array type holds.
+/// The list that a value of an array type holds; lists of lists for one of several dimensions.
 fn array(
     element: &Type,
     encoding: Encoding,
     raw: &Bytes,
     zone: &str,
 ) -> Result<ScalarValue, PgError> {
-    let found = match encoding {
+    let (lengths, found) = match encoding {
         Encoding::Binary => binary_elements(element, raw)?,
         Encoding::Text => {
             let text = text(raw)?;
             let malformed =
                 || PgError::new("22P02", format!("malformed array literal: \"{text}\""));
-            let texts = elements(text).ok_or_else(malformed)?;
-            texts
-                .into_iter()
-                .map(|text| text.map(Bytes::from))
-                .collect()
+            let (lengths, texts) = text_elements(text, DIMENSIONS_MAX).ok_or_else(malformed)?;
+            let texts = texts.into_iter().map(|text| text.map(Bytes::from));
+            (lengths, texts.collect())
         }
     };
     let values = found
@@ -342,17 +356,50 @@ fn array(
     let data_type = common(element, &values)?;
     let cast = |value: ScalarValue| value.cast_to(&data_type).map_err(|error| internal(&error));
     let values: Vec<_> = values.into_iter().map(cast).collect::<Result<_, _>>()?;
-    let length = values.len();
-    let items: ArrayRef = if values.is_empty() {
+    let mut items: ArrayRef = if values.is_empty() {
         datafusion::arrow::array::new_empty_array(&data_type)
     } else {
         ScalarValue::iter_to_array(values).map_err(|error| internal(&error))?
     };
-    let field = Arc::new(Field::new_list_field(data_type, true));
-    let offsets = OffsetBuffer::from_lengths([length]);
-    let list = ListArray::try_new(field, offsets, items, None);
-    let list = list.map_err(|error| internal(&error.into()))?;
-    Ok(ScalarValue::List(Arc::new(list)))
+    let mut list = None;
+    for (at, length) in lengths.iter().enumerate().rev() {
+        let field = Arc::new(Field::new_list_field(items.data_type().clone(), true));
+        let lists = lengths[..at].iter().product();
+        let offsets = OffsetBuffer::from_repeated_length(*length, lists);
+        let made = ListArray::try_new(field, offsets, items, None);
+        let made = Arc::new(made.map_err(|error| internal(&error.into()))?);
+        items = Arc::clone(&made) as ArrayRef;
+        list = Some(made);
+    }
+    list.map(ScalarValue::List)
+        .ok_or_else(|| PgError::new("XX000", "an array without dimensions"))
+}
+
+/// The most dimensions of an array in PostgreSQL.
+const DIMENSIONS_MAX: usize = 6;
+
+/// The lengths and the elements of an array.
+type Elements<T> = (Vec<usize>, Vec<Option<T>>);
+
+/// Reads an array of at most so many dimensions; `None` if the text is none.
+fn text_elements(text: &str, dimensions_max: usize) -> Option<Elements<String>> {
+    if let Some(found) = elements(text) {
+        return Some((vec![found.len()], found));
+    }
+    let parts = nested(text)?;
+    let below = dimensions_max.checked_sub(1)?;
+    let (mut lengths, mut all) = (vec![parts.len()], vec![]);
+    for part in parts {
+        let (own, found) = text_elements(part, below)?;
+        if lengths.len() == 1 {
+            lengths.extend(&own);
+        }
+        if lengths[1..] != own || found.is_empty() {
+            return None;
+        }
+        all.extend(found);
+    }
+    (lengths.len() <= DIMENSIONS_MAX).then_some((lengths, all))
 }
 
 /// The type of all elements: each numeric comes with its own digits, the array has room for all.
@@ -378,28 +425,43 @@ fn common(element: &Type, values: &[ScalarValue]) -> Result<DataType, PgError> {
     }
 }
 
-/// The elements of an array in PostgreSQL's binary form.
-fn binary_elements(element: &Type, raw: &Bytes) -> Result<Vec<Option<Bytes>>, PgError> {
+/// Reads an array in PostgreSQL's binary form.
+fn binary_elements(element: &Type, raw: &Bytes) -> Result<Elements<Bytes>, PgError> {
     let wrong = || PgError::new("22P03", "not an array in binary");
     let mut rest = raw.clone();
-    let number = |rest: &mut Bytes| rest.try_get_i32().map_err(|_| wrong());
+    let number = |rest: &mut Bytes| rest.try_get_i32().map_err(short);
     let dimensions = number(&mut rest)?;
     // Whether there are NULLs.
     number(&mut rest)?;
-    let sent = rest.try_get_u32().map_err(|_| wrong())?;
-    if sent != element.oid() && dimensions != 0 {
+    let sent = rest.try_get_u32().map_err(short)?;
+    let dimensions = usize::try_from(dimensions).map_err(|_| wrong())?;
+    if dimensions > DIMENSIONS_MAX {
+        let message = format!(
+            "number of array dimensions ({dimensions}) exceeds the maximum allowed ({DIMENSIONS_MAX})"
+        );
+        return Err(PgError::new("54000", message));
+    }
+    if dimensions == 0 {
+        return Ok((vec![0], vec![]));
+    }
+    if sent != element.oid() {
         return Err(PgError::new("42804", "wrong element type"));
     }
-    match dimensions {
-        0 => return Ok(vec![]),
-        1 => {}
-        _ => return Err(PgError::unsupported("arrays of arrays are not supported")),
+    let mut lengths = Vec::with_capacity(dimensions);
+    for _ in 0..dimensions {
+        lengths.push(usize::try_from(number(&mut rest)?).map_err(|_| wrong())?);
+        // The lower bound.
+        number(&mut rest)?;
     }
-    let count = usize::try_from(number(&mut rest)?).map_err(|_| wrong())?;
-    number(&mut rest)?;
+    let count = lengths
+        .iter()
+        .try_fold(1_usize, |all, length| all.checked_mul(*length));
     // Every element has at least a length, so the count cannot make us reserve more than was sent.
-    if count > rest.remaining() / 4 {
-        return Err(wrong());
+    let count = count.filter(|count| *count <= rest.remaining() / 4);
+    let count = count.ok_or_else(wrong)?;
+    if count == 0 {
+        lengths.truncate(1);
+        lengths[0] = 0;
     }
     let found = (0..count)
         .map(|_| match number(&mut rest)? {
@@ -416,7 +478,7 @@ fn binary_elements(element: &Type, raw: &Bytes) -> Result<Vec<Option<Bytes>>, Pg
     if rest.has_remaining() {
         return Err(wrong());
     }
-    Ok(found)
+    Ok((lengths, found))
 }
 
 fn internal(error: &datafusion::error::DataFusionError) -> PgError {
@@ -521,14 +583,26 @@ mod tests {
                 &[0, 0, 1, 0, 0, 0, 0, 0][..],
                 Ok(ScalarValue::Int64(Some(1 << 40))),
             ),
-            (Type::INT4, &[0, 0, 1][..], Err("22P03")),
+            (Type::INT4, &[0, 0, 1][..], Err("08P01")),
             (Type::INT4, &[0, 0, 0, 1, 0][..], Err("22P03")),
             (
                 Type::DATE,
                 &[0, 0, 0, 1][..],
                 Ok(ScalarValue::Date32(Some(10_958))),
             ),
-            (Type::DATE, &[0x7f, 0xff, 0xff, 0xff][..], Err("0A000")),
+            (
+                Type::DATE,
+                &[0x7f, 0xff, 0xff, 0xff][..],
+                Ok(ScalarValue::Date32(Some(DATE_INFINITY))),
+            ),
+            (
+                Type::TIMESTAMP,
+                &[0x80, 0, 0, 0, 0, 0, 0, 0][..],
+                Ok(ScalarValue::TimestampMicrosecond(
+                    Some(MINUS_INFINITY),
+                    None,
+                )),
+            ),
             // 2.5
             (
                 Type::NUMERIC,
@@ -537,7 +611,8 @@ mod tests {
             ),
             (Type::JSONB, b"\x01[1,  2]", Ok(ScalarValue::from("[1, 2]"))),
             (Type::JSON, b"[1", Err("22P02")),
-            (Type::UUID, &[0, 1][..], Err("22P03")),
+            (Type::JSONB, b"1", Err("XX000")),
+            (Type::UUID, &[0, 1][..], Err("08P01")),
             (
                 Type::NUMERIC,
                 &[0, 0, 0, 0, 0xC0, 0, 0, 0][..],
@@ -551,6 +626,21 @@ mod tests {
         ] {
             let found = bytes_of(&pg_type, raw).map_err(|error| error.code());
             assert_eq!(found, expected, "{pg_type} {raw:?}");
+        }
+    }
+
+    #[test]
+    fn arrays_have_dimensions() {
+        let list = text_of(&Type::INT4_ARRAY, "{{1,2},{3,NULL}}").unwrap();
+        let inner = DataType::new_list(DataType::Int32, true);
+        assert_eq!(list.data_type(), DataType::new_list(inner, true));
+        assert_eq!(list.to_string(), "[[1, 2], [3, ]]");
+        let raw = [2, 0, 23, 2, 1, 1, 1, 4, 5, 4, 6].map(i32::to_be_bytes);
+        let sent = bytes_of(&Type::INT4_ARRAY, raw.as_flattened()).unwrap();
+        assert_eq!(sent.to_string(), "[[5], [6]]");
+        for wrong in ["{{1},{2,3}}", "{{1},2}", "{{{{{{{1}}}}}}}"] {
+            let error = text_of(&Type::INT4_ARRAY, wrong).map_err(|error| error.code());
+            assert_eq!(error, Err("22P02"), "{wrong}");
         }
     }
 

@@ -35,6 +35,8 @@ pub enum Undecided {
     None,
     /// Several fit equally well.
     Several,
+    /// One fits whose polymorphic arguments are all without a type.
+    Polymorphic,
 }
 
 /// A type's name in error messages; `???` for what PostgreSQL does not have.
@@ -175,6 +177,7 @@ fn choose(all: &[Signature], given: &[Oid]) -> Result<Chosen, Undecided> {
     });
     match select(fitting, given).as_slice() {
         [] => Err(Undecided::None),
+        [one] if polymorphic::is_open(&one.arguments, given) => Err(Undecided::Polymorphic),
         [one] => Ok(chosen(one, given)),
         _ => Err(Undecided::Several),
     }
@@ -250,7 +253,11 @@ fn select(mut fitting: Vec<Signature>, given: &[Oid]) -> Vec<Signature> {
         && let Some(one) = known.next()
         && known.all(|oid| oid == one)
     {
-        let alike = |found: &Signature| found.arguments.iter().all(|to| implicitly(one, *to));
+        let all = vec![one; given.len()];
+        let alike = |found: &Signature| {
+            found.arguments.iter().all(|to| implicitly(one, *to))
+                && polymorphic::is_consistent(&found.arguments, &all)
+        };
         if fitting.iter().filter(|found| alike(found)).count() == 1 {
             fitting.retain(alike);
         }

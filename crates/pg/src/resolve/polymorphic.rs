@@ -44,6 +44,13 @@ pub(super) fn is_consistent(arguments: &[Oid], given: &[Oid]) -> bool {
         && common(&elements(arguments, given, true)).is_some()
 }
 
+/// Whether there are polymorphic arguments of the family that needs a type, and none has one.
+pub(super) fn is_open(arguments: &[Oid], given: &[Oid]) -> bool {
+    let needs =
+        |argument: &Oid| matches!(*argument, ANY_ELEMENT | ANY_NONARRAY | ANY_ENUM | ANY_ARRAY);
+    arguments.iter().any(needs) && elements(arguments, given, false).is_empty()
+}
+
 /// The types that are given for one family of polymorphic arguments, as types of elements.
 fn elements(arguments: &[Oid], given: &[Oid], compatible: bool) -> Vec<Oid> {
     let pairs = arguments.iter().zip(given);
@@ -62,8 +69,8 @@ fn elements(arguments: &[Oid], given: &[Oid], compatible: bool) -> Vec<Oid> {
 /// The types that a choice has, with the polymorphic ones filled in.
 pub(super) fn filled(arguments: &[Oid], result: Oid, given: &[Oid]) -> Chosen {
     let same = elements(arguments, given, false).first().copied();
-    let alike = elements(arguments, given, true);
-    let alike = (!alike.is_empty()).then(|| common(&alike)).flatten();
+    // Text, if none has a type.
+    let alike = common(&elements(arguments, given, true));
     let array = |element: Option<Oid>| element.and_then(array_of).unwrap_or(UNKNOWN);
     let fill = |argument: Oid, given: Option<Oid>| match argument {
         ANY_ELEMENT | ANY_NONARRAY | ANY_ENUM => same.unwrap_or(UNKNOWN),

@@ -60,7 +60,7 @@ pub(super) enum SignPlace {
 pub(crate) struct NumberPattern {
     pub(super) nodes: Vec<Node>,
     /// Places before and behind the point.
-    before: usize,
+    pub(super) before: usize,
     pub(super) behind: usize,
     /// The place of the first 0, from 1, and the number of places up to the last.
     zero_start: usize,
@@ -327,12 +327,18 @@ impl NumberPattern {
             Number::Float(value, most) => {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
                 let value = value * 10_f64.powi(self.shift as i32);
-                let whole = format!("{:.0}", value.abs());
+                let whole = match value.is_infinite() {
+                    true => "Infinity".to_owned(),
+                    false => format!("{:.0}", value.abs()),
+                };
                 let behind = if whole.len() >= *most {
                     0
                 } else {
                     behind.min(most - whole.len())
                 };
+                if value.is_infinite() {
+                    return (value < 0.0, whole, behind);
+                }
                 let text = format!("{value:.behind$}");
                 match text.strip_prefix('-') {
                     Some(digits) => (true, digits.to_owned(), behind),

@@ -8,6 +8,9 @@ use crate::PgError;
 
 impl NumberPattern {
     /// The number's text, such as `-12454.8`, for the cast to numeric.
+    ///
+    /// # Errors
+    /// 22003 for more digits before the point than the pattern has places for.
     pub(crate) fn read(&self, text: &str) -> Result<String, PgError> {
         let mut reader = Reader {
             pattern: self,
@@ -27,6 +30,10 @@ impl NumberPattern {
             reader.node(node)?;
         }
         let digits = reader.digits.trim_end_matches('.');
+        let whole = digits.split('.').next().unwrap_or(digits);
+        if whole.trim_start_matches('0').len() > self.before + self.shift {
+            return Err(PgError::new("22003", "numeric field overflow"));
+        }
         let sign = reader.sign.map_or(' ', char::from);
         // Places behind a V are behind the point of the number that is read.
         let shift = self.shift;
@@ -57,8 +64,10 @@ impl Reader<'_> {
 
     fn node(&mut self, node: &Node) -> Result<(), PgError> {
         let key = match node {
+            // It stands for any character.
             Node::Char(_) => {
-                self.skip_other(1);
+                self.at += 1;
+                self.skip_continuation();
                 return Ok(());
             }
             Node::Key(key) => *key,
@@ -112,6 +121,11 @@ impl Reader<'_> {
                 _ => return,
             }
         }
+        self.skip_continuation();
+    }
+
+    /// Steps to the next character's first byte.
+    fn skip_continuation(&mut self) {
         while self.peek().is_some_and(|byte| byte & 0xC0 == 0x80) {
             self.at += 1;
         }

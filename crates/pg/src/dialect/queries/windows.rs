@@ -9,11 +9,13 @@ use datafusion::sql::sqlparser::ast::{
     Value, VisitMut, WindowSpec, WindowType,
 };
 
-use crate::dialect::ast::{arguments, boolean, call, last_word, text};
+use crate::dialect::ast::{arguments, boolean, call, is_aggregate, last_word, text};
 use crate::dialect::column_names::folded;
 use crate::dialect::exclusion::{is_mark, marks};
 use crate::dialect::own_exprs::OwnExprs;
+use crate::error::WINDOW_FUNCTIONS;
 use crate::functions::FAIL;
+use crate::resolve;
 
 pub(super) fn rewrite(select: &mut Select, order_by: Option<&mut OrderBy>) {
     let mut windows = Windows::default();
@@ -62,6 +64,10 @@ impl Windows {
             Some(WindowType::NamedWindow(name)) => self.named(&name),
             Some(WindowType::WindowSpec(window)) => self.whole(window),
         };
+        if let Some(fails) = not_over_rows(function) {
+            *expr = fails;
+            return;
+        }
         match whole {
             Ok(window) => {
                 function.over = Some(WindowType::WindowSpec(window));
@@ -100,6 +106,19 @@ impl Windows {
         whole.window_frame = window.window_frame;
         Ok(whole)
     }
+}
+
+/// 42809 for a function that is neither an aggregate nor one of windows: DataFusion plans it as if
+/// it had no OVER.
+fn not_over_rows(function: &Function) -> Option<Expr> {
+    let name = last_word(&function.name)?;
+    let is_of_rows = is_aggregate(function) || WINDOW_FUNCTIONS.contains(&name.as_str());
+    if is_of_rows || !resolve::is_function(&name) {
+        return None;
+    }
+    let message =
+        format!("OVER specified, but {name} is not a window function nor an aggregate function");
+    Some(call(FAIL, vec![text("42809"), text(&message)]))
 }
 
 /// `lag(x, n, d)` as `CASE WHEN lag(true, n) IS NULL THEN d ELSE lag(x, n) END`: DataFusion takes

@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, BooleanArray, StringBuilder};
-use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
@@ -14,12 +14,16 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
+use datafusion::scalar::ScalarValue;
+use postgres_types::Type;
 
 use super::column::{Column, Row, fits};
 use super::value::{Give, Value, array};
-use super::{Take, type_name};
+use super::{Take, is_text, type_name};
 use crate::PgError;
 use crate::functions::first_value;
+use crate::output::pg_type;
+use crate::resolve::{self, Oid, UNKNOWN, Undecided};
 
 /// Computes the value of one row.
 pub(crate) type Body = fn(&Row<'_>) -> Result<Value>;
@@ -201,11 +205,47 @@ impl Function {
 
     fn form(&self, given: &[FieldRef]) -> Result<&Form> {
         let form = self.forms.iter().find(|form| form.takes(given));
-        form.ok_or_else(|| {
-            let names: Vec<_> = given.iter().map(|field| type_name(field)).collect();
-            let signature = format!("function {}({})", self.name, names.join(", "));
-            PgError::undefined_function(&signature).into()
-        })
+        let names = given.iter().map(|field| type_name(field));
+        form.ok_or_else(|| self.undefined(names).into())
+    }
+
+    fn undefined(&self, names: impl Iterator<Item = String>) -> PgError {
+        let names: Vec<_> = names.collect();
+        let signature = format!("function {}({})", self.name, names.join(", "));
+        PgError::undefined_function(&signature)
+    }
+
+    /// Refuses what a form takes and PostgreSQL does not: `left(text, bigint)`.
+    fn check(&self, args: &ReturnFieldArgs) -> Result<(), PgError> {
+        // The catalog has no functions without arguments.
+        if args.arg_fields.is_empty() || !resolve::is_function(&self.name) {
+            return Ok(());
+        }
+        let given = args.arg_fields.iter().zip(args.scalar_arguments);
+        let given: Vec<_> = given.map(|(field, value)| oid(field, *value)).collect();
+        if resolve::function(&self.name, &given) != Err(Undecided::None) {
+            return Ok(());
+        }
+        let names = args.arg_fields.iter().zip(given);
+        let names = names.map(|(field, oid)| match oid {
+            UNKNOWN => "unknown".to_owned(),
+            _ => type_name(field),
+        });
+        Err(self.undefined(names))
+    }
+}
+
+/// The type of an argument in PostgreSQL.
+fn oid(field: &Field, value: Option<&ScalarValue>) -> Oid {
+    match value {
+        Some(ScalarValue::Int64(Some(value))) if i32::try_from(*value).is_ok() => Type::INT4.oid(),
+        Some(value) if is_text(&value.data_type()) && field.metadata().is_empty() => UNKNOWN,
+        _ => match field.data_type() {
+            DataType::Null => UNKNOWN,
+            // An array without elements becomes one of any type.
+            DataType::List(element) if element.data_type().is_null() => UNKNOWN,
+            _ => pg_type(field).oid(),
+        },
     }
 }
 
@@ -244,6 +284,7 @@ impl ScalarUDFImpl for Function {
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let form = self.form(args.arg_fields)?;
+        self.check(&args)?;
         form.gives.field(&self.name, args.arg_fields)
     }
 
