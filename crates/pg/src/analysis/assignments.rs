@@ -23,7 +23,7 @@ use crate::PgError;
 use crate::casts::{CAST, Target, cast_expr};
 use crate::functions::text;
 use crate::output::pg_type;
-use crate::parameters::{output, sql_name};
+use crate::parameters::{bare, output, sql_name};
 use crate::resolve::is_assignable;
 
 /// The rule's name. What changes the form of UPDATE and DELETE comes after it.
@@ -125,16 +125,6 @@ fn read_rows(
         schema: Arc::new(schema),
         values: rows.collect::<Result<_>>()?,
     })
-}
-
-/// The value without the casts and names that DataFusion put around it. (Casts of the statement are
-/// calls.)
-fn bare(expr: &Expr) -> &Expr {
-    match expr {
-        Expr::Cast(cast) => bare(&cast.expr),
-        Expr::Alias(alias) => bare(&alias.expr),
-        other => other,
-    }
 }
 
 /// An expression as a column holds its value.
