@@ -14,6 +14,7 @@ use datafusion::arrow::datatypes::Field;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, DFSchemaRef};
 use datafusion::error::Result;
+use datafusion::logical_expr::dml::DmlStatement;
 use datafusion::logical_expr::expr::{AggregateFunction, Placeholder, WindowFunctionDefinition};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::scalar::ScalarValue;
@@ -146,7 +147,7 @@ impl Walk<'_> {
                     self.columns_alike(&inputs.collect::<Vec<_>>());
                 }
             }
-            LogicalPlan::Dml(dml) => self.stored(&dml.input),
+            LogicalPlan::Dml(dml) => self.stored(dml),
             _ => {}
         }
         Ok(())
@@ -194,18 +195,36 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// INSERT: what is stored in a column has its type.
-    fn stored(&mut self, input: &LogicalPlan) {
-        let LogicalPlan::Projection(projection) = input else {
+    /// INSERT: what is stored in a column has its type, in each row of VALUES.
+    fn stored(&mut self, dml: &DmlStatement) {
+        let LogicalPlan::Projection(projection) = dml.input.as_ref() else {
             return;
         };
-        for expr in &projection.expr {
-            if let Expr::Cast(cast) = stripped(expr)
-                && let Expr::Column(column) = cast.expr.as_ref()
-                && let Some(index) = projection.input.schema().maybe_index_of_column(column)
-                && let Some((source, _)) = output(&projection.input, index)
-            {
-                self.assign(source, pg_type(&cast.field).oid());
+        let schema = projection.input.schema();
+        let table = dml.target.schema();
+        let columns = projection.expr.iter().zip(table.fields());
+        let columns = columns.filter_map(|(expr, field)| match bare(expr) {
+            Expr::Column(column) => {
+                Some((schema.maybe_index_of_column(column)?, pg_type(field).oid()))
+            }
+            _ => None,
+        });
+        let mut columns: Vec<(usize, Oid)> = columns.collect();
+        // In the statement's order: the first use decides.
+        columns.sort_unstable();
+        if let LogicalPlan::Values(values) = projection.input.as_ref() {
+            for row in &values.values {
+                for (at, stored) in &columns {
+                    if let Some(cell) = row.get(*at) {
+                        self.assign(bare(cell), *stored);
+                    }
+                }
+            }
+        } else {
+            for (at, stored) in columns {
+                if let Some((source, _)) = output(&projection.input, at) {
+                    self.assign(source, stored);
+                }
             }
         }
     }
@@ -657,6 +676,16 @@ fn open(expr: &Expr) -> Option<usize> {
 fn stripped(expr: &Expr) -> &Expr {
     match expr {
         Expr::Alias(alias) => stripped(&alias.expr),
+        other => other,
+    }
+}
+
+/// The value without the casts and names that DataFusion put around it. (Casts of the statement are
+/// calls.)
+pub(crate) fn bare(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Cast(cast) => bare(&cast.expr),
+        Expr::Alias(alias) => bare(&alias.expr),
         other => other,
     }
 }

@@ -23,8 +23,8 @@ mod types;
 mod value;
 mod write;
 
-pub(crate) use infer::output;
 pub use infer::{Inferred, infer};
+pub(crate) use infer::{bare, output};
 pub use plan::{Typed, plan_typed};
 pub(crate) use planner::OpenParameters;
 pub use types::{Kind, cast_to, kinds, nominal, sql_name};

@@ -18,6 +18,8 @@ pub use catalog::Oid;
 pub const UNKNOWN: Oid = 705;
 const BOOL: Oid = 16;
 const TEXT: Oid = 25;
+/// Types that are arrays but that no other array is cast to: `int2vector` and `oidvector`.
+const VECTORS: [Oid; 2] = [22, 30];
 
 /// The types of the arguments that were chosen, and of the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +64,7 @@ pub fn element_of(oid: Oid) -> Option<Oid> {
 /// Whether a value of a type is stored in a column (or a parameter) of another without a cast.
 #[must_use]
 pub fn is_assignable(from: Oid, to: Oid) -> bool {
-    if let (Some(from), Some(to)) = (element_of(from), element_of(to)) {
+    if let Some((from, to)) = elements_of(from, to) {
         return is_assignable(from, to);
     }
     let from_category = catalog().facts(from).map(|facts| facts.category);
@@ -120,6 +122,12 @@ pub fn is_function(name: &str) -> bool {
     !catalog().functions(name).is_empty()
 }
 
+/// Whether PostgreSQL has a function of this name with arguments, which gives one value.
+#[must_use]
+pub(crate) fn is_scalar(name: &str) -> bool {
+    catalog().is_scalar(name)
+}
+
 /// The type of the branches of CASE, COALESCE, UNION, VALUES and ARRAY: of the branches' types, the
 /// one that the others are cast to. `None` if they are of different categories.
 #[must_use]
@@ -151,10 +159,13 @@ fn implicitly(from: Oid, to: Oid) -> bool {
     if catalog().casts_implicitly(from, to) {
         return true;
     }
-    match (element_of(from), element_of(to)) {
-        (Some(from), Some(to)) => catalog().casts_implicitly(from, to),
-        _ => false,
-    }
+    elements_of(from, to).is_some_and(|(from, to)| catalog().casts_implicitly(from, to))
+}
+
+/// The types of the elements of two arrays, of which one is cast to the other by its elements.
+fn elements_of(from: Oid, to: Oid) -> Option<(Oid, Oid)> {
+    let is_cast = !VECTORS.contains(&to);
+    is_cast.then_some((element_of(from)?, element_of(to)?))
 }
 
 /// Chooses among all signatures of a name.
@@ -296,6 +307,7 @@ mod tests {
     const TIMESTAMP: Oid = 1114;
     const TIMESTAMPTZ: Oid = 1184;
     const INTERVAL: Oid = 1186;
+    const INT4_ARRAY: Oid = 1007;
 
     #[test]
     fn operators_give_unknown_arguments_their_types() {
@@ -313,6 +325,10 @@ mod tests {
             ("+", INT8, FLOAT8, Ok([FLOAT8, FLOAT8])),
             ("<", 700, NUMERIC, Ok([700, FLOAT8])),
             ("+", INT4, TEXT, Err(Undecided::None)),
+            ("=", INT4_ARRAY, UNKNOWN, Ok([INT4_ARRAY, INT4_ARRAY])),
+            ("<", UNKNOWN, INT4_ARRAY, Ok([INT4_ARRAY, INT4_ARRAY])),
+            ("||", INT4_ARRAY, UNKNOWN, Ok([INT4_ARRAY, INT4_ARRAY])),
+            ("||", UNKNOWN, INT4_ARRAY, Ok([INT4_ARRAY, INT4_ARRAY])),
         ] {
             let found = binary(operator, left, right).map(|chosen| chosen.arguments);
             let expected = expected.map(|types| types.to_vec());
