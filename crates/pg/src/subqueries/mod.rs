@@ -15,6 +15,7 @@
 //! | `grouping.rs` | what are GROUPING SETS there? |
 //! | `scalar.rs`, `predicate.rs` | what is the subquery's value where it stands? |
 //! | `items.rs` | LATERAL items of FROM |
+//! | `outer_aggregates.rs` | to which query does an aggregate of outer columns belong? |
 //!
 //! S4: a correlated subquery that cannot be replaced is an error (0A000), never another plan.
 
@@ -22,6 +23,7 @@ mod domain;
 mod grouping;
 mod in_place;
 mod items;
+mod outer_aggregates;
 mod plans;
 mod predicate;
 mod pulled;
@@ -44,6 +46,7 @@ use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator, Subquery};
 use datafusion::optimizer::AnalyzerRule;
 
+pub(crate) use self::outer_aggregates::OuterAggregates;
 use self::plans::{Names, column_exprs, filter, join, join_conditions, named, project};
 use self::predicate::Predicate;
 pub(crate) use self::references::correlated as is_correlated;
