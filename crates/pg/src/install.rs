@@ -19,7 +19,7 @@ use crate::intervals;
 use crate::operators::Planner;
 use crate::parameters::OpenParameters;
 use crate::relations::{Relations, WholeRows};
-use crate::subqueries::UnnestSubqueries;
+use crate::subqueries::{OuterAggregates, UnnestSubqueries};
 use crate::text_planner::TextPlanner;
 use crate::time_planner::TimePlanner;
 use crate::types::Types;
@@ -86,6 +86,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.insert(0, Arc::new(GroupingKeys));
     analyzer.rules.insert(0, Arc::new(CopiedUuids));
     analyzer.rules.insert(0, Arc::new(Assignments));
+    analyzer.rules.insert(0, Arc::new(OuterAggregates));
     let optimizer = builder.optimizer().get_or_insert_default();
     let rules = std::mem::take(&mut optimizer.rules).into_iter();
     let rules = rules.map(EliminateJoins::around).map(PushDown::around);

@@ -41,9 +41,6 @@ fn check(node: &LogicalPlan) -> Result<(), PgError> {
             let mut functions = window.window_expr.iter();
             functions.try_for_each(|expr| window_function(expr, schema))
         }
-        LogicalPlan::Aggregate(aggregate) => {
-            aggregate.aggr_expr.iter().try_for_each(of_rows_around)
-        }
         LogicalPlan::Filter(filter) => {
             let is_window = |expr: &Expr| Ok(matches!(expr, Expr::WindowFunction(_)));
             if !filter.predicate.exists(is_window).unwrap_or(false) {
@@ -86,26 +83,6 @@ fn check(node: &LogicalPlan) -> Result<(), PgError> {
         }
         _ => Ok(()),
     }
-}
-
-/// An aggregate whose arguments are columns of a query around belongs to that query. (`ARRAY(…)` is
-/// written as `array_agg` with `FILTER (WHERE true)`, and is no aggregate.)
-fn of_rows_around(expr: &Expr) -> Result<(), PgError> {
-    let Expr::AggregateFunction(call) = expr else {
-        return match expr {
-            Expr::Alias(alias) => of_rows_around(&alias.expr),
-            _ => Ok(()),
-        };
-    };
-    let mut args = call.params.args.iter();
-    let outer = call.params.args.iter().any(Expr::contains_outer);
-    let is_array = call.func.name() == "array_agg"
-        && matches!(call.params.filter.as_deref(), Some(Expr::Literal(..)));
-    if outer && !is_array && !args.any(Expr::any_column_refs) {
-        let message = "aggregates of columns of an outer query are not supported";
-        return Err(PgError::unsupported(message));
-    }
-    Ok(())
 }
 
 fn window_function(expr: &Expr, schema: &DFSchema) -> Result<(), PgError> {

@@ -153,13 +153,13 @@ fn keyed(aggregate: Aggregate) -> Result<LogicalPlan> {
 /// `grouping` of keys. The last of all keys has the lowest bit of the id.
 fn grouping(arguments: &[Expr], keys: &[Expr]) -> Result<Expr> {
     let bits = arguments.iter().map(|argument| {
-        if argument.contains_outer() {
-            return Err(PgError::unsupported(
-                "GROUPING of the keys of an outer query is not supported",
-            ));
-        }
         let place = keys.iter().position(|key| key == argument);
         place.map(|place| keys.len() - 1 - place).ok_or_else(|| {
+            if argument.contains_outer() {
+                return PgError::unsupported(
+                    "GROUPING of the keys of an outer query is not supported",
+                );
+            }
             let message = "arguments to GROUPING must be grouping expressions of the associated \
                            query level";
             PgError::new("42803", message)

@@ -42,7 +42,7 @@ fn counted(function: &Function) -> Option<Expr> {
     }
     let pairs: Vec<(&OrderByExpr, &Expr)> = keys.iter().zip(values).collect();
     let filter = function.filter.as_deref();
-    let all = count(None, filter.cloned());
+    let all = all_rows(pairs.first()?.0, filter);
     let before = || count(None, Some(both(filter, precedes(&pairs))));
     let whole = match name.as_str() {
         "rank" => binary(number(1), BinaryOperator::Plus, before()),
@@ -146,6 +146,16 @@ fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
         op,
         right: Box::new(right),
     }))
+}
+
+/// The number of rows. It names a key, because that decides whose rows these are
+/// (`subqueries/outer_aggregates.rs`).
+fn all_rows(key: &OrderByExpr, filter: Option<&Expr>) -> Expr {
+    let mut made = call("count", vec![is_null(&key.expr)]);
+    if let Expr::Function(function) = &mut made {
+        function.filter = filter.cloned().map(Box::new);
+    }
+    made
 }
 
 /// `count(*)`, or of distinct values.

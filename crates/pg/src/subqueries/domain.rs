@@ -30,6 +30,7 @@ use super::plans::{
     Names, column_exprs, filter, join, join_conditions, named, project, project_as, same,
 };
 use super::references::{DOMAIN, Renamed, correlated, free_in, lateral, rename, resolve};
+use super::source::source;
 use crate::PgError;
 
 /// The combinations of outer columns.
@@ -43,8 +44,12 @@ pub(super) struct Domain {
 }
 
 impl Domain {
-    /// The combinations of the columns `outer` in the rows of `source`.
-    pub(super) fn new(source: LogicalPlan, outer: Vec<Column>, names: &mut Names) -> Self {
+    /// The combinations of the columns `outer` in the rows of `around`.
+    pub(super) fn of(around: &LogicalPlan, outer: Vec<Column>, names: &mut Names) -> Result<Self> {
+        Ok(Self::new(source(around, &outer)?, outer, names))
+    }
+
+    fn new(source: LogicalPlan, outer: Vec<Column>, names: &mut Names) -> Self {
         let alias = names.next(DOMAIN);
         let columns: Vec<Column> = (0..outer.len())
             .map(|index| Column::new(Some(alias.as_str()), format!("k{index}")))

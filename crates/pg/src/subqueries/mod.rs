@@ -13,8 +13,10 @@
 //! | `pulled.rs` | which subqueries are joins already? |
 //! | `domain.rs` | how are all others evaluated for all outer rows at once? |
 //! | `grouping.rs` | what are GROUPING SETS there? |
+//! | `source.rs` | from which relation are the outer columns' values taken? |
 //! | `scalar.rs`, `predicate.rs` | what is the subquery's value where it stands? |
 //! | `items.rs` | LATERAL items of FROM |
+//! | `outer_aggregates.rs` | to which query does an aggregate of outer columns belong? |
 //!
 //! S4: a correlated subquery that cannot be replaced is an error (0A000), never another plan.
 
@@ -22,11 +24,13 @@ mod domain;
 mod grouping;
 mod in_place;
 mod items;
+mod outer_aggregates;
 mod plans;
 mod predicate;
 mod pulled;
 mod references;
 mod scalar;
+mod source;
 
 use std::sync::Arc;
 
@@ -44,6 +48,7 @@ use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator, Subquery};
 use datafusion::optimizer::AnalyzerRule;
 
+pub(crate) use self::outer_aggregates::OuterAggregates;
 use self::plans::{Names, column_exprs, filter, join, join_conditions, named, project};
 use self::predicate::Predicate;
 pub(crate) use self::references::correlated as is_correlated;
@@ -489,56 +494,6 @@ fn are_of(columns: &[datafusion::common::Column], around: &Around) -> Result<()>
         }
         None => Ok(()),
     }
-}
-
-/// Whether a relation has the same rows each time it is computed.
-fn is_stable(plan: &LogicalPlan) -> Result<bool> {
-    let mut stable = true;
-    plan.apply_with_subqueries(|node| {
-        // Whether there is a row does not depend on which it is.
-        if let LogicalPlan::Aggregate(aggregate) = node
-            && aggregate.group_expr.is_empty()
-            && aggregate
-                .aggr_expr
-                .iter()
-                .all(|call| !call.any_column_refs())
-            && let LogicalPlan::Limit(limit) = aggregate.input.as_ref()
-        {
-            stable &= is_stable(&limit.input)?;
-            return Ok(TreeNodeRecursion::Jump);
-        }
-        if let LogicalPlan::Limit(limit) = node {
-            stable &= is_ordered(&limit.input);
-        }
-        node.apply_expressions(|expr| {
-            stable &= !expr.is_volatile();
-            Ok(TreeNodeRecursion::Continue)
-        })
-    })?;
-    Ok(stable)
-}
-
-/// Whether ORDER BY names every column below it: then LIMIT takes the same values each time.
-fn is_ordered(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Projection(given) => is_ordered(&given.input),
-        LogicalPlan::SubqueryAlias(given) => is_ordered(&given.input),
-        LogicalPlan::Sort(given) => {
-            let key = |column: &Expr| given.expr.iter().any(|sort| sort.expr == *column);
-            column_exprs(given.input.schema()).iter().all(key)
-        }
-        _ => false,
-    }
-}
-
-/// Refuses a relation that is not stable: a domain is computed from it.
-fn stable(plan: &LogicalPlan) -> Result<()> {
-    if is_stable(plan)? {
-        return Ok(());
-    }
-    Err(unsupported(
-        "this correlated subquery over rows of LIMIT or of volatile functions",
-    ))
 }
 
 fn unsupported(what: &str) -> DataFusionError {

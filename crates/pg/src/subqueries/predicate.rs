@@ -19,11 +19,11 @@ use datafusion::logical_expr::{
     Expr, ExprSchemable, LogicalPlan, Operator, binary_expr, lit, when,
 };
 
+use super::Around;
 use super::domain::{Domain, push};
 use super::plans::{Names, aliased, column_exprs, filter, has_outer, join, outer_to_columns};
 use super::pulled::{Asked, Pulled, pull};
 use super::references::{correlated, free, subquery};
-use super::{Around, stable};
 
 /// EXISTS, or a comparison with a subquery's column.
 pub(super) enum Predicate {
@@ -71,8 +71,7 @@ pub(super) fn prepare(
             conditions: plain(conditions)?,
         });
     }
-    stable(&around.plan)?;
-    let d = Domain::new(around.plan.clone(), free(plan), names);
+    let d = Domain::of(&around.plan, free(plan), names)?;
     let pushed = push(plan.clone(), &d, names)?;
     let own = plan.schema().fields().len();
     let plan = aliased(pushed, &names.next("__sub_"), Some(around.plan.schema()))?;

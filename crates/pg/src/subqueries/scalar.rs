@@ -22,13 +22,13 @@ use datafusion::logical_expr::logical_plan::{Aggregate, FetchType, Limit, SkipTy
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, lit, when};
 
+use super::Around;
 use super::domain::{Domain, default_of, push};
 use super::plans::{
     Names, aliased, column_exprs, columns, has_outer, join, outer_to_columns, project, substitute,
 };
 use super::pulled::{Asked, is_movable, pull, substitute_all};
 use super::references::{free, subquery};
-use super::{Around, stable};
 use crate::functions::{named_row, single_row};
 
 /// Joins a correlated subquery of one column to the relation around it. The result is its value.
@@ -40,8 +40,7 @@ pub(super) fn scalar(around: &mut Around, plan: &LogicalPlan, names: &mut Names)
         return Ok(value);
     }
     let outer = free(plan);
-    stable(&around.plan)?;
-    let d = Domain::new(around.plan.clone(), outer, names);
+    let d = Domain::of(&around.plan, outer, names)?;
     let pushed = push(plan.clone(), &d, names)?;
     let alias = names.next("__scalar_");
     let own = column_exprs(pushed.schema());
