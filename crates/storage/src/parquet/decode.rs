@@ -38,6 +38,7 @@ use parquet::schema::types::{SchemaDescriptor, Type};
 use super::chunk_map::{FileChunk, Piece, page_index};
 use super::interval::{self, INTERVAL};
 use super::narrow::narrowest;
+use super::one_form::{has_other_forms, in_one_form};
 use super::page_guard::{GuardedPages, PageRules};
 use super::segment_bytes::SegmentBytes;
 use crate::error::{Result, StorageError};
@@ -219,6 +220,10 @@ impl SegmentDecoder {
         let array = match array {
             Some(bytes) if self.is_interval => Some(
                 interval::intervals(&bytes)
+                    .map_err(|error| self.bad_page(open_row_group, error.to_string()))?,
+            ),
+            Some(values) if has_other_forms(values.data_type()) => Some(
+                in_one_form(values)
                     .map_err(|error| self.bad_page(open_row_group, error.to_string()))?,
             ),
             array => array,

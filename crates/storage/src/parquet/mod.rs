@@ -10,6 +10,7 @@
 //! | `page_guard.rs`, `delta.rs` | is this page what was written, and safe for parquet's decoder? |
 //! | `decode.rs`, `batches.rs` | which arrays does a segment become? |
 //! | `interval.rs` | how does Parquet's INTERVAL become Arrow's? |
+//! | `one_form.rs` | which values mean what another value means, and become that one? |
 //! | `narrow.rs` | in how few bytes can a batch be stored? |
 
 mod batches;
@@ -20,6 +21,7 @@ mod footer;
 mod grammar;
 mod interval;
 mod narrow;
+mod one_form;
 mod page_guard;
 mod segment_bytes;
 mod thrift_bounds;
@@ -34,5 +36,6 @@ pub use decode::{SegmentDecoder, without_pages};
 pub use footer::{INDEX_SPREAD_MAX, RangeRead, TAIL_BYTES, UNKNOWN_TYPES, read_footer};
 pub use interval::{INTERVAL, is_interval};
 pub use narrow::narrowest;
+pub use one_form::{has_other_forms, in_one_form};
 pub use page_guard::{PAGE_BYTES_MAX, PageRules, check_pages};
 pub use trusted::{has_uncounted, without_uncounted};

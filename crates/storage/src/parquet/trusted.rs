@@ -15,12 +15,18 @@
 //! 251,
 //! Parquet issue 686.
 
-use parquet::basic::{ColumnOrder, LogicalType, SortOrder, Type};
+use parquet::basic::{ColumnOrder, ConvertedType, LogicalType, SortOrder, TimeUnit, Type};
 use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::schema::types::ColumnDescriptor;
+
+/// `DuckDB`'s -infinity; it is read as the least date and timestamp (`one_form.rs`).
+const FIRST_DAY_OF_DUCKDB: i32 = i32::MIN + 1;
+const FIRST_MOMENT_OF_DUCKDB: i64 = i64::MIN + 1;
+/// The bytes of a decimal of 76 digits.
+const DECIMAL_BYTES_MAX: usize = 32;
 
 /// The metadata with the statistics of row groups that are believed.
 pub(super) fn trusted(metadata: ParquetMetaData) -> ParquetMetaData {
@@ -159,37 +165,109 @@ fn rebuilt(
             let unsigned = |a: &i32, b: &i32| a.cast_unsigned() <= b.cast_unsigned();
             with!(Int32, old, in_order(unsigned))
         }
-        Statistics::Int32(old) => with!(Int32, old, in_order(|a: &i32, b: &i32| a <= b)),
+        Statistics::Int32(old) => with!(Int32, old, |low: Option<i32>, high: Option<i32>| {
+            let one = |bound: i32| match bound {
+                FIRST_DAY_OF_DUCKDB if has_infinity(column) => i32::MIN,
+                bound => bound,
+            };
+            in_order(|a: &i32, b: &i32| a <= b)(low.map(one), high.map(one))
+        }),
         Statistics::Int64(old) if unsigned => {
             let unsigned = |a: &i64, b: &i64| a.cast_unsigned() <= b.cast_unsigned();
             with!(Int64, old, in_order(unsigned))
         }
-        Statistics::Int64(old) => with!(Int64, old, in_order(|a: &i64, b: &i64| a <= b)),
+        Statistics::Int64(old) => with!(Int64, old, |low: Option<i64>, high: Option<i64>| {
+            let one = |bound: i64| match bound {
+                FIRST_MOMENT_OF_DUCKDB if has_infinity(column) => i64::MIN,
+                bound => bound,
+            };
+            in_order(|a: &i64, b: &i64| a <= b)(low.map(one), high.map(one))
+        }),
         Statistics::Int96(old) => with!(Int96, old, |_, _| (None, None)),
         Statistics::Float(old) => with!(Float, old, |low, high| {
-            numbers(low, high, f32::is_nan, |low, high| low <= high)
+            sensible(
+                low,
+                high,
+                |bound: &f32| !bound.is_nan(),
+                |low, high| low <= high,
+            )
         }),
         Statistics::Double(old) => with!(Double, old, |low, high| {
-            numbers(low, high, f64::is_nan, |low, high| low <= high)
+            sensible(
+                low,
+                high,
+                |bound: &f64| !bound.is_nan(),
+                |low, high| low <= high,
+            )
         }),
-        Statistics::ByteArray(old) => {
-            let ordered = |a: &ByteArray, b: &ByteArray| !unsigned || a.data() <= b.data();
-            with!(ByteArray, old, in_order(ordered))
-        }
-        Statistics::FixedLenByteArray(old) => {
-            let is_half = column.logical_type_ref() == Some(&LogicalType::Float16);
-            with!(FixedLenByteArray, old, |low, high| {
-                if is_half {
-                    let nan = |value: FixedLenByteArray| half(value.data()).is_none_or(f64::is_nan);
-                    let number = |a: &FixedLenByteArray| half(a.data());
-                    return numbers(low, high, nan, |a, b| number(a) <= number(b));
-                }
-                let ordered = |a: &FixedLenByteArray, b: &FixedLenByteArray| {
-                    !unsigned || a.data() <= b.data()
-                };
-                in_order(ordered)(low, high)
-            })
-        }
+        Statistics::ByteArray(old) => with!(ByteArray, old, |low, high| {
+            let fits = |bound: &ByteArray| fits(bound.data(), column);
+            let ordered = |a: &ByteArray, b: &ByteArray| ordered(a.data(), b.data(), column);
+            sensible(low, high, fits, ordered)
+        }),
+        Statistics::FixedLenByteArray(old) => with!(FixedLenByteArray, old, |low, high| {
+            type Bytes = FixedLenByteArray;
+            let fits = |bound: &Bytes| fits(bound.data(), column);
+            let ordered = |a: &Bytes, b: &Bytes| ordered(a.data(), b.data(), column);
+            sensible(low, high, fits, ordered)
+        }),
+    }
+}
+
+/// Whether bytes can be a bound of the column: not NaN, and no longer than its values.
+fn fits(bound: &[u8], column: &ColumnDescriptor) -> bool {
+    if is_half(column) {
+        return half(bound).is_some_and(|value| !value.is_nan());
+    }
+    let length = match column.physical_type() {
+        Type::FIXED_LEN_BYTE_ARRAY => usize::try_from(column.type_length()).unwrap_or(0),
+        // Texts and bytes have any length.
+        _ if column.sort_order() == SortOrder::UNSIGNED => return true,
+        _ => DECIMAL_BYTES_MAX,
+    };
+    bound.len() <= length
+}
+
+/// Whether a bound is not above another.
+fn ordered(low: &[u8], high: &[u8], column: &ColumnDescriptor) -> bool {
+    if is_half(column) {
+        return half(low) <= half(high);
+    }
+    match column.sort_order() {
+        SortOrder::UNSIGNED => low <= high,
+        SortOrder::SIGNED => digits_in_order(low, high),
+        SortOrder::UNDEFINED => true,
+    }
+}
+
+/// Whether a big-endian number in two's complement is not above another.
+fn digits_in_order(low: &[u8], high: &[u8]) -> bool {
+    let width = low.len().max(high.len());
+    let digits = |number: &[u8]| -> Vec<u8> {
+        let is_negative = number.first().is_some_and(|first| first >> 7 == 1);
+        let sign = if is_negative { 0xff } else { 0 };
+        let mut digits = vec![sign; width + 1 - number.len()];
+        // With the sign bit turned the bytes are in the order of the numbers.
+        digits[0] ^= 0x80;
+        digits.extend_from_slice(number);
+        digits
+    };
+    digits(low) <= digits(high)
+}
+
+fn is_half(column: &ColumnDescriptor) -> bool {
+    column.logical_type_ref() == Some(&LogicalType::Float16)
+}
+
+/// Whether values of the column may be infinite dates or timestamps (`one_form.rs`).
+fn has_infinity(column: &ColumnDescriptor) -> bool {
+    match column.logical_type_ref() {
+        Some(LogicalType::Date) => true,
+        Some(LogicalType::Timestamp(of)) => of.unit == TimeUnit::MICROS,
+        _ => matches!(
+            column.converted_type(),
+            ConvertedType::DATE | ConvertedType::TIMESTAMP_MICROS
+        ),
     }
 }
 
@@ -203,17 +281,18 @@ fn in_order<T>(
     }
 }
 
-/// Bounds of floating-point values: none if one of them is NaN.
-fn numbers<T: Clone>(
+/// Bounds in order, none if one of them cannot be a bound.
+fn sensible<T>(
     low: Option<T>,
     high: Option<T>,
-    is_nan: impl Fn(T) -> bool,
+    fits: impl Fn(&T) -> bool,
     ordered: impl Fn(&T, &T) -> bool,
 ) -> (Option<T>, Option<T>) {
-    if low.iter().chain(&high).any(|bound| is_nan(bound.clone())) {
-        return (None, None);
+    if low.iter().chain(&high).all(fits) {
+        in_order(ordered)(low, high)
+    } else {
+        (None, None)
     }
-    in_order(ordered)(low, high)
 }
 
 /// The value of a half-precision float; `None` if it does not have two bytes.
@@ -235,7 +314,7 @@ pub(super) fn trusted_pages(metadata: ParquetMetaData) -> ParquetMetaData {
     let schema = metadata.file_metadata().schema_descr_ptr();
     let believed = |leaf: usize, index: &ColumnIndexMetaData| {
         let column = schema.column(leaf);
-        column.sort_order() != SortOrder::UNDEFINED && !has_nan(index, &column)
+        column.sort_order() != SortOrder::UNDEFINED && make_sense(index, &column)
     };
     let Some(index) = metadata.column_index() else {
         return metadata;
@@ -264,33 +343,41 @@ pub(super) fn trusted_pages(metadata: ParquetMetaData) -> ParquetMetaData {
         .build()
 }
 
-/// Whether a bound of a page is NaN.
-fn has_nan(index: &ColumnIndexMetaData, column: &ColumnDescriptor) -> bool {
+/// Whether the bounds of all pages make sense.
+fn make_sense(index: &ColumnIndexMetaData, column: &ColumnDescriptor) -> bool {
+    let unsigned = column.sort_order() == SortOrder::UNSIGNED;
+    let infinite = has_infinity(column);
+    macro_rules! pages {
+        ($index:expr, $ordered:expr) => {{
+            let mut pages = $index.min_values_iter().zip($index.max_values_iter());
+            pages.all(|bounds| match bounds {
+                (Some(low), Some(high)) => $ordered(low, high),
+                _ => true,
+            })
+        }};
+    }
     match index {
-        ColumnIndexMetaData::FLOAT(index) => {
-            let mut bounds = index
-                .min_values_iter()
-                .chain(index.max_values_iter())
-                .flatten();
-            bounds.any(|bound| bound.is_nan())
+        ColumnIndexMetaData::INT32(index) => pages!(index, |low: &i32, high: &i32| {
+            if unsigned {
+                return low.cast_unsigned() <= high.cast_unsigned();
+            }
+            low <= high && !(infinite && *low == FIRST_DAY_OF_DUCKDB)
+        }),
+        ColumnIndexMetaData::INT64(index) => pages!(index, |low: &i64, high: &i64| {
+            if unsigned {
+                return low.cast_unsigned() <= high.cast_unsigned();
+            }
+            low <= high && !(infinite && *low == FIRST_MOMENT_OF_DUCKDB)
+        }),
+        ColumnIndexMetaData::FLOAT(index) => pages!(index, |low: &f32, high: &f32| low <= high),
+        ColumnIndexMetaData::DOUBLE(index) => pages!(index, |low: &f64, high: &f64| low <= high),
+        ColumnIndexMetaData::BYTE_ARRAY(index)
+        | ColumnIndexMetaData::FIXED_LEN_BYTE_ARRAY(index) => {
+            pages!(index, |low: &[u8], high: &[u8]| {
+                fits(low, column) && fits(high, column) && ordered(low, high, column)
+            })
         }
-        ColumnIndexMetaData::DOUBLE(index) => {
-            let mut bounds = index
-                .min_values_iter()
-                .chain(index.max_values_iter())
-                .flatten();
-            bounds.any(|bound| bound.is_nan())
-        }
-        ColumnIndexMetaData::FIXED_LEN_BYTE_ARRAY(index)
-            if column.logical_type_ref() == Some(&LogicalType::Float16) =>
-        {
-            let mut bounds = index
-                .min_values_iter()
-                .chain(index.max_values_iter())
-                .flatten();
-            bounds.any(|bound| half(bound).is_none_or(f64::is_nan))
-        }
-        _ => false,
+        _ => true,
     }
 }
 
@@ -377,6 +464,46 @@ mod tests {
         );
         let too_many = Statistics::int64(None, None, None, Some(11), false);
         assert_eq!(of("optional int64 c", too_many).null_count_opt(), None);
+    }
+
+    #[test]
+    fn bounds_of_decimals_are_numbers_of_their_length() {
+        let fixed = |low: &[u8], high: &[u8]| {
+            let value = |bytes: &[u8]| Some(ByteArray::from(bytes.to_vec()).into());
+            let both =
+                Statistics::fixed_len_byte_array(value(low), value(high), None, Some(0), false);
+            bounds(&of(
+                "required fixed_len_byte_array(2) c (DECIMAL(4,2))",
+                both,
+            )) != (None, None)
+        };
+        assert!(fixed(&[0xff, 0], &[0, 1]) && fixed(&[0, 1], &[1, 0]) && fixed(&[0, 7], &[0, 7]));
+        assert!(!fixed(&[0, 1], &[0xff, 0]) && !fixed(&[1, 0], &[0, 1]));
+        assert!(!fixed(&[0, 0, 1], &[0, 0, 2]));
+        let any = |low: &[u8], high: &[u8]| {
+            let value = |bytes: &[u8]| Some(ByteArray::from(bytes.to_vec()));
+            let both = Statistics::byte_array(value(low), value(high), None, Some(0), false);
+            bounds(&of("required binary c (DECIMAL(9,2))", both)) != (None, None)
+        };
+        assert!(any(&[0xff], &[0, 1]) && any(&[7], &[0, 8]) && any(&[0xfe, 0], &[0xff]));
+        assert!(!any(&[0, 1], &[0xff]) && !any(&[0xff], &[0xfe, 0]));
+    }
+
+    #[test]
+    fn the_first_moment_of_duckdb_is_infinity() {
+        let both = || Statistics::int64(Some(i64::MIN + 1), Some(7), None, Some(0), false);
+        let low = |column: &str| match of(column, both()) {
+            Statistics::Int64(known) => known.min_opt().copied(),
+            _ => None,
+        };
+        assert_eq!(
+            low("required int64 c (TIMESTAMP(MICROS,true))"),
+            Some(i64::MIN)
+        );
+        assert_eq!(low("required int64 c"), Some(i64::MIN + 1));
+        let day = Statistics::int32(Some(i32::MIN + 1), Some(7), None, Some(0), false);
+        let day = of("required int32 c (DATE)", day);
+        assert_eq!(bounds(&day).0, Some(&i32::MIN.to_le_bytes()[..]));
     }
 
     #[test]
