@@ -76,5 +76,6 @@ pub use error::{Foreign, PgError, configuration_code, translate};
 pub use functions::scalar::{marked_type, typed_field};
 pub use install::{install, reinstall};
 pub use postgres_types::Type;
+pub use relations::open_undeclared;
 pub use shared::canonical;
 pub use time::zone::zone_name;

@@ -209,7 +209,7 @@ impl TextPlanner {
         let spelled = |operand: &Operand, other: &Operand| {
             if operand.is_literal() && other.is_list() && !operand.field.data_type().is_null() {
                 let target = Target::of_field(&other.field)?;
-                return self.cast(operand.expr.clone(), &target.to_string());
+                return self.cast(operand.expr.clone(), &target.unmodified().to_string());
             }
             Some(operand.expr.clone())
         };
@@ -462,8 +462,7 @@ impl ExprPlanner for TextPlanner {
             _ => None,
         };
         let target = match target {
-            Some(Target::Bpchar(_)) => Target::Bpchar(None),
-            Some(target) => target,
+            Some(target) => target.unmodified(),
             None => return Ok(PlannerResult::Original(exprs)),
         };
         let literals = operands

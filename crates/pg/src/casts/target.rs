@@ -254,12 +254,17 @@ impl Target {
         }
     }
 
-    /// A field of this type, with the type's name where Arrow lacks it.
+    /// A field of this type, with the type's name where Arrow lacks it or its digits.
     #[must_use]
     pub fn field(&self, name: &str, held: DataType, nullable: bool) -> Field {
         let field = Field::new(name, held, nullable);
         match self {
-            Self::Varchar(_)
+            Self::Time(Some(0..=5))
+            | Self::Timestamp(Some(0..=5))
+            | Self::Timestamptz(Some(0..=5))
+            | Self::Interval(Some(_), _)
+            | Self::Interval(None, Some(0..=5))
+            | Self::Varchar(_)
             | Self::Bpchar(_)
             | Self::Name
             | Self::Uuid
@@ -300,6 +305,22 @@ impl Target {
             Self::Array(element) => return format!("{}[]", element.name()),
         }
         .to_owned()
+    }
+
+    /// The type without its modifier.
+    #[must_use]
+    pub fn unmodified(&self) -> Self {
+        match self {
+            Self::Numeric(_) => Self::Numeric(None),
+            Self::Varchar(_) => Self::Varchar(None),
+            Self::Bpchar(_) => Self::Bpchar(None),
+            Self::Time(_) => Self::Time(None),
+            Self::Timestamp(_) => Self::Timestamp(None),
+            Self::Timestamptz(_) => Self::Timestamptz(None),
+            Self::Interval(..) => Self::Interval(None, None),
+            Self::Array(element) => Self::Array(Box::new(element.unmodified())),
+            other => other.clone(),
+        }
     }
 
     /// Whether the type is a number.

@@ -43,6 +43,7 @@ pub(crate) fn scalar() -> Vec<ScalarUDF> {
             marked::udf(),
             named_row::udf(),
             single_row::udf(),
+            text::gen_random_uuid(),
         ],
         regex::functions(),
         row_counts::functions()

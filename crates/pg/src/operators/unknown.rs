@@ -39,7 +39,7 @@ pub(crate) fn typed(expr: Expr, like: &Field, config: &ConfigOptions) -> Expr {
         // The modifier of the other operand is not the constant's.
         // But one that is no longer is padded to it, as the values are with which it compares.
         Target::Bpchar(Some(length)) if fits(&expr, length) => Target::Bpchar(Some(length)),
-        other => without_length(&other),
+        other => other.unmodified(),
     };
     cast_expr(expr, &target, config)
 }
@@ -77,25 +77,17 @@ pub(crate) fn common(fields: &[(Arc<Field>, bool)]) -> Option<Arc<Field>> {
     let found = found?;
     if fields.iter().any(|(_, unknown)| *unknown)
         && let Some(target) = Target::of_field(&found)
-        && target.is_text()
+        && (target.is_text() || target.has_modifier())
     {
-        return Some(Arc::new(plain_text(&target, &found)));
+        return Some(Arc::new(unmodified(&target, &found)));
     }
     Some(found)
 }
 
-/// A field of texts without a length, which is that of one value only.
-fn plain_text(target: &Target, like: &Field) -> Field {
+/// A field without the modifier, which is that of one value only.
+fn unmodified(target: &Target, like: &Field) -> Field {
     let held = like.data_type().clone();
-    without_length(target).field(like.name(), held, true)
-}
-
-fn without_length(target: &Target) -> Target {
-    match target {
-        Target::Varchar(_) => Target::Varchar(None),
-        Target::Bpchar(_) => Target::Bpchar(None),
-        other => other.clone(),
-    }
+    target.unmodified().field(like.name(), held, true)
 }
 
 /// 42804, if values that stand in one column have types that nothing unites.
@@ -116,11 +108,15 @@ pub(crate) fn mismatch(word: &str, fields: &[(Arc<Field>, bool)]) -> Option<PgEr
 
 /// `expr`, which is of the field `held`, in the common type.
 pub(crate) fn as_common(expr: Expr, held: &Field, to: &Field, config: &ConfigOptions) -> Expr {
-    let target = Target::of_field(to).map(|target| without_length(&target));
+    let target = Target::of_field(to).map(|target| target.unmodified());
     let is_named = |target: &Target| !to.metadata().is_empty() && target.is_text();
+    let is_declared = || {
+        let held = Target::of_field(held);
+        held.is_some_and(|held| !held.is_text() && held.has_modifier())
+    };
     if let Some(target) = &target
         && held.metadata() != to.metadata()
-        && (is_named(target) || held.data_type().is_null())
+        && (is_named(target) || is_declared() || held.data_type().is_null())
     {
         return cast_expr(expr, target, config);
     }
@@ -177,13 +173,18 @@ fn wider(a: &Arc<Field>, b: &Arc<Field>) -> Option<Arc<Field>> {
         // Each is cast to the other, so that the first one's type stays.
         (x, y) if x.is_text() && y.is_text() => {
             let like = Field::new(a.name(), DataType::Utf8, true);
-            Some(Arc::new(plain_text(x, &like)))
+            Some(Arc::new(unmodified(x, &like)))
         }
-        (Target::Date, Target::Timestamp(_)) => Some(Arc::clone(b)),
-        (Target::Timestamp(_), Target::Date) => Some(Arc::clone(a)),
-        (Target::Date | Target::Timestamp(_), Target::Timestamptz(_)) => Some(Arc::clone(b)),
-        (Target::Timestamptz(_), Target::Date | Target::Timestamp(_)) => Some(Arc::clone(a)),
+        (Target::Date, Target::Timestamp(_))
+        | (Target::Date | Target::Timestamp(_), Target::Timestamptz(_)) => {
+            of(b.data_type().clone())
+        }
+        (Target::Timestamp(_), Target::Date)
+        | (Target::Timestamptz(_), Target::Date | Target::Timestamp(_)) => {
+            of(a.data_type().clone())
+        }
         (x, y) if x == y => Some(Arc::clone(a)),
+        (x, y) if x.unmodified() == y.unmodified() => of(a.data_type().clone()),
         _ => None,
     }
 }

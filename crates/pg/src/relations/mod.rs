@@ -10,10 +10,12 @@
 //! as a subquery in FROM (`dialect/relations.rs`), which is what a [`RelationPlanner`] sees. Set
 //! operations of columns that are neither numbers nor times are left to DataFusion.
 //!
-//! By relation: `sets.rs`, `recursion.rs`; VALUES are here. Other relations need the columns of
-//! tables, which the syntax does not tell: those whose rows are values (`whole_rows.rs`), joins
-//! with USING and NATURAL (`merged.rs`), and those whose columns get other names (`names.rs`).
+//! By relation: `sets.rs`, `recursion.rs`; VALUES are here. What is declared: `declared.rs`.
+//! Other relations need the columns of tables, which the syntax does not tell: those whose rows
+//! are values (`whole_rows.rs`), joins with USING and NATURAL (`merged.rs`), and those whose
+//! columns get other names (`names.rs`).
 
+mod declared;
 mod merged;
 mod names;
 mod recursion;
@@ -35,9 +37,10 @@ use crate::casts::Target;
 use crate::dialect::{FIRST_TERM, LATER_TERM, MERGED, ROWS_OF};
 use crate::operators::{as_common, common, is_unknown, mismatch};
 use crate::subqueries::is_correlated;
+pub use declared::open_undeclared;
 use merged::with_merged;
 use names::named;
-use recursion::{check_later, opened};
+use recursion::check_later;
 use sets::{is_by_position, set_operations};
 pub(crate) use whole_rows::WholeRows;
 use whole_rows::with_row;
@@ -64,7 +67,7 @@ impl RelationPlanner for Relations {
         if let Some(alias) = &alias {
             let name = alias.name.value.as_str();
             if name == FIRST_TERM {
-                let plan = opened(context.plan(derived(*subquery))?)?;
+                let plan = open_undeclared(context.plan(derived(*subquery))?)?;
                 return Ok(planned(PlannedRelation::new(plan, None)));
             }
             if let Some(name) = name.strip_prefix(LATER_TERM) {

@@ -1,98 +1,15 @@
 //! Which types do the columns of WITH RECURSIVE have? Those of the first term, but an undeclared
-//! numeric is as long as later terms make it.
+//! numeric is as long as later terms make it (`declared.rs`).
 
-use std::sync::Arc;
-
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::Column;
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
-use datafusion::logical_expr::{Cast, Expr, LogicalPlan, Projection};
+use datafusion::logical_expr::LogicalPlan;
 
+use super::declared::open;
 use super::is_number_or_time;
 use crate::PgError;
-use crate::casts::{PgCast, Target};
-use crate::numbers::arithmetic::OPEN;
-
-/// The first term of a recursive query: a numeric has as many digits as later terms give it, unless
-/// it is declared.
-pub(super) fn opened(input: LogicalPlan) -> Result<LogicalPlan> {
-    let schema = Arc::clone(input.schema());
-    let opens: Vec<Option<DataType>> = schema
-        .fields()
-        .iter()
-        .enumerate()
-        .map(|(at, field)| open(field.data_type()).filter(|_| !is_declared(&input, at)))
-        .collect();
-    if opens.iter().all(Option::is_none) {
-        return Ok(input);
-    }
-    let columns = schema.iter().zip(opens).map(|((qualifier, field), open)| {
-        let column = Expr::Column(Column::from((qualifier, field)));
-        match open {
-            Some(open) => Expr::Cast(Cast::new(Box::new(column), open))
-                .alias_qualified(qualifier.cloned(), field.name()),
-            None => column,
-        }
-    });
-    let columns = columns.collect();
-    Ok(LogicalPlan::Projection(Projection::try_new(
-        columns,
-        Arc::new(input),
-    )?))
-}
-
-/// The type of open numerics, or of arrays of them, instead of this one.
-fn open(held: &DataType) -> Option<DataType> {
-    match held {
-        DataType::List(element) => {
-            let open = open(element.data_type())?;
-            let element = element.as_ref().clone().with_data_type(open);
-            Some(DataType::List(Arc::new(element)))
-        }
-        held => held.is_decimal().then_some(OPEN),
-    }
-}
-
-/// Whether a numeric column has a declared scale: a table's has, and a cast to `numeric(p, s)`.
-fn is_declared(plan: &LogicalPlan, at: usize) -> bool {
-    match plan {
-        LogicalPlan::TableScan(_) => true,
-        LogicalPlan::Projection(projection) => {
-            let mut expr = &projection.expr[at];
-            while let Expr::Alias(alias) = expr {
-                expr = &alias.expr;
-            }
-            match expr {
-                Expr::Column(column) => is_declared_in(&projection.input, column),
-                Expr::ScalarFunction(call)
-                    if call.func.inner().downcast_ref::<PgCast>().is_some() =>
-                {
-                    PgCast::target(&call.args).is_some_and(|target| target.has_modifier())
-                }
-                _ => false,
-            }
-        }
-        LogicalPlan::SubqueryAlias(alias) => is_declared(&alias.input, at),
-        LogicalPlan::Union(union) => union.inputs.iter().all(|input| is_declared(input, at)),
-        LogicalPlan::Filter(_)
-        | LogicalPlan::Sort(_)
-        | LogicalPlan::Limit(_)
-        | LogicalPlan::Distinct(_)
-        | LogicalPlan::Join(_) => {
-            let (qualifier, field) = plan.schema().qualified_field(at);
-            let column = Column::from((qualifier, field));
-            let mut inputs = plan.inputs().into_iter();
-            inputs.any(|input| is_declared_in(input, &column))
-        }
-        _ => false,
-    }
-}
-
-fn is_declared_in(plan: &LogicalPlan, column: &Column) -> bool {
-    let at = plan.schema().maybe_index_of_column(column);
-    at.is_some_and(|at| is_declared(plan, at))
-}
+use crate::casts::Target;
 
 /// Whether a query itself, not one in its FROM, reads the relation of this name.
 fn names_itself(plan: &LogicalPlan, name: &str) -> bool {

@@ -8,12 +8,14 @@ mod normal;
 mod pieces;
 mod plain;
 mod quote;
+mod random_uuid;
 mod unicode;
 mod uuid;
 
 use datafusion::logical_expr::ScalarUDF;
 
 pub(crate) use fits::fits;
+pub(super) use random_uuid::gen_random_uuid;
 pub(crate) use uuid::{UUID_BYTES, as_bytes};
 
 use crate::PgError;
