@@ -74,7 +74,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.push(Arc::new(UnnestSubqueries));
     analyzer.rules.push(Arc::new(Predicates));
     analyzer.rules.push(Arc::new(FloatExtremes));
-    analyzer.rules.push(Arc::new(rules::floats()));
+    analyzer.rules.push(Arc::new(rules::coerced()));
     analyzer.rules.push(Arc::new(KeepLossyCasts));
     analyzer.rules.push(Arc::new(Frames));
     rules::install(analyzer);

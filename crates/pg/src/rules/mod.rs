@@ -3,9 +3,10 @@
 //! `semantics.rs` gives constants without a type their type, and lists of values (CASE, coalesce,
 //! IN) the common one; `lists.rs` does so for IN and BETWEEN over numbers. `aggregates.rs` turns
 //! PostgreSQL's aggregates into DataFusion's `sum` and `count`, which fragments, sharing and
-//! statistics know. `distinct.rs` sorts lists of values.
+//! statistics know. `distinct.rs` sorts lists of values. `arrays.rs` compares arrays.
 
 mod aggregates;
+mod arrays;
 mod distinct;
 mod lists;
 mod semantics;
@@ -28,6 +29,9 @@ pub(crate) fn semantics() -> ApplyFunctionRewrites {
 }
 
 /// The rule that comes behind DataFusion's coercion.
-pub(crate) fn floats() -> ApplyFunctionRewrites {
-    ApplyFunctionRewrites::new(vec![Arc::new(semantics::Floats)])
+pub(crate) fn coerced() -> ApplyFunctionRewrites {
+    ApplyFunctionRewrites::new(vec![
+        Arc::new(semantics::Floats),
+        Arc::new(arrays::ArrayOrder),
+    ])
 }

@@ -2,33 +2,46 @@
 
 use std::cmp::Ordering;
 
+use datafusion::arrow::datatypes::FieldRef;
 use datafusion::error::Result;
+use datafusion::logical_expr::{Operator, ScalarUDF};
+use datafusion::scalar::ScalarValue;
 
 use super::elements::{common, dimensions, elements, flat, leaf, value};
 use crate::PgError;
 use crate::functions::scalar::Take::{Any, Int, List};
-use crate::functions::scalar::{Form, Function, Give, Row, Value};
+use crate::functions::scalar::{Body, Form, Function, Give, Row, Value};
+
+/// The comparisons, by their operators.
+const COMPARISONS: [(Operator, &str, Body); 6] = [
+    (Operator::Eq, "array_eq", |row| {
+        Ok(Value::Bool(order(row)?.is_eq()))
+    }),
+    (Operator::NotEq, "array_ne", |row| {
+        Ok(Value::Bool(order(row)?.is_ne()))
+    }),
+    (Operator::Lt, "array_lt", |row| {
+        Ok(Value::Bool(order(row)?.is_lt()))
+    }),
+    (Operator::LtEq, "array_le", |row| {
+        Ok(Value::Bool(order(row)?.is_le()))
+    }),
+    (Operator::Gt, "array_gt", |row| {
+        Ok(Value::Bool(order(row)?.is_gt()))
+    }),
+    (Operator::GtEq, "array_ge", |row| {
+        Ok(Value::Bool(order(row)?.is_ge()))
+    }),
+];
 
 pub(super) fn functions() -> Vec<Function> {
+    let comparisons = COMPARISONS.iter();
+    let comparisons = comparisons.map(|(_, name, body)| compared(name, *body));
+    comparisons.chain(others()).collect()
+}
+
+fn others() -> Vec<Function> {
     vec![
-        compared("array_eq", |row| {
-            Ok(Value::Bool(order(row)? == Ordering::Equal))
-        }),
-        compared("array_ne", |row| {
-            Ok(Value::Bool(order(row)? != Ordering::Equal))
-        }),
-        compared("array_lt", |row| {
-            Ok(Value::Bool(order(row)? == Ordering::Less))
-        }),
-        compared("array_le", |row| {
-            Ok(Value::Bool(order(row)? != Ordering::Greater))
-        }),
-        compared("array_gt", |row| {
-            Ok(Value::Bool(order(row)? == Ordering::Greater))
-        }),
-        compared("array_ge", |row| {
-            Ok(Value::Bool(order(row)? != Ordering::Less))
-        }),
         compared("arraycontains", |row| {
             let (left, right) = both(row)?;
             Ok(Value::Bool(right.iter().all(|wanted| has(&left, wanted))))
@@ -41,6 +54,8 @@ pub(super) fn functions() -> Vec<Function> {
             let (left, right) = both(row)?;
             Ok(Value::Bool(right.iter().any(|wanted| has(&left, wanted))))
         }),
+        greatest(),
+        least(),
         Function::new(
             "array_position",
             vec![
@@ -91,8 +106,59 @@ pub(super) fn functions() -> Vec<Function> {
     ]
 }
 
-fn compared(name: &str, body: crate::functions::scalar::Body) -> Function {
+/// The function that compares arrays as an operator does; `None` for other operators.
+pub(crate) fn comparison(op: Operator) -> Option<ScalarUDF> {
+    let (_, name, body) = COMPARISONS.iter().find(|(of, _, _)| *of == op)?;
+    Some(compared(name, *body).udf())
+}
+
+/// `greatest` or `least` of arrays.
+pub(crate) fn extreme(is_greatest: bool) -> ScalarUDF {
+    if is_greatest { greatest() } else { least() }.udf()
+}
+
+fn compared(name: &str, body: Body) -> Function {
     Function::new(name, vec![Form::new(&[List, List], Give::Bool, body)])
+}
+
+fn greatest() -> Function {
+    extreme_function("pg_array_greatest", |row| {
+        extreme_of(row, Ordering::Greater)
+    })
+}
+
+fn least() -> Function {
+    extreme_function("pg_array_least", |row| extreme_of(row, Ordering::Less))
+}
+
+fn extreme_function(name: &str, body: Body) -> Function {
+    let form = Form::new(
+        &[List],
+        Give::Of(|given| Ok(FieldRef::clone(&given[0]))),
+        body,
+    );
+    Function::new(name, vec![form.repeated().called()])
+}
+
+/// NULLs are left out.
+fn extreme_of(row: &Row<'_>, wanted: Ordering) -> Result<Value> {
+    let mut best: Option<usize> = None;
+    for at in (0..row.len()).filter(|at| !row.is_null(*at)) {
+        let is_better = match best {
+            Some(known) => order_of(row, at, known)? == wanted,
+            None => true,
+        };
+        if is_better {
+            best = Some(at);
+        }
+    }
+    match best {
+        Some(at) => {
+            let (array, place) = row.array(at);
+            Ok(Value::Scalar(ScalarValue::try_from_array(array, place)?))
+        }
+        None => Ok(Value::Null),
+    }
 }
 
 /// The elements of both arrays, below all dimensions.
@@ -130,10 +196,15 @@ fn list_order(left: &[Value], right: &[Value]) -> Ordering {
 }
 
 fn order(row: &Row<'_>) -> Result<Ordering> {
-    let (left, _) = leaf(row.field(0));
-    let (right, _) = leaf(row.field(1));
+    order_of(row, 0, 1)
+}
+
+/// The order of two arguments.
+fn order_of(row: &Row<'_>, one: usize, other: usize) -> Result<Ordering> {
+    let (left, _) = leaf(row.field(one));
+    let (right, _) = leaf(row.field(other));
     let leaf = common("array", &left, &right)?;
-    let (left, right) = (elements(row, 0, &leaf)?, elements(row, 1, &leaf)?);
+    let (left, right) = (elements(row, one, &leaf)?, elements(row, other, &leaf)?);
     let (left_shape, right_shape) = (dimensions(&left)?, dimensions(&right)?);
     let elements = list_order(&flat(left), &flat(right));
     Ok(elements
