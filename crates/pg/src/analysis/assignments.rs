@@ -20,7 +20,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::PgError;
-use crate::casts::{CAST, Target, cast_expr};
+use crate::casts::{CAST, Target, cast_expr, decimal};
 use crate::functions::text;
 use crate::output::pg_type;
 use crate::parameters::{bare, output, sql_name};
@@ -145,11 +145,15 @@ fn stored(expr: &Expr, schema: &DFSchema, column: &Field, config: &ConfigOptions
         return Ok(expr.clone());
     }
     let mut value = value.clone();
-    if let Target::Varchar(Some(most)) | Target::Bpchar(Some(most)) = target {
-        if !from.data_type().is_string() {
-            value = cast_expr(value, &Target::Text, config);
+    let (element, texts) = match &target {
+        Target::Array(element) => (element.as_ref(), Target::Array(Box::new(Target::Text))),
+        target => (target, Target::Text),
+    };
+    if let Target::Varchar(Some(most)) | Target::Bpchar(Some(most)) = element {
+        if Target::of_field(&from).as_ref() != Some(&texts) {
+            value = cast_expr(value, &texts, config);
         }
-        value = text::fits().call(vec![value, lit(i64::from(most)), lit(target.name())]);
+        value = text::fits().call(vec![value, lit(i64::from(*most)), lit(element.name())]);
     }
     let held = target.arrow(&value.get_type(schema)?);
     let value = cast_expr(value, &target, config);
@@ -205,15 +209,21 @@ fn check_assignable(value: &Expr, schema: &DFSchema, column: &Field) -> Result<(
 
 /// The type that a column's values are read and rounded to.
 fn target_of(column: &Field) -> Option<Target> {
-    Some(match Target::of_field(column)? {
-        Target::NumericOf(..)
-            if *column.data_type() == Target::Numeric(None).arrow(&DataType::Utf8) =>
+    Target::of_field(column).map(declared)
+}
+
+/// The type that was declared for a column of this one.
+fn declared(held: Target) -> Target {
+    match held {
+        Target::NumericOf(precision, scale)
+            if decimal(precision, scale) == Target::Numeric(None).arrow(&DataType::Utf8) =>
         {
             Target::Numeric(None)
         }
         Target::NumericOf(precision, scale) => {
             Target::Numeric(Some((u16::from(precision), i16::from(scale))))
         }
+        Target::Array(element) => Target::Array(Box::new(declared(*element))),
         other => other,
-    })
+    }
 }

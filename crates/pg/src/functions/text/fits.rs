@@ -1,26 +1,42 @@
-//! `pg_fits(text, n, type)`: the text, which a column of `n` characters of that type is to hold.
+//! `pg_fits(text, n, type)`: the text, which a column of `n` characters of that type is to hold, or
+//! the array, of whose texts each does.
 //!
-//! Blanks beyond the end are cut, as the standard wants; other characters are error 22001.
+//! Blanks beyond the end are cut, as the standard wants; other characters are error 22001. (Those
+//! of an array's texts are cut by the cast to the column's type.)
 
+use std::sync::Arc;
+
+use datafusion::error::Result;
 use datafusion::logical_expr::ScalarUDF;
+use datafusion::scalar::ScalarValue;
 
 use crate::PgError;
-use crate::functions::scalar::Take::{Int, Text};
-use crate::functions::scalar::{Form, Function};
+use crate::functions::arrays::text_elements;
+use crate::functions::scalar::Take::{Int, List, Text};
+use crate::functions::scalar::{Form, Function, Give, Row, Value};
 
 pub(crate) fn fits() -> ScalarUDF {
-    let form = Form::text(&[Text, Int, Text], |row| {
-        let (text, most) = (row.text(0), usize::try_from(row.int(1)).unwrap_or(0));
-        let end = text
-            .char_indices()
-            .nth(most)
-            .map_or(text.len(), |(at, _)| at);
-        let (kept, rest) = text.split_at(end);
-        if rest.bytes().all(|byte| byte == b' ') {
-            return Ok(kept.into());
+    let text = Form::text(&[Text, Int, Text], |row| Ok(kept(row.text(0), row)?.into()));
+    let same = Give::Of(|given| Ok(Arc::clone(&given[0])));
+    let array = Form::new(&[List, Int, Text], same, |row| {
+        for text in text_elements(row, 0)?.iter().flatten() {
+            kept(text, row)?;
         }
-        let message = format!("value too long for type {}({most})", row.text(2));
-        Err(PgError::new("22001", message).into())
+        let (array, at) = row.array(0);
+        Ok(Value::Scalar(ScalarValue::try_from_array(array, at)?))
     });
-    Function::new("pg_fits", vec![form]).udf()
+    Function::new("pg_fits", vec![text, array]).udf()
+}
+
+/// The text without the blanks beyond its end.
+fn kept<'a>(text: &'a str, row: &Row<'_>) -> Result<&'a str> {
+    let most = usize::try_from(row.int(1)).unwrap_or(0);
+    let end = text.char_indices().nth(most);
+    let end = end.map_or(text.len(), |(at, _)| at);
+    let (kept, rest) = text.split_at(end);
+    if rest.bytes().all(|byte| byte == b' ') {
+        return Ok(kept);
+    }
+    let message = format!("value too long for type {}({most})", row.text(2));
+    Err(PgError::new("22001", message).into())
 }
