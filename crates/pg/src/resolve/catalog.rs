@@ -37,6 +37,8 @@ pub(super) struct Catalog {
     assignments: HashSet<(Oid, Oid)>,
     operators: HashMap<&'static str, Vec<Signature>>,
     functions: HashMap<&'static str, Vec<Signature>>,
+    /// The functions that give sets of rows, aggregates and window functions.
+    of_rows: HashSet<&'static str>,
 }
 
 /// The catalogs, read at their first use.
@@ -77,6 +79,11 @@ impl Catalog {
         self.functions.get(name).map_or(&[], Vec::as_slice)
     }
 
+    /// Whether a function gives one value for each row.
+    pub(super) fn is_scalar(&self, name: &str) -> bool {
+        self.functions.contains_key(name) && !self.of_rows.contains(name)
+    }
+
     fn read() -> Self {
         let mut types = HashMap::new();
         let mut oids = HashMap::new();
@@ -113,9 +120,13 @@ impl Catalog {
             });
         }
         let mut functions: HashMap<_, Vec<_>> = HashMap::new();
-        for [name, variadic, defaults, arguments, result] in
+        let mut of_rows = HashSet::new();
+        for [name, variadic, defaults, arguments, result, kind] in
             lines(include_str!("data/functions.tsv"))
         {
+            if kind != "f" {
+                of_rows.insert(name);
+            }
             functions.entry(name).or_default().push(Signature {
                 arguments: arguments.split(',').map(oid).collect(),
                 variadic: variadic == "v",
@@ -129,6 +140,7 @@ impl Catalog {
             assignments,
             operators,
             functions,
+            of_rows,
         }
     }
 }

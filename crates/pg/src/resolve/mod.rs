@@ -120,6 +120,12 @@ pub fn is_function(name: &str) -> bool {
     !catalog().functions(name).is_empty()
 }
 
+/// Whether PostgreSQL has a function of this name with arguments, which gives one value.
+#[must_use]
+pub(crate) fn is_scalar(name: &str) -> bool {
+    catalog().is_scalar(name)
+}
+
 /// The type of the branches of CASE, COALESCE, UNION, VALUES and ARRAY: of the branches' types, the
 /// one that the others are cast to. `None` if they are of different categories.
 #[must_use]

@@ -8,6 +8,7 @@
 //! | `FROM json_to_record(…) AS t(a int)` | `FROM (SELECT member(…, 'a')::int AS a) AS t` |
 //! | `e.value FROM json_array_elements(…) AS e` | `e.e FROM …` |
 //! | `FROM lower('A') AS a` | `FROM (SELECT lower('A') AS a) AS a` |
+//! | `FROM current_date` | `FROM (SELECT current_date AS current_date) AS current_date` |
 
 mod records;
 mod values;
@@ -15,10 +16,12 @@ mod values;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, Ident, Query, SelectItem, SetExpr, TableAlias,
-    TableAliasColumnDef, TableFactor, VisitorMut, visit_expressions,
+    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectNamePart, Query, SelectItem, SetExpr,
+    TableAlias, TableAliasColumnDef, TableFactor, VisitorMut, visit_expressions,
 };
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::SUBSCRIPTS;
 use super::ast::{arguments, call, is_placeholder, last_word, text};
@@ -27,6 +30,7 @@ use crate::dialect::Grammar;
 use crate::functions::arrays::FLAT;
 use crate::functions::time::SERIES;
 use crate::functions::{MARKED, is_scalar, mark_of};
+use crate::resolve;
 
 /// The function that gives a set's rows as an array; `None` if the function gives no set, or
 /// DataFusion knows it.
@@ -114,7 +118,7 @@ impl VisitorMut for Sets {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-        if let Some(derived) = rewritten(factor) {
+        if let Some(derived) = rewritten(factor).or_else(|| of_word(factor)) {
             *factor = derived;
         } else {
             name_series(factor);
@@ -209,10 +213,9 @@ fn rewritten(factor: &TableFactor) -> Option<TableFactor> {
         vec![call(&set, given)]
     } else if name == SERIES_OF_FROM && (ordinality || given.iter().any(is_computed)) {
         vec![call(SERIES, given)]
-    } else if is_scalar(&name) && !ordinality {
-        let column = column_name(&name, alias.as_ref());
-        let items = vec![named(call(&name, given), &column)];
-        return derived(select(items)?, &name, alias.as_ref(), lateral);
+    } else if gives_one_value(&name) {
+        let value = call(&name, given);
+        return one_row(&name, value, alias.as_ref(), ordinality, lateral);
     } else {
         return None;
     };
@@ -253,6 +256,100 @@ fn rewritten(factor: &TableFactor) -> Option<TableFactor> {
         items.push(named(bigint(places), "ordinality"));
     }
     derived(select(items)?, &name, alias.as_ref(), lateral)
+}
+
+/// Whether a function gives one value for a row.
+fn gives_one_value(name: &str) -> bool {
+    is_scalar(name) || resolve::is_scalar(name) || MORE_SCALARS.contains(&name)
+}
+
+/// The functions without arguments that give one value, and those that are words of the grammar.
+const MORE_SCALARS: [&str; 22] = [
+    "clock_timestamp",
+    "coalesce",
+    "current_database",
+    "current_schema",
+    "gen_random_uuid",
+    "getdatabaseencoding",
+    "greatest",
+    "inet_client_addr",
+    "inet_server_addr",
+    "least",
+    "now",
+    "nullif",
+    "pg_backend_pid",
+    "pg_client_encoding",
+    "pg_is_in_recovery",
+    "pg_postmaster_start_time",
+    "pi",
+    "random",
+    "statement_timestamp",
+    "timeofday",
+    "transaction_timestamp",
+    "version",
+];
+
+/// The row of a function that is written without brackets.
+fn of_word(factor: &TableFactor) -> Option<TableFactor> {
+    let TableFactor::Table {
+        name,
+        args: None,
+        alias,
+        ..
+    } = factor
+    else {
+        return None;
+    };
+    let [ObjectNamePart::Identifier(word)] = name.0.as_slice() else {
+        return None;
+    };
+    let value = without_brackets(word)?;
+    one_row(&last_word(name)?, value, alias.as_ref(), false, false)
+}
+
+/// The call of a function that is written without brackets.
+fn without_brackets(word: &Ident) -> Option<Expr> {
+    use Keyword::{
+        CURRENT_CATALOG, CURRENT_DATE, CURRENT_ROLE, CURRENT_TIME, CURRENT_TIMESTAMP, CURRENT_USER,
+        LOCALTIME, LOCALTIMESTAMP, SESSION_USER, USER,
+    };
+    const WORDS: [Keyword; 10] = [
+        CURRENT_CATALOG,
+        CURRENT_DATE,
+        CURRENT_ROLE,
+        CURRENT_TIME,
+        CURRENT_TIMESTAMP,
+        CURRENT_USER,
+        LOCALTIME,
+        LOCALTIMESTAMP,
+        SESSION_USER,
+        USER,
+    ];
+    let is_word = match Token::make_word(&word.value, word.quote_style) {
+        Token::Word(word) => WORDS.contains(&word.keyword),
+        _ => false,
+    };
+    if !is_word {
+        return None;
+    }
+    let dialect = Grammar::new();
+    let mut parser = Parser::new(&dialect).try_with_sql(&word.value).ok()?;
+    parser.parse_expr().ok()
+}
+
+/// The row of a function that gives one value.
+fn one_row(
+    function: &str,
+    value: Expr,
+    alias: Option<&TableAlias>,
+    ordinality: bool,
+    lateral: bool,
+) -> Option<TableFactor> {
+    let mut items = vec![named(value, &column_name(function, alias))];
+    if ordinality {
+        items.push(named(bigint(text_number(1)), "ordinality"));
+    }
+    derived(select(items)?, function, alias, lateral)
 }
 
 /// Whether this is more than a whole number, which is all that DataFusion's series takes.

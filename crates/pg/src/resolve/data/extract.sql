@@ -16,7 +16,7 @@ select o.oprname, coalesce(l.typname, '-'), coalesce(r.typname, '-'), x.typname
 \o functions.tsv
 select p.proname, case when p.provariadic <> 0 then 'v' else '-' end, p.pronargdefaults,
        array_to_string(array(select t.typname from unnest(p.proargtypes) with ordinality a(oid, n) join pg_type t on t.oid = a.oid order by n), ','),
-       x.typname
+       x.typname, case when p.proretset then 's' else p.prokind::text end
   from pg_proc p join pg_type x on x.oid = p.prorettype
  where p.pronamespace = 'pg_catalog'::regnamespace and p.pronargs > 0 and p.prokind in ('f', 'a', 'w')
    and coalesce(obj_description(p.oid, 'pg_proc'), '') !~ '^(implementation of|I/O|internal|statistics|planner support|aggregate transition|aggregate final|less-equal|sort support|hash|(B|b)tree|GIN|GiST|SP-GiST|BRIN)'
