@@ -9,6 +9,7 @@
 //! | `LIKE p ESCAPE '!'::text`, `ESCAPE ('!')` | `LIKE p ESCAPE '!'` |
 //! | `U&'!0061' UESCAPE '!'` | `'a'` (`uescape.rs`) |
 //! | `LIKE p ESCAPE e` | `LIKE like_escape(p, e)` |
+//! | `FOR NO KEY UPDATE`, `FOR KEY SHARE` | `FOR UPDATE`, `FOR SHARE`: no row is locked |
 //! | `SELECT exists FROM t` | `SELECT "exists" FROM t` |
 //! | `SELECT (VALUES (1))` | `SELECT (SELECT * FROM (VALUES (1)))` |
 //! | `'a'` and, on the next line, `'b'` | `'ab'` |
@@ -49,6 +50,7 @@ pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError
                 Some((at + 1, vec![name]))
             }
             Some("values") => values(tokens, at),
+            Some("for") => key_lock(tokens, &next),
             _ => None,
         };
         if let Some((end, with)) = replaced {
@@ -62,8 +64,8 @@ pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError
 }
 
 /// The words that begin phrases.
-const PHRASES: [&str; 9] = [
-    "fetch", "isnull", "table", "only", "escape", "like", "ilike", "exists", "values",
+const PHRASES: [&str; 10] = [
+    "fetch", "isnull", "table", "only", "escape", "like", "ilike", "exists", "values", "for",
 ];
 
 /// Where a phrase ends, and what stands in its place.
@@ -116,6 +118,17 @@ fn fetch(tokens: &[TokenWithSpan], at: usize, next: &[usize]) -> Replacement {
         _ => None,
     }
     .filter(|_| at < side)
+}
+
+/// The locks of rows whose keys others may read or write.
+fn key_lock(tokens: &[TokenWithSpan], next: &[usize]) -> Replacement {
+    let said: Vec<_> = next.iter().map(|at| word(&tokens[*at])).collect();
+    let said: Vec<&str> = said.iter().map_while(|word| word.as_deref()).collect();
+    match said[..] {
+        ["no", "key", "update", ..] => Some((next[2] + 1, words("FOR UPDATE"))),
+        ["key", "share", ..] => Some((next[1] + 1, words("FOR SHARE"))),
+        _ => None,
+    }
 }
 
 /// ONLY before a table, whose name may be in brackets.

@@ -25,6 +25,7 @@ pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError
     similar_substrings(tokens);
     whole_rows(tokens);
     exclusion::mark(tokens);
+    without_deferrable(tokens);
     phrases::replace(tokens)?;
     let mut after_between = false;
     for token in tokens.iter_mut() {
@@ -142,6 +143,39 @@ fn whole_rows(tokens: &mut [TokenWithSpan]) {
     }
     for at in dropped {
         tokens[at].token = Token::Whitespace(Whitespace::Space);
+    }
+}
+
+/// `BEGIN READ ONLY, NOT DEFERRABLE` is `BEGIN READ ONLY`: no transaction waits for a snapshot.
+fn without_deferrable(tokens: &mut [TokenWithSpan]) {
+    let written = written(tokens);
+    let begins = written.first().is_some_and(|first| {
+        let first = &tokens[*first].token;
+        [Keyword::BEGIN, Keyword::START, Keyword::SET]
+            .iter()
+            .any(|begin| is_word(first, *begin))
+    });
+    if !begins {
+        return;
+    }
+    for (place, at) in written.iter().enumerate() {
+        if !is_word(&tokens[*at].token, Keyword::DEFERRABLE) {
+            continue;
+        }
+        let is = |place: usize, such: &dyn Fn(&Token) -> bool| {
+            written
+                .get(place)
+                .is_some_and(|at| such(&tokens[*at].token))
+        };
+        let is_comma = |token: &Token| *token == Token::Comma;
+        let is_not = |token: &Token| is_word(token, Keyword::NOT);
+        let negated = usize::from(is(place.wrapping_sub(1), &is_not));
+        let first = place - negated;
+        let last = place + usize::from(is(place + 1, &is_comma));
+        let comma = last == place && is(first.wrapping_sub(1), &is_comma);
+        for dropped in first - usize::from(comma)..=last {
+            tokens[written[dropped]].token = Token::Whitespace(Whitespace::Space);
+        }
     }
 }
 
