@@ -128,7 +128,11 @@ pub(crate) fn as_common(expr: Expr, held: &Field, to: &Field, config: &ConfigOpt
         return typed(expr, to, config);
     }
     if held.data_type().is_null() {
-        return expr;
+        // DataFusion (55.2, `type_union_resolution`) finds no common type of NULL and bytes.
+        return match target {
+            Some(Target::Bytea) => cast_expr(expr, &Target::Bytea, config),
+            _ => expr,
+        };
     }
     if held.data_type() == to.data_type() {
         return match target {
