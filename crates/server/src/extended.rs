@@ -21,6 +21,7 @@ use crate::failure::Failure;
 use crate::params::parameter_values;
 use crate::parse::Parsed;
 use crate::portal::{Portal, Prepared, State};
+use crate::rows::ended;
 use crate::session::{Outcome, only_reads, returns_rows, show_schema};
 use crate::simple::copied;
 use crate::statement::Action;
@@ -282,7 +283,7 @@ impl Connection {
                 if sent.complete {
                     self.end_copy(rows)?;
                     let tag = rows.tag;
-                    self.complete(format!("{tag} {}", sent.rows))?;
+                    self.complete(ended(tag, sent.rows))?;
                     portal.state = State::Done(tag);
                 } else {
                     self.wire.put(&PgWireBackendMessage::PortalSuspended(
@@ -291,7 +292,7 @@ impl Connection {
                 }
             }
             State::Done(tag) => {
-                let tag = format!("{tag} 0");
+                let tag = ended(tag, 0);
                 self.complete(tag)?;
             }
             State::Spent => {

@@ -39,8 +39,21 @@ pub(crate) struct Rows {
     copy: Option<CopyFormat>,
     /// Whether a row has been written.
     begun: bool,
-    /// The word before the count in the tag that ends the result.
+    /// The word of the tag that ends the result ([`ended`]).
     pub(crate) tag: &'static str,
+}
+
+/// The word of EXPLAIN's tag.
+pub(crate) const EXPLAIN: &str = "EXPLAIN";
+/// The word of SHOW's tag.
+pub(crate) const SHOW: &str = "SHOW";
+
+/// The tag that ends a result: the rows of EXPLAIN and SHOW are not counted.
+pub(crate) fn ended(word: &str, rows: usize) -> String {
+    match word {
+        EXPLAIN | SHOW => word.to_owned(),
+        word => format!("{word} {rows}"),
+    }
 }
 
 /// Where batches come from.

@@ -28,7 +28,7 @@ use crate::ledger::Ledger;
 use crate::parse::{Aside, Cost, Parsed, SHORT_BYTES, parse_all};
 use crate::portal::Prepared;
 use crate::query::guarded;
-use crate::rows::{Rows, Source};
+use crate::rows::{EXPLAIN, Rows, SHOW, Source};
 use crate::running::{Running, Streams};
 use crate::senders::Senders;
 use crate::settings::Settings;
@@ -231,7 +231,7 @@ impl Session {
             schema,
             formats,
             Source::Ready(VecDeque::from([batch])),
-            "SHOW",
+            SHOW,
         )
     }
 }
@@ -342,6 +342,16 @@ async fn outcome(
             }
             Ok(Outcome::Done(format!("{tag} {count}")))
         }
+        Kind::Made => {
+            // No count: IF NOT EXISTS has found the table.
+            let batch = running.next().await?;
+            let tag = batch.map_or_else(
+                || "CREATE TABLE AS".to_owned(),
+                |batch| format!("SELECT {}", counted(&batch)),
+            );
+            while running.next().await?.is_some() {}
+            Ok(Outcome::Done(tag))
+        }
         Kind::Done(tag) => {
             while running.next().await?.is_some() {}
             Ok(Outcome::Done(tag.to_owned()))
@@ -389,6 +399,8 @@ enum Kind {
     Rows(&'static str),
     /// One row with a count.
     Count(&'static str),
+    /// As [`Kind::Count`], of a table that is made of a query.
+    Made,
     Done(&'static str),
 }
 
@@ -403,7 +415,7 @@ impl Kind {
 
 fn kind(plan: &LogicalPlan) -> Kind {
     match plan {
-        LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => Kind::Rows("EXPLAIN"),
+        LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => Kind::Rows(EXPLAIN),
         LogicalPlan::Copy(_) => Kind::Count("COPY"),
         LogicalPlan::Dml(dml) => match &dml.op {
             WriteOp::Insert(_) => Kind::Count("INSERT 0"),
@@ -414,6 +426,9 @@ fn kind(plan: &LogicalPlan) -> Kind {
             WriteOp::MergeInto(_) => Kind::Count("MERGE"),
             _ => Kind::Done("OK"),
         },
+        LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) if coscan::makes_rows(create) => {
+            Kind::Made
+        }
         LogicalPlan::Ddl(ddl) => Kind::Done(match ddl {
             DdlStatement::CreateExternalTable(_) | DdlStatement::CreateMemoryTable(_) => {
                 "CREATE TABLE"

@@ -20,7 +20,7 @@ use crate::cursor::{Scroll, Steps, Walk};
 use crate::failure::Failure;
 use crate::parse::Parsed;
 use crate::portal::{Portal, Prepared, State, no_statement};
-use crate::rows::{Rows, Source};
+use crate::rows::{Rows, Source, ended};
 use crate::senders::FLUSH_BYTES;
 use crate::session::Outcome;
 use crate::statement::Action;
@@ -71,7 +71,7 @@ impl Connection {
                         .await?;
                     self.end_copy(&rows)?;
                     self.grant_settings().await?;
-                    self.complete(format!("{} {}", rows.tag, sent.rows))?;
+                    self.complete(ended(rows.tag, sent.rows))?;
                 }
             }
         }
@@ -171,6 +171,17 @@ impl Connection {
                 "RELEASE"
             }
             Action::Nothing(tag) => tag,
+            Action::Lock(names) => {
+                self.check_block("LOCK TABLE")?;
+                for name in names {
+                    let exists = self.session.context.table_exist(name.clone());
+                    if !exists.unwrap_or(false) {
+                        let text = format!("relation \"{name}\" does not exist");
+                        return Err(Failure::new("42P01", text).into());
+                    }
+                }
+                "LOCK TABLE"
+            }
             Action::Set(set) => {
                 let in_transaction = self.status != TransactionStatus::Idle;
                 let report = session
@@ -225,6 +236,10 @@ impl Connection {
                 "DEALLOCATE ALL"
             }
             Action::Discard { all, temp } => {
+                if *all && self.status != TransactionStatus::Idle {
+                    let text = "DISCARD ALL cannot run inside a transaction block";
+                    return Err(Failure::new("25001", text).into());
+                }
                 if *all || *temp {
                     coscan::forget_own(&session.context);
                 }

@@ -4,13 +4,13 @@
 //! Not here: how text is read (`coscan::parse_postgresql`), and what FETCH and MOVE ask for
 //! (`cursor.rs`).
 
-use coscan::{DropNames, IndexStatement, StatementText};
+use coscan::{DropNames, IndexStatement, StatementText, TEMPORARY_SCHEMA};
 use datafusion::common::TableReference;
 use datafusion::sql::parser::{DFParserBuilder, ResetStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     AlterTable, AlterTableOperation, CloseCursor, DataType, DeclareType, DiscardObject, Expr,
-    Ident, ObjectName, ObjectType, OnCommit, RenameTableNameKind, Reset, Set, ShowCreateObject,
-    Statement as SqlStatement,
+    Ident, Lock, LockTableMode, ObjectName, ObjectNamePart, ObjectType, OnCommit,
+    RenameTableNameKind, Reset, Set, ShowCreateObject, Statement as SqlStatement,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 
@@ -48,6 +48,9 @@ pub(crate) enum Action {
     /// statistics are those of the files (ANALYZE, VACUUM), comments are not kept (COMMENT). Holds
     /// the tag to answer with.
     Nothing(&'static str),
+    /// LOCK in a mode that only keeps others from changing what the table is: a statement reads it
+    /// as it was at its start.
+    Lock(Vec<TableReference>),
     Set(Box<Set>),
     /// The setting's name; `all` for every one.
     Show(String),
@@ -119,6 +122,7 @@ impl Action {
             | Self::Savepoint(_)
             | Self::Release(_)
             | Self::Nothing(_)
+            | Self::Lock(_)
             | Self::Show(_)
             | Self::Fetch(_)
             | Self::Prepare { .. }
@@ -238,8 +242,15 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
             name: named(name),
             types: data_types,
             written: Written::new(),
-            query: match action(*statement)? {
-                Action::Plan(query) => query,
+            query: match *statement {
+                query @ (SqlStatement::Query(_)
+                | SqlStatement::Insert(_)
+                | SqlStatement::Update(_)
+                | SqlStatement::Delete(_)
+                | SqlStatement::Merge { .. }) => match action(query)? {
+                    Action::Plan(query) => query,
+                    _ => return Err(Failure::syntax("PREPARE needs a query")),
+                },
                 _ => return Err(Failure::syntax("PREPARE needs a query")),
             },
         },
@@ -278,6 +289,11 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
         SqlStatement::LISTEN { .. } => Action::Nothing("LISTEN"),
         SqlStatement::Comment { .. } => Action::Nothing("COMMENT"),
         SqlStatement::NOTIFY { .. } => Action::Nothing("NOTIFY"),
+        SqlStatement::Lock(Lock {
+            tables,
+            lock_mode: Some(LockTableMode::AccessShare | LockTableMode::RowShare),
+            ..
+        }) => Action::Lock(tables.iter().map(|table| reference(&table.name)).collect()),
         SqlStatement::AlterTable(alter) if renamed(&alter).is_some() => match renamed(&alter) {
             Some(to) => Action::Rename {
                 from: alter.name.clone(),
@@ -310,9 +326,12 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
             temp: object_type == DiscardObject::TEMP,
         },
         // What a session makes is its own and ends with it, so every table is temporary. DataFusion
-        // refuses the word.
+        // refuses the word; the name says it where there is no other schema to create in.
         SqlStatement::CreateTable(mut create) => {
-            create.temporary = false;
+            if std::mem::take(&mut create.temporary) && create.name.0.len() == 1 {
+                let schema = ObjectNamePart::Identifier(Ident::new(TEMPORARY_SCHEMA));
+                create.name.0.insert(0, schema);
+            }
             // LOCAL and GLOBAL have no meaning in PostgreSQL either.
             create.global = None;
             if create.on_commit == Some(OnCommit::PreserveRows) {

@@ -2,6 +2,7 @@
 //!
 //! Catalogs and schemas are looked up below each time, so what others may change is seen as it is
 //! now. A name of the session's own comes first. The system schema is shown as it is.
+//! `pg_temp` has the session's own names of the schema `public`, and nothing else.
 //! Not here: which statement is refused (`check.rs`). O2 holds even where that check was not made.
 //! O2: without the right to write, nothing below changes.
 //! O3: the memory of each name is reserved when the name is made.
@@ -25,6 +26,12 @@ use super::views::{OwnTables, Reads};
 use crate::right::{Right, Rights};
 use crate::tables::SYSTEM_SCHEMA;
 use crate::tables::partitioned::PartitionedTable;
+
+/// The schema of what only the session sees, in which it finds its own tables where its search path
+/// names no other schema.
+pub const TEMPORARY_SCHEMA: &str = "pg_temp";
+/// The schema whose names that one has.
+const DEFAULT_SCHEMA: &str = "public";
 
 /// What a name costs in bytes, without its schema's columns: the maps' entries and a small plan.
 const NAME_BYTES: usize = 4 << 10;
@@ -284,6 +291,17 @@ impl CatalogProvider for OwnCatalog {
             return below;
         }
         let mut schemas = self.schemas.schemas.lock();
+        if name == TEMPORARY_SCHEMA {
+            let tables = schemas
+                .entry(DEFAULT_SCHEMA.to_owned())
+                .or_default()
+                .clone();
+            return Some(Arc::new(OwnSchema {
+                below: None,
+                tables,
+                own: self.own.clone(),
+            }));
+        }
         let tables = match (schemas.get(name), &below) {
             (Some(tables), Some(_)) => tables.clone(),
             (Some(tables), None) if tables.made => tables.clone(),

@@ -2,9 +2,9 @@
 //!
 //! As DataFusion does it, with five differences. Rights are checked. A plan that returns rows keeps
 //! the state that it was planned with, because each clone copies the names of all functions. The
-//! rows of CREATE TABLE … AS are counted while they come. TEMPORARY adds nothing to names of a
-//! session's own. Views over views are held to a size: if each names another one twice, twenty
-//! views are a million nodes.
+//! rows of CREATE TABLE … AS are counted while they come, and their number is the result. TEMPORARY
+//! adds nothing to names of a session's own. Views over views are held to a size: if each names
+//! another one twice, twenty views are a million nodes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use datafusion::logical_expr::{
-    CreateMemoryTable, DdlStatement, LogicalPlan, LogicalPlanBuilder, Statement,
+    CreateMemoryTable, DdlStatement, LogicalPlan, LogicalPlanBuilder, Statement, lit,
 };
 use datafusion::physical_plan::execute_stream_partitioned;
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 
 use super::allowance::{Growth, Held};
-use super::catalogs::{OwnNames, OwnSchema, Whose};
+use super::catalogs::{OwnNames, OwnSchema, TEMPORARY_SCHEMA, Whose};
 use super::check::{check, not_undoable, replaces_shared};
 use super::dependents::check_dependents;
 use super::table::{MemoryTable, bytes_of};
@@ -183,18 +183,11 @@ async fn create_table(
     create: CreateMemoryTable,
     is_own: bool,
 ) -> Result<DataFrame> {
-    let name = create.name;
+    let name = place_of(&context.state(), &create.name)?;
     if create.temporary && !is_own {
         return plan_err!(
             "TEMPORARY tables are a server's: here all sessions of the engine see {name}"
         );
-    }
-    if context.state().schema_for_ref(name.clone()).is_err() {
-        let told = match name.schema() {
-            Some(schema) => format!("schema \"{schema}\" does not exist"),
-            None => "no schema has been selected to create in".to_owned(),
-        };
-        return Err(PgError::new("3F000", told).into());
     }
     let exists = context.table_exist(name.clone())?;
     match (exists, create.if_not_exists, create.or_replace) {
@@ -213,10 +206,12 @@ async fn create_table(
         None => Held::new(what, &state.runtime_env().memory_pool, None),
     };
     let held = Arc::new(held);
-    let fields = columns_of(&create.input);
+    let is_of_query = makes_rows(&create);
+    let fields = columns_of(&create);
     let plan = state.create_physical_plan(&input).await?;
     let streams = execute_stream_partitioned(plan, state.task_ctx())?;
     let mut partitions = collect(streams, &held).await?;
+    let rows: usize = partitions.iter().flatten().map(RecordBatch::num_rows).sum();
     for batch in partitions.iter_mut().flatten() {
         *batch = batch.clone().with_schema(SchemaRef::clone(&fields))?;
     }
@@ -233,14 +228,49 @@ async fn create_table(
         context.deregister_table(name.clone())?;
     }
     context.register_table(name, Arc::new(table))?;
-    nothing(context)
+    if !is_of_query {
+        return nothing(context);
+    }
+    let count = lit(u64::try_from(rows).unwrap_or(u64::MAX));
+    let plan = LogicalPlanBuilder::values(vec![vec![count]])?.build()?;
+    Ok(DataFrame::new(context.state(), plan))
 }
 
-/// The columns of a table that is made of a query. Those of rows may be NULL; a query without rows
-/// only says which columns there are.
-fn columns_of(query: &LogicalPlan) -> SchemaRef {
-    let schema = query.schema().inner();
-    if matches!(query, LogicalPlan::EmptyRelation(_)) {
+/// The name of a new table. That of a temporary one names [`TEMPORARY_SCHEMA`], and is the
+/// session's own in any schema; one that is not temporary needs a schema of the search path.
+///
+/// # Errors
+/// 3F000 if there is no such schema.
+fn place_of(state: &SessionState, name: &TableReference) -> Result<TableReference> {
+    let selected = &state.config_options().catalog.default_schema;
+    let place = match name {
+        TableReference::Partial { schema, table }
+            if schema.as_ref() == TEMPORARY_SCHEMA && selected != TEMPORARY_SCHEMA =>
+        {
+            TableReference::bare(Arc::clone(table))
+        }
+        name => name.clone(),
+    };
+    let told = match (name.schema(), state.schema_for_ref(place.clone())) {
+        (None, Ok(_)) if selected != TEMPORARY_SCHEMA => return Ok(place),
+        (Some(_), Ok(_)) => return Ok(place),
+        (Some(schema), Err(_)) => format!("schema \"{schema}\" does not exist"),
+        (None, _) => "no schema has been selected to create in".to_owned(),
+    };
+    Err(PgError::new("3F000", told).into())
+}
+
+/// Whether CREATE TABLE makes the rows of a query, whose number is the result; else the plan only
+/// says which columns there are.
+#[must_use]
+pub fn makes_rows(create: &CreateMemoryTable) -> bool {
+    !matches!(create.input.as_ref(), LogicalPlan::EmptyRelation(_))
+}
+
+/// The columns of a table. Those of rows may be NULL.
+fn columns_of(create: &CreateMemoryTable) -> SchemaRef {
+    let schema = create.input.schema().inner();
+    if !makes_rows(create) {
         return SchemaRef::clone(schema);
     }
     let fields = schema.fields().iter();

@@ -24,10 +24,11 @@ mod table;
 mod unique;
 mod views;
 
+pub use catalogs::TEMPORARY_SCHEMA;
 pub(crate) use change::ChangeByQuery;
 pub use check::{check, check_undoable};
 pub use confined::Confinement;
 pub use drop::{DropNames, drop_own};
-pub use execute::{execute, forget_own, rename_own};
+pub use execute::{execute, forget_own, makes_rows, rename_own};
 pub use saved::{SavedOwn, commit_own, save_own};
 pub(crate) use table::MemoryTable;

@@ -249,7 +249,14 @@ fn of_numbers(text: &str) -> Option<PgError> {
 
 /// The last part of a qualified name, unless it names a schema of the user's.
 fn shortened(name: &str) -> &str {
-    ["datafusion.public.", "datafusion.", "public."]
+    const PLACES: [&str; 5] = [
+        "datafusion.public.",
+        "datafusion.pg_temp.",
+        "datafusion.",
+        "public.",
+        "pg_temp.",
+    ];
+    PLACES
         .iter()
         .find_map(|prefix| name.strip_prefix(prefix))
         .unwrap_or(name)

@@ -80,6 +80,9 @@ pub(super) fn execution(text: &str) -> PgError {
         "42P01"
     } else if has("malformed array literal") {
         "22P02"
+    } else if has("no valid cast exists") {
+        // VALUES of INSERT.
+        "42804"
     } else {
         "22000"
     };

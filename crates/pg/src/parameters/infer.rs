@@ -452,6 +452,12 @@ impl Walk<'_> {
                 }
                 return self.alike(&values, schema);
             }
+            // The catalog of functions lacks those that operators stand for.
+            "array_cat" | "array_concat" | "list_concat" => {
+                if let [left, right] = arguments {
+                    return self.binary("||", left, right, schema);
+                }
+            }
             "nullif" => {
                 if let [left, right] = arguments {
                     self.binary("=", left, right, schema);
@@ -769,7 +775,6 @@ fn postgresqls(name: &str) -> &str {
         "character_length" | "char_length" => "length",
         "datetrunc" => "date_trunc",
         "datepart" => "date_part",
-        "array_concat" | "list_concat" => "array_cat",
         "stddev" => "stddev_samp",
         "var" => "var_samp",
         "mean" => "avg",

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coscan::Rights;
+use coscan::{Rights, TEMPORARY_SCHEMA};
 use datafusion::common::config::{ConfigEntry, ConfigOptions};
 use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement};
 use datafusion::prelude::SessionContext;
@@ -247,8 +247,9 @@ impl Settings {
                 zone
             }
             Rule::SearchPath => {
-                let schema = first_schema(session, value).unwrap_or_default();
-                configure(session, DEFAULT_SCHEMA, &schema).await?;
+                let schema = first_schema(session, value);
+                let schema = schema.as_deref().unwrap_or(TEMPORARY_SCHEMA);
+                configure(session, DEFAULT_SCHEMA, schema).await?;
                 value.to_owned()
             }
         };
@@ -502,15 +503,17 @@ async fn restore(
 }
 
 /// The first schema of a search path that exists, because unqualified names resolve in one only.
-/// Without any, they resolve in none.
+/// Without any, they are the session's own.
 fn first_schema(session: &SessionContext, path: &str) -> Option<String> {
     let state = session.state();
     let catalog = state
         .catalog_list()
         .catalog(&state.config_options().catalog.default_catalog)?;
+    let implicit = ["pg_catalog", TEMPORARY_SCHEMA];
     path.split(',')
-        .map(|schema| schema.trim().trim_matches('"').to_owned())
-        .find(|schema| schema != "pg_catalog" && catalog.schema(schema).is_some())
+        .map(|schema| schema.trim().trim_matches('"'))
+        .find(|schema| !implicit.contains(schema) && catalog.schema(schema).is_some())
+        .map(str::to_owned)
 }
 
 fn is_default(value: &Expr) -> bool {

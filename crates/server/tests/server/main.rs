@@ -17,6 +17,7 @@ mod common;
 mod copy;
 mod crowds;
 mod cursors;
+mod drivers;
 mod hostile;
 mod idle;
 mod indexes;

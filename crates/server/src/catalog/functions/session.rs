@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use coscan::TEMPORARY_SCHEMA;
 use datafusion::config::ConfigOptions;
 use datafusion::error::DataFusionError;
 
@@ -96,12 +97,10 @@ fn unknown(name: &str) -> DataFusionError {
 
 /// The schemas in which a name without a schema is looked up.
 pub(super) fn search_path(options: &ConfigOptions, implicit: bool) -> Vec<String> {
-    let own = options.catalog.default_schema.clone();
-    if implicit {
-        vec!["pg_catalog".to_owned(), own]
-    } else {
-        vec![own]
-    }
+    let implicit = implicit.then(|| "pg_catalog".to_owned());
+    let own = &options.catalog.default_schema;
+    let own = (own != TEMPORARY_SCHEMA).then(|| own.clone());
+    implicit.into_iter().chain(own).collect()
 }
 
 #[cfg(test)]
