@@ -4,10 +4,12 @@
 //! |---|---|
 //! | `ambiguous_filters.rs` | which column does a filter that is pushed down mean? |
 //! | `large_limits.rs` | which groups in order are found by a heap of the first ones? |
+//! | `merged_sorts.rs` | by which keys are partitions sorted that are merged? |
 //! | `offsets.rs` | whose rows does the limit above a sort count? |
 
 mod ambiguous_filters;
 mod large_limits;
+mod merged_sorts;
 mod offsets;
 
 use std::sync::Arc;
@@ -23,5 +25,6 @@ pub(crate) fn install(builder: &mut SessionStateBuilder) {
     let rules = std::mem::take(optimizer).rules.into_iter();
     let rules = rules.map(offsets::around).map(ambiguous_filters::around);
     let rules = rules.flat_map(large_limits::behind);
+    let rules = rules.flat_map(merged_sorts::behind);
     *builder.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules.collect()));
 }
