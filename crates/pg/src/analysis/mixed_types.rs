@@ -6,6 +6,7 @@
 //! | floats, numerics | numerics of 15 digits behind the point | floats |
 //! | numerics of more than 38 digits together | an error | numerics of 76 digits |
 //! | `character(n)` and a subquery | texts with their blanks | texts without |
+//! | texts, others | texts | an error |
 //! | rows | columns by their names | an error, unless the names are alike |
 //!
 //! The rule runs before DataFusion's coercion. Not here: UNION (`relations/`), lists of numbers
@@ -28,7 +29,7 @@ use datafusion::optimizer::AnalyzerRule;
 use crate::PgError;
 use crate::casts::{Target, cast_expr};
 use crate::functions::scalar::marked_type;
-use crate::operators::{ComparedIn, is_unknown, typed};
+use crate::operators::{ComparedIn, check_compared, check_fields, is_unknown, typed};
 
 /// See the file's header.
 #[derive(Debug)]
@@ -56,6 +57,9 @@ impl AnalyzerRule for MixedTypes {
 fn united(expr: Expr, schema: &DFSchema, config: &ConfigOptions) -> Result<Transformed<Expr>> {
     match expr {
         Expr::InList(mut list) => {
+            for value in &list.list {
+                check_compared(&list.expr, Operator::Eq, value, schema)?;
+            }
             let mut all = vec![list.expr.get_type(schema)?];
             for value in &list.list {
                 all.push(value.get_type(schema)?);
@@ -70,6 +74,8 @@ fn united(expr: Expr, schema: &DFSchema, config: &ConfigOptions) -> Result<Trans
             Ok(Transformed::yes(Expr::InList(list)))
         }
         Expr::Between(mut between) => {
+            check_compared(&between.expr, Operator::GtEq, &between.low, schema)?;
+            check_compared(&between.expr, Operator::LtEq, &between.high, schema)?;
             let parts = [&between.expr, &between.low, &between.high];
             let all = parts.map(|part| part.get_type(schema));
             let [value, low, high] = all;
@@ -98,7 +104,18 @@ fn united(expr: Expr, schema: &DFSchema, config: &ConfigOptions) -> Result<Trans
         }
         Expr::BinaryExpr(given) if is_comparison(given.op) => {
             check_rows(given.left.get_type(schema), given.right.get_type(schema))?;
+            if let Operator::IsDistinctFrom | Operator::IsNotDistinctFrom = given.op {
+                check_compared(&given.left, Operator::Eq, &given.right, schema)?;
+            }
             Ok(Transformed::no(Expr::BinaryExpr(given)))
+        }
+        Expr::Case(given) => {
+            if let Some(value) = &given.expr {
+                for (other, _) in &given.when_then_expr {
+                    check_compared(value, Operator::Eq, other, schema)?;
+                }
+            }
+            Ok(Transformed::no(Expr::Case(given)))
         }
         other => Ok(Transformed::no(other)),
     }
@@ -143,6 +160,7 @@ fn with_subquery(
         return Ok(true);
     }
     let given = value.to_field(schema)?.1;
+    check_fields(&given, Operator::Eq, field)?;
     let column = Expr::Column(Column::from((qualifier, field)));
     let is_padded = |field: &Field| marked_type(field) == Some("bpchar");
     let cast = if is_padded(&given) || is_padded(field) {

@@ -158,8 +158,36 @@ fn fields(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<(FieldRef, Fie
         left.to_field(schema).ok()?.1,
         right.to_field(schema).ok()?.1,
     );
-    let catalogue = |field: &Field| field.metadata().keys().any(|key| key.starts_with("pg_"));
-    (!catalogue(&a) && !catalogue(&b)).then_some((a, b))
+    (!is_catalogue(&a) && !is_catalogue(&b)).then_some((a, b))
+}
+
+fn is_catalogue(field: &Field) -> bool {
+    field.metadata().keys().any(|key| key.starts_with("pg_"))
+}
+
+/// 42883 for values of types that PostgreSQL has no operator for.
+pub(crate) fn check_compared(
+    left: &Expr,
+    op: Operator,
+    right: &Expr,
+    schema: &DFSchema,
+) -> Result<()> {
+    match fields(left, right, schema) {
+        Some((a, b)) if !is_unknown(left) && !is_unknown(right) => check_fields(&a, op, &b),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn check_fields(a: &Field, op: Operator, b: &Field) -> Result<()> {
+    let comparable = match (Target::of_field(a), Target::of_field(b)) {
+        (Some(a), Some(b)) => comparable(&a, &b),
+        _ => true,
+    };
+    if comparable || is_catalogue(a) || is_catalogue(b) {
+        return Ok(());
+    }
+    let types = [a.data_type().clone(), b.data_type().clone()];
+    Err(no_such_operator(&op.to_string(), &types))
 }
 
 /// Whether a constant without a type takes the other operand's. Beside `||`, it is text, unless the
