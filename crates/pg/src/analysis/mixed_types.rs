@@ -128,6 +128,14 @@ fn united(expr: Expr, schema: &DFSchema, config: &ConfigOptions) -> Result<Trans
             }
             Ok(Transformed::no(Expr::ScalarFunction(call)))
         }
+        Expr::Case(given) => {
+            if let Some(value) = &given.expr {
+                for (other, _) in &given.when_then_expr {
+                    check_comparable("=", value, other, schema)?;
+                }
+            }
+            Ok(Transformed::no(Expr::Case(given)))
+        }
         other => Ok(Transformed::no(other)),
     }
 }

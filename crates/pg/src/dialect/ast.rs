@@ -177,6 +177,17 @@ pub(super) fn qualifier(factor: &TableFactor) -> Option<String> {
     }
 }
 
+/// `(SELECT expr)`.
+pub(super) fn selected(expr: Expr) -> Expr {
+    let Some(mut query) = template("SELECT 0") else {
+        return expr;
+    };
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        select.projection = vec![SelectItem::UnnamedExpr(expr)];
+    }
+    Expr::Subquery(Box::new(query))
+}
+
 /// Whether the expression contains an aggregate outside of its subqueries.
 pub(super) fn aggregates(expr: &Expr) -> bool {
     let mut found = false;

@@ -7,13 +7,15 @@
 //! | `~ a + b`, also `@`, `\|/`, `\|\|/` | `(~ a) + b` | `~ (a + b)` |
 //! | `a = b ~ c` | `(a = b) ~ c` | `a = (b ~ c)` |
 //! | `NOT EXISTS (…) IS NULL` | `(NOT EXISTS (…)) IS NULL` | `NOT (EXISTS (…) IS NULL)` |
+//! | `a < b < c` | `(a < b) < c` | an error |
+//! | `((SELECT …) UNION (SELECT …))` | an error | a subquery |
 //! | `a::text COLLATE "C"` | an error | `(a::text) COLLATE "C"` |
 //!
 //! What `sqlparser` mends can go from here.
 
 use std::any::TypeId;
 
-use datafusion::sql::sqlparser::ast::{Expr, ObjectName, UnaryOperator};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, ObjectName, UnaryOperator};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -43,8 +45,51 @@ fn collated(expr: &Expr, collation: ObjectName) -> Expr {
     Expr::Collate { expr, collation }
 }
 
+fn is_comparison(op: &BinaryOperator) -> bool {
+    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
+}
+
+/// The comparison that a token is, as it is written.
+fn comparison(token: &Token) -> Option<&Token> {
+    use Token::{Eq, Gt, GtEq, Lt, LtEq, Neq};
+    matches!(token, Eq | Neq | Lt | LtEq | Gt | GtEq).then_some(token)
+}
+
+/// Whether a bracket opens a set operation whose first side is in brackets itself.
+fn opens_set_operation(parser: &Parser) -> bool {
+    use Keyword::{EXCEPT, INTERSECT, UNION};
+    let tokens = (0..).map(|at| parser.peek_nth_token_no_skip(at).token);
+    let mut tokens = tokens
+        .filter(|token| !matches!(token, Token::Whitespace(_)))
+        .skip(1);
+    let mut depth = 0;
+    // The first side.
+    for token in tokens.by_ref() {
+        match token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            Token::EOF => return false,
+            _ => {}
+        }
+        if depth <= 0 {
+            break;
+        }
+    }
+    let behind = if depth == 0 { tokens.next() } else { None };
+    matches!(behind, Some(Token::Word(word)) if matches!(word.keyword, UNION | EXCEPT | INTERSECT))
+}
+
 impl Dialect for Grammar {
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        if parser.peek_token_ref().token == Token::LParen && opens_set_operation(parser) {
+            parser.next_token();
+            let query = parser.parse_query().and_then(|query| {
+                parser.expect_token(&Token::RParen)?;
+                Ok(Expr::Subquery(query))
+            });
+            return Some(query);
+        }
         let (op, precedence) = match &parser.peek_token_ref().token {
             // Tighter than `^`.
             Token::Minus => (UnaryOperator::Minus, Precedence::AtTz),
@@ -78,6 +123,14 @@ impl Dialect for Grammar {
         if parser.parse_keyword(Keyword::COLLATE) {
             let collation = parser.parse_object_name(false);
             return Some(collation.map(|collation| collated(expr, collation)));
+        }
+        // Comparisons do not associate.
+        if let Expr::BinaryOp { op, .. } = expr
+            && is_comparison(op)
+            && let Some(next) = comparison(&parser.peek_token_ref().token)
+        {
+            let message = format!("syntax error at or near \"{next}\"");
+            return Some(Err(ParserError::ParserError(message)));
         }
         // Like all forms of IS it stands alone; a chain of them would be copied for each.
         if matches!(expr, Expr::IsDistinctFrom(..) | Expr::IsNotDistinctFrom(..))

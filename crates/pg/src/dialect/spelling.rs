@@ -11,10 +11,9 @@ use datafusion::sql::sqlparser::ast::{
     TableFactor, VisitorMut,
 };
 
-use super::ast::{arguments, call, is_aggregate, last_word, null, null_cast, text};
+use super::ast::{arguments, call, last_word, null, null_cast, text};
 use super::catalog::is_catalog_table;
 use crate::functions::FAIL;
-use crate::resolve::is_function;
 
 #[derive(Default)]
 pub(super) struct Spelling {
@@ -92,8 +91,7 @@ impl VisitorMut for Spelling {
             Expr::Function(function) => {
                 unqualify(&mut function.name);
                 rename(function);
-                let wrong = without_over(function).or_else(|| with_over(function));
-                if let Some(other) = wrong.or_else(|| as_cast(function)) {
+                if let Some(other) = without_over(function).or_else(|| as_cast(function)) {
                     *expr = other;
                 }
             }
@@ -152,34 +150,6 @@ fn without_over(function: &Function) -> Option<Expr> {
     let message = format!("window function {name} requires an OVER clause");
     Some(call(FAIL, vec![text("42809"), text(&message)]))
 }
-
-/// An error, if the function has an OVER clause and is neither a window function nor an aggregate.
-fn with_over(function: &Function) -> Option<Expr> {
-    let name = last_word(&function.name)?;
-    let is_plain =
-        is_function(&name) && !is_aggregate(function) && !WINDOWS.contains(&name.as_str());
-    if function.over.is_none() || !is_plain {
-        return None;
-    }
-    let message =
-        format!("OVER specified, but {name} is not a window function nor an aggregate function");
-    Some(call(FAIL, vec![text("42809"), text(&message)]))
-}
-
-/// PostgreSQL's functions for windows only.
-const WINDOWS: &[&str] = &[
-    "cume_dist",
-    "dense_rank",
-    "first_value",
-    "lag",
-    "last_value",
-    "lead",
-    "nth_value",
-    "ntile",
-    "percent_rank",
-    "rank",
-    "row_number",
-];
 
 /// `date(x)` is `x::date`: a type's name is a function of one argument.
 fn as_cast(function: &Function) -> Option<Expr> {

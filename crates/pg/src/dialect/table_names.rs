@@ -78,6 +78,9 @@ impl VisitorMut for Scopes {
                 }
                 tables.insert(folded(&name));
             }
+            for factor in factors(select) {
+                self.columns.extend(named_columns(factor));
+            }
             for item in &mut select.projection {
                 if let SelectItem::QualifiedWildcard(
                     SelectItemQualifiedWildcardKind::ObjectName(of),
@@ -156,6 +159,19 @@ fn name(factor: &TableFactor) -> Option<Ident> {
         }
         _ => None,
     }
+}
+
+/// The columns to which an alias gives names.
+fn named_columns(factor: &TableFactor) -> impl Iterator<Item = String> {
+    let alias = match factor {
+        TableFactor::Table { alias, .. }
+        | TableFactor::Derived { alias, .. }
+        | TableFactor::Function { alias, .. }
+        | TableFactor::UNNEST { alias, .. } => alias.as_ref(),
+        _ => None,
+    };
+    let columns = alias.into_iter().flat_map(|alias| &alias.columns);
+    columns.map(|column| folded(&column.name))
 }
 
 fn rename(factor: &mut TableFactor, name: &Ident) {

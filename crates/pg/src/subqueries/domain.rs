@@ -15,19 +15,17 @@ use std::sync::Arc;
 
 use datafusion::common::{Column, DFSchema, JoinType, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::expr::{Sort as SortExpr, WindowFunction};
 use datafusion::logical_expr::logical_plan::{
     Aggregate, Distinct, DistinctOn, EmptyRelation, Limit, Sort, Union, Unnest, Values, Window,
 };
-use datafusion::logical_expr::{
-    Expr, ExprFunctionExt, ExprSchemable, LogicalPlan, WindowFrame, WindowFrameBound,
-    WindowFrameUnits, lit, when,
-};
+use datafusion::logical_expr::utils::grouping_set_to_exprlist;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, lit, when};
 
 use super::grouping;
 use super::plans::{
-    Names, column_exprs, filter, join, join_conditions, named, project, project_as, same,
+    Names, column_exprs, filter, join, join_conditions, named, project, project_as, row_numbers,
+    same,
 };
 use super::references::{DOMAIN, Renamed, correlated, free_in, lateral, rename, resolve};
 use super::source::source;
@@ -214,9 +212,12 @@ fn push_aggregate(
             None => Err(unsupported(&LogicalPlan::Aggregate(given))),
         };
     }
-    let keys = given.group_expr.len();
+    // A key that comes again is no column.
+    let group = grouping_set_to_exprlist(&given.group_expr)?.into_iter();
+    let group: Vec<Expr> = group.cloned().collect();
+    let keys = group.len();
     let before = given.input.schema();
-    let mut group = resolve_all(given.group_expr, before, d)?;
+    let mut group = resolve_all(group, before, d)?;
     for (index, expr) in group.iter_mut().enumerate() {
         if let Expr::Column(column) = expr
             && d.columns.contains(column)
@@ -362,17 +363,7 @@ fn push_limit(limit: Limit, d: &Domain, names: &mut Names) -> Result<LogicalPlan
     let (skip, fetch) = (resolved(limit.skip)?, resolved(limit.fetch)?);
     let input = push(input, d, names)?;
     let number = Column::new_unqualified(names.next("__row_"));
-    let all_before = WindowFrame::new_bounds(
-        WindowFrameUnits::Rows,
-        WindowFrameBound::Preceding(ScalarValue::UInt64(None)),
-        WindowFrameBound::CurrentRow,
-    );
-    let numbered = row_number()
-        .partition_by(d.exprs())
-        .order_by(order)
-        .window_frame(all_before)
-        .build()?
-        .alias(&number.name);
+    let numbered = row_numbers(d.exprs(), order, &number.name)?;
     let own = column_exprs(input.schema());
     let window = Window::try_new(vec![numbered], Arc::new(input))?;
     let mut plan = LogicalPlan::Window(window);

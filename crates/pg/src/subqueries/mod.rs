@@ -16,6 +16,7 @@
 //! | `source.rs` | from which relation are the outer columns' values taken? |
 //! | `scalar.rs`, `predicate.rs` | what is the subquery's value where it stands? |
 //! | `items.rs` | LATERAL items of FROM |
+//! | `outer_join.rs` | what is a condition over both sides of an outer join? |
 //! | `outer_aggregates.rs` | to which query does an aggregate of outer columns belong? |
 //!
 //! S4: a correlated subquery that cannot be replaced is an error (0A000), never another plan.
@@ -25,6 +26,7 @@ mod grouping;
 mod in_place;
 mod items;
 mod outer_aggregates;
+mod outer_join;
 mod plans;
 mod predicate;
 mod pulled;
@@ -351,41 +353,45 @@ impl Unnesting {
 
     /// ON. The subqueries of an outer join's condition are evaluated on the side that they name.
     fn joined(&mut self, given: Join) -> Result<LogicalPlan> {
-        let schema = Arc::clone(&given.schema);
         let parts = join_conditions(&given).into_iter();
         let (with, without): (Vec<Expr>, Vec<Expr>) =
             parts.partition(|part| holds(part, is_replaced));
-        let (left, right) = (
-            Arc::unwrap_or_clone(given.left),
-            Arc::unwrap_or_clone(given.right),
-        );
+        let Some(with) = with.into_iter().reduce(Expr::and) else {
+            return Ok(LogicalPlan::Join(given));
+        };
         if given.join_type == JoinType::Inner {
-            let plan = join(left, right, JoinType::Inner, without)?;
-            let with = with.into_iter().reduce(Expr::and);
-            return match with {
-                Some(with) => self.restricted(with, plan),
-                None => Ok(plan),
-            };
+            let (left, right) = (given.left, given.right);
+            let (left, right) = (Arc::unwrap_or_clone(left), Arc::unwrap_or_clone(right));
+            return self.restricted(with, join(left, right, JoinType::Inner, without)?);
         }
+        let of_one_side = |expr: &Expr| {
+            let columns = outer_columns(expr);
+            let mut sides = [&given.left, &given.right].into_iter();
+            sides.any(|side| {
+                columns
+                    .iter()
+                    .all(|column| side.schema().has_column(column))
+            })
+        };
+        if holds(&with, |part| is_replaced(part) && !of_one_side(part)) {
+            return self.joined_by_pairs(given, with, without);
+        }
+        let schema = given.schema;
+        let (mut left, mut right) = (Around::of(given.left), Around::of(given.right));
+        let with = with.transform_down(|expr| {
+            if !is_replaced(&expr) {
+                return Ok(Transformed::no(expr));
+            }
+            let columns = outer_columns(&expr);
+            let is_right = columns
+                .iter()
+                .all(|column| right.plan.schema().has_column(column));
+            let side = if is_right { &mut right } else { &mut left };
+            let value = self.expression(side, expr)?;
+            Ok(Transformed::new(value, true, TreeNodeRecursion::Jump))
+        });
         let mut conditions = without;
-        let (mut left, mut right) = (Around { plan: left }, Around { plan: right });
-        for part in with {
-            let without = part.transform_down(|expr| {
-                if !is_replaced(&expr) {
-                    return Ok(Transformed::no(expr));
-                }
-                let side = [&mut right, &mut left].into_iter().find(|side| {
-                    let of_side = |column| side.plan.schema().has_column(column);
-                    outer_columns(&expr).iter().all(of_side)
-                });
-                let side = side.ok_or_else(|| {
-                    unsupported("a subquery over both sides in the condition of an outer join")
-                })?;
-                let value = self.expression(side, expr)?;
-                Ok(Transformed::new(value, true, TreeNodeRecursion::Jump))
-            });
-            conditions.push(without?.data);
-        }
+        conditions.push(with.data()?);
         let plan = join(left.plan, right.plan, given.join_type, conditions)?;
         project(column_exprs(&schema), plan)
     }

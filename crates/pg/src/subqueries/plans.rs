@@ -8,11 +8,16 @@ use datafusion::common::{
     Column, DFSchema, ExprSchema, JoinType, NullEquality, ScalarValue, TableReference,
 };
 use datafusion::error::Result;
+use datafusion::functions_window::expr_fn::row_number;
+use datafusion::logical_expr::expr::Sort;
 use datafusion::logical_expr::logical_plan::{
     Filter, Join, JoinConstraint, Projection, SubqueryAlias,
 };
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{Expr, LogicalPlan, Operator, binary_expr, lit};
+use datafusion::logical_expr::{
+    Expr, ExprFunctionExt, LogicalPlan, Operator, WindowFrame, WindowFrameBound, WindowFrameUnits,
+    binary_expr, lit,
+};
 
 use super::references::holds;
 
@@ -97,6 +102,20 @@ pub(super) fn aliased(
     let columns = column_exprs(plan.schema()).into_iter().enumerate();
     let columns = columns.map(|(index, column)| named(column, Some(&table), &format!("c{index}")));
     project(columns.collect(), plan)
+}
+
+/// The numbers of rows, from 1, in each partition, as a column of a `Window`.
+pub(super) fn row_numbers(partition: Vec<Expr>, order: Vec<Sort>, name: &str) -> Result<Expr> {
+    let all_before = WindowFrame::new_bounds(
+        WindowFrameUnits::Rows,
+        WindowFrameBound::Preceding(ScalarValue::UInt64(None)),
+        WindowFrameBound::CurrentRow,
+    );
+    let numbers = row_number()
+        .partition_by(partition)
+        .order_by(order)
+        .window_frame(all_before);
+    Ok(numbers.build()?.alias(name))
 }
 
 pub(super) fn filter(conditions: Vec<Expr>, input: LogicalPlan) -> Result<LogicalPlan> {

@@ -6,6 +6,7 @@
 //! | `limits` | `WITH TIES`, `LIMIT (SELECT …)` | ranks and numbers of rows |
 //! | `values` | `VALUES ((SELECT …))` | a union |
 //! | `rows` | `(a, b) IN (SELECT …)`, `(a, b) = (SELECT …)` | comparisons of columns |
+//! | `outer_aggregates` | `WHERE u.x > sum(t.x)` in a subquery | `(SELECT sum(t.x))` |
 //! | `grouping` | `GROUP BY ()`, HAVING without aggregates | WHERE |
 //! | `alike` | `sum(x::int), sum(x::bigint)` | aggregates with names of their own |
 //! | `items` | `generate_series(1, t.x)` in FROM | LATERAL |
@@ -21,6 +22,7 @@ mod alike;
 mod grouping;
 mod items;
 mod limits;
+mod outer_aggregates;
 mod rows;
 pub(crate) mod using;
 mod values;
@@ -117,6 +119,11 @@ impl VisitorMut for Queries {
                 alike::rewrite(select, None);
             }
         });
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        outer_aggregates::rewrite(select);
         ControlFlow::Continue(())
     }
 

@@ -71,6 +71,12 @@ impl Windows {
         match whole {
             Ok(window) => {
                 function.over = Some(WindowType::WindowSpec(window));
+                if is_of_no_type(function) {
+                    let message = "could not determine polymorphic type because input has type \
+                                   unknown";
+                    *expr = call(FAIL, vec![text("42804"), text(message)]);
+                    return;
+                }
                 if let Some(shifted) = with_default(function) {
                     *expr = shifted;
                 }
@@ -119,6 +125,32 @@ fn not_over_rows(function: &Function) -> Option<Expr> {
     let message =
         format!("OVER specified, but {name} is not a window function nor an aggregate function");
     Some(call(FAIL, vec![text("42809"), text(&message)]))
+}
+
+/// Whether a function of a value of any type has a constant without a type. `lag` and `lead` of
+/// three arguments take it for text.
+fn is_of_no_type(function: &Function) -> bool {
+    let name = last_word(&function.name);
+    let (Some(name), Some(arguments)) = (name, arguments(function)) else {
+        return false;
+    };
+    let most = match name.as_str() {
+        "first_value" | "last_value" => 1,
+        "nth_value" | "lag" | "lead" => 2,
+        _ => return false,
+    };
+    arguments.len() <= most && arguments.first().is_some_and(|value| is_untyped(value))
+}
+
+fn is_untyped(value: &Expr) -> bool {
+    match value {
+        Expr::Nested(inner) => is_untyped(inner),
+        Expr::Value(value) => matches!(
+            value.value,
+            Value::Null | Value::SingleQuotedString(_) | Value::EscapedStringLiteral(_)
+        ),
+        _ => false,
+    }
 }
 
 /// `lag(x, n, d)` as `CASE WHEN lag(true, n) IS NULL THEN d ELSE lag(x, n) END`: DataFusion takes

@@ -118,7 +118,7 @@ impl VisitorMut for Sets {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-        if let Some(derived) = rewritten(factor).or_else(|| of_word(factor)) {
+        if let Some(derived) = rewritten(factor) {
             *factor = derived;
         } else {
             name_series(factor);

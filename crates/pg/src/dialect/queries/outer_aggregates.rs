@@ -1,0 +1,38 @@
+//! Aggregates in WHERE: they can only be those of a query around, so that each is a subquery of its
+//! own (`subqueries/outer_aggregates.rs`). DataFusion's planner refuses them all.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{Expr, Select, Visit, VisitMut, Visitor};
+
+use crate::dialect::ast::{is_aggregate, null, selected};
+use crate::dialect::own_exprs::OwnExprs;
+
+pub(super) fn rewrite(select: &mut Select) {
+    if let Some(condition) = &mut select.selection {
+        let _ = condition.visit(&mut OwnExprs::new(|expr| {
+            if let Expr::Function(call) = &*expr
+                && call.over.is_none()
+                && is_aggregate(call)
+                && Visit::visit(&*expr, &mut Columns).is_break()
+            {
+                let call = std::mem::replace(expr, null());
+                *expr = selected(call);
+            }
+        }));
+    }
+}
+
+/// Breaks at a column.
+struct Columns;
+
+impl Visitor for Columns {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
