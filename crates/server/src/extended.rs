@@ -219,6 +219,9 @@ impl Connection {
             };
             let plan = plan.take();
             self.begin_if_changed(plan.as_ref(), action).await?;
+            if action.queries() {
+                self.transaction.query(&mut self.session).await?;
+            }
             let is_planned = plan.is_some();
             let outcome = match plan {
                 Some(plan) => {

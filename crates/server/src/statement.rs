@@ -10,7 +10,7 @@ use datafusion::sql::parser::{DFParserBuilder, ResetStatement, Statement as DfSt
 use datafusion::sql::sqlparser::ast::{
     AlterTable, AlterTableOperation, CloseCursor, DataType, DeclareType, DiscardObject, Expr,
     Ident, ObjectName, ObjectType, OnCommit, RenameTableNameKind, Reset, Set, ShowCreateObject,
-    Statement as SqlStatement,
+    Statement as SqlStatement, TransactionMode,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 
@@ -37,9 +37,14 @@ pub(crate) enum Action {
         query: Box<DfStatement>,
         format: CopyFormat,
     },
-    Begin,
-    Commit,
-    Rollback,
+    Begin(Vec<TransactionMode>),
+    /// Both say whether the next transaction begins at once, in the same modes (AND CHAIN).
+    Commit {
+        chain: bool,
+    },
+    Rollback {
+        chain: bool,
+    },
     /// ROLLBACK TO a savepoint of this name: revives a failed transaction.
     RollbackTo(String),
     Savepoint(String),
@@ -112,9 +117,9 @@ impl Action {
             | Self::Discard { .. } => true,
             Self::Index { .. }
             | Self::Copy { .. }
-            | Self::Begin
-            | Self::Commit
-            | Self::Rollback
+            | Self::Begin(_)
+            | Self::Commit { .. }
+            | Self::Rollback { .. }
             | Self::RollbackTo(_)
             | Self::Savepoint(_)
             | Self::Release(_)
@@ -124,6 +129,33 @@ impl Action {
             | Self::Prepare { .. }
             | Self::Close(_)
             | Self::Deallocate(_) => false,
+        }
+    }
+
+    /// Whether it runs a query, which sees the tables as they are.
+    pub(crate) fn queries(&self) -> bool {
+        matches!(
+            self,
+            Self::Plan(_)
+                | Self::Index { .. }
+                | Self::Copy { .. }
+                | Self::Declare { .. }
+                | Self::Execute { .. }
+        )
+    }
+
+    /// What a READ ONLY transaction refuses of what is no plan.
+    pub(crate) fn writes(&self) -> Option<&'static str> {
+        match self {
+            Self::Index {
+                tag: tag @ ("CREATE INDEX" | "REFRESH INDEX" | "DROP INDEX"),
+                ..
+            }
+            | Self::Nothing(tag @ "COMMENT") => Some(*tag),
+            Self::Rename { .. } => Some("ALTER TABLE"),
+            Self::Drop(drop) if drop.views => Some("DROP VIEW"),
+            Self::Drop(_) => Some("DROP TABLE"),
+            _ => None,
         }
     }
 
@@ -185,10 +217,10 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
         return Ok(Action::Plan(Box::new(copy)));
     }
     Ok(match statement {
-        SqlStatement::StartTransaction { .. } => Action::Begin,
-        SqlStatement::Commit { .. } => Action::Commit,
-        SqlStatement::Rollback { savepoint, .. } => match savepoint {
-            None => Action::Rollback,
+        SqlStatement::StartTransaction { modes, .. } => Action::Begin(modes),
+        SqlStatement::Commit { chain, .. } => Action::Commit { chain },
+        SqlStatement::Rollback { savepoint, chain } => match savepoint {
+            None => Action::Rollback { chain },
             Some(name) => Action::RollbackTo(named(name)),
         },
         SqlStatement::Savepoint { name } => Action::Savepoint(named(name)),
@@ -309,10 +341,7 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
             all: object_type == DiscardObject::ALL,
             temp: object_type == DiscardObject::TEMP,
         },
-        // What a session makes is its own and ends with it, so every table is temporary. DataFusion
-        // refuses the word.
         SqlStatement::CreateTable(mut create) => {
-            create.temporary = false;
             // LOCAL and GLOBAL have no meaning in PostgreSQL either.
             create.global = None;
             if create.on_commit == Some(OnCommit::PreserveRows) {
@@ -433,7 +462,7 @@ mod tests {
                     DfStatement::CreateExternalTable(_) => "external table",
                     _ => "plan",
                 },
-                Action::Begin => "BEGIN",
+                Action::Begin(_) => "BEGIN",
                 _ => "?",
             })
             .collect();
@@ -454,9 +483,9 @@ mod tests {
 
     #[test]
     fn the_connections_own_statements() {
-        assert!(matches!(one("BEGIN"), Action::Begin));
-        assert!(matches!(one("END"), Action::Commit));
-        assert!(matches!(one("ABORT"), Action::Rollback));
+        assert!(matches!(one("BEGIN"), Action::Begin(_)));
+        assert!(matches!(one("END"), Action::Commit { chain: false }));
+        assert!(matches!(one("ABORT"), Action::Rollback { chain: false }));
         assert!(matches!(one("SHOW TIME ZONE"), Action::Show(n) if n == "timezone"));
         assert!(
             matches!(one("SHOW datafusion.execution.batch_size"), Action::Show(n) if n == "datafusion.execution.batch_size")
