@@ -310,6 +310,7 @@ async fn open_session(
         aside: Arc::clone(&shared.aside),
         at_hand: None,
         undoable: false,
+        snapshot: None,
     })
 }
 

@@ -15,6 +15,7 @@ use pgwire::messages::extendedquery::{
 };
 use pgwire::messages::response::{EmptyQueryResponse, TransactionStatus};
 
+use crate::cancel::Interrupt;
 use crate::columns::{columns, description};
 use crate::connection::{Connection, Halt, supervise};
 use crate::failure::Failure;
@@ -220,6 +221,9 @@ impl Connection {
             };
             let plan = plan.take();
             self.begin_if_changed(plan.as_ref(), action).await?;
+            if action.queries() {
+                self.transaction.query(&mut self.session).await?;
+            }
             let is_planned = plan.is_some();
             let outcome = match plan {
                 Some(plan) => {
@@ -270,7 +274,21 @@ impl Connection {
                 }
             }
         }
-        match &mut portal.state {
+        self.send_portal(&name, &mut portal.state, max, &mut interrupt)
+            .await?;
+        self.portals.put_back(name, portal);
+        Ok(())
+    }
+
+    /// Sends what a portal has: at most `max` rows.
+    async fn send_portal(
+        &mut self,
+        name: &str,
+        state: &mut State,
+        max: usize,
+        interrupt: &mut Interrupt,
+    ) -> Result<(), Halt> {
+        match state {
             State::Open(rows) => {
                 // A COPY sends all its rows: the limit of Execute does not apply.
                 let max = if rows.copy_format().is_some() {
@@ -278,13 +296,13 @@ impl Connection {
                 } else {
                     max
                 };
-                let sent = self.send_rows(rows, max, &mut interrupt).await?;
+                let sent = self.send_rows(rows, max, interrupt).await?;
                 self.grant_settings().await?;
                 if sent.complete {
                     self.end_copy(rows)?;
                     let tag = rows.tag;
                     self.complete(ended(tag, sent.rows))?;
-                    portal.state = State::Done(tag);
+                    *state = State::Done(tag);
                 } else {
                     self.wire.put(&PgWireBackendMessage::PortalSuspended(
                         PortalSuspended::new(),
@@ -301,7 +319,6 @@ impl Connection {
             }
             State::Bound(_) | State::Scroll(_) => {}
         }
-        self.portals.put_back(name, portal);
         Ok(())
     }
 

@@ -48,6 +48,7 @@ mod growing;
 mod keepalive;
 mod ledger;
 mod listen;
+mod modes;
 mod params;
 mod parse;
 mod portal;

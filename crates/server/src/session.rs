@@ -49,6 +49,8 @@ pub(crate) struct Session {
     pub(crate) at_hand: Option<Arc<Cost>>,
     /// Whether a ROLLBACK is to undo the statement that is run now.
     pub(crate) undoable: bool,
+    /// What the statements of the transaction at hand see, if all see the same.
+    pub(crate) snapshot: Option<Arc<coscan::Snapshot>>,
 }
 
 /// The result of a statement.
@@ -208,7 +210,14 @@ impl Session {
             senders: self.senders.clone(),
             cost: self.at_hand.clone(),
             undoable: self.undoable,
+            read_only: self.is_read_only(),
+            snapshot: self.snapshot.clone(),
         }
+    }
+
+    /// Whether the transaction at hand is READ ONLY.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.settings.modes(&self.context).read_only
     }
 
     /// The rows of SHOW.
@@ -245,6 +254,8 @@ struct Starter {
     senders: Senders,
     cost: Option<Arc<Cost>>,
     undoable: bool,
+    read_only: bool,
+    snapshot: Option<Arc<coscan::Snapshot>>,
 }
 
 impl Starter {
@@ -257,6 +268,9 @@ impl Starter {
         tag: Option<&'static str>,
     ) -> Result<(Kind, Running), Failure> {
         let kind = tag.map_or_else(|| kind(&plan), Kind::Done);
+        if self.read_only {
+            coscan::check_read_only(&plan)?;
+        }
         if self.undoable {
             coscan::check_undoable(&state, &plan)?;
         }
@@ -265,8 +279,11 @@ impl Starter {
         let (environment, memory) = self.stalled.environment(&self.context.runtime_env());
         let context = self.context;
         let is_large = self.cost.as_ref().is_some_and(|cost| cost.is_large());
+        let snapshot = self.snapshot;
+        let is_free = snapshot.is_none();
         let (planned, streams) = coscan::on_large_stack(async move {
             let fingerprint = (!is_large).then(|| Fingerprint::of(&plan));
+            let seen = snapshot.map(|snapshot| (snapshot, state.clone(), plan.clone()));
             let result = coscan::execute(&context, state, plan).await?;
             let (state, plan) = result.into_parts();
             let planned = Arc::new(Planned {
@@ -277,6 +294,9 @@ impl Starter {
                 tasks: started_by,
             });
             let streams = planned.start().await?;
+            if let Some((snapshot, state, plan)) = seen {
+                snapshot.check(&state, &plan).await?;
+            }
             Ok::<_, Failure>((planned, streams))
         })
         .await?;
@@ -284,7 +304,7 @@ impl Starter {
         let mut running =
             Running::start(&self.runtime, &tasks, streams, self.senders, cost.as_ref());
         running.may_be_ended_by(&self.stalled, Arc::clone(&memory));
-        if !is_large && kind.only_reads() && self::kind(&planned.plan).only_reads() {
+        if is_free && !is_large && kind.only_reads() && self::kind(&planned.plan).only_reads() {
             let start = Planned::start_again(planned);
             running.may_run_again(Again::new(tasks, cost, self.stalled, memory, start));
         }

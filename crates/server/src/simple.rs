@@ -4,8 +4,10 @@
 use std::pin::pin;
 use std::task::Poll;
 
+use coscan::refused_read_only;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::TransactionMode;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse, TransactionStatus};
 use pgwire::messages::startup::ParameterStatus;
@@ -87,6 +89,9 @@ impl Connection {
         interrupt: &mut Interrupt,
     ) -> Result<Outcome, Halt> {
         self.check_transaction(action)?;
+        if action.queries() {
+            self.transaction.query(&mut self.session).await?;
+        }
         let session = &mut self.session;
         let tag = match action {
             Action::Plan(statement)
@@ -135,20 +140,14 @@ impl Connection {
                     "DROP TABLE"
                 }
             }
-            Action::Begin => {
-                self.transaction.begin(session).await?;
-                self.status = TransactionStatus::Transaction;
+            Action::Begin(modes) => {
+                self.begin(modes).await?;
                 "BEGIN"
             }
-            Action::Commit if self.status != TransactionStatus::Error => {
-                if let Err(failure) = self.transaction.commit(session).await {
-                    self.roll_back().await?;
-                    return Err(failure.into());
-                }
-                self.end_local_settings().await?;
-                self.end_transaction("COMMIT")
+            Action::Commit { chain } | Action::Rollback { chain } => {
+                let commits = matches!(action, Action::Commit { .. });
+                self.end(commits, *chain).await?
             }
-            Action::Commit | Action::Rollback => self.roll_back().await?,
             Action::RollbackTo(name) => {
                 self.check_block("ROLLBACK TO SAVEPOINT")?;
                 let session = &mut self.session;
@@ -184,11 +183,13 @@ impl Connection {
             }
             Action::Set(set) => {
                 let in_transaction = self.status != TransactionStatus::Idle;
+                let before = session.settings.modes(&session.context);
                 let report = session
                     .settings
                     .apply(&session.context, set, in_transaction)
                     .await?;
                 self.report(report)?;
+                self.transaction.check_modes(&before, &self.session)?;
                 "SET"
             }
             Action::Reset(Some(name)) => {
@@ -503,9 +504,16 @@ impl Connection {
     pub(crate) fn check_transaction(&self, action: &Action) -> Result<(), Failure> {
         let ends = matches!(
             action,
-            Action::Commit | Action::Rollback | Action::RollbackTo(_)
+            Action::Commit { .. } | Action::Rollback { .. } | Action::RollbackTo(_)
         );
-        if ends { Ok(()) } else { self.check_alive() }
+        if ends {
+            return Ok(());
+        }
+        self.check_alive()?;
+        match action.writes() {
+            Some(verb) if self.session.is_read_only() => Err(refused_read_only(verb).into()),
+            _ => Ok(()),
+        }
     }
 
     /// # Errors
@@ -533,11 +541,50 @@ impl Connection {
             self.transaction.begin(&self.session).await?;
         }
         let session = &mut self.session;
+        let before = session.settings.modes(&session.context);
         let reports = session
             .settings
             .grant(&session.context, in_transaction)
             .await?;
-        self.report(reports)
+        self.report(reports)?;
+        Ok(self.transaction.check_modes(&before, &self.session)?)
+    }
+
+    /// BEGIN.
+    async fn begin(&mut self, modes: &[TransactionMode]) -> Result<(), Halt> {
+        let session = &mut self.session;
+        self.transaction.begin(session).await?;
+        self.status = TransactionStatus::Transaction;
+        let before = session.settings.modes(&session.context);
+        session.settings.set_modes(&session.context, modes).await?;
+        Ok(self.transaction.check_modes(&before, &self.session)?)
+    }
+
+    /// COMMIT and ROLLBACK.
+    async fn end(&mut self, commits: bool, chain: bool) -> Result<&'static str, Halt> {
+        if chain {
+            self.check_block(if commits {
+                "COMMIT AND CHAIN"
+            } else {
+                "ROLLBACK AND CHAIN"
+            })?;
+        }
+        let session = &mut self.session;
+        let modes = session.settings.modes(&session.context);
+        let tag = if commits && self.status != TransactionStatus::Error {
+            if let Err(failure) = self.transaction.commit(session).await {
+                self.roll_back().await?;
+                return Err(failure.into());
+            }
+            self.end_local_settings().await?;
+            self.end_transaction("COMMIT")
+        } else {
+            self.roll_back().await?
+        };
+        if chain {
+            self.begin(&modes.written()).await?;
+        }
+        Ok(tag)
     }
 
     /// ROLLBACK.

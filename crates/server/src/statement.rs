@@ -10,7 +10,7 @@ use datafusion::sql::parser::{DFParserBuilder, ResetStatement, Statement as DfSt
 use datafusion::sql::sqlparser::ast::{
     AlterTable, AlterTableOperation, CloseCursor, DataType, DeclareType, DiscardObject, Expr,
     Ident, Lock, LockTableMode, ObjectName, ObjectNamePart, ObjectType, OnCommit,
-    RenameTableNameKind, Reset, Set, ShowCreateObject, Statement as SqlStatement,
+    RenameTableNameKind, Reset, Set, ShowCreateObject, Statement as SqlStatement, TransactionMode,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 
@@ -37,9 +37,14 @@ pub(crate) enum Action {
         query: Box<DfStatement>,
         format: CopyFormat,
     },
-    Begin,
-    Commit,
-    Rollback,
+    Begin(Vec<TransactionMode>),
+    /// Both say whether the next transaction begins at once, in the same modes (AND CHAIN).
+    Commit {
+        chain: bool,
+    },
+    Rollback {
+        chain: bool,
+    },
     /// ROLLBACK TO a savepoint of this name: revives a failed transaction.
     RollbackTo(String),
     Savepoint(String),
@@ -115,9 +120,9 @@ impl Action {
             | Self::Discard { .. } => true,
             Self::Index { .. }
             | Self::Copy { .. }
-            | Self::Begin
-            | Self::Commit
-            | Self::Rollback
+            | Self::Begin(_)
+            | Self::Commit { .. }
+            | Self::Rollback { .. }
             | Self::RollbackTo(_)
             | Self::Savepoint(_)
             | Self::Release(_)
@@ -128,6 +133,33 @@ impl Action {
             | Self::Prepare { .. }
             | Self::Close(_)
             | Self::Deallocate(_) => false,
+        }
+    }
+
+    /// Whether it runs a query, which sees the tables as they are.
+    pub(crate) fn queries(&self) -> bool {
+        matches!(
+            self,
+            Self::Plan(_)
+                | Self::Index { .. }
+                | Self::Copy { .. }
+                | Self::Declare { .. }
+                | Self::Execute { .. }
+        )
+    }
+
+    /// What a READ ONLY transaction refuses of what is no plan.
+    pub(crate) fn writes(&self) -> Option<&'static str> {
+        match self {
+            Self::Index {
+                tag: tag @ ("CREATE INDEX" | "REFRESH INDEX" | "DROP INDEX"),
+                ..
+            }
+            | Self::Nothing(tag @ "COMMENT") => Some(*tag),
+            Self::Rename { .. } => Some("ALTER TABLE"),
+            Self::Drop(drop) if drop.views => Some("DROP VIEW"),
+            Self::Drop(_) => Some("DROP TABLE"),
+            _ => None,
         }
     }
 
@@ -189,10 +221,10 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
         return Ok(Action::Plan(Box::new(copy)));
     }
     Ok(match statement {
-        SqlStatement::StartTransaction { .. } => Action::Begin,
-        SqlStatement::Commit { .. } => Action::Commit,
-        SqlStatement::Rollback { savepoint, .. } => match savepoint {
-            None => Action::Rollback,
+        SqlStatement::StartTransaction { modes, .. } => Action::Begin(modes),
+        SqlStatement::Commit { chain, .. } => Action::Commit { chain },
+        SqlStatement::Rollback { savepoint, chain } => match savepoint {
+            None => Action::Rollback { chain },
             Some(name) => Action::RollbackTo(named(name)),
         },
         SqlStatement::Savepoint { name } => Action::Savepoint(named(name)),
@@ -325,10 +357,9 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
             all: object_type == DiscardObject::ALL,
             temp: object_type == DiscardObject::TEMP,
         },
-        // What a session makes is its own and ends with it, so every table is temporary. DataFusion
-        // refuses the word; the name says it where there is no other schema to create in.
+        // A temporary table is the session's own, also where there is no schema to create in.
         SqlStatement::CreateTable(mut create) => {
-            if std::mem::take(&mut create.temporary) && create.name.0.len() == 1 {
+            if create.temporary && create.name.0.len() == 1 {
                 let schema = ObjectNamePart::Identifier(Ident::new(TEMPORARY_SCHEMA));
                 create.name.0.insert(0, schema);
             }
@@ -452,7 +483,7 @@ mod tests {
                     DfStatement::CreateExternalTable(_) => "external table",
                     _ => "plan",
                 },
-                Action::Begin => "BEGIN",
+                Action::Begin(_) => "BEGIN",
                 _ => "?",
             })
             .collect();
@@ -473,9 +504,9 @@ mod tests {
 
     #[test]
     fn the_connections_own_statements() {
-        assert!(matches!(one("BEGIN"), Action::Begin));
-        assert!(matches!(one("END"), Action::Commit));
-        assert!(matches!(one("ABORT"), Action::Rollback));
+        assert!(matches!(one("BEGIN"), Action::Begin(_)));
+        assert!(matches!(one("END"), Action::Commit { chain: false }));
+        assert!(matches!(one("ABORT"), Action::Rollback { chain: false }));
         assert!(matches!(one("SHOW TIME ZONE"), Action::Show(n) if n == "timezone"));
         assert!(
             matches!(one("SHOW datafusion.execution.batch_size"), Action::Show(n) if n == "datafusion.execution.batch_size")

@@ -5,9 +5,12 @@
 //! not undone: a table that was replaced for all, an index.
 //! Not here: the status that clients are told.
 
-use coscan::{SavedOwn, commit_own, save_own};
+use std::sync::Arc;
+
+use coscan::{SavedOwn, Snapshot, commit_own, save_own};
 
 use crate::failure::Failure;
+use crate::modes::Modes;
 use crate::session::Session;
 use crate::settings::SavedSettings;
 
@@ -15,6 +18,8 @@ use crate::settings::SavedSettings;
 #[derive(Debug, Default)]
 pub(crate) struct Transaction {
     states: Vec<State>,
+    /// Whether it has run a query: from then on its modes stay.
+    has_queried: bool,
 }
 
 #[derive(Debug)]
@@ -47,8 +52,40 @@ impl Transaction {
     pub(crate) async fn begin(&mut self, session: &Session) -> Result<(), Failure> {
         if self.states.is_empty() {
             self.save(session, None, 0).await?;
+            self.has_queried = false;
         }
         Ok(())
+    }
+
+    /// The transaction runs a query. From its first one on it may see one state of all files.
+    ///
+    /// # Errors
+    /// If files cannot be listed.
+    pub(crate) async fn query(&mut self, session: &mut Session) -> Result<(), Failure> {
+        if self.states.is_empty() {
+            session.snapshot = None;
+        } else if !self.has_queried {
+            self.has_queried = true;
+            let modes = session.settings.modes(&session.context);
+            session.snapshot = if modes.is_snapshot() {
+                Some(Arc::new(Snapshot::now(&session.context.state()).await?))
+            } else {
+                None
+            };
+        }
+        Ok(())
+    }
+
+    /// Whether the transaction's modes may be those that the session has now.
+    ///
+    /// # Errors
+    /// 25001.
+    pub(crate) fn check_modes(&self, before: &Modes, session: &Session) -> Result<(), Failure> {
+        let after = session.settings.modes(&session.context);
+        match self.states.len() {
+            0 => Ok(()),
+            states => before.check(&after, self.has_queried, states > 1),
+        }
     }
 
     /// SAVEPOINT, after so many portals were opened.

@@ -9,9 +9,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use coscan_pg::PgError;
+use coscan_pg::{PgError, open_undeclared};
 use datafusion::common::runtime::JoinSet;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{SchemaError, TableReference, exec_err, plan_err};
@@ -197,7 +197,12 @@ async fn create_table(
         (true, false, true) | (false, ..) => {}
     }
     let state = context.state();
-    let input = state.optimize(&create.input)?;
+    let is_of_query = makes_rows(&create);
+    let query = match Arc::unwrap_or_clone(create.input) {
+        columns @ LogicalPlan::EmptyRelation(_) => columns,
+        query => open_undeclared(query)?,
+    };
+    let input = state.optimize(&query)?;
     check_names(&input)?;
     let what = format!("table {name}");
     let schema = state.schema_for_ref(name.clone())?;
@@ -206,14 +211,15 @@ async fn create_table(
         None => Held::new(what, &state.runtime_env().memory_pool, None),
     };
     let held = Arc::new(held);
-    let is_of_query = makes_rows(&create);
-    let fields = columns_of(&create);
+    let fields = columns_of(&query, is_of_query);
     let plan = state.create_physical_plan(&input).await?;
     let streams = execute_stream_partitioned(plan, state.task_ctx())?;
     let mut partitions = collect(streams, &held).await?;
     let rows: usize = partitions.iter().flatten().map(RecordBatch::num_rows).sum();
     for batch in partitions.iter_mut().flatten() {
-        *batch = batch.clone().with_schema(SchemaRef::clone(&fields))?;
+        let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let columns = batch.columns().to_vec();
+        *batch = RecordBatch::try_new_with_options(SchemaRef::clone(&fields), columns, &rows)?;
     }
     let defaults = create.column_defaults.into_iter().collect();
     let table = MemoryTable::try_new(
@@ -227,6 +233,7 @@ async fn create_table(
     if create.or_replace {
         context.deregister_table(name.clone())?;
     }
+    let table = table.with_temporary(create.temporary);
     context.register_table(name, Arc::new(table))?;
     if !is_of_query {
         return nothing(context);
@@ -268,9 +275,9 @@ pub fn makes_rows(create: &CreateMemoryTable) -> bool {
 }
 
 /// The columns of a table. Those of rows may be NULL.
-fn columns_of(create: &CreateMemoryTable) -> SchemaRef {
-    let schema = create.input.schema().inner();
-    if !makes_rows(create) {
+fn columns_of(query: &LogicalPlan, is_of_query: bool) -> SchemaRef {
+    let schema = query.schema().inner();
+    if !is_of_query {
         return SchemaRef::clone(schema);
     }
     let fields = schema.fields().iter();

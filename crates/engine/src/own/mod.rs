@@ -8,7 +8,8 @@
 //! (`change/`). ROLLBACK brings back what there was (`saved.rs`).
 //! A view reads the tables that have its names now (`views.rs`).
 //! A statement is checked (`check.rs`, `dependents.rs`) and carried out (`execute.rs`, `drop.rs`)
-//! as a plan.
+//! as a plan. A transaction may be READ ONLY (`read_only.rs`) or REPEATABLE READ
+//! (`snapshot.rs`).
 //! Not here: what rights there are (`../right.rs`, `../rights/`).
 
 mod allowance;
@@ -19,7 +20,9 @@ mod confined;
 mod dependents;
 mod drop;
 mod execute;
+mod read_only;
 mod saved;
+mod snapshot;
 mod table;
 mod unique;
 mod views;
@@ -30,5 +33,7 @@ pub use check::{check, check_undoable};
 pub use confined::Confinement;
 pub use drop::{DropNames, drop_own};
 pub use execute::{execute, forget_own, makes_rows, rename_own};
+pub use read_only::{check_read_only, refused as refused_read_only};
 pub use saved::{SavedOwn, commit_own, save_own};
+pub use snapshot::Snapshot;
 pub(crate) use table::MemoryTable;

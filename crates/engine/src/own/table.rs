@@ -29,7 +29,7 @@ use futures::StreamExt;
 use tokio::sync::Mutex;
 
 use super::allowance::{Growth, Held};
-use super::unique;
+use super::unique::{self, Keys, has_key_of};
 
 /// The batches of a partition after a change, by the partition's number and its batches before;
 /// `None` for one that stays.
@@ -50,10 +50,14 @@ pub(crate) struct MemoryTable {
     inner: Arc<MemTable>,
     /// What messages call it.
     name: Arc<str>,
+    /// Whether a transaction that is READ ONLY may change it.
+    is_temporary: bool,
     held: Arc<Held>,
     /// How often rows were changed or deleted. Locked while the table changes or is looked at.
     version: Arc<Mutex<u64>>,
     retained: Arc<parking_lot::Mutex<Retained>>,
+    /// Those of all rows, if they are known.
+    keys: Arc<parking_lot::Mutex<Option<Keys>>>,
 }
 
 /// Batches that are the table's no more.
@@ -84,6 +88,7 @@ impl Kept {
             *batches = std::mem::take(saved);
         }
         *version += 1;
+        *table.keys.lock() = None;
         let mut retained = table.retained.lock();
         retained.bytes = (retained.bytes + before).saturating_sub(after);
     }
@@ -116,17 +121,30 @@ impl MemoryTable {
             partitions.push(vec![]);
         }
         unique::check_types(&constraints, &schema)?;
-        let batches = partitions.iter().flatten();
-        unique::check(name, &constraints, &schema, &batches, &mut held.growth())?;
+        let mut keys = Keys::new(&constraints, held.growth());
+        keys.add(name, &constraints, &schema, &partitions.iter().flatten())?;
         let table = MemTable::try_new(schema, partitions)?;
         let table = table.with_constraints(constraints);
         Ok(Self {
             name: name.into(),
+            is_temporary: false,
             inner: Arc::new(table.with_column_defaults(defaults)),
             held,
             version: Arc::default(),
             retained: Arc::default(),
+            keys: Arc::default(),
         })
+    }
+
+    pub(super) fn with_temporary(self, is_temporary: bool) -> Self {
+        Self {
+            is_temporary,
+            ..self
+        }
+    }
+
+    pub(super) fn is_temporary(&self) -> bool {
+        self.is_temporary
     }
 
     /// Whether two tables are one, maybe under two names.
@@ -171,10 +189,15 @@ impl MemoryTable {
     /// Those of constraints.
     async fn append(&self, batches: Vec<RecordBatch>, growth: Growth) -> Result<()> {
         let _alone = self.version.lock().await;
-        if self.is_constrained() {
-            let before = self.partitions().await;
-            self.check(&before.iter().flatten().chain(&batches))?;
-        }
+        let known = self.keys.lock().take();
+        let keys = match self.key_constraints() {
+            Some(_) if known.is_some() => self.keys_with(known, &batches.iter())?,
+            Some(_) => {
+                let before = self.partitions().await;
+                self.keys_with(None, &before.iter().flatten().chain(&batches))?
+            }
+            None => None,
+        };
         let partitions = self.inner.batches.len();
         let mut parts = vec![vec![]; partitions];
         for (n, batch) in batches.into_iter().enumerate() {
@@ -184,21 +207,27 @@ impl MemoryTable {
             partition.write().await.append(&mut batches);
         }
         growth.keep();
+        *self.keys.lock() = keys;
         Ok(())
     }
 
-    fn is_constrained(&self) -> bool {
-        self.constraints()
-            .is_some_and(|constraints| !constraints.is_empty())
+    fn key_constraints(&self) -> Option<&Constraints> {
+        let constraints = self.constraints()?;
+        (!constraints.is_empty()).then_some(constraints)
     }
 
-    /// Whether rows keep the constraints (U1).
-    fn check<'a>(&self, batches: &(impl Iterator<Item = &'a RecordBatch> + Clone)) -> Result<()> {
-        let Some(constraints) = self.constraints() else {
-            return Ok(());
+    /// The known keys and those of more rows, if they keep the constraints (U1).
+    fn keys_with<'a>(
+        &self,
+        known: Option<Keys>,
+        batches: &(impl Iterator<Item = &'a RecordBatch> + Clone),
+    ) -> Result<Option<Keys>> {
+        let Some(constraints) = self.key_constraints() else {
+            return Ok(None);
         };
-        let growth = &mut self.held.growth();
-        unique::check(&self.name, constraints, &self.schema(), batches, growth)
+        let mut keys = known.unwrap_or_else(|| Keys::new(constraints, self.held.growth()));
+        keys.add(&self.name, constraints, &self.schema(), batches)?;
+        Ok(Some(keys))
     }
 
     /// The version, and the batches of each partition in it.
@@ -236,12 +265,18 @@ impl MemoryTable {
         }
     }
 
-    /// Exchanges batches for those that `change` makes of each partition's, all or none.
+    /// Exchanges batches for those that `change` makes of each partition's, all or none. Rows get
+    /// new values of `columns`; `None`: rows go.
     ///
     /// # Errors
     /// Those of `change`; `Execution` if `version` is not the table's any more;
     /// `ResourcesExhausted` if there is no memory for old and new batches.
-    pub(super) async fn exchange(&self, version: Option<u64>, change: &Change<'_>) -> Result<()> {
+    pub(super) async fn exchange(
+        &self,
+        version: Option<u64>,
+        columns: Option<&[usize]>,
+        change: &Change<'_>,
+    ) -> Result<()> {
         let mut current = self.version.lock().await;
         if version != Some(*current) {
             let told = "could not serialize access due to concurrent update";
@@ -256,11 +291,18 @@ impl MemoryTable {
             }
             changed.push(new);
         }
-        if self.is_constrained() {
-            let before = self.partitions().await;
-            let before = before.iter().flatten();
-            let after = before.zip(changed.iter().flatten());
-            self.check(&after.map(|(old, new)| new.as_ref().unwrap_or(old)))?;
+        let constraints = self.key_constraints();
+        match columns {
+            None => *self.keys.lock() = None,
+            Some(columns) if constraints.is_some_and(|all| has_key_of(all, columns)) => {
+                *self.keys.lock() = None;
+                let before = self.partitions().await;
+                let after = before.iter().flatten().zip(changed.iter().flatten());
+                let after = after.map(|(old, new)| new.as_ref().unwrap_or(old));
+                self.keys_with(None, &after)?;
+            }
+            // Keys stay.
+            Some(_) => {}
         }
         let mut freed = 0;
         for (partition, new) in self.inner.batches.iter().zip(changed) {

@@ -1,11 +1,11 @@
 //! Do the rows of a table keep its primary key and its unique constraints?
 //!
 //! DataFusion plans by them (it leaves out columns of GROUP BY that a key determines), so a row
-//! that breaks one gives wrong answers. All keys are compared after each INSERT and UPDATE, before
-//! the table changes.
+//! that breaks one gives wrong answers. Keys are compared before the table changes: the new ones of
+//! an INSERT with those that the INSERT before it has left here, all after an UPDATE of a key.
 //! Not here: NOT NULL (DataFusion's sink, `change/apply.rs`).
 //! U1: two rows of a table have no equal keys without NULL; a primary key has no NULL.
-//! Bounds: the keys of all rows, in the table's account while they are compared.
+//! Bounds: the keys of all rows, in the table's account.
 
 use std::collections::HashSet;
 
@@ -59,42 +59,80 @@ fn is_comparable(field: &Field) -> bool {
     (is_exact && !interval) || is_text
 }
 
-/// # Errors
-/// 23505, 23502; `ResourcesExhausted` if there is no memory for the keys.
-pub(super) fn check<'a>(
+/// The keys of a table's rows.
+#[derive(Debug)]
+pub(super) struct Keys {
+    /// Those of each constraint.
+    seen: Vec<HashSet<Box<[u8]>>>,
+    growth: Growth,
+}
+
+impl Keys {
+    /// None yet.
+    pub(super) fn new(constraints: &Constraints, growth: Growth) -> Self {
+        Self {
+            seen: vec![HashSet::new(); constraints.iter().len()],
+            growth,
+        }
+    }
+
+    /// Adds the keys of more rows. After an error they are those of no table.
+    ///
+    /// # Errors
+    /// 23505, 23502; `ResourcesExhausted` if there is no memory for the keys.
+    pub(super) fn add<'a>(
+        &mut self,
+        table: &str,
+        constraints: &Constraints,
+        schema: &SchemaRef,
+        batches: &(impl Iterator<Item = &'a RecordBatch> + Clone),
+    ) -> Result<()> {
+        let Self { seen, growth } = self;
+        for (constraint, seen) in constraints.iter().zip(seen) {
+            add(table, constraint, schema, batches, seen, growth)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether one of these columns is part of a key.
+pub(super) fn has_key_of(constraints: &Constraints, changed: &[usize]) -> bool {
+    let mut keys = constraints.iter().flat_map(columns_of);
+    keys.any(|column| changed.contains(column))
+}
+
+fn add<'a>(
     table: &str,
-    constraints: &Constraints,
+    constraint: &Constraint,
     schema: &SchemaRef,
     batches: &(impl Iterator<Item = &'a RecordBatch> + Clone),
+    seen: &mut HashSet<Box<[u8]>>,
     growth: &mut Growth,
 ) -> Result<()> {
-    for constraint in constraints.iter() {
-        let columns = columns_of(constraint);
-        let types = columns
+    let columns = columns_of(constraint);
+    let types = columns
+        .iter()
+        .map(|column| schema.field(*column).data_type());
+    let types = types.map(|data_type| SortField::new(data_type.clone()));
+    let converter = RowConverter::new(types.collect())?;
+    let names: Vec<&str> = columns
+        .iter()
+        .map(|column| schema.field(*column).name().as_str())
+        .collect();
+    for batch in batches.clone() {
+        let keys: Vec<ArrayRef> = columns
             .iter()
-            .map(|column| schema.field(*column).data_type());
-        let types = types.map(|data_type| SortField::new(data_type.clone()));
-        let converter = RowConverter::new(types.collect())?;
-        let names: Vec<&str> = columns
-            .iter()
-            .map(|column| schema.field(*column).name().as_str())
+            .map(|column| batch.column(*column).clone())
             .collect();
-        let mut seen: HashSet<Box<[u8]>> = HashSet::new();
-        for batch in batches.clone() {
-            let keys: Vec<ArrayRef> = columns
-                .iter()
-                .map(|column| batch.column(*column).clone())
-                .collect();
-            let rows = converter.convert_columns(&keys)?;
-            growth.add(rows.size() + rows.num_rows() * ENTRY_BYTES)?;
-            for (at, row) in rows.iter().enumerate() {
-                if let Some(null) = keys.iter().position(|key| key.is_null(at)) {
-                    if matches!(constraint, Constraint::PrimaryKey(_)) {
-                        return Err(null_in(names[null], table));
-                    }
-                } else if !seen.insert(row.data().into()) {
-                    return Err(twice(table, constraint, &names));
+        let rows = converter.convert_columns(&keys)?;
+        growth.add(rows.size() + rows.num_rows() * ENTRY_BYTES)?;
+        for (at, row) in rows.iter().enumerate() {
+            if let Some(null) = keys.iter().position(|key| key.is_null(at)) {
+                if matches!(constraint, Constraint::PrimaryKey(_)) {
+                    return Err(null_in(names[null], table));
                 }
+            } else if !seen.insert(row.data().into()) {
+                return Err(twice(table, constraint, &names));
             }
         }
     }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | INSERT of fewer values than columns | with the names of the first columns |
 //! | DEFAULT in VALUES and SET, DEFAULT VALUES | with the column's default, or NULL |
+//! | `CREATE TABLE u (LIKE t)` | as the empty table of its columns |
 //! | INSERT of a uuid into a table of files | as the bytes that files hold |
 //! | UPDATE … FROM, DELETE … USING, WITH before either | as a query of the new rows, which DataFusion does not do: it is wrapped as the planner wraps its own |
 //!
@@ -13,25 +14,27 @@
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, Schema};
-use coscan_pg::PgError;
+use arrow::datatypes::{DataType, Fields, Schema};
 use coscan_pg::casts::Target;
 use coscan_pg::dialect::{query_of, uuid_in_file};
+use coscan_pg::{PgError, open_undeclared};
 use datafusion::catalog::TableProvider;
-use datafusion::common::{DFSchema, ScalarValue, TableReference};
+use datafusion::common::{Constraint, Constraints, DFSchema, ScalarValue, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::dml::DmlStatement;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr as PlannedExpr, ExprSchemable, LogicalPlan, Projection, WriteOp,
+    ColumnarValue, CreateMemoryTable, DdlStatement, EmptyRelation, Expr as PlannedExpr,
+    ExprSchemable, LogicalPlan, Projection, WriteOp,
 };
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, ColumnOption, CreateTable, Delete, Expr, FromTable, Ident,
-    Insert, ObjectName, Parens, Query, SelectItem, SetExpr, Statement, TableConstraint,
-    TableFactor, TableObject, TableWithJoins, Update, UpdateTableFromKind, Value, Values, With,
+    Assignment, AssignmentTarget, ColumnOption, CreateTable, CreateTableLike,
+    CreateTableLikeDefaults, CreateTableLikeKind, Delete, Expr, FromTable, Ident, Insert,
+    ObjectName, Parens, Query, SelectItem, SetExpr, Statement, TableConstraint, TableFactor,
+    TableObject, TableWithJoins, Update, UpdateTableFromKind, Value, Values, With,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -57,7 +60,15 @@ pub(super) async fn plan(state: &SessionState, statement: DfStatement) -> Result
         other => (None, other),
     };
     check_supported(&inner)?;
+    let mut is_temporary = false;
     match &mut inner {
+        // DataFusion refuses the word.
+        Statement::CreateTable(create) => {
+            is_temporary = std::mem::take(&mut create.temporary);
+            if let Some(CreateTableLikeKind::Parenthesized(like)) = &create.like {
+                return table_like(state, create, like, is_temporary).await;
+            }
+        }
         Statement::Insert(insert) => complete(state, insert).await?,
         Statement::Update(update) => {
             if let Some(table) = table_of_factor(state, &update.table.relation).await? {
@@ -81,7 +92,11 @@ pub(super) async fn plan(state: &SessionState, statement: DfStatement) -> Result
         _ => {}
     }
     let statement = DfStatement::Statement(Box::new(inner));
-    state.statement_to_plan(statement).await
+    let mut plan = state.statement_to_plan(statement).await?;
+    if let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) = &mut plan {
+        create.temporary |= is_temporary;
+    }
+    Ok(plan)
 }
 
 fn refuse<T>(code: &'static str, text: &str) -> Result<T> {
@@ -138,6 +153,65 @@ fn check_columns(create: &CreateTable) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A table with the columns of another one. NOT NULL is always copied, keys are not.
+async fn table_like(
+    state: &SessionState,
+    create: &CreateTable,
+    like: &CreateTableLike,
+    temporary: bool,
+) -> Result<LogicalPlan> {
+    let Some((_, table)) = table_of(state, &like.name).await? else {
+        let told = format!("relation \"{}\" does not exist", last_of(&like.name));
+        return refuse("42P01", &told);
+    };
+    let (fields, is_view) = match table.get_logical_plan() {
+        Some(view) => (
+            open_undeclared(view.into_owned())?
+                .schema()
+                .fields()
+                .clone(),
+            true,
+        ),
+        None => (table.schema().fields().clone(), false),
+    };
+    let keys = table.constraints().into_iter().flat_map(|all| all.iter());
+    let primary = keys.filter_map(|key| match key {
+        Constraint::PrimaryKey(columns) => Some(columns.as_slice()),
+        Constraint::Unique(_) => None,
+    });
+    let primary = primary.flatten().copied().collect::<Vec<_>>();
+    let fields: Fields = fields
+        .iter()
+        .enumerate()
+        .map(|(at, field)| {
+            let is_nullable = is_view || (field.is_nullable() && !primary.contains(&at));
+            field.as_ref().clone().with_nullable(is_nullable)
+        })
+        .collect();
+    let mut column_defaults = vec![];
+    if matches!(like.defaults, Some(CreateTableLikeDefaults::Including)) {
+        for field in &fields {
+            let default = table.get_column_default(field.name());
+            column_defaults.extend(default.map(|default| (field.name().clone(), default.clone())));
+        }
+    }
+    let normalize = state.config_options().sql_parser.enable_ident_normalization;
+    let columns = EmptyRelation {
+        produce_one_row: false,
+        schema: Arc::new(DFSchema::try_from(Schema::new(fields))?),
+    };
+    let create = CreateMemoryTable {
+        name: object_name_to_table_reference(create.name.clone(), normalize)?,
+        constraints: Constraints::default(),
+        input: Arc::new(LogicalPlan::EmptyRelation(columns)),
+        if_not_exists: create.if_not_exists,
+        or_replace: create.or_replace,
+        column_defaults,
+        temporary,
+    };
+    Ok(LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)))
 }
 
 async fn table_of(

@@ -1,19 +1,15 @@
-//! Forms of INSERT, UPDATE and CREATE TABLE that DataFusion plans when they are written otherwise.
+//! Forms of INSERT and UPDATE that DataFusion plans when they are written otherwise.
 //!
 //! | from | to |
 //! |---|---|
 //! | `WITH q AS (…) INSERT INTO t SELECT …` | `INSERT INTO t WITH q AS (…) SELECT …` |
-//! | `CREATE TABLE u (LIKE t)` | `CREATE TABLE u AS SELECT * FROM t LIMIT 0` |
 //! | `UPDATE t SET (a, b) = (1, 2)` | `UPDATE t SET a = 1, b = 2` |
 //!
 //! Not here: forms that need to know the table's columns (the engine's `statement/changes.rs`).
 
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, CreateTableLike, CreateTableLikeDefaults, CreateTableLikeKind,
-    Expr, SetExpr, Statement, Update, With,
+    Assignment, AssignmentTarget, Expr, SetExpr, Statement, Update, With,
 };
-
-use super::ast::template;
 
 pub(super) fn rewrite(statement: &mut Statement) {
     if let Statement::Query(query) = statement
@@ -25,17 +21,6 @@ pub(super) fn rewrite(statement: &mut Statement) {
         *statement = Statement::Insert(insert.clone());
     }
     match statement {
-        Statement::CreateTable(create) => {
-            if let Some(CreateTableLikeKind::Parenthesized(CreateTableLike {
-                name,
-                defaults: None | Some(CreateTableLikeDefaults::Excluding),
-            })) = &create.like
-                && let Some(query) = template(&format!("SELECT * FROM {name} LIMIT 0"))
-            {
-                create.query = Some(Box::new(query));
-                create.like = None;
-            }
-        }
         Statement::Update(update) => single_columns(update),
         Statement::Query(query) => {
             if let SetExpr::Update(Statement::Update(update)) = query.body.as_mut() {

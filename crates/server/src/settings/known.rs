@@ -1,5 +1,7 @@
 //! PostgreSQL's settings that clients ask for or set, and what becomes of each.
 
+use crate::modes::{ISOLATION, LEVELS, READ_ONLY};
+
 /// A setting of PostgreSQL's. Names are looked up without regard to case.
 pub(crate) struct Known {
     /// As PostgreSQL writes it.
@@ -19,6 +21,9 @@ pub(crate) enum Rule {
     /// The value describes the server, and cannot be set.
     ReadOnly,
     Timeout,
+    Boolean,
+    /// One of these.
+    One(&'static [&'static str]),
     /// A keepalive setting of the client's socket.
     Keepalive,
     TimeZone,
@@ -66,9 +71,9 @@ pub(crate) static KNOWN: &[Known] = &[
     known(
         "default_transaction_isolation",
         "read committed",
-        Rule::Kept,
+        Rule::One(LEVELS),
     ),
-    reported("default_transaction_read_only", "off", Rule::Kept),
+    reported("default_transaction_read_only", "off", Rule::Boolean),
     known("extra_float_digits", "1", Rule::Fixed(FLOAT_DIGITS)),
     known("idle_in_transaction_session_timeout", "0", Rule::Timeout),
     known("idle_session_timeout", "0", Rule::Timeout),
@@ -103,8 +108,8 @@ pub(crate) static KNOWN: &[Known] = &[
     known("tcp_keepalives_interval", "10", Rule::Keepalive),
     known("tcp_user_timeout", "0", Rule::Keepalive),
     reported("TimeZone", "UTC", Rule::TimeZone),
-    known("transaction_isolation", "read committed", Rule::Kept),
-    known("transaction_read_only", "off", Rule::Kept),
+    known(ISOLATION, "read committed", Rule::One(LEVELS)),
+    known(READ_ONLY, "off", Rule::Boolean),
     known("work_mem", "4MB", Rule::Kept),
     // What tunes PostgreSQL's planner tunes nothing here.
     known("constraint_exclusion", "partition", Rule::Kept),

@@ -11,6 +11,7 @@ use datafusion::prelude::SessionContext;
 use super::custom::is_custom;
 use super::{Settings, entry, find};
 use crate::failure::Failure;
+use crate::modes;
 
 /// The old value of each setting: `None` for the default.
 pub(super) type Local = BTreeMap<String, Option<String>>;
@@ -24,7 +25,8 @@ impl Settings {
     ) -> Result<Vec<(&'static str, String)>, Failure> {
         let mut reports = Vec::new();
         for (name, wish) in self.board.wishes() {
-            match (wish.local, in_transaction) {
+            let local = wish.local || modes::default_of(&name).is_some();
+            match (local, in_transaction) {
                 (true, true) => self.remember(session, &name)?,
                 (true, false) => continue,
                 (false, _) => self.forget(&name),

@@ -26,7 +26,7 @@ use coscan::{Rights, TEMPORARY_SCHEMA};
 use datafusion::common::config::{ConfigEntry, ConfigOptions};
 use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement};
 use datafusion::prelude::SessionContext;
-use datafusion::sql::sqlparser::ast::{ContextModifier, Expr, Set, Value};
+use datafusion::sql::sqlparser::ast::{ContextModifier, Expr, Set, TransactionMode, Value};
 
 use self::custom::is_custom;
 use self::known::{KNOWN, Known, Rule};
@@ -34,6 +34,7 @@ use self::local::Local;
 use self::saved::restore_all;
 use crate::failure::Failure;
 use crate::keepalive::Keepalive;
+use crate::modes::{self, Modes};
 
 pub(crate) use self::board::Board;
 pub(crate) use self::known::VERSION;
@@ -149,6 +150,7 @@ impl Settings {
             } => {
                 let name = variable.to_string().to_lowercase().replace('"', "");
                 let local = matches!(scope, Some(ContextModifier::Local));
+                let local = local || modes::default_of(&name).is_some();
                 self.assign(session, &name, values, local.then_some(in_transaction))
                     .await
             }
@@ -161,12 +163,54 @@ impl Settings {
                 self.set(session, "client_encoding", &charset_name.value)
                     .await
             }
-            // Nothing here writes concurrently: every isolation level is kept.
-            Set::SetTransaction { .. } | Set::SetNamesDefault {} => Ok(None),
+            Set::SetTransaction {
+                snapshot: Some(_), ..
+            } => Err(Failure::unsupported("snapshots are not exported")),
+            Set::SetTransaction {
+                modes,
+                session: true,
+                ..
+            } => {
+                let mut report = None;
+                for (name, value) in modes::settings(modes) {
+                    let name = modes::default_of(name).unwrap_or(name);
+                    report = self.set(session, name, value).await?.or(report);
+                }
+                Ok(report)
+            }
+            Set::SetTransaction { modes, .. } => {
+                if in_transaction {
+                    self.set_modes(session, modes).await?;
+                }
+                Ok(None)
+            }
+            Set::SetNamesDefault {} => Ok(None),
             Set::SetRole {
                 role_name: None, ..
             } => Ok(None),
             other => Err(Failure::unsupported(format!("not supported: SET {other}"))),
+        }
+    }
+
+    /// Sets the modes of the transaction at hand.
+    pub(crate) async fn set_modes(
+        &mut self,
+        session: &SessionContext,
+        modes: &[TransactionMode],
+    ) -> Result<(), Failure> {
+        for (name, value) in modes::settings(modes) {
+            self.remember(session, name)?;
+            self.set(session, name, value).await?;
+        }
+        Ok(())
+    }
+
+    /// The modes of the transaction at hand, or of the next one.
+    pub(crate) fn modes(&self, session: &SessionContext) -> Modes {
+        let value = |name| find(name).map(|known| self.value(session, known));
+        Modes {
+            read_only: value(modes::READ_ONLY).is_ok_and(|value| value == "on"),
+            isolation: value(modes::ISOLATION).unwrap_or_default(),
         }
     }
 
@@ -214,6 +258,21 @@ impl Settings {
         let value = value.trim();
         let kept = match known.rule {
             Rule::Kept => value.to_owned(),
+            Rule::Boolean => match boolean(value) {
+                Some(true) => "on".to_owned(),
+                Some(false) => "off".to_owned(),
+                None => {
+                    let text = format!("parameter {:?} requires a Boolean value", known.name);
+                    return Err(Failure::new("22023", text));
+                }
+            },
+            Rule::One(values) => {
+                let found = values
+                    .iter()
+                    .find(|known| known.eq_ignore_ascii_case(value));
+                let found = found.ok_or_else(|| invalid(known.name, value))?;
+                (*found).to_owned()
+            }
             Rule::Fixed(accepted) => {
                 // asyncpg sends its encoding in quotes.
                 let wanted = value.trim_matches('\'').to_lowercase();
@@ -396,11 +455,14 @@ impl Settings {
                     .clone();
                 zone.unwrap_or_else(|| known.default.to_owned())
             }
-            name => self
-                .changed
-                .get(name)
-                .cloned()
-                .unwrap_or_else(|| known.default.to_owned()),
+            name => match (self.changed.get(name), modes::default_of(name)) {
+                (Some(changed), _) => changed.clone(),
+                (None, Some(default)) => {
+                    let default = self.changed.get(default).cloned();
+                    default.unwrap_or_else(|| known.default.to_owned())
+                }
+                (None, None) => known.default.to_owned(),
+            },
         }
     }
 }
@@ -542,6 +604,20 @@ fn text(value: &Expr) -> Result<String, Failure> {
         other => Err(Failure::syntax(format!(
             "not a value for a setting: {other}"
         ))),
+    }
+}
+
+/// PostgreSQL's ways to write a boolean: a part of the word is enough, unless both begin with it.
+fn boolean(text: &str) -> Option<bool> {
+    let text = text.to_ascii_lowercase();
+    let begins = |words: [&str; 2]| words.iter().any(|word| word.starts_with(&text));
+    match text.as_str() {
+        "" | "o" => None,
+        "on" | "1" => Some(true),
+        "of" | "off" | "0" => Some(false),
+        _ if begins(["true", "yes"]) => Some(true),
+        _ if begins(["false", "no"]) => Some(false),
+        _ => None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Promised: rows that a transaction inserts into a table of files are there after COMMIT, and
 //! never after ROLLBACK or an error. Until then its own statements must not read the table. The
-//! columns of a table are those that its files have now.
+//! columns of a table are those that its files have now. A transaction that is REPEATABLE READ
+//! reads the files of its first statement, or fails; one that is READ ONLY writes none.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -98,6 +99,54 @@ async fn inserts_appear_at_commit() {
         one.simple("INSERT INTO t VALUES (1000)");
         drop(one);
         assert_eq!(other.simple(sum).shown(), "168");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeatable_read_sees_the_files_of_its_first_statement() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder.path().join("0.parquet"), vec![("x", ints(&[1]))]);
+    let server = server(folder.path()).await;
+    blocking(&server, move |[mut one, mut other]| {
+        let sum = "SELECT sum(x) FROM t";
+        for level in ["REPEATABLE READ", "SERIALIZABLE"] {
+            one.simple(&format!("BEGIN ISOLATION LEVEL {level}"));
+            let before = one.simple(sum).shown();
+            assert_eq!(one.simple(sum).shown(), before);
+            assert_eq!(other.simple("INSERT INTO t VALUES (2)").error, None);
+            for query in [
+                sum,
+                "SELECT (SELECT max(x) FROM t)",
+                "CREATE TABLE c AS SELECT * FROM t",
+            ] {
+                one.simple("SAVEPOINT s");
+                let refused = one.simple(query).shown();
+                assert!(refused.starts_with("error 40001"), "{query}: {refused}");
+                one.simple("ROLLBACK TO s");
+            }
+            assert_eq!(one.simple("SELECT 1").shown(), "1");
+            one.simple("COMMIT");
+            assert_ne!(one.simple(sum).shown(), before);
+        }
+        one.simple("SET default_transaction_isolation TO 'repeatable read'");
+        one.simple("BEGIN");
+        // The first statement counts, whatever it reads.
+        one.simple("SELECT 1");
+        write(&folder.path().join("0.parquet"), vec![("x", ints(&[7]))]);
+        let refused = one.simple(sum).shown();
+        assert!(refused.starts_with("error 40001"), "{refused}");
+        one.simple("ROLLBACK");
+        one.simple("SET default_transaction_isolation TO 'read committed'");
+        one.simple("BEGIN");
+        let before = one.simple(sum).shown();
+        assert_eq!(other.simple("INSERT INTO t VALUES (2)").error, None);
+        assert_ne!(one.simple(sum).shown(), before);
+        one.simple("COMMIT");
+        one.simple("BEGIN READ ONLY");
+        let refused = one.simple("INSERT INTO t VALUES (3)").shown();
+        assert!(refused.starts_with("error 25006"), "{refused}");
+        one.simple("ROLLBACK");
     })
     .await;
 }

@@ -323,6 +323,17 @@ async fn rows_are_inserted_in_all_forms() {
         ("CREATE TABLE IF NOT EXISTS t (z int)", ""),
         ("CREATE TABLE u (LIKE t)", ""),
         ("SELECT * FROM u", ""),
+        (
+            "CREATE TABLE n (a int NOT NULL, b varchar(2) DEFAULT 'x')",
+            "",
+        ),
+        ("CREATE TABLE m (LIKE n)", ""),
+        ("INSERT INTO m VALUES (NULL, 'y')", "error 23502"),
+        ("INSERT INTO m VALUES (1, 'abc')", "error 22001"),
+        ("CREATE TEMP TABLE l (LIKE n INCLUDING DEFAULTS)", ""),
+        ("INSERT INTO l (a) VALUES (1)", ""),
+        ("SELECT * FROM l", "1 | x"),
+        ("CREATE TABLE l2 (LIKE nowhere)", "error 42P01"),
         ("ANALYZE t", ""),
         ("VACUUM (ANALYZE) t", ""),
         ("COMMENT ON TABLE t IS 'about'", ""),
@@ -653,4 +664,128 @@ async fn what_rollback_cannot_undo_is_refused_in_a_block() {
         assert_eq!(client.simple("SELECT x FROM t").shown(), "4");
     });
     done.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_have_the_digits_that_are_declared() {
+    answers(&[
+        (
+            "CREATE TABLE t (a timestamp(0), b time(3), c timestamptz(1), d interval day, e numeric)",
+            "",
+        ),
+        (
+            "INSERT INTO t VALUES ('2020-01-01 10:00:00.6', '10:00:00.12345', \
+             '2020-01-01 10:00:00.44+00', '1 day 10:00', 1.25)",
+            "",
+        ),
+        (
+            "INSERT INTO t SELECT timestamp '2020-01-01 10:00:00.6', time '10:00:00.12345', \
+             timestamptz '2020-01-01 10:00:00.44+00', interval '1 day 10:00', 1.25",
+            "",
+        ),
+        (
+            "SELECT DISTINCT * FROM t",
+            "2020-01-01 10:00:01 | 10:00:00.123 | 2020-01-01 10:00:00.4+00 | 1 day | 1.25",
+        ),
+        ("SELECT count(*) FROM t WHERE a > '2020-01-01 10:00:00.9'", "2"),
+        (
+            "CREATE TABLE u AS SELECT a, a + interval '0' AS a2, max(a) OVER () AS a3, 1.5 AS n, \
+             1.5::numeric(5,2) AS m, array[1.5] AS l, sum(1.5) OVER () AS s FROM t",
+            "",
+        ),
+        (
+            "INSERT INTO u VALUES ('2020-01-01 10:00:00.6', '2020-01-01 10:00:00.6', \
+             '2020-01-01 10:00:00.6', 3.14159, 3.14159, '{3.14159}', 123456789.123456789)",
+            "",
+        ),
+        (
+            "SELECT * FROM u WHERE n > 3",
+            "2020-01-01 10:00:01 | 2020-01-01 10:00:00.6 | 2020-01-01 10:00:00.6 | 3.14159 | 3.14 \
+             | {3.14159} | 123456789.123456789",
+        ),
+        ("UPDATE u SET n = n * 1000000000 WHERE n > 3", ""),
+        ("SELECT max(n), count(DISTINCT n) FROM u", "3141590000 | 2"),
+        ("CREATE TABLE g AS SELECT m, count(*) FROM u GROUP BY m", ""),
+        ("INSERT INTO g VALUES (1.234, 1)", ""),
+        ("SELECT m FROM g WHERE m < 1.4", "1.23"),
+        ("CREATE TABLE i (a int GENERATED ALWAYS AS IDENTITY)", "error 0A000"),
+        ("CREATE TABLE i (a serial)", "error 42704"),
+        (
+            "CREATE TABLE i (a int, b int GENERATED ALWAYS AS (a * 2) STORED)",
+            "error 0A000",
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn read_only_transactions_change_temporary_tables_only() {
+    answers(&[
+        ("CREATE TABLE p (a int)", ""),
+        ("CREATE TEMP TABLE q (a int)", ""),
+        ("BEGIN READ ONLY", ""),
+        ("SHOW transaction_read_only", "on"),
+        ("INSERT INTO q VALUES (1)", ""),
+        ("UPDATE q SET a = 2", ""),
+        ("ROLLBACK", ""),
+        ("BEGIN READ ONLY; INSERT INTO p VALUES (1)", "error 25006"),
+        ("ROLLBACK", ""),
+        ("BEGIN READ ONLY; UPDATE p SET a = 1", "error 25006"),
+        ("ROLLBACK", ""),
+        ("BEGIN READ ONLY; DELETE FROM p", "error 25006"),
+        ("ROLLBACK", ""),
+        ("BEGIN READ ONLY; TRUNCATE q", "error 25006"),
+        ("ROLLBACK", ""),
+        (
+            "BEGIN READ ONLY; CREATE TEMP TABLE r (a int)",
+            "error 25006",
+        ),
+        ("ROLLBACK", ""),
+        ("BEGIN READ ONLY; CREATE VIEW v AS SELECT 1", "error 25006"),
+        ("ROLLBACK", ""),
+        ("BEGIN READ ONLY; DROP TABLE p", "error 25006"),
+        ("ROLLBACK", ""),
+        ("BEGIN READ ONLY; ALTER TABLE p RENAME TO r", "error 25006"),
+        ("ROLLBACK", ""),
+        ("BEGIN READ ONLY; COMMENT ON TABLE p IS 'x'", "error 25006"),
+        ("ROLLBACK", ""),
+        ("PREPARE i AS INSERT INTO p VALUES (1)", ""),
+        ("BEGIN READ ONLY; EXECUTE i", "error 25006"),
+        ("ROLLBACK", ""),
+        (
+            "BEGIN; SELECT 1; SET TRANSACTION READ ONLY; EXECUTE i",
+            "error 25006",
+        ),
+        ("ROLLBACK", ""),
+        (
+            "BEGIN READ ONLY; SELECT 1; SET TRANSACTION READ WRITE",
+            "error 25001",
+        ),
+        ("ROLLBACK", ""),
+        ("BEGIN READ ONLY", ""),
+        ("SET transaction_read_only TO off", ""),
+        ("EXECUTE i", ""),
+        ("COMMIT AND CHAIN", ""),
+        ("EXECUTE i", ""),
+        ("ROLLBACK", ""),
+        ("SELECT count(*) FROM p", "1"),
+        ("SET transaction_read_only TO on", ""),
+        ("SHOW transaction_read_only", "off"),
+        ("SET default_transaction_read_only TO t", ""),
+        ("SHOW transaction_read_only", "on"),
+        ("EXECUTE i", "error 25006"),
+        ("BEGIN READ WRITE", ""),
+        ("EXECUTE i", ""),
+        ("ROLLBACK", ""),
+        ("SET default_transaction_read_only TO maybe", "error 22023"),
+        ("SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE", ""),
+        ("EXECUTE i", ""),
+        ("SET default_transaction_isolation TO maybe", "error 22023"),
+        (
+            "BEGIN; SELECT 1; SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+            "error 25001",
+        ),
+        ("ROLLBACK", ""),
+    ])
+    .await;
 }

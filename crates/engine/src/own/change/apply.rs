@@ -51,6 +51,10 @@ impl RowChange {
             columns,
         }
     }
+
+    pub(in super::super) fn table(&self) -> &MemoryTable {
+        &self.table
+    }
 }
 
 #[async_trait]
@@ -128,7 +132,8 @@ impl DataSink for Sink {
         if count > 0 {
             let schema = table.schema();
             let change = |number, batches: &[RecordBatch]| found.changed(&schema, number, batches);
-            table.exchange(found.version, &change).await?;
+            let columns = self.change.columns.as_deref();
+            table.exchange(found.version, columns, &change).await?;
         }
         Ok(count)
     }

@@ -1,0 +1,114 @@
+//! READ ONLY and ISOLATION LEVEL: which settings are the modes of a transaction, and when may they
+//! change?
+//!
+//! `transaction_read_only` and `transaction_isolation` are those of the transaction at hand; a
+//! transaction begins with the settings of these names with `default_` before them. DEFERRABLE only
+//! says how long a transaction waits to begin, and none waits here.
+//! Not here: what a READ ONLY transaction refuses (`coscan::check_read_only`).
+
+use datafusion::sql::sqlparser::ast::{
+    TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
+};
+
+use crate::failure::Failure;
+
+pub(crate) const READ_ONLY: &str = "transaction_read_only";
+pub(crate) const ISOLATION: &str = "transaction_isolation";
+
+/// The setting that a transaction begins with.
+pub(crate) fn default_of(name: &str) -> Option<&'static str> {
+    match name {
+        READ_ONLY => Some("default_transaction_read_only"),
+        ISOLATION => Some("default_transaction_isolation"),
+        _ => None,
+    }
+}
+
+/// The setting of each mode, and its value.
+pub(crate) fn settings(
+    modes: &[TransactionMode],
+) -> impl Iterator<Item = (&'static str, &'static str)> {
+    modes.iter().map(|mode| match mode {
+        TransactionMode::AccessMode(TransactionAccessMode::ReadOnly) => (READ_ONLY, "on"),
+        TransactionMode::AccessMode(TransactionAccessMode::ReadWrite) => (READ_ONLY, "off"),
+        TransactionMode::IsolationLevel(level) => {
+            let level = match level {
+                TransactionIsolationLevel::ReadUncommitted => "read uncommitted",
+                TransactionIsolationLevel::ReadCommitted => "read committed",
+                TransactionIsolationLevel::RepeatableRead => "repeatable read",
+                TransactionIsolationLevel::Serializable => "serializable",
+                TransactionIsolationLevel::Snapshot => "snapshot",
+            };
+            (ISOLATION, level)
+        }
+    })
+}
+
+/// The levels that there are.
+pub(crate) const LEVELS: &[&str] = &[
+    "serializable",
+    "repeatable read",
+    "read committed",
+    "read uncommitted",
+];
+
+/// The modes of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Modes {
+    pub(crate) read_only: bool,
+    pub(crate) isolation: String,
+}
+
+impl Modes {
+    /// Whether all statements see what the first one saw.
+    pub(crate) fn is_snapshot(&self) -> bool {
+        matches!(self.isolation.as_str(), "repeatable read" | "serializable")
+    }
+
+    /// As BEGIN names them.
+    pub(crate) fn written(&self) -> [TransactionMode; 2] {
+        let level = match self.isolation.as_str() {
+            "serializable" => TransactionIsolationLevel::Serializable,
+            "repeatable read" => TransactionIsolationLevel::RepeatableRead,
+            "read uncommitted" => TransactionIsolationLevel::ReadUncommitted,
+            _ => TransactionIsolationLevel::ReadCommitted,
+        };
+        let access = if self.read_only {
+            TransactionAccessMode::ReadOnly
+        } else {
+            TransactionAccessMode::ReadWrite
+        };
+        [
+            TransactionMode::IsolationLevel(level),
+            TransactionMode::AccessMode(access),
+        ]
+    }
+
+    /// Whether they may become `after` in a transaction that has `queried` something, or below a
+    /// savepoint (`nested`).
+    ///
+    /// # Errors
+    /// 25001.
+    pub(crate) fn check(&self, after: &Self, queried: bool, nested: bool) -> Result<(), Failure> {
+        let text = match (queried, nested) {
+            _ if self.isolation == after.isolation => None,
+            (true, _) => Some("SET TRANSACTION ISOLATION LEVEL must be called before any query"),
+            (_, true) => {
+                Some("SET TRANSACTION ISOLATION LEVEL must not be called in a subtransaction")
+            }
+            _ => None,
+        };
+        let text = text.or(match (queried, nested) {
+            _ if !self.read_only || after.read_only => None,
+            (_, true) => {
+                Some("cannot set transaction read-write mode inside a read-only transaction")
+            }
+            (true, _) => Some("transaction read-write mode must be set before any query"),
+            _ => None,
+        });
+        match text {
+            Some(text) => Err(Failure::new("25001", text)),
+            None => Ok(()),
+        }
+    }
+}
