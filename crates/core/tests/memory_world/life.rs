@@ -25,15 +25,25 @@ impl World {
 
     pub(super) fn tick(&mut self) {
         self.now += self.draw.below(400) * SECOND / 1000;
+        let open = self.scratch.iter().find(|(_, (_, is_open))| *is_open);
+        if let Some(scratch) = open.map(|(id, _)| *id).filter(|_| self.calm) {
+            // No chunk is open for so long that another is opened beside it.
+            self.scratch.remove(&scratch);
+            self.tell(Event::ScratchClosed { scratch });
+        }
         self.expire();
         self.tell(Event::Ticked);
     }
 
     fn expire(&mut self) {
         for query in self.queries.values_mut() {
-            if self.now - query.gave_at >= SECOND / 4 {
-                query.credit = 0;
+            if query.credit > 0 && self.now - query.turned_at >= SECOND / 4 {
+                (query.credit, query.fresh) = (query.fresh, 0);
+                query.turned_at = self.now;
             }
+        }
+        for holder in self.holders.values_mut() {
+            holder.spent = false;
         }
     }
 
@@ -56,7 +66,8 @@ impl World {
             promised: None,
             passed: 0,
             credit: 0,
-            gave_at: 0,
+            fresh: 0,
+            turned_at: 0,
             silent_since: None,
             ends: false,
             steps,
@@ -175,6 +186,7 @@ impl World {
         one.bytes += bytes;
         let query = self.queries.get_mut(&one.query).expect("it runs");
         query.credit = query.credit.saturating_sub(bytes);
+        query.fresh = query.fresh.min(query.credit);
     }
 
     pub(super) fn give(&mut self, operator: OperatorId, bytes: u64) {
@@ -187,8 +199,12 @@ impl World {
         one.bytes -= bytes;
         one.base = one.base.min(one.bytes);
         let query = self.queries.get_mut(&one.query).expect("it runs");
+        if query.credit == 0 {
+            query.turned_at = self.now;
+        } else {
+            query.fresh += bytes;
+        }
         query.credit += bytes;
-        query.gave_at = self.now;
     }
 
     fn end_operator(&mut self, operator: OperatorId) {
@@ -266,14 +282,20 @@ impl World {
         let holder = HolderId(u32::try_from(self.draw.below(5)).expect("small"));
         let room = self.core.room(holder);
         let draw = self.draw.below(room + 1);
+        // A scan begins, and has to load.
+        let begins = !self.calm && self.draw.one_in(20);
+        let floor = begins.then(|| self.draw.below(self.config.limit / 10));
         let Some(one) = self.holders.get_mut(&holder) else {
             return;
         };
         if one.asked.is_some() {
             return;
         }
-        one.bytes = draw.max(one.floor);
-        one.floor = one.floor.min(one.bytes);
+        one.bytes = draw;
+        one.floor = match floor {
+            Some(floor) => floor,
+            None => one.floor.min(one.bytes),
+        };
         let (bytes, floor) = (one.bytes, one.floor);
         self.tell(Event::Held {
             holder,
@@ -291,11 +313,14 @@ impl World {
 
     pub(super) fn answer_reclaim(&mut self, holder: HolderId) {
         let refuses = !self.calm && self.draw.one_in(10);
+        let gives_nothing = !self.calm && self.draw.one_in(20);
         let one = self.holders.get_mut(&holder).expect("known");
         let Some(asked) = one.asked else {
             return;
         };
-        if refuses {
+        if gives_nothing {
+            one.spent = one.asked.is_some();
+        } else if refuses {
             // Frames are pinned.
             one.floor = one.bytes;
         } else {
@@ -363,7 +388,9 @@ impl World {
             .map(|(bytes, _)| bytes)
             .sum::<u64>();
         counted += self.holders.values().map(|one| one.bytes).sum::<u64>();
-        let beyond = bytes.saturating_sub(counted);
+        let known = counted.max(self.counted_before);
+        self.counted_before = counted;
+        let beyond = bytes.saturating_sub(known);
         let fall = self.unaccounted.saturating_sub(beyond) / 8;
         self.unaccounted = (self.unaccounted - fall).max(beyond);
         self.tell(Event::Measured { bytes });
@@ -414,7 +441,10 @@ impl World {
             }
         }
         let holds = self.operators.values().any(|one| one.bytes > 0);
-        let is_within = self.taken() <= self.config.limit;
+        let unused = |one: &super::Holder| one.floor.saturating_sub(one.bytes);
+        let drops = self.holders.values().filter(|one| one.price().is_some());
+        let unused: u64 = drops.map(unused).sum();
+        let is_within = self.taken() - unused <= self.config.limit;
         assert!(is_within || !holds, "MEM-I8: seed {}", self.seed);
     }
 }
