@@ -9,10 +9,12 @@ mod memory_world;
 
 use coscan_core::Time;
 use coscan_core::memory::{
-    Action, Class, Event, HolderId, Memory, MemoryConfig, MemoryError, OnRefusal, OperatorId,
-    ScratchId,
+    Action, Class, Event, HolderId, Memory, MemoryConfig, MemoryError, OperatorId, ScratchId,
 };
 use coscan_core::tasks::QueryId;
+use memory_world::small::{
+    FAILS, SPILLS, Small, admit, end, grant, reclaim, refuse, small_arrives,
+};
 use memory_world::{Seen, World};
 
 #[test]
@@ -44,120 +46,13 @@ fn the_same_seed_is_the_same_world() {
     }
 }
 
+#[test]
+fn nobody_starves_while_small_queries_come_without_end() {
+    let waited: usize = (0..500).map(|seed| World::new(seed).run_on()).sum();
+    assert!(waited > 500, "{waited}");
+}
+
 // ------------------------------------------------------------------ rules, one by one
-
-const MS: u64 = 1_000_000;
-
-/// A memory with its clock.
-struct Small {
-    core: Memory,
-    now: u64,
-}
-
-impl Small {
-    /// Of 1000 bytes; queries never get 100.
-    fn new() -> Self {
-        let config = MemoryConfig {
-            limit: 1_000,
-            reserve: 100,
-            waiting_max: 4,
-        };
-        Self {
-            core: Memory::new(config),
-            now: 0,
-        }
-    }
-
-    fn tell(&mut self, event: Event) -> Vec<Action> {
-        self.core.handle(Time(self.now), event).expect("possible");
-        self.core.check();
-        std::iter::from_fn(|| self.core.poll_action()).collect()
-    }
-
-    fn tick_after(&mut self, ms: u64) -> Vec<Action> {
-        self.now += ms * MS;
-        self.tell(Event::Ticked)
-    }
-
-    fn arrive(&mut self, query: u64, minimum: u64) -> Vec<Action> {
-        let query = QueryId(query);
-        self.tell(Event::QueryArrived { query, minimum })
-    }
-
-    fn end(&mut self, query: u64) -> Vec<Action> {
-        let query = QueryId(query);
-        self.tell(Event::QueryEnded { query })
-    }
-
-    /// An operator with the number of its query.
-    fn begin(&mut self, id: u64, on_refusal: OnRefusal) {
-        let (operator, query) = (OperatorId(id), QueryId(id));
-        let began = Event::OperatorBegan {
-            operator,
-            query,
-            on_refusal,
-        };
-        assert_eq!(self.tell(began), []);
-    }
-
-    fn ask(&mut self, id: u64, bytes: u64) -> Vec<Action> {
-        let operator = OperatorId(id);
-        self.tell(Event::Asked { operator, bytes })
-    }
-
-    fn give(&mut self, id: u64, bytes: u64) -> Vec<Action> {
-        let operator = OperatorId(id);
-        self.tell(Event::Gave { operator, bytes })
-    }
-
-    fn hold(&mut self, holder: u32, class: Class, bytes: u64) {
-        let holder = HolderId(holder);
-        let floor = 0;
-        self.tell(Event::HolderAdded { holder, class });
-        let held = Event::Held {
-            holder,
-            bytes,
-            floor,
-        };
-        assert_eq!(self.tell(held), []);
-    }
-
-    /// The holder has this much left.
-    fn gave_way(&mut self, holder: u32, bytes: u64) -> Vec<Action> {
-        let holder = HolderId(holder);
-        let floor = 0;
-        let mut all = self.tell(Event::Held {
-            holder,
-            bytes,
-            floor,
-        });
-        all.extend(self.tell(Event::Reclaimed { holder }));
-        all
-    }
-}
-
-fn admit(query: u64) -> Action {
-    let query = QueryId(query);
-    Action::Admit { query }
-}
-
-fn grant(id: u64) -> Action {
-    let operator = OperatorId(id);
-    Action::Grant { operator }
-}
-
-fn refuse(id: u64, needed: u64) -> Action {
-    let operator = OperatorId(id);
-    Action::Refuse { operator, needed }
-}
-
-fn reclaim(holder: u32, bytes: u64) -> Action {
-    let holder = HolderId(holder);
-    Action::Reclaim { holder, bytes }
-}
-
-const FAILS: OnRefusal = OnRefusal::Fails;
-const SPILLS: OnRefusal = OnRefusal::Spills(100);
 
 #[test]
 fn the_cheapest_bytes_go_first() {
@@ -193,10 +88,6 @@ fn an_operator_spills_if_its_own_bytes_are_cheaper() {
     small_arrives(&mut small, 2);
     small.begin(2, FAILS);
     assert_eq!(small.ask(2, 100), [reclaim(2, 100)], "it would fail");
-}
-
-fn small_arrives(small: &mut Small, query: u64) {
-    assert_eq!(small.arrive(query, 0), [admit(query)]);
 }
 
 #[test]
@@ -363,8 +254,8 @@ fn what_the_kernel_counts_beyond_counts() {
     small_arrives(&mut small, 1);
     small.begin(1, FAILS);
     assert_eq!(small.ask(1, 100), [grant(1)]);
-    small.tell(Event::Measured { bytes: 900 });
-    assert_eq!(small.ask(1, 1), [refuse(1, 101)]);
+    small.tell(Event::Measured { bytes: 550 });
+    assert_eq!(small.ask(1, 351), [refuse(1, 451)]);
     for _ in 0..50 {
         small.tell(Event::Measured { bytes: 100 });
     }
@@ -449,27 +340,6 @@ fn impossible_events_are_refused_and_change_nothing() {
 }
 
 // ------------------------------------------------------------------ what once went wrong
-
-fn end(query: u64) -> Action {
-    let query = QueryId(query);
-    Action::End { query }
-}
-
-impl Small {
-    fn scratch(&mut self, scratch: u64, bytes: u64) -> Vec<Action> {
-        let scratch = ScratchId(scratch);
-        self.tell(Event::ScratchArrived { scratch, bytes })
-    }
-
-    fn held(&mut self, holder: u32, bytes: u64, floor: u64) -> Vec<Action> {
-        let holder = HolderId(holder);
-        self.tell(Event::Held {
-            holder,
-            bytes,
-            floor,
-        })
-    }
-}
 
 #[test]
 fn nothing_is_always_granted() {
@@ -642,10 +512,38 @@ fn one_measurement_ends_no_query() {
     let mut small = Small::new();
     small_arrives(&mut small, 1);
     small.begin(1, FAILS);
-    assert_eq!(small.ask(1, 500), [grant(1)]);
+    assert_eq!(small.ask(1, 600), [grant(1)]);
     assert_eq!(small.tell(Event::Measured { bytes: 1_200 }), []);
     assert_eq!(small.tick_after(900), []);
     assert_eq!(small.tick_after(100), [end(1)], "it is still too much");
+}
+
+#[test]
+fn some_memory_is_left_whatever_the_kernel_counts() {
+    let mut small = Small::new();
+    small.tell(Event::Measured { bytes: 5_000 });
+    small_arrives(&mut small, 1);
+    small.begin(1, FAILS);
+    assert_eq!(small.ask(1, 400), [grant(1)]);
+    assert_eq!(small.ask(1, 1), [refuse(1, 401)]);
+    assert_eq!(small.tick_after(2_000), [], "it would be in vain");
+}
+
+#[test]
+fn a_promise_may_end_before_its_query() {
+    let mut small = Small::new();
+    assert_eq!(small.arrive(1, 600), [admit(1)]);
+    small.begin(1, FAILS);
+    assert_eq!(small.ask(1, 200), [grant(1)]);
+    assert_eq!(small.arrive(2, 700), []);
+    let needs_less = |minimum| Event::QueryNeedsLess {
+        query: QueryId(1),
+        minimum,
+    };
+    assert_eq!(small.tell(needs_less(200)), [admit(2)]);
+    assert_eq!(small.tell(needs_less(900)), []);
+    let aside = small.core.usage().aside;
+    assert_eq!(aside, 700, "what it has is all that it needs");
 }
 
 #[test]

@@ -79,6 +79,14 @@ pub enum Event {
         /// The bytes that its operators cannot do without.
         minimum: u64,
     },
+    /// An admitted query needs no more than this from now on: its tables are built, and only its
+    /// rows are to come.
+    QueryNeedsLess {
+        /// The query.
+        query: QueryId,
+        /// Bytes. Ignored if it was promised less.
+        minimum: u64,
+    },
     /// A query, admitted or waiting, has ended. Its operators have ended before.
     QueryEnded {
         /// The query.

@@ -82,6 +82,7 @@ impl Memory {
             } => self.held(holder, bytes.min(BYTES_MAX), floor.min(BYTES_MAX))?,
             Event::Reclaimed { holder } => self.reclaimed(holder)?,
             Event::QueryArrived { query, minimum } => self.query_arrived(query, minimum)?,
+            Event::QueryNeedsLess { query, minimum } => self.needs_less(query, minimum)?,
             Event::QueryEnded { query } => self.query_ended(query)?,
             Event::QuerySilent { query } => {
                 let now = self.now;
@@ -184,6 +185,15 @@ impl Memory {
             return Err(MemoryError::Query(id));
         }
         self.arrive(id, minimum);
+        Ok(())
+    }
+
+    fn needs_less(&mut self, id: QueryId, minimum: u64) -> Result<(), MemoryError> {
+        let query = self.queries.get_mut(&id).ok_or(MemoryError::Query(id))?;
+        self.sums.take_out(query);
+        query.minimum = query.minimum.min(minimum);
+        query.wanted = query.wanted.min(minimum);
+        self.sums.put_in(query);
         Ok(())
     }
 

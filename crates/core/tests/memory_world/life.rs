@@ -127,6 +127,7 @@ impl World {
         let has = self.operators[&operator].bytes;
         match self.draw.below(8) {
             0 => self.end_operator(operator),
+            1 if self.draw.one_in(4) => self.needs_less(id),
             1 => {
                 let bytes = self.draw.below(has + 1);
                 self.give(operator, bytes);
@@ -138,6 +139,14 @@ impl World {
             }
             _ => self.asks(operator),
         }
+    }
+
+    fn needs_less(&mut self, id: QueryId) {
+        let minimum = self.draw.below(self.queries[&id].minimum + 1);
+        let query = self.queries.get_mut(&id).expect("it runs");
+        query.minimum = minimum;
+        query.promised = query.promised.map(|promised| promised.min(minimum));
+        self.tell(Event::QueryNeedsLess { query: id, minimum });
     }
 
     fn operator_begins(&mut self, query: QueryId) {
@@ -427,9 +436,35 @@ impl World {
         assert!(self.queries.is_empty(), "MEM-I6: seed {}", self.seed);
     }
 
+    /// MEM-I6: clients that are silent stay so, and small queries come and take what they can.
+    pub(super) fn all_of_them_begin(&mut self, waiting: &[QueryId]) {
+        for _ in 0..3_000 {
+            let still = |id: &QueryId| {
+                self.queries
+                    .get(id)
+                    .is_some_and(|one| one.promised.is_none())
+            };
+            if !waiting.iter().any(still) {
+                return;
+            }
+            self.arrives(0, 6, RUNS_MAX);
+            for query in self.queries_that(|one| one.promised.is_some()) {
+                let one = self.queries.get(&query);
+                if one.is_some_and(|one| one.silent_since.is_none() || one.ends) {
+                    self.one_step_of(query);
+                }
+            }
+            self.some_holder_answers();
+            self.scratch_comes_or_goes();
+            self.tick();
+        }
+        panic!("MEM-I6: seed {}: a query starves", self.seed);
+    }
+
     /// MEM-I8.
     fn within_the_limit_after_a_second(&mut self) {
-        for _ in 0..4 {
+        // Holders may turn out to have nothing to give until late.
+        for _ in 0..12 {
             self.now += SECOND / 2;
             self.expire();
             self.tell(Event::Ticked);

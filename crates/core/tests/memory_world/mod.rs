@@ -4,6 +4,7 @@
 
 mod life;
 mod naive;
+pub(crate) mod small;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -196,6 +197,17 @@ impl World {
         }
         self.end_everything();
         self.seen
+    }
+
+    /// Runs until all that wait have begun, beside queries without a minimum. Returns how many
+    /// waited.
+    pub(crate) fn run_on(mut self) -> usize {
+        for _ in 0..120 {
+            self.step();
+        }
+        let waiting: Vec<QueryId> = self.waiting().collect();
+        self.all_of_them_begin(&waiting);
+        waiting.len()
     }
 
     fn id(&mut self) -> u64 {

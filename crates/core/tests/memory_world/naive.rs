@@ -84,7 +84,7 @@ impl World {
     }
 
     pub(super) fn taken(&self) -> u64 {
-        let mut all = self.unaccounted;
+        let mut all = self.unaccounted.min(self.config.limit / 2);
         all += self
             .operators
             .values()
