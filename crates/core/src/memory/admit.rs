@@ -2,21 +2,27 @@
 //!
 //! Idea: a query begins when its minimum fits beside all that is fixed; until then it waits, first
 //! come, first served. A small one may pass a large one, but those that pass it are together no
-//! larger than the one that is passed, so that it is not passed for ever.
+//! larger than the one that is passed. Those without a minimum always pass, and nobody waits for
+//! them.
 //! Bounds: `waiting_max` queries wait; a look goes through those that may still be passed.
 //! MEM-I5, MEM-I6.
 
-use super::{Action, Memory, Query, ScratchId, Waiting};
+use super::{Action, Memory, PATIENCE_NS, Query, ScratchId, Waiting};
 use crate::tasks::QueryId;
 
 impl Memory {
     pub(super) fn arrive(&mut self, query: QueryId, minimum: u64) {
         self.headroom.came(minimum);
-        self.waiting.push_back(Waiting {
+        let one = Waiting {
             query,
             minimum,
             passed: 0,
-        });
+        };
+        if minimum == 0 {
+            self.admit(one);
+        } else {
+            self.waiting.push_back(one);
+        }
     }
 
     /// Lets those in for whom there is room now.
@@ -32,11 +38,17 @@ impl Memory {
     }
 
     fn open_scratch(&mut self) {
-        while let Some(&(scratch, bytes)) = self.scratch_waiting.front() {
+        while let Some(&(_, bytes)) = self.scratch_waiting.front() {
             if !self.scratch.is_empty() && !self.fits(bytes) {
                 return;
             }
-            self.scratch_waiting.pop_front();
+            self.open_next();
+        }
+    }
+
+    fn open_next(&mut self) {
+        if let Some((scratch, bytes)) = self.scratch_waiting.pop_front() {
+            self.scratch_moved = self.now;
             self.scratch.insert(scratch, bytes);
             self.sums.scratch += bytes;
             self.reclaim(self.lacking(0));
@@ -44,9 +56,24 @@ impl Memory {
         }
     }
 
+    /// The open chunks may wait for the next one: a join reads one side after the other.
+    pub(super) fn open_after_patience(&mut self) {
+        if self.now.0 - self.scratch_moved.0 >= PATIENCE_NS {
+            self.open_next();
+        }
+    }
+
+    pub(super) fn scratch_waits(&mut self, scratch: ScratchId, bytes: u64) {
+        if self.scratch_waiting.is_empty() {
+            self.scratch_moved = self.now;
+        }
+        self.scratch_waiting.push_back((scratch, bytes));
+    }
+
     pub(super) fn close_scratch(&mut self, scratch: ScratchId) {
         if let Some(bytes) = self.scratch.remove(&scratch) {
             self.sums.scratch -= bytes;
+            self.scratch_moved = self.now;
         }
         self.scratch_waiting.retain(|(id, _)| *id != scratch);
     }
@@ -56,8 +83,8 @@ impl Memory {
         // What those ahead may still be passed by.
         let mut passes = u64::MAX;
         while let Some(&one) = self.waiting.get(at) {
-            let is_alone = self.queries.is_empty();
-            if one.minimum <= passes && (is_alone || self.fits(one.minimum)) {
+            let begins = self.fits(one.minimum) || at == 0 && self.is_next(one.query);
+            if one.minimum <= passes && begins {
                 self.waiting.remove(at);
                 for ahead in self.waiting.range_mut(..at) {
                     ahead.passed += one.minimum;
@@ -68,17 +95,18 @@ impl Memory {
                 passes = passes.min(one.minimum - one.passed);
                 at += 1;
             }
-            if passes == 0 && self.no_small_one_waits(at) {
+            if passes == 0 {
                 return;
             }
         }
     }
 
-    /// Whether nobody from here on may pass those who may be passed by nothing.
-    fn no_small_one_waits(&self, from: usize) -> bool {
-        self.waiting
-            .range(from.min(self.waiting.len())..)
-            .all(|one| one.minimum > 0)
+    /// Whether nothing that the first waiting query waits for is left: no older query has memory,
+    /// and none that passed it by its minimum runs. Those without a minimum pass without end, so
+    /// they do not count.
+    pub(super) fn is_next(&self, first: QueryId) -> bool {
+        let mut all = self.queries.iter();
+        !all.any(|(id, query)| query.wanted > 0 || *id < first && query.keeps() > 0)
     }
 
     fn admit(&mut self, one: Waiting) {
@@ -86,6 +114,7 @@ impl Memory {
         let minimum = one.minimum.min(self.ceiling().saturating_sub(self.fixed()));
         let query = Query {
             minimum,
+            wanted: one.minimum,
             ..Query::default()
         };
         self.sums.put_in(&query);

@@ -1,14 +1,29 @@
 //! Does an operator get the memory that it asks for?
 //!
 //! Idea: what is kept for its query it gets. More than that it gets if the ceiling leaves it beside
-//! all that is fixed. One that spills leaves room for a query like those that came lately, and has
-//! no more than its query's share where queries wait or memory ends: who cannot spill is not to be
-//! refused because others could have. Where memory has to be reclaimed, an operator that spills is
-//! refused if its own bytes are cheaper to get back than those of the holders.
+//! all that is fixed. One that spills leaves room for a query like those that came lately, and for
+//! the others of its query that spill. Where queries wait or memory ends it has no more than an
+//! equal share: operators that cannot spill are not refused because others could have. Where memory
+//! has to be reclaimed, an operator that spills is refused if its own bytes are cheaper to get back
+//! than those of the holders.
 //! Not here: who waits for admission (`admit.rs`).
 //! MEM-I3, MEM-I4.
 
-use super::{Action, Memory, OnRefusal, Operator, OperatorId, Query};
+use super::{Action, Asking, Memory, OnRefusal, Operator, OperatorId, Query};
+
+/// Where a query has several operators that spill, the part of what may be spilled, as a divisor,
+/// that none takes beyond its share.
+const SIBLINGS: u64 = 4;
+
+/// The part of its share, as a divisor, up to which an operator that spills is worth more than any
+/// holder.
+const LONG_RUN: u64 = 2;
+
+/// What an operator that spills may spill in all, and what it leaves free if it takes more.
+struct Shares {
+    own: u64,
+    free: u64,
+}
 
 /// What is to become of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,22 +36,40 @@ enum Answer {
 
 impl Memory {
     pub(super) fn ask(&mut self, id: OperatorId, bytes: u64) {
-        match self.answer(id, bytes) {
+        match self.answer(id, bytes, self.lacking(bytes)) {
             Answer::Grant => self.grant(id, bytes),
             Answer::Refuse => self.refuse(id, bytes),
             Answer::Reclaim(lacking) => {
                 self.reclaim(lacking);
-                self.asking.push_back((id, bytes));
-                self.sums.asking += bytes;
+                let fails = self.operators[&id].would_fail();
+                let asking = Asking {
+                    operator: id,
+                    bytes,
+                    fails,
+                };
+                self.asking.push_back(asking);
+                self.asks(&asking, |sum, bytes| *sum += bytes);
             }
         }
     }
 
-    /// Answers the operators that waited for holders. None is made to wait for them twice.
+    /// Answers the operators that waited for holders: in order, each once there is enough for it
+    /// and those before it, or no holder is left to answer. None is made to wait twice.
     pub(super) fn ask_again(&mut self) {
-        while let Some((id, bytes)) = self.asking.pop_front() {
-            self.sums.asking -= bytes;
-            if self.answer(id, bytes) == Answer::Grant {
+        while let Some(&asking) = self.asking.front() {
+            let Asking {
+                operator: id,
+                bytes,
+                ..
+            } = asking;
+            // Those behind it wait for the rest.
+            let without = self.lacking(bytes).saturating_sub(self.sums.asking);
+            if without > 0 && !self.asked.is_empty() {
+                return;
+            }
+            self.asking.pop_front();
+            self.asks(&asking, |sum, bytes| *sum -= bytes);
+            if self.answer(id, bytes, without) == Answer::Grant {
                 self.grant(id, bytes);
             } else {
                 self.refuse(id, bytes);
@@ -44,13 +77,37 @@ impl Memory {
         }
     }
 
-    fn answer(&self, id: OperatorId, bytes: u64) -> Answer {
+    /// The operator asks no more; it has ended.
+    pub(super) fn ask_no_more(&mut self, id: OperatorId) {
+        if let Some(at) = self.asking.iter().position(|one| one.operator == id)
+            && let Some(asking) = self.asking.remove(at)
+        {
+            self.asks(&asking, |sum, bytes| *sum -= bytes);
+        }
+    }
+
+    /// Changes the sums of what operators wait for.
+    fn asks(&mut self, asking: &Asking, change: impl Fn(&mut u64, u64)) {
+        change(&mut self.sums.asking, asking.bytes);
+        self.change(asking.operator, |_, query| {
+            change(&mut query.asks, asking.bytes);
+            if asking.fails {
+                change(&mut query.asks_fixed, asking.bytes);
+            }
+        });
+    }
+
+    /// `lacking`: what holders would have to give back for it.
+    fn answer(&self, id: OperatorId, bytes: u64, lacking: u64) -> Answer {
+        if bytes == 0 {
+            return Answer::Grant;
+        }
         let operator = &self.operators[&id];
         let query = &self.queries[&operator.query];
         let kept = if operator.would_fail() {
             query.aside()
         } else {
-            query.credit
+            query.credit_left()
         };
         let more = bytes.saturating_sub(kept);
         let is_there = if more == 0 {
@@ -58,11 +115,11 @@ impl Memory {
         } else {
             self.fits(more)
         };
-        let is_allowed = is_there && (operator.would_fail() || self.is_fair(query, bytes, more));
+        let is_allowed = is_there && (operator.would_fail() || self.is_fair(operator, bytes, more));
         if !is_allowed || query.ends {
             return Answer::Refuse;
         }
-        match self.lacking(bytes) {
+        match lacking {
             0 => Answer::Grant,
             lacking if self.is_worth_reclaiming(operator, bytes, more, lacking) => {
                 Answer::Reclaim(lacking)
@@ -72,15 +129,26 @@ impl Memory {
     }
 
     /// Whether an operator that spills leaves others what they need.
-    fn is_fair(&self, query: &Query, bytes: u64, more: u64) -> bool {
+    fn is_fair(&self, operator: &Operator, bytes: u64, more: u64) -> bool {
+        let Shares { own, free } = self.shares(operator);
+        let leaves_room = self.waiting.is_empty() && self.fits(more.saturating_add(free));
+        leaves_room || operator.spillable().saturating_add(bytes) <= own
+    }
+
+    /// How what operators may spill is shared.
+    fn shares(&self, operator: &Operator) -> Shares {
+        let spillers = u64::from(self.queries[&operator.query].spillers);
         let others = self.fixed() - self.sums.spillable;
         let all = self.ceiling().saturating_sub(others);
         let count = self.sums.spilling;
         // A query to come gets no more than those that are there.
         let headroom = self.headroom.bytes().min(all / (count + 1));
-        let leaves_room = self.waiting.is_empty() && self.fits(more.saturating_add(headroom));
-        let share = (all - headroom) / count.max(1);
-        leaves_room || query.spillable.saturating_add(bytes) <= share
+        // One that has come to its end keeps what it has, so the next one needs something, too.
+        let siblings = if spillers > 1 { all / SIBLINGS } else { 0 };
+        Shares {
+            own: (all - headroom) / count.max(1) / spillers.max(1),
+            free: headroom.max(siblings),
+        }
     }
 
     fn is_worth_reclaiming(
@@ -91,8 +159,12 @@ impl Memory {
         lacking: u64,
     ) -> bool {
         match operator.on_refusal {
-            // What it would write is less than what it asks for: spilling would not help.
-            OnRefusal::Spills(price) if more > 0 && operator.spillable() >= bytes => {
+            // Where it would write less than it asks for, or a small part of its share, spilling
+            // would not help: many short runs cost more than their bytes.
+            OnRefusal::Spills(price)
+                if more > 0
+                    && operator.spillable() >= bytes.max(self.shares(operator).own / LONG_RUN) =>
+            {
                 self.cheaper(price) >= lacking
             }
             OnRefusal::Spills(_) | OnRefusal::Fails => self.sums.droppable >= lacking,
@@ -106,11 +178,12 @@ impl Memory {
 
     fn refuse(&mut self, id: OperatorId, bytes: u64) {
         let operator = &self.operators[&id];
-        let held = self.queries[&operator.query].held;
+        let query = &self.queries[&operator.query];
+        let fixed = query.held - query.spillable;
         self.short |= operator.would_fail();
         self.actions.push_back(Action::Refuse {
             operator: id,
-            needed: held.saturating_add(bytes),
+            needed: fixed.saturating_add(bytes),
         });
     }
 
@@ -122,6 +195,7 @@ impl Memory {
             }
             operator.bytes += bytes;
             query.credit = query.credit.saturating_sub(bytes);
+            query.fresh = query.fresh.min(query.credit);
         });
     }
 
@@ -131,8 +205,12 @@ impl Memory {
         self.change(id, |operator, query| {
             operator.bytes -= bytes;
             operator.base = operator.base.min(operator.bytes);
+            if query.credit == 0 {
+                query.turned_at = now;
+            } else {
+                query.fresh += bytes;
+            }
             query.credit += bytes;
-            query.gave_at = now;
         });
     }
 

@@ -14,12 +14,13 @@ impl Memory {
             assert!(one.passed <= one.minimum, "MEM-I5: passed too often");
             assert!(!self.queries.contains_key(&one.query), "MEM-I5: it waits");
         }
-        let nothing_runs = self.queries.is_empty() && !self.waiting.is_empty();
-        assert!(!nothing_runs, "MEM-I6: a query waits for nothing");
+        let first = self.waiting.front();
+        let for_nothing = first.is_some_and(|first| self.is_next(first.query));
+        assert!(!for_nothing, "MEM-I6: a query waits for nothing");
         let nothing_open = self.scratch.is_empty() && !self.scratch_waiting.is_empty();
         assert!(!nothing_open, "MEM-I6: a chunk waits for nothing");
         assert!(self.waiting.len() <= self.config.waiting_max, "queue");
-        for holder in &self.asked {
+        for holder in self.asked.keys().chain(&self.spent) {
             assert!(self.holders.contains_key(holder), "MEM-I2: it is known");
         }
         assert!(
@@ -34,10 +35,9 @@ impl Memory {
             sums.operators += query.held;
             sums.spillable += query.spillable;
             sums.spilling += u64::from(query.spillers > 0);
-            let fixed = query.held - query.spillable;
-            sums.aside += query.minimum.saturating_sub(fixed).max(query.credit);
+            sums.aside += query.aside();
         }
-        sums.asking = self.asking.iter().map(|(_, bytes)| bytes).sum();
+        sums.asking = self.asking.iter().map(|one| one.bytes).sum();
         sums.scratch = self.scratch.values().sum();
         for holder in self.holders.values() {
             match holder.class {
@@ -45,7 +45,8 @@ impl Memory {
                 Class::Keeps => sums.kept += holder.bytes,
                 Class::Drops(_) => {
                     sums.kept += holder.floor;
-                    sums.droppable += holder.bytes - holder.floor;
+                    sums.droppable += holder.bytes.saturating_sub(holder.floor);
+                    sums.unused += holder.floor.saturating_sub(holder.bytes);
                 }
             }
         }
@@ -59,6 +60,15 @@ impl Memory {
             assert_eq!(query.held, own().map(|one| one.bytes).sum(), "MEM-I1: held");
             let spillable = own().map(Operator::spillable).sum();
             assert_eq!(query.spillable, spillable, "MEM-I1: spillable");
+            let asking = || {
+                let all = self.asking.iter();
+                all.filter(|one| self.operators[&one.operator].query == *id)
+            };
+            let asks = asking().map(|one| one.bytes).sum();
+            assert_eq!(query.asks, asks, "MEM-I1: asks");
+            let fixed = asking().filter(|one| one.fails).map(|one| one.bytes).sum();
+            assert_eq!(query.asks_fixed, fixed, "MEM-I1: asks_fixed");
+            assert!(query.fresh <= query.credit, "MEM-I1: fresh");
             assert_eq!(query.operators as usize, own().count(), "MEM-I1: operators");
             assert_eq!(
                 query.spillers as usize,

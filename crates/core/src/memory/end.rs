@@ -9,27 +9,31 @@ use super::{Action, LOWERED_NS, Memory, SILENT_NS, Time};
 use crate::tasks::QueryId;
 
 impl Memory {
-    /// Ends the youngest queries that hold something, while more than the limit is taken.
-    pub(super) fn end_youngest(&mut self) {
-        let over = |memory: &Self, patient: bool| {
-            let spills = if patient { memory.sums.spillable } else { 0 };
-            let goes = memory.going(patient);
-            (memory.taken() - spills).saturating_sub(goes) > memory.config.limit
-        };
-        if self.taken() <= self.config.limit {
+    /// Ends the youngest queries that hold something, while more than the limit is taken: for a
+    /// second only where the limit was lowered, and only for what cannot be spilled.
+    pub(super) fn end_youngest(&mut self, is_lowered: bool) {
+        let taken = self.taken() - self.sums.unused;
+        if taken <= self.config.limit {
             self.over_since = None;
             return;
         }
         let since = *self.over_since.get_or_insert(self.now);
         let patient = self.now.0 - since.0 < LOWERED_NS;
+        if patient && !is_lowered {
+            return;
+        }
+        let spills = if patient { self.sums.spillable } else { 0 };
+        let stays = (taken - spills).saturating_sub(self.going(patient));
+        let mut over = stays.saturating_sub(self.config.limit);
         let youngest: Vec<QueryId> = self.queries.keys().rev().copied().collect();
         for id in youngest {
-            if !over(self, patient) {
+            if over == 0 {
                 return;
             }
             let query = &self.queries[&id];
-            let fixed = query.held - query.spillable;
-            if !query.ends && (fixed > 0 || !patient && query.held > 0) {
+            let frees = query.held - if patient { query.spillable } else { 0 };
+            if !query.ends && frees > 0 {
+                over = over.saturating_sub(frees);
                 self.end(id);
             }
         }
@@ -56,13 +60,13 @@ impl Memory {
         if silent().any(|(_, query, _)| query.ends) {
             return;
         }
-        let held: u64 = silent().map(|(_, query, _)| query.held).sum();
-        let left = u128::from(ceiling.saturating_sub(held));
+        let keep: u64 = silent().map(|(_, query, _)| query.keeps()).sum();
+        let left = u128::from(ceiling.saturating_sub(keep));
         let patience = u128::from(SILENT_NS) * left / u128::from(ceiling);
         let waited = |since: Time| u128::from(self.now.0 - since.0) >= patience;
         let most = silent()
-            .filter(|(_, query, since)| query.held > 0 && waited(*since))
-            .max_by_key(|(id, query, _)| (query.held, *id));
+            .filter(|(_, query, since)| query.is_in_the_way() && waited(*since))
+            .max_by_key(|(id, query, _)| (query.keeps(), *id));
         if let Some((id, ..)) = most {
             self.end(id);
         }

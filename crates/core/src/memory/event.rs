@@ -62,10 +62,12 @@ pub enum Event {
         holder: HolderId,
         /// All its bytes.
         bytes: u64,
-        /// The part that it does not give back, if its class is `Drops`.
+        /// What it does not give back and may always have, if its class is `Drops`: what is
+        /// pinned, and the largest load of its running scans. May be more than it has.
         floor: u64,
     },
-    /// A holder gave back what it could; `Held` came before.
+    /// A holder gave back what it could; `Held` came before. One that gave nothing is not asked
+    /// before the next tick.
     Reclaimed {
         /// A holder that was asked.
         holder: HolderId,
@@ -75,6 +77,14 @@ pub enum Event {
         /// The query. Ids ascend.
         query: QueryId,
         /// The bytes that its operators cannot do without.
+        minimum: u64,
+    },
+    /// An admitted query needs no more than this from now on: its tables are built, and only its
+    /// rows are to come.
+    QueryNeedsLess {
+        /// The query.
+        query: QueryId,
+        /// Bytes. Ignored if it was promised less.
         minimum: u64,
     },
     /// A query, admitted or waiting, has ended. Its operators have ended before.
@@ -178,7 +188,7 @@ pub enum Action {
     Refuse {
         /// The operator.
         operator: OperatorId,
-        /// With these bytes, all of its query's operators would have what they have now and this.
+        /// What its query's operators have and cannot spill, and this.
         needed: u64,
     },
     /// Somebody may work on the chunk.

@@ -3,8 +3,8 @@
 use std::collections::btree_map::Entry;
 
 use super::{
-    Action, CREDIT_NS, Class, Event, FALL, Holder, HolderId, Memory, MemoryError, OnRefusal,
-    Operator, OperatorId, Query, ScratchId, Sums,
+    Action, BYTES_MAX, CREDIT_NS, Class, Event, FALL, Holder, HolderId, Memory, MemoryError,
+    OnRefusal, Operator, OperatorId, Query, ScratchId, Sums,
 };
 use crate::ids::Time;
 use crate::tasks::QueryId;
@@ -27,20 +27,20 @@ impl Sums {
     }
 
     fn put_in_holder(&mut self, holder: &Holder) {
-        let droppable = holder.droppable();
-        self.droppable += droppable;
+        self.droppable += holder.droppable();
+        self.unused += holder.unused();
         match holder.class {
             Class::Connections => self.connections += holder.bytes,
-            Class::Drops(_) | Class::Keeps => self.kept += holder.bytes - droppable,
+            Class::Drops(_) | Class::Keeps => self.kept += holder.kept(),
         }
     }
 
     fn take_out_holder(&mut self, holder: &Holder) {
-        let droppable = holder.droppable();
-        self.droppable -= droppable;
+        self.droppable -= holder.droppable();
+        self.unused -= holder.unused();
         match holder.class {
             Class::Connections => self.connections -= holder.bytes,
-            Class::Drops(_) | Class::Keeps => self.kept -= holder.bytes - droppable,
+            Class::Drops(_) | Class::Keeps => self.kept -= holder.kept(),
         }
     }
 }
@@ -54,9 +54,7 @@ impl Memory {
         self.now = self.now.max(now);
         self.take(event)?;
         self.reclaim(self.lacking(0));
-        if self.asked.is_empty() {
-            self.ask_again();
-        }
+        self.ask_again();
         self.let_in();
         Ok(())
     }
@@ -71,20 +69,20 @@ impl Memory {
             Event::HolderAdded { holder, class } => self.add_holder(holder, class)?,
             Event::HolderRemoved { holder } => self.remove_holder(holder)?,
             Event::Priced { holder, price } => {
+                let is_dropping = |held: &Holder| held.price().is_some();
+                if !self.holders.get(&holder).is_some_and(is_dropping) {
+                    return Err(MemoryError::Holder(holder));
+                }
                 self.change_holder(holder, |held| held.class = Class::Drops(price))?;
             }
             Event::Held {
                 holder,
                 bytes,
                 floor,
-            } => self.change_holder(holder, |held| {
-                (held.bytes, held.floor) = (bytes, floor.min(bytes));
-            })?,
-            Event::Reclaimed { holder } => {
-                self.change_holder(holder, |_| ())?;
-                self.asked.remove(&holder);
-            }
+            } => self.held(holder, bytes.min(BYTES_MAX), floor.min(BYTES_MAX))?,
+            Event::Reclaimed { holder } => self.reclaimed(holder)?,
             Event::QueryArrived { query, minimum } => self.query_arrived(query, minimum)?,
+            Event::QueryNeedsLess { query, minimum } => self.needs_less(query, minimum)?,
             Event::QueryEnded { query } => self.query_ended(query)?,
             Event::QuerySilent { query } => {
                 let now = self.now;
@@ -102,7 +100,7 @@ impl Memory {
             }
             Event::Took { operator, bytes } => {
                 self.operator(operator)?;
-                self.grow(operator, bytes);
+                self.grow(operator, bytes.min(BYTES_MAX));
             }
             Event::Gave { operator, bytes } => self.gave(operator, bytes)?,
             Event::OperatorEnded { operator } => self.operator_ended(operator)?,
@@ -110,7 +108,7 @@ impl Memory {
             Event::ScratchClosed { scratch } => self.scratch_closed(scratch)?,
             Event::LimitChanged { limit, reserve } => {
                 (self.config.limit, self.config.reserve) = (limit, reserve);
-                self.end_youngest();
+                self.end_youngest(true);
             }
             Event::Measured { bytes } => self.measured(bytes),
             Event::Ticked => self.tick(),
@@ -138,6 +136,25 @@ impl Memory {
         let holder = self.holders.remove(&id).ok_or(MemoryError::Holder(id))?;
         self.sums.take_out_holder(&holder);
         self.asked.remove(&id);
+        self.spent.remove(&id);
+        Ok(())
+    }
+
+    fn held(&mut self, id: HolderId, bytes: u64, floor: u64) -> Result<(), MemoryError> {
+        let before = self.holders.get(&id).map_or(0, Holder::droppable);
+        self.change_holder(id, |held| (held.bytes, held.floor) = (bytes, floor))?;
+        let gave = self.holders[&id].droppable() < before;
+        if let Some(has_given) = self.asked.get_mut(&id) {
+            *has_given |= gave;
+        }
+        Ok(())
+    }
+
+    fn reclaimed(&mut self, id: HolderId) -> Result<(), MemoryError> {
+        self.change_holder(id, |_| ())?;
+        if self.asked.remove(&id) == Some(false) {
+            self.spent.insert(id);
+        }
         Ok(())
     }
 
@@ -171,6 +188,15 @@ impl Memory {
         Ok(())
     }
 
+    fn needs_less(&mut self, id: QueryId, minimum: u64) -> Result<(), MemoryError> {
+        let query = self.queries.get_mut(&id).ok_or(MemoryError::Query(id))?;
+        self.sums.take_out(query);
+        query.minimum = query.minimum.min(minimum);
+        query.wanted = query.wanted.min(minimum);
+        self.sums.put_in(query);
+        Ok(())
+    }
+
     fn query_ended(&mut self, id: QueryId) -> Result<(), MemoryError> {
         if let Some(at) = self.waiting.iter().position(|one| one.query == id) {
             self.waiting.remove(at);
@@ -194,7 +220,7 @@ impl Memory {
 
     fn asking_nothing(&self, id: OperatorId) -> Result<(), MemoryError> {
         self.operator(id)?;
-        let asks = self.asking.iter().any(|(other, _)| *other == id);
+        let asks = self.asking.iter().any(|other| other.operator == id);
         if asks {
             Err(MemoryError::Operator(id))
         } else {
@@ -259,9 +285,7 @@ impl Memory {
             ..
         } = self.operator(id)?;
         self.shrink(id, bytes);
-        if let Some(at) = self.asking.iter().position(|(other, _)| *other == id) {
-            self.sums.asking -= self.asking.remove(at).map_or(0, |(_, bytes)| bytes);
-        }
+        self.ask_no_more(id);
         self.operators.remove(&id);
         self.count_operator(query, on_refusal, |count| *count -= 1)
     }
@@ -272,7 +296,7 @@ impl Memory {
         if self.knows_scratch(id) {
             return Err(MemoryError::Scratch(id));
         }
-        self.scratch_waiting.push_back((id, bytes));
+        self.scratch_waits(id, bytes.min(BYTES_MAX));
         Ok(())
     }
 
@@ -293,23 +317,29 @@ impl Memory {
     /// What the process takes beyond what is counted.
     fn measured(&mut self, bytes: u64) {
         let sums = &self.sums;
-        let counted = sums.operators + sums.scratch + sums.kept + sums.connections + sums.droppable;
-        let beyond = bytes.saturating_sub(counted);
+        let of_holders = sums.kept - sums.unused + sums.connections + sums.droppable;
+        let counted = sums.operators + sums.scratch + of_holders;
+        // What was freed in between is seen late.
+        let known = counted.max(std::mem::replace(&mut self.counted_before, counted));
+        let beyond = bytes.min(BYTES_MAX).saturating_sub(known);
         let fall = self.unaccounted.saturating_sub(beyond) / FALL;
         self.unaccounted = (self.unaccounted - fall).max(beyond);
-        self.end_youngest();
+        self.end_youngest(false);
     }
 
     fn tick(&mut self) {
         let (now, sums) = (self.now.0, &mut self.sums);
         for query in self.queries.values_mut() {
-            if query.credit > 0 && now - query.gave_at.0 >= CREDIT_NS {
+            if query.credit > 0 && now - query.turned_at.0 >= CREDIT_NS {
                 sums.take_out(query);
-                query.credit = 0;
+                query.credit = std::mem::take(&mut query.fresh);
+                query.turned_at = self.now;
                 sums.put_in(query);
             }
         }
-        self.end_youngest();
+        self.spent.clear();
+        self.open_after_patience();
+        self.end_youngest(false);
         self.end_silent();
     }
 }

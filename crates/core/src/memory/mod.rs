@@ -31,7 +31,8 @@
 //! an operator is granted more than is kept for its query.
 //! MEM-I5: queries are admitted in the order of arrival. A query may be passed by others whose
 //! minima are together at most its own.
-//! MEM-I6: no query waits while nothing else is admitted, no scratch while none is open.
+//! MEM-I6: no query waits while no query with a minimum runs and no older one has memory. No
+//! scratch waits while none is open.
 //! MEM-I7: the reserve is kept for what needs no memory of a query: connections, COMMIT, ROLLBACK.
 //! MEM-I8: where more than the limit is taken for a second, without droppable bytes, queries end,
 //! the youngest first, until it is not.
@@ -69,6 +70,13 @@ const LOWERED_NS: u64 = SECOND;
 /// The more of the memory such queries hold, the less time they have.
 const SILENT_NS: u64 = 10 * SECOND;
 
+/// A chunk is opened although it does not fit where none was opened or closed for this long: the
+/// readers of the open ones may wait for it.
+const PATIENCE_NS: u64 = SECOND;
+
+/// More than any process has, and few enough that sums of them do not overflow.
+const BYTES_MAX: u64 = 1 << 50;
+
 /// What the process takes beyond what is counted is believed at once when it grows, and by this
 /// part of the difference when it falls: freed memory is seen late.
 const FALL: u64 = 8;
@@ -98,14 +106,20 @@ pub struct Memory {
     /// The estimates of chunks in work.
     scratch: BTreeMap<ScratchId, u64>,
     scratch_waiting: VecDeque<(ScratchId, u64)>,
+    /// When one was opened or closed, or began to wait as the first.
+    scratch_moved: Time,
     /// Operators that wait until holders have given way, and the bytes that they asked for.
-    asking: VecDeque<(OperatorId, u64)>,
-    /// Holders that were asked for bytes and have not answered yet.
-    asked: BTreeSet<HolderId>,
+    asking: VecDeque<Asking>,
+    /// Holders that were asked for bytes and have not answered yet, and whether they gave some.
+    asked: BTreeMap<HolderId, bool>,
+    /// Holders that gave nothing when they were asked: they are not asked before the next tick.
+    spent: BTreeSet<HolderId>,
     /// MEM-I1.
     sums: Sums,
     /// What the process takes beyond what is counted.
     unaccounted: u64,
+    /// What was counted at the last measurement.
+    counted_before: u64,
     /// The largest minimum among the queries that came lately: operators that spill leave it free.
     headroom: Headroom,
     /// Since when more than the limit has been taken by what cannot be dropped.
@@ -130,8 +144,10 @@ struct Sums {
     asking: u64,
     /// Estimates of the chunks in work.
     scratch: u64,
-    /// Bytes that holders do not give back.
+    /// Bytes that holders do not give back, or may always have.
     kept: u64,
+    /// The part of these that they do not have.
+    unused: u64,
     /// Bytes of connections.
     connections: u64,
     /// Bytes that holders give back when asked.
@@ -143,8 +159,17 @@ struct Sums {
 struct Holder {
     class: Class,
     bytes: u64,
-    /// The part of `bytes` that it does not give back; all of it unless the class is `Drops`.
+    /// What it does not give back and may always have, if its class is `Drops`.
     floor: u64,
+}
+
+/// An operator that waits for holders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asking {
+    operator: OperatorId,
+    bytes: u64,
+    /// Whether it would fail if it was refused.
+    fails: bool,
 }
 
 /// An admitted query.
@@ -152,6 +177,8 @@ struct Holder {
 struct Query {
     /// MEM-I3: what it is promised.
     minimum: u64,
+    /// The minimum that it came with.
+    wanted: u64,
     /// Bytes of its operators.
     held: u64,
     /// The bytes of these that operators would give back if they were refused.
@@ -160,9 +187,15 @@ struct Query {
     operators: u32,
     /// How many of them spill.
     spillers: u32,
-    /// What it gave back and may have again, for a moment after it last gave something.
+    /// What its operators wait for while holders give way.
+    asks: u64,
+    /// The part of `asks` of operators that would fail.
+    asks_fixed: u64,
+    /// What it gave back and may have again for a moment.
     credit: u64,
-    gave_at: Time,
+    /// The part of `credit` that it gave after `turned_at`; the rest goes at the next turn.
+    fresh: u64,
+    turned_at: Time,
     /// Since when its client has not come back.
     silent_since: Option<Time>,
     /// Whether it was told to end.
@@ -225,7 +258,23 @@ impl Query {
     /// What is kept for it beyond what it holds.
     fn aside(&self) -> u64 {
         let fixed = self.held - self.spillable;
-        self.minimum.saturating_sub(fixed).max(self.credit)
+        let promised = self.minimum.saturating_sub(fixed + self.asks_fixed);
+        promised.max(self.credit_left())
+    }
+
+    /// What it may have again, without what it asks for already.
+    fn credit_left(&self) -> u64 {
+        self.credit.saturating_sub(self.asks)
+    }
+
+    /// What others cannot have because of it.
+    fn keeps(&self) -> u64 {
+        self.held + self.asks + self.aside()
+    }
+
+    /// Whether others may wait for its end.
+    fn is_in_the_way(&self) -> bool {
+        self.wanted > 0 || self.keeps() > 0
     }
 }
 
@@ -242,10 +291,13 @@ impl Memory {
             waiting: VecDeque::new(),
             scratch: BTreeMap::new(),
             scratch_waiting: VecDeque::new(),
+            scratch_moved: Time(0),
             asking: VecDeque::new(),
-            asked: BTreeSet::new(),
+            asked: BTreeMap::new(),
+            spent: BTreeSet::new(),
             sums: Sums::default(),
             unaccounted: 0,
+            counted_before: 0,
             headroom: Headroom::default(),
             over_since: None,
             short: false,

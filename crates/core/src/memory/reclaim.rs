@@ -5,6 +5,8 @@
 //! Bounds: as many steps as there are holders.
 //! MEM-I2.
 
+use std::collections::btree_map::Entry;
+
 use super::{Action, Class, Holder, HolderId, Memory};
 
 /// The part of the limit, as a divisor, that is asked for at least: pools should not be asked for
@@ -17,6 +19,19 @@ impl Holder {
             Class::Drops(_) => self.bytes.saturating_sub(self.floor),
             Class::Keeps | Class::Connections => 0,
         }
+    }
+
+    /// The bytes that are its own, whatever others need.
+    pub(super) fn kept(&self) -> u64 {
+        match self.class {
+            Class::Drops(_) => self.floor,
+            Class::Keeps | Class::Connections => self.bytes,
+        }
+    }
+
+    /// The part of these that it does not have.
+    pub(super) fn unused(&self) -> u64 {
+        self.kept().saturating_sub(self.bytes)
     }
 
     pub(super) fn price(&self) -> Option<u64> {
@@ -45,7 +60,7 @@ impl Memory {
             Some(_) => other.droppable(),
             None => 0,
         });
-        let own_floor = own.bytes - own.droppable();
+        let own_floor = own.kept();
         let beside = (self.taken() - own_floor).saturating_add(dearer.sum());
         self.ceiling().saturating_sub(beside).max(own_floor)
     }
@@ -64,7 +79,8 @@ impl Memory {
     }
 
     /// Asks the cheapest holders for `bytes` bytes, or a step if that is more. Holders that were
-    /// asked and have not answered are not asked for more.
+    /// asked and have not answered are not asked for more, and those that gave nothing are left
+    /// alone until the next tick.
     pub(super) fn reclaim(&mut self, bytes: u64) {
         if bytes == 0 {
             return;
@@ -72,6 +88,9 @@ impl Memory {
         let mut left = bytes.max(self.config.limit / STEP);
         let mut by_price: Vec<(u64, HolderId, u64)> = Vec::new();
         for (id, holder) in &self.holders {
+            if self.spent.contains(id) {
+                continue;
+            }
             if let (Some(price), bytes @ 1..) = (holder.price(), holder.droppable()) {
                 by_price.push((price, *id, bytes));
             }
@@ -83,7 +102,8 @@ impl Memory {
             }
             let bytes = droppable.min(left);
             left -= bytes;
-            if self.asked.insert(holder) {
+            if let Entry::Vacant(asked) = self.asked.entry(holder) {
+                asked.insert(false);
                 self.actions.push_back(Action::Reclaim { holder, bytes });
             }
         }

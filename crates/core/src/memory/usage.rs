@@ -2,6 +2,10 @@
 
 use super::{HolderId, Memory};
 
+/// What the process takes beyond what is counted is believed up to this part of the limit, as a
+/// divisor: queries that end do not make it less, and without any memory none would run.
+const UNACCOUNTED: u64 = 2;
+
 /// How the memory is used, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -53,7 +57,11 @@ impl Memory {
         let sums = &self.sums;
         let connections = sums.connections.saturating_sub(self.config.reserve);
         let of_queries = sums.operators + sums.asking + sums.scratch;
-        of_queries + sums.kept + connections + self.unaccounted
+        of_queries + sums.kept + connections + self.unaccounted_taken()
+    }
+
+    fn unaccounted_taken(&self) -> u64 {
+        self.unaccounted.min(self.config.limit / UNACCOUNTED)
     }
 
     /// The bytes that cannot be dropped, and those that are promised.

@@ -25,15 +25,25 @@ impl World {
 
     pub(super) fn tick(&mut self) {
         self.now += self.draw.below(400) * SECOND / 1000;
+        let open = self.scratch.iter().find(|(_, (_, is_open))| *is_open);
+        if let Some(scratch) = open.map(|(id, _)| *id).filter(|_| self.calm) {
+            // No chunk is open for so long that another is opened beside it.
+            self.scratch.remove(&scratch);
+            self.tell(Event::ScratchClosed { scratch });
+        }
         self.expire();
         self.tell(Event::Ticked);
     }
 
     fn expire(&mut self) {
         for query in self.queries.values_mut() {
-            if self.now - query.gave_at >= SECOND / 4 {
-                query.credit = 0;
+            if query.credit > 0 && self.now - query.turned_at >= SECOND / 4 {
+                (query.credit, query.fresh) = (query.fresh, 0);
+                query.turned_at = self.now;
             }
+        }
+        for holder in self.holders.values_mut() {
+            holder.spent = false;
         }
     }
 
@@ -56,7 +66,8 @@ impl World {
             promised: None,
             passed: 0,
             credit: 0,
-            gave_at: 0,
+            fresh: 0,
+            turned_at: 0,
             silent_since: None,
             ends: false,
             steps,
@@ -116,6 +127,7 @@ impl World {
         let has = self.operators[&operator].bytes;
         match self.draw.below(8) {
             0 => self.end_operator(operator),
+            1 if self.draw.one_in(4) => self.needs_less(id),
             1 => {
                 let bytes = self.draw.below(has + 1);
                 self.give(operator, bytes);
@@ -127,6 +139,14 @@ impl World {
             }
             _ => self.asks(operator),
         }
+    }
+
+    fn needs_less(&mut self, id: QueryId) {
+        let minimum = self.draw.below(self.queries[&id].minimum + 1);
+        let query = self.queries.get_mut(&id).expect("it runs");
+        query.minimum = minimum;
+        query.promised = query.promised.map(|promised| promised.min(minimum));
+        self.tell(Event::QueryNeedsLess { query: id, minimum });
     }
 
     fn operator_begins(&mut self, query: QueryId) {
@@ -175,6 +195,7 @@ impl World {
         one.bytes += bytes;
         let query = self.queries.get_mut(&one.query).expect("it runs");
         query.credit = query.credit.saturating_sub(bytes);
+        query.fresh = query.fresh.min(query.credit);
     }
 
     pub(super) fn give(&mut self, operator: OperatorId, bytes: u64) {
@@ -187,8 +208,12 @@ impl World {
         one.bytes -= bytes;
         one.base = one.base.min(one.bytes);
         let query = self.queries.get_mut(&one.query).expect("it runs");
+        if query.credit == 0 {
+            query.turned_at = self.now;
+        } else {
+            query.fresh += bytes;
+        }
         query.credit += bytes;
-        query.gave_at = self.now;
     }
 
     fn end_operator(&mut self, operator: OperatorId) {
@@ -266,14 +291,20 @@ impl World {
         let holder = HolderId(u32::try_from(self.draw.below(5)).expect("small"));
         let room = self.core.room(holder);
         let draw = self.draw.below(room + 1);
+        // A scan begins, and has to load.
+        let begins = !self.calm && self.draw.one_in(20);
+        let floor = begins.then(|| self.draw.below(self.config.limit / 10));
         let Some(one) = self.holders.get_mut(&holder) else {
             return;
         };
         if one.asked.is_some() {
             return;
         }
-        one.bytes = draw.max(one.floor);
-        one.floor = one.floor.min(one.bytes);
+        one.bytes = draw;
+        one.floor = match floor {
+            Some(floor) => floor,
+            None => one.floor.min(one.bytes),
+        };
         let (bytes, floor) = (one.bytes, one.floor);
         self.tell(Event::Held {
             holder,
@@ -291,11 +322,14 @@ impl World {
 
     pub(super) fn answer_reclaim(&mut self, holder: HolderId) {
         let refuses = !self.calm && self.draw.one_in(10);
+        let gives_nothing = !self.calm && self.draw.one_in(20);
         let one = self.holders.get_mut(&holder).expect("known");
         let Some(asked) = one.asked else {
             return;
         };
-        if refuses {
+        if gives_nothing {
+            one.spent = one.asked.is_some();
+        } else if refuses {
             // Frames are pinned.
             one.floor = one.bytes;
         } else {
@@ -363,7 +397,9 @@ impl World {
             .map(|(bytes, _)| bytes)
             .sum::<u64>();
         counted += self.holders.values().map(|one| one.bytes).sum::<u64>();
-        let beyond = bytes.saturating_sub(counted);
+        let known = counted.max(self.counted_before);
+        self.counted_before = counted;
+        let beyond = bytes.saturating_sub(known);
         let fall = self.unaccounted.saturating_sub(beyond) / 8;
         self.unaccounted = (self.unaccounted - fall).max(beyond);
         self.tell(Event::Measured { bytes });
@@ -400,9 +436,35 @@ impl World {
         assert!(self.queries.is_empty(), "MEM-I6: seed {}", self.seed);
     }
 
+    /// MEM-I6: clients that are silent stay so, and small queries come and take what they can.
+    pub(super) fn all_of_them_begin(&mut self, waiting: &[QueryId]) {
+        for _ in 0..3_000 {
+            let still = |id: &QueryId| {
+                self.queries
+                    .get(id)
+                    .is_some_and(|one| one.promised.is_none())
+            };
+            if !waiting.iter().any(still) {
+                return;
+            }
+            self.arrives(0, 6, RUNS_MAX);
+            for query in self.queries_that(|one| one.promised.is_some()) {
+                let one = self.queries.get(&query);
+                if one.is_some_and(|one| one.silent_since.is_none() || one.ends) {
+                    self.one_step_of(query);
+                }
+            }
+            self.some_holder_answers();
+            self.scratch_comes_or_goes();
+            self.tick();
+        }
+        panic!("MEM-I6: seed {}: a query starves", self.seed);
+    }
+
     /// MEM-I8.
     fn within_the_limit_after_a_second(&mut self) {
-        for _ in 0..4 {
+        // Holders may turn out to have nothing to give until late.
+        for _ in 0..12 {
             self.now += SECOND / 2;
             self.expire();
             self.tell(Event::Ticked);
@@ -414,7 +476,10 @@ impl World {
             }
         }
         let holds = self.operators.values().any(|one| one.bytes > 0);
-        let is_within = self.taken() <= self.config.limit;
+        let unused = |one: &super::Holder| one.floor.saturating_sub(one.bytes);
+        let drops = self.holders.values().filter(|one| one.price().is_some());
+        let unused: u64 = drops.map(unused).sum();
+        let is_within = self.taken() - unused <= self.config.limit;
         assert!(is_within || !holds, "MEM-I8: seed {}", self.seed);
     }
 }

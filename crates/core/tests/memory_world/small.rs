@@ -1,0 +1,145 @@
+//! A memory of 1000 bytes with its clock, for tests of one rule each.
+
+use coscan_core::Time;
+use coscan_core::memory::{
+    Action, Class, Event, HolderId, Memory, MemoryConfig, OnRefusal, OperatorId, ScratchId,
+};
+use coscan_core::tasks::QueryId;
+
+const MS: u64 = 1_000_000;
+
+/// A memory with its clock.
+pub(crate) struct Small {
+    pub(crate) core: Memory,
+    now: u64,
+}
+
+impl Small {
+    /// Of 1000 bytes; queries never get 100.
+    pub(crate) fn new() -> Self {
+        let config = MemoryConfig {
+            limit: 1_000,
+            reserve: 100,
+            waiting_max: 4,
+        };
+        Self {
+            core: Memory::new(config),
+            now: 0,
+        }
+    }
+
+    pub(crate) fn tell(&mut self, event: Event) -> Vec<Action> {
+        self.core.handle(Time(self.now), event).expect("possible");
+        self.core.check();
+        std::iter::from_fn(|| self.core.poll_action()).collect()
+    }
+
+    pub(crate) fn tick_after(&mut self, ms: u64) -> Vec<Action> {
+        self.now += ms * MS;
+        self.tell(Event::Ticked)
+    }
+
+    pub(crate) fn arrive(&mut self, query: u64, minimum: u64) -> Vec<Action> {
+        let query = QueryId(query);
+        self.tell(Event::QueryArrived { query, minimum })
+    }
+
+    pub(crate) fn end(&mut self, query: u64) -> Vec<Action> {
+        let query = QueryId(query);
+        self.tell(Event::QueryEnded { query })
+    }
+
+    /// An operator with the number of its query.
+    pub(crate) fn begin(&mut self, id: u64, on_refusal: OnRefusal) {
+        let (operator, query) = (OperatorId(id), QueryId(id));
+        let began = Event::OperatorBegan {
+            operator,
+            query,
+            on_refusal,
+        };
+        assert_eq!(self.tell(began), []);
+    }
+
+    pub(crate) fn ask(&mut self, id: u64, bytes: u64) -> Vec<Action> {
+        let operator = OperatorId(id);
+        self.tell(Event::Asked { operator, bytes })
+    }
+
+    pub(crate) fn give(&mut self, id: u64, bytes: u64) -> Vec<Action> {
+        let operator = OperatorId(id);
+        self.tell(Event::Gave { operator, bytes })
+    }
+
+    pub(crate) fn hold(&mut self, holder: u32, class: Class, bytes: u64) {
+        let holder = HolderId(holder);
+        let floor = 0;
+        self.tell(Event::HolderAdded { holder, class });
+        let held = Event::Held {
+            holder,
+            bytes,
+            floor,
+        };
+        assert_eq!(self.tell(held), []);
+    }
+
+    /// The holder has this much left.
+    pub(crate) fn gave_way(&mut self, holder: u32, bytes: u64) -> Vec<Action> {
+        let holder = HolderId(holder);
+        let floor = 0;
+        let mut all = self.tell(Event::Held {
+            holder,
+            bytes,
+            floor,
+        });
+        all.extend(self.tell(Event::Reclaimed { holder }));
+        all
+    }
+}
+
+pub(crate) fn admit(query: u64) -> Action {
+    let query = QueryId(query);
+    Action::Admit { query }
+}
+
+pub(crate) fn grant(id: u64) -> Action {
+    let operator = OperatorId(id);
+    Action::Grant { operator }
+}
+
+pub(crate) fn refuse(id: u64, needed: u64) -> Action {
+    let operator = OperatorId(id);
+    Action::Refuse { operator, needed }
+}
+
+pub(crate) fn reclaim(holder: u32, bytes: u64) -> Action {
+    let holder = HolderId(holder);
+    Action::Reclaim { holder, bytes }
+}
+
+pub(crate) const FAILS: OnRefusal = OnRefusal::Fails;
+pub(crate) const SPILLS: OnRefusal = OnRefusal::Spills(100);
+
+pub(crate) fn small_arrives(small: &mut Small, query: u64) {
+    assert_eq!(small.arrive(query, 0), [admit(query)]);
+}
+
+pub(crate) fn end(query: u64) -> Action {
+    let query = QueryId(query);
+    Action::End { query }
+}
+
+impl Small {
+    pub(crate) fn scratch(&mut self, scratch: u64, bytes: u64) -> Vec<Action> {
+        let scratch = ScratchId(scratch);
+        self.tell(Event::ScratchArrived { scratch, bytes })
+    }
+
+    pub(crate) fn held(&mut self, holder: u32, bytes: u64, floor: u64) -> Vec<Action> {
+        let holder = HolderId(holder);
+        self.tell(Event::Held {
+            holder,
+            bytes,
+            floor,
+        })
+    }
+}
