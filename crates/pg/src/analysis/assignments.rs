@@ -15,13 +15,13 @@ use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::dml::DmlStatement;
 use datafusion::logical_expr::{
-    Cast, Expr, ExprSchemable, LogicalPlan, Projection, Values, WriteOp, lit,
+    Expr, ExprSchemable, LogicalPlan, Projection, Values, WriteOp, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::PgError;
 use crate::casts::{CAST, Target, cast_expr, decimal};
-use crate::functions::text;
+use crate::functions::{stored_as, text};
 use crate::output::pg_type;
 use crate::parameters::{bare, output, sql_name};
 use crate::resolve::is_assignable;
@@ -160,8 +160,7 @@ fn stored(expr: &Expr, schema: &DFSchema, column: &Field, config: &ConfigOptions
     if held == *column.data_type() {
         return Ok(value);
     }
-    let cast = Cast::new(Box::new(value), column.data_type().clone());
-    Ok(Expr::Cast(cast))
+    Ok(stored_as(value, column.data_type().clone()))
 }
 
 /// What the statement says of a value: the expression of the input's column, if it is one.

@@ -3,7 +3,8 @@
 //! For PostgreSQL -0 equals 0, every NaN equals every other, and NaN comes last. DataFusion 55.2
 //! groups, orders and joins floats by their bits. So keys that are floats, or arrays of floats, are
 //! given by `float_key` (`numbers/float_key.rs`), of which equal floats have one value: those of
-//! groups, of distinct arguments, of windows, of ORDER BY and of joins. The rule runs after the
+//! groups, of distinct arguments, of windows, of ORDER BY and of joins. A group shows one of its
+//! own values. The rule runs after the
 //! others, when IN, EXISTS, DISTINCT, INTERSECT and `a.f = b.f` have become joins and groups.
 //!
 //! Within arrays NULL is the largest element. DataFusion orders it as the NULLs of the key, so that
@@ -16,9 +17,10 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
+use datafusion::functions_aggregate::min_max::min_udaf;
 use datafusion::logical_expr::expr::Sort;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::utils::{grouping_set_to_exprlist, merge_schema};
 use datafusion::logical_expr::{
     Aggregate, Expr, ExprSchemable, GroupingSet, Join, LogicalPlan, Projection,
 };
@@ -26,7 +28,7 @@ use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use super::list_key;
-use crate::numbers::{float_key as key, is_float_key as is_key};
+use crate::numbers::{float_key as key, float_of_key, is_float_key as is_key, shown_float};
 
 /// Makes equal floats equal keys.
 #[derive(Debug)]
@@ -168,15 +170,27 @@ fn grouped(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     if !changed {
         return Ok(None);
     }
-    let functions = aggregate.aggr_expr.clone();
-    let below = Aggregate::try_new(Arc::clone(&aggregate.input), group, functions)?;
-    let output = aggregate.schema.iter().zip(below.schema.iter());
-    let output = output.map(|((relation, field), own)| {
-        let column = Column::from(own);
-        if column.relation.as_ref() == relation && column.name == *field.name() {
-            return Expr::Column(column);
+    let mut functions = aggregate.aggr_expr.clone();
+    // All values of a group of zeros are equal, so DataFusion's min is the first that it finds.
+    let mut least = Vec::new();
+    for (at, key) in grouping_set_to_exprlist(&group)?.into_iter().enumerate() {
+        if let Some(float) = float_of_key(key, schema) {
+            let name = format!("__least_{}", functions.len());
+            functions.push(min_udaf().call(vec![float.clone()]).alias(&name));
+            least.push((at, Expr::Column(Column::from_name(name))));
         }
-        Expr::Column(column).alias_qualified(relation.cloned(), field.name())
+    }
+    let below = Aggregate::try_new(Arc::clone(&aggregate.input), group, functions)?;
+    let output = aggregate.schema.iter().zip(below.schema.iter()).enumerate();
+    let output = output.map(|(at, ((relation, field), own))| {
+        let column = Column::from(own);
+        let is_same = column.relation.as_ref() == relation && column.name == *field.name();
+        let shown = match least.iter().find(|(group, _)| *group == at) {
+            Some((_, least)) => shown_float(Expr::Column(column), least.clone()),
+            None if is_same => return Expr::Column(column),
+            None => Expr::Column(column),
+        };
+        shown.alias_qualified(relation.cloned(), field.name())
     });
     let output = output.collect();
     let above = Projection::try_new(output, Arc::new(LogicalPlan::Aggregate(below)))?;

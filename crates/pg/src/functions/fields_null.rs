@@ -11,12 +11,17 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::plan_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
 use datafusion::scalar::ScalarValue;
 
 /// The name that the dialect writes.
 pub(crate) const FIELDS_NULL: &str = "fields_null";
+
+/// `row IS NULL`, or `row IS NOT NULL`.
+pub(crate) fn fields_null(row: Expr, wanted: bool) -> Expr {
+    udf().call(vec![row, lit(wanted)])
+}
 
 pub(super) fn udf() -> ScalarUDF {
     ScalarUDF::new_from_impl(FieldsNull {

@@ -14,12 +14,13 @@ mod row_counts;
 pub(crate) mod scalar;
 mod single_row;
 mod sorted_array;
+mod stored_as;
 pub(crate) mod text;
 pub(crate) mod time;
 
 pub(crate) use as_it_is::as_it_is;
 pub(crate) use fail::FAIL;
-pub(crate) use fields_null::FIELDS_NULL;
+pub(crate) use fields_null::{FIELDS_NULL, fields_null};
 pub(crate) use joined_texts::joined_texts;
 pub(crate) use marked::{MARKED, first_value, mark_of, marked_like};
 pub(crate) use named_row::named_row;
@@ -29,6 +30,7 @@ use datafusion::logical_expr::ScalarUDF;
 
 pub(crate) use single_row::single_row;
 pub(crate) use sorted_array::sorted_array;
+pub(crate) use stored_as::stored_as;
 pub(crate) use text::{IS_NORMALIZED, unescaped};
 
 /// All scalar functions.

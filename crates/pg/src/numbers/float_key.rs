@@ -1,14 +1,19 @@
 //! `float_key(x)`: the same float, but 0 for -0, and one NaN for all; also of arrays of floats.
+//!
+//! What a group shows is a value of the group, not its key: `shown_float(key, least)` is a zero
+//! with the sign that it had.
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray};
-use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
-use datafusion::common::DFSchema;
+use datafusion::arrow::compute::kernels::cmp::eq;
+use datafusion::arrow::compute::kernels::zip::zip;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type};
+use datafusion::common::{DFSchema, ScalarValue, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
+    ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
 };
 
 fn is_float(data_type: &DataType) -> bool {
@@ -39,6 +44,58 @@ pub(crate) fn as_float_key(expr: Expr, schema: &DFSchema) -> Expr {
         float_key(expr)
     } else {
         expr
+    }
+}
+
+/// The float of which an expression is the key.
+pub(crate) fn float_of_key<'a>(expr: &'a Expr, schema: &DFSchema) -> Option<&'a Expr> {
+    let Expr::ScalarFunction(call) = expr else {
+        return None;
+    };
+    call.func.inner().downcast_ref::<FloatKey>()?;
+    let float = call.args.first()?;
+    let held = float.get_type(schema).ok()?;
+    matches!(held, DataType::Float32 | DataType::Float64).then_some(float)
+}
+
+/// What a group shows: its key, or for zeros the least of its values.
+pub(crate) fn shown_float(key: Expr, least: Expr) -> Expr {
+    let signature = Signature::any(2, Volatility::Immutable);
+    ScalarUDF::from(ShownFloat { signature }).call(vec![key, least])
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ShownFloat {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for ShownFloat {
+    fn name(&self) -> &'static str {
+        "shown_float"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(types.first().cloned().unwrap_or(DataType::Null))
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let key = &args.arg_fields[0];
+        let field = Field::new(self.name(), key.data_type().clone(), key.is_nullable());
+        Ok(Arc::new(field))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let [keys, least] = arrays.as_slice() else {
+            return plan_err!("shown_float takes a key and a float");
+        };
+        let zero = ScalarValue::new_zero(keys.data_type())?.to_scalar()?;
+        let is_zero = eq(keys, &zero)?;
+        Ok(ColumnarValue::Array(zip(&is_zero, least, keys)?))
     }
 }
 
@@ -75,7 +132,8 @@ impl ScalarUDFImpl for FloatKey {
     }
 }
 
-fn keys(values: &ArrayRef) -> Result<ArrayRef> {
+/// The keys of floats; other values are their own.
+pub(super) fn keys(values: &ArrayRef) -> Result<ArrayRef> {
     Ok(match values.data_type() {
         DataType::Float64 => {
             let values = values.as_primitive::<Float64Type>();

@@ -22,6 +22,7 @@ use datafusion::scalar::ScalarValue;
 
 use crate::casts::{Target, arrow_cast};
 use crate::error::PgError;
+use crate::numbers::float_key;
 
 /// Which aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -267,8 +268,9 @@ fn mode(sorted: &ArrayRef) -> Result<Option<usize>> {
     if sorted.is_empty() {
         return Ok(None);
     }
-    let before = sorted.slice(0, sorted.len() - 1);
-    let after = sorted.slice(1, sorted.len() - 1);
+    let keys = float_key::keys(sorted)?;
+    let before = keys.slice(0, sorted.len() - 1);
+    let after = keys.slice(1, sorted.len() - 1);
     let differs: BooleanArray =
         datafusion::arrow::compute::kernels::cmp::distinct(&before, &after)?;
     let (mut best, mut best_count, mut start) = (0, 0, 0);

@@ -30,6 +30,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::scalar::ScalarValue;
 
+use crate::casts::{Target, cast_number};
 use crate::error::PgError;
 use crate::functions::json::distinct_jsonb;
 use crate::functions::scalar::{marked_type, type_name};
@@ -342,7 +343,7 @@ fn result(kind: Kind, args: &[Expr], schema: &DFSchema, parts: &mut Parts) -> Re
         let double = cast(value, DataType::Float64);
         return Ok(match kind {
             Kind::Sum if held == DataType::Float32 => {
-                cast(parts.column(sum::sum_udaf(), double), DataType::Float32)
+                cast_number(parts.column(sum::sum_udaf(), double), &Target::Float4)
             }
             Kind::Sum | Kind::List => parts.column(sum::sum_udaf(), double),
             Kind::Avg => parts.column(average::avg_udaf(), double),

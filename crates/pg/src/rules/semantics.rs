@@ -6,6 +6,7 @@
 //! | `x IN ('1', …)`, `x BETWEEN '1' AND …`, `x IS DISTINCT FROM '1'` | constants of the type of `x` |
 //! | a cast that DataFusion made (INSERT) and that loses digits | `pg_cast` |
 //! | `string_agg(x, …)` of `character(n)` | of `x::text` |
+//! | `x IS NULL` of a struct | whether each field is |
 //! | `pg_typeof(x)` | the type's name |
 //! | `(SELECT j …)` of json | the same, marked (`functions/marked.rs`) |
 
@@ -23,7 +24,7 @@ use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, O
 use crate::PgError;
 use crate::casts::{self, Context, PgCast, Target, cast_expr};
 use crate::functions::scalar::type_name;
-use crate::functions::{mark_of, marked_like};
+use crate::functions::{fields_null, mark_of, marked_like};
 use crate::numbers::common::Common;
 use crate::operators::{is_unknown, typed};
 
@@ -119,6 +120,12 @@ impl FunctionRewrite for Semantics {
                 lists::distinct(binary, schema)
             }
             Expr::Cast(cast) => lossless(cast, schema, config),
+            Expr::IsNull(row) if is_row(&row, schema) => {
+                Ok(Transformed::yes(fields_null(*row, true)))
+            }
+            Expr::IsNotNull(row) if is_row(&row, schema) => {
+                Ok(Transformed::yes(fields_null(*row, false)))
+            }
             Expr::AggregateFunction(mut call) if call.func.name() == STRING_AGG => {
                 let changed = unpadded(&mut call.params.args, schema, config)?;
                 let call = Expr::AggregateFunction(call);
@@ -140,6 +147,11 @@ impl FunctionRewrite for Semantics {
 }
 
 const STRING_AGG: &str = "string_agg";
+
+fn is_row(expr: &Expr, schema: &DFSchema) -> bool {
+    let held = expr.get_type(schema);
+    held.is_ok_and(|held| matches!(held, DataType::Struct(_)))
+}
 
 /// `string_agg` takes texts, of which the blanks of `character(n)` are no part.
 fn unpadded(args: &mut [Expr], schema: &DFSchema, config: &ConfigOptions) -> Result<bool> {
