@@ -12,7 +12,9 @@ use crate::tasks::QueryId;
 
 impl Memory {
     pub(super) fn arrive(&mut self, query: QueryId, minimum: u64) {
-        self.headroom.came(minimum);
+        // One that comes alone says nothing of others to come.
+        let is_alone = self.queries.is_empty() && self.waiting.is_empty();
+        self.headroom.came(if is_alone { 0 } else { minimum });
         let one = Waiting {
             query,
             minimum,

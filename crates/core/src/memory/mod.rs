@@ -120,7 +120,8 @@ pub struct Memory {
     unaccounted: u64,
     /// What was counted at the last measurement.
     counted_before: u64,
-    /// The largest minimum among the queries that came lately: operators that spill leave it free.
+    /// The largest minimum among the queries that came lately beside others: operators that spill
+    /// leave it free.
     headroom: Headroom,
     /// Since when more than the limit has been taken by what cannot be dropped.
     over_since: Option<Time>,

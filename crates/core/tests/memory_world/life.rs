@@ -73,8 +73,9 @@ impl World {
             steps,
             runs,
         };
+        let is_alone = self.queries.is_empty();
         self.queries.insert(query, made);
-        self.minima.push_back(minimum);
+        self.minima.push_back(if is_alone { 0 } else { minimum });
         if self.minima.len() > 32 {
             self.minima.pop_front();
         }
@@ -371,7 +372,12 @@ impl World {
             }
             _ => {
                 let limit = 500 + self.draw.below(4_500);
-                let reserve = self.config.reserve.min(limit / 8);
+                let limit = if self.draw.one_in(20) { 0 } else { limit };
+                // A reserve may exceed the limit.
+                let reserve = match self.draw.below(10) {
+                    0 => 2 * limit,
+                    _ => self.config.reserve.min(limit / 8),
+                };
                 (self.config.limit, self.config.reserve) = (limit, reserve);
                 self.tell(Event::LimitChanged { limit, reserve });
             }
