@@ -122,10 +122,15 @@ impl World {
             self.operator_begins(id);
             return;
         };
+        let has = self.operators[&operator].bytes;
         if self.operators[&operator].asks.is_some() {
+            // Another of its threads gives something back.
+            if self.draw.one_in(4) {
+                let bytes = self.draw.below(has + 1);
+                self.give(operator, bytes);
+            }
             return;
         }
-        let has = self.operators[&operator].bytes;
         match self.draw.below(8) {
             0 => self.end_operator(operator),
             1 if self.draw.one_in(4) => self.needs_less(id),
@@ -162,6 +167,7 @@ impl World {
             bytes: 0,
             base: 0,
             asks: None,
+            asked_failing: false,
         };
         self.operators.insert(operator, made);
         self.tell(Event::OperatorBegan {
