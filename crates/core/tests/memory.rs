@@ -547,6 +547,21 @@ fn a_promise_may_end_before_its_query() {
 }
 
 #[test]
+fn a_client_alone_leaves_no_room_for_others() {
+    let mut small = Small::new();
+    for query in 1..=3 {
+        assert_eq!(small.arrive(query, 50), [admit(query)]);
+        small.begin(query, SPILLS);
+        assert_eq!(small.ask(query, 50), [grant(query)]);
+        while small.ask(query, 10) == [grant(query)] {}
+        assert_eq!(small.core.usage().operators, 900);
+        let operator = OperatorId(query);
+        small.tell(Event::OperatorEnded { operator });
+        small.end(query);
+    }
+}
+
+#[test]
 fn what_spills_is_not_needed_to_run_again() {
     let mut small = Small::new();
     small_arrives(&mut small, 1);

@@ -4,7 +4,8 @@
 //! come, first served. A small one may pass a large one, but those that pass it are together no
 //! larger than the one that is passed. Those without a minimum always pass, and nobody waits for
 //! them.
-//! Bounds: `waiting_max` queries wait; a look goes through those that may still be passed.
+//! Bounds: `waiting_max` queries wait; a look goes through those that may still be passed, when
+//! there is more room than at the last one.
 //! MEM-I5, MEM-I6.
 
 use super::{Action, Memory, PATIENCE_NS, Query, ScratchId, Waiting};
@@ -12,7 +13,9 @@ use crate::tasks::QueryId;
 
 impl Memory {
     pub(super) fn arrive(&mut self, query: QueryId, minimum: u64) {
-        self.headroom.came(minimum);
+        // One that comes alone says nothing of others to come.
+        let is_alone = self.queries.is_empty() && self.waiting.is_empty();
+        self.headroom.came(if is_alone { 0 } else { minimum });
         let one = Waiting {
             query,
             minimum,
@@ -22,6 +25,7 @@ impl Memory {
             self.admit(one);
         } else {
             self.waiting.push_back(one);
+            self.room_seen = 0;
         }
     }
 
@@ -31,6 +35,7 @@ impl Memory {
         self.admit_waiting();
         while self.waiting.len() > self.config.waiting_max {
             if let Some(Waiting { query, .. }) = self.waiting.pop_back() {
+                self.room_seen = 0;
                 self.actions.push_back(Action::Reject { query });
             }
         }
@@ -79,6 +84,20 @@ impl Memory {
     }
 
     fn admit_waiting(&mut self) {
+        let Some(first) = self.waiting.front() else {
+            return;
+        };
+        if self.room_for_minima() > self.room_seen || self.is_next(first.query) {
+            self.look_at_waiting();
+            self.room_seen = self.room_for_minima();
+        }
+    }
+
+    fn room_for_minima(&self) -> u64 {
+        self.ceiling().saturating_sub(self.fixed())
+    }
+
+    pub(super) fn look_at_waiting(&mut self) {
         let mut at = 0;
         // What those ahead may still be passed by.
         let mut passes = u64::MAX;
@@ -111,7 +130,7 @@ impl Memory {
 
     fn admit(&mut self, one: Waiting) {
         // Alone it gets what there is, even if that is less.
-        let minimum = one.minimum.min(self.ceiling().saturating_sub(self.fixed()));
+        let minimum = one.minimum.min(self.room_for_minima());
         let query = Query {
             minimum,
             wanted: one.minimum,

@@ -17,6 +17,7 @@ impl Memory {
         let first = self.waiting.front();
         let for_nothing = first.is_some_and(|first| self.is_next(first.query));
         assert!(!for_nothing, "MEM-I6: a query waits for nothing");
+        self.clone().nobody_fits();
         let nothing_open = self.scratch.is_empty() && !self.scratch_waiting.is_empty();
         assert!(!nothing_open, "MEM-I6: a chunk waits for nothing");
         assert!(self.waiting.len() <= self.config.waiting_max, "queue");
@@ -27,6 +28,13 @@ impl Memory {
             self.asking.is_empty() || !self.asked.is_empty(),
             "an operator waits for no holder"
         );
+    }
+
+    /// A look at all that wait admits none.
+    fn nobody_fits(mut self) {
+        let before = self.waiting.len();
+        self.look_at_waiting();
+        assert_eq!(self.waiting.len(), before, "MEM-I5: one fits and waits");
     }
 
     fn counted(&self) -> Sums {

@@ -200,6 +200,7 @@ impl Memory {
     fn query_ended(&mut self, id: QueryId) -> Result<(), MemoryError> {
         if let Some(at) = self.waiting.iter().position(|one| one.query == id) {
             self.waiting.remove(at);
+            self.room_seen = 0;
             return Ok(());
         }
         let query = self.query(id)?;

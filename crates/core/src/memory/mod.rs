@@ -103,6 +103,8 @@ pub struct Memory {
     operators: BTreeMap<OperatorId, Operator>,
     /// MEM-I5: in the order of arrival.
     waiting: VecDeque<Waiting>,
+    /// The room in which none of these fitted.
+    room_seen: u64,
     /// The estimates of chunks in work.
     scratch: BTreeMap<ScratchId, u64>,
     scratch_waiting: VecDeque<(ScratchId, u64)>,
@@ -120,7 +122,8 @@ pub struct Memory {
     unaccounted: u64,
     /// What was counted at the last measurement.
     counted_before: u64,
-    /// The largest minimum among the queries that came lately: operators that spill leave it free.
+    /// The largest minimum among the queries that came lately beside others: operators that spill
+    /// leave it free.
     headroom: Headroom,
     /// Since when more than the limit has been taken by what cannot be dropped.
     over_since: Option<Time>,
@@ -289,6 +292,7 @@ impl Memory {
             queries: BTreeMap::new(),
             operators: BTreeMap::new(),
             waiting: VecDeque::new(),
+            room_seen: 0,
             scratch: BTreeMap::new(),
             scratch_waiting: VecDeque::new(),
             scratch_moved: Time(0),

@@ -73,8 +73,9 @@ impl World {
             steps,
             runs,
         };
+        let is_alone = self.queries.is_empty();
         self.queries.insert(query, made);
-        self.minima.push_back(minimum);
+        self.minima.push_back(if is_alone { 0 } else { minimum });
         if self.minima.len() > 32 {
             self.minima.pop_front();
         }
@@ -121,10 +122,15 @@ impl World {
             self.operator_begins(id);
             return;
         };
+        let has = self.operators[&operator].bytes;
         if self.operators[&operator].asks.is_some() {
+            // Another of its threads gives something back.
+            if self.draw.one_in(4) {
+                let bytes = self.draw.below(has + 1);
+                self.give(operator, bytes);
+            }
             return;
         }
-        let has = self.operators[&operator].bytes;
         match self.draw.below(8) {
             0 => self.end_operator(operator),
             1 if self.draw.one_in(4) => self.needs_less(id),
@@ -161,6 +167,7 @@ impl World {
             bytes: 0,
             base: 0,
             asks: None,
+            asked_failing: false,
         };
         self.operators.insert(operator, made);
         self.tell(Event::OperatorBegan {
@@ -371,7 +378,12 @@ impl World {
             }
             _ => {
                 let limit = 500 + self.draw.below(4_500);
-                let reserve = self.config.reserve.min(limit / 8);
+                let limit = if self.draw.one_in(20) { 0 } else { limit };
+                // A reserve may exceed the limit.
+                let reserve = match self.draw.below(10) {
+                    0 => 2 * limit,
+                    _ => self.config.reserve.min(limit / 8),
+                };
                 (self.config.limit, self.config.reserve) = (limit, reserve);
                 self.tell(Event::LimitChanged { limit, reserve });
             }

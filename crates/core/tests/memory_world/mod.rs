@@ -86,6 +86,8 @@ struct Operator {
     base: u64,
     /// What it asks for at the moment.
     asks: Option<u64>,
+    /// Whether it would have failed when it asked.
+    asked_failing: bool,
 }
 
 impl Operator {
@@ -230,7 +232,9 @@ impl World {
         }
         self.reclaims_are_the_cheapest(&actions);
         if let Event::Asked { operator, bytes } = event {
-            self.operators.get_mut(&operator).expect("known").asks = Some(bytes);
+            let one = self.operators.get_mut(&operator).expect("known");
+            one.asked_failing = one.would_fail();
+            one.asks = Some(bytes);
         }
         for action in &actions {
             self.note(*action);

@@ -64,7 +64,7 @@ impl World {
 
     fn aside(&self, id: QueryId) -> u64 {
         let query = &self.queries[&id];
-        let failing = self.of(id).filter(|one| one.would_fail());
+        let failing = self.of(id).filter(|one| one.asked_failing);
         let asked: u64 = failing.filter_map(|one| one.asks).sum();
         let promised = query.promised.unwrap_or(0);
         let rest = promised.saturating_sub(self.unspillable(id) + asked);
