@@ -174,7 +174,7 @@ fn holds(known: &DataType, found: &DataType) -> bool {
 }
 
 /// The columns as they are read.
-pub(super) fn as_read(stored: Schema, options: &TableParquetOptions) -> Schema {
+pub(super) fn as_read(stored: &Schema, options: &TableParquetOptions) -> Schema {
     let views = options.global.schema_force_view_types;
     let fields = stored.fields().iter().map(|field| {
         let read = match field.data_type() {

@@ -203,11 +203,11 @@ mod tests {
         let days = arrow::compute::cast(&list, &DataType::List(Arc::new(element))).unwrap();
         let field = arrow::datatypes::Field::new("l", days.data_type().clone(), true);
         let whole: ArrayRef = Arc::new(StructArray::from(vec![(Arc::new(field), days)]));
-        let one = in_one_form(whole.slice(1, 2)).unwrap();
-        let list = one.as_struct().column(0).as_list::<i32>().clone();
-        assert!(list.is_null(0));
-        let last = list.value(1);
-        let last = last.as_primitive::<Date32Type>();
-        assert_eq!((last.value(0), last.is_null(1)), (i32::MIN, true));
+        let read = in_one_form(whole.slice(1, 2)).unwrap();
+        let found = read.as_struct().column(0).as_list::<i32>().clone();
+        assert!(found.is_null(0));
+        let second = found.value(1);
+        let second = second.as_primitive::<Date32Type>();
+        assert_eq!((second.value(0), second.is_null(1)), (i32::MIN, true));
     }
 }

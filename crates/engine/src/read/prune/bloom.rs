@@ -111,7 +111,7 @@ impl BloomPredicate {
             .filter_map(|name| {
                 let (leaf, field) = parquet_column(parquet, schema, &name)?;
                 let of = field.data_type();
-                let one_form = !is_float(of) && !(infinite && has_other_forms(of));
+                let one_form = !(is_float(of) || infinite && has_other_forms(of));
                 (filtered(leaf) && one_form).then_some((name, leaf))
             })
             .collect();

@@ -400,7 +400,7 @@ mod tests {
         let wide = of("g", Operator::Eq, 3.0_f64);
         let mixed = both(wide, Operator::And, of("f", Operator::Lt, 1.0));
         let counting = bounds_that_count(&mixed, &schema());
-        assert!(counting[&1].both());
+        assert_eq!(counting[&1], Ends::BOTH);
         assert!(!counting[&0].low && counting[&0].high);
         assert!(!counting.contains_key(&2));
         // A NaN that is cast to an integer is not a NaN.
