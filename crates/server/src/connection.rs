@@ -298,6 +298,7 @@ async fn open_session(
             name => drop(settings.set(&context, &name.to_lowercase(), value).await?),
         }
     }
+    settings.have_started(&context);
     let ledger = Ledger::new(&context.runtime_env().memory_pool);
     Ok(Session {
         context,

@@ -181,6 +181,7 @@ impl Connection {
                 "SET"
             }
             Action::Reset(Some(name)) => {
+                session.settings.forget(name);
                 let report = session.settings.reset(&session.context, name).await?;
                 self.report(report)?;
                 "RESET"
