@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use coscan::tasks::{Fingerprint, QueryTasks, TaskQueue};
+use coscan_pg::Moments;
 use coscan_pg::dialect::Written;
 use datafusion::arrow::array::{AsArray, StringArray};
 use datafusion::arrow::compute::sum;
@@ -49,6 +50,8 @@ pub(crate) struct Session {
     pub(crate) at_hand: Option<Arc<Cost>>,
     /// Whether a ROLLBACK is to undo the statement that is run now.
     pub(crate) undoable: bool,
+    /// When the statement and the transaction at hand began.
+    pub(crate) moments: Moments,
 }
 
 /// The result of a statement.

@@ -40,6 +40,7 @@ pub use target::{PG_TYPE, Target};
 use crate::error::PgError;
 use crate::functions::first_value;
 use crate::functions::scalar::marked_type;
+use crate::moments::Moments;
 
 /// The function that the dialect writes for a cast.
 pub const CAST: &str = "pg_cast";
@@ -48,7 +49,9 @@ pub const CAST: &str = "pg_cast";
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Context {
     /// The session's time zone.
-    pub zone: Arc<str>,
+    pub(crate) zone: Arc<str>,
+    /// When its statement and transaction began, if it has transactions.
+    moments: Option<Moments>,
 }
 
 impl Context {
@@ -56,7 +59,18 @@ impl Context {
     #[must_use]
     pub fn of(config: &ConfigOptions) -> Self {
         let zone = config.execution.time_zone.as_deref().unwrap_or("UTC");
-        Self { zone: zone.into() }
+        Self {
+            moments: Moments::of(config).cloned(),
+            ..Self::in_zone(zone)
+        }
+    }
+
+    /// A session with this time zone, whose statements are transactions of their own.
+    pub(crate) fn in_zone(zone: &str) -> Self {
+        Self {
+            zone: zone.into(),
+            moments: None,
+        }
     }
 }
 
