@@ -301,11 +301,15 @@ impl ScalarUDFImpl for PgCast {
             return Ok(ExprSimplifyResult::Original(args));
         }
         let value = value.clone();
-        Ok(ExprSimplifyResult::Simplified(if from == held {
-            value
+        Ok(if from != held {
+            let cast = Cast::new(Box::new(value), held);
+            ExprSimplifyResult::Simplified(Expr::Cast(cast))
+        } else if field.metadata().contains_key(PG_TYPE) {
+            // Without the cast it would still be what the field says: a jsonb, a uuid.
+            ExprSimplifyResult::Original(args)
         } else {
-            Expr::Cast(Cast::new(Box::new(value), held))
-        }))
+            ExprSimplifyResult::Simplified(value)
+        })
     }
 }
 

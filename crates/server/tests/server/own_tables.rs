@@ -332,7 +332,62 @@ async fn rows_are_inserted_in_all_forms() {
     .await;
 }
 
-/// PostgreSQL's answers.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_text_of_a_value_is_text() {
+    let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
+    let server = TestServer::start_on_engine(&engine).await;
+    let addr = server.addr;
+    let run = move || {
+        let mut client = RawClient::connect(addr);
+        for sql in [
+            "CREATE TABLE k (j jsonb, js json, u uuid, v varchar(5))",
+            "INSERT INTO k VALUES ('{\"a\": 1}', '[1]', '00000000-0000-0000-0000-00000000000a', 'x')",
+        ] {
+            assert_eq!(client.simple(sql).error, None, "{sql}");
+        }
+        let all = "{\"a\": 1} | [1] | 00000000-0000-0000-0000-00000000000a | x";
+        let texts = "SELECT j::text AS a, js::text AS b, u::text AS c, v::text AS d FROM k";
+        for sql in [
+            texts.to_owned(),
+            format!("SELECT * FROM ({texts}) t"),
+            format!("{texts} UNION ALL {texts} OFFSET 1"),
+            format!("{texts} GROUP BY 1, 2, 3, 4"),
+            "SELECT a, b, c, d FROM made".to_owned(),
+            "SELECT a, b, c, d FROM seen".to_owned(),
+        ] {
+            if sql.ends_with("made") {
+                let made = client.simple(&format!("CREATE TABLE made AS {texts}"));
+                assert_eq!(made.error, None);
+            }
+            if sql.ends_with("seen") {
+                client.simple(&format!("CREATE VIEW seen AS {texts}"));
+            }
+            let answer = client.simple(&sql);
+            let types: Vec<_> = answer.columns.iter().map(|column| column.1).collect();
+            assert_eq!(
+                (answer.shown().as_str(), types.as_slice()),
+                (all, &[25; 4][..]),
+                "{sql}"
+            );
+        }
+        for (sql, expected) in [
+            ("SELECT to_jsonb(j::text) FROM k", r#""{\"a\": 1}""#),
+            (
+                "SELECT json_build_object('a', j::text) FROM k",
+                r#"{"a" : "{\"a\": 1}"}"#,
+            ),
+            (
+                "SELECT max(u::text) OVER () FROM k",
+                "00000000-0000-0000-0000-00000000000a",
+            ),
+            ("SELECT (j -> 'a')::text FROM k", "1"),
+        ] {
+            assert_eq!(client.simple(sql).shown(), expected, "{sql}");
+        }
+    };
+    tokio::task::spawn_blocking(run).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_are_changed_by_those_of_other_tables() {
     answers(&[
