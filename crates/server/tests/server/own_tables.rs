@@ -388,6 +388,54 @@ async fn the_text_of_a_value_is_text() {
     tokio::task::spawn_blocking(run).await.unwrap();
 }
 
+/// A default that is not always the same is computed when the statement runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn defaults_may_be_of_the_moment() {
+    answers(&[
+        (
+            "CREATE TABLE t (a int, c timestamptz DEFAULT now(), d date DEFAULT current_date + 1, \
+             e text DEFAULT to_char(now(), 'YYYY'), f int DEFAULT extract(year FROM now()) * 2, \
+             g timestamptz DEFAULT now() + interval '1 day 2 hours', h date DEFAULT now()::date, \
+             i timestamp DEFAULT localtimestamp, j float8 DEFAULT random())",
+            "",
+        ),
+        ("BEGIN", ""),
+        ("INSERT INTO t DEFAULT VALUES", ""),
+        (
+            "INSERT INTO t (a, c, d, e, f, g, h, i) VALUES \
+             (1, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT), \
+             (2, now(), DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT)",
+            "",
+        ),
+        (
+            "INSERT INTO t VALUES (3, '2000-01-01', '2000-01-01', 'x', 0, now(), '2000-01-01', \
+             now(), 5)",
+            "",
+        ),
+        (
+            "UPDATE t SET c = DEFAULT, d = DEFAULT, e = DEFAULT, f = DEFAULT, g = DEFAULT, \
+             h = DEFAULT, i = DEFAULT, j = DEFAULT WHERE a = 3",
+            "",
+        ),
+        (
+            "SELECT count(*), count(*) FILTER (WHERE c = now() AND d = current_date + 1 \
+             AND e = to_char(now(), 'YYYY') AND f = extract(year FROM now()) * 2 \
+             AND g = now() + interval '1 day 2 hours' AND h = now()::date \
+             AND i = localtimestamp AND j < 1), count(DISTINCT j) FROM t",
+            "4 | 4 | 4",
+        ),
+        ("COMMIT", ""),
+        (
+            "CREATE TABLE u (a int, c timestamptz DEFAULT clock_timestamp())",
+            "",
+        ),
+        ("PREPARE p AS INSERT INTO u (a) VALUES ($1)", ""),
+        ("EXECUTE p(1); EXECUTE p(2)", ""),
+        ("SELECT count(DISTINCT c) FROM u", "2"),
+    ])
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_are_changed_by_those_of_other_tables() {
     answers(&[
