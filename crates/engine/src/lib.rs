@@ -53,7 +53,7 @@ pub use object_stores::local_store::{Disk, LocalStore, SystemDisk};
 pub use operators::{OperatorTaker, OperatorTrace};
 pub use own::{
     Confinement, DropNames, SavedOwn, check as check_rights, check_undoable, commit_own, drop_own,
-    execute, forget_own, rename_own, save_own,
+    execute, forget_own, has_rows, rename_own, save_own,
 };
 pub use right::{Right, Rights};
 pub use rights::without_folders;

@@ -282,7 +282,7 @@ impl Connection {
                 if sent.complete {
                     self.end_copy(rows)?;
                     let tag = rows.tag;
-                    self.complete(format!("{tag} {}", sent.rows))?;
+                    self.complete_rows(tag, sent.rows)?;
                     portal.state = State::Done(tag);
                 } else {
                     self.wire.put(&PgWireBackendMessage::PortalSuspended(
@@ -291,8 +291,8 @@ impl Connection {
                 }
             }
             State::Done(tag) => {
-                let tag = format!("{tag} 0");
-                self.complete(tag)?;
+                let tag = *tag;
+                self.complete_rows(tag, 0)?;
             }
             State::Spent => {
                 let text = format!("portal {name:?} cannot be run");

@@ -417,6 +417,11 @@ fn kind(plan: &LogicalPlan) -> Kind {
             WriteOp::MergeInto(_) => Kind::Count("MERGE"),
             _ => Kind::Done("OK"),
         },
+        LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create))
+            if coscan::has_rows(&create.input) =>
+        {
+            Kind::Count("SELECT")
+        }
         LogicalPlan::Ddl(ddl) => Kind::Done(match ddl {
             DdlStatement::CreateExternalTable(_) | DdlStatement::CreateMemoryTable(_) => {
                 "CREATE TABLE"

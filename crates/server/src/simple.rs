@@ -72,7 +72,7 @@ impl Connection {
                         .await?;
                     self.end_copy(&rows)?;
                     self.grant_settings().await?;
-                    self.complete(format!("{} {}", rows.tag, sent.rows))?;
+                    self.complete_rows(rows.tag, sent.rows)?;
                 }
             }
         }
@@ -472,6 +472,14 @@ impl Connection {
         Ok(self
             .wire
             .put(&PgWireBackendMessage::CommandComplete(complete))?)
+    }
+
+    /// Ends a statement that returned so many rows.
+    pub(crate) fn complete_rows(&mut self, tag: &str, rows: usize) -> Result<(), Halt> {
+        self.complete(match tag {
+            "EXPLAIN" | "SHOW" => tag.to_owned(),
+            tag => format!("{tag} {rows}"),
+        })
     }
 
     pub(crate) fn report(

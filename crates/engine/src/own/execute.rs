@@ -19,7 +19,7 @@ use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use datafusion::logical_expr::{
-    CreateMemoryTable, DdlStatement, LogicalPlan, LogicalPlanBuilder, Statement,
+    CreateMemoryTable, DdlStatement, FetchType, LogicalPlan, LogicalPlanBuilder, Statement, lit,
 };
 use datafusion::physical_plan::execute_stream_partitioned;
 use datafusion::prelude::SessionContext;
@@ -172,12 +172,19 @@ fn default_of(setting: &str) -> Option<&'static str> {
     }
 }
 
+/// One row with a number of rows, as INSERT returns.
+fn counted(context: &SessionContext, rows: usize) -> Result<DataFrame> {
+    let count = lit(rows as u64).alias("count");
+    let plan = LogicalPlanBuilder::empty(true).project([count])?.build()?;
+    Ok(DataFrame::new(context.state(), plan))
+}
+
 fn nothing(context: &SessionContext) -> Result<DataFrame> {
     let plan = LogicalPlanBuilder::empty(false).build()?;
     Ok(DataFrame::new(context.state(), plan))
 }
 
-/// CREATE TABLE, with rows or without.
+/// CREATE TABLE, with rows or without. The rows of a query are counted.
 async fn create_table(
     context: &SessionContext,
     create: CreateMemoryTable,
@@ -217,7 +224,9 @@ async fn create_table(
     let plan = state.create_physical_plan(&input).await?;
     let streams = execute_stream_partitioned(plan, state.task_ctx())?;
     let mut partitions = collect(streams, &held).await?;
+    let mut rows = 0;
     for batch in partitions.iter_mut().flatten() {
+        rows += batch.num_rows();
         *batch = batch.clone().with_schema(SchemaRef::clone(&fields))?;
     }
     let defaults = create.column_defaults.into_iter().collect();
@@ -233,7 +242,24 @@ async fn create_table(
         context.deregister_table(name.clone())?;
     }
     context.register_table(name, Arc::new(table))?;
-    nothing(context)
+    if has_rows(&create.input) {
+        counted(context, rows)
+    } else {
+        nothing(context)
+    }
+}
+
+/// Whether CREATE TABLE takes rows from a query. One without rows only says which columns there are,
+/// and so does `LIMIT 0`, as which `LIKE` is read.
+#[must_use]
+pub fn has_rows(query: &LogicalPlan) -> bool {
+    match query {
+        LogicalPlan::EmptyRelation(_) => false,
+        LogicalPlan::Limit(limit) => {
+            !matches!(limit.get_fetch_type(), Ok(FetchType::Literal(Some(0))))
+        }
+        _ => true,
+    }
 }
 
 /// The columns of a table that is made of a query. Those of rows may be NULL; a query without rows

@@ -28,6 +28,6 @@ pub(crate) use change::ChangeByQuery;
 pub use check::{check, check_undoable};
 pub use confined::Confinement;
 pub use drop::{DropNames, drop_own};
-pub use execute::{execute, forget_own, rename_own};
+pub use execute::{execute, forget_own, has_rows, rename_own};
 pub use saved::{SavedOwn, commit_own, save_own};
 pub(crate) use table::MemoryTable;

@@ -332,6 +332,44 @@ async fn rows_are_inserted_in_all_forms() {
     .await;
 }
 
+/// PostgreSQL's answers.
+#[tokio::test(flavor = "multi_thread")]
+async fn tags_say_what_was_done() {
+    let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
+    let server = TestServer::start_on_engine(&engine).await;
+    let addr = server.addr;
+    let run = move || {
+        let mut client = RawClient::connect(addr);
+        for (sql, tag) in [
+            (
+                "CREATE TABLE a AS SELECT x FROM generate_series(1, 6) AS g(x)",
+                "SELECT 6",
+            ),
+            (
+                "CREATE TEMP TABLE b AS SELECT x FROM a WHERE false",
+                "SELECT 0",
+            ),
+            ("SELECT x INTO c FROM a WHERE x < 3", "SELECT 2"),
+            ("CREATE TABLE d (x int)", "CREATE TABLE"),
+            ("CREATE TABLE e (LIKE a)", "CREATE TABLE"),
+            ("SHOW timezone", "SHOW"),
+            ("EXPLAIN SELECT 1", "EXPLAIN"),
+            ("SELECT x FROM c", "SELECT 2"),
+        ] {
+            assert_eq!(client.simple(sql).tag, tag, "{sql}");
+            client.simple("DROP TABLE IF EXISTS a2, b, c2, d, e");
+            client.prepare(
+                "",
+                &sql.replace(" c ", " c2 ").replace(" a AS", " a2 AS"),
+                &[],
+            );
+            let tag_again = client.run("", &[], 0).tag;
+            assert_eq!(tag_again, tag, "{sql}");
+        }
+    };
+    tokio::task::spawn_blocking(run).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_text_of_a_value_is_text() {
     let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
