@@ -254,8 +254,8 @@ async fn create_table(
     }
 }
 
-/// Whether CREATE TABLE takes rows from a query. One without rows only says which columns there are,
-/// and so does `LIMIT 0`, as which `LIKE` is read.
+/// Whether CREATE TABLE takes rows from a query. One without rows only says which columns there
+/// are, and so does `LIMIT 0`, as which `LIKE` is read.
 #[must_use]
 pub fn has_rows(query: &LogicalPlan) -> bool {
     match query {

@@ -1,8 +1,8 @@
 //! Which columns does COPY write into a file of DataFusion's formats?
 //!
 //! Their names are PostgreSQL's, without the marks by which the dialect makes them unique. JSON has
-//! no times and no bytes: PostgreSQL's texts of them are written. (Arrow's writer of JSON writes the
-//! text of its error in place of an infinite date.)
+//! no times and no bytes: PostgreSQL's texts of them are written. (Arrow's writer of JSON writes
+//! the text of its error in place of an infinite date.)
 //!
 //! Not here: text, CSV and binary as PostgreSQL writes them (`coscan-server`'s `copy_file.rs`).
 
