@@ -8,6 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use coscan_pg::Moments;
 use pgwire::api::{
     ClientInfo, ConnectionGuard, ConnectionHandle, DefaultClient, PidSecretKeyGenerator,
 };
@@ -298,7 +299,10 @@ async fn open_session(
             name => drop(settings.set(&context, &name.to_lowercase(), value).await?),
         }
     }
+    settings.have_started(&context);
     let ledger = Ledger::new(&context.runtime_env().memory_pool);
+    let options = Arc::clone(context.state_ref().read().config_options());
+    let moments = options.extensions.get::<Moments>().cloned();
     Ok(Session {
         context,
         settings,
@@ -311,6 +315,7 @@ async fn open_session(
         at_hand: None,
         undoable: false,
         snapshot: None,
+        moments: moments.unwrap_or_default(),
     })
 }
 
@@ -426,6 +431,15 @@ impl Connection {
         if self.skipping {
             return Ok(());
         }
+        if matches!(
+            message,
+            PgWireFrontendMessage::Query(_)
+                | PgWireFrontendMessage::Parse(_)
+                | PgWireFrontendMessage::Bind(_)
+                | PgWireFrontendMessage::Execute(_)
+        ) {
+            self.session.moments.begin_statement();
+        }
         match message {
             PgWireFrontendMessage::Query(query) => {
                 self.simple_query(query.query).await?;
@@ -465,6 +479,7 @@ impl Connection {
             return Ok(());
         }
         // The statements of one message, or of the messages up to a Sync, are one transaction.
+        self.session.moments.end_transaction();
         self.portals.end_transaction();
         match self.transaction.rollback(&mut self.session).await {
             Ok(reports) => self.report(reports),

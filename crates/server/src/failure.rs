@@ -90,9 +90,18 @@ impl Failure {
         Self::new("08P01", message)
     }
 
+    /// The function of PostgreSQL's that reports this error, where clients act on it: asyncpg and
+    /// JDBC prepare a statement again.
+    fn routine(&self) -> Option<&'static str> {
+        let is_outdated = self.code == "0A000" && self.message.starts_with(OUTDATED_PLAN);
+        is_outdated.then_some("RevalidateCachedQuery")
+    }
+
     pub(crate) fn into_message(self) -> PgWireBackendMessage {
+        let routine = self.routine().map(str::to_owned);
         let mut info = ErrorInfo::new(self.severity.to_owned(), self.code.to_owned(), self.message);
         info.severity_nonlocalized = Some(self.severity.to_owned());
+        info.routine = routine;
         PgWireBackendMessage::ErrorResponse(info.into())
     }
 }
@@ -181,6 +190,7 @@ fn statement_code(error: &StatementError) -> &'static str {
 /// Out of memory.
 pub(crate) const OUT_OF_MEMORY: &str = "53200";
 const INTERNAL: &str = "XX000";
+const OUTDATED_PLAN: &str = "cached plan must not change result type";
 const PGWIRE_CODES: &[&str] = &[
     "08P01", "58030", "26000", "XX000", "22023", "22P02", "28P01", "0A000", "28000", "57014",
     "22003", "42601",

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use coscan::tasks::{Fingerprint, QueryTasks, TaskQueue};
+use coscan_pg::Moments;
 use coscan_pg::dialect::Written;
 use datafusion::arrow::array::{AsArray, StringArray};
 use datafusion::arrow::compute::sum;
@@ -51,6 +52,8 @@ pub(crate) struct Session {
     pub(crate) undoable: bool,
     /// What the statements of the transaction at hand see, if all see the same.
     pub(crate) snapshot: Option<Arc<coscan::Snapshot>>,
+    /// When the statement and the transaction at hand began.
+    pub(crate) moments: Moments,
 }
 
 /// The result of a statement.

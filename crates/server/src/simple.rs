@@ -55,6 +55,7 @@ impl Connection {
                 let text = format!("there is no parameter ${number}");
                 return Err(Failure::new("42P02", text).into());
             }
+            self.session.moments.begin_transaction();
             let mut interrupt = self.interrupt().await;
             self.session.at_hand = Some(cost);
             self.session.undoable = are_several || self.status != TransactionStatus::Idle;
@@ -193,6 +194,7 @@ impl Connection {
                 "SET"
             }
             Action::Reset(Some(name)) => {
+                session.settings.forget(name);
                 let report = session.settings.reset(&session.context, name).await?;
                 self.report(report)?;
                 "RESET"
@@ -597,6 +599,7 @@ impl Connection {
 
     fn end_transaction(&mut self, tag: &'static str) -> &'static str {
         self.status = TransactionStatus::Idle;
+        self.session.moments.end_transaction();
         self.portals.end_transaction();
         tag
     }
@@ -606,6 +609,7 @@ impl Connection {
     pub(crate) async fn end_implicit_transaction(&mut self) -> Result<(), Halt> {
         if self.status == TransactionStatus::Idle {
             self.transaction.commit(&self.session).await?;
+            self.session.moments.end_transaction();
             self.portals.end_transaction();
         }
         Ok(())

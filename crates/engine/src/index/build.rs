@@ -16,10 +16,8 @@ use coscan_storage::device::FileVersion;
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
-use datafusion::logical_expr::LogicalPlanBuilder;
 use datafusion::physical_expr::expressions::col;
 use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
@@ -322,21 +320,16 @@ impl Order<'_> {
     /// The scan of the column, not yet started.
     async fn scan(&self, table: &Arc<dyn TableProvider>) -> Result<ScanPlan> {
         let settings = self.settings();
-        let mut state = self.state.clone();
-        state
-            .config_mut()
-            .options_mut()
-            .set("coscan.cooperative", "off")?;
         let column = table.schema().index_of(self.column).map_err(|_| {
             DataFusionError::Plan(format!(
                 "table {} has no column {}",
                 self.table, self.column
             ))
         })?;
-        let reference = TableReference::parse_str(self.table);
-        let source = provider_as_source(Arc::clone(table));
-        let logical = LogicalPlanBuilder::scan(reference, source, Some(vec![column]))?.build()?;
-        let plan = state.create_physical_plan(&logical).await?;
+        // DataFusion's own scan, which no rule has replaced.
+        let plan = table
+            .scan(self.state, Some(&vec![column]), &[], None)
+            .await?;
         let mut scans = Vec::new();
         plan.apply(|node| {
             if let Some((scan, source)) = parquet_scan(node) {

@@ -33,6 +33,7 @@ use super::table::{MemoryTable, bytes_of};
 use crate::error::Error;
 use crate::memory::{LIMIT_BY_DEFAULT, SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
 use crate::right::{Right, Rights};
+use crate::statement::with_postgres_columns;
 
 /// The most nodes of a view's plan, including those of the views in it.
 const VIEW_NODES_MAX: usize = 4_096;
@@ -79,6 +80,10 @@ pub async fn execute(
             options.set(&reset.variable, default)?;
             drop(changed);
             nothing(context)?
+        }
+        LogicalPlan::Copy(copy) => {
+            let copy = with_postgres_columns(&state, copy)?;
+            DataFrame::new(state, LogicalPlan::Copy(copy))
         }
         plan @ (LogicalPlan::Ddl(_) | LogicalPlan::Statement(_)) => {
             context.execute_logical_plan(plan).await?
@@ -177,7 +182,7 @@ fn nothing(context: &SessionContext) -> Result<DataFrame> {
     Ok(DataFrame::new(context.state(), plan))
 }
 
-/// CREATE TABLE, with rows or without.
+/// CREATE TABLE, with rows or without. The rows of a query are counted.
 async fn create_table(
     context: &SessionContext,
     create: CreateMemoryTable,

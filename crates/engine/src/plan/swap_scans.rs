@@ -166,8 +166,8 @@ impl PhysicalOptimizerRule for SwapScans {
             };
             if is_ours_only(source) {
                 return not_impl_err!(
-                    "intervals, and dictionaries of numerics or fixed-size binary, are read from \
-                     Parquet files by cooperative scans only"
+                    "intervals and dictionaries of numerics are read from Parquet files by \
+                     cooperative scans only"
                 );
             }
             let checked = if understood(scan, source) {

@@ -19,6 +19,7 @@ use coscan_pg::casts::Target;
 use coscan_pg::dialect::{query_of, uuid_in_file};
 use coscan_pg::{PgError, open_undeclared};
 use datafusion::catalog::TableProvider;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Constraint, Constraints, DFSchema, ScalarValue, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::error::Result;
@@ -26,7 +27,7 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::dml::DmlStatement;
 use datafusion::logical_expr::{
     ColumnarValue, CreateMemoryTable, DdlStatement, EmptyRelation, Expr as PlannedExpr,
-    ExprSchemable, LogicalPlan, Projection, WriteOp,
+    ExprSchemable, LogicalPlan, Projection, Volatility, WriteOp, cast,
 };
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::planner::object_name_to_table_reference;
@@ -379,7 +380,7 @@ fn last_of(name: &ObjectName) -> &str {
     part.map(|part| part.value.as_str()).unwrap_or_default()
 }
 
-/// The value of a column's default, in SQL.
+/// A column's default, in SQL: its value, or the expression where that is not always the same.
 fn default_of(
     state: &SessionState,
     table: &dyn TableProvider,
@@ -388,6 +389,9 @@ fn default_of(
     let Some(default) = table.get_column_default(last_of(column)) else {
         return Ok(Expr::value(Value::Null));
     };
+    if !is_immutable(default)? {
+        return expr_to_sql(&with_typed_constants(default.clone())?);
+    }
     let evaluated = state.create_physical_expr(default.clone(), &DFSchema::empty())?;
     let options = RecordBatchOptions::new().with_row_count(Some(1));
     let one = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options)?;
@@ -396,6 +400,32 @@ fn default_of(
         ColumnarValue::Array(values) => ScalarValue::try_from_array(&values, 0)?,
     };
     expr_to_sql(&PlannedExpr::Literal(value, None))
+}
+
+fn is_immutable(expr: &PlannedExpr) -> Result<bool> {
+    let changes = expr.exists(|expr| {
+        Ok(match expr {
+            PlannedExpr::ScalarFunction(call) => {
+                call.func.signature().volatility != Volatility::Immutable
+            }
+            _ => false,
+        })
+    })?;
+    Ok(!changes)
+}
+
+/// The same expression with constants whose types are seen in SQL, too.
+fn with_typed_constants(expr: PlannedExpr) -> Result<PlannedExpr> {
+    let typed = expr.transform_up(|expr| match &expr {
+        PlannedExpr::Literal(value, _)
+            if !matches!(value, ScalarValue::Utf8(_) | ScalarValue::Null) =>
+        {
+            let held = value.data_type();
+            Ok(Transformed::yes(cast(expr, held)))
+        }
+        _ => Ok(Transformed::no(expr)),
+    })?;
+    Ok(typed.data)
 }
 
 fn with_default(

@@ -18,6 +18,7 @@
 //! Bounds: `limits.rs`.
 
 mod changes;
+mod copy;
 mod error;
 mod limits;
 mod nodes;
@@ -29,6 +30,7 @@ mod size;
 mod split;
 mod stack;
 
+pub(crate) use copy::with_postgres_columns;
 pub use error::StatementError;
 pub use limits::THREAD_STACK_BYTES;
 pub(crate) use parse::parse_datafusion;

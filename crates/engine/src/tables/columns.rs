@@ -86,12 +86,14 @@ pub(super) fn of_file(
                 "its type is not supported".to_owned(),
             );
         }
-        if let DataType::Dictionary(_, value) = field.data_type()
-            && (value.is_decimal() || matches!(**value, DataType::FixedSizeBinary(_)))
-        {
-            let reason = "a dictionary of values that parquet 59 does not read as one";
+        if let DataType::Dictionary(_, value) = field.data_type() {
+            let mark = match value.as_ref() {
+                DataType::FixedSizeBinary(_) => Some(UNREADABLE),
+                value => value.is_decimal().then_some(READ_BY_US),
+            };
+            let reason = "dictionaries of its values are not supported";
             let metadata = field.metadata_mut();
-            metadata.insert(READ_BY_US.to_owned(), reason.to_owned());
+            metadata.extend(mark.map(|mark| (mark.to_owned(), reason.to_owned())));
         }
         if is_uuid && *field.data_type() == DataType::FixedSizeBinary(16) {
             field

@@ -39,6 +39,7 @@ pub use target::{PG_TYPE, Target};
 
 use crate::error::PgError;
 use crate::functions::{first_value, mark_of};
+use crate::moments::Moments;
 
 /// The function that the dialect writes for a cast.
 pub const CAST: &str = "pg_cast";
@@ -47,7 +48,9 @@ pub const CAST: &str = "pg_cast";
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Context {
     /// The session's time zone.
-    pub zone: Arc<str>,
+    pub(crate) zone: Arc<str>,
+    /// When its statement and transaction began, if it has transactions.
+    moments: Option<Moments>,
 }
 
 impl Context {
@@ -55,7 +58,18 @@ impl Context {
     #[must_use]
     pub fn of(config: &ConfigOptions) -> Self {
         let zone = config.execution.time_zone.as_deref().unwrap_or("UTC");
-        Self { zone: zone.into() }
+        Self {
+            moments: Moments::of(config).cloned(),
+            ..Self::in_zone(zone)
+        }
+    }
+
+    /// A session with this time zone, whose statements are transactions of their own.
+    pub(crate) fn in_zone(zone: &str) -> Self {
+        Self {
+            zone: zone.into(),
+            moments: None,
+        }
     }
 }
 
@@ -286,11 +300,15 @@ impl ScalarUDFImpl for PgCast {
             return Ok(ExprSimplifyResult::Original(args));
         }
         let value = value.clone();
-        Ok(ExprSimplifyResult::Simplified(if from == held {
-            value
+        Ok(if from != held {
+            let cast = Cast::new(Box::new(value), held);
+            ExprSimplifyResult::Simplified(Expr::Cast(cast))
+        } else if field.metadata().contains_key(PG_TYPE) {
+            // Without the cast it would still be what the field says: a jsonb, a uuid.
+            ExprSimplifyResult::Original(args)
         } else {
-            Expr::Cast(Cast::new(Box::new(value), held))
-        }))
+            ExprSimplifyResult::Simplified(value)
+        })
     }
 }
 

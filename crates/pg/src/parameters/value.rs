@@ -123,7 +123,7 @@ fn from_text(pg_type: &Type, text: &str, zone: &str) -> Result<ScalarValue, PgEr
 fn cast(pg_type: &Type, text: &str, zone: &str) -> Result<ScalarValue, PgError> {
     let texts: ArrayRef = Arc::new(StringArray::from(vec![text]));
     let field = Field::new("", DataType::Utf8, true);
-    let context = Context { zone: zone.into() };
+    let context = Context::in_zone(zone);
     let read = cast_array(&texts, &field, &target(pg_type, (1, 0)), &context);
     let read = read.and_then(|array| ScalarValue::try_from_array(&array, 0));
     read.map_err(|error| match PgError::of(&error) {

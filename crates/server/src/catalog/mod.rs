@@ -21,6 +21,7 @@ mod tables;
 
 use std::sync::{Arc, OnceLock};
 
+use coscan_pg::Moments;
 use datafusion::catalog::information_schema::INFORMATION_SCHEMA;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider};
 use datafusion::error::Result;
@@ -112,6 +113,7 @@ impl PgCatalog {
         // `with_config` is not used: it would create the default schema anew.
         if let Some(config) = builder.config() {
             config.set_extension(Arc::clone(&board));
+            config.options_mut().extensions.insert(Moments::default());
             // DataFusion's own takes precedence over every catalog's.
             config.options_mut().catalog.information_schema = false;
         }

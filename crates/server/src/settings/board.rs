@@ -82,12 +82,8 @@ impl Board {
         *locked(&self.custom) = custom;
     }
 
-    pub(super) fn forget_custom(&self, name: Option<&str>) {
-        let mut custom = locked(&self.custom);
-        match name {
-            Some(name) => drop(custom.remove(&name.to_lowercase())),
-            None => custom.clear(),
-        }
+    pub(super) fn forget_custom(&self, name: &str) {
+        locked(&self.custom).remove(&name.to_lowercase());
     }
 
     /// The turn of a statement that is planned now.

@@ -66,7 +66,7 @@ impl Settings {
     }
 
     /// Drops the old value of a setting: what is set from here on lasts.
-    pub(super) fn forget(&mut self, name: &str) {
+    pub(crate) fn forget(&mut self, name: &str) {
         self.local.remove(name);
     }
 

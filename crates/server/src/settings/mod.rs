@@ -31,7 +31,6 @@ use datafusion::sql::sqlparser::ast::{ContextModifier, Expr, Set, TransactionMod
 use self::custom::is_custom;
 use self::known::{KNOWN, Known, Rule};
 use self::local::Local;
-use self::saved::restore_all;
 use crate::failure::Failure;
 use crate::keepalive::Keepalive;
 use crate::modes::{self, Modes};
@@ -44,8 +43,8 @@ pub(crate) use self::saved::SavedSettings;
 pub(crate) struct Settings {
     /// The settings of `KNOWN` that differ from their defaults, by name.
     changed: BTreeMap<&'static str, String>,
-    /// The session's configuration as the factory made it: what RESET goes back to.
-    initial: Arc<ConfigOptions>,
+    /// What RESET goes back to: the values of the start-up message and of the factory.
+    initial: SavedSettings,
     /// The timeouts that are set, by name.
     timeouts: BTreeMap<&'static str, Duration>,
     keepalive: Keepalive,
@@ -76,7 +75,10 @@ impl Settings {
 
     pub(crate) fn new(session: &SessionContext, user: &str, rights: Rights) -> Self {
         let state = session.state();
-        let initial = Arc::clone(state.config().options());
+        let initial = SavedSettings {
+            options: Arc::clone(state.config().options()),
+            ..SavedSettings::default()
+        };
         let settings = Self {
             changed: BTreeMap::new(),
             initial,
@@ -330,28 +332,46 @@ impl Settings {
             return configure(session, name, "default").await.map(|()| None);
         }
         if is_custom(session, name) {
-            self.board.forget_custom(Some(name));
+            match self.initial.custom.get(&name.to_lowercase()) {
+                Some(value) => self.set_custom(name, value)?,
+                None => self.board.forget_custom(name),
+            }
             return Ok(None);
         }
         if name.contains('.') {
-            let value = entry(&self.initial, name)?;
+            let value = entry(&self.initial.options, name)?;
             return restore(session, name, value).await.map(|()| None);
         }
         let known = find(name)?;
-        self.changed.remove(known.name);
+        match self.initial.changed.get(known.name) {
+            Some(value) => self.changed.insert(known.name, value.clone()),
+            None => self.changed.remove(known.name),
+        };
         match known.rule {
-            Rule::Timeout => drop(self.timeouts.remove(known.name)),
-            Rule::Keepalive => drop(self.set_keepalive(known.name, "0")?),
+            Rule::Timeout => match self.initial.timeouts.get(known.name) {
+                Some(timeout) => drop(self.timeouts.insert(known.name, *timeout)),
+                None => drop(self.timeouts.remove(known.name)),
+            },
+            Rule::Keepalive => {
+                let mut initial = self.initial.keepalive;
+                let settings = (
+                    self.keepalive.setting(known.name),
+                    initial.setting(known.name),
+                );
+                if let (Some(setting), Some(initial)) = settings {
+                    *setting = *initial;
+                }
+            }
             Rule::TimeZone => {
-                restore(session, TIME_ZONE, self.initial.execution.time_zone.clone()).await?;
+                let zone = self.initial.options.execution.time_zone.clone();
+                restore(session, TIME_ZONE, zone).await?;
             }
             Rule::SearchPath => {
-                configure(
-                    session,
-                    DEFAULT_SCHEMA,
-                    &self.initial.catalog.default_schema,
-                )
-                .await?;
+                let schema = match self.changed.get(known.name) {
+                    Some(path) => first_schema(session, path).unwrap_or_default(),
+                    None => self.initial.options.catalog.default_schema.clone(),
+                };
+                configure(session, DEFAULT_SCHEMA, &schema).await?;
             }
             _ => {}
         }
@@ -388,20 +408,6 @@ impl Settings {
             *setting = number;
         }
         Ok(number)
-    }
-
-    /// Resets all settings. Returns what the client has to be told.
-    pub(crate) async fn reset_all(
-        &mut self,
-        session: &SessionContext,
-    ) -> Result<Vec<(&'static str, String)>, Failure> {
-        let mut reports = Vec::new();
-        self.board.forget_custom(None);
-        for key in self.changed.keys().copied().collect::<Vec<_>>() {
-            reports.extend(self.reset(session, key).await?);
-        }
-        restore_all(session, &self.initial).await?;
-        Ok(reports)
     }
 
     /// The rows of SHOW: one setting, or all of them for `all`.

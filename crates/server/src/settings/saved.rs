@@ -1,4 +1,5 @@
-//! The settings as they were at some time, which ROLLBACK brings back.
+//! The settings as they were at some time: at the start of a transaction, for ROLLBACK, and when
+//! the start-up message was read, for RESET.
 //!
 //! Not here: SET LOCAL, which COMMIT undoes, too (`local.rs`).
 //! Settings that decide for all sessions (C2) are no session's to bring back, as PostgreSQL's ALTER
@@ -17,17 +18,30 @@ use crate::failure::Failure;
 use crate::keepalive::Keepalive;
 
 /// One connection's settings at some time.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SavedSettings {
-    changed: BTreeMap<&'static str, String>,
-    timeouts: BTreeMap<&'static str, Duration>,
-    keepalive: Keepalive,
-    local: Local,
-    custom: BTreeMap<String, String>,
-    options: Arc<ConfigOptions>,
+    pub(super) changed: BTreeMap<&'static str, String>,
+    pub(super) timeouts: BTreeMap<&'static str, Duration>,
+    pub(super) keepalive: Keepalive,
+    pub(super) local: Local,
+    pub(super) custom: BTreeMap<String, String>,
+    pub(super) options: Arc<ConfigOptions>,
 }
 
 impl Settings {
+    /// Makes the present values, those of the start-up message, the ones that RESET goes back to.
+    pub(crate) fn have_started(&mut self, session: &SessionContext) {
+        self.initial = self.saved(session);
+    }
+
+    /// Resets all settings. Returns what the client has to be told.
+    pub(crate) async fn reset_all(
+        &mut self,
+        session: &SessionContext,
+    ) -> Result<Vec<(&'static str, String)>, Failure> {
+        self.bring_back(session, self.initial.clone()).await
+    }
+
     pub(crate) fn saved(&self, session: &SessionContext) -> SavedSettings {
         let state = session.state_ref();
         let options = Arc::clone(state.read().config().options());
@@ -63,10 +77,7 @@ impl Settings {
 }
 
 /// Gives the session's options the values of others.
-pub(super) async fn restore_all(
-    session: &SessionContext,
-    wanted: &Arc<ConfigOptions>,
-) -> Result<(), Failure> {
+async fn restore_all(session: &SessionContext, wanted: &Arc<ConfigOptions>) -> Result<(), Failure> {
     let state = session.state();
     if Arc::ptr_eq(state.config().options(), wanted) {
         return Ok(());

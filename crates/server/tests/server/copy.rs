@@ -284,3 +284,91 @@ async fn rows_are_copied_to_files_of_the_server() {
         assert!(!folder.path().join("missing").exists());
     }
 }
+
+#[tokio::test]
+async fn files_have_what_the_query_means() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
+    let server = TestServer::start_with_rights(&engine, coscan::Rights::ALL).await;
+    let client = server.connect().await;
+    client
+        .batch_execute(
+            "CREATE TABLE t AS SELECT x AS id, x::text AS s FROM generate_series(1, 3) g(x)",
+        )
+        .await
+        .unwrap();
+    for (number, (query, names)) in [
+        ("SELECT 2^10 AS a, -3 ^ 2 AS b, 1e5 AS c", "a b c"),
+        ("SELECT 1e20::float8", "float8"),
+        (
+            "SELECT 'abc'::varchar(2), 'x' COLLATE \"C\" AS y",
+            "varchar y",
+        ),
+        (
+            "SELECT timestamptz '2024-01-01 00:00+00' AT TIME ZONE 'Asia/Tokyo'",
+            "timezone",
+        ),
+        ("SELECT count(*), max(id) FROM t", "count max"),
+        (
+            "SELECT id FROM t WHERE s IS DISTINCT FROM '1' AND id < 3",
+            "id",
+        ),
+        ("SELECT '{1,2}'::int[] AS a, current_user = '' AS b", "a b"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for (form, options) in ["", "STORED AS PARQUET", "(FORMAT parquet)"]
+            .iter()
+            .enumerate()
+        {
+            let target = path(&format!("{number}-{form}.parquet"));
+            let copy = format!("COPY ({query}) TO '{target}' {options}");
+            client.execute(copy.as_str(), &[]).await.unwrap();
+            let make = format!("CREATE EXTERNAL TABLE f STORED AS PARQUET LOCATION '{target}'");
+            client.batch_execute(&make).await.unwrap();
+            let table = engine.session().table_at(&target).await.unwrap();
+            let fields: Vec<_> = table
+                .schema()
+                .fields()
+                .iter()
+                .map(|f| f.name().clone())
+                .collect();
+            assert_eq!(fields.join(" "), names, "{copy}");
+            let text = |sql: &str| format!("COPY ({sql}) TO STDOUT");
+            let written = copied(&client, &text("SELECT * FROM f")).await;
+            assert_eq!(written, copied(&client, &text(query)).await, "{copy}");
+            client.batch_execute("DROP TABLE f").await.unwrap();
+        }
+    }
+    for options in ["", "STORED AS PARQUET", "(FORMAT parquet)", "(FORMAT json)"] {
+        let target = path("refused.parquet");
+        for (query, code) in [
+            ("SELECT 2147483647 + 1", "22003"),
+            ("SELECT id, id FROM t", "42701"),
+            ("SELECT 1, 2", "42701"),
+        ] {
+            let copy = format!("COPY ({query}) TO '{target}' {options}");
+            assert_eq!(
+                state(client.execute(copy.as_str(), &[]).await),
+                code,
+                "{copy}"
+            );
+        }
+    }
+    let target = path("times.json");
+    let copy = format!(
+        "COPY (SELECT count(*), date 'infinity' AS d, time '24:00' AS t, \
+         timestamp '-infinity' AS ts, timestamp '2024-01-01 10:00' AS n, \
+         timestamptz 'infinity' AS tz, interval '1 month 2 days' AS i, '\\x00ff'::bytea AS b, \
+         ARRAY[date 'infinity', '2024-01-01'] AS l FROM t) TO '{target}' (FORMAT json)"
+    );
+    client.execute(copy.as_str(), &[]).await.unwrap();
+    assert_eq!(
+        std::fs::read_to_string(&target).unwrap(),
+        "{\"count\":3,\"d\":\"infinity\",\"t\":\"24:00:00\",\"ts\":\"-infinity\",\
+         \"n\":\"2024-01-01T10:00:00\",\"tz\":\"infinity\",\"i\":\"1 mon 2 days\",\
+         \"b\":\"\\\\x00ff\",\"l\":[\"infinity\",\"2024-01-01\"]}\n"
+    );
+}

@@ -38,7 +38,7 @@ async fn engine(folder: &Path) -> Engine {
         format!(
             "COPY (SELECT value AS k, 3 * value AS v, value % 7 AS w, \
              concat('a string that does not compress so well ', CAST(value * 7919 AS VARCHAR)) AS s \
-             FROM generate_series(0, {})) TO '{path}'",
+             FROM generate_series(0::bigint, {}) AS g(value)) TO '{path}'",
             ROWS - 1
         ),
     ] {

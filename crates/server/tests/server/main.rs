@@ -23,6 +23,7 @@ mod idle;
 mod indexes;
 mod interruption;
 mod malformed;
+mod moments;
 mod own_files;
 mod own_tables;
 mod parameters;

@@ -345,6 +345,147 @@ async fn rows_are_inserted_in_all_forms() {
 
 /// PostgreSQL's answers.
 #[tokio::test(flavor = "multi_thread")]
+async fn tags_say_what_was_done() {
+    let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
+    let server = TestServer::start_on_engine(&engine).await;
+    let addr = server.addr;
+    let run = move || {
+        let mut client = RawClient::connect(addr);
+        for (sql, tag) in [
+            (
+                "CREATE TABLE a AS SELECT x FROM generate_series(1, 6) AS g(x)",
+                "SELECT 6",
+            ),
+            (
+                "CREATE TEMP TABLE b AS SELECT x FROM a WHERE false",
+                "SELECT 0",
+            ),
+            ("SELECT x INTO c FROM a WHERE x < 3", "SELECT 2"),
+            ("CREATE TABLE d (x int)", "CREATE TABLE"),
+            ("CREATE TABLE e (LIKE a)", "CREATE TABLE"),
+            ("SHOW timezone", "SHOW"),
+            ("EXPLAIN SELECT 1", "EXPLAIN"),
+            ("SELECT x FROM c", "SELECT 2"),
+        ] {
+            assert_eq!(client.simple(sql).tag, tag, "{sql}");
+            client.simple("DROP TABLE IF EXISTS a2, b, c2, d, e");
+            client.prepare(
+                "",
+                &sql.replace(" c ", " c2 ").replace(" a AS", " a2 AS"),
+                &[],
+            );
+            let tag_again = client.run("", &[], 0).tag;
+            assert_eq!(tag_again, tag, "{sql}");
+        }
+    };
+    tokio::task::spawn_blocking(run).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_text_of_a_value_is_text() {
+    let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
+    let server = TestServer::start_on_engine(&engine).await;
+    let addr = server.addr;
+    let run = move || {
+        let mut client = RawClient::connect(addr);
+        for sql in [
+            "CREATE TABLE k (j jsonb, js json, u uuid, v varchar(5))",
+            "INSERT INTO k VALUES ('{\"a\": 1}', '[1]', '00000000-0000-0000-0000-00000000000a', 'x')",
+        ] {
+            assert_eq!(client.simple(sql).error, None, "{sql}");
+        }
+        let all = "{\"a\": 1} | [1] | 00000000-0000-0000-0000-00000000000a | x";
+        let texts = "SELECT j::text AS a, js::text AS b, u::text AS c, v::text AS d FROM k";
+        for sql in [
+            texts.to_owned(),
+            format!("SELECT * FROM ({texts}) t"),
+            format!("{texts} UNION ALL {texts} OFFSET 1"),
+            format!("{texts} GROUP BY 1, 2, 3, 4"),
+            "SELECT a, b, c, d FROM made".to_owned(),
+            "SELECT a, b, c, d FROM seen".to_owned(),
+        ] {
+            if sql.ends_with("made") {
+                let made = client.simple(&format!("CREATE TABLE made AS {texts}"));
+                assert_eq!(made.error, None);
+            }
+            if sql.ends_with("seen") {
+                client.simple(&format!("CREATE VIEW seen AS {texts}"));
+            }
+            let answer = client.simple(&sql);
+            let types: Vec<_> = answer.columns.iter().map(|column| column.1).collect();
+            assert_eq!(
+                (answer.shown().as_str(), types.as_slice()),
+                (all, &[25; 4][..]),
+                "{sql}"
+            );
+        }
+        for (sql, expected) in [
+            ("SELECT to_jsonb(j::text) FROM k", r#""{\"a\": 1}""#),
+            (
+                "SELECT json_build_object('a', j::text) FROM k",
+                r#"{"a" : "{\"a\": 1}"}"#,
+            ),
+            (
+                "SELECT max(u::text) OVER () FROM k",
+                "00000000-0000-0000-0000-00000000000a",
+            ),
+            ("SELECT (j -> 'a')::text FROM k", "1"),
+        ] {
+            assert_eq!(client.simple(sql).shown(), expected, "{sql}");
+        }
+    };
+    tokio::task::spawn_blocking(run).await.unwrap();
+}
+
+/// A default that is not always the same is computed when the statement runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn defaults_may_be_of_the_moment() {
+    answers(&[
+        (
+            "CREATE TABLE t (a int, c timestamptz DEFAULT now(), d date DEFAULT current_date + 1, \
+             e text DEFAULT to_char(now(), 'YYYY'), f int DEFAULT extract(year FROM now()) * 2, \
+             g timestamptz DEFAULT now() + interval '1 day 2 hours', h date DEFAULT now()::date, \
+             i timestamp DEFAULT localtimestamp, j float8 DEFAULT random())",
+            "",
+        ),
+        ("BEGIN", ""),
+        ("INSERT INTO t DEFAULT VALUES", ""),
+        (
+            "INSERT INTO t (a, c, d, e, f, g, h, i) VALUES \
+             (1, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT), \
+             (2, now(), DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT)",
+            "",
+        ),
+        (
+            "INSERT INTO t VALUES (3, '2000-01-01', '2000-01-01', 'x', 0, now(), '2000-01-01', \
+             now(), 5)",
+            "",
+        ),
+        (
+            "UPDATE t SET c = DEFAULT, d = DEFAULT, e = DEFAULT, f = DEFAULT, g = DEFAULT, \
+             h = DEFAULT, i = DEFAULT, j = DEFAULT WHERE a = 3",
+            "",
+        ),
+        (
+            "SELECT count(*), count(*) FILTER (WHERE c = now() AND d = current_date + 1 \
+             AND e = to_char(now(), 'YYYY') AND f = extract(year FROM now()) * 2 \
+             AND g = now() + interval '1 day 2 hours' AND h = now()::date \
+             AND i = localtimestamp AND j < 1), count(DISTINCT j) FROM t",
+            "4 | 4 | 4",
+        ),
+        ("COMMIT", ""),
+        (
+            "CREATE TABLE u (a int, c timestamptz DEFAULT clock_timestamp())",
+            "",
+        ),
+        ("PREPARE p AS INSERT INTO u (a) VALUES ($1)", ""),
+        ("EXECUTE p(1); EXECUTE p(2)", ""),
+        ("SELECT count(DISTINCT c) FROM u", "2"),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn rows_are_changed_by_those_of_other_tables() {
     answers(&[
         (

@@ -126,6 +126,12 @@ async fn another_sessions_drop() {
             .get::<_, i64>(0),
         5
     );
+    run("CREATE OR REPLACE TABLE shared AS SELECT 'a' AS x").await;
+    let error = client.query(&statement, &[]).await.unwrap_err();
+    let error = error.as_db_error().unwrap();
+    // By which asyncpg and JDBC know that they must prepare it again.
+    let said = (error.code().code(), error.routine());
+    assert_eq!(said, ("0A000", Some("RevalidateCachedQuery")));
 }
 
 #[tokio::test(flavor = "multi_thread")]

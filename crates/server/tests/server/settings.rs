@@ -138,12 +138,61 @@ async fn settings_come_with_the_connection() {
         state(client.simple_query(crate::common::LONG).await),
         "57014"
     );
-    // RESET restores what the session was made with.
-    client.batch_execute("RESET coscan.policy").await.unwrap();
-    assert_eq!(show(&client, "coscan.policy").await, "relevance");
-
     config.options("-c coscan.nonsense=1");
     assert_eq!(state(connect(&config).await.map(drop)), "42704");
+}
+
+#[tokio::test]
+async fn reset_goes_back_to_what_came_with_the_connection() {
+    let server = TestServer::start().await;
+    let started = [
+        ("application_name", "me"),
+        ("coscan.policy", "elevator"),
+        ("my.setting", "mine"),
+        ("search_path", "elsewhere"),
+        ("statement_timeout", "7s"),
+        ("tcp_keepalives_idle", "33"),
+        ("TimeZone", "Asia/Tokyo"),
+    ];
+    let options = started.map(|(name, value)| format!("-c {name}={value}"));
+    let mut config = server.config();
+    config.options(options.join(" ")).application_name("me");
+    let client = connect(&config).await.unwrap();
+    let change = "SET application_name = 'other'; SET coscan.policy = attach; \
+                  SET my.setting = 'other'; SET search_path = public; \
+                  SET statement_timeout = 0; SET tcp_keepalives_idle = 0; SET TIME ZONE 'UTC'";
+    let each = |form: &str| {
+        let all = started.map(|(name, _)| form.replace('?', name));
+        all.join("; ")
+    };
+    for reset in [
+        each("RESET ?"),
+        each("SET ? TO DEFAULT"),
+        "RESET ALL".to_owned(),
+        "DISCARD ALL".to_owned(),
+        each("BEGIN; SET LOCAL ? TO DEFAULT; RESET ?; COMMIT"),
+    ] {
+        client.batch_execute(change).await.unwrap();
+        client.batch_execute(&reset).await.unwrap();
+        for (name, value) in started {
+            assert_eq!(show(&client, name).await, value, "{reset}");
+        }
+        let sql = "SELECT (TIMESTAMPTZ '2020-01-01 20:00+00')::text";
+        let row = client.query_one(sql, &[]).await.unwrap();
+        assert_eq!(row.get::<_, &str>(0), "2020-01-02 05:00:00+09", "{reset}");
+        assert_eq!(state(client.simple_query("SELECT * FROM t").await), "42P01");
+    }
+    let mut config = server.config();
+    config.options("-c statement_timeout=250ms");
+    let client = connect(&config).await.unwrap();
+    client
+        .batch_execute("SET statement_timeout = 0; DISCARD ALL")
+        .await
+        .unwrap();
+    assert_eq!(
+        state(client.simple_query(crate::common::LONG).await),
+        "57014"
+    );
 }
 
 #[tokio::test]

@@ -171,9 +171,7 @@ fn converted(values: &ArrayRef, leaf: &Field) -> Result<ArrayRef> {
     };
     if is_casts && let Some(target) = Target::of_field(leaf) {
         let from = Field::new("", values.data_type().clone(), true);
-        let context = Context {
-            zone: "+00:00".into(),
-        };
+        let context = Context::in_zone("+00:00");
         let cast = cast_array(values, &from, &target, &context)?;
         return arrow_cast(&cast, leaf.data_type());
     }

@@ -1,7 +1,5 @@
 //! `now()` and its siblings, and the current date and time in the session's zone.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{internal_err, plan_err};
 use datafusion::error::Result;
@@ -13,57 +11,57 @@ use datafusion::scalar::ScalarValue;
 
 use super::rowwise::{Kind, surroundings};
 use crate::PgError;
+use crate::moments::{Moments, now};
 use crate::time::arithmetic::{date_of, rounded_moment};
 use crate::time::calendar::MICROS_PER_DAY;
 use crate::time::zone::Zone;
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
-    let clock = |name, aliases: &[&str], kind, is_running| {
-        let volatility = if is_running {
-            Volatility::Volatile
-        } else {
-            Volatility::Stable
+    let clock = |name, aliases: &[&str], kind, moment| {
+        let volatility = match moment {
+            Moment::Call => Volatility::Volatile,
+            Moment::Transaction | Moment::Statement => Volatility::Stable,
         };
         ScalarUDF::new_from_impl(Clock {
             name,
             aliases: aliases.iter().map(|alias| (*alias).to_owned()).collect(),
             kind,
-            is_running,
+            moment,
             signature: Signature::user_defined(volatility),
         })
     };
-    let of_statement = [
-        "current_timestamp",
-        "transaction_timestamp",
-        "statement_timestamp",
-    ];
+    let transaction = Moment::Transaction;
+    let now = ["current_timestamp", "transaction_timestamp"];
+    let [statement, call] = ["statement_timestamp", "clock_timestamp"];
     vec![
-        clock("now", &of_statement, Kind::Timestamptz, false),
-        clock("localtimestamp", &[], Kind::Timestamp, false),
-        clock("localtime", &[], Kind::Time, false),
-        clock("current_date", &["today"], Kind::Date, false),
-        clock("clock_timestamp", &[], Kind::Timestamptz, true),
+        clock("now", &now, Kind::Timestamptz, transaction),
+        clock("localtimestamp", &[], Kind::Timestamp, transaction),
+        clock("localtime", &[], Kind::Time, transaction),
+        clock("current_date", &["today"], Kind::Date, transaction),
+        clock(statement, &[], Kind::Timestamptz, Moment::Statement),
+        clock(call, &[], Kind::Timestamptz, Moment::Call),
         ScalarUDF::new_from_impl(CurrentTime {
             signature: Signature::user_defined(Volatility::Stable),
         }),
     ]
 }
 
-/// Microseconds since 1970.
-pub(crate) fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
-        i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
-    })
+/// Whose start a clock tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Moment {
+    Transaction,
+    Statement,
+    /// The clock runs.
+    Call,
 }
 
-/// The moment at which the statement began, or, if it is running, at which the clock is read.
+/// A moment as a value of its kind.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Clock {
     name: &'static str,
     aliases: Vec<String>,
     kind: Kind,
-    is_running: bool,
+    moment: Moment,
     signature: Signature,
 }
 
@@ -121,10 +119,10 @@ impl ScalarUDFImpl for Clock {
         Ok(self.kind.held())
     }
 
-    /// `now()` is a constant of the statement: with a value for each call it would differ from
+    /// `now()` is a constant of the transaction: with a value for each call it would differ from
     /// itself. DataFusion tries to compute a call before it simplifies it.
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        if !self.is_running {
+        if self.moment != Moment::Call {
             return internal_err!("{} is simplified when a statement is planned", self.name);
         }
         let precision = match args.args.first() {
@@ -137,8 +135,14 @@ impl ScalarUDFImpl for Clock {
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        let (false, Some(start)) = (self.is_running, info.query_execution_start_time()) else {
+        let Some(start) = info.query_execution_start_time() else {
             return Ok(ExprSimplifyResult::Original(args));
+        };
+        let moments = Moments::of(info.config_options());
+        let began = match self.moment {
+            Moment::Call => return Ok(ExprSimplifyResult::Original(args)),
+            Moment::Statement => moments.and_then(Moments::statement),
+            Moment::Transaction => moments.and_then(Moments::transaction),
         };
         let precision = match args.first() {
             None => None,
@@ -146,7 +150,7 @@ impl ScalarUDFImpl for Clock {
             Some(_) => return Ok(ExprSimplifyResult::Original(args)),
         };
         let zone = surroundings(info.config_options()).zone;
-        let value = self.value(start.timestamp_micros(), zone, precision)?;
+        let value = self.value(began.unwrap_or(start.timestamp_micros()), zone, precision)?;
         Ok(ExprSimplifyResult::Simplified(Expr::Literal(value, None)))
     }
 }

@@ -1,6 +1,6 @@
 //! PostgreSQL's functions of dates, times and intervals (its manual's chapter 9.9).
 
-pub(crate) mod clock;
+mod clock;
 mod days;
 mod format;
 mod make;
