@@ -1,5 +1,4 @@
-//! Plain scans: those of small tables, and all with `coscan.cooperative = off`, which are left to
-//! DataFusion's own reader.
+//! Plain scans: those of small tables, which are left to DataFusion's own reader.
 //!
 //! DataFusion's reader reads a file by its path, whatever file is there at that moment, and its
 //! error for a damaged page names neither the file nor the place. So what it reads is checked
@@ -23,7 +22,6 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 
 use super::checked_reader::CheckedReaders;
 use crate::error::{external, storage_error};
-use crate::read::for_datafusion;
 use crate::read::scan::{Delivery, Execution, ScanPlan, stream};
 use crate::resources::Resources;
 use crate::settings::Settings;
@@ -68,7 +66,7 @@ pub(crate) fn open(
     args: OpenArgs,
 ) -> Result<SendableRecordBatchStream> {
     let batch_rows = args.context.session_config().batch_size();
-    let rows = for_datafusion(scan).open_with_args(args)?;
+    let rows = scan.open_with_args(args)?;
     let schema = rows.schema();
     let plan = Arc::clone(plan);
     let files = some_names(&plan);

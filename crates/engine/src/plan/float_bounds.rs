@@ -1,25 +1,32 @@
 //! Which statistics of floating-point columns may DataFusion itself use?
 //!
 //! DataFusion takes Parquet's bounds, which ignore NaN, for bounds of all values. It answers MIN
-//! and MAX from them, takes a column of equal bounds for a constant, and orders files by them. So
-//! [`HideFloatBounds`] removes these bounds from a plan ahead of any other rule.
-//! Not here: pruning by cooperative scans (`prune/`), and by DataFusion's reader
-//! (`read/adapted.rs`).
+//! and MAX from them, takes a column of equal bounds for a constant, orders files by them, and its
+//! reader prunes by them. So [`HideFloatBounds`] removes these bounds from a plan ahead of any
+//! other rule, and [`guarded`] lets DataFusion's reader prune only by conjuncts for which bounds
+//! count (`floats.rs`).
+//! Not here: pruning of cooperative scans (`prune/`).
 //! N1: DataFusion concludes nothing from a bound of a floating-point column beyond which a NaN may
-//! lie.
+//! lie. N2: a scan that filters keeps every conjunct that is not a hint: dynamic filters are hints,
+//! checked by the operators that made them.
 
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, FileScanConfigBuilder};
+use datafusion::datasource::physical_plan::{
+    FileGroup, FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource,
+};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
+use datafusion::physical_expr::expressions::DynamicFilterTracking;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::read::parquet_scan;
-use crate::read::prune::{is_float, without_float_bounds};
+use crate::read::prune::{bounds_that_count, is_float, without_float_bounds};
 
 /// Hides the bounds of floating-point columns from all rules that follow.
 #[derive(Debug)]
@@ -99,4 +106,55 @@ fn without_bounds(scan: &FileScanConfig) -> Option<FileScanConfig> {
         builder = builder.with_file_groups(groups.collect());
     }
     Some(builder.with_statistics(table.unwrap_or(of_table)).build())
+}
+
+/// The scan that DataFusion's reader may run: it prunes by no bound that does not count. `None` if
+/// the given scan may run as it is.
+pub(crate) fn guarded(scan: &FileScanConfig, source: &ParquetSource) -> Option<FileScanConfig> {
+    let predicate = source.filter()?;
+    let schema = source.table_schema().table_schema();
+    let counting = bounds_that_count(&predicate, schema);
+    if counting.is_empty() {
+        return None;
+    }
+    let by_any = |conjunct: &Arc<dyn PhysicalExpr>| {
+        let columns = collect_columns(conjunct);
+        let mut ends = columns.iter().filter_map(|c| counting.get(&c.index()));
+        ends.all(|ends| ends.both())
+    };
+    let changes = |conjunct: &Arc<dyn PhysicalExpr>| {
+        DynamicFilterTracking::classify(conjunct).contains_dynamic_filter()
+    };
+    let conjuncts = split_conjunction(&predicate);
+    let all_count = conjuncts.iter().all(|conjunct| by_any(conjunct));
+    let mut options = source.table_parquet_options().clone();
+    // A bloom filter compares bits, but -0 equals 0.
+    options.global.bloom_filter_on_read = false;
+    let filters = options.global.pushdown_filters;
+    if filters && !all_count {
+        // Every conjunct without a dynamic filter stays. Dynamic filters prune whatever the options
+        // say, so they are dropped.
+        options.global.pruning = false;
+        options.global.enable_page_index = false;
+    }
+    let keeps = |conjunct: &&Arc<dyn PhysicalExpr>| {
+        let of_floats = || {
+            let columns = collect_columns(conjunct);
+            columns.iter().any(|c| counting.contains_key(&c.index()))
+        };
+        if filters {
+            // A join's list of keys compares floats by their bits.
+            !changes(conjunct) || (all_count && !of_floats())
+        } else {
+            by_any(conjunct)
+        }
+    };
+    let kept: Vec<_> = conjuncts.into_iter().filter(keeps).cloned().collect();
+    let source = source
+        .clone()
+        .with_table_parquet_options(options)
+        .with_predicate(conjunction(kept));
+    let source: Arc<dyn FileSource> = Arc::new(source);
+    let builder = FileScanConfigBuilder::from(scan.clone());
+    Some(builder.with_source(source).build())
 }

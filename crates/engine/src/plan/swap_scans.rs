@@ -37,14 +37,15 @@ use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 
+use super::float_bounds::guarded;
 use super::{interesting_orders, needless_orders};
 use crate::cscan::{CScanSource, plain};
 use crate::probe::{ProbeSidePlan, SmoothPlan};
+use crate::read::parquet_scan;
 use crate::read::scan::{Delivery, ScanPlan, files_of};
-use crate::read::{for_datafusion, parquet_scan};
 use crate::resources::Resources;
 use crate::settings::Settings;
-use crate::tables::columns::{READ_BY_US, UNREADABLE};
+use crate::tables::columns::UNREADABLE;
 
 /// Marks the scans that are to be cooperative, before anything is pushed down.
 #[derive(Debug)]
@@ -97,7 +98,7 @@ fn marked(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     if let Some((scan, source)) = parquet_scan(node) {
         let is_large = || needed_bytes(scan, source) > settings.small_table_bytes;
-        let is_ours = || is_ours_only(source) || is_large();
+        let is_ours = || has_intervals(source) || is_large();
         return Ok(if understood(scan, source) && is_ours() {
             mark(scan, source, sorted)
         } else {
@@ -161,26 +162,26 @@ impl PhysicalOptimizerRule for SwapScans {
             plan = interesting_orders::push_down(plan, config)?;
         }
         let left = plan.transform_up(|node| {
-            let Some((scan, source)) = parquet_scan(&node) else {
-                return Ok(Transformed::no(node));
+            let guarded = parquet_scan(&node).and_then(|(scan, source)| guarded(scan, source));
+            let node = match guarded {
+                Some(scan) => Transformed::yes(DataSourceExec::from_data_source(scan) as _),
+                None => Transformed::no(node),
             };
-            if is_ours_only(source) {
+            let unread = parquet_scan(&node.data).is_some_and(|(_, source)| has_intervals(source));
+            if unread {
                 return not_impl_err!(
-                    "intervals and dictionaries of numerics are read from Parquet files by \
-                     cooperative scans only"
+                    "intervals in Parquet files are read by cooperative scans only"
                 );
             }
-            let checked = if understood(scan, source) {
-                plain::checked(&resources, settings, scan, source)?
-            } else {
-                None
-            };
-            Ok(Transformed::yes(match checked {
-                Some((scan, again)) => {
-                    DataSourceExec::from_data_source(CScanSource::plain(scan, again))
-                }
-                None => DataSourceExec::from_data_source(for_datafusion(scan)),
-            }))
+            if !settings.cooperative {
+                return Ok(node);
+            }
+            Ok(
+                match left_to_datafusion(&resources, settings, &node.data)? {
+                    Some(source) => Transformed::yes(DataSourceExec::from_data_source(source)),
+                    None => node,
+                },
+            )
         })?;
         Ok(left.data)
     }
@@ -192,6 +193,21 @@ impl PhysicalOptimizerRule for SwapScans {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// A Parquet scan that was not replaced, with errors that name the place; `None` if the scan is not
+/// understood.
+fn left_to_datafusion(
+    resources: &Arc<Resources>,
+    settings: &Settings,
+    node: &Arc<dyn ExecutionPlan>,
+) -> Result<Option<CScanSource>> {
+    let Some((scan, source)) = parquet_scan(node).filter(|(scan, source)| understood(scan, source))
+    else {
+        return Ok(None);
+    };
+    let checked = plain::checked(resources, settings, scan, source)?;
+    Ok(checked.map(|(scan, again)| CScanSource::plain(scan, again)))
 }
 
 /// Refuses scans that project or filter by a column that cannot be read.
@@ -229,11 +245,10 @@ fn needed_columns(source: &ParquetSource) -> BTreeSet<usize> {
     columns.map(|column| column.index()).collect()
 }
 
-/// Whether a table has columns that DataFusion's reader cannot read: intervals, of which it drops
-/// the months, and some dictionaries.
-fn is_ours_only(source: &ParquetSource) -> bool {
-    let mut fields = source.table_schema().file_schema().fields().iter();
-    fields.any(|field| *field.data_type() == INTERVAL || field.metadata().contains_key(READ_BY_US))
+/// Whether a table has intervals, of which DataFusion's reader drops the months.
+fn has_intervals(source: &ParquetSource) -> bool {
+    let fields = source.table_schema().file_schema().fields();
+    fields.iter().any(|field| *field.data_type() == INTERVAL)
 }
 
 /// Whether our reader does all that a scan asks for.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use coscan_storage::pool::{ColumnRequest, TableFile};
 use coscan_storage::{INTERVAL, is_interval};
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::FileScanConfig;
@@ -29,12 +29,11 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
 use datafusion::physical_expr_adapter::rewrite::rewrite_input_file_name_in_projection;
 use datafusion::physical_expr_adapter::{
-    PhysicalExprAdapterFactory, replace_columns_with_literals,
+    DefaultPhysicalExprAdapterFactory, PhysicalExprAdapterFactory, replace_columns_with_literals,
 };
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::schema::types::TypePtr;
 
-use super::adapted::Adapters;
 use super::compact::compact;
 
 /// The most conjuncts of a file, because each chunk keeps a set of them in a `u64`; the last one
@@ -90,7 +89,10 @@ impl TablePlan {
         Ok(Self {
             projection,
             predicate: source.filter(),
-            adapters: Arc::new(Adapters::of(config)),
+            adapters: config
+                .expr_adapter_factory
+                .clone()
+                .unwrap_or_else(|| Arc::new(DefaultPhysicalExprAdapterFactory)),
             int96: int96(options)?,
             schema,
         })
@@ -176,7 +178,7 @@ impl TablePlan {
         }
         let metadata = ArrowReaderMetadata::try_new(Arc::clone(file.metadata()), options)?;
         let roots = metadata.parquet_schema().root_schema().get_fields();
-        let mut schema = with_own_types(metadata.schema(), roots);
+        let mut schema = with_intervals(metadata.schema(), roots);
         if let Some(coerced) = apply_file_schema_type_coercions(self.schema.file_schema(), &schema)
         {
             schema = Arc::new(coerced);
@@ -192,37 +194,20 @@ impl TablePlan {
     }
 }
 
-/// The schema with the types that are decoded: intervals, moments without a zone of their own, and
-/// the values of dictionaries that no operator knows.
-fn with_own_types(schema: &SchemaRef, roots: &[TypePtr]) -> SchemaRef {
-    let mut differs = false;
-    let fields = schema.fields().iter().zip(roots).map(|(field, root)| {
-        let own = match value_of_dictionary(field.data_type()) {
-            _ if is_interval(root) => INTERVAL,
-            Some(value) => value.clone(),
-            None => match field.data_type() {
-                DataType::Timestamp(unit, Some(zone)) if zone.as_ref() != "UTC" => {
-                    DataType::Timestamp(*unit, Some("UTC".into()))
-                }
-                _ => return Arc::clone(field),
-            },
-        };
-        differs = true;
-        Arc::new(Field::clone(field).with_data_type(own))
-    });
-    let fields: Vec<_> = fields.collect();
-    if !differs {
+/// The schema with the type that intervals are decoded to.
+fn with_intervals(schema: &SchemaRef, roots: &[TypePtr]) -> SchemaRef {
+    if !roots.iter().any(|root| is_interval(root)) {
         return Arc::clone(schema);
     }
+    let fields = schema.fields().iter().zip(roots).map(|(field, root)| {
+        if is_interval(root) {
+            Arc::new(Field::clone(field).with_data_type(INTERVAL))
+        } else {
+            Arc::clone(field)
+        }
+    });
+    let fields: Vec<_> = fields.collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
-}
-
-/// The values of a dictionary that is neither of text nor of bytes, which no operator knows.
-pub(crate) fn value_of_dictionary(data_type: &DataType) -> Option<&DataType> {
-    match data_type {
-        DataType::Dictionary(_, value) if !value.is_string() && !value.is_binary() => Some(value),
-        _ => None,
-    }
 }
 
 impl Conjunct {

@@ -8,13 +8,11 @@
 //! | `compact.rs` | in which form is a column decoded and kept? |
 //! | `integers.rs` | how are whole numbers of any width compared and widened? |
 //! | `file_plan.rs` | what are predicate and projection in terms of one file? |
-//! | `adapted.rs` | what do a scan's expressions see of a file's columns? |
 //! | `parquet_scan.rs` | is a node a scan of Parquet files? |
 //!
 //! Not here: how a scan finds its rows by an index (`probe/`), which scans become cooperative
 //! (`plan/`), what is done above them (`fragment/`).
 
-mod adapted;
 mod compact;
 mod file_plan;
 mod integers;
@@ -23,8 +21,7 @@ pub(crate) mod pipeline;
 pub(crate) mod prune;
 pub(crate) mod scan;
 
-pub(crate) use adapted::for_datafusion;
 pub(crate) use compact::widen;
-pub(crate) use file_plan::{FilePlan, TablePlan, int96, value_of_dictionary};
+pub(crate) use file_plan::{FilePlan, TablePlan, int96};
 pub(crate) use integers::{Integers, compares, each_width, is_whole, whole_of};
 pub(crate) use parquet_scan::parquet_scan;

@@ -2,10 +2,8 @@
 //!
 //! A file's columns are those of its own schema: `arrow` notes in the footer, else Parquet's types,
 //! INT96 in the configured unit, a UUID marked as such. A table's columns are the union of its
-//! files' (`wider.rs`). They are read in one form each (`as_read`): dates as days, moments without
-//! a zone of the file's own, dictionaries of anything but text and bytes as their values, text and
-//! binary as views if the session says so. What else writers noted of the columns and the table is
-//! kept if `skip_metadata` is off.
+//! files' (`wider.rs`), and text and binary are read as views if the session says so. What else
+//! writers noted of the columns and the table is kept if `skip_metadata` is off.
 //! Not here: reading footers (`footers.rs`), how a file's values become the table's (DataFusion's
 //! expression adapter).
 //! T1: what is stored is what is written, so `as_stored` has no views that only the reader asked
@@ -22,10 +20,9 @@ use parquet::arrow::parquet_to_arrow_schema;
 use parquet::basic::LogicalType;
 use parquet::file::metadata::ParquetMetaData;
 
-pub(crate) use super::wider::READ_BY_US;
 use super::wider::{is_binary, is_text, merged, wider};
 use crate::error::external;
-use crate::read::{int96, value_of_dictionary};
+use crate::read::int96;
 
 /// Marks a field whose values cannot be read.
 pub(crate) const UNREADABLE: &str = "coscan.unreadable";
@@ -85,15 +82,6 @@ pub(super) fn of_file(
                 UNREADABLE.to_owned(),
                 "its type is not supported".to_owned(),
             );
-        }
-        if let DataType::Dictionary(_, value) = field.data_type() {
-            let mark = match value.as_ref() {
-                DataType::FixedSizeBinary(_) => Some(UNREADABLE),
-                value => value.is_decimal().then_some(READ_BY_US),
-            };
-            let reason = "dictionaries of its values are not supported";
-            let metadata = field.metadata_mut();
-            metadata.extend(mark.map(|mark| (mark.to_owned(), reason.to_owned())));
         }
         if is_uuid && *field.data_type() == DataType::FixedSizeBinary(16) {
             field
@@ -175,38 +163,20 @@ fn holds(known: &DataType, found: &DataType) -> bool {
     wider(&known, &plain(found)).is_some_and(|wider| wider == known)
 }
 
-/// The columns as they are read.
-pub(super) fn as_read(stored: &Schema, options: &TableParquetOptions) -> Schema {
-    let views = options.global.schema_force_view_types;
+/// The columns as they are read: with views, if the session wants them.
+pub(super) fn as_read(stored: Schema, options: &TableParquetOptions) -> Schema {
+    if !options.global.schema_force_view_types {
+        return stored;
+    }
     let fields = stored.fields().iter().map(|field| {
-        let read = match field.data_type() {
-            DataType::Utf8 | DataType::LargeUtf8 if views => DataType::Utf8View,
-            DataType::Binary | DataType::LargeBinary if views => DataType::BinaryView,
-            other => in_one_form(other),
+        let view = match field.data_type() {
+            DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+            DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
+            _ => return Arc::clone(field),
         };
-        Arc::new(Field::clone(field).with_data_type(read))
+        Arc::new(Field::clone(field).with_data_type(view))
     });
     Schema::new_with_metadata(fields.collect::<Fields>(), stored.metadata().clone())
-}
-
-/// The type in which values of a file's type are read: one for each type of PostgreSQL's.
-fn in_one_form(data_type: &DataType) -> DataType {
-    use DataType as T;
-    let of_list = |element: &FieldRef| {
-        let of = in_one_form(element.data_type());
-        Arc::new(Field::clone(element).with_data_type(of))
-    };
-    match data_type {
-        T::Date64 => T::Date32,
-        T::Timestamp(unit, Some(_)) => T::Timestamp(*unit, Some("UTC".into())),
-        T::List(element) => T::List(of_list(element)),
-        T::LargeList(element) => T::LargeList(of_list(element)),
-        T::FixedSizeList(element, length) => T::FixedSizeList(of_list(element), *length),
-        other => match value_of_dictionary(other) {
-            Some(value) => in_one_form(value),
-            None => other.clone(),
-        },
-    }
 }
 
 /// The columns as they are written to files that have no others beside them: without views, which

@@ -162,7 +162,7 @@ impl FileFormat for CheckedParquet {
             return self.inner.infer_schema(state, store, files).await;
         };
         let stored = self.stored(state, store, files, options).await?;
-        Ok(Arc::new(columns::as_read(&stored, options)))
+        Ok(Arc::new(columns::as_read(stored, options)))
     }
 
     async fn infer_stats(

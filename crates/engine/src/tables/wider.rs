@@ -17,9 +17,6 @@ use arrow::datatypes::{
     IntervalUnit, Schema, TimeUnit,
 };
 
-/// Marks a field of which DataFusion's reader cannot read some file.
-pub(crate) const READ_BY_US: &str = "coscan.read_by_us";
-
 /// Two types of a column that no type holds.
 #[derive(Debug, PartialEq)]
 pub(super) struct Conflict {
@@ -74,11 +71,8 @@ fn wider_field(one: &Field, other: &Field) -> Option<Field> {
         .with_data_type(data_type)
         .with_nullable(nullable);
     if !same {
-        // Metadata describe a type, but for what one of the files needs.
-        let mut marks = one.metadata().iter().chain(other.metadata());
-        let mark = marks.find(|(key, _)| *key == READ_BY_US);
-        let kept = mark.map(|(key, reason)| (key.clone(), reason.clone()));
-        *field.metadata_mut() = kept.into_iter().collect();
+        // Metadata describe a type.
+        field.metadata_mut().clear();
     }
     Some(field)
 }
@@ -108,7 +102,7 @@ pub(super) fn wider(one: &DataType, other: &DataType) -> Option<DataType> {
         (a, b) if a.is_integer() && b.is_floating() => return integer_in_float(a, b),
         (a, b) if a.is_floating() && b.is_integer() => return integer_in_float(b, a),
         (a, b) if decimal_of(a).is_some() && decimal_of(b).is_some() => return decimal(a, b),
-        (T::Date32, T::Date64) | (T::Date64, T::Date32) => T::Date32,
+        (T::Date32, T::Date64) | (T::Date64, T::Date32) => T::Date64,
         (T::Date32 | T::Date64, T::Timestamp(unit, None))
         | (T::Timestamp(unit, None), T::Date32 | T::Date64) => T::Timestamp(*unit, None),
         (T::Timestamp(a, None), T::Timestamp(b, None)) => T::Timestamp(*a.max(b), None),

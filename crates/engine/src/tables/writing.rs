@@ -36,7 +36,6 @@ use super::columns::without_views;
 use super::pending::{Insert, PendingInserts};
 use crate::object_stores::local_store::settle;
 use crate::object_stores::staged_store::StagedStore;
-use crate::read::value_of_dictionary;
 
 /// Writes rows through DataFusion's sink, which `plan` holds.
 pub(super) struct FilesSink {
@@ -73,7 +72,6 @@ pub(super) fn columns_to_write(sink: &FileSinkConfig, stored: &Schema) -> Schema
     let fields = plain.fields().iter().map(|field| {
         let name = field.name();
         let own = stored.field_with_name(name).ok().map(Field::data_type);
-        let own = own.map(|own| value_of_dictionary(own).unwrap_or(own));
         let is_partition = partitions.iter().any(|(partition, _)| partition == name);
         // The names of folders are text.
         let partition = is_partition.then_some(&DataType::Utf8);

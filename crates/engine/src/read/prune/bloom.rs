@@ -7,21 +7,16 @@
 //! Not here: reading filters (`coscan-storage`); statistics (`prune/`), which come first because
 //! they cost no read.
 //! Bounds: filters of `GROUPS_AT_ONCE` row groups are in memory at a time.
-//! I1: a chunk is ruled out only if each of its row groups is. I2: filters are not asked for values
-//! that have several forms, because a filter compares bits: floats, of which -0 equals 0, and
-//! -infinity (coscan-storage, `one_form.rs`).
+//! I1: a chunk is ruled out only if each of its row groups is. I2: filters of floating-point
+//! columns are not asked: a filter compares bits, and -0 equals 0.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use coscan_storage::has_other_forms;
 use coscan_storage::pool::TableFile;
-use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::TreeNode;
 use datafusion::datasource::physical_plan::parquet::BloomFilterStatistics;
-use datafusion::physical_expr::expressions::Literal;
-use datafusion::physical_expr::{PhysicalExpr, conjunction};
+use datafusion::physical_expr::conjunction;
 use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
 use parquet::arrow::parquet_column;
 
@@ -99,7 +94,6 @@ impl BloomPredicate {
         }
         let schema: &SchemaRef = &plan.schema;
         let whole = conjunction(plan.conjuncts.iter().map(|c| Arc::clone(&c.expr)));
-        let infinite = names_infinity(&whole);
         let pruning = PruningPredicateBuilder::new()
             .with_file_schema(Arc::clone(schema))
             .with_max_in_list_size(in_list_max)
@@ -110,28 +104,11 @@ impl BloomPredicate {
             .into_iter()
             .filter_map(|name| {
                 let (leaf, field) = parquet_column(parquet, schema, &name)?;
-                let of = field.data_type();
-                let one_form = !(is_float(of) || infinite && has_other_forms(of));
-                (filtered(leaf) && one_form).then_some((name, leaf))
+                (filtered(leaf) && !is_float(field.data_type())).then_some((name, leaf))
             })
             .collect();
         (!columns.is_empty()).then_some(Self { pruning, columns })
     }
-}
-
-/// Whether a predicate has -infinity among its constants.
-fn names_infinity(predicate: &Arc<dyn PhysicalExpr>) -> bool {
-    let found = predicate.exists(|expr| {
-        let literal = expr.downcast_ref::<Literal>().map(Literal::value);
-        Ok(matches!(
-            literal,
-            Some(
-                ScalarValue::Date32(Some(i32::MIN))
-                    | ScalarValue::TimestampMicrosecond(Some(i64::MIN), _)
-            )
-        ))
-    });
-    found.unwrap_or(true)
 }
 
 fn leaves(file: &TableFile) -> usize {

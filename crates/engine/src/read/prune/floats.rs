@@ -43,6 +43,11 @@ impl Ends {
         low: true,
         high: true,
     };
+
+    /// Whether both flags are set.
+    pub(crate) fn both(self) -> bool {
+        self == Self::BOTH
+    }
 }
 
 /// The floating-point columns of a predicate, by position, and which of their bounds count for it

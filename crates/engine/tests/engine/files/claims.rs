@@ -6,14 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, Decimal128Array, Float32Array, Float64Array, Int32Array, RecordBatch, StringArray,
-    UInt32Array,
+    ArrayRef, Float32Array, Float64Array, Int32Array, RecordBatch, StringArray, UInt32Array,
 };
 use parquet::arrow::ArrowWriter;
-use parquet::data_type::ByteArray;
 use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::file::statistics::{Statistics, ValueStatistics};
+use parquet::file::statistics::Statistics;
 
 use super::{batch, one, open, open_small, run};
 
@@ -114,41 +112,6 @@ async fn old_bounds_of_text_and_of_unsigned_numbers_are_not_used() {
         ],
     )
     .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn bounds_of_decimals_that_make_no_sense_are_not_used() {
-    let decimals = Decimal128Array::from(vec![-999_999_999, 14, -56, 999_999_999]);
-    let decimals = decimals.with_precision_and_scale(30, 2).unwrap();
-    let bytes = |number: i128, length: usize| {
-        let bytes = number.to_be_bytes();
-        ByteArray::from(bytes[bytes.len() - length..].to_vec()).into()
-    };
-    // parquet writes 30 digits as 13 bytes.
-    for (low, high, length) in [(56, -14, 13), (-7, 7, 14), (1, 0, 14)] {
-        let rows = batch(vec![("d", Arc::new(decimals.clone()))]);
-        let claim = |_: usize, _: &str| {
-            let (low, high) = (bytes(low, length), bytes(high, length));
-            let claimed = Statistics::FixedLenByteArray(ValueStatistics::new(
-                Some(low),
-                Some(high),
-                None,
-                Some(0),
-                false,
-            ));
-            Some(claimed)
-        };
-        answers(
-            rows,
-            claim,
-            &[
-                ("SELECT min(d), max(d) FROM t", "-9999999.99|9999999.99"),
-                ("SELECT count(*) FROM t WHERE d > 1000", "1"),
-                ("SELECT count(*) FROM t WHERE d < -1000", "1"),
-            ],
-        )
-        .await;
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

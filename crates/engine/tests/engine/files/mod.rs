@@ -8,12 +8,10 @@
 //! | `matrix.rs` | are rows the same whoever writes and reads them? |
 //! | `unopened.rs` | what becomes of a table that cannot be opened? |
 //! | `claims.rs` | which statistics are believed? |
-//! | `one_form.rs` | are values that mean the same one value, whoever wrote them? |
 
 mod claims;
 mod inserts;
 mod matrix;
-mod one_form;
 mod partitions;
 mod types;
 mod unopened;
@@ -55,18 +53,11 @@ async fn open_small(folder: &Path) -> Session {
     common::session(config, &[("t", folder)]).await
 }
 
-/// The one row of a query, from both readers, and without cooperative scans.
+/// The one row of a query, from both readers.
 async fn one(folder: &Path, sql: &str) -> String {
     let cooperative = common::rows(&open(folder).await, sql).await;
-    let small = open_small(folder).await;
-    let plain = common::rows(&small, sql).await;
+    let plain = common::rows(&open_small(folder).await, sql).await;
     assert_eq!(cooperative, plain, "{sql}: the readers differ");
-    small.set("coscan.cooperative", "off").unwrap();
-    let off = common::rows(&small, sql).await;
-    assert_eq!(
-        cooperative, off,
-        "{sql}: it differs without cooperative scans"
-    );
     let [row] = cooperative.as_slice() else {
         panic!("{sql}: {cooperative:?}")
     };
