@@ -6,13 +6,13 @@
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::tokens::{is_space, is_word};
-
 pub(super) fn bracket(tokens: &mut Vec<TokenWithSpan>) {
     // From the end on, so that what is inserted moves nothing that is still to be seen.
     for at in (0..tokens.len()).rev() {
-        let word = &tokens[at].token;
-        if !is_word(word, Keyword::CUBE) && !is_word(word, Keyword::ROLLUP) {
+        let Token::Word(word) = &tokens[at].token else {
+            continue;
+        };
+        if !matches!(word.keyword, Keyword::CUBE | Keyword::ROLLUP) {
             continue;
         }
         let open = (at + 1..tokens.len()).find(|next| !is_space(&tokens[*next].token));
@@ -27,6 +27,10 @@ pub(super) fn bracket(tokens: &mut Vec<TokenWithSpan>) {
             }
         }
     }
+}
+
+fn is_space(token: &Token) -> bool {
+    matches!(token, Token::Whitespace(_))
 }
 
 /// The first and the last token of each element of a list in brackets.

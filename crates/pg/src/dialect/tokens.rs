@@ -277,10 +277,10 @@ fn quote_every_column(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-pub(super) fn is_word(token: &Token, keyword: Keyword) -> bool {
+fn is_word(token: &Token, keyword: Keyword) -> bool {
     matches!(token, Token::Word(word) if word.keyword == keyword && word.quote_style.is_none())
 }
 
-pub(super) fn is_space(token: &Token) -> bool {
+fn is_space(token: &Token) -> bool {
     matches!(token, Token::Whitespace(_))
 }

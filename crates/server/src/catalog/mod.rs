@@ -32,7 +32,6 @@ use datafusion_pg_catalog::pg_catalog::PgCatalogStaticTables;
 use datafusion_pg_catalog::pg_catalog::array_bounds_udf::{
     create_array_lower_udf, create_array_upper_udf,
 };
-use datafusion_pg_catalog::pg_catalog::generate_series_arg_coercion::CoerceIntArgsToBigInt;
 use datafusion_pg_catalog::pg_catalog::quote_ident_udf::{
     create_parse_ident_udf, create_quote_ident_udf,
 };
@@ -140,7 +139,6 @@ impl PgCatalog {
             "pg_get_keywords",
             Arc::clone(&self.statics.pg_get_keywords) as _,
         );
-        CoerceIntArgsToBigInt::widen(&session);
         for function in self.bounded.get_or_init(|| growing::bounded(&session)) {
             session.register_udf(function.clone());
         }

@@ -153,7 +153,6 @@ async fn tags_count_the_rows_that_are_made() {
             ),
             ("SHOW timezone", "SHOW"),
             ("EXPLAIN SELECT 1", "EXPLAIN"),
-            ("SELECT 1 FOR NO KEY UPDATE", "SELECT 1"),
             ("SELECT * FROM a FOR KEY SHARE OF a", "SELECT 6"),
             ("SELECT pg_notify('a', 'b')", "SELECT 1"),
             ("BEGIN READ ONLY, NOT DEFERRABLE", "BEGIN"),

@@ -455,11 +455,12 @@ async fn many_long_lists_at_once_keep_to_the_memory() {
     const MEMORY: usize = 512 << 20;
     let _one = ONE_AT_A_TIME.lock().await;
     let list: Vec<_> = (1..=MANY).map(|n| (n * 20).to_string()).collect();
-    let list = list.join(",");
+    let texts: Vec<_> = list.iter().map(|number| format!("'{number}'")).collect();
+    let (list, texts) = (list.join(","), texts.join(","));
     let lists = [
         format!("SELECT count(*) FROM people WHERE id IN ({list})"),
         format!("SELECT count(*) FROM people WHERE id = ANY('{{{list}}}')"),
-        format!("SELECT count(*) FROM people WHERE id::text NOT IN ({list})"),
+        format!("SELECT count(*) FROM people WHERE id::text NOT IN ({texts})"),
     ];
     for sql in lists {
         let (server, pool) = TestServer::limited(MEMORY).await;

@@ -27,7 +27,6 @@ const SHOWING: &[&str] = &[
     "SET datafusion.explain.format = 'tree'; EXPLAIN SELECT * FROM small",
     "SET datafusion.explain.format = 'pgjson'; EXPLAIN SELECT * FROM small",
     "SET datafusion.explain.format = 'indent'; EXPLAIN SELECT * FROM small",
-    "PREPARE p AS EXPLAIN SELECT * FROM small; EXECUTE p",
 ];
 
 async fn rows(client: &Client, sql: &str) -> Vec<String> {
