@@ -65,18 +65,15 @@ fn is_constant(expr: &Expr) -> bool {
 
 /// `column op constant` for `constant op column`.
 fn column_first(expr: Expr) -> Transformed<Expr> {
-    match expr {
-        Expr::BinaryExpr(BinaryExpr { left, op, right })
-            if is_constant(&left) && right.any_column_refs() =>
-        {
-            match op.swap() {
-                Some(swapped) if op.supports_propagation() => {
-                    Transformed::yes(Expr::BinaryExpr(BinaryExpr::new(right, swapped, left)))
-                }
-                _ => Transformed::no(Expr::BinaryExpr(BinaryExpr::new(left, op, right))),
-            }
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else {
+        return Transformed::no(expr);
+    };
+    // Sides are looked through below comparisons only, so that long chains are not at each link.
+    match op.swap().filter(|_| op.supports_propagation()) {
+        Some(swapped) if is_constant(&left) && right.any_column_refs() => {
+            Transformed::yes(Expr::BinaryExpr(BinaryExpr::new(right, swapped, left)))
         }
-        other => Transformed::no(other),
+        _ => Transformed::no(Expr::BinaryExpr(BinaryExpr::new(left, op, right))),
     }
 }
 

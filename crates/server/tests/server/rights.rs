@@ -649,7 +649,7 @@ async fn what_sessions_make_has_a_limit_and_leaves_the_rest_to_queries() {
     let (one, other) = (server.connect().await, server.connect().await);
     let rows_of = |name: &str, count: u32| {
         format!(
-            "CREATE TABLE {name} AS SELECT value AS a FROM generate_series(1, {count}) AS g(value)"
+            "CREATE TABLE {name} AS SELECT value AS a FROM generate_series(1::bigint, {count}) AS g(value)"
         )
     };
     // A statement's task gives its memory back a moment after the client is told of the end.

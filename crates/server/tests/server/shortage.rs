@@ -14,8 +14,8 @@ const ROWS: usize = 100_000;
 /// A join whose table has `rows` rows.
 fn join(what: &str, rows: usize) -> String {
     format!(
-        "SELECT {what} FROM generate_series(1, {rows}) a \
-         JOIN generate_series(1, 3000000) b ON a.a = b.b"
+        "SELECT {what} FROM generate_series(1::bigint, {rows}) a \
+         JOIN generate_series(1::bigint, 3000000) b ON a.a = b.b"
     )
 }
 

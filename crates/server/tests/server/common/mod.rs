@@ -169,8 +169,8 @@ pub(crate) fn state<T: std::fmt::Debug>(result: Result<T, tokio_postgres::Error>
 }
 
 /// A query that runs for minutes in operators that yield only now and then.
-pub(crate) const LONG: &str = "SELECT count(*) FROM generate_series(1, 2000000) a(x), \
-                        generate_series(1, 2000000) b(y) WHERE x * y % 7 = 3";
+pub(crate) const LONG: &str = "SELECT count(*) FROM generate_series(1::bigint, 2000000) a(x), \
+                        generate_series(1::bigint, 2000000) b(y) WHERE x * y % 7 = 3";
 
 fn factory(live: &Arc<AtomicUsize>) -> SessionFactory {
     let live = Arc::clone(live);
