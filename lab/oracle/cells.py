@@ -179,6 +179,9 @@ def from_binary(cell, oid):
     return cell.decode(errors="surrogateescape")
 
 
+DIGITS = decimal.Context(prec=200_000)  # a numeric's: 131,072 before the point, 16,383 behind it
+
+
 def numeric_from(cell):
     count, weight, sign, scale = struct.unpack_from("!HhHH", cell)
     special = {0xC000: "NaN", 0xD000: "Infinity", 0xF000: "-Infinity"}.get(sign)
@@ -191,7 +194,7 @@ def numeric_from(cell):
     number = decimal.Decimal((0, tuple(map(int, str(whole))), exponent))
     with decimal.localcontext() as context:
         context.prec = 2000
-        number = number.quantize(decimal.Decimal((0, (1,), -scale)))
+        number = number.quantize(decimal.Decimal((0, (1,), -scale)), context=DIGITS)
     return -number if sign == 0x4000 else number
 
 
