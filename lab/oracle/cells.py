@@ -192,9 +192,7 @@ def numeric_from(cell):
         whole = whole * 10000 + digit
     exponent = 4 * (weight - count + 1)
     number = decimal.Decimal((0, tuple(map(int, str(whole))), exponent))
-    with decimal.localcontext() as context:
-        context.prec = 2000
-        number = number.quantize(decimal.Decimal((0, (1,), -scale)), context=DIGITS)
+    number = number.quantize(decimal.Decimal((0, (1,), -scale)), context=DIGITS)
     return -number if sign == 0x4000 else number
 
 
