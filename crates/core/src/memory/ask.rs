@@ -25,7 +25,7 @@ struct Shares {
     free: u64,
 }
 
-/// What is to become of a request.
+/// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Grant,

@@ -1,4 +1,4 @@
-//! What happened, and what is to be done.
+//! Events and actions of the memory component.
 
 use crate::tasks::QueryId;
 
@@ -145,7 +145,7 @@ pub enum Event {
         /// An estimate.
         bytes: u64,
     },
-    /// Work on a chunk has ended, or nobody waits for it any more.
+    /// Work on a chunk has ended, or its reader has stopped waiting for it.
     ScratchClosed {
         /// The work.
         scratch: ScratchId,
@@ -166,7 +166,7 @@ pub enum Event {
     Ticked,
 }
 
-/// What is to be done.
+/// What the driver must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The query may begin.
@@ -196,14 +196,14 @@ pub enum Action {
         /// The work.
         scratch: ScratchId,
     },
-    /// The holder is to give back this much, or as much as it can, at once.
+    /// The holder must give back this much, or as much as it can, at once.
     Reclaim {
         /// The holder.
         holder: HolderId,
         /// Bytes.
         bytes: u64,
     },
-    /// The query is to end with an error, because of its memory.
+    /// The query must end with an error, because of its memory.
     End {
         /// The query.
         query: QueryId,

@@ -13,7 +13,7 @@
 //! holders   ─ held ─ … ─ (Reclaim → held, reclaimed)
 //! queries   ─ arrive ─ Admit │ Reject ─ operators ask: Grant │ Refuse ─ end
 //! scratch   ─ arrive ─ Open ─ close            the work on a chunk
-//! limit, measured, tick                        End: the limit was lowered, or nobody reads
+//! limit, measured, tick                        End: the limit was lowered, or a client does not read
 //! ```
 //! *Fixed* is what operators hold and are promised, chunks in work, what holders keep, and what the
 //! kernel counts beyond all this. *Taken* is the same without promises; droppable bytes may lie
@@ -143,7 +143,7 @@ struct Sums {
     spilling: u64,
     /// What queries are promised, and may have again, beyond what they hold.
     aside: u64,
-    /// What operators wait for while holders give way: nobody else may take it.
+    /// What operators wait for while holders give way. It counts as taken.
     asking: u64,
     /// Estimates of the chunks in work.
     scratch: u64,

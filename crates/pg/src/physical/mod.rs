@@ -7,7 +7,7 @@
 //! | `large_limits.rs` | which groups in order are found by a heap of the first ones? |
 //! | `offsets.rs` | whose rows does the limit above a sort count? |
 //! | `top_k.rs` | which rows may the filter of the first rows hide? |
-//! | `unproven_orders.rs` | which inputs are sorted in an order that nobody can prove? |
+//! | `unproven_orders.rs` | which inputs have an order that DataFusion cannot prove? |
 
 mod ambiguous_filters;
 mod large_limits;

@@ -1,4 +1,4 @@
-//! Which inputs are sorted in an order that nobody can prove?
+//! Which inputs have an order that DataFusion cannot prove?
 //!
 //! DataFusion moves a sort below a projection or into the branches of a union, and afterwards does
 //! not see that the order is still there: `SELECT w a, w b … UNION ALL SELECT 1, 2 ORDER BY a DESC,
