@@ -1,8 +1,11 @@
 //! Pieces of syntax trees that several passes take apart or put together.
 
+use std::ops::ControlFlow;
+
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, Query, SelectItem, SetExpr, TableFactor, Value,
+    FunctionArguments, Ident, ObjectName, Query, SelectItem, SetExpr, TableFactor, Value, Visit,
+    Visitor,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -190,27 +193,44 @@ pub(super) fn selected(expr: Expr) -> Expr {
 
 /// Whether the expression contains an aggregate outside of its subqueries.
 pub(super) fn aggregates(expr: &Expr) -> bool {
-    let mut found = false;
-    each_call(expr, &mut |function| {
-        found |= function.over.is_none() && is_aggregate(function);
-    });
-    found
+    let mut search = AggregateSearch { within: 0 };
+    expr.visit(&mut search).is_break()
+}
+
+struct AggregateSearch {
+    /// How many queries are around.
+    within: usize,
+}
+
+impl Visitor for AggregateSearch {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.within += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.within -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Function(call)
+                if self.within == 0 && call.over.is_none() && is_aggregate(call) =>
+            {
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
 }
 
 /// Whether a call is one of an aggregate by its name.
 pub(super) fn is_aggregate(function: &Function) -> bool {
     last_word(&function.name)
         .is_some_and(|name| AGGREGATES.iter().any(|start| name.starts_with(start)))
-}
-
-/// Shows `seen` every call in an expression, except those in subqueries.
-fn each_call(expr: &Expr, seen: &mut impl FnMut(&Function)) {
-    if let Expr::Function(function) = expr {
-        seen(function);
-    }
-    for child in children(expr) {
-        each_call(child, seen);
-    }
 }
 
 /// The expressions directly below one, except in subqueries.

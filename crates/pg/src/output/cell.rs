@@ -19,8 +19,9 @@ use datafusion::arrow::datatypes::{
 use datafusion::arrow::util::display::array_value_to_string;
 use postgres_types::Type;
 
+use super::float::put_float;
 use super::nested::{arrays, rows};
-use super::numeric::{put_float, put_numeric};
+use super::numeric::put_numeric;
 use super::text::{put_date, put_interval, put_time, put_timestamp, put_timestamptz};
 use super::types::pg_type;
 use crate::numbers::arithmetic::OPEN;
@@ -285,7 +286,7 @@ fn floats(array: &ArrayRef, binary: bool) -> CellWriter {
                 out.put_f32(value);
                 return Ok(());
             }
-            put_float(f64::from(value), &value, FLOAT4_PLAIN_MAX, out)
+            put_float(value, out)
         });
     }
     let cells = array.as_primitive::<Float64Type>().clone();
@@ -295,7 +296,7 @@ fn floats(array: &ArrayRef, binary: bool) -> CellWriter {
             out.put_f64(value);
             return Ok(());
         }
-        put_float(value, &value, FLOAT8_PLAIN_MAX, out)
+        put_float(value, out)
     })
 }
 
@@ -430,8 +431,6 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 /// PostgreSQL counts from 2000-01-01.
 const PG_EPOCH_DAYS: i32 = 10_957;
 const PG_EPOCH_MICROS: i64 = PG_EPOCH_DAYS as i64 * MICROS_PER_DAY;
-const FLOAT4_PLAIN_MAX: i32 = 6;
-const FLOAT8_PLAIN_MAX: i32 = 15;
 
 #[cfg(test)]
 mod tests {

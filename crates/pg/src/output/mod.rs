@@ -9,6 +9,7 @@
 //! it, in both formats.
 
 mod cell;
+mod float;
 mod nested;
 mod numeric;
 mod text;

@@ -1,4 +1,4 @@
-//! Decimals and floats in PostgreSQL's two formats.
+//! Decimals in PostgreSQL's two formats.
 
 use std::fmt::{self, Write};
 
@@ -56,50 +56,6 @@ fn group(digits: &[u8]) -> i16 {
     digits
         .iter()
         .fold(0, |sum, digit| sum * 10 + i16::from(digit - b'0'))
-}
-
-/// Writes a float as PostgreSQL does: the shortest digits that read back as the same value, with an
-/// exponent below 1e-4 and from `plain_max` up (15 digits for a double, 6 for a single).
-pub(super) fn put_float(
-    value: f64,
-    shortest: &impl fmt::LowerExp,
-    plain_max: i32,
-    out: &mut BytesMut,
-) -> fmt::Result {
-    if value.is_nan() {
-        return out.write_str("NaN");
-    }
-    if value.is_infinite() {
-        return out.write_str(if value > 0.0 { "Infinity" } else { "-Infinity" });
-    }
-    let scientific = format!("{shortest:e}");
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..plain_max).contains(&exponent) {
-        return put_plain(mantissa, exponent, out);
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    write!(out, "{mantissa}e{sign}{:02}", exponent.abs())
-}
-
-/// Moves the point of `mantissa` (`-1.25`) by `exponent` digits.
-fn put_plain(mantissa: &str, exponent: i32, out: &mut BytesMut) -> fmt::Result {
-    let (sign, mantissa) = match mantissa.strip_prefix('-') {
-        Some(rest) => ("-", rest),
-        None => ("", mantissa),
-    };
-    let digits: String = mantissa.chars().filter(|c| *c != '.').collect();
-    out.write_str(sign)?;
-    let Ok(exponent) = usize::try_from(exponent) else {
-        let zeros = exponent.unsigned_abs() as usize - 1;
-        return write!(out, "0.{:0<zeros$}{digits}", "");
-    };
-    if digits.len() <= exponent + 1 {
-        write!(out, "{digits:0<width$}", width = exponent + 1)
-    } else {
-        let (whole, fraction) = digits.split_at(exponent + 1);
-        write!(out, "{whole}.{fraction}")
-    }
 }
 
 /// Reads a binary numeric as text. `None` if it is malformed, infinite or not a number.
@@ -185,33 +141,5 @@ mod tests {
             put_numeric(text, &mut out);
             assert_eq!(numeric_text(&out).as_deref(), Some(text));
         }
-    }
-
-    #[test]
-    fn floats_look_as_in_postgres() {
-        let double = |value: f64| {
-            let mut out = BytesMut::new();
-            put_float(value, &value, 15, &mut out).unwrap();
-            String::from_utf8(out.to_vec()).unwrap()
-        };
-        for (value, text) in [
-            (0.0, "0"),
-            (1.0, "1"),
-            (-1.5, "-1.5"),
-            (0.1, "0.1"),
-            (1e14, "100000000000000"),
-            (1e15, "1e+15"),
-            (1e-4, "0.0001"),
-            (1.5e-5, "1.5e-05"),
-            (123_456.789, "123456.789"),
-            (f64::NAN, "NaN"),
-            (f64::NEG_INFINITY, "-Infinity"),
-            (1.234_567_890_123_456_8e17, "1.2345678901234568e+17"),
-        ] {
-            assert_eq!(double(value), text);
-        }
-        let mut out = BytesMut::new();
-        put_float(1e6, &1e6_f32, 6, &mut out).unwrap();
-        assert_eq!(&out[..], b"1e+06");
     }
 }
