@@ -8,6 +8,7 @@ use super::curves::{self, Curve, NODES, ratio};
 use super::measure::{Setting, scan};
 use crate::number::number;
 use crate::report::Report;
+use crate::seeds::Seeds;
 
 pub(crate) const NAME_7A: &str = "rahm-fig7a";
 pub(crate) const NAME_7B: &str = "rahm-fig7b";
@@ -26,7 +27,7 @@ pub(crate) fn together(nodes: u32, disks: u32, rate: u64) -> Setting {
 }
 
 /// [RahmStohr94 Figure 7a].
-pub(crate) fn run_7a(seeds: u64) -> Report {
+pub(crate) fn run_7a(seeds: Seeds) -> Report {
     let mut report = Report::new(NAME_7A, seeds);
     let ran = curves::run(
         &mut report,
@@ -124,7 +125,7 @@ pub(crate) fn run_7a(seeds: u64) -> Report {
 }
 
 /// [RahmStohr94 Figure 7b].
-pub(crate) fn run_7b(seeds: u64) -> Report {
+pub(crate) fn run_7b(seeds: Seeds) -> Report {
     let mut report = Report::new(NAME_7B, seeds);
     let curve = |times: u32, rate: u64| {
         let name = format!("D = {times}n, {} QPS per node", rate as f64 / 1e3);

@@ -5,9 +5,10 @@
 use coscan_sim::shared_disk::{Access, Arrivals, Extent};
 
 use super::curves::{self, Curve, NODES, Ran, list, ratio};
-use super::measure::{Setting, scan, scan_among};
+use super::measure::{Setting, scan};
 use crate::number::number;
 use crate::report::Report;
+use crate::seeds::Seeds;
 
 pub(crate) const NAME_4A: &str = "rahm-fig4a";
 pub(crate) const NAME_4B: &str = "rahm-fig4b";
@@ -27,7 +28,7 @@ fn alone(nodes: u32, disks: u32, prefetch: bool) -> Setting {
 /// Relation scans at the rate of Figure 5.
 pub(crate) fn together(nodes: u32, disks: u32, prefetch: bool) -> Setting {
     let arrivals = Arrivals::per_kilosecond(RATE * u64::from(nodes));
-    let scan = scan_among(prefetch, nodes);
+    let scan = scan(Access::Relation, prefetch, nodes);
     let mut setting = Setting::new(nodes, disks, scan, arrivals);
     setting.extent = Extent {
         warm_up: 10 + nodes,
@@ -47,7 +48,7 @@ fn alone_curves(prefetch: bool) -> Vec<Curve<'static>> {
 }
 
 /// [RahmStohr94 Figure 4a].
-pub(crate) fn run_4a(seeds: u64) -> Report {
+pub(crate) fn run_4a(seeds: Seeds) -> Report {
     let mut report = Report::new(NAME_4A, seeds);
     let plain = curves::run(&mut report, &alone_curves(false), seeds);
     let mut other = Report::new(NAME_4B, seeds);
@@ -107,7 +108,7 @@ pub(crate) fn run_4a(seeds: u64) -> Report {
 }
 
 /// [RahmStohr94 Figure 4b].
-pub(crate) fn run_4b(seeds: u64) -> Report {
+pub(crate) fn run_4b(seeds: Seeds) -> Report {
     let mut report = Report::new(NAME_4B, seeds);
     let ran = curves::run(&mut report, &alone_curves(true), seeds);
     let [one, half, all, cached] = ran.as_slice() else {
@@ -174,7 +175,7 @@ fn linear(report: &mut Report, figure: &'static str, all: &Ran) {
 
 /// [RahmStohr94 Figure 5].
 #[expect(clippy::too_many_lines, reason = "a claim after the other")]
-pub(crate) fn run_5(seeds: u64) -> Report {
+pub(crate) fn run_5(seeds: Seeds) -> Report {
     let mut report = Report::new(NAME_5, seeds);
     let curve = |name: &str, prefetch: bool, times: u32| {
         Curve::new(name, move |n| together(n, n * times, prefetch))
@@ -186,7 +187,8 @@ pub(crate) fn run_5(seeds: u64) -> Report {
             curve("D = n, prefetching", true, 1),
             curve("D = 4n, no prefetching", false, 4),
             curve("D = 4n, prefetching", true, 4),
-            Curve::new("cached", |n| together(n, n, true).cached()),
+            // As many controllers as the curve that it is compared with.
+            Curve::new("cached", |n| together(n, 4 * n, true).cached()),
         ],
         seeds,
     );
