@@ -161,14 +161,15 @@ pub(crate) fn run_7b(seeds: Seeds) -> Report {
         / alone.response();
     report.figure_claim(
         "7b",
-        "the speed-up is much smaller than in single-user mode (32 nodes, D = 8n, 0.2 QPS)",
+        "the speed-up is much smaller than in single-user mode (32 nodes, D = 8n, 0.2 QPS: 0.8 of it \
+         at most)",
         "smaller",
         format!(
             "{} against {}",
             number(low.speed_up(32)),
             number(alone_gain)
         ),
-        low.speed_up(32) < alone_gain,
+        low.speed_up(32) < 0.8 * alone_gain,
     );
     report.figure = Some(curves::figure(
         "Figure 7b: non-clustered index scans together",

@@ -141,10 +141,10 @@ pub(crate) fn run_4b(seeds: Seeds) -> Report {
     let behind = NODES.map(|n| ratio(half, all, n));
     report.figure_claim(
         "4b",
-        "D = n/2 is almost as good as D = n (within 25 %)",
+        "D = n/2 is almost as good as D = n (within 30 %; without prefetching it is 70 % behind)",
         "almost",
         list(&behind),
-        behind.iter().all(|&behind| behind < 1.25),
+        behind.iter().all(|&behind| behind < 1.3),
     );
     linear(&mut report, "4b", all);
     let share = NODES.map(|n| ratio(all, cached, n));

@@ -320,8 +320,9 @@ fn read_again(report: &mut Report, seeds: Seeds) {
     let alone = [1, 32].map(|nodes| blind(non_clustered::alone(nodes, 8 * nodes)));
     let gain = |pair: &[Measured; 2]| pair[0].response() / pair[1].response();
     report.claim(
-        "7b: then the speed-up of 32 nodes is smaller than in single-user mode (D = 8n, 0.2 QPS)",
-        !low[1].sustained() || gain(&low) < gain(&alone),
+        "7b: then the speed-up of 32 nodes is much smaller than in single-user mode (D = 8n, 0.2 \
+         QPS: 0.8 of it at most)",
+        !low[1].sustained() || gain(&low) < 0.8 * gain(&alone),
         format!(
             "{}{} against {}",
             number(gain(&low)),
