@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 /// A sentence that holds or does not.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     /// The sentence.
     pub text: String,
@@ -20,15 +20,15 @@ pub struct Claim {
     #[serde(flatten)]
     pub source: Option<Source>,
     /// The change of the code that makes it fail.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutation: Option<Mutation>,
     /// How often it holds with seeds that it was not made with.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fresh: Option<Fresh>,
 }
 
 /// The place of a claim in the paper, and the paper's statement.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     /// The number of the paper's figure, such as `4a`.
     pub figure: String,
@@ -39,7 +39,7 @@ pub struct Source {
 }
 
 /// A change of the code with which the claim was seen to fail.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mutation {
     /// The file, and what stood there instead.
     pub changed: String,

@@ -68,7 +68,7 @@ pub fn render(results: &QpipeResults) -> String {
     }
     lines.push(columns(&rows));
     lines.extend(results.claims.iter().map(|claim| {
-        let holds = if claim.holds { "holds" } else { "FAILS" };
+        let holds = claim.verdict();
         let figure = claim.source.as_ref().map_or("", |source| &source.figure);
         format!(
             "{holds}: figure {figure}: {} ({})",

@@ -3,9 +3,10 @@
 //! Idea: [`coscan_core::parallelism`] decides; this file is its driver. The pages of a scan form
 //! one piece per device. A worker is a subquery that takes a chunk of its device's piece, reports
 //! the end of the chunk, and then continues there, continues at another device of its scan, or
-//! ends, as it is ordered. Meters are read every `METER_NS`. Work of arms that is done twice counts
-//! as no work: where more pages are read than asked for, devices are reported as overloaded. Index scans need no controller: a
-//! clustered one has a subquery for each disk of its range, a non-clustered one is sequential.
+//! ends, as it is ordered. Meters are read every `METER_NS`. Work that an arm does twice is waste:
+//! where more pages are read than asked for, devices are reported as overloaded. Index scans need
+//! no controller: a clustered one has a subquery for each disk of its range, a non-clustered one is
+//! sequential.
 //! Not here: the state that the driver keeps (`controller.rs`).
 //! G1: one worker at a time processes a piece, and each page of it once.
 

@@ -8,8 +8,8 @@
 //! jobs; others wait in order. The run ends when more than the extent's `population_max` queries
 //! of a class are in the system.
 //! R1: a query waits for exactly its unfinished jobs and its results under way. R2: the work of a
-//! node is within its multiprogramming levels. R3: every slot of jobs is in use or free. R4: the classes' populations are
-//! the queries in the system.
+//! node is within its multiprogramming levels. R3: every slot of jobs is in use or free. R4: the
+//! populations of the classes are the queries in the system.
 //! Source: [RahmStohr94 §3 "Processing model"].
 
 use std::collections::VecDeque;

@@ -6,6 +6,7 @@ use coscan_sim::shared_disk::{Access, Arrivals};
 
 use super::curves::{self, Curve, NODES};
 use super::measure::{Setting, scan};
+use super::mutations;
 use crate::number::number;
 use crate::report::Report;
 use crate::seeds::Seeds;
@@ -52,7 +53,8 @@ pub(crate) fn run_6a(seeds: Seeds) -> Report {
         "100",
         number(times),
         (70.0..=140.0).contains(&times),
-    );
+    )
+    .fails_with(mutations::SCATTERED, "22.4");
     let highest = |ran: &curves::Ran| {
         let each = NODES.map(|n| ran.speed_up(n));
         each.iter().copied().fold(0.0, f64::max)
@@ -78,7 +80,8 @@ pub(crate) fn run_6a(seeds: Seeds) -> Report {
         "small",
         curves::list(&small),
         small.iter().all(|&gain| gain < 1.3),
-    );
+    )
+    .fails_with(mutations::SCATTERED, "1.370 to 9.768");
     let gain = highest(eight);
     report.figure_claim(
         "6a",

@@ -6,6 +6,7 @@ use coscan_sim::shared_disk::{Access, Arrivals};
 
 use super::curves::{self, Curve, NODES, ratio};
 use super::measure::{Setting, scan};
+use super::mutations;
 use crate::number::number;
 use crate::report::Report;
 use crate::seeds::Seeds;
@@ -61,7 +62,8 @@ pub(crate) fn run_7a(seeds: Seeds) -> Report {
         "10",
         number(times),
         (8.0..=12.0).contains(&times),
-    );
+    )
+    .fails_with(mutations::IN_ORDER, "99.5");
     let gain = all.speed_up(32);
     report.figure_claim(
         "7a",
@@ -69,7 +71,8 @@ pub(crate) fn run_7a(seeds: Seeds) -> Report {
         "15",
         format!("{} ({})", number(gain), all.listed()),
         (12.0..=18.0).contains(&gain),
-    );
+    )
+    .fails_with(mutations::ONE_DISK, "1.201");
     let gain = half.speed_up(32);
     report.figure_claim(
         "7a",
@@ -77,7 +80,8 @@ pub(crate) fn run_7a(seeds: Seeds) -> Report {
         "effective",
         number(gain),
         gain >= 8.0,
-    );
+    )
+    .fails_with(mutations::ONE_DISK, "1.201");
     let gains = NODES.map(|n| ratio(all, four, n));
     report.figure_claim(
         "7a",
@@ -85,7 +89,8 @@ pub(crate) fn run_7a(seeds: Seeds) -> Report {
         "slightly",
         curves::list(&gains),
         gains[1..].iter().all(|&gain| gain > 1.0 && gain < 1.4),
-    );
+    )
+    .fails_with(mutations::ONE_DISK, "1.000 everywhere");
     let ours = all.response(32).unwrap_or(0.0);
     report.figure_claim(
         "7a",
@@ -97,7 +102,8 @@ pub(crate) fn run_7a(seeds: Seeds) -> Report {
             number(ours)
         ),
         clustered.response() < ours,
-    );
+    )
+    .fails_with(mutations::SCATTERED, "2.246 s against 0.856 s");
     let gains = NODES.map(|n| ratio(prefetched, all, n));
     report.figure_claim(
         "7a",
@@ -116,7 +122,8 @@ pub(crate) fn run_7a(seeds: Seeds) -> Report {
             number(gains[5])
         ),
         gains[5] < gains[0],
-    );
+    )
+    .fails_with(mutations::WHOLE_RANGE, "3.440 times at 1 node, 58.9 at 32");
     report.figure = Some(curves::figure(
         "Figure 7a: non-clustered index scan alone",
         &ran,
@@ -153,7 +160,8 @@ pub(crate) fn run_7b(seeds: Seeds) -> Report {
         "effective",
         format!("{}, {}", number(gains.0), number(gains.1)),
         gains.0 > 3.0 && gains.1 > 3.0,
-    );
+    )
+    .fails_with(mutations::ONE_DISK, "0, 0");
     let alone = Setting::alone(32, 256, scan(Access::NonClusteredIndex, false, 32)).run(seeds);
     let alone_gain = Setting::alone(1, 8, scan(Access::NonClusteredIndex, false, 1))
         .run(seeds)

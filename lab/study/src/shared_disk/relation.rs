@@ -6,6 +6,7 @@ use coscan_sim::shared_disk::{Access, Arrivals, Extent};
 
 use super::curves::{self, Curve, NODES, Ran, list, ratio};
 use super::measure::{Setting, scan};
+use super::mutations;
 use crate::number::number;
 use crate::report::Report;
 use crate::seeds::Seeds;
@@ -63,7 +64,8 @@ pub(crate) fn run_4a(seeds: Seeds) -> Report {
         "85 %",
         format!("{:.1} %", busy * 100.0),
         (busy - 0.85).abs() <= 0.01,
-    );
+    )
+    .fails_with(mutations::SLOW_PAGES, "92.3 %");
     let gain = one.speed_up(32) / one.speed_up(2);
     report.figure_claim(
         "4a",
@@ -80,8 +82,9 @@ pub(crate) fn run_4a(seeds: Seeds) -> Report {
         "5",
         number(highest),
         (4.5..=5.5).contains(&highest),
-    );
-    linear(&mut report, "4a", all);
+    )
+    .fails_with(mutations::SLOW_PREFETCH, "2.432");
+    linear(&mut report, "4a", all, "1.192");
     let better = NODES[1..]
         .iter()
         .all(|&n| ratio(half, one, n) < 0.9 || n == 2);
@@ -91,7 +94,8 @@ pub(crate) fn run_4a(seeds: Seeds) -> Report {
         "better",
         format!("{} against {}", half.listed(), one.listed()),
         better,
-    );
+    )
+    .fails_with(mutations::ONE_DISK, "the two curves are one");
     let behind = [2, 4, 8].map(|n| ratio(half, all, n));
     report.figure_claim(
         "4a",
@@ -99,7 +103,8 @@ pub(crate) fn run_4a(seeds: Seeds) -> Report {
         "contention",
         format!("2, 4, 8 nodes: {}", list(&behind)),
         behind.iter().all(|&behind| behind > 1.1),
-    );
+    )
+    .fails_with(mutations::ONE_DISK, "1.000, 1.000, 1.000");
     report.figure = Some(curves::figure(
         "Figure 4a: relation scan alone, no prefetching",
         &plain,
@@ -121,7 +126,8 @@ pub(crate) fn run_4b(seeds: Seeds) -> Report {
         "55 %",
         format!("{:.1} %", busy * 100.0),
         (busy - 0.55).abs() <= 0.01,
-    );
+    )
+    .fails_with(mutations::SLOW_PREFETCH, "71.0 %");
     let speed_up = one.speed_up(4);
     report.figure_claim(
         "4b",
@@ -129,7 +135,8 @@ pub(crate) fn run_4b(seeds: Seeds) -> Report {
         "1.7",
         format!("{} (all: {})", number(speed_up), one.listed()),
         (1.5..=1.9).contains(&speed_up),
-    );
+    )
+    .fails_with(mutations::SLOW_PREFETCH, "1.406");
     let gain = one.speed_up(32) / speed_up;
     report.figure_claim(
         "4b",
@@ -145,8 +152,9 @@ pub(crate) fn run_4b(seeds: Seeds) -> Report {
         "almost",
         list(&behind),
         behind.iter().all(|&behind| behind < 1.3),
-    );
-    linear(&mut report, "4b", all);
+    )
+    .fails_with(mutations::SLOW_PREFETCH, "1.454 with 2 nodes");
+    linear(&mut report, "4b", all, "1.839");
     let share = NODES.map(|n| ratio(all, cached, n));
     report.figure_claim(
         "4b",
@@ -154,7 +162,8 @@ pub(crate) fn run_4b(seeds: Seeds) -> Report {
         "dominated",
         list(&share),
         share.iter().all(|&share| share > 2.0),
-    );
+    )
+    .fails_with(mutations::FAST_PREFETCH, "1.338 to 1.369");
     report.figure = Some(curves::figure(
         "Figure 4b: relation scan alone, prefetching",
         &ran,
@@ -162,7 +171,7 @@ pub(crate) fn run_4b(seeds: Seeds) -> Report {
     report
 }
 
-fn linear(report: &mut Report, figure: &'static str, all: &Ran) {
+fn linear(report: &mut Report, figure: &str, all: &Ran, on_one_disk: &str) {
     let speed_up = all.speed_up(32);
     report.figure_claim(
         figure,
@@ -170,7 +179,8 @@ fn linear(report: &mut Report, figure: &'static str, all: &Ran) {
         "32",
         number(speed_up),
         (28.8..=35.2).contains(&speed_up),
-    );
+    )
+    .fails_with(mutations::ONE_DISK, on_one_disk);
 }
 
 /// [RahmStohr94 Figure 5].
