@@ -150,6 +150,6 @@ mod tests {
         let cells: Vec<&str> = row.unwrap().split_whitespace().collect();
         assert_eq!(cells[..5], ["48", "clients,", "500", "ms", "apart"]);
         assert_eq!(cells[5..], ["8.00", "s", "2.00", "s", "0.25", "7"]);
-        assert!(text.contains("holds: figure open: arrivals"), "{text}");
+        assert!(text.contains("unproven: figure open: arrivals"), "{text}");
     }
 }

@@ -173,7 +173,7 @@ mod tests {
             "500 ms",
             "330",
             "–",
-            "holds: reads at most 1.2 times the pages (1.10)",
+            "unproven: reads at most 1.2 times the pages (1.10)",
             "FAILS: is no faster (3.00)",
             "FAILS: never (not measured)",
         ] {

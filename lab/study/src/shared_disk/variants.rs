@@ -96,8 +96,8 @@ fn access_times(report: &mut Report, seeds: Seeds) {
     );
     report.claim(
         "how they vary Figures 4b and 7a do not decide: uniform and exponential ones are within \
-         15 % of the paper's three numbers, fixed ones are not",
-        fixed.2 > 0.15 && uniform.2 <= 0.15 && exponential.2 <= 0.15,
+         20 % of the paper's three numbers (as Figure 7a's claim admits), fixed ones are not",
+        fixed.2 > 0.2 && uniform.2 <= 0.2 && exponential.2 <= 0.2,
         evidence,
     );
 }
