@@ -288,7 +288,7 @@ pub(crate) fn run_9(seeds: Seeds) -> Report {
         "9",
         "0.5 QPS: transactions do not slow down with P (20 % at most from P = 1 to 16)",
         "no",
-        told(&low_ms),
+        listed_ms(&low_ms),
         matches!((&low_ms[0], &low_ms[4]), (Some(one), Some(all)) if *all < 1.2 * one),
     );
     // Up to P = 4, beyond which scans are not sustained.
@@ -306,7 +306,7 @@ pub(crate) fn run_9(seeds: Seeds) -> Report {
             "{} times, at 0.5 QPS {} times ({})",
             number(at_high),
             number(at_low),
-            told(&high_ms)
+            listed_ms(&high_ms)
         ),
         at_high > 1.1 && at_high > at_low,
     )
@@ -323,7 +323,7 @@ pub(crate) fn run_9(seeds: Seeds) -> Report {
         "1 QPS: at the degree that is best for queries transactions take over 10 % longer than at \
          their own best, a lower one",
         "a lower degree",
-        told(&high_ms),
+        listed_ms(&high_ms),
         beside_best.is_some_and(|ms| ms > 1.1 * lowest),
     );
     report.figure = Some(figure("Figure 9: queries beside transactions", &curves, 1));
@@ -339,7 +339,7 @@ fn transactions(points: &[Measured]) -> Vec<Option<f64>> {
     points.iter().map(of).collect()
 }
 
-fn told(milliseconds: &[Option<f64>]) -> String {
+fn listed_ms(milliseconds: &[Option<f64>]) -> String {
     let each = DEGREES.iter().zip(milliseconds);
     let each = each.map(|(degree, ms)| match ms {
         Some(ms) => format!("P = {degree}: {} ms", number(*ms)),
