@@ -4,9 +4,10 @@
 //! operator's input is a fact about its output as far as the output has columns for it.
 //!
 //! Not here: what follows for keys (`mod.rs`).
-//! Bounds: at most [`FACTS_MAX`] expressions per operator; further conditions are left out.
-//! KEY-I1: members of a class have one type, by whose equality equal values are the same value. For
-//! floats (0 and -0) and intervals (a month and 30 days) they are not.
+//! Bounds: conditions add expressions up to [`FACTS_MAX`], and a join keeps as many classes. What
+//! is left out is not known.
+//! NKEY-I1: members of a class have one type, by whose equality equal values are the same value.
+//! For floats (0 and -0) and intervals (a month and 30 days) they are not.
 
 use std::collections::HashSet;
 
@@ -86,6 +87,7 @@ impl Equal {
             Inner | LeftSemi | RightSemi => {
                 let mut known = left;
                 known.0.extend(right.0);
+                known.0.truncate(FACTS_MAX);
                 let (left, right) = (join.left.schema(), join.right.schema());
                 for (of_left, of_right) in &join.on {
                     let types = (of_left.get_type(left), of_right.get_type(right));

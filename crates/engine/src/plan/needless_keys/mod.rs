@@ -9,7 +9,7 @@
 //!
 //! Not here: keys without columns, and keys computed from others, which DataFusion removes;
 //! which values are equal (`equal.rs`).
-//! KEY-I2: an aggregate, a sort and a window's order that have a key keep one. Without any, an
+//! NKEY-I2: an aggregate, a sort and a window's order that have a key keep one. Without any, an
 //! aggregate has a row for no input, and a window's frame may count in other units.
 
 mod equal;
