@@ -13,7 +13,9 @@ use crate::common::{self, config, plain, plain_rows, rows, rows_in_order, sessio
 /// `sales` has 40 rows for each of 3 years, and `items` a row for two of three items.
 async fn tables(folder: &std::path::Path) -> (Session, SessionContext) {
     let rows = 120_i64;
-    let int = |of: fn(i64) -> i64| Arc::new(Int64Array::from_iter_values((0..rows).map(of)));
+    let int = |of: fn(i64) -> i64| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values((0..rows).map(of)))
+    };
     let zeros = (0..rows).map(|k| if k % 2 == 0 { 0.0 } else { -0.0 });
     let shops = (0..rows).map(|k| ["north", "south"][k as usize % 2]);
     let columns: Vec<(&str, ArrayRef)> = vec![
