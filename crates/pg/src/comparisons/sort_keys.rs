@@ -358,7 +358,21 @@ fn is_turned(sort: &SortExpr, schema: &DFSchema) -> bool {
     sort.asc == sort.nulls_first && sort.expr.get_type(schema).is_ok_and(is_list)
 }
 
-fn sorted(order: Vec<SortExpr>, schema: &DFSchema, changed: &mut bool) -> Result<Vec<SortExpr>> {
+/// Keys that order as PostgreSQL does. An expression that is a key already orders nothing more:
+/// DataFusion 55.2 fails on it in an aggregate ("column types must match schema types").
+fn sorted(
+    mut order: Vec<SortExpr>,
+    schema: &DFSchema,
+    changed: &mut bool,
+) -> Result<Vec<SortExpr>> {
+    let given = order.len();
+    let mut known = vec![];
+    order.retain(|sort| {
+        let is_first = !known.contains(&sort.expr);
+        known.push(sort.expr.clone());
+        is_first
+    });
+    *changed |= order.len() < given;
     let keys = order.into_iter().map(|sort| {
         if is_turned(&sort, schema) {
             *changed = true;
