@@ -6,7 +6,6 @@
 //! | pass | from | to |
 //! |---|---|---|
 //! | `changes` | `WITH … INSERT`, `SET (a, b) = (1, 2)` | WITH inside, single assignments |
-//! | `volatile_queries` | `WITH s AS (SELECT random()) …` with two `s` | an error |
 //! | `column_names` | columns without a name, or of one name | unique names, PostgreSQL's on the wire |
 //! | `order_by` | names in ORDER BY | names of the result's columns that mean what they mean |
 //! | `outer_names` | `(SELECT count(*) …) q` | `(SELECT …) q (count)` |
@@ -58,7 +57,6 @@ mod texts;
 mod times;
 mod tokens;
 mod uescape;
-mod volatile_queries;
 mod whole_rows;
 mod words;
 
@@ -98,7 +96,6 @@ pub fn parse_postgres(sql: &str) -> Result<Vec<Statement>, ParserError> {
 /// Rewrites a statement that was read elsewhere.
 pub fn rewrite(statement: &mut Statement) {
     changes::rewrite(statement);
-    let _ = statement.visit(&mut volatile_queries::VolatileQueries);
     // Before others, because the names come from the text that the client wrote.
     column_names::unique(statement);
     order_by::rewrite(statement);
