@@ -11,12 +11,11 @@ use std::collections::HashSet;
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, CopySource, DataType, Expr, Ident, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, TableWithJoins, VisitMut,
-    VisitorMut,
+    SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, VisitMut, VisitorMut,
 };
 use std::ops::ControlFlow;
 
-use super::ast::{last_word, qualifier};
+use super::ast::last_word;
 use crate::names::MARK;
 
 /// Calls `each` with the queries whose results a client sees.
@@ -95,10 +94,9 @@ fn name_relation(query: &mut Query) {
         _ => None,
     });
     let named: Vec<String> = named.collect();
-    let tables = own_tables(select);
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) = item
-            && !is_own_column(expr, tables.as_deref())
+            && !is_column(expr)
         {
             let name = of(expr);
             if named.iter().filter(|known| **known == name).count() == 1 {
@@ -151,10 +149,9 @@ fn name_all(body: &mut SetExpr) {
         // `SELECT … INTO` makes a table, whose columns keep their names.
         SetExpr::Select(select) if select.into.is_some() => {}
         SetExpr::Select(select) => {
-            let tables = own_tables(select);
             for (position, item) in select.projection.iter_mut().enumerate() {
                 if let SelectItem::UnnamedExpr(expr) = item
-                    && !is_own_column(expr, tables.as_deref())
+                    && !is_column(expr)
                 {
                     rename(item, position);
                 }
@@ -176,42 +173,6 @@ fn is_column(expr: &Expr) -> bool {
         Expr::CompoundIdentifier(_) => true,
         _ => false,
     }
-}
-
-/// The tables in FROM; `None` if one has a name that planning gives it.
-fn own_tables(select: &Select) -> Option<Vec<String>> {
-    fn add(tables: &mut Vec<String>, from: &TableWithJoins) -> Option<()> {
-        let joined = from.joins.iter().map(|join| &join.relation);
-        for factor in [&from.relation].into_iter().chain(joined) {
-            match factor {
-                TableFactor::NestedJoin {
-                    table_with_joins,
-                    alias: None,
-                } => add(tables, table_with_joins)?,
-                named => tables.push(qualifier(named)?.to_lowercase()),
-            }
-        }
-        Some(())
-    }
-    let mut tables = vec![];
-    for from in &select.from {
-        add(&mut tables, from)?;
-    }
-    Some(tables)
-}
-
-/// Whether an expression is a column of a table in FROM. DataFusion names an outer column as an
-/// expression (`outer_ref(t.a)`).
-fn is_own_column(expr: &Expr, tables: Option<&[String]>) -> bool {
-    let is_own = |tables: &[String]| match expr {
-        Expr::CompoundIdentifier(words) => words
-            .iter()
-            .rev()
-            .nth(1)
-            .is_none_or(|table| tables.contains(&table.value.to_lowercase())),
-        _ => !tables.is_empty(),
-    };
-    is_column(expr) && tables.is_none_or(is_own)
 }
 
 fn keep_apart(body: &mut SetExpr) {
