@@ -69,7 +69,7 @@ pub use arrays::{AS_ARRAY, elements};
 pub(crate) use arrays::{OR_EMPTY, SUBSCRIPTS, nested};
 pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
-pub(crate) use column_names::{folded, is_wild};
+pub(crate) use column_names::folded;
 pub(crate) use exclusion::Excluded;
 pub use grammar::Grammar;
 pub use parameters::{Written, type_of, with_queries, written_parameters};

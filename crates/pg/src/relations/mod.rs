@@ -39,7 +39,7 @@ use crate::operators::{as_common, common, is_unknown, mismatch};
 use crate::subqueries::is_correlated;
 pub use declared::open_undeclared;
 use merged::with_merged;
-use names::named;
+use names::{named, with_outer_names};
 use recursion::check_later;
 use sets::{is_by_position, set_operations};
 pub(crate) use whole_rows::WholeRows;
@@ -102,6 +102,7 @@ impl RelationPlanner for Relations {
                 return named(relation, context);
             }
         };
+        let plan = with_outer_names(plan)?;
         let plan = if lateral { seen(plan) } else { plan };
         Ok(planned(PlannedRelation::new(plan, alias)))
     }
