@@ -26,6 +26,7 @@
 //! | `texts` | `substring(a from b)`, LIKE, `~`, ANY, `json_agg` | calls of our functions |
 //! | `literals` | numbers, casts | numbers of PostgreSQL's types, calls of `pg_cast` |
 //! | `stored` | `INSERT … SELECT` | the same, of tables that are marked |
+//! | `mentions` | queries in WITH that are named twice | the same, marked |
 //! | `relations` | VALUES, UNION and its siblings, WITH RECURSIVE | subqueries in FROM |
 //!
 //! D1: rows do not change: a pass may only replace a construct by an equal one.
@@ -40,6 +41,7 @@ mod grammar;
 mod group_keys;
 mod hypothetical;
 mod literals;
+mod mentions;
 mod named_arguments;
 mod order_by;
 mod outer_names;
@@ -72,6 +74,7 @@ pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
 pub(crate) use column_names::folded;
 pub(crate) use exclusion::Excluded;
 pub use grammar::Grammar;
+pub(crate) use mentions::take_mark;
 pub use parameters::{Written, type_of, with_queries, written_parameters};
 pub(crate) use queries::using::{Known, MERGED, concerns, rewrite as merged, table};
 pub use relations::query_of;
@@ -123,6 +126,7 @@ pub fn rewrite(statement: &mut Statement) {
     }
     literals::rewrite(statement);
     relations::rewrite(statement);
+    mentions::mark(statement);
 }
 
 #[cfg(test)]

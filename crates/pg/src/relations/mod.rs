@@ -13,9 +13,10 @@
 //! By relation: `sets.rs`, `recursion.rs`; VALUES are here. What is declared: `declared.rs`.
 //! Other relations need the columns of tables, which the syntax does not tell: those whose rows
 //! are values (`whole_rows.rs`), joins with USING and NATURAL (`merged.rs`), and those whose
-//! columns get other names (`names.rs`).
+//! columns get other names (`names.rs`). Mentions of queries in WITH: `mentions.rs`.
 
 mod declared;
+mod mentions;
 mod merged;
 mod names;
 mod recursion;
@@ -34,7 +35,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuil
 use datafusion::sql::sqlparser::ast::{Query, SetExpr, TableFactor, Values};
 
 use crate::casts::Target;
-use crate::dialect::{FIRST_TERM, LATER_TERM, MERGED, ROWS_OF};
+use crate::dialect::{FIRST_TERM, LATER_TERM, MERGED, ROWS_OF, last_word, take_mark};
 use crate::operators::{as_common, common, is_unknown, mismatch};
 use crate::subqueries::is_correlated;
 pub use declared::open_undeclared;
@@ -52,9 +53,19 @@ pub(crate) struct Relations;
 impl RelationPlanner for Relations {
     fn plan_relation(
         &self,
-        relation: TableFactor,
+        mut relation: TableFactor,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
+        if let TableFactor::Table {
+            name, partitions, ..
+        } = &mut relation
+            && take_mark(partitions)
+        {
+            let name = last_word(name).unwrap_or_default();
+            let plan = context.plan(relation)?;
+            mentions::check(&name, &plan)?;
+            return Ok(planned(PlannedRelation::new(plan, None)));
+        }
         let TableFactor::Derived {
             lateral,
             subquery,
