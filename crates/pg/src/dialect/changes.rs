@@ -1,15 +1,19 @@
-//! Forms of INSERT and UPDATE that DataFusion plans when they are written otherwise.
+//! Forms of INSERT, UPDATE and TRUNCATE that DataFusion plans when they are written otherwise.
 //!
 //! | from | to |
 //! |---|---|
 //! | `WITH q AS (…) INSERT INTO t SELECT …` | `INSERT INTO t WITH q AS (…) SELECT …` |
-//! | `UPDATE t SET (a, b) = (1, 2)` | `UPDATE t SET a = 1, b = 2` |
+//! | `UPDATE t SET (a, b) = (1, 2)`, `SET (a, b) = ROW(1, 2)` | `UPDATE t SET a = 1, b = 2` |
+//! | `TRUNCATE ONLY t RESTART IDENTITY CASCADE` | `TRUNCATE t` |
 //!
+//! No table has others that inherit from it or refer to its keys, or a sequence of its own.
 //! Not here: forms that need to know the table's columns (the engine's `statement/changes.rs`).
 
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, Expr, SetExpr, Statement, Update, With,
+    Assignment, AssignmentTarget, SetExpr, Statement, Update, With,
 };
+
+use super::rows::fields;
 
 pub(super) fn rewrite(statement: &mut Statement) {
     if let Statement::Query(query) = statement
@@ -22,6 +26,13 @@ pub(super) fn rewrite(statement: &mut Statement) {
     }
     match statement {
         Statement::Update(update) => single_columns(update),
+        Statement::Truncate(truncate) => {
+            truncate.identity = None;
+            truncate.cascade = None;
+            for target in &mut truncate.table_names {
+                target.only = false;
+            }
+        }
         Statement::Query(query) => {
             if let SetExpr::Update(Statement::Update(update)) = query.body.as_mut() {
                 single_columns(update);
@@ -43,10 +54,8 @@ pub(super) fn merged(mut outer: With, inner: Option<With>) -> With {
 fn single_columns(update: &mut Update) {
     let assignments = std::mem::take(&mut update.assignments);
     for Assignment { target, value } in assignments {
-        match (target, value) {
-            (AssignmentTarget::Tuple(columns), Expr::Tuple(values))
-                if columns.len() == values.len() =>
-            {
+        match (target, fields(&value)) {
+            (AssignmentTarget::Tuple(columns), Some(values)) if columns.len() == values.len() => {
                 let pairs = columns.into_iter().zip(values);
                 update
                     .assignments
@@ -55,7 +64,7 @@ fn single_columns(update: &mut Update) {
                         value,
                     }));
             }
-            (target, value) => update.assignments.push(Assignment { target, value }),
+            (target, _) => update.assignments.push(Assignment { target, value }),
         }
     }
 }

@@ -44,7 +44,7 @@ impl VisitorMut for Rows {
 }
 
 /// The fields of a row.
-fn fields(expr: &Expr) -> Option<Vec<Expr>> {
+pub(super) fn fields(expr: &Expr) -> Option<Vec<Expr>> {
     match expr {
         Expr::Tuple(fields) => Some(fields.clone()),
         Expr::Function(function) if is_row(function) => {
