@@ -101,7 +101,8 @@ async fn many_rows_are_held_on_disk_and_are_all_there() {
     let on_disk = || engine.runtime().disk_manager.used_disk_space();
     let client = server.connect().await;
     let query = format!(
-        "SELECT x, repeat('a row that waits ', 4) AS s FROM generate_series(1, {ROWS}) g(x)"
+        "SELECT x, repeat('a row that waits ', 4) AS s FROM generate_series(1, {ROWS}) g(x) \
+         ORDER BY x"
     );
     let sql = format!("BEGIN; DECLARE c CURSOR WITH HOLD FOR {query}; MOVE 1 FROM c; COMMIT");
     client.batch_execute(&sql).await.unwrap();

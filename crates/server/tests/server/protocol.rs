@@ -419,7 +419,8 @@ async fn sixty_four_connections_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tags_tell_what_was_done() {
-    let server = TestServer::start().await;
+    let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
+    let server = TestServer::start_on_engine(&engine).await;
     let addr = server.addr;
     let done = tokio::task::spawn_blocking(move || {
         let mut client = RawClient::connect(addr);
