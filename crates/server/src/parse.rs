@@ -69,10 +69,17 @@ pub(crate) fn parse_all(ledger: &Ledger, sql: &str) -> Result<Vec<Parsed>, Failu
         }
         let size = statement.size;
         let held = ledger.hold("a statement", size.memory_bytes())?;
-        let written = written_parameters(statement.text);
+        let sql = statement.text;
+        let written = written_parameters(sql);
         if let Some(mut action) = parse(statement)? {
-            if let Action::Prepare { written: said, .. } = &mut action {
+            if let Action::Prepare {
+                written: said,
+                text,
+                ..
+            } = &mut action
+            {
                 said.clone_from(&written);
+                sql.clone_into(text);
             }
             let cost = Cost { size, _held: held };
             all.push(Parsed {

@@ -1,11 +1,13 @@
-//! Forms of INSERT and UPDATE that DataFusion plans when they are written otherwise.
+//! Forms of INSERT, UPDATE and TRUNCATE that DataFusion plans when they are written otherwise.
 //!
 //! | from | to |
 //! |---|---|
 //! | `WITH q AS (…) INSERT INTO t SELECT …` | `INSERT INTO t WITH q AS (…) SELECT …` |
 //! | `UPDATE t SET (a, b) = (1, 2)`, `= ROW(1, 2)` | `UPDATE t SET a = 1, b = 2` |
 //! | `UPDATE t SET a = 1, a = 2` | an error |
+//! | `TRUNCATE ONLY t RESTART IDENTITY CASCADE` | `TRUNCATE t` |
 //!
+//! No table has others that inherit from it or refer to its keys, or a sequence of its own.
 //! Not here: forms that need to know the table's columns (the engine's `statement/changes.rs`).
 
 use std::collections::HashSet;
@@ -30,6 +32,13 @@ pub(super) fn rewrite(statement: &mut Statement) {
     }
     match statement {
         Statement::Update(update) => single_columns(update),
+        Statement::Truncate(truncate) => {
+            truncate.identity = None;
+            truncate.cascade = None;
+            for target in &mut truncate.table_names {
+                target.only = false;
+            }
+        }
         Statement::Query(query) => {
             if let SetExpr::Update(Statement::Update(update)) = query.body.as_mut() {
                 single_columns(update);

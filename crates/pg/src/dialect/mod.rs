@@ -5,7 +5,7 @@
 //!
 //! | pass | from | to |
 //! |---|---|---|
-//! | `changes` | `WITH … INSERT`, `SET (a, b) = (1, 2)` | WITH inside, single assignments |
+//! | `changes` | `WITH … INSERT`, `SET (a, b) = (1, 2)`, `TRUNCATE ONLY t CASCADE` | WITH inside, single assignments, `TRUNCATE t` |
 //! | `column_names` | columns without a name, or of one name | unique names, PostgreSQL's on the wire |
 //! | `order_by` | names in ORDER BY | names of the result's columns that mean what they mean |
 //! | `outer_names` | `(SELECT count(*) …) q` | `(SELECT …) q (count)` |
@@ -36,6 +36,7 @@ pub(crate) mod ast;
 mod catalog;
 mod changes;
 mod column_names;
+mod create_as;
 mod exclusion;
 mod grammar;
 mod group_keys;

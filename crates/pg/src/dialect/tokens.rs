@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::tokenizer::{
     Span, Token, TokenWithSpan, Tokenizer, Whitespace, Word,
 };
 
-use super::{exclusion, group_keys, phrases};
+use super::{create_as, exclusion, group_keys, phrases};
 use crate::dialect::Grammar;
 use crate::names::MARK;
 
@@ -28,6 +28,7 @@ pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError
     group_keys::bracket(tokens);
     without_deferrable(tokens);
     bracket_values(tokens);
+    create_as::rewrite(tokens);
     phrases::replace(tokens)?;
     let mut after_between = false;
     for token in tokens.iter_mut() {

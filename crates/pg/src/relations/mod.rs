@@ -10,7 +10,8 @@
 //! as a subquery in FROM (`dialect/relations.rs`), which is what a [`RelationPlanner`] sees. Set
 //! operations of columns that are neither numbers nor times are left to DataFusion.
 //!
-//! By relation: `sets.rs`, `recursion.rs`; VALUES are here. What is declared: `declared.rs`.
+//! By relation: `sets.rs`, `recursion.rs`; VALUES are here. What is declared: `declared.rs`,
+//! what is not known: `unknown.rs`.
 //! Other relations need the columns of tables, which the syntax does not tell: those whose rows
 //! are values (`whole_rows.rs`), joins with USING and NATURAL (`merged.rs`), and those whose
 //! columns get other names (`names.rs`). Mentions of queries in WITH: `mentions.rs`.
@@ -21,6 +22,7 @@ mod merged;
 mod names;
 mod recursion;
 mod sets;
+mod unknown;
 mod whole_rows;
 
 use std::sync::Arc;
@@ -43,6 +45,7 @@ use merged::with_merged;
 use names::{named, with_outer_names};
 use recursion::check_later;
 use sets::{is_by_position, set_operations};
+pub use unknown::unknown_as_text;
 pub(crate) use whole_rows::WholeRows;
 use whole_rows::with_row;
 
