@@ -62,8 +62,11 @@ impl HeldRows {
                 break;
             }
         }
-        let _held = held;
-        Ok(Self { first, _held, rest })
+        Ok(Self {
+            first,
+            _held: held,
+            rest,
+        })
     }
 
     /// The next batch. Cancel safe.

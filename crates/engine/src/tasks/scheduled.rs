@@ -211,12 +211,12 @@ impl<T: Send + 'static> Elsewhere<T> {
     fn begin(turns: Turns<T>, runtime: &Handle) -> Self {
         let (sender, outcome) = oneshot::channel();
         let moves = Arc::<Mutex<Moves>>::default();
-        let moved = Moved {
+        let task = Moved {
             turns,
             outcome: sender,
             moves: Arc::clone(&moves),
         };
-        moved.go_on(runtime);
+        task.go_on(runtime);
         Self { outcome, moves }
     }
 
