@@ -103,10 +103,10 @@ async fn keys_that_say_nothing_are_no_keys() {
         ),
     ];
     for (sql, has, has_not) in cases {
-        let plan = plans(&session, sql).await;
-        assert!(!plan.contains("PartiallySorted"), "{sql}\n{plan}");
-        assert!(!plan.contains(has_not), "{sql}\n{plan}");
-        assert!(plan.contains(has), "{sql}\n{plan}");
+        let shown = plans(&session, sql).await;
+        assert!(!shown.contains("PartiallySorted"), "{sql}\n{shown}");
+        assert!(!shown.contains(has_not), "{sql}\n{shown}");
+        assert!(shown.contains(has), "{sql}\n{shown}");
         let expected = plain_rows(&plain, sql).await;
         assert_eq!(rows(&session, sql).await, expected, "{sql}");
         assert!(!expected.is_empty(), "{sql}");

@@ -237,7 +237,9 @@ mod tests {
         let joined = "2.10 to 2.10; satellites at 1 of 1 points";
         assert_eq!(decided, [(true, joined), (false, "0.91")]);
         assert_eq!(seen[0].source.as_ref().unwrap().paper, "2");
-        points.iter_mut().for_each(|point| point.satellites = 0);
+        for point in &mut points {
+            point.satellites = 0;
+        }
         let broken = &claims(&points)[0];
         assert!(!broken.holds && broken.evidence.contains("at 0 of 1 points"));
     }
