@@ -106,7 +106,11 @@ def lines(samples):
         value, time_s = most(samples, of)
         if value is not None:
             yield f"{name}: at most {mib(value)}, after {time_s:.0f} s"
-    gap, time_s = most(samples, lambda s: s["resident"] - accounted(s) if accounted(s) is not None else None)
+    def beyond(sample):
+        known = accounted(sample)
+        return sample["resident"] - known if known is not None and "resident" in sample else None
+
+    gap, time_s = most(samples, beyond)
     if gap is not None:
         yield f"taken beyond what is accounted: at most {mib(gap)}, after {time_s:.0f} s"
     last = next((s["group"] for s in reversed(samples) if s.get("group")), None)
