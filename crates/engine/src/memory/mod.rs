@@ -3,7 +3,6 @@
 //! | file | question |
 //! |---|---|
 //! | `pool.rs` | may this operator grow? |
-//! | `sort_credit.rs` | who gets what a sort gives back? |
 //! | `spill.rs` | where do operators put what they have no memory for? |
 //! | `limit.rs` | how much memory may the process use? |
 //!
@@ -11,10 +10,9 @@
 
 pub(crate) mod limit;
 mod pool;
-mod sort_credit;
 mod spill;
 
-pub(crate) use pool::SharedPool;
+pub use pool::QueryMemory;
 pub(crate) use spill::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT, SpillFolder};
 
 /// The value that undoes a SET of `coscan.memory`.

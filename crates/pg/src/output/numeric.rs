@@ -1,6 +1,6 @@
 //! Decimals in PostgreSQL's two formats.
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
 
 use bytes::{BufMut, BytesMut};
 
