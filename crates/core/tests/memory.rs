@@ -490,6 +490,29 @@ fn what_was_given_back_earlier_is_free_though_more_is_given_back() {
 }
 
 #[test]
+fn what_a_sort_spilled_is_of_its_share_until_the_limit_changes() {
+    let mut small = Small::new();
+    small_arrives(&mut small, 1);
+    small_arrives(&mut small, 2);
+    small.begin(1, SPILLS);
+    small.begin(2, SPILLS);
+    for operator in [1, 2] {
+        assert_eq!(small.ask(operator, 1), [grant(operator)]);
+        assert_eq!(small.ask(operator, 399), [grant(operator)]);
+    }
+    small.give(1, 399);
+    // A query waits, so nobody gets more than a share.
+    assert_eq!(small.arrive(3, 500), []);
+    assert_eq!(small.ask(1, 300), [grant(1)], "what it has just given");
+    small.give(1, 300);
+    small.tell(Event::LimitChanged {
+        limit: 500,
+        reserve: 0,
+    });
+    assert_eq!(small.core.usage().aside, 0, "it may not be there any more");
+}
+
+#[test]
 fn what_a_holder_freed_is_not_believed_to_be_taken() {
     let mut small = Small::new();
     small.hold(1, Class::Drops(10), 600);

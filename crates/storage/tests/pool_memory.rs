@@ -147,6 +147,7 @@ async fn operators_keep_what_they_have_under_a_lower_limit() {
     };
     read().await;
     let memory = setup.shared.memory();
+    memory.keep_time();
     let operator = Operator::spilling(memory);
     let ended = operator.ended();
     assert!(operator.asks(2 << 20));
@@ -168,7 +169,10 @@ async fn operators_keep_what_they_have_under_a_lower_limit() {
     // What it gave is kept for it for a moment, which counts until then.
     let begun = Instant::now();
     while !operator.asks(1 << 18) {
-        assert!(begun.elapsed() < Duration::from_secs(20), "what fits is given");
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "what fits is given"
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     memory.set_limit(4 << 20);

@@ -143,6 +143,8 @@ struct Sums {
     spilling: u64,
     /// What queries are promised, and may have again, beyond what they hold.
     aside: u64,
+    /// The part of it that queries with operators that spill may have again.
+    credit: u64,
     /// What operators wait for while holders give way. It counts as taken.
     asking: u64,
     /// Estimates of the chunks in work.
@@ -263,6 +265,16 @@ impl Query {
         let fixed = self.held - self.spillable;
         let promised = self.minimum.saturating_sub(fixed + self.asks_fixed);
         promised.max(self.credit_left())
+    }
+
+    /// The part of `aside` that it may have again and spill again.
+    fn spillable_credit(&self) -> u64 {
+        let fixed = self.held - self.spillable;
+        let promised = self.minimum.saturating_sub(fixed + self.asks_fixed);
+        match self.spillers {
+            0 => 0,
+            _ => self.credit_left().saturating_sub(promised),
+        }
     }
 
     /// What it may have again, without what it asks for already.

@@ -385,6 +385,9 @@ impl World {
                     _ => self.config.reserve.min(limit / 8),
                 };
                 (self.config.limit, self.config.reserve) = (limit, reserve);
+                for query in self.queries.values_mut() {
+                    (query.credit, query.fresh) = (0, 0);
+                }
                 self.tell(Event::LimitChanged { limit, reserve });
             }
         }

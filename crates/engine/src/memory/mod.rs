@@ -3,6 +3,7 @@
 //! | file | question |
 //! |---|---|
 //! | `pool.rs` | may this operator grow? |
+//! | `shared.rs` | whose memory is it where DataFusion does not say? |
 //! | `spill.rs` | where do operators put what they have no memory for? |
 //! | `limit.rs` | how much memory may the process use? |
 //!
@@ -10,9 +11,11 @@
 
 pub(crate) mod limit;
 mod pool;
+mod shared;
 mod spill;
 
 pub use pool::QueryMemory;
+pub(crate) use shared::{SharedMemory, with_own_memory};
 pub(crate) use spill::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT, SpillFolder};
 
 /// The value that undoes a SET of `coscan.memory`.

@@ -4,15 +4,14 @@
 //! operator of it gives back, another may have (a sort and its merge). What the core grants was
 //! given back by the buffer or by retained results, if need be, before the operator goes on. A query
 //! that was refused knows what it would have needed, and may come back with that as its minimum.
-//! Operators of foreign sessions, and what belongs to no query, share one pool.
-//! Not here: who gets memory (`coscan_core::memory`), who carries it out (`coscan-storage`).
+//! Not here: operators of which nobody says whose they are (`shared.rs`); who gets memory (`coscan_core::memory`), who carries it out (`coscan-storage`).
 //! I3: what operators ask for, frames, decoded columns, pages and loads in flight stay within the
 //! limit together. `grow`, which DataFusion uses where it has the memory already, may exceed it; the
 //! buffer then shrinks.
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use coscan_core::memory::OperatorId;
 use coscan_storage::pool::{Admitted, MemoryBudget};
@@ -33,20 +32,14 @@ pub struct QueryMemory {
     needed: AtomicU64,
     /// What others held then.
     in_the_way: AtomicU64,
+    /// Whether the query has to end, because of its memory.
+    ends: Arc<AtomicBool>,
 }
 
 impl QueryMemory {
     /// The memory of a query that begins at once, with nothing promised to it.
     pub(crate) fn begin(budget: &Arc<MemoryBudget>) -> Arc<Self> {
         Self::of(budget, budget.begin_query())
-    }
-
-    /// The memory of a query of a session, which begins at once; `None` if the session's memory is
-    /// not an engine's.
-    #[must_use]
-    pub fn of_session(session: &RuntimeEnv) -> Option<Arc<Self>> {
-        let pool = session.memory_pool.downcast_ref::<Self>()?;
-        Some(pool.sibling())
     }
 
     /// The memory of another query, which begins at once.
@@ -68,13 +61,16 @@ impl QueryMemory {
     }
 
     fn of(budget: &Arc<MemoryBudget>, query: Admitted) -> Arc<Self> {
-        Arc::new(Self {
+        let own = Arc::new(Self {
             budget: Arc::clone(budget),
             query,
             held: AtomicUsize::new(0),
             needed: AtomicU64::new(0),
             in_the_way: AtomicU64::new(0),
-        })
+            ends: Arc::new(AtomicBool::new(false)),
+        });
+        own.on_end(|| ());
+        own
     }
 
     /// A session's environment, with this memory.
@@ -103,7 +99,18 @@ impl QueryMemory {
 
     /// From now on `on_end` is called when the query has to end, because of its memory.
     pub fn on_end(&self, on_end: impl Fn() + Send + Sync + 'static) {
-        self.budget.on_end(self.query.query(), Arc::new(on_end));
+        let ends = Arc::clone(&self.ends);
+        let told = move || {
+            ends.store(true, Ordering::Relaxed);
+            on_end();
+        };
+        self.budget.on_end(self.query.query(), Arc::new(told));
+    }
+
+    /// Whether the query has to end, because of its memory. Its operators get nothing more.
+    #[must_use]
+    pub fn ends(&self) -> bool {
+        self.ends.load(Ordering::Relaxed)
     }
 
     fn refused(
@@ -240,6 +247,9 @@ mod tests {
         let had = fill(&first, 100);
         fill(&second, 10);
         assert!(had > 50_000, "{had}");
+        // More than is promised to it anyway.
+        first.shrink(2_000);
+        fill(&second, 10);
         for _ in 0..had / 200 {
             first.shrink(100);
             assert!(second.try_grow(100).is_err(), "it is the first one's");
@@ -263,15 +273,15 @@ mod tests {
         assert_eq!(second.would_need(), None);
         table.try_grow(30_000).expect_err("the first has it all");
         assert_eq!(second.would_need(), Some(30_000));
-        drop((table, late, second));
-        let own = QueryMemory::begin(&budget);
-        let mut again = Box::pin(own.again(30_000));
+        drop((table, late));
+        let mut again = Box::pin(second.again(30_000));
         assert!(futures::poll!(again.as_mut()).is_pending());
-        drop(join);
+        drop((join, first));
         let again = again.await.expect("it is let in");
         let late: Arc<dyn MemoryPool> = again;
         let table = MemoryConsumer::new("join").register(&late);
-        let other = MemoryConsumer::new("join").register(&first);
+        let third = pool(&budget);
+        let other = MemoryConsumer::new("join").register(&third);
         fill(&other, 100);
         table.try_grow(30_000).expect("promised");
     }

@@ -23,6 +23,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
 
 use coscan_core::memory::{Class, Event, HolderId, OnRefusal, OperatorId, Usage};
 use coscan_core::tasks::QueryId;
@@ -110,6 +112,12 @@ pub struct MemoryBudget {
     retained: Mutex<BTreeMap<HolderId, Retained>>,
 }
 
+/// What a query is promised of which nothing is known, so that merges begin beside sorts that fill
+/// the memory: a part of the limit as a divisor, and the most bytes.
+const LITTLE: u64 = 64;
+const LITTLE_MAX: u64 = 8 << 20;
+/// Between two looks at what the process takes.
+const TICK: Duration = Duration::from_millis(200);
 /// Nanoseconds to get a KiB of the buffer back. To read it takes a microsecond from a fast disk.
 const BUFFER_PRICE: u64 = 1_000;
 /// What is retained is cheaper: queries can do without it, and it is small.
@@ -282,6 +290,24 @@ impl MemoryBudget {
         self.process.bound(bytes, beside);
     }
 
+    /// From now on time passes for this memory, until it is dropped: a thread ticks.
+    pub fn keep_time(self: &Arc<Self>) {
+        let memory = Arc::downgrade(self);
+        let ticks = move || {
+            while let Some(memory) = memory.upgrade() {
+                memory.tick();
+                drop(memory);
+                thread::sleep(TICK);
+            }
+        };
+        if let Err(error) = thread::Builder::new()
+            .name("coscan-memory".to_owned())
+            .spawn(ticks)
+        {
+            log::error!("no thread for the memory's clock: {error}");
+        }
+    }
+
     /// The process exists for queries alone: it is to take no more than the limit and the room
     /// beside it, however much memory there is.
     pub fn own_process(&self) {
@@ -295,9 +321,8 @@ impl MemoryBudget {
         self.unaccounted.load(Ordering::Relaxed)
     }
 
-    /// Time has passed: measures what the process takes, and lets the core look. Comes several
-    /// times a second.
-    pub(crate) fn tick(&self) {
+    /// Time has passed: measures what the process takes, and lets the core look.
+    fn tick(&self) {
         let measured = self.process.measure(self.limit());
         let measured = measured.map(|bytes| Event::Measured { bytes });
         self.ledger
@@ -349,10 +374,11 @@ impl MemoryBudget {
         self.pools().iter().map(|pool| pool.held()).sum()
     }
 
-    /// A query that begins at once, with nothing promised to it.
+    /// A query that begins at once, with little promised to it, or nothing if that is not there.
     #[must_use]
     pub fn begin_query(self: &Arc<Self>) -> Admitted {
-        let (query, _) = self.ledger.arrive(0);
+        let little = (self.limit() / LITTLE).min(LITTLE_MAX);
+        let query = self.ledger.begin(little);
         Admitted {
             memory: Arc::clone(self),
             query,

@@ -181,6 +181,16 @@ impl Ledger {
         (query, receiver)
     }
 
+    /// A query begins at once: with this minimum if it is there, else without.
+    pub(super) fn begin(&self, minimum: u64) -> QueryId {
+        let (query, mut admitted) = self.arrive(minimum);
+        if admitted.try_recv().is_ok() {
+            return query;
+        }
+        self.end_query(query);
+        self.arrive(0).0
+    }
+
     /// From now on `on_end` is called when the query has to end.
     pub(super) fn on_end(&self, query: QueryId, on_end: OnEnd) {
         self.state.lock().on_end.insert(query, on_end);

@@ -9,17 +9,10 @@
 //! exists for queries alone may also take no more than its limit and what its limit leaves room for
 //! beside it: whoever gives a server 256 MiB does not want it to take 700.
 //! Not here: what the machine and the control group have, and the room beside a limit (the engine).
-//! Bounds: one small file is read every [`EVERY`].
+//! Bounds: one small file is read at each look.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-use parking_lot::Mutex;
-
-/// Between two measurements; pools ask every 250 ms. Freed pages go back to the system after
-/// 100 ms, so that much more frequent ones would see the same.
-const EVERY: Duration = Duration::from_millis(200);
 
 /// The process's code, and what the kernel holds for it, need room beside anonymous memory: a part
 /// of the whole as a divisor, and the most bytes. The program has 200 MB, of which
@@ -39,7 +32,6 @@ pub(super) struct Process {
     bounds: OnceLock<Bounds>,
     /// Whether the process exists for queries alone.
     alone: AtomicBool,
-    measured: Mutex<Option<Instant>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -73,15 +65,10 @@ impl Process {
         Some(most.map_or(available, |most| most.min(available)))
     }
 
-    /// What the process takes, less what it may take beside `limit`; `None` if that was measured
-    /// lately, or cannot be.
+    /// What the process takes, less what it may take beside `limit`; `None` if that cannot be
+    /// measured.
     pub(super) fn measure(&self, limit: u64) -> Option<u64> {
         let target = self.target(limit)?;
-        let mut measured = self.measured.lock();
-        if measured.is_some_and(|at| at.elapsed() < EVERY) {
-            return None;
-        }
-        *measured = Some(Instant::now());
         let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let anonymous = anonymous_bytes(&text)?;
         Some((anonymous + limit).saturating_sub(target))

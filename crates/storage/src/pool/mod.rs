@@ -316,7 +316,6 @@ async fn tick(pool: Weak<Inner>) {
         if let Some(used) = &used {
             balance::weigh(used, &inner.shared.memory);
         }
-        inner.shared.memory.tick();
         inner.shared.memory.tell();
         inner.with_state(|state, effects| {
             if let Some(used) = used.as_ref().filter(|_| deciding) {
