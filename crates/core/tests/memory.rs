@@ -503,8 +503,8 @@ fn what_a_sort_spilled_is_of_its_share_until_the_limit_changes() {
     small.give(1, 399);
     // A query waits, so nobody gets more than a share.
     assert_eq!(small.arrive(3, 500), []);
-    assert_eq!(small.ask(1, 300), [grant(1)], "what it has just given");
-    small.give(1, 300);
+    assert_eq!(small.ask(1, 290), [grant(1)], "what it has just given");
+    small.give(1, 290);
     small.tell(Event::LimitChanged {
         limit: 500,
         reserve: 0,

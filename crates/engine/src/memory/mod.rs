@@ -2,6 +2,7 @@
 //!
 //! | file | question |
 //! |---|---|
+//! | `connections.rs` | what may connections take? |
 //! | `pool.rs` | may this operator grow? |
 //! | `shared.rs` | whose memory is it where DataFusion does not say? |
 //! | `spill.rs` | where do operators put what they have no memory for? |
@@ -9,12 +10,14 @@
 //!
 //! Not here: the budget itself and the buffer (`coscan-storage`).
 
+mod connections;
 pub(crate) mod limit;
 mod pool;
 mod shared;
 mod spill;
 
 pub use pool::QueryMemory;
+pub use shared::connection_memory;
 pub(crate) use shared::{SharedMemory, with_own_memory};
 pub(crate) use spill::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT, SpillFolder};
 

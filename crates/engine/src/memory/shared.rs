@@ -20,6 +20,7 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use parking_lot::Mutex;
 
 use super::QueryMemory;
+use super::connections::ConnectionMemory;
 
 /// The memory of an engine's sessions.
 pub(crate) struct SharedMemory {
@@ -61,6 +62,17 @@ impl QueryMemory {
             return Some(Self::begin(&shared.budget));
         }
         pool.downcast_ref::<Self>().map(Self::sibling)
+    }
+}
+
+/// The memory of the connections of a session's engine; the session's own if that is not an
+/// engine's.
+#[must_use]
+pub fn connection_memory(session: &RuntimeEnv) -> Arc<dyn MemoryPool> {
+    let pool = &session.memory_pool;
+    match pool.downcast_ref::<SharedMemory>() {
+        Some(shared) => Arc::new(ConnectionMemory(Arc::clone(&shared.budget))),
+        None => Arc::clone(pool),
     }
 }
 

@@ -80,6 +80,8 @@ pub struct MemoryBudget {
     read_arrays: HolderId,
     read_pages: HolderId,
     kept_metadata: HolderId,
+    of_connections: HolderId,
+    connections: AtomicU64,
     limit: AtomicU64,
     operators: AtomicU64,
     pages: AtomicU64,
@@ -166,6 +168,8 @@ impl MemoryBudget {
             read_arrays: ledger.add_holder(Class::Keeps),
             read_pages: ledger.add_holder(Class::Keeps),
             kept_metadata: ledger.add_holder(Class::Keeps),
+            of_connections: ledger.add_holder(Class::Connections),
+            connections: AtomicU64::default(),
             ledger,
             limit: AtomicU64::new(limit),
             operators: AtomicU64::default(),
@@ -465,6 +469,37 @@ impl MemoryBudget {
         self.tell();
     }
 
+    /// Bytes of connections: messages, statements, prepared statements.
+    #[must_use]
+    pub fn connection_bytes(&self) -> u64 {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// Takes memory for a connection; false if queries have all but the reserve, and connections
+    /// have that.
+    #[must_use]
+    pub fn try_hold_for_connection(&self, bytes: u64) -> bool {
+        self.sync();
+        let room = self.ledger.room(self.of_connections);
+        let fits = self.connection_bytes().saturating_add(bytes) <= room;
+        if fits {
+            self.hold_for_connection(bytes);
+        }
+        fits
+    }
+
+    /// Takes memory for a connection that exists already.
+    pub fn hold_for_connection(&self, bytes: u64) {
+        self.connections.fetch_add(bytes, Ordering::Relaxed);
+        self.tell();
+    }
+
+    /// Returns a connection's memory.
+    pub fn free_of_connection(&self, bytes: u64) {
+        self.connections.fetch_sub(bytes, Ordering::Relaxed);
+        self.tell();
+    }
+
     /// From now on `from` may keep memory, which it gives back before anything else goes.
     pub fn retains(&self, from: Weak<dyn Reclaim>) -> HolderId {
         let holder = self.ledger.add_holder(Class::Drops(RETAINED_PRICE));
@@ -528,6 +563,7 @@ impl MemoryBudget {
             held(self.read_arrays, read, 0),
             held(self.read_pages, self.page_bytes(), 0),
             held(self.kept_metadata, self.metadata_counted(), 0),
+            held(self.of_connections, self.connection_bytes(), 0),
         ]));
     }
 
@@ -687,7 +723,8 @@ impl MemoryBudget {
     fn held_beside_operators(&self, pools: &[Arc<dyn Lender>]) -> u64 {
         let frames: u64 = pools.iter().map(|pool| pool.held()).sum();
         let read = self.page_bytes() + self.decoded_bytes();
-        frames + read + self.metadata_counted() + self.excess_bytes()
+        let kept = self.metadata_counted() + self.connection_bytes();
+        frames + read + kept + self.excess_bytes()
     }
 
     /// Frees memory that others need: first frames that only stalled scans need, then idle arrays
