@@ -12,6 +12,7 @@ docs/templates is a page with lines of the form
     <!-- results: SECTION -->                    every result of docs/results/SECTION, in order,
                                                  or that nothing is measured yet
     <!-- headline -->                            one line for each result with a headline
+    <!-- claims -->                              how many claims of each section of the page hold
     <!-- machine: NAME -->                       a machine of docs/machines.json, the page's default
 
 README.md and docs/ROADMAP.md are written by hand, but for the tables below two marks:
@@ -130,6 +131,8 @@ def page(template, sections, machines, shown):
                 lines += [*show(result, f"results/{section}/{name}.json", machine), ""]
             while lines and not lines[-1]:
                 lines.pop()
+        elif line == "<!-- claims -->":
+            lines += tally(sections, names)
         elif re.fullmatch(r"<!-- machine: \S+ -->", line):
             lines += fill(f"Machine, unless a result names another: {machines[machine]}.")
         else:
@@ -263,16 +266,48 @@ def report_lines(report):
         lines += [*figure_lines(report), ""]
     for pivot in report.get("pivots", []):
         lines += [f"**{pivot['title']}**", "", *pivot_lines(report["rows"], pivot), ""]
-    claims = report["claims"]
-    failed = [claim for claim in claims if not claim["holds"]]
-    if claims:
-        held = f"{len(claims) - len(failed)} of {len(claims)} claims hold"
-        lines += [*fill(f"{held}." if not failed else f"{held}. **These fall short**:")]
+    return lines + claim_lines(report["claims"])
+
+
+def claim_lines(claims):
+    """How many claims hold, which fall short, and with which change of the code the others were seen to fail."""
+    if not claims:
+        return []
+    failed = [claim for claim in claims if verdict(claim) == "fails"]
+    unproven = sum(verdict(claim) == "unproven" for claim in claims)
+    held = f"{len(claims) - len(failed)} of {len(claims)} claims hold"
+    held += f", {unproven} of them unproven." if unproven else "."
+    lines = fill(f"{held} **These fall short**:" if failed else held)
     if failed:
         lines.append("")
         for claim in failed:
-            lines += fill(f"- {claim['text']}: {claim['evidence']}", "  ")
+            lines += fill(f"- {claim['text']}: {claim['evidence']}{fresh(claim)}", "  ")
+    mutated = [claim for claim in claims if "mutation" in claim]
+    if mutated:
+        rows = [[claim["text"], claim["evidence"] + fresh(claim), claim["mutation"]["changed"], claim["mutation"]["seen"]]
+                for claim in mutated]
+        lines += ["", *grid(["claim", "ours", "fails with this change", "ours then"], rows)]
     return lines
+
+
+def verdict(claim):
+    """As `Claim::verdict` of lab/study/src/claim.rs."""
+    return "fails" if not claim["holds"] else "holds" if "mutation" in claim else "unproven"
+
+
+def fresh(claim):
+    of = claim.get("fresh")
+    return f" ({of['held']} of {of['of']} fresh seeds)" if of else ""
+
+
+def tally(sections, names):
+    """How many claims of each section's reports hold, and were seen to fail."""
+    rows = []
+    for name in names:
+        verdicts = [verdict(claim) for _, _, result in sections.get(name, []) for claim in result.get("report", {}).get("claims", [])]
+        counted = [sum(one == word for one in verdicts) for word in ("holds", "unproven", "fails")]
+        rows.append([name.replace("-", " "), *(str(number) for number in (len(verdicts), *counted))])
+    return grid(["section", "claims", "hold, and were seen to fail", "unproven", "do not hold"], rows)
 
 
 def figure_lines(report):

@@ -77,11 +77,20 @@ class Reports(unittest.TestCase):
         text = "\n".join(pages.report_lines({**read(self.report), "shown": "^[ab]"}))
         self.assertIn("| a (s) | 284 | 256 | 207 to 309 |", text)
         self.assertIn("| b | 1404 | **1054** | 854 to 1198 |", text)
-        self.assertIn("1 of 2 claims hold. **These fall short**:", text)
+        self.assertIn("1 of 2 claims hold, 1 of them unproven. **These fall short**:", text)
         self.assertIn("- two: seen", text)
         self.assertNotIn("hidden", text)
         self.assertNotIn("- one", text)
 
+    def test_a_claim_is_proven_by_the_change_that_it_failed_with(self):
+        proven = {"text": "three", "holds": True, "evidence": "e3", "fresh": {"held": 9, "of": 10},
+                  "mutation": {"changed": "x.rs: 2 for 1", "seen": "e4"}}
+        claims = [*self.report["claims"], proven]
+        text = "\n".join(pages.claim_lines(claims))
+        self.assertIn("2 of 3 claims hold, 1 of them unproven.", text)
+        self.assertIn("| three | e3 (9 of 10 fresh seeds) | x.rs: 2 for 1 | e4 |", text)
+        sections = {"a-b": [(1, "x", {"report": {"claims": claims}}), (2, "y", {"tables": []})]}
+        self.assertEqual(pages.tally(sections, ["a-b"])[-1], "| a b | 3 | 1 | 1 | 1 |")
 
     def test_a_pivot_has_its_places_from_the_labels(self):
         rows = [{"label": f"{place}, {policy}, {share} %: price", "paper": None, "ours": value, "p05": value, "p95": value}

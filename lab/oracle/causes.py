@@ -175,6 +175,7 @@ class Causes:
             f"{counts['statements']} statements: {counts['rows']} with rows, {counts['empty']} without, {counts['errors']} errors in PostgreSQL. "
             + "; ".join(f"{kind} {self.total(kind, with_accepted=True)}" for kind in ORDER)
             + f". {counts['unreduced']} differences of known causes were not reduced."
+            + (f" PostgreSQL ended {counts['reference']} sessions." if counts["reference"] else "")
         )
         for kind in ORDER:
             found = sorted(

@@ -37,7 +37,9 @@ SESSIONS = (  # settings of Coscan's, and the zone of both
     (("coscan.small_table_bytes = 0", "coscan.share_fragments = on"), "America/New_York"),
     ((), "UTC"),
 )
-REFUSED_REDUCED_MAX = 4  # of one shape of error
+# Of one shape of error. Each step of reducing a statement that was given up takes as long as that.
+REDUCED_MAX = {"refused": 4, "state": 2, "type": 4, "answered": 4, "lost": 1}
+REOPENED = 60  # attempts, a second apart
 AVOID_AFTER = 2
 PAGE_EVERY_S = 60
 
@@ -95,7 +97,11 @@ class Run:
     def go(self):
         options, begun, paged = self.options, time.monotonic(), time.monotonic()
         while self.causes.counts["statements"] < options.statements:
-            self.round()
+            try:
+                self.round()
+            except wire.Lost:
+                # PostgreSQL has ended a session, or crashed, and all its sessions with it.
+                self.reopen()
             now = time.monotonic()
             if options.seconds and now - begun > options.seconds:
                 break
@@ -103,6 +109,19 @@ class Run:
                 paged = now
                 self.write()
         self.write()
+
+    def reopen(self):
+        self.causes.counts["reference"] += 1
+        for _ in range(REOPENED):
+            time.sleep(1)
+            try:
+                for pair in self.pairs:
+                    pair.reference, pair.tested = pair.open_reference(), pair.open_tested()
+                self.encoder = asking.Encoder(self.pairs[0].servers[0].session())
+                return
+            except (OSError, wire.Lost):
+                pass
+        raise wire.Lost("PostgreSQL does not come back")
 
     def write(self):
         title = f"Differences from PostgreSQL 15 (seed {self.options.seed})"
@@ -190,11 +209,12 @@ class Run:
 
     def known(self, found, statement):
         """A cause that explains the difference well enough not to reduce it."""
-        if found.kind in ("refused", "state", "type", "answered"):
+        if found.kind in REDUCED_MAX:
             key = (found.kind, found.shape())
             self.shapes[key] = self.shapes.get(key, 0) + 1
-            cause = self.causes.causes.get(key)
-            if self.shapes[key] > REFUSED_REDUCED_MAX and cause:
+            # An answer that did not need what fails is of the kind "moment" once it is reduced.
+            cause = self.causes.causes.get(key) or self.causes.causes.get(("moment", found.shape()))
+            if self.shapes[key] > REDUCED_MAX[found.kind] and cause:
                 return cause
         if self.options.explore and self.draw.random() < 0.85:
             return self.causes.attributed(found, statement.root)

@@ -53,7 +53,7 @@ pub use memory::{QueryMemory, connection_memory};
 pub use object_stores::local_store::{Disk, LocalStore, SystemDisk};
 pub use operators::{OperatorTaker, OperatorTrace};
 pub use own::{
-    Confinement, DropNames, SavedOwn, Snapshot, TEMPORARY_SCHEMA, check as check_rights,
+    Confinement, DropNames, Rename, SavedOwn, Snapshot, TEMPORARY_SCHEMA, check as check_rights,
     check_read_only, check_undoable, commit_own, drop_own, execute, forget_own, makes_rows,
     refused_read_only, rename_own, save_own,
 };

@@ -9,7 +9,8 @@ use datafusion::prelude::SessionContext;
 
 use crate::analysis::{
     Assignments, Checks, CopiedUuids, CountRows, Dependencies, EliminateCrossJoins, EliminateJoins,
-    GroupingKeys, MixedTypes, OrderedInputs, Predicates, PushDown, SingleDistinct, WindowFrames,
+    GroupingKeys, MixedTypes, OrderedInputs, Predicates, PushDown, SingleDistinct, UnionNames,
+    WindowFrames,
 };
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts, SortKeys};
 use crate::constants::ConstantErrors;
@@ -79,6 +80,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.push(Arc::new(Frames));
     rules::install(analyzer);
     analyzer.rules.push(Arc::new(Dependencies));
+    analyzer.rules.push(Arc::new(UnionNames));
     analyzer.rules.insert(0, Arc::new(SortKeys));
     analyzer.rules.insert(0, Arc::new(MixedTypes));
     analyzer.rules.insert(0, Arc::new(WindowFrames));

@@ -78,6 +78,6 @@ pub use functions::scalar::{marked_type, typed_field};
 pub use install::{install, reinstall};
 pub use moments::Moments;
 pub use postgres_types::Type;
-pub use relations::open_undeclared;
+pub use relations::{open_undeclared, unknown_as_text};
 pub use shared::canonical;
 pub use time::zone::zone_name;

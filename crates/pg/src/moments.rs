@@ -58,6 +58,12 @@ impl Moments {
         self.0.transaction.store(NONE, Ordering::Relaxed);
     }
 
+    /// When the last statement began, in microseconds since 1970.
+    #[must_use]
+    pub fn last_statement_us(&self) -> i64 {
+        self.0.statement.load(Ordering::Relaxed)
+    }
+
     /// In a transaction, when it began.
     pub(crate) fn transaction(&self) -> Option<i64> {
         let began = self.0.transaction.load(Ordering::Relaxed);
@@ -66,8 +72,7 @@ impl Moments {
 
     /// In a transaction, when its last statement began.
     pub(crate) fn statement(&self) -> Option<i64> {
-        let began = self.0.statement.load(Ordering::Relaxed);
-        self.transaction().map(|_| began)
+        self.transaction().map(|_| self.last_statement_us())
     }
 
     pub(crate) fn of(options: &ConfigOptions) -> Option<&Self> {

@@ -142,39 +142,13 @@ impl TextPlanner {
             return Ok(None);
         }
         // A text without a type of its own takes the other's.
-        for pg_type in ["uuid", "bpchar"] {
-            if left.marked(pg_type) && right.marked(pg_type) && pg_type == "uuid" {
-                return Ok(None);
-            }
-            let (is_left, is_right) = (left.marked(pg_type), right.marked(pg_type));
-            if !is_left && !is_right {
-                continue;
-            }
-            let mut sides = vec![];
-            for (operand, is_marked) in [(left, is_left), (right, is_right)] {
-                let adapts = is_marked || operand.is_literal();
-                let side = match (pg_type, adapts) {
-                    // Trailing blanks are no part of the value.
-                    ("bpchar", true) if is_marked => self.call("rtrim", vec![operand.expr.clone()]),
-                    ("bpchar", true) => {
-                        let text = self.cast(operand.expr.clone(), "text");
-                        text.and_then(|text| self.call("rtrim", vec![text]))
-                    }
-                    ("uuid", true) if !is_marked => self.cast(operand.expr.clone(), pg_type),
-                    _ => Some(operand.expr.clone()),
-                };
-                sides.extend(side);
-            }
-            if sides == both() {
-                return Ok(None);
-            }
-            let (Some(right), Some(left)) = (sides.pop(), sides.pop()) else {
-                return Ok(None);
-            };
-            let Some(op) = plain_operator(op) else {
-                return Ok(None);
-            };
-            return Ok(Some(datafusion::logical_expr::binary_expr(left, op, right)));
+        if left.marked("uuid") && !right.marked("uuid") && right.is_literal() {
+            let right = self.cast(right.expr.clone(), "uuid");
+            return Ok(self.compared(op, left.expr.clone(), right));
+        }
+        if right.marked("uuid") && !left.marked("uuid") && left.is_literal() {
+            let left = self.cast(left.expr.clone(), "uuid");
+            return Ok(left.and_then(|left| self.compared(op, left, Some(right.expr.clone()))));
         }
         if is_bytes(left.field.data_type()) && right.is_literal() && right.is_text() {
             return Ok(self.compared(

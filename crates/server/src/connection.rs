@@ -161,10 +161,12 @@ struct Admitted {
 
 impl Admitted {
     fn into_connection(self, wire: Wire, shared: &Shared) -> Connection {
+        let state = self.session.context.state_ref();
+        let origins = state.read().config().get_extension();
         Connection {
             wire,
             session: self.session,
-            portals: Portals::default(),
+            portals: Portals::new(origins.unwrap_or_default()),
             status: TransactionStatus::Idle,
             transaction: Transaction::default(),
             described: false,
@@ -479,17 +481,15 @@ impl Connection {
             return Ok(());
         }
         // The statements of one message, or of the messages up to a Sync, are one transaction.
-        self.session.moments.end_transaction();
-        self.portals.end_transaction();
-        match self.transaction.rollback(&mut self.session).await {
-            Ok(reports) => self.report(reports),
-            Err(failure) => {
+        match self.roll_back().await {
+            Err(Halt::Failed(failure)) => {
                 log::warn!(
                     "{}: a setting was not brought back: {failure}",
                     self.wire.peer
                 );
                 Ok(())
             }
+            rolled_back => rolled_back,
         }
     }
 

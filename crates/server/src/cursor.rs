@@ -15,6 +15,16 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use crate::failure::Failure;
 use crate::ledger::Held;
 
+/// How a cursor is declared.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Declared {
+    /// WITH HOLD: whether it stays when its transaction is committed.
+    pub(crate) hold: bool,
+    pub(crate) scroll: bool,
+    /// Whether a simple query fetches values in binary.
+    pub(crate) binary: bool,
+}
+
 /// Which rows, seen from the row that a cursor is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Steps {

@@ -21,7 +21,7 @@ use crate::connection::{Connection, Halt, supervise};
 use crate::failure::Failure;
 use crate::params::parameter_values;
 use crate::parse::Parsed;
-use crate::portal::{Portal, Prepared, State};
+use crate::portal::{Life, Portal, Prepared, State};
 use crate::rows::ended;
 use crate::session::{Outcome, only_reads, returns_rows, show_schema};
 use crate::simple::copied;
@@ -29,6 +29,16 @@ use crate::statement::Action;
 
 impl Connection {
     pub(crate) async fn parse(&mut self, message: Parse) -> Result<(), Halt> {
+        let name = message.name.unwrap_or_default();
+        if name.is_empty() {
+            // It goes even if the new one cannot be read.
+            self.portals.forget("");
+        }
+        let text = if name.is_empty() {
+            String::new()
+        } else {
+            message.query.clone()
+        };
         let mut interrupt = self.interrupt().await;
         let statements = self.session.parse(message.query);
         let mut statements = supervise(&mut self.wire, &mut interrupt, statements).await?;
@@ -42,8 +52,8 @@ impl Connection {
             .map(|oid| Type::from_oid(*oid))
             .collect();
         let prepared = self.prepare(statements.pop(), said).await?;
-        self.portals
-            .prepare(message.name.unwrap_or_default(), prepared)?;
+        let origin = self.session.origin(&prepared, text, false);
+        self.portals.prepare(name, prepared, origin)?;
         Ok(self
             .wire
             .put(&PgWireBackendMessage::ParseComplete(ParseComplete::new()))?)
@@ -140,7 +150,8 @@ impl Connection {
             prepared,
             formats,
             state: State::Bound(plan),
-            hold: false,
+            life: Life::Transaction,
+            binary: false,
             number: self.portals.opened(),
             _held: held,
         };
@@ -228,14 +239,11 @@ impl Connection {
             let outcome = match plan {
                 Some(plan) => {
                     self.session.settings.forget_wishes();
-                    if let Action::Declare {
-                        name, hold, scroll, ..
-                    } = action
-                    {
-                        self.check_cursor(*hold)?;
+                    if let Action::Declare { name, declared, .. } = action {
+                        self.check_cursor(*declared)?;
                         let start = self.session.start(plan, None, None, &[]);
                         let rows = supervise(&mut self.wire, &mut interrupt, start).await?;
-                        self.open_cursor(name, *hold, *scroll, rows, &mut interrupt)
+                        self.open_cursor(name, *declared, rows, &mut interrupt)
                             .await?;
                         return self.complete("DECLARE CURSOR".to_owned());
                     }

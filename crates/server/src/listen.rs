@@ -67,8 +67,8 @@ impl Server {
         let catalog = PgCatalog::load().map_err(|source| ServerError::Catalog { source })?;
         let queries = QueryRuntime::new(config.query_runtime)
             .map_err(|source| ServerError::Threads { source })?;
-        let aside =
-            Aside::new(queries.handle.clone()).map_err(|source| ServerError::Threads { source })?;
+        let aside = Aside::new(queries.handle.clone(), Arc::clone(&queries.tasks))
+            .map_err(|source| ServerError::Threads { source })?;
         let unbound = |source| ServerError::Bind { listen, source };
         let listener = TcpListener::bind(listen).await.map_err(unbound)?;
         let local_addr = listener.local_addr().map_err(unbound)?;

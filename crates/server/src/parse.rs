@@ -1,8 +1,8 @@
 //! Parses SQL and plans large statements without delaying other connections.
 //!
 //! A long text takes seconds to read, and a long statement seconds to plan. Neither yields, so both
-//! run on threads of their own. The host's scheduler gives these threads less than those of
-//! connections and of running queries.
+//! run on threads of their own. While there are short queries the host's scheduler gives these
+//! threads less than those of connections and of running queries.
 //!
 //! Bounds: a text or statement for two cores is worked on there at a time, the others wait; a
 //! statement that is given up meanwhile keeps its place until its step is done. The memory of
@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use coscan::StatementSize;
-use coscan::threads::give_way;
+use coscan::tasks::TaskQueue;
+use coscan::threads::{Slice, give_way, set_slice};
 use futures::future::{Either, select};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Semaphore, oneshot};
@@ -68,10 +69,17 @@ pub(crate) fn parse_all(ledger: &Ledger, sql: &str) -> Result<Vec<Parsed>, Failu
         }
         let size = statement.size;
         let held = ledger.hold("a statement", size.memory_bytes())?;
-        let written = written_parameters(statement.text);
+        let sql = statement.text;
+        let written = written_parameters(sql);
         if let Some(mut action) = parse(statement)? {
-            if let Action::Prepare { written: said, .. } = &mut action {
+            if let Action::Prepare {
+                written: said,
+                text,
+                ..
+            } = &mut action
+            {
                 said.clone_from(&written);
+                sql.clone_into(text);
             }
             let cost = Cost { size, _held: held };
             all.push(Parsed {
@@ -88,26 +96,35 @@ pub(crate) fn parse_all(ledger: &Ledger, sql: &str) -> Result<Vec<Parsed>, Failu
 pub(crate) struct Aside {
     /// Where the work is polled when it waits.
     queries: Handle,
+    /// Knows whether there are short queries.
+    tasks: Arc<TaskQueue>,
     /// Its blocking threads do the work; `None` only while this is dropped.
-    threads: Option<Runtime>,
+    fair: Option<Runtime>,
+    /// Its blocking threads do the work while there are short queries. The same.
+    giving_way: Option<Runtime>,
     places: Arc<Semaphore>,
 }
 
 impl Aside {
-    /// Starts the threads. Where the work waits, it does so in `queries`, the runtime of queries.
-    pub(crate) fn new(queries: Handle) -> io::Result<Self> {
+    /// Starts the threads. Where the work waits, it does so in `queries`, the runtime of queries,
+    /// whose tasks are `tasks`.
+    pub(crate) fn new(queries: Handle, tasks: Arc<TaskQueue>) -> io::Result<Self> {
         let cores = available_parallelism().map_or(1, NonZero::get);
         // As many again are left for those who have short statements.
         let large_max = (cores / 2).max(1);
-        let threads = Builder::new_multi_thread()
-            .worker_threads(1)
-            .max_blocking_threads(large_max)
-            .thread_name("coscan-aside")
-            .on_thread_start(|| give_way(NICENESS))
-            .build()?;
+        let threads = |begin: fn()| {
+            Builder::new_multi_thread()
+                .worker_threads(1)
+                .max_blocking_threads(large_max)
+                .thread_name("coscan-aside")
+                .on_thread_start(begin)
+                .build()
+        };
         Ok(Self {
             queries,
-            threads: Some(threads),
+            tasks,
+            fair: Some(threads(|| set_slice(Slice::Long))?),
+            giving_way: Some(threads(|| give_way(NICENESS))?),
             places: Arc::new(Semaphore::new(large_max)),
         })
     }
@@ -130,7 +147,12 @@ impl Aside {
             return Err(crate::cancel::stopping());
         };
         let (_alive, gone) = oneshot::channel::<()>();
-        let Some(threads) = &self.threads else {
+        let threads = if self.tasks.protects_short() {
+            &self.giving_way
+        } else {
+            &self.fair
+        };
+        let Some(threads) = threads else {
             return Err(crate::cancel::stopping());
         };
         let queries = self.queries.clone();
@@ -151,7 +173,8 @@ impl Aside {
 impl Drop for Aside {
     fn drop(&mut self) {
         // Nobody waits for these threads to end, as for the threads of queries.
-        if let Some(threads) = self.threads.take() {
+        let threads = [self.fair.take(), self.giving_way.take()];
+        for threads in threads.into_iter().flatten() {
             threads.shutdown_background();
         }
     }

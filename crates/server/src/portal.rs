@@ -1,7 +1,8 @@
 //! Prepared statements and portals: what a connection remembers between messages.
 //!
 //! A cursor is a portal that SQL made. P1: portals end with their transaction, and outside of one
-//! with the next Sync or simple query; only a cursor `WITH HOLD` stays.
+//! with the next Sync or simple query; only a cursor `WITH HOLD` stays, if the transaction is
+//! committed. Its rows are computed at COMMIT (`held.rs`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use pgwire::api::Type;
 use crate::cursor::Scroll;
 use crate::failure::Failure;
 use crate::ledger::Held;
+use crate::origins::{Origin, Origins};
 use crate::parse::Cost;
 use crate::rows::Rows;
 use crate::statement::Action;
@@ -42,11 +44,24 @@ pub(crate) struct Portal {
     pub(crate) prepared: Arc<Prepared>,
     pub(crate) formats: Vec<i16>,
     pub(crate) state: State,
-    pub(crate) hold: bool,
+    pub(crate) life: Life,
+    /// Whether FETCH by a simple query gives values in binary.
+    pub(crate) binary: bool,
     /// How many portals were opened before it.
     pub(crate) number: u64,
     /// The memory of its plan.
     pub(crate) _held: Option<Held>,
+}
+
+/// When a portal ends, if it is not closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// With its transaction.
+    Transaction,
+    /// With its transaction if that is rolled back: a cursor WITH HOLD.
+    UnlessCommitted,
+    /// With the session: a cursor WITH HOLD whose transaction was committed.
+    Session,
 }
 
 pub(crate) enum State {
@@ -65,12 +80,21 @@ pub(crate) enum State {
 #[derive(Default)]
 pub(crate) struct Portals {
     statements: HashMap<String, Arc<Prepared>>,
+    /// Of the statements that have names.
+    origins: Arc<Origins>,
     portals: HashMap<String, Portal>,
     /// How many portals were opened.
     opened: u64,
 }
 
 impl Portals {
+    pub(crate) fn new(origins: Arc<Origins>) -> Self {
+        Self {
+            origins,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn statement(&self, name: &str) -> Result<Arc<Prepared>, Failure> {
         self.statements
             .get(name)
@@ -79,7 +103,12 @@ impl Portals {
     }
 
     /// A named statement must be closed before its name is used again; the unnamed one is replaced.
-    pub(crate) fn prepare(&mut self, name: String, prepared: Prepared) -> Result<(), Failure> {
+    pub(crate) fn prepare(
+        &mut self,
+        name: String,
+        prepared: Prepared,
+        origin: Origin,
+    ) -> Result<(), Failure> {
         if !name.is_empty() && self.statements.contains_key(&name) {
             let text = format!("prepared statement {name:?} already exists");
             return Err(Failure::new("42P05", text));
@@ -90,16 +119,21 @@ impl Portals {
                 format!("at most {STATEMENTS_MAX} statements"),
             ));
         }
+        if !name.is_empty() {
+            self.origins.insert(&name, origin);
+        }
         self.statements.insert(name, Arc::new(prepared));
         Ok(())
     }
 
     /// Drops a prepared statement. Returns whether there was one.
     pub(crate) fn forget(&mut self, name: &str) -> bool {
+        self.origins.remove(name);
         self.statements.remove(name).is_some()
     }
 
     pub(crate) fn forget_all(&mut self) {
+        self.origins.clear();
         self.statements.clear();
     }
 
@@ -165,14 +199,28 @@ impl Portals {
         self.portals.clear();
     }
 
-    /// Whether any portal ends with the transaction.
+    /// Whether any portal belongs to the transaction at hand.
     pub(crate) fn in_transaction(&self) -> bool {
-        self.portals.values().any(|portal| !portal.hold)
+        let mut portals = self.portals.values();
+        portals.any(|portal| portal.life != Life::Session)
     }
 
-    /// P1: closes the portals that end with the transaction.
-    pub(crate) fn end_transaction(&mut self) {
-        self.portals.retain(|_, portal| portal.hold);
+    /// The cursors that stay if the transaction at hand is committed.
+    pub(crate) fn held(&mut self) -> impl Iterator<Item = &mut Portal> {
+        let portals = self.portals.values_mut();
+        portals.filter(|portal| portal.life == Life::UnlessCommitted)
+    }
+
+    /// P1: COMMIT.
+    pub(crate) fn commit(&mut self) {
+        self.held().for_each(|portal| portal.life = Life::Session);
+        self.roll_back();
+    }
+
+    /// P1: ROLLBACK.
+    pub(crate) fn roll_back(&mut self) {
+        self.portals
+            .retain(|_, portal| portal.life == Life::Session);
     }
 }
 

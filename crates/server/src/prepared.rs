@@ -23,7 +23,9 @@ use pgwire::api::Type;
 use crate::cancel::Interrupt;
 use crate::connection::{Connection, Halt, supervise};
 use crate::failure::Failure;
+use crate::origins::Origin;
 use crate::parse::Parsed;
+use crate::portal::Prepared;
 use crate::query::guarded;
 use crate::session::{Outcome, Session};
 use crate::statement::Action;
@@ -36,6 +38,7 @@ impl Connection {
         types: &[DataType],
         written: &Written,
         query: &DfStatement,
+        text: &str,
     ) -> Result<(), Halt> {
         if self.portals.statement(name).is_ok() {
             let text = format!("prepared statement \"{name}\" already exists");
@@ -58,7 +61,8 @@ impl Connection {
             written: written.clone(),
         };
         let prepared = self.prepare(Some(parsed), declared).await?;
-        Ok(self.portals.prepare(name.to_owned(), prepared)?)
+        let origin = self.session.origin(&prepared, text.to_owned(), true);
+        Ok(self.portals.prepare(name.to_owned(), prepared, origin)?)
     }
 
     /// EXECUTE: runs a prepared statement with the values of its arguments.
@@ -106,6 +110,16 @@ impl Connection {
 }
 
 impl Session {
+    /// The origin of what the statement at hand prepares.
+    pub(crate) fn origin(&self, prepared: &Prepared, text: String, from_sql: bool) -> Origin {
+        Origin {
+            text,
+            types: prepared.types().iter().map(sql_name).collect(),
+            prepared_us: self.moments.last_statement_us(),
+            from_sql,
+        }
+    }
+
     /// The value of an argument, as one of the parameter's type.
     async fn argument(
         &self,

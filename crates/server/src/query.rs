@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::thread::available_parallelism;
 
-use coscan::tasks::{LongRuntime, TaskQueue};
+use coscan::tasks::{LongThreads, TaskQueue};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::{JoinError, JoinHandle};
 
@@ -28,14 +28,14 @@ pub(crate) struct QueryRuntime {
     /// Chooses whose tasks run next on these threads.
     pub(crate) tasks: Arc<TaskQueue>,
     own: Option<Runtime>,
-    /// Long queries go on on its threads.
-    _long: LongRuntime,
+    /// Long queries go on on these.
+    _long: LongThreads,
 }
 
 impl QueryRuntime {
     /// Takes the runtime that is given, or starts two threads per core: a query may compute for
     /// long here before it is known to be a long one, and then leaves others a thread. Long queries
-    /// go on on one thread more per core.
+    /// go on on threads of their own, one per core at a time.
     pub(crate) fn new(given: Option<Handle>) -> io::Result<Self> {
         let cores = available_parallelism().map_or(1, NonZero::get);
         let (handle, own) = match given {
@@ -51,7 +51,7 @@ impl QueryRuntime {
             }
         };
         coscan::tasks::install();
-        let long = LongRuntime::new(cores)?;
+        let long = LongThreads::new(cores, &handle)?;
         Ok(Self {
             tasks: TaskQueue::new(cores, handle.metrics().num_workers(), Some(&long)),
             _long: long,

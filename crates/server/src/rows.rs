@@ -13,12 +13,15 @@ use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::execution::runtime_env::RuntimeEnv;
 
 use pgwire::messages::PgWireBackendMessage;
 
 use crate::columns::{Column, columns};
 use crate::copy::CopyFormat;
 use crate::failure::Failure;
+use crate::held::HeldRows;
+use crate::ledger::Ledger;
 use crate::running::Running;
 use crate::senders::FLUSH_BYTES;
 use crate::waiting::IDLE_AFTER;
@@ -60,6 +63,7 @@ pub(crate) fn ended(word: &str, rows: usize) -> String {
 pub(crate) enum Source {
     Query(Running),
     Ready(VecDeque<RecordBatch>),
+    Held(Box<HeldRows>),
 }
 
 impl Rows {
@@ -133,6 +137,7 @@ impl Rows {
         match &mut self.source {
             Source::Query(running) => running.put_aside(rest),
             Source::Ready(batches) => batches.push_front(rest),
+            Source::Held(held) => held.put_aside(rest),
         }
     }
 
@@ -140,7 +145,7 @@ impl Rows {
     pub(crate) fn patience(&self) -> Duration {
         match &self.source {
             Source::Query(running) => running.patience(),
-            Source::Ready(_) => IDLE_AFTER,
+            Source::Ready(_) | Source::Held(_) => IDLE_AFTER,
         }
     }
 
@@ -161,7 +166,21 @@ impl Rows {
         match &mut self.source {
             Source::Query(running) => running.next().await,
             Source::Ready(batches) => Ok(batches.pop_front()),
+            Source::Held(held) => held.next().await,
         }
+    }
+
+    /// Computes all rows that are left, of which none is loaded. On failure or when it is dropped
+    /// before its end, some are lost.
+    pub(crate) async fn hold(
+        &mut self,
+        ledger: &Ledger,
+        environment: Arc<RuntimeEnv>,
+    ) -> Result<(), Failure> {
+        if let Source::Query(running) = &mut self.source {
+            self.source = Source::Held(Box::new(HeldRows::of(running, ledger, environment).await?));
+        }
+        Ok(())
     }
 
     /// Makes `batch` the one that [`Rows::put_rows`] encodes.

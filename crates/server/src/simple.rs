@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use coscan::refused_read_only;
+use coscan_pg::dialect::Written;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::TransactionMode;
@@ -18,14 +19,14 @@ use crate::cancel::Interrupt;
 use crate::columns::description;
 use crate::connection::{Connection, Halt, supervise};
 use crate::copy::CopyFormat;
-use crate::cursor::{Scroll, Steps, Walk};
+use crate::cursor::{Declared, Scroll, Steps, Walk};
 use crate::failure::Failure;
 use crate::parse::Parsed;
-use crate::portal::{Portal, Prepared, State, no_statement};
+use crate::portal::{Life, Portal, Prepared, State, no_statement};
 use crate::rows::{Rows, Source, ended};
 use crate::senders::FLUSH_BYTES;
 use crate::session::Outcome;
-use crate::statement::Action;
+use crate::statement::{Action, drop_tag, rename_tag};
 
 impl Connection {
     /// Handles a Query message. Statements after a failed one are not run.
@@ -117,8 +118,10 @@ impl Connection {
                 types,
                 written,
                 query,
+                text,
             } => {
-                self.prepare_in_sql(name, types, written, query).await?;
+                self.prepare_in_sql(name, types, written, query, text)
+                    .await?;
                 "PREPARE"
             }
             Action::Execute { name, arguments } => {
@@ -126,24 +129,23 @@ impl Connection {
                     .execute_in_sql(name, arguments, formats, interrupt)
                     .await;
             }
-            Action::Rename { from, to } => {
-                let (from, to) = (from.to_string(), to.to_string());
-                let renamed = coscan::rename_own(&session.context, &from, &to, session.undoable);
+            Action::Rename(rename) => {
+                let renamed = coscan::rename_own(&session.context, rename, session.undoable);
                 renamed.await.map_err(Failure::from)?;
-                "ALTER TABLE"
+                rename_tag(rename)
             }
             Action::Drop(names) => {
                 let dropped = coscan::drop_own(&session.context, names, session.undoable);
                 dropped.await.map_err(Failure::from)?;
-                if names.views {
-                    "DROP VIEW"
-                } else {
-                    "DROP TABLE"
-                }
+                drop_tag(names)
             }
-            Action::Begin(modes) => {
+            Action::Truncate(tables) => {
+                self.truncate(tables, interrupt).await?;
+                TRUNCATE
+            }
+            Action::Begin { modes, tag } => {
                 self.begin(modes).await?;
-                "BEGIN"
+                tag
             }
             Action::Commit { chain } | Action::Rollback { chain } => {
                 let commits = matches!(action, Action::Commit { .. });
@@ -206,14 +208,13 @@ impl Connection {
             }
             Action::Declare {
                 name,
-                hold,
-                scroll,
+                declared,
                 query,
             } => {
-                self.check_cursor(*hold)?;
+                self.check_cursor(*declared)?;
                 let query = query.as_ref().clone();
                 let outcome = self.run(query, None, &[], interrupt).await?;
-                self.open_cursor(name, *hold, *scroll, outcome, interrupt)
+                self.open_cursor(name, *declared, outcome, interrupt)
                     .await?;
                 "DECLARE CURSOR"
             }
@@ -263,8 +264,8 @@ impl Connection {
     }
 
     /// A cursor ends with its transaction, if it does not say that it stays.
-    pub(crate) fn check_cursor(&self, hold: bool) -> Result<(), Failure> {
-        if hold {
+    pub(crate) fn check_cursor(&self, declared: Declared) -> Result<(), Failure> {
+        if declared.hold {
             return Ok(());
         }
         self.check_block("DECLARE CURSOR")
@@ -283,15 +284,14 @@ impl Connection {
     pub(crate) async fn open_cursor(
         &mut self,
         name: &str,
-        hold: bool,
-        scroll: bool,
+        declared: Declared,
         outcome: Outcome,
         interrupt: &mut Interrupt,
     ) -> Result<(), Halt> {
         let Outcome::Rows(mut rows) = outcome else {
             return Err(Failure::syntax("a cursor needs a query").into());
         };
-        let state = if scroll {
+        let state = if declared.scroll {
             let ledger = self.session.ledger.clone();
             let all = async move {
                 let (mut batches, mut counted) = (vec![], vec![]);
@@ -313,7 +313,12 @@ impl Connection {
             prepared: prepared.into(),
             formats: vec![],
             state,
-            hold,
+            life: if declared.hold {
+                Life::UnlessCommitted
+            } else {
+                Life::Transaction
+            },
+            binary: declared.binary,
             number: self.portals.opened(),
             _held: None,
         };
@@ -334,6 +339,26 @@ impl Connection {
         supervise(&mut self.wire, interrupt, started).await
     }
 
+    /// TRUNCATE of several tables: all are found before the first loses its rows.
+    async fn truncate(
+        &mut self,
+        tables: &[DfStatement],
+        interrupt: &mut Interrupt,
+    ) -> Result<(), Halt> {
+        self.transaction.begin(&self.session).await?;
+        let mut plans = Vec::with_capacity(tables.len());
+        for table in tables {
+            let planned = self.session.prepare(table.clone(), vec![], Written::new());
+            let planned = supervise(&mut self.wire, interrupt, planned).await?;
+            plans.push(planned.plan());
+        }
+        for plan in plans {
+            let start = self.session.start(plan, Some(TRUNCATE), None, &[]);
+            supervise(&mut self.wire, interrupt, start).await?;
+        }
+        Ok(())
+    }
+
     /// FETCH: sends rows of a cursor, in a result of their own. MOVE only passes them.
     async fn fetch(
         &mut self,
@@ -345,6 +370,11 @@ impl Connection {
             let name = &walk.cursor;
             Failure::new("34000", format!("cursor \"{name}\" does not exist"))
         })?;
+        let formats: &[i16] = if portal.binary && !self.described {
+            &[BINARY]
+        } else {
+            formats
+        };
         let passed = match &mut portal.state {
             State::Open(rows) => {
                 let most = match walk.steps {
@@ -574,14 +604,16 @@ impl Connection {
         let session = &mut self.session;
         let modes = session.settings.modes(&session.context);
         let tag = if commits && self.status != TransactionStatus::Error {
-            if let Err(failure) = self.transaction.commit(session).await {
+            if let Err(halt) = self.commit().await {
                 self.roll_back().await?;
-                return Err(failure.into());
+                return Err(halt);
             }
             self.end_local_settings().await?;
-            self.end_transaction("COMMIT")
+            self.status = TransactionStatus::Idle;
+            "COMMIT"
         } else {
-            self.roll_back().await?
+            self.roll_back().await?;
+            "ROLLBACK"
         };
         if chain {
             self.begin(&modes.written()).await?;
@@ -589,28 +621,42 @@ impl Connection {
         Ok(tag)
     }
 
-    /// ROLLBACK.
-    async fn roll_back(&mut self) -> Result<&'static str, Halt> {
-        let reports = self.transaction.rollback(&mut self.session).await;
-        let tag = self.end_transaction("ROLLBACK");
-        self.report(reports?)?;
-        Ok(tag)
+    /// Makes what the transaction did stay, its cursors WITH HOLD included.
+    ///
+    /// # Errors
+    /// If the rows of a cursor cannot be computed, or files that the transaction wrote cannot
+    /// appear. The transaction is still there, to be rolled back.
+    async fn commit(&mut self) -> Result<(), Halt> {
+        if self.portals.held().next().is_some() {
+            let mut interrupt = self.interrupt().await;
+            for portal in self.portals.held() {
+                if let State::Open(rows) = &mut portal.state {
+                    let environment = self.session.context.runtime_env();
+                    let held = rows.hold(&self.session.ledger, environment);
+                    supervise(&mut self.wire, &mut interrupt, held).await?;
+                }
+            }
+        }
+        self.transaction.commit(&self.session).await?;
+        self.session.moments.end_transaction();
+        self.portals.commit();
+        Ok(())
     }
 
-    fn end_transaction(&mut self, tag: &'static str) -> &'static str {
+    /// ROLLBACK.
+    pub(crate) async fn roll_back(&mut self) -> Result<(), Halt> {
+        let reports = self.transaction.rollback(&mut self.session).await;
         self.status = TransactionStatus::Idle;
         self.session.moments.end_transaction();
-        self.portals.end_transaction();
-        tag
+        self.portals.roll_back();
+        self.report(reports?)
     }
 
     /// P1: outside of a transaction block each query, or run of messages up to a Sync, is a
     /// transaction.
     pub(crate) async fn end_implicit_transaction(&mut self) -> Result<(), Halt> {
         if self.status == TransactionStatus::Idle {
-            self.transaction.commit(&self.session).await?;
-            self.session.moments.end_transaction();
-            self.portals.end_transaction();
+            self.commit().await?;
         }
         Ok(())
     }
@@ -623,6 +669,10 @@ pub(crate) fn copied(outcome: &mut Outcome, format: &CopyFormat) -> Result<(), F
         Outcome::Done(_) => Err(Failure::syntax("COPY needs a query")),
     }
 }
+
+/// The code of the binary format.
+const BINARY: i16 = 1;
+const TRUNCATE: &str = "TRUNCATE TABLE";
 
 /// How far [`Connection::send_rows`] came.
 pub(crate) struct Sent {

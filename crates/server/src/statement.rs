@@ -4,18 +4,19 @@
 //! Not here: how text is read (`coscan::parse_postgresql`), and what FETCH and MOVE ask for
 //! (`cursor.rs`).
 
-use coscan::{DropNames, IndexStatement, StatementText, TEMPORARY_SCHEMA};
+use coscan::{DropNames, IndexStatement, Rename, StatementText, TEMPORARY_SCHEMA};
 use datafusion::common::TableReference;
 use datafusion::sql::parser::{DFParserBuilder, ResetStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
-    AlterTable, AlterTableOperation, CloseCursor, DataType, DeclareType, DiscardObject, Expr,
-    Ident, Lock, LockTableMode, ObjectName, ObjectNamePart, ObjectType, OnCommit,
+    AlterTable, AlterTableOperation, CloseCursor, DataType, Declare, DeclareType, DiscardObject,
+    Expr, Ident, Lock, LockTableMode, ObjectName, ObjectNamePart, ObjectType, OnCommit,
     RenameTableNameKind, Reset, Set, ShowCreateObject, Statement as SqlStatement, TransactionMode,
+    Truncate,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 
 use crate::copy::{CopyFormat, copy_to_file, copy_to_stdout};
-use crate::cursor::{self, Walk};
+use crate::cursor::{self, Declared, Walk};
 use crate::explain;
 use crate::failure::Failure;
 use crate::show_create::show_create;
@@ -37,7 +38,11 @@ pub(crate) enum Action {
         query: Box<DfStatement>,
         format: CopyFormat,
     },
-    Begin(Vec<TransactionMode>),
+    /// BEGIN and START TRANSACTION, which the tag tells apart.
+    Begin {
+        modes: Vec<TransactionMode>,
+        tag: &'static str,
+    },
     /// Both say whether the next transaction begins at once, in the same modes (AND CHAIN).
     Commit {
         chain: bool,
@@ -63,8 +68,7 @@ pub(crate) enum Action {
     Reset(Option<String>),
     Declare {
         name: String,
-        hold: bool,
-        scroll: bool,
+        declared: Declared,
         query: Box<DfStatement>,
     },
     /// FETCH and MOVE.
@@ -75,18 +79,18 @@ pub(crate) enum Action {
         types: Vec<DataType>,
         written: Written,
         query: Box<DfStatement>,
+        /// Its own text.
+        text: String,
     },
     Execute {
         name: String,
         arguments: Vec<Expr>,
     },
-    /// ALTER TABLE or VIEW … RENAME.
-    Rename {
-        from: ObjectName,
-        to: ObjectName,
-    },
+    Rename(Rename),
     /// DROP TABLE or VIEW.
     Drop(DropNames),
+    /// TRUNCATE of several tables: one of each.
+    Truncate(Vec<DfStatement>),
     /// The cursor's name; `None` for every one.
     Close(Option<String>),
     /// The prepared statement's name; `None` for every one.
@@ -115,12 +119,13 @@ impl Action {
             | Self::Reset(_)
             | Self::Declare { .. }
             | Self::Execute { .. }
-            | Self::Rename { .. }
+            | Self::Rename(_)
             | Self::Drop(_)
+            | Self::Truncate(_)
             | Self::Discard { .. } => true,
             Self::Index { .. }
             | Self::Copy { .. }
-            | Self::Begin(_)
+            | Self::Begin { .. }
             | Self::Commit { .. }
             | Self::Rollback { .. }
             | Self::RollbackTo(_)
@@ -145,6 +150,7 @@ impl Action {
                 | Self::Copy { .. }
                 | Self::Declare { .. }
                 | Self::Execute { .. }
+                | Self::Truncate(_)
         )
     }
 
@@ -156,9 +162,8 @@ impl Action {
                 ..
             }
             | Self::Nothing(tag @ "COMMENT") => Some(*tag),
-            Self::Rename { .. } => Some("ALTER TABLE"),
-            Self::Drop(drop) if drop.views => Some("DROP VIEW"),
-            Self::Drop(_) => Some("DROP TABLE"),
+            Self::Rename(rename) => Some(rename_tag(rename)),
+            Self::Drop(drop) => Some(drop_tag(drop)),
             _ => None,
         }
     }
@@ -169,6 +174,24 @@ impl Action {
             Self::Copy { format, .. } => Some(format),
             _ => None,
         }
+    }
+}
+
+/// The tag of ALTER TABLE or VIEW … RENAME.
+pub(crate) fn rename_tag(rename: &Rename) -> &'static str {
+    if rename.view {
+        "ALTER VIEW"
+    } else {
+        "ALTER TABLE"
+    }
+}
+
+/// The tag of DROP TABLE or VIEW.
+pub(crate) fn drop_tag(drop: &DropNames) -> &'static str {
+    if drop.views {
+        "DROP VIEW"
+    } else {
+        "DROP TABLE"
     }
 }
 
@@ -194,7 +217,14 @@ pub(crate) fn parse(statement: StatementText<'_>) -> Result<Option<Action>, Fail
     if read.len() > 1 {
         return Err(Failure::syntax("this reads as several statements"));
     }
-    let action = read.pop().map(action_datafusion).transpose()?;
+    let mut action = read.pop().map(action_datafusion).transpose()?;
+    if let Some(Action::Rename(rename)) = &mut action {
+        // It was read as an ALTER TABLE, which renames views, too.
+        let mut words = statement.text.split_ascii_whitespace();
+        rename.view = words
+            .nth(1)
+            .is_some_and(|word| word.eq_ignore_ascii_case("view"));
+    }
     Ok(match (action, tag) {
         (Some(Action::Plan(query)), Some(tag)) => Some(Action::Index { query, tag }),
         (action, _) => action,
@@ -221,7 +251,10 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
         return Ok(Action::Plan(Box::new(copy)));
     }
     Ok(match statement {
-        SqlStatement::StartTransaction { modes, .. } => Action::Begin(modes),
+        SqlStatement::StartTransaction { modes, begin, .. } => Action::Begin {
+            modes,
+            tag: if begin { "BEGIN" } else { "START TRANSACTION" },
+        },
         SqlStatement::Commit { chain, .. } => Action::Commit { chain },
         SqlStatement::Rollback { savepoint, chain } => match savepoint {
             None => Action::Rollback { chain },
@@ -256,11 +289,21 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
         SqlStatement::Declare { mut stmts } => {
             let declare = stmts.pop().filter(|_| stmts.is_empty());
             let declare = declare.filter(|d| d.declare_type == Some(DeclareType::Cursor));
-            match declare.map(|d| (d.names.into_iter().next(), d.hold, d.scroll, d.for_query)) {
-                Some((Some(name), hold, scroll, Some(query))) => Action::Declare {
-                    name: named(name),
-                    hold: hold == Some(true),
-                    scroll: scroll == Some(true),
+            match declare {
+                Some(Declare {
+                    names,
+                    hold,
+                    scroll,
+                    binary,
+                    for_query: Some(query),
+                    ..
+                }) if names.len() == 1 => Action::Declare {
+                    name: names.into_iter().next().map(named).unwrap_or_default(),
+                    declared: Declared {
+                        hold: hold == Some(true),
+                        scroll: scroll == Some(true),
+                        binary: binary == Some(true),
+                    },
                     query: Box::new(DfStatement::Statement(Box::new(SqlStatement::Query(query)))),
                 },
                 _ => return Err(Failure::syntax("DECLARE needs a cursor's name and query")),
@@ -274,6 +317,7 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
             name: named(name),
             types: data_types,
             written: Written::new(),
+            text: String::new(),
             query: match *statement {
                 query @ (SqlStatement::Query(_)
                 | SqlStatement::Insert(_)
@@ -327,12 +371,25 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
             ..
         }) => Action::Lock(tables.iter().map(|table| reference(&table.name)).collect()),
         SqlStatement::AlterTable(alter) if renamed(&alter).is_some() => match renamed(&alter) {
-            Some(to) => Action::Rename {
-                from: alter.name.clone(),
-                to,
-            },
+            Some(to) => Action::Rename(Rename {
+                from: alter.name.to_string(),
+                to: to.to_string(),
+                view: false,
+                if_exists: alter.if_exists,
+            }),
             None => return Err(Failure::syntax("ALTER TABLE needs a new name")),
         },
+        SqlStatement::Truncate(truncate) if truncate.table_names.len() > 1 => {
+            let tables = truncate.table_names.iter().map(|table| {
+                let table_names = vec![table.clone()];
+                let truncate = SqlStatement::Truncate(Truncate {
+                    table_names,
+                    ..truncate.clone()
+                });
+                DfStatement::Statement(Box::new(truncate))
+            });
+            Action::Truncate(tables.collect())
+        }
         SqlStatement::Drop {
             object_type: object @ (ObjectType::Table | ObjectType::View),
             if_exists,
@@ -483,7 +540,7 @@ mod tests {
                     DfStatement::CreateExternalTable(_) => "external table",
                     _ => "plan",
                 },
-                Action::Begin(_) => "BEGIN",
+                Action::Begin { .. } => "BEGIN",
                 _ => "?",
             })
             .collect();
@@ -504,7 +561,7 @@ mod tests {
 
     #[test]
     fn the_connections_own_statements() {
-        assert!(matches!(one("BEGIN"), Action::Begin(_)));
+        assert!(matches!(one("BEGIN"), Action::Begin { tag: "BEGIN", .. }));
         assert!(matches!(one("END"), Action::Commit { chain: false }));
         assert!(matches!(one("ABORT"), Action::Rollback { chain: false }));
         assert!(matches!(one("SHOW TIME ZONE"), Action::Show(n) if n == "timezone"));
@@ -531,7 +588,10 @@ mod tests {
         ));
         assert!(matches!(
             one("DECLARE c CURSOR WITH HOLD FOR SELECT 1"),
-            Action::Declare { hold: true, .. }
+            Action::Declare {
+                declared: Declared { hold: true, .. },
+                ..
+            }
         ));
         assert!(matches!(one("DEALLOCATE ALL"), Action::Deallocate(None)));
         assert!(matches!(

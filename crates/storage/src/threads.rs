@@ -4,8 +4,8 @@
 //! slices: a thread that is woken interrupts one with a longer slice, otherwise it waits for the
 //! next tick, up to 4 ms [EEVDF95; `sched(7)`]. A short query changes threads several times, so
 //! threads that compute for long ask for long slices: they have no less time, only later. Threads
-//! for what may wait have less time, too, where others want it; that is for ever, because a thread
-//! needs a right to raise its priority.
+//! for what may wait have less time, too, where others want it, other programs included; a thread
+//! cannot take that back, because it needs a right to raise its priority.
 //!
 //! Needs no right. Before Linux 6.12, and where the host refuses, threads stay as they are.
 //! Not here: which query's task runs next (the core).
@@ -47,10 +47,11 @@ pub fn set_slice(slice: Slice) {
 }
 
 /// Makes the calling thread give way to those of less niceness, for as long as it exists.
-/// `niceness` is above 0, at most 19: each step means a fifth less of a processor that others want.
-pub fn give_way(niceness: i32) {
+/// `steps` is above 0: each step means a fifth less of a processor that others want. The process
+/// may have a niceness already; 19 is the most there is.
+pub fn give_way(steps: i32) {
     let changed = change(|attributes| {
-        attributes.sched_nice = niceness;
+        attributes.sched_nice = (attributes.sched_nice + steps).min(19);
         attributes.sched_runtime = LONG_NS;
     });
     match changed {
@@ -70,6 +71,16 @@ pub fn processor_time() -> Duration {
     };
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// The calling thread's niceness; 0 where the host does not say.
+#[must_use]
+pub fn niceness() -> i32 {
+    let mut found = 0;
+    match change(|attributes| found = attributes.sched_nice) {
+        Ok(()) => found,
+        Err(_) => 0,
+    }
 }
 
 /// Changes the calling thread's attributes.
@@ -120,10 +131,11 @@ mod tests {
             // Before Linux 6.12 all are 0.
             assert!(long == LONG_NS || long == usual, "{long}");
             assert_eq!(runtime().expect("the thread's attributes"), usual);
+            let before = niceness();
             give_way(2);
-            let mut niceness = 0;
-            change(|attributes| niceness = attributes.sched_nice).expect("the same again");
-            assert_eq!(niceness, 2);
+            assert_eq!(niceness(), (before + 2).min(19));
+            give_way(2);
+            assert_eq!(niceness(), (before + 4).min(19), "further steps");
         });
         worker.join().expect("no panic");
     }

@@ -2,6 +2,7 @@
 
 use crate::error::StudyError;
 use crate::report::Report;
+use crate::seeds::Seeds;
 use crate::shared_disk::{clustered, multi_user, non_clustered, relation, scale, variants};
 use crate::{beyond, coop, smooth};
 
@@ -12,14 +13,25 @@ pub struct Experiment {
     pub name: &'static str,
     /// A one-line description.
     pub title: &'static str,
-    pub(crate) run: fn(u64) -> Report,
+    pub(crate) run: fn(Seeds) -> Report,
 }
 
 impl Experiment {
     /// Runs it over this many seeds, at least one.
     #[must_use]
     pub fn run(&self, seeds: u64) -> Report {
-        (self.run)(seeds.max(1))
+        (self.run)(Seeds::first(seeds))
+    }
+
+    /// Runs it over this many seeds, at least one, and counts for each claim in how many of `fresh`
+    /// further seeds it holds, each by itself.
+    #[must_use]
+    pub fn run_again(&self, seeds: u64, fresh: u64) -> Report {
+        let mut report = self.run(seeds);
+        let further = seeds.max(1)..seeds.max(1) + fresh;
+        let runs: Vec<Report> = further.map(|seed| (self.run)(Seeds::only(seed))).collect();
+        report.count_fresh(&runs);
+        report
     }
 }
 

@@ -37,6 +37,9 @@ struct RunOptions {
     /// Random arrangements to run it over.
     #[arg(long, default_value_t = 20)]
     seeds: u64,
+    /// Further seeds in which every claim is judged, each by itself.
+    #[arg(long, default_value_t = 0)]
+    fresh: u64,
     /// Write figures and claims to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -79,7 +82,10 @@ fn run_experiment(options: &RunOptions) -> Result<(), StudyError> {
     if options.seeds == 0 {
         return Err(StudyError::NoSeeds);
     }
-    let report = experiment.run(options.seeds);
+    let report = match options.fresh {
+        0 => experiment.run(options.seeds),
+        fresh => experiment.run_again(options.seeds, fresh),
+    };
     print!(
         "{} over {} seeds\n{}",
         report.experiment,

@@ -4,10 +4,12 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use crate::claim::{Claim, Fresh, Mutation};
 use crate::error::StudyError;
 use crate::figure::Figure;
 use crate::number::number;
 use crate::plot;
+use crate::seeds::Seeds;
 use crate::statistics::Spread;
 
 /// The result of an experiment, as `--json` writes it.
@@ -41,36 +43,11 @@ pub struct Row {
     pub p95: f64,
 }
 
-/// A sentence that holds or does not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Claim {
-    /// The sentence.
-    pub text: String,
-    /// Whether it holds.
-    pub holds: bool,
-    /// The figures that decide it.
-    pub evidence: String,
-    /// The paper's figure, for claims that compare one figure with another.
-    #[serde(flatten)]
-    pub source: Option<Source>,
-}
-
-/// The place of a claim in the paper, and the paper's statement.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Source {
-    /// The number of the paper's figure, such as `4a`.
-    pub figure: String,
-    /// The paper's number or word.
-    pub paper: String,
-    /// The measured number or word.
-    pub ours: String,
-}
-
 impl Report {
-    pub(crate) fn new(experiment: &str, seeds: u64) -> Self {
+    pub(crate) fn new(experiment: &str, seeds: Seeds) -> Self {
         Self {
             experiment: experiment.to_owned(),
-            seeds,
+            seeds: seeds.count(),
             rows: Vec::new(),
             claims: Vec::new(),
             figure: None,
@@ -92,13 +69,8 @@ impl Report {
         text: impl Into<String>,
         holds: bool,
         evidence: impl Into<String>,
-    ) {
-        self.claims.push(Claim {
-            text: text.into(),
-            holds,
-            evidence: evidence.into(),
-            source: None,
-        });
+    ) -> &mut Claim {
+        self.add(Claim::new(text, holds, evidence))
     }
 
     /// A claim about a figure: the paper's number or word beside the measured one.
@@ -109,18 +81,28 @@ impl Report {
         paper: &str,
         ours: impl Into<String>,
         holds: bool,
-    ) {
-        let ours = ours.into();
-        self.claims.push(Claim {
-            text: text.to_owned(),
-            holds,
-            evidence: ours.clone(),
-            source: Some(Source {
-                figure: figure.to_owned(),
-                paper: paper.to_owned(),
-                ours,
-            }),
-        });
+    ) -> &mut Claim {
+        self.add(Claim::of_figure(figure, text, paper, ours, holds))
+    }
+
+    fn add(&mut self, claim: Claim) -> &mut Claim {
+        self.claims.push(claim);
+        let last = self.claims.len() - 1;
+        &mut self.claims[last]
+    }
+
+    /// Counts for each claim the runs in which it holds.
+    pub(crate) fn count_fresh(&mut self, runs: &[Self]) {
+        for claim in &mut self.claims {
+            let holds = |run: &&Self| {
+                let same = run.claims.iter().find(|other| other.text == claim.text);
+                same.is_some_and(|other| other.holds)
+            };
+            claim.fresh = Some(Fresh {
+                held: runs.iter().filter(holds).count() as u64,
+                of: runs.len() as u64,
+            });
+        }
     }
 
     /// The claims that do not hold.
@@ -165,8 +147,14 @@ impl Report {
             text.push('\n');
         }
         for claim in &self.claims {
-            let mark = if claim.holds { "holds" } else { "FAILS" };
-            let _ = writeln!(text, "{mark}  {}\n       {}", claim.text, claim.evidence);
+            let (mark, evidence) = (claim.verdict(), &claim.evidence);
+            let _ = writeln!(text, "{mark:8}  {}\n          {evidence}", claim.text);
+            if let Some(Mutation { changed, seen }) = &claim.mutation {
+                let _ = writeln!(text, "          fails with {changed}: {seen}");
+            }
+            if let Some(Fresh { held, of }) = claim.fresh {
+                let _ = writeln!(text, "          in {held} of {of} fresh seeds");
+            }
         }
         text
     }
@@ -177,10 +165,13 @@ mod tests {
     use super::*;
 
     fn report() -> Report {
-        let mut report = Report::new("coop-none", 2);
+        let mut report = Report::new("coop-none", Seeds::first(2));
         report.row("requests", Some(4186.0), Spread::of([4000.0, 4100.0]));
-        report.claim("it holds", true, "as seen");
+        report
+            .claim("it holds", true, "as seen")
+            .fails_with("x.rs: 2 for 1", "as seen then");
         report.claim("it does not", false, "as seen");
+        report.claim("nobody knows", true, "as seen");
         report
     }
 
@@ -191,18 +182,37 @@ mod tests {
             "seeds": 2,
             "rows": [{"label": "requests", "paper": 4186.0, "ours": 4050.0, "p05": 4000.0, "p95": 4100.0}],
             "claims": [
-                {"text": "it holds", "holds": true, "evidence": "as seen"},
+                {"text": "it holds", "holds": true, "evidence": "as seen",
+                 "mutation": {"changed": "x.rs: 2 for 1", "seen": "as seen then"}},
                 {"text": "it does not", "holds": false, "evidence": "as seen"},
+                {"text": "nobody knows", "holds": true, "evidence": "as seen"},
             ],
         });
         assert_eq!(serde_json::to_value(report()).unwrap(), expected);
     }
 
     #[test]
-    fn the_table_names_what_fails() {
+    fn the_table_names_what_fails_and_what_is_unproven() {
         let text = report().text();
         assert!(text.contains("requests        4186        4050"), "{text}");
-        assert!(text.contains("FAILS  it does not"), "{text}");
+        assert!(text.contains("FAILS     it does not"), "{text}");
+        assert!(text.contains("unproven  nobody knows"), "{text}");
+        assert!(
+            text.contains("fails with x.rs: 2 for 1: as seen then"),
+            "{text}"
+        );
         assert_eq!(report().failed().count(), 1);
+    }
+
+    #[test]
+    fn fresh_seeds_are_counted_claim_by_claim() {
+        let mut all = report();
+        let mut other = report();
+        other.claims[1].holds = true;
+        other.claims.pop();
+        all.count_fresh(&[report(), other]);
+        let held = all.claims.iter().map(|claim| claim.fresh);
+        let fresh = |held| Some(Fresh { held, of: 2 });
+        assert!(held.eq([fresh(2), fresh(1), fresh(1)]));
     }
 }

@@ -58,7 +58,9 @@ fn differences(report: &Report, committed: &Value) -> Vec<String> {
         }
     }
     for (claim, was) in report.claims.iter().zip(claims) {
-        if was["text"] != claim.text.as_str() || was["holds"] != claim.holds {
+        let mutation = serde_json::to_value(&claim.mutation).expect("it is text");
+        let same = was["text"] == claim.text.as_str() && was["holds"] == claim.holds;
+        if !same || was.get("mutation").unwrap_or(&Value::Null) != &mutation {
             let (holds, evidence) = (claim.holds, &claim.evidence);
             differing.push(format!(
                 "{}: holds {holds} ({evidence}), was {was}",

@@ -80,7 +80,7 @@ pub(crate) struct Options {
     json: Option<PathBuf>,
 }
 
-const CLIENTS: [u16; 7] = [1, 2, 4, 6, 8, 10, 12];
+const CLIENTS: [u16; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
 const INTERARRIVALS: [f64; 8] = [0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2];
 const THINKS: [f64; 5] = [0.0, 1.0, 2.0, 5.0, 10.0];
 

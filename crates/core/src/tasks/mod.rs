@@ -211,6 +211,13 @@ impl Tasks {
         level >= self.config.short_levels
     }
 
+    /// Whether a task of a short query runs, or waits.
+    #[must_use]
+    pub fn serves_short(&self) -> bool {
+        let mut short = self.levels.iter().take(self.config.short_levels);
+        self.taken > self.taken_by_long || short.any(|level| !level.waiting.is_empty())
+    }
+
     /// Whether a worker is free for a task.
     fn is_free(&self, is_long: bool) -> bool {
         let cores = self.config.cores.max(1);

@@ -9,7 +9,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::execution::TaskContext;
-use tokio::runtime::Handle;
+
+use crate::tasks::Threads;
 
 /// What a subtree of a plan computes.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,8 +47,8 @@ pub(crate) struct OperatorKey {
     /// The session's options.
     options: Arc<str>,
     /// Where the operator runs: two runtimes of DataFusion may have different stores, and tasks
-    /// that a plan starts end with the runtime of Tokio in which they were started.
-    place: (u64, usize),
+    /// that a plan starts end with the threads on which they were started.
+    place: (Threads, usize),
 }
 
 impl OperatorKey {
@@ -56,7 +57,7 @@ impl OperatorKey {
             plan,
             schema,
             options,
-            place: (0, 0),
+            place: (Threads::default(), 0),
         }
     }
 
@@ -71,11 +72,10 @@ impl OperatorKey {
     /// be found, because a run keeps the runtime of its host alive. A server's queries have
     /// runtimes of their own with the same stores.
     pub(crate) fn at(&self, context: &TaskContext) -> Option<Self> {
-        let mut hasher = DefaultHasher::new();
-        Handle::try_current().ok()?.id().hash(&mut hasher);
+        let threads = Threads::current()?;
         let stores = Arc::as_ptr(&context.runtime_env().object_store_registry);
         Some(Self {
-            place: (hasher.finish(), stores.addr()),
+            place: (threads, stores.addr()),
             ..self.clone()
         })
     }

@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 
 use super::allowance::{Allowance, Growth, Held};
 use super::table::MemoryTable;
-use super::views::{OwnTables, Reads};
+use super::views::{OwnTables, Reads, names_in};
 use crate::right::{Right, Rights};
 use crate::tables::SYSTEM_SCHEMA;
 use crate::tables::partitioned::PartitionedTable;
@@ -31,7 +31,7 @@ use crate::tables::partitioned::PartitionedTable;
 /// names no other schema.
 pub const TEMPORARY_SCHEMA: &str = "pg_temp";
 /// The schema whose names that one has.
-const DEFAULT_SCHEMA: &str = "public";
+pub(super) const DEFAULT_SCHEMA: &str = "public";
 
 /// What a name costs in bytes, without its schema's columns: the maps' entries and a small plan.
 const NAME_BYTES: usize = 4 << 10;
@@ -92,6 +92,8 @@ struct Named {
     bytes: usize,
     /// What a view reads.
     reads: Reads,
+    /// The names in a view's text; what was renamed has its new name.
+    named: Vec<TableReference>,
 }
 
 impl OwnNames {
@@ -124,23 +126,34 @@ impl OwnNames {
         self.names.shrink(cost_of(&now));
     }
 
-    /// The views, by their full names, with their texts.
-    pub(super) fn views(&self) -> Vec<(TableReference, String)> {
+    /// The views, by their full names, with the names that they read.
+    pub(super) fn views(&self) -> Vec<(TableReference, Vec<TableReference>)> {
         let mut views = vec![];
         for (catalog, schemas) in self.catalogs.lock().iter() {
             for (schema, tables) in schemas.schemas.lock().iter() {
-                for (name, named) in tables.tables.lock().iter() {
-                    if named.table.table_type() == TableType::View
-                        && let Some(text) = named.table.get_table_definition()
-                    {
+                for (name, table) in tables.tables.lock().iter() {
+                    if !table.named.is_empty() {
                         let name =
                             TableReference::full(catalog.as_str(), schema.as_str(), name.as_str());
-                        views.push((name, text.to_owned()));
+                        views.push((name, table.named.clone()));
                     }
                 }
             }
         }
         views
+    }
+
+    /// Views that read a name that `is_old` read `new` from now on.
+    pub(super) fn follow(&self, new: &TableReference, is_old: impl Fn(&TableReference) -> bool) {
+        for schemas in self.catalogs.lock().values() {
+            for tables in schemas.schemas.lock().values() {
+                let mut tables = tables.tables.lock();
+                let names = tables.values_mut().flat_map(|table| &mut table.named);
+                names
+                    .filter(|name| is_old(name))
+                    .for_each(|name| *name = new.clone());
+            }
+        }
     }
 
     /// The account of a table, which messages call `what`.
@@ -440,6 +453,22 @@ impl OwnSchema {
         Ok(view)
     }
 
+    /// Gives a table another name, for all who see it.
+    pub(super) async fn rename(&self, from: &str, to: &str) -> Result<()> {
+        {
+            let mut tables = self.tables.tables.lock();
+            if let Some(mut named) = tables.remove(from) {
+                named.table = MemoryTable::renamed(named.table, to);
+                tables.insert(to.to_owned(), named);
+                return Ok(());
+            }
+        }
+        match &self.below {
+            Some(below) => rename(below.as_ref(), from, to).await,
+            None => Ok(()),
+        }
+    }
+
     /// Makes a name of the session's own one that all sessions see.
     pub(super) fn publish(&self, name: &str) -> Result<()> {
         let what = || format!("{name} is seen by all sessions");
@@ -468,6 +497,16 @@ impl OwnTables for OwnSchema {
         let found = named.find(|(_, named)| is_it(&named.table));
         found.map(|(name, _)| name.clone())
     }
+}
+
+/// Gives a table of a schema another name.
+pub(super) async fn rename(schema: &dyn SchemaProvider, from: &str, to: &str) -> Result<()> {
+    if let Some(table) = schema.table(from).await? {
+        // In this order, so that the table is not lost if there is no memory for the new name.
+        schema.register_table(to.to_owned(), MemoryTable::renamed(table, to))?;
+        schema.deregister_table(from)?;
+    }
+    Ok(())
 }
 
 fn own_tables(schema: &dyn SchemaProvider) -> Option<&dyn OwnTables> {
@@ -511,10 +550,15 @@ impl SchemaProvider for OwnSchema {
             own: self.own.clone(),
         };
         let reads = Reads::of(&catalogs, table.as_ref());
+        let named = match table.get_table_definition() {
+            Some(text) if table.table_type() == TableType::View => names_in(text),
+            _ => vec![],
+        };
         let named = Named {
             table,
             bytes,
             reads,
+            named,
         };
         if let Some(other) = self.tables.tables.lock().insert(name, named) {
             self.own.names.shrink(other.bytes);

@@ -3,21 +3,18 @@
 //! A view holds the plan that it was made with, so it would go on showing the rows of a table that
 //! was dropped or replaced. PostgreSQL refuses to drop what a view reads (2BP01); so is it here,
 //! also for CREATE OR REPLACE. Views are found by the names in their text: one that only looks like
-//! it is refused too.
+//! it is refused too. What is renamed is followed.
 //! Not here: what other sessions drop (`views.rs`).
 
-use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use coscan_pg::PgError;
-use datafusion::common::TableReference;
+use datafusion::common::{ResolvedTableReference, TableReference};
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
-use datafusion::sql::sqlparser::ast::{ObjectName, visit_relations};
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 
-use super::catalogs::OwnNames;
+use super::catalogs::{DEFAULT_SCHEMA, OwnNames, TEMPORARY_SCHEMA};
 
 /// # Errors
 /// 2BP01, if a view of the session reads what the statement drops or replaces.
@@ -44,31 +41,41 @@ pub(super) fn readers(state: &SessionState, name: &TableReference) -> Vec<TableR
     let Some(own) = state.config().get_extension::<OwnNames>() else {
         return vec![];
     };
-    let catalog = &state.config_options().catalog;
-    let full =
-        |name: TableReference| name.resolve(&catalog.default_catalog, &catalog.default_schema);
-    let gone = full(name.clone());
+    let gone = full(state, name);
     let mut views = own.views();
-    views.retain(|(view, text)| {
-        let reads_it = || names_in(text).into_iter().any(|name| full(name) == gone);
-        full(view.clone()) != gone && reads_it()
+    views.retain(|(view, named)| {
+        let reads_it = || named.iter().any(|name| full(state, name) == gone);
+        full(state, view) != gone && reads_it()
     });
     views.into_iter().map(|(view, _)| view).collect()
+}
+
+/// The views of the session that read `old` read `new` from now on.
+pub(super) fn follow_renamed(state: &SessionState, old: &TableReference, new: &TableReference) {
+    if let Some(own) = state.config().get_extension::<OwnNames>() {
+        let old = full(state, old);
+        let new = TableReference::full(
+            Arc::clone(&old.catalog),
+            Arc::clone(&old.schema),
+            new.table(),
+        );
+        own.follow(&new, |name| full(state, name) == old);
+    }
+}
+
+/// A name with its catalog and schema, as the session finds it.
+pub(super) fn full(state: &SessionState, name: &TableReference) -> ResolvedTableReference {
+    let catalog = &state.config_options().catalog;
+    let name = name.clone();
+    let mut full = name.resolve(&catalog.default_catalog, &catalog.default_schema);
+    if full.schema.as_ref() == TEMPORARY_SCHEMA {
+        full.schema = DEFAULT_SCHEMA.into();
+    }
+    full
 }
 
 pub(super) fn depended_on(what: &str, name: &TableReference, view: &TableReference) -> PgError {
     let (name, view) = (name.table(), view.table());
     let told = format!("cannot drop {what} {name} because other objects depend on it: view {view}");
     PgError::new("2BP01", told)
-}
-
-/// The names of relations in the text of CREATE VIEW.
-fn names_in(text: &str) -> Vec<TableReference> {
-    let mut names = vec![];
-    let statements = Parser::parse_sql(&GenericDialect {}, text).unwrap_or_default();
-    let _ = visit_relations(&statements, |name: &ObjectName| {
-        names.push(TableReference::parse_str(&name.to_string()));
-        ControlFlow::<()>::Continue(())
-    });
-    names
 }

@@ -12,7 +12,7 @@ use datafusion::logical_expr::{DdlStatement, DropTable, DropView, LogicalPlan, T
 use datafusion::prelude::SessionContext;
 
 use super::check::{check, check_undoable};
-use super::dependents::{depended_on, readers};
+use super::dependents::{depended_on, full, readers};
 
 /// Tables or views to drop.
 #[derive(Clone, Debug)]
@@ -48,11 +48,7 @@ pub async fn drop_own(context: &SessionContext, drop: &DropNames, undoable: bool
             gone.push((name.clone(), drop.views));
         }
     }
-    let catalog = &state.config_options().catalog;
-    let full = |name: &TableReference| {
-        let name = name.clone();
-        name.resolve(&catalog.default_catalog, &catalog.default_schema)
-    };
+    let full = |name: &TableReference| full(&state, name);
     let mut next = 0;
     while let Some((name, _)) = gone.get(next).cloned() {
         next += 1;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use coscan_pg::{PgError, open_undeclared};
+use coscan_pg::{PgError, open_undeclared, unknown_as_text};
 use datafusion::common::runtime::JoinSet;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{SchemaError, TableReference, exec_err, plan_err};
@@ -19,16 +19,16 @@ use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use datafusion::logical_expr::{
-    CreateMemoryTable, DdlStatement, LogicalPlan, LogicalPlanBuilder, Statement, lit,
+    CreateMemoryTable, DdlStatement, LogicalPlan, LogicalPlanBuilder, Statement, TableType, lit,
 };
 use datafusion::physical_plan::execute_stream_partitioned;
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 
 use super::allowance::{Growth, Held};
-use super::catalogs::{OwnNames, OwnSchema, TEMPORARY_SCHEMA, Whose};
+use super::catalogs::{self, OwnNames, OwnSchema, TEMPORARY_SCHEMA, Whose};
 use super::check::{check, not_undoable, replaces_shared};
-use super::dependents::check_dependents;
+use super::dependents::{check_dependents, follow_renamed};
 use super::table::{MemoryTable, bytes_of};
 use crate::error::Error;
 use crate::memory::{LIMIT_BY_DEFAULT, SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
@@ -61,6 +61,7 @@ pub async fn execute(
         }
         LogicalPlan::Ddl(DdlStatement::CreateView(mut create)) => {
             check_size(&create.input)?;
+            create.input = Arc::new(unknown_as_text(Arc::unwrap_or_clone(create.input))?);
             create.temporary &= !is_own;
             let plan = LogicalPlan::Ddl(DdlStatement::CreateView(create));
             context.execute_logical_plan(plan).await?
@@ -120,36 +121,52 @@ pub fn forget_own(context: &SessionContext) {
     }
 }
 
-/// Renames a table or view that the session may drop. `to` is in the same schema. `undoable` says
-/// whether a ROLLBACK is to bring the name back.
+/// ALTER TABLE or VIEW … RENAME.
+#[derive(Clone, Debug)]
+pub struct Rename {
+    /// The table or view.
+    pub from: String,
+    /// Its new name, in the same schema.
+    pub to: String,
+    /// Whether it has to be a view. A table may be one, too.
+    pub view: bool,
+    /// Whether nothing is done if there is none.
+    pub if_exists: bool,
+}
+
+/// Renames a table or view that the session may drop. `undoable` says whether a ROLLBACK is to
+/// bring the name back.
 ///
 /// # Errors
-/// 42P01 if there is no such table, 42P07 if the new name is taken, 25001 if ROLLBACK cannot bring
-/// the name back, [`Error::Denied`](crate::Error::Denied) without the right to change what all
-/// sessions see.
-pub async fn rename_own(
-    context: &SessionContext,
-    from: &str,
-    to: &str,
-    undoable: bool,
-) -> Result<()> {
+/// 42P01 and 42809 if there is no such table or view, 42P07 if the new name is taken, 25001 if
+/// ROLLBACK cannot bring the name back, [`Error::Denied`](crate::Error::Denied) without the right
+/// to change what all sessions see.
+pub async fn rename_own(context: &SessionContext, rename: &Rename, undoable: bool) -> Result<()> {
+    let Rename { from, to, .. } = rename;
     let (old, new) = (TableReference::from(from), TableReference::from(to));
     let state = context.state();
-    let missing = || PgError::new("42P01", format!("relation \"{from}\" does not exist"));
-    let Ok(schema) = state.schema_for_ref(old.clone()) else {
-        return Err(missing().into());
+    let schema = state.schema_for_ref(old.clone());
+    let found = match &schema {
+        Ok(schema) => schema.table_type(old.table()).await?,
+        Err(_) => None,
     };
-    let Some(table) = schema.table(old.table()).await? else {
-        return Err(missing().into());
+    let (Some(found), Ok(schema)) = (found, schema) else {
+        if rename.if_exists {
+            return Ok(());
+        }
+        return Err(PgError::new("42P01", format!("relation \"{from}\" does not exist")).into());
     };
+    if rename.view && found != TableType::View {
+        let name = old.table();
+        return Err(PgError::new("42809", format!("\"{name}\" is not a view")).into());
+    }
     if schema.table_exist(new.table()) {
         let name = new.table();
         return Err(PgError::new("42P07", format!("relation \"{name}\" already exists")).into());
     }
-    if let (Some(rights), Some(own)) = (
-        Rights::of(state.config()),
-        schema.downcast_ref::<OwnSchema>(),
-    ) && own.whose(old.table()) != Some(Whose::Own)
+    let own = schema.downcast_ref::<OwnSchema>();
+    if let (Some(rights), Some(own)) = (Rights::of(state.config()), own)
+        && own.whose(old.table()) != Some(Whose::Own)
     {
         rights.require(&[Right::Writes], || {
             format!("ALTER TABLE {from} changes what all sessions see")
@@ -158,13 +175,11 @@ pub async fn rename_own(
             return Err(not_undoable("ALTER TABLE", &old).into());
         }
     }
-    let table = match table.downcast_ref::<MemoryTable>() {
-        Some(rows) => Arc::new(rows.renamed(new.table())),
-        None => table,
-    };
-    // In this order, so that the table is not lost if there is no memory for the new name.
-    schema.register_table(new.table().to_owned(), table)?;
-    schema.deregister_table(old.table())?;
+    match own {
+        Some(own) => own.rename(old.table(), new.table()).await?,
+        None => catalogs::rename(schema.as_ref(), old.table(), new.table()).await?,
+    }
+    follow_renamed(&state, &old, &new);
     Ok(())
 }
 
@@ -205,7 +220,7 @@ async fn create_table(
     let is_of_query = makes_rows(&create);
     let query = match Arc::unwrap_or_clone(create.input) {
         columns @ LogicalPlan::EmptyRelation(_) => columns,
-        query => open_undeclared(query)?,
+        query => unknown_as_text(open_undeclared(query)?)?,
     };
     let input = state.optimize(&query)?;
     check_names(&input)?;

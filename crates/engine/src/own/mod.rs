@@ -32,7 +32,7 @@ pub(crate) use change::ChangeByQuery;
 pub use check::{check, check_undoable};
 pub use confined::Confinement;
 pub use drop::{DropNames, drop_own};
-pub use execute::{execute, forget_own, makes_rows, rename_own};
+pub use execute::{Rename, execute, forget_own, makes_rows, rename_own};
 pub use read_only::{check_read_only, refused as refused_read_only};
 pub use saved::{SavedOwn, commit_own, save_own};
 pub use snapshot::Snapshot;

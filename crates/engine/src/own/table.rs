@@ -160,10 +160,14 @@ impl MemoryTable {
     }
 
     /// The same table under another name.
-    pub(super) fn renamed(&self, name: &str) -> Self {
-        Self {
-            name: name.into(),
-            ..self.clone()
+    /// A table, which knows its name if it is one in memory, under another name.
+    pub(super) fn renamed(table: Arc<dyn TableProvider>, name: &str) -> Arc<dyn TableProvider> {
+        match table.downcast_ref::<Self>() {
+            Some(rows) => Arc::new(Self {
+                name: name.into(),
+                ..rows.clone()
+            }),
+            None => table,
         }
     }
 

@@ -9,17 +9,22 @@
 //! that have the names now, or fails.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use coscan_pg::PgError;
 use datafusion::catalog::{CatalogProviderList, SchemaProvider, Session, TableProvider};
+use datafusion::common::TableReference;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::datasource::{ViewTable, provider_as_source, source_as_provider};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableScanBuilder, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::sql::sqlparser::ast::{ObjectName, visit_relations};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::Parser;
 use futures::FutureExt;
 
 /// The tables that a session has of its own in a schema.
@@ -153,6 +158,17 @@ fn find(
         }
     }
     None
+}
+
+/// The names of relations in the text of CREATE VIEW.
+pub(super) fn names_in(text: &str) -> Vec<TableReference> {
+    let mut names = vec![];
+    let statements = Parser::parse_sql(&GenericDialect {}, text).unwrap_or_default();
+    let _ = visit_relations(&statements, |name: &ObjectName| {
+        names.push(TableReference::parse_str(&name.to_string()));
+        ControlFlow::<()>::Continue(())
+    });
+    names
 }
 
 /// The same table under the name that it has now.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `swap_scans.rs` | which scans become cooperative? |
 //! | `interesting_orders.rs` | which sorts do scans by an index make needless? |
+//! | `needless_keys/` | which keys of GROUP BY, ORDER BY and windows say nothing? |
 //! | `needless_orders.rs` | which scans promise an order that no operator counts on? |
 //! | `checked_orders.rs` | are the rows of a scan in the order that its files promise? |
 //! | `float_bounds.rs` | what may DataFusion conclude from bounds where there may be NaN? |
@@ -15,11 +16,13 @@
 mod checked_orders;
 mod float_bounds;
 mod interesting_orders;
+mod needless_keys;
 mod needless_orders;
 mod share_operators;
 mod swap_scans;
 
 pub(crate) use checked_orders::CheckOrders;
 pub(crate) use float_bounds::HideFloatBounds;
+pub(crate) use needless_keys::NeedlessKeys;
 pub(crate) use share_operators::{SHARE_OPERATORS, ShareOperators};
 pub(crate) use swap_scans::{MarkScans, SwapScans};

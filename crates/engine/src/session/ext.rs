@@ -12,7 +12,8 @@ use crate::index;
 use crate::memory::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
 use crate::ordered::OrderAggregates;
 use crate::plan::{
-    CheckOrders, HideFloatBounds, MarkScans, SHARE_OPERATORS, ShareOperators, SwapScans,
+    CheckOrders, HideFloatBounds, MarkScans, NeedlessKeys, SHARE_OPERATORS, ShareOperators,
+    SwapScans,
 };
 use crate::tables::one_listing::list_once;
 
@@ -62,6 +63,8 @@ impl CoscanExt for SessionStateBuilder {
         options
             .set(SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT)
             .expect("an option of DataFusion's, and a value that it takes");
+        let optimizers = self.optimizer_rules().get_or_insert_default();
+        optimizers.push(Arc::new(NeedlessKeys));
         let optimizers = self.physical_optimizers().get_or_insert_default();
         let (resources, board) = (engine.resources(), engine.board());
         let (resources, board) = (Arc::downgrade(resources), Arc::downgrade(board));

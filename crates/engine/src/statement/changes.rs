@@ -6,7 +6,7 @@
 //! | DEFAULT in VALUES and SET, DEFAULT VALUES | with the column's default, or NULL |
 //! | `CREATE TABLE u (LIKE t)` | as the empty table of its columns |
 //! | INSERT of a uuid into a table of files | as the bytes that files hold |
-//! | UPDATE … FROM, DELETE … USING, WITH before either | as a query of the new rows, which DataFusion does not do: it is wrapped as the planner wraps its own |
+//! | UPDATE … FROM, DELETE … USING, WITH before either, DELETE of a table with an alias | as a query of the new rows, which DataFusion does not do: it is wrapped as the planner wraps its own |
 //!
 //! Not here: what needs no columns (`coscan_pg`'s `dialect/changes.rs`), how rows change
 //! (`own/change/`).
@@ -17,7 +17,7 @@ use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Fields, Schema};
 use coscan_pg::casts::Target;
 use coscan_pg::dialect::{query_of, uuid_in_file};
-use coscan_pg::{PgError, open_undeclared};
+use coscan_pg::{PgError, open_undeclared, unknown_as_text};
 use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Constraint, Constraints, DFSchema, ScalarValue, TableReference};
@@ -27,7 +27,7 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::dml::DmlStatement;
 use datafusion::logical_expr::{
     ColumnarValue, CreateMemoryTable, DdlStatement, EmptyRelation, Expr as PlannedExpr,
-    ExprSchemable, LogicalPlan, Projection, Volatility, WriteOp, cast,
+    ExprSchemable, LogicalPlan, Projection, TableType, Volatility, WriteOp, cast,
 };
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::planner::object_name_to_table_reference;
@@ -35,7 +35,8 @@ use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, ColumnOption, CreateTable, CreateTableLike,
     CreateTableLikeDefaults, CreateTableLikeKind, Delete, Expr, FromTable, Ident, Insert,
     ObjectName, Parens, Query, SelectItem, SetExpr, Statement, TableConstraint, TableFactor,
-    TableObject, TableWithJoins, Update, UpdateTableFromKind, Value, Values, With,
+    TableObject, TableWithJoins, TruncateTableTarget, Update, UpdateTableFromKind, Value, Values,
+    With,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -72,22 +73,32 @@ pub(super) async fn plan(state: &SessionState, statement: DfStatement) -> Result
         }
         Statement::Insert(insert) => complete(state, insert).await?,
         Statement::Update(update) => {
-            if let Some(table) = table_of_factor(state, &update.table.relation).await? {
-                for assignment in &mut update.assignments {
-                    with_default(state, assignment, table.as_ref())?;
-                }
-                if with.is_some() || update.from.is_some() {
-                    return update_of(state, table, update, with).await;
-                }
+            check_assignments(update)?;
+            let table = target_of(state, &update.table.relation).await?;
+            for assignment in &mut update.assignments {
+                with_default(state, assignment, table.as_ref())?;
+            }
+            if with.is_some() || update.from.is_some() {
+                return update_of(state, table, update, with).await;
             }
         }
-        Statement::Delete(delete) if with.is_some() || delete.using.is_some() => {
+        Statement::Delete(delete) => {
             if let FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from) = &delete.from
                 && let [target] = from.as_slice()
-                && let Some(table) = table_of_factor(state, &target.relation).await?
+                && (with.is_some() || delete.using.is_some() || has_alias(&target.relation))
             {
                 let target = target.clone();
+                let table = target_of(state, &target.relation).await?;
                 return delete_of(state, table, target, delete, with).await;
+            }
+        }
+        Statement::Truncate(truncate) => {
+            for TruncateTableTarget { name, .. } in &truncate.table_names {
+                if let Some((_, table)) = table_of(state, name).await?
+                    && table.table_type() == TableType::View
+                {
+                    return refuse("42809", &format!("\"{}\" is not a table", last_of(name)));
+                }
             }
         }
         _ => {}
@@ -98,6 +109,10 @@ pub(super) async fn plan(state: &SessionState, statement: DfStatement) -> Result
         create.temporary |= is_temporary;
     }
     Ok(plan)
+}
+
+fn has_alias(factor: &TableFactor) -> bool {
+    matches!(factor, TableFactor::Table { alias: Some(_), .. })
 }
 
 fn refuse<T>(code: &'static str, text: &str) -> Result<T> {
@@ -169,7 +184,7 @@ async fn table_like(
     };
     let (fields, is_view) = match table.get_logical_plan() {
         Some(view) => (
-            open_undeclared(view.into_owned())?
+            unknown_as_text(open_undeclared(view.into_owned())?)?
                 .schema()
                 .fields()
                 .clone(),
@@ -228,14 +243,49 @@ async fn table_of(
     Ok(table.map(|table| (reference, table)))
 }
 
-async fn table_of_factor(
-    state: &SessionState,
-    factor: &TableFactor,
-) -> Result<Option<Arc<dyn TableProvider>>> {
-    match factor {
-        TableFactor::Table { name, .. } => Ok(table_of(state, name).await?.map(|(_, table)| table)),
-        _ => Ok(None),
+/// The table of an UPDATE or DELETE.
+///
+/// # Errors
+/// 42P01 if there is none.
+async fn target_of(state: &SessionState, factor: &TableFactor) -> Result<Arc<dyn TableProvider>> {
+    let TableFactor::Table { name, .. } = factor else {
+        return refuse("0A000", "only tables can be changed");
+    };
+    match table_of(state, name).await? {
+        Some((_, table)) => Ok(table),
+        None => refuse("42P01", &format!("relation \"{name}\" does not exist")),
     }
+}
+
+/// Each column is assigned once, and named without its table.
+///
+/// # Errors
+/// 42601, 42703.
+fn check_assignments(update: &Update) -> Result<()> {
+    let mut assigned = vec![];
+    for assignment in &update.assignments {
+        let columns = match &assignment.target {
+            AssignmentTarget::ColumnName(column) => std::slice::from_ref(column),
+            AssignmentTarget::Tuple(columns) => columns.as_slice(),
+        };
+        for column in columns {
+            if let [first, _, ..] = column.0.as_slice() {
+                let table = named(&update.table).map(|(name, _)| last_of(&name).to_owned())?;
+                let told = format!("column \"{first}\" of relation \"{table}\" does not exist");
+                return refuse("42703", &told);
+            }
+            let column = match column.0.last().and_then(|part| part.as_ident()) {
+                Some(quoted) if quoted.quote_style.is_some() => quoted.value.clone(),
+                _ => last_of(column).to_lowercase(),
+            };
+            if assigned.contains(&column) {
+                let told = format!("multiple assignments to same column \"{column}\"");
+                return refuse("42601", &told);
+            }
+            assigned.push(column);
+        }
+    }
+    Ok(())
 }
 
 /// Names an INSERT's columns, and gives DEFAULT its value.

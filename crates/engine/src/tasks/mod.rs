@@ -33,7 +33,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use coscan_core::tasks::{Config, QueryId, TaskId, Tasks, Turn};
 use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
@@ -43,9 +43,11 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
+use long::{LongHandles, Share};
 use measured::Measured;
 
-pub use long::LongRuntime;
+pub use long::LongThreads;
+pub(crate) use long::Threads;
 pub use measured::Fingerprint;
 pub use scheduled::Scheduled;
 pub(crate) use yielding::{give_way, yielding};
@@ -69,6 +71,9 @@ const RATIO: u64 = 4;
 /// An expected use counts up to where the level of half a second begins: the query is then behind
 /// all short ones, but no further, because expectations of joins are wrong by any factor.
 const EXPECTED_MAX_NS: u64 = 500_000_000;
+/// How long short queries are protected after the last one of them: as long as a client takes that
+/// asks its next question when it has the answer.
+const PROTECTED_AFTER: Duration = Duration::from_millis(20);
 
 thread_local! {
     /// The query whose task this thread runs.
@@ -82,7 +87,7 @@ pub struct TaskQueue {
     numbers: AtomicU64,
     measured: Mutex<Measured>,
     /// The threads for long queries, if they have some.
-    long: Option<Handle>,
+    long: Option<LongHandles>,
 }
 
 /// What a task that has something to do has come to.
@@ -99,6 +104,25 @@ struct Inner {
     core: Tasks,
     /// The wakers of waiting tasks.
     wakers: HashMap<TaskId, Waker>,
+    /// When a short query last had a task that ran or waited.
+    served_short: Option<Instant>,
+}
+
+impl Inner {
+    fn see_short(&mut self) {
+        if self.core.serves_short() {
+            self.served_short = Some(Instant::now());
+        }
+    }
+
+    /// What threads of long queries get: little, as long as there are short ones to protect.
+    fn share_of_long(&mut self) -> Share {
+        self.see_short();
+        match self.served_short {
+            Some(at) if at.elapsed() < PROTECTED_AFTER => Share::Little,
+            _ => Share::Fair,
+        }
+    }
 }
 
 /// A query, as far as its tasks are concerned.
@@ -114,7 +138,7 @@ impl TaskQueue {
     /// A queue without queries. `workers` tasks run at a time, at most `cores` of them tasks of
     /// long queries, which go on on the threads of `long`, if there are any.
     #[must_use]
-    pub fn new(cores: usize, workers: usize, long: Option<&LongRuntime>) -> Arc<Self> {
+    pub fn new(cores: usize, workers: usize, long: Option<&LongThreads>) -> Arc<Self> {
         let core = Tasks::new(Config {
             cores,
             workers,
@@ -126,12 +150,13 @@ impl TaskQueue {
         let inner = Inner {
             core,
             wakers: HashMap::new(),
+            served_short: None,
         };
         Arc::new(Self {
             inner: Mutex::new(inner),
             numbers: AtomicU64::new(0),
             measured: Mutex::default(),
-            long: long.map(LongRuntime::handle),
+            long: long.map(LongThreads::handles),
         })
     }
 
@@ -155,10 +180,12 @@ impl TaskQueue {
     fn enter(&self, query: QueryId, task: TaskId, waker: &Waker) -> Entered {
         let mut inner = self.inner.lock();
         if let Some(long) = &self.long
-            && !long::is_for_long_queries()
             && inner.core.is_long(query)
         {
-            return Entered::BelongsTo(long.clone());
+            let share = inner.share_of_long();
+            if long::share_of_this_thread() != Some(share) {
+                return Entered::BelongsTo(long.of(share).clone());
+            }
         }
         let (before, entered) = match inner.core.enter(query, task) {
             Turn::Run => (inner.wakers.remove(&task), Entered::Runs),
@@ -170,10 +197,17 @@ impl TaskQueue {
         entered
     }
 
+    /// Whether there are short queries to protect from work that takes long.
+    #[must_use]
+    pub fn protects_short(&self) -> bool {
+        self.inner.lock().share_of_long() == Share::Little
+    }
+
     /// Ends a task's turn; `again`: the task wants to run again.
     fn leave(&self, query: QueryId, task: TaskId, ran: Duration, again: bool) {
         let ran = u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX);
         let mut inner = self.inner.lock();
+        inner.see_short();
         let next = inner.core.leave(query, task, ran, again);
         let waker = next.and_then(|next| inner.wakers.remove(&next));
         drop(inner);

@@ -6,23 +6,28 @@
 //! budget when a worker finds nothing else to do, or every 61 tasks. Here such a task is ready at
 //! once, and the core says when it goes on.
 //!
-//! Once the query is a long one, the task goes on on a thread for long queries
-//! ([`super::LongRuntime`]), if there are any, and stays there.
+//! Once the query is a long one, the task goes on on threads for long queries
+//! ([`super::LongThreads`]), if there are any, and changes between them as short queries come and
+//! go. The future that was spawned first then only waits for the outcome; a task of Tokio's for
+//! each change has the work, and hands it to the next.
 
 use std::cell::Cell;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker, ready};
+use std::thread;
 use std::time::Duration;
 
 use coscan_core::tasks::TaskId;
 use coscan_storage::threads::processor_time;
 use futures::future::BoxFuture;
 use futures::task::AtomicWaker;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 use tokio::task::coop::{has_budget_remaining, poll_proceed};
 
 use super::yielding::spend;
@@ -54,22 +59,54 @@ pub(super) fn turn() -> Option<u64> {
 
 /// A future that runs when it is its query's turn.
 #[must_use = "futures do nothing unless polled"]
-pub struct Scheduled<T> {
+pub struct Scheduled<T>(Work<T>);
+
+enum Work<T> {
+    Here(Turns<T>),
+    Elsewhere(Elsewhere<T>),
+    /// Only while it changes threads.
+    None,
+}
+
+/// The work, wherever it runs.
+struct Turns<T> {
     query: Arc<QueryTasks>,
     task: TaskId,
-    work: Work<T>,
+    future: BoxFuture<'static, T>,
     woken: Arc<Woken>,
     waker: Waker,
     /// Calls that take about a turn.
     calls: usize,
 }
 
-enum Work<T> {
-    Here(BoxFuture<'static, T>),
-    /// On a thread for long queries, where it has entered as the same task.
-    Elsewhere(JoinHandle<T>),
-    /// Only while it changes threads.
-    None,
+/// Where a turn has led.
+enum Step<T> {
+    Ended(T),
+    /// There was no turn: the task is to go on there.
+    BelongsTo(Handle),
+}
+
+/// Waits for work on threads for long queries.
+struct Elsewhere<T> {
+    outcome: oneshot::Receiver<thread::Result<T>>,
+    moves: Arc<Mutex<Moves>>,
+}
+
+/// The task that has the work now.
+#[derive(Default)]
+struct Moves {
+    task: Option<AbortHandle>,
+    is_given_up: bool,
+}
+
+/// The work in one place; `None` once it has ended there or gone on.
+struct There<T>(Option<Moved<T>>);
+
+/// Work that has changed threads.
+struct Moved<T> {
+    turns: Turns<T>,
+    outcome: oneshot::Sender<thread::Result<T>>,
+    moves: Arc<Mutex<Moves>>,
 }
 
 /// Notices that a task is woken while it runs.
@@ -92,31 +129,15 @@ impl Wake for Woken {
 
 impl<T: Send + 'static> Scheduled<T> {
     pub(super) fn new(query: Arc<QueryTasks>, future: BoxFuture<'static, T>) -> Self {
-        let task = TaskId(query.queue.number());
-        Self::of_task(query, task, future)
-    }
-
-    fn of_task(query: Arc<QueryTasks>, task: TaskId, future: BoxFuture<'static, T>) -> Self {
         let woken = Arc::<Woken>::default();
-        Self {
-            task,
+        Self(Work::Here(Turns {
+            task: TaskId(query.queue.number()),
             query,
-            work: Work::Here(future),
+            future,
             waker: Waker::from(Arc::clone(&woken)),
             woken,
             calls: FIRST_CALLS,
-        }
-    }
-
-    /// Goes on on a thread of `runtime`.
-    fn go_on_elsewhere(&mut self, runtime: &Handle) {
-        match std::mem::replace(&mut self.work, Work::None) {
-            Work::Here(future) => {
-                let there = Self::of_task(Arc::clone(&self.query), self.task, future);
-                self.work = Work::Elsewhere(runtime.spawn(there));
-            }
-            other => self.work = other,
-        }
+        }))
     }
 }
 
@@ -124,57 +145,139 @@ impl<T: Send + 'static> Future for Scheduled<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        let this = &mut *self;
-        if let Work::Here(_) = &this.work {
-            this.woken.task.register(cx.waker());
-            match this.query.queue.enter(this.query.id, this.task, cx.waker()) {
-                Entered::Runs => {}
-                Entered::Waits => return Poll::Pending,
-                Entered::BelongsTo(runtime) => this.go_on_elsewhere(&runtime),
+        let work = &mut self.0;
+        if let Work::Here(turns) = work {
+            match ready!(turns.poll(cx)) {
+                Step::Ended(outcome) => return Poll::Ready(outcome),
+                Step::BelongsTo(runtime) => {
+                    if let Work::Here(turns) = std::mem::replace(work, Work::None) {
+                        *work = Work::Elsewhere(Elsewhere::begin(turns, &runtime));
+                    }
+                }
             }
         }
-        let future = match &mut this.work {
-            Work::Here(future) => future,
-            Work::Elsewhere(task) => return poll_elsewhere(task, cx),
-            Work::None => return Poll::Pending,
-        };
+        match work {
+            Work::Elsewhere(there) => there.poll(cx),
+            _ => Poll::Pending,
+        }
+    }
+}
+
+impl<T: Send + 'static> Turns<T> {
+    /// Runs for a turn, if it is the query's turn.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Step<T>> {
+        self.woken.task.register(cx.waker());
+        match self.query.queue.enter(self.query.id, self.task, cx.waker()) {
+            Entered::Runs => {}
+            Entered::Waits => return Poll::Pending,
+            Entered::BelongsTo(runtime) => return Poll::Ready(Step::BelongsTo(runtime)),
+        }
         let turn = TurnTaken {
-            query: &this.query,
-            task: this.task,
-            woken: &this.woken,
+            query: &self.query,
+            task: self.task,
+            woken: &self.woken,
             begun: processor_time(),
             ended: false,
             outer: THIS_TURN.replace(Some(TURNS.fetch_add(1, Ordering::Relaxed))),
         };
-        this.woken.is_woken.store(false, Ordering::Release);
-        leave_budget(cx, this.calls);
-        let future = future.as_mut();
-        let mut inner = Context::from_waker(&this.waker);
-        let polled = this.query.scope(|| future.poll(&mut inner));
+        self.woken.is_woken.store(false, Ordering::Release);
+        leave_budget(cx, self.calls);
+        let future = self.future.as_mut();
+        let mut inner = Context::from_waker(&self.waker);
+        let polled = self.query.scope(|| future.poll(&mut inner));
         if polled.is_pending() {
             if !has_budget_remaining() {
-                this.woken.wake_by_ref();
-                this.calls = calls_of_a_turn(this.calls, turn.used());
-            } else if this.calls < CALLS_OF_STREAMS && (0..this.calls).all(|_| spend(cx)) {
+                self.woken.wake_by_ref();
+                self.calls = calls_of_a_turn(self.calls, turn.used());
+            } else if self.calls < CALLS_OF_STREAMS && (0..self.calls).all(|_| spend(cx)) {
                 // Nothing was spent. It waits, or there are too few calls for DataFusion's
                 // cooperative streams: each takes one, and gives it back if the one below finds
                 // none left.
-                this.calls *= 2;
+                self.calls *= 2;
             }
         }
         turn.end(polled.is_ready());
-        polled
+        polled.map(Step::Ended)
     }
 }
 
-fn poll_elsewhere<T>(task: &mut JoinHandle<T>, cx: &mut Context<'_>) -> Poll<T> {
-    match ready!(Pin::new(task).poll(cx)) {
-        Ok(ended) => Poll::Ready(ended),
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => resume_unwind(panic),
+impl<T> Drop for Turns<T> {
+    fn drop(&mut self) {
+        self.query.queue.give_up(self.task);
+    }
+}
+
+impl<T: Send + 'static> Elsewhere<T> {
+    fn begin(turns: Turns<T>, runtime: &Handle) -> Self {
+        let (sender, outcome) = oneshot::channel();
+        let moves = Arc::<Mutex<Moves>>::default();
+        let task = Moved {
+            turns,
+            outcome: sender,
+            moves: Arc::clone(&moves),
+        };
+        task.go_on(runtime);
+        Self { outcome, moves }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<T> {
+        match ready!(Pin::new(&mut self.outcome).poll(cx)) {
+            Ok(Ok(ended)) => Poll::Ready(ended),
+            Ok(Err(panic)) => resume_unwind(panic),
             // Its runtime is shutting down. So is whoever waits for this.
             Err(_) => Poll::Pending,
-        },
+        }
+    }
+}
+
+impl<T> Drop for Elsewhere<T> {
+    fn drop(&mut self) {
+        let mut moves = self.moves.lock();
+        moves.is_given_up = true;
+        let task = moves.task.take();
+        drop(moves);
+        if let Some(task) = task {
+            task.abort();
+        }
+    }
+}
+
+impl<T: Send + 'static> Moved<T> {
+    /// Goes on on a thread of `runtime`, unless nobody waits for it.
+    fn go_on(self, runtime: &Handle) {
+        let moves = Arc::clone(&self.moves);
+        let mut moves = moves.lock();
+        if moves.is_given_up {
+            drop(moves);
+        } else {
+            let there = runtime.spawn(There(Some(self)));
+            moves.task = Some(there.abort_handle());
+        }
+    }
+}
+
+impl<T: Send + 'static> Future for There<T> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(mut moved) = self.0.take() else {
+            return Poll::Ready(());
+        };
+        let ended = match catch_unwind(AssertUnwindSafe(|| moved.turns.poll(cx))) {
+            Ok(Poll::Pending) => {
+                self.0 = Some(moved);
+                return Poll::Pending;
+            }
+            Ok(Poll::Ready(Step::BelongsTo(runtime))) => {
+                moved.go_on(&runtime);
+                return Poll::Ready(());
+            }
+            Ok(Poll::Ready(Step::Ended(outcome))) => Ok(outcome),
+            Err(panic) => Err(panic),
+        };
+        // Nobody may wait for it any more.
+        drop(moved.outcome.send(ended));
+        Poll::Ready(())
     }
 }
 
@@ -202,16 +305,6 @@ fn leave_budget(cx: &mut Context<'_>, calls: usize) {
     drop(first);
     for _ in calls..budget {
         spend(cx);
-    }
-}
-
-impl<T> Drop for Scheduled<T> {
-    fn drop(&mut self) {
-        match &self.work {
-            Work::Here(_) => self.query.queue.give_up(self.task),
-            Work::Elsewhere(task) => task.abort(),
-            Work::None => {}
-        }
     }
 }
 
@@ -253,10 +346,11 @@ impl Drop for TurnTaken<'_> {
 #[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
 mod tests {
     use std::future::poll_fn;
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicI32, AtomicUsize};
     use std::time::{Duration, Instant};
 
     use arrow::datatypes::Schema;
+    use coscan_storage::threads::niceness;
     use datafusion::execution::SendableRecordBatchStream;
     use datafusion::physical_plan::coop::CooperativeStream;
     use datafusion::physical_plan::empty::EmptyExec;
@@ -266,8 +360,8 @@ mod tests {
     use tokio::task::coop::consume_budget;
 
     use super::*;
-    use crate::tasks::long::is_for_long_queries;
-    use crate::tasks::{LongRuntime, TaskQueue};
+    use crate::tasks::long::share_of_this_thread;
+    use crate::tasks::{LongThreads, TaskQueue};
 
     /// Lets other tasks run, then wants to go on.
     async fn yields() {
@@ -400,7 +494,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
     async fn who_is_dropped_or_panics_takes_no_worker_along() {
-        let long = LongRuntime::new(2).unwrap();
+        let long = LongThreads::new(2, &Handle::current()).unwrap();
         for long in [None, Some(&long)] {
             come_and_go(&TaskQueue::new(2, 3, long)).await;
         }
@@ -454,21 +548,67 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_long_query_gives_way_as_long_as_there_are_short_ones() {
+        let long = LongThreads::new(1, &Handle::current()).unwrap();
+        let queue = TaskQueue::new(1, 2, Some(&long));
+        let query = queue.begin();
+        query.expect_step(Duration::from_secs(1));
+        let usual = niceness();
+        let (seen, ends) = (
+            Arc::new(AtomicI32::new(-1)),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let (of_long, stops) = (Arc::clone(&seen), Arc::clone(&ends));
+        let endless = async move {
+            while !stops.load(Ordering::SeqCst) {
+                of_long.store(niceness(), Ordering::SeqCst);
+                yields().await;
+            }
+            "ended"
+        };
+        let endless = tokio::spawn(query.schedule(endless.boxed()));
+        // Until then, short queries come or do not.
+        let becomes = async |expected: i32, short_ones: bool| {
+            let begun = Instant::now();
+            while seen.load(Ordering::SeqCst) != expected {
+                assert!(begun.elapsed() < Duration::from_secs(60), "{expected}");
+                if short_ones {
+                    let of_short = Arc::clone(&queue);
+                    let short = async move {
+                        yields().await;
+                        assert!(of_short.protects_short());
+                    };
+                    queue.begin().schedule(short.boxed()).await;
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        for _ in 0..3 {
+            becomes(usual, false).await;
+            becomes((usual + 12).min(19), true).await;
+        }
+        becomes(usual, false).await;
+        ends.store(true, Ordering::SeqCst);
+        assert_eq!(endless.await.unwrap(), "ended");
+        assert!(!queue.protects_short());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_long_query_goes_on_on_threads_of_its_own() {
-        let long = LongRuntime::new(1).unwrap();
+        let long = LongThreads::new(1, &Handle::current()).unwrap();
         let queue = TaskQueue::new(1, 2, Some(&long));
         let query = queue.begin();
         let (first, becomes_long) = (Arc::clone(&query), Arc::clone(&query));
         let moved = || async {
             yields().await;
-            is_for_long_queries()
+            share_of_this_thread().is_some()
         };
         let work = async move {
             let before = moved().await;
             becomes_long.expect_step(Duration::from_secs(1));
             let after = moved().await;
             // What it starts is there at once.
-            let started = tokio::spawn(async move { is_for_long_queries() }).await;
+            let started = tokio::spawn(async { share_of_this_thread().is_some() }).await;
             // It stays.
             let empty = EmptyExec::new(Arc::new(Schema::empty()));
             becomes_long.expect(&empty, None);

@@ -2,8 +2,13 @@
 //! and a query that asks the same of the same files does no work. Yet it gives plain DataFusion's
 //! rows, and never those of another version of a file.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use coscan::tasks::{LongThreads, TaskQueue};
 use coscan::{EngineConfig, Session};
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
+use tokio::runtime::Handle;
 
 use crate::common::{self, config, memory_comes_back, rows, rows_in_order};
 use crate::shared_operators::{REPORT, metrics, plain_tpch, tpch_sessions as sessions, write};
@@ -36,6 +41,28 @@ async fn a_query_that_is_asked_anew_does_no_work() {
     let batches = now.operators_retained_bytes + now.state_cache_bytes;
     let taken = sessions[0].engine().memory().operator_bytes();
     assert!(taken > batches + 1000, "{taken}, {batches}");
+}
+
+/// A query that took long is expected to take long, and begins on other threads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_thread_keeps_those_for_long_queries_find() {
+    let expected = plain_tpch(REPORT).await;
+    let sessions: Arc<[Session]> = sessions(1, config()).await.into();
+    let long = LongThreads::new(1, &Handle::current()).expect("threads");
+    let queue = TaskQueue::new(1, 2, Some(&long));
+    let mut done = Vec::new();
+    for is_long in [false, true, false, true] {
+        let query = queue.begin();
+        if is_long {
+            query.expect_step(Duration::from_secs(1));
+        }
+        let of_query = Arc::clone(&sessions);
+        let asked = async move { rows(&of_query[0], REPORT).await };
+        assert_eq!(query.schedule(asked.boxed()).await, expected);
+        done.push(work(&sessions[0]));
+    }
+    assert!(done.iter().all(|work| *work == done[0]), "{done:?}");
+    assert_eq!(metrics(&sessions[0]).operators_late, 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

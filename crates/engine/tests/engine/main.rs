@@ -37,6 +37,7 @@ mod left_behind;
 mod merged_states;
 mod mutants;
 mod narrow_arrays;
+mod needless_keys;
 mod object_store;
 mod one_listing;
 mod ordered_aggregates;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{DFSchema, DFSchemaRef};
+use datafusion::common::{Column, DFSchema, DFSchemaRef, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::dml::DmlStatement;
@@ -22,6 +22,7 @@ use datafusion::optimizer::AnalyzerRule;
 use crate::PgError;
 use crate::casts::{CAST, Target, cast_expr, decimal};
 use crate::functions::{stored_as, text};
+use crate::operators::is_unknown;
 use crate::output::pg_type;
 use crate::parameters::{bare, output, sql_name};
 use crate::resolve::is_assignable;
@@ -66,8 +67,12 @@ fn assigned(mut dml: DmlStatement, config: &ConfigOptions) -> Result<DmlStatemen
     };
     let columns = projection.expr.iter().zip(table.fields());
     let columns = columns.map(|(expr, field)| {
-        let (value, schema) = source(expr, &input);
-        check_assignable(value, &schema, field)?;
+        // `read_rows` checks the cells of rows.
+        let is_checked = matches!(input.as_ref(), LogicalPlan::Values(_));
+        if !is_checked && !is_open(expr, &input) {
+            let (value, schema) = source(expr, &input);
+            check_assignable(value, &schema, field)?;
+        }
         match expr {
             Expr::Alias(alias) => {
                 let value = stored(&alias.expr, input.schema(), field, config)?;
@@ -163,6 +168,31 @@ fn stored(expr: &Expr, schema: &DFSchema, column: &Field, config: &ConfigOptions
     Ok(stored_as(value, column.data_type().clone()))
 }
 
+/// Whether a value is a constant without a type, in each row of VALUES beside a subquery.
+fn is_open(value: &Expr, input: &LogicalPlan) -> bool {
+    let column = match bare(value) {
+        Expr::Column(column) => column,
+        constant => {
+            return is_unknown(constant) || *constant == Expr::Literal(ScalarValue::Null, None);
+        }
+    };
+    let Some(at) = input.schema().maybe_index_of_column(column) else {
+        return false;
+    };
+    let is_open_in = |below: &Arc<LogicalPlan>| {
+        let column = Expr::Column(Column::from(below.schema().qualified_field(at)));
+        is_open(&column, below)
+    };
+    match input {
+        LogicalPlan::Projection(projection) => is_open(&projection.expr[at], &projection.input),
+        // `dialect/queries/values.rs`
+        LogicalPlan::Union(union) => union.inputs.iter().all(is_open_in),
+        LogicalPlan::SubqueryAlias(alias) => is_open_in(&alias.input),
+        LogicalPlan::Sort(sort) => is_open_in(&sort.input),
+        _ => false,
+    }
+}
+
 /// What the statement says of a value: the expression of the input's column, if it is one.
 fn source<'a>(expr: &'a Expr, input: &'a LogicalPlan) -> (&'a Expr, DFSchemaRef) {
     let value = bare(expr);
@@ -178,9 +208,9 @@ fn source<'a>(expr: &'a Expr, input: &'a LogicalPlan) -> (&'a Expr, DFSchemaRef)
 }
 
 /// # Errors
-/// 42804, if PostgreSQL stores no value of the expression's type in the column. A text is refused
-/// only where the statement says that it is one: functions and columns may lack the mark of a type
-/// that Arrow holds as text.
+/// 42804, if PostgreSQL stores no value of the expression's type in the column. In a column that
+/// Arrow holds as text, a text is refused only where the statement says that it is one: functions
+/// and columns may lack the mark of a type (`uuid`, `jsonb`).
 fn check_assignable(value: &Expr, schema: &DFSchema, column: &Field) -> Result<()> {
     let from = value.to_field(schema)?.1;
     // A file's uuid: the statement gives its bytes.
@@ -190,8 +220,9 @@ fn check_assignable(value: &Expr, schema: &DFSchema, column: &Field) -> Result<(
     }
     let is_said = match value {
         Expr::Literal(_, metadata) => metadata.is_some(),
-        Expr::ScalarFunction(call) => call.name() == CAST,
-        _ => false,
+        Expr::Placeholder(_) => false,
+        Expr::ScalarFunction(call) if call.name() == CAST => true,
+        _ => !column.data_type().is_string(),
     };
     let (said, wanted) = (pg_type(&from), pg_type(column));
     if is_assignable(said.oid(), wanted.oid()) || (from.data_type().is_string() && !is_said) {

@@ -5,7 +5,7 @@
 //! | dates, timestamps | timestamps of nanoseconds, which end in 2262 | timestamps, timestamptz |
 //! | floats, numerics | numerics of 15 digits behind the point | floats |
 //! | numerics of more than 38 digits together | an error | numerics of 76 digits |
-//! | `character(n)` and a subquery | texts with their blanks | texts without |
+//! | `character(n)`, other texts | texts with their blanks | `operators/padded.rs` |
 //! | texts, others | texts | an error |
 //! | rows | columns by their names | an error, unless the names are alike |
 //!
@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
@@ -27,9 +27,8 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::PgError;
-use crate::casts::{Target, cast_expr};
 use crate::functions::arrays::{ALL, ANY};
-use crate::functions::scalar::marked_type;
+use crate::operators::padded::{self, Trimmed};
 use crate::operators::{ComparedIn, check_comparable, check_fields, is_unknown, typed};
 
 /// See the file's header.
@@ -42,14 +41,20 @@ impl AnalyzerRule for MixedTypes {
     }
 
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| {
+        plan.transform_up_with_subqueries(|mut node| {
+            let joined = match &mut node {
+                LogicalPlan::Join(join) => padded::join(join),
+                _ => false,
+            };
             let schema = merge_schema(&node.inputs());
             let names = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
+            let mut mapped = node.map_expressions(|expr| {
                 let name = names.save(&expr);
                 let united = expr.transform_up(|part| united(part, &schema, config))?;
                 Ok(united.update_data(|expr| name.restore(expr)))
-            })
+            })?;
+            mapped.transformed |= joined;
+            Ok(mapped)
         })
         .data()
     }
@@ -65,6 +70,9 @@ fn united(expr: Expr, schema: &DFSchema, config: &ConfigOptions) -> Result<Trans
             let mut all = vec![list.expr.get_type(schema)?];
             for value in &list.list {
                 all.push(value.get_type(schema)?);
+            }
+            if let Some(texts) = padded::in_list(&list, schema) {
+                return Ok(Transformed::yes(texts));
             }
             let Some(common) = ComparedIn::of(&all) else {
                 return Ok(Transformed::no(Expr::InList(list)));
@@ -83,6 +91,9 @@ fn united(expr: Expr, schema: &DFSchema, config: &ConfigOptions) -> Result<Trans
             };
             check_comparable(above, &between.expr, &between.low, schema)?;
             check_comparable(below, &between.expr, &between.high, schema)?;
+            if let Some(texts) = padded::between(&between, schema) {
+                return Ok(Transformed::yes(texts));
+            }
             let parts = [&between.expr, &between.low, &between.high];
             let all = parts.map(|part| part.get_type(schema));
             let [value, low, high] = all;
@@ -115,18 +126,15 @@ fn united(expr: Expr, schema: &DFSchema, config: &ConfigOptions) -> Result<Trans
         Expr::BinaryExpr(given) if is_comparison(given.op) => {
             check_comparable("=", &given.left, &given.right, schema)?;
             check_rows(given.left.get_type(schema), given.right.get_type(schema))?;
-            Ok(Transformed::no(Expr::BinaryExpr(given)))
-        }
-        Expr::ScalarFunction(call) if [ANY, ALL].contains(&call.name()) => {
-            if let [Expr::Literal(sign, _), value, array] = call.args.as_slice()
-                && let DataType::List(element) = array.get_type(schema)?
-                && !is_unknown(value)
-            {
-                let given = value.to_field(schema)?.1;
-                let sign = sign.try_as_str().flatten().unwrap_or("=");
-                check_fields(sign, &given, &element)?;
+            match padded::compared(&given.left, given.op, &given.right, schema) {
+                Some(texts) => Ok(Transformed::yes(texts)),
+                None => Ok(Transformed::no(Expr::BinaryExpr(given))),
             }
-            Ok(Transformed::no(Expr::ScalarFunction(call)))
+        }
+        Expr::ScalarFunction(mut call) if [ANY, ALL].contains(&call.name()) => {
+            let changed = with_array(&mut call.args, schema, config)?;
+            let call = Expr::ScalarFunction(call);
+            Ok(Transformed::new_transformed(call, changed))
         }
         Expr::Case(given) => {
             if let Some(value) = &given.expr {
@@ -163,6 +171,33 @@ fn check_rows(left: Result<DataType>, right: Result<DataType>) -> Result<()> {
     Ok(())
 }
 
+/// Gives a value and the elements of the array that it is compared with what they are compared by.
+fn with_array(args: &mut Vec<Expr>, schema: &DFSchema, config: &ConfigOptions) -> Result<bool> {
+    let [Expr::Literal(sign, _), value, array] = args.as_slice() else {
+        return Ok(false);
+    };
+    let DataType::List(element) = array.get_type(schema)? else {
+        return Ok(false);
+    };
+    if is_unknown(value) {
+        return Ok(false);
+    }
+    let given = value.to_field(schema)?.1;
+    let sign = sign.try_as_str().flatten().unwrap_or("=");
+    check_fields(sign, &given, &element)?;
+    // LIKE and patterns see the blanks.
+    if !sign.chars().all(|part| "<>!=".contains(part)) {
+        return Ok(false);
+    }
+    let Some((value, array)) = padded::with_elements((value, &given), (array, &element), config)
+    else {
+        return Ok(false);
+    };
+    args.truncate(1);
+    args.extend([value, array]);
+    Ok(true)
+}
+
 /// Gives a value and the column of the subquery that it is compared with their common type.
 fn with_subquery(
     sign: &str,
@@ -182,11 +217,10 @@ fn with_subquery(
     let given = value.to_field(schema)?.1;
     check_fields(sign, &given, field)?;
     let column = Expr::Column(Column::from((qualifier, field)));
-    let is_padded = |field: &Field| marked_type(field) == Some("bpchar");
-    let cast = if is_padded(&given) || is_padded(field) {
-        let text = |expr: Expr| cast_expr(expr, &Target::Text, config);
-        *value = text(std::mem::take(value));
-        text(column)
+    let cast = if let Some(which) = Trimmed::of((value, &given), (&column, field)) {
+        let (left, right) = which.sides(std::mem::take(value), column);
+        *value = left;
+        right
     } else {
         let all = [given.data_type().clone(), field.data_type().clone()];
         let Some(common) = ComparedIn::of(&all).or_else(|| ComparedIn::widest(&all)) else {

@@ -16,6 +16,7 @@
 //! | `push_down.rs` | which conditions stay above groups? |
 //! | `set_operations.rs` | how often is a row in INTERSECT ALL and EXCEPT ALL? |
 //! | `single_distinct.rs` | which types have aggregates beside DISTINCT? |
+//! | `union_names.rs` | which names have the inputs of a UNION? |
 //! | `window_frames.rs` | which rows are in a RANGE frame? |
 
 mod assignments;
@@ -32,6 +33,7 @@ mod predicates;
 mod push_down;
 mod set_operations;
 mod single_distinct;
+mod union_names;
 mod window_frames;
 
 pub use assignments::ASSIGNMENTS;
@@ -48,4 +50,5 @@ pub(crate) use predicates::Predicates;
 pub(crate) use push_down::PushDown;
 pub(crate) use set_operations::CountRows;
 pub(crate) use single_distinct::SingleDistinct;
+pub(crate) use union_names::UnionNames;
 pub(crate) use window_frames::WindowFrames;

@@ -4,17 +4,22 @@
 //! |---|---|---|
 //! | no offset, over `bytea` and others | "Cannot run range queries" | GROUPS, which has the same rows |
 //! | an offset beyond the largest integer | all rows to the end, with the NULLs | over a wider type |
+//! | an offset with more digits than a numeric key | rounded to the key's | over a wider numeric |
+//! | an offset over `real` | sums of `real` | over double precision, as PostgreSQL adds them |
 //! | an offset of hours over dates | rounded to days | over timestamps |
+//! | an offset over times and intervals | refused | over microseconds |
 //! | an offset from an infinite date or timestamp | all rows to the end | refused |
 //!
 //! The rule runs before DataFusion's coercion, which gives offsets the type of the key.
 
 use datafusion::arrow::array::{Array, AsArray};
-use datafusion::arrow::datatypes::{DataType, Date32Type, TimeUnit, TimestampMicrosecondType};
-use datafusion::common::DFSchema;
+use datafusion::arrow::datatypes::{
+    DataType, Date32Type, Field, TimeUnit, TimestampMicrosecondType,
+};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::config::ConfigOptions;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{Sort, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
@@ -26,6 +31,10 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::PgError;
+use crate::casts::{Target, decimal};
+use crate::functions::time::operators;
+use crate::numbers::arithmetic::digits;
+use crate::numbers::numeric::Numeric;
 use crate::time::calendar::{DATE_INFINITY, DATE_MINUS_INFINITY, INFINITY, MINUS_INFINITY};
 use crate::time::read_interval::interval;
 
@@ -107,7 +116,25 @@ fn change(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
         }
         return Ok(true);
     }
+    if matches!(
+        held,
+        DataType::Time32(_) | DataType::Time64(_) | DataType::Interval(_)
+    ) {
+        for bound in [&mut frame.start_bound, &mut frame.end_bound] {
+            in_microseconds(bound, &held)?;
+        }
+        *expr = microseconds(std::mem::take(expr), &held);
+        return Ok(true);
+    }
+    if held.is_integer() {
+        check_whole(&frame.start_bound, &held)?;
+        check_whole(&frame.end_bound, &held)?;
+    }
     let wide = match held {
+        DataType::Float32 => DataType::Float64,
+        DataType::Decimal128(..) | DataType::Decimal256(..) => {
+            with_digits(&held, [&mut frame.start_bound, &mut frame.end_bound])?
+        }
         DataType::Int8 | DataType::UInt8 | DataType::Int16 | DataType::UInt16 => DataType::Int32,
         DataType::Int32 | DataType::UInt32 => DataType::Decimal128(20, 0),
         DataType::Int64 | DataType::UInt64 => DataType::Decimal128(38, 0),
@@ -117,14 +144,118 @@ fn change(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether an offset, which is still text, is no number of whole days.
+/// An offset, which is still text.
+fn offset(bound: &WindowFrameBound) -> Option<&str> {
+    match bound {
+        WindowFrameBound::CurrentRow => None,
+        WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset) => {
+            offset.try_as_str().flatten()
+        }
+    }
+}
+
+/// Whether an offset is no number of whole days.
 fn has_hours(bound: &WindowFrameBound) -> bool {
-    let (WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset)) = bound else {
-        return false;
-    };
-    let text = offset.try_as_str().flatten();
-    let span = text.and_then(|text| interval(text, None, None).ok());
+    let span = offset(bound).and_then(|text| interval(text, None, None).ok());
     span.is_some_and(|span| span.micros != 0)
+}
+
+/// The length in microseconds of a time or an interval.
+fn microseconds(key: Expr, held: &DataType) -> Expr {
+    let to = |expr, data_type| Expr::Cast(Cast::new(Box::new(expr), data_type));
+    if let DataType::Interval(_) = held {
+        return operators::key().call(vec![key]);
+    }
+    let micros = to(key, DataType::Time64(TimeUnit::Microsecond));
+    to(to(micros, DataType::Int64), DataType::Decimal128(20, 0))
+}
+
+/// Gives an offset from times or intervals in microseconds.
+///
+/// # Errors
+/// 22013, if it is negative; 0A000, if it is a number.
+fn in_microseconds(bound: &mut WindowFrameBound, held: &DataType) -> Result<()> {
+    let Some(text) = offset(bound) else {
+        return Ok(());
+    };
+    if Numeric::parse(text).is_some() {
+        return Err(no_frame(held, "integer"));
+    }
+    let span = interval(text, None, None)?;
+    let micros = match held {
+        DataType::Interval(_) => span.length(),
+        // Times ignore the days and months of an offset.
+        _ => i128::from(span.micros),
+    };
+    if micros < 0 {
+        let message = "invalid preceding or following size in window function";
+        return Err(PgError::new("22013", message).into());
+    }
+    give(bound, micros.to_string());
+    Ok(())
+}
+
+/// Writes another offset.
+fn give(bound: &mut WindowFrameBound, text: String) {
+    if let WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset) = bound {
+        *offset = ScalarValue::from(text);
+    }
+}
+
+/// # Errors
+/// 0A000, if an offset from integers has a point.
+fn check_whole(bound: &WindowFrameBound, held: &DataType) -> Result<()> {
+    let given = offset(bound).unwrap_or_default();
+    if !given.contains(['.', 'e', 'E']) {
+        return Ok(());
+    }
+    Err(no_frame(held, "numeric"))
+}
+
+fn no_frame(held: &DataType, offset: &str) -> DataFusionError {
+    let held = Target::of_field(&Field::new("", held.clone(), true));
+    let named = held.map_or_else(String::new, |held| held.name());
+    let message = format!(
+        "RANGE with offset PRECEDING/FOLLOWING is not supported for column type {named} and \
+         offset type {offset}"
+    );
+    PgError::unsupported(message).into()
+}
+
+/// A numeric type for the sums of a key and its offsets.
+///
+/// # Errors
+/// 0A000, if such a sum has more than 76 digits.
+fn with_digits(held: &DataType, bounds: [&mut WindowFrameBound; 2]) -> Result<DataType> {
+    let (precision, own) = digits(held).unwrap_or_default();
+    let (mut whole, mut scale) = (precision - own, own);
+    for bound in bounds {
+        let Some(number) = offset(bound).and_then(Numeric::parse) else {
+            continue;
+        };
+        let number = number.trimmed();
+        // Arrow reads no exponents.
+        give(bound, number.to_string());
+        let length = number.digits.magnitude().to_string().len();
+        let (length, own) = (i16::try_from(length), i16::try_from(number.scale));
+        let (length, own) = (length.unwrap_or(i16::MAX), own.unwrap_or(i16::MAX));
+        whole = whole.max(length.saturating_sub(own));
+        scale = scale.max(own);
+    }
+    if (whole, scale) == (precision - own, own) {
+        return Ok(held.clone());
+    }
+    // One digit more, which the sum may have.
+    match (
+        u8::try_from(whole.saturating_add(scale)),
+        i8::try_from(scale),
+    ) {
+        (Ok(precision @ ..76), Ok(scale)) => Ok(decimal(precision + 1, scale)),
+        _ => {
+            let message = "RANGE frames over numerics of more than 75 digits are not supported";
+            Err(PgError::unsupported(message).into())
+        }
+    }
 }
 
 fn has_offset(bound: &WindowFrameBound) -> bool {

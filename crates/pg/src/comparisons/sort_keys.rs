@@ -35,7 +35,7 @@ use crate::functions::json::{jsonb_extreme, jsonb_key};
 use crate::functions::marked_like;
 use crate::functions::scalar::marked_type;
 use crate::functions::time::operators;
-use crate::intervals::{Overloaded, greatest, least, max, min};
+use crate::intervals::{Overloaded, greatest, least};
 
 /// See the module.
 #[derive(Debug)]
@@ -358,7 +358,21 @@ fn is_turned(sort: &SortExpr, schema: &DFSchema) -> bool {
     sort.asc == sort.nulls_first && sort.expr.get_type(schema).is_ok_and(is_list)
 }
 
-fn sorted(order: Vec<SortExpr>, schema: &DFSchema, changed: &mut bool) -> Result<Vec<SortExpr>> {
+/// Keys that order as PostgreSQL does. An expression that is a key already orders nothing more:
+/// DataFusion 55.2 fails on it in an aggregate ("column types must match schema types").
+fn sorted(
+    mut order: Vec<SortExpr>,
+    schema: &DFSchema,
+    changed: &mut bool,
+) -> Result<Vec<SortExpr>> {
+    let given = order.len();
+    let mut known = vec![];
+    order.retain(|sort| {
+        let is_first = !known.contains(&sort.expr);
+        known.push(sort.expr.clone());
+        is_first
+    });
+    *changed |= order.len() < given;
     let keys = order.into_iter().map(|sort| {
         if is_turned(&sort, schema) {
             *changed = true;
@@ -382,7 +396,7 @@ fn sorted(order: Vec<SortExpr>, schema: &DFSchema, changed: &mut bool) -> Result
 fn aggregate(mut function: AggregateFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let mut changed = false;
     if let Some(overloaded) = function.func.inner().downcast_ref::<Overloaded>() {
-        function.func = overloaded.function(argument_type(&function.params.args, schema).as_ref());
+        function.func = overloaded.function(argument(&function.params.args, schema).as_ref());
         changed = true;
     }
     let params = &mut function.params;
@@ -410,8 +424,6 @@ fn aggregate(mut function: AggregateFunction, schema: &DFSchema) -> Result<Trans
         params.order_by = sorted(order, schema, &mut changed)?;
     }
     match (function.func.name(), key) {
-        ("min", Some(Key::Interval)) => function.func = Arc::new(min()),
-        ("max", Some(Key::Interval)) => function.func = Arc::new(max()),
         ("grouping", _) => {
             let arguments = std::mem::take(&mut params.args).into_iter();
             let keys = arguments.map(|argument| keyed(argument, schema));
@@ -429,10 +441,10 @@ fn aggregate(mut function: AggregateFunction, schema: &DFSchema) -> Result<Trans
     Ok(Transformed::yes(Expr::AggregateFunction(function)))
 }
 
-/// The type of a function's only argument.
-fn argument_type(args: &[Expr], schema: &DFSchema) -> Option<DataType> {
+/// A function's only argument.
+fn argument(args: &[Expr], schema: &DFSchema) -> Option<FieldRef> {
     match args {
-        [argument] => argument.get_type(schema).ok(),
+        [argument] => Some(argument.to_field(schema).ok()?.1),
         _ => None,
     }
 }
@@ -442,7 +454,7 @@ fn window(mut function: WindowFunction, schema: &DFSchema) -> Result<Transformed
     if let WindowFunctionDefinition::AggregateUDF(known) = &function.fun
         && let Some(overloaded) = known.inner().downcast_ref::<Overloaded>()
     {
-        let argument = argument_type(&function.params.args, schema);
+        let argument = argument(&function.params.args, schema);
         let resolved = overloaded.function(argument.as_ref());
         function.fun = WindowFunctionDefinition::AggregateUDF(resolved);
         changed = true;
@@ -458,19 +470,6 @@ fn window(mut function: WindowFunction, schema: &DFSchema) -> Result<Transformed
             keyed(expr, schema)
         })
         .collect::<Result<_>>()?;
-    if let [argument] = params.args.as_slice()
-        && Key::of(argument, schema) == Some(Key::Interval)
-    {
-        let extreme = match function.fun.name() {
-            "min" => Some(min()),
-            "max" => Some(max()),
-            _ => None,
-        };
-        if let Some(extreme) = extreme {
-            function.fun = WindowFunctionDefinition::AggregateUDF(Arc::new(extreme));
-            changed = true;
-        }
-    }
     let expr = Expr::WindowFunction(Box::new(function));
     Ok(Transformed::new(expr, changed, TreeNodeRecursion::Continue))
 }

@@ -119,7 +119,7 @@ pub(super) fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
     }
 }
 
-pub(crate) fn is_wild(body: &SetExpr) -> bool {
+pub(super) fn is_wild(body: &SetExpr) -> bool {
     match body {
         SetExpr::Select(select) => select.projection.iter().any(|item| {
             matches!(

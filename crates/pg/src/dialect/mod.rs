@@ -5,7 +5,7 @@
 //!
 //! | pass | from | to |
 //! |---|---|---|
-//! | `changes` | `WITH … INSERT`, `SET (a, b) = (1, 2)` | WITH inside, single assignments |
+//! | `changes` | `WITH … INSERT`, `SET (a, b) = (1, 2)`, `TRUNCATE ONLY t CASCADE` | WITH inside, single assignments, `TRUNCATE t` |
 //! | `column_names` | columns without a name, or of one name | unique names, PostgreSQL's on the wire |
 //! | `order_by` | names in ORDER BY | names of the result's columns that mean what they mean |
 //! | `outer_names` | `(SELECT count(*) …) q` | `(SELECT …) q (count)` |
@@ -26,6 +26,7 @@
 //! | `texts` | `substring(a from b)`, LIKE, `~`, ANY, `json_agg` | calls of our functions |
 //! | `literals` | numbers, casts | numbers of PostgreSQL's types, calls of `pg_cast` |
 //! | `stored` | `INSERT … SELECT` | the same, of tables that are marked |
+//! | `mentions` | queries in WITH that are named twice | the same, marked |
 //! | `relations` | VALUES, UNION and its siblings, WITH RECURSIVE | subqueries in FROM |
 //!
 //! D1: rows do not change: a pass may only replace a construct by an equal one.
@@ -35,11 +36,13 @@ pub(crate) mod ast;
 mod catalog;
 mod changes;
 mod column_names;
+mod create_as;
 mod exclusion;
 mod grammar;
 mod group_keys;
 mod hypothetical;
 mod literals;
+mod mentions;
 mod named_arguments;
 mod order_by;
 mod outer_names;
@@ -69,9 +72,10 @@ pub use arrays::{AS_ARRAY, elements};
 pub(crate) use arrays::{OR_EMPTY, SUBSCRIPTS, nested};
 pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
-pub(crate) use column_names::{folded, is_wild};
+pub(crate) use column_names::folded;
 pub(crate) use exclusion::Excluded;
 pub use grammar::Grammar;
+pub(crate) use mentions::take_mark;
 pub use parameters::{Written, type_of, with_queries, written_parameters};
 pub(crate) use queries::using::{Known, MERGED, concerns, rewrite as merged, table};
 pub use relations::query_of;
@@ -123,6 +127,7 @@ pub fn rewrite(statement: &mut Statement) {
     }
     literals::rewrite(statement);
     relations::rewrite(statement);
+    mentions::mark(statement);
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use super::column_names::{first_select, folded, is_wild};
 use crate::names::{MARK, on_the_wire};
 
 pub(super) fn rewrite(statement: &mut Statement) {
-    let _ = statement.visit(&mut Relations);
+    let _ = statement.visit(&mut Relations::default());
     match statement {
         Statement::CreateTable(table) => new_table(table),
         Statement::CreateView(view) => {
@@ -44,20 +44,34 @@ pub(super) fn rewrite(statement: &mut Statement) {
     }
 }
 
-struct Relations;
+#[derive(Default)]
+struct Relations {
+    /// How many queries are around.
+    depth: usize,
+}
 
 impl VisitorMut for Relations {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        // The terms of a recursive query stay where they are.
+        let may_name_outer =
+            self.depth > 0 && query.with.as_ref().is_some_and(|with| !with.recursive);
+        self.depth += 1;
         let relations = query.with.iter_mut().flat_map(|with| &mut with.cte_tables);
         relations.for_each(|relation| {
             let (query, alias) = (&mut relation.query, &mut relation.alias);
             name(query, alias);
-            if is_mixed(query, alias.columns.len()) {
+            let known = alias.columns.len();
+            if is_mixed(query, known) || may_name_outer && known == 0 {
                 in_from(query, alias.name.clone(), &mut alias.columns);
             }
         });
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
         ControlFlow::Continue(())
     }
 
@@ -74,8 +88,8 @@ impl VisitorMut for Relations {
     }
 }
 
-/// A relation in FROM of the query, where planning knows the columns of `*` (`relations/names.rs`),
-/// in place of one in WITH or of a view.
+/// A relation in FROM of the query, where planning knows the columns of `*` and those of queries
+/// around (`relations/names.rs`), in place of one in WITH or of a view.
 fn in_from(query: &mut Query, name: Ident, columns: &mut Vec<TableAliasColumnDef>) {
     let Some(mut whole) = template("SELECT * FROM (SELECT 1) AS q") else {
         return;

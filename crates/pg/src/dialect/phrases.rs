@@ -418,7 +418,7 @@ fn begins_table(before: Option<&TokenWithSpan>) -> bool {
     })
 }
 
-fn words(phrase: &str) -> Vec<Token> {
+pub(super) fn words(phrase: &str) -> Vec<Token> {
     let mut made = vec![];
     for word in phrase.split(' ') {
         made.push(match word {

@@ -5,6 +5,7 @@
 //! | `(a, b) = (c, d)` | `a = c AND b = d` |
 //! | `(a, b) < (c, d)` | `a < c OR (a = c AND b < d)` |
 //! | `(a, b) IN ((c, d), …)` | `(a = c AND b = d) OR …` |
+//! | `(a, b) BETWEEN (c, d) AND …` | `(a, b) >= (c, d) AND …` |
 //! | `(a, b) IS NULL` | `a IS NULL AND b IS NULL` |
 //! | `SELECT (a, b)` | `SELECT row(a, b)` |
 
@@ -44,7 +45,7 @@ impl VisitorMut for Rows {
 }
 
 /// The fields of a row.
-fn fields(expr: &Expr) -> Option<Vec<Expr>> {
+pub(super) fn fields(expr: &Expr) -> Option<Vec<Expr>> {
     match expr {
         Expr::Tuple(fields) => Some(fields.clone()),
         Expr::Function(function) if is_row(function) => {
@@ -77,6 +78,18 @@ fn rewritten(expr: &Expr) -> Option<Expr> {
                 .into_iter()
                 .map(|field| Expr::IsNotNull(Box::new(field)));
             Some(joined(given.collect(), &BinaryOperator::And))
+        }
+        Expr::Between {
+            expr,
+            negated: not,
+            low,
+            high,
+        } => {
+            let value = fields(expr)?;
+            let above = compared(&value, &BinaryOperator::GtEq, &fields(low)?)?;
+            let below = compared(&value, &BinaryOperator::LtEq, &fields(high)?)?;
+            let within = joined(vec![above, below], &BinaryOperator::And);
+            Some(if *not { negated(within) } else { within })
         }
         Expr::InList {
             expr,

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::tokenizer::{
     Span, Token, TokenWithSpan, Tokenizer, Whitespace, Word,
 };
 
-use super::{exclusion, group_keys, phrases};
+use super::{create_as, exclusion, group_keys, phrases};
 use crate::dialect::Grammar;
 use crate::names::MARK;
 
@@ -27,6 +27,8 @@ pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError
     exclusion::mark(tokens);
     group_keys::bracket(tokens);
     without_deferrable(tokens);
+    bracket_values(tokens);
+    create_as::rewrite(tokens);
     phrases::replace(tokens)?;
     let mut after_between = false;
     for token in tokens.iter_mut() {
@@ -177,6 +179,39 @@ fn without_deferrable(tokens: &mut [TokenWithSpan]) {
         for dropped in first - usize::from(comma)..=last {
             tokens[written[dropped]].token = Token::Whitespace(Whitespace::Space);
         }
+    }
+}
+
+/// `x = ANY (VALUES (1), (2))`: sqlparser reads an expression in the brackets, which becomes a
+/// subquery in brackets of its own.
+fn bracket_values(tokens: &mut Vec<TokenWithSpan>) {
+    let written = written(tokens);
+    let kinds = [Keyword::ANY, Keyword::SOME, Keyword::ALL];
+    let mut brackets = vec![];
+    for (place, at) in written.windows(3).enumerate() {
+        let [kind, open, values] = [at[0], at[1], at[2]].map(|at| &tokens[at].token);
+        if !kinds.iter().any(|keyword| is_word(kind, *keyword))
+            || *open != Token::LParen
+            || !is_word(values, Keyword::VALUES)
+        {
+            continue;
+        }
+        let mut depth = 0_usize;
+        let end = written[place + 1..].iter().find(|at| {
+            match tokens[**at].token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        });
+        brackets.extend(end.map(|end| [(at[1], Token::LParen), (*end, Token::RParen)]));
+    }
+    let mut brackets: Vec<_> = brackets.into_iter().flatten().collect();
+    brackets.sort_by_key(|(at, _)| *at);
+    for (at, token) in brackets.into_iter().rev() {
+        let span = tokens[at].span;
+        tokens.insert(at, TokenWithSpan { token, span });
     }
 }
 

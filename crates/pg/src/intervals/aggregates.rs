@@ -30,11 +30,11 @@ enum Of {
     Avg,
 }
 
-pub(crate) fn min() -> AggregateUDF {
+pub(super) fn min() -> AggregateUDF {
     aggregate(Of::Min)
 }
 
-pub(crate) fn max() -> AggregateUDF {
+pub(super) fn max() -> AggregateUDF {
     aggregate(Of::Max)
 }
 

@@ -6,7 +6,8 @@
 //! Upstream: apache/datafusion compares intervals by their fields.
 
 mod aggregates;
+mod of_padded;
 mod overloaded;
 
-pub(crate) use aggregates::{greatest, least, max, min};
+pub(crate) use aggregates::{greatest, least};
 pub(crate) use overloaded::{Overloaded, with_intervals};

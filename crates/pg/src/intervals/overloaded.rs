@@ -1,4 +1,5 @@
-//! `sum` and `avg`, which DataFusion has for numbers only, with intervals added.
+//! `sum` and `avg`, which DataFusion has for numbers only, with intervals added; `min` and `max`
+//! with `character(n)`, whose values keep their type.
 //!
 //! An [`Overloaded`] function is there while a statement is planned; the rule in
 //! `comparisons/sort_keys.rs` puts the function for the argument's type in its place, so that no
@@ -16,12 +17,20 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility,
 };
 
-use super::aggregates::{INTERVAL, avg, sum};
+use super::aggregates::{INTERVAL, avg, max, min, sum};
+use super::of_padded::OfPadded;
+use crate::operators::padded::is_padded;
 
-/// Adds intervals to the session's `sum` and `avg`. Called when all other aggregates are installed.
+/// Adds the forms to the session's aggregates. Called when all others are installed.
 pub(crate) fn with_intervals(builder: &mut SessionStateBuilder) {
     let aggregates = builder.aggregate_functions().get_or_insert_default();
-    for (name, interval) in [("sum", sum()), ("avg", avg())] {
+    let forms = [
+        ("sum", sum()),
+        ("avg", avg()),
+        ("min", min()),
+        ("max", max()),
+    ];
+    for (name, interval) in forms {
         // The last of a name is the one that counts.
         let Some(numbers) = aggregates.iter().rfind(|known| known.name() == name) else {
             continue;
@@ -29,6 +38,7 @@ pub(crate) fn with_intervals(builder: &mut SessionStateBuilder) {
         let overloaded = Overloaded {
             numbers: Arc::clone(numbers),
             interval: Arc::new(interval),
+            padded: OfPadded::of(numbers),
             aliases: numbers.aliases().to_vec(),
             signature: Signature::user_defined(Volatility::Immutable),
         };
@@ -36,22 +46,23 @@ pub(crate) fn with_intervals(builder: &mut SessionStateBuilder) {
     }
 }
 
-/// An aggregate of numbers or of intervals.
+/// An aggregate of numbers, of intervals or of texts.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Overloaded {
     numbers: Arc<AggregateUDF>,
     interval: Arc<AggregateUDF>,
+    padded: Arc<AggregateUDF>,
     aliases: Vec<String>,
     signature: Signature,
 }
 
 impl Overloaded {
     /// The function for an argument of this type.
-    pub(crate) fn function(&self, argument: Option<&DataType>) -> Arc<AggregateUDF> {
-        Arc::clone(if argument == Some(&INTERVAL) {
-            &self.interval
-        } else {
-            &self.numbers
+    pub(crate) fn function(&self, argument: Option<&FieldRef>) -> Arc<AggregateUDF> {
+        Arc::clone(match argument {
+            Some(field) if *field.data_type() == INTERVAL => &self.interval,
+            Some(field) if is_padded(field) => &self.padded,
+            _ => &self.numbers,
         })
     }
 }
@@ -85,12 +96,13 @@ impl AggregateUDFImpl for Overloaded {
     }
 
     fn return_type(&self, given: &[DataType]) -> Result<DataType> {
-        self.function(given.first()).return_type(given)
+        let first = given.first().map(|held| Field::new("", held.clone(), true));
+        self.function(first.map(Arc::new).as_ref())
+            .return_type(given)
     }
 
     fn return_field(&self, given: &[FieldRef]) -> Result<FieldRef> {
-        let first = given.first().map(|field| field.data_type());
-        self.function(first).return_field(given)
+        self.function(given.first()).return_field(given)
     }
 
     fn accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {

@@ -14,16 +14,15 @@ use datafusion::functions::core;
 use datafusion::functions_nested::make_array::make_array_udf;
 use datafusion::logical_expr::{
     BinaryExpr, Case, ColumnarValue, Expr, ExprSchemable, Operator, ReturnFieldArgs,
-    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, binary_expr,
 };
 use datafusion::scalar::ScalarValue;
 
 use super::float_key::float_key;
-use crate::casts::Target;
 use crate::functions::marked_like;
 use crate::operators::{
     ComparedIn, Meeting, as_common, check_comparable, common, compared, is_unknown, meeting, met,
-    mismatch, typed,
+    mismatch, padded, typed,
 };
 use crate::output::pg_type;
 use crate::resolve;
@@ -164,17 +163,25 @@ impl Common {
         self.else_first(count, &mut values);
         let field = self.field(&values)?;
         let first = self.keeps_first(&values).then(|| args[0].clone());
+        let texts = match (self.kind, args.as_slice()) {
+            (Kind::NullIf, [value, other]) => padded::compared(value, Operator::Eq, other, schema),
+            _ => None,
+        };
         let mut cast = vec![];
         for (at, arg) in args.into_iter().enumerate() {
-            let held = arg.get_type(schema)?;
+            let held = arg.to_field(schema)?.1;
+            let held = match padded::is_padded(&held) {
+                true => held,
+                false => Arc::new(Field::new("", held.data_type().clone(), true)),
+            };
             cast.push(if !self.is_value(at, count) {
                 arg
             } else if is_unknown(&arg) && self.kind == Kind::NullIf {
                 typed(arg, &field, config)
             } else if is_unknown(&arg) {
-                typed(arg, &unpadded(&field), config)
+                typed(arg, &padded::unpadded(&field), config)
             } else {
-                as_common(arg, &Field::new("", held, true), &field, config)
+                as_common(arg, &held, &field, config)
             });
         }
         let expr = match self.kind {
@@ -192,31 +199,28 @@ impl Common {
                 Ok([value, other]) => {
                     let equal =
                         BinaryExpr::new(Box::new(value.clone()), Operator::Eq, Box::new(other));
+                    let equal = texts.unwrap_or(Expr::BinaryExpr(equal));
                     let null = Expr::Literal(ScalarValue::Null, None);
                     let value = first.clone().unwrap_or(value);
-                    case(None, vec![Expr::BinaryExpr(equal), null, value])
+                    case(None, vec![equal, null, value])
                 }
                 Err(cast) => core::nullif().call(cast),
             },
         };
-        let result = if first.is_some() {
-            &values[0].0
-        } else {
-            &field
+        let result = match (self.kind, first) {
+            (Kind::Array, _) => &array_of(&field),
+            (_, Some(_)) => &values[0].0,
+            (_, None) => &field,
         };
         Ok(marked_like(expr, result))
     }
 }
 
-/// The type of a constant beside values of `char(n)`, which is not padded to their length.
-fn unpadded(field: &FieldRef) -> FieldRef {
-    match Target::of_field(field) {
-        Some(Target::Bpchar(Some(_))) => {
-            let held = field.data_type().clone();
-            Arc::new(Target::Bpchar(None).field(field.name(), held, true))
-        }
-        _ => Arc::clone(field),
-    }
+/// An array of elements of this field's type.
+fn array_of(field: &Field) -> FieldRef {
+    let element = field.clone().with_name(Field::LIST_FIELD_DEFAULT_NAME);
+    let list = DataType::List(Arc::new(element.with_nullable(true)));
+    Arc::new(Field::new(ARRAY, list, true))
 }
 
 /// Whether a field holds arrays without elements, which become arrays of any type: `ARRAY(SELECT
@@ -242,6 +246,9 @@ fn case_of(
         }
         check_comparable("=", &operand, &args[at], schema)?;
         types.push(args[at].get_type(schema)?);
+    }
+    if let Some(args) = texts_of(&operand, &args, schema) {
+        return Ok(case(None, args));
     }
     let mut pairs = types[1..]
         .iter()
@@ -291,6 +298,19 @@ fn case_of(
             case(None, args)
         }
     })
+}
+
+/// The arguments of a CASE without an operand, if one of the texts compared is `character(n)`.
+fn texts_of(operand: &Expr, args: &[Expr], schema: &DFSchema) -> Option<Vec<Expr>> {
+    let mut conditions = args.to_vec();
+    let mut is_any = false;
+    for at in (0..args.len().saturating_sub(1)).step_by(2) {
+        let compared = padded::compared(operand, Operator::Eq, &args[at], schema);
+        is_any |= compared.is_some();
+        let plain = || binary_expr(operand.clone(), Operator::Eq, args[at].clone());
+        conditions[at] = compared.unwrap_or_else(plain);
+    }
+    is_any.then_some(conditions)
 }
 
 /// `condition, value, …, else` as a CASE.
@@ -354,8 +374,7 @@ impl ScalarUDFImpl for Common {
             false => self.field(&values)?,
         };
         if self.kind == Kind::Array {
-            let list = DataType::new_list(field.data_type().clone(), true);
-            return Ok(Arc::new(Field::new(self.name(), list, true)));
+            return Ok(array_of(&field));
         }
         Ok(Arc::new(
             field

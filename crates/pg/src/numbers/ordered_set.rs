@@ -106,6 +106,20 @@ impl AggregateUDFImpl for OrderedSet {
         })
     }
 
+    fn return_field(&self, given: &[FieldRef]) -> Result<FieldRef> {
+        let types: Vec<DataType> = given
+            .iter()
+            .map(|field| field.data_type().clone())
+            .collect();
+        let field = Field::new(self.name(), self.return_type(&types)?, true);
+        // One of the values, which keeps the name of its type.
+        let value = given.first().filter(|value| {
+            self.kind != Kind::Continuous && value.data_type() == field.data_type()
+        });
+        let metadata = value.map(|value| value.metadata().clone());
+        Ok(Arc::new(field.with_metadata(metadata.unwrap_or_default())))
+    }
+
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         let descending = args
             .order_bys

@@ -9,6 +9,7 @@
 mod common_type;
 mod meeting;
 pub(crate) mod numbers;
+pub(crate) mod padded;
 mod unknown;
 
 use std::sync::Arc;

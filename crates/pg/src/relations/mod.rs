@@ -10,16 +10,19 @@
 //! as a subquery in FROM (`dialect/relations.rs`), which is what a [`RelationPlanner`] sees. Set
 //! operations of columns that are neither numbers nor times are left to DataFusion.
 //!
-//! By relation: `sets.rs`, `recursion.rs`; VALUES are here. What is declared: `declared.rs`.
+//! By relation: `sets.rs`, `recursion.rs`; VALUES are here. What is declared: `declared.rs`,
+//! what is not known: `unknown.rs`.
 //! Other relations need the columns of tables, which the syntax does not tell: those whose rows
 //! are values (`whole_rows.rs`), joins with USING and NATURAL (`merged.rs`), and those whose
-//! columns get other names (`names.rs`).
+//! columns get other names (`names.rs`). Mentions of queries in WITH: `mentions.rs`.
 
 mod declared;
+mod mentions;
 mod merged;
 mod names;
 mod recursion;
 mod sets;
+mod unknown;
 mod whole_rows;
 
 use std::sync::Arc;
@@ -34,14 +37,15 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuil
 use datafusion::sql::sqlparser::ast::{Query, SetExpr, TableFactor, Values};
 
 use crate::casts::Target;
-use crate::dialect::{FIRST_TERM, LATER_TERM, MERGED, ROWS_OF};
+use crate::dialect::{FIRST_TERM, LATER_TERM, MERGED, ROWS_OF, last_word, take_mark};
 use crate::operators::{as_common, common, is_unknown, mismatch};
 use crate::subqueries::is_correlated;
 pub use declared::open_undeclared;
 use merged::with_merged;
-use names::named;
+use names::{named, with_outer_names};
 use recursion::check_later;
 use sets::{is_by_position, set_operations};
+pub use unknown::unknown_as_text;
 pub(crate) use whole_rows::WholeRows;
 use whole_rows::with_row;
 
@@ -52,9 +56,19 @@ pub(crate) struct Relations;
 impl RelationPlanner for Relations {
     fn plan_relation(
         &self,
-        relation: TableFactor,
+        mut relation: TableFactor,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
+        if let TableFactor::Table {
+            name, partitions, ..
+        } = &mut relation
+            && take_mark(partitions)
+        {
+            let name = last_word(name).unwrap_or_default();
+            let plan = context.plan(relation)?;
+            mentions::check(&name, &plan)?;
+            return Ok(planned(PlannedRelation::new(plan, None)));
+        }
         let TableFactor::Derived {
             lateral,
             subquery,
@@ -102,6 +116,7 @@ impl RelationPlanner for Relations {
                 return named(relation, context);
             }
         };
+        let plan = with_outer_names(plan)?;
         let plan = if lateral { seen(plan) } else { plan };
         Ok(planned(PlannedRelation::new(plan, alias)))
     }

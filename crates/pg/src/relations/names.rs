@@ -3,12 +3,14 @@
 //!
 //! The first columns have the names that the alias gives, the others their own. Columns of one name
 //! are marked, so that no name refers to them, as `dialect/outer_names.rs` does it where the syntax
-//! tells; DataFusion would take the first of them.
+//! tells; DataFusion would take the first of them. A column of a query around has its own name;
+//! DataFusion calls it `outer_ref(t.x)`.
 
 use std::collections::HashMap;
 
 use datafusion::common::Column;
 use datafusion::error::Result;
+use datafusion::logical_expr::expr::OUTER_REFERENCE_COLUMN_PREFIX;
 use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlannerContext, RelationPlanning,
 };
@@ -17,7 +19,7 @@ use datafusion::sql::sqlparser::ast::TableFactor;
 
 use super::planned;
 use crate::PgError;
-use crate::dialect::{is_wild, on_the_wire};
+use crate::dialect::on_the_wire;
 use crate::names::MARK;
 
 /// Plans a relation whose columns DataFusion would name otherwise.
@@ -26,9 +28,7 @@ pub(super) fn named(
     context: &mut dyn RelationPlannerContext,
 ) -> Result<RelationPlanning> {
     let alias = match &mut relation {
-        TableFactor::Derived {
-            subquery, alias, ..
-        } if is_wild(&subquery.body) => alias.take(),
+        TableFactor::Derived { alias, .. } => alias.take(),
         TableFactor::Table {
             args: None, alias, ..
         } if alias
@@ -42,13 +42,38 @@ pub(super) fn named(
     let Some(mut alias) = alias else {
         return Ok(RelationPlanning::Original(Box::new(relation)));
     };
-    let plan = context.plan(relation)?;
+    let plan = with_outer_names(context.plan(relation)?)?;
     let given = std::mem::take(&mut alias.columns).into_iter();
     let given = given
         .map(|column| context.normalize_ident(column.name))
         .collect();
     let plan = with_names(plan, given, &alias.name.value)?;
     Ok(planned(PlannedRelation::new(plan, Some(alias))))
+}
+
+/// A relation in which columns of queries around have their own names.
+pub(super) fn with_outer_names(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let is_outer = |name: &String| name.starts_with(OUTER_REFERENCE_COLUMN_PREFIX);
+    if !plan.schema().field_names().iter().any(is_outer) {
+        return Ok(plan);
+    }
+    let outer = plan.all_out_ref_exprs();
+    let outer = outer.iter().filter_map(|expr| match expr {
+        Expr::OuterReferenceColumn(_, column) => {
+            Some((expr.schema_name().to_string(), column.name.as_str()))
+        }
+        _ => None,
+    });
+    let outer: HashMap<String, &str> = outer.collect();
+    let columns = plan.schema().iter().map(|(relation, field)| {
+        let value = Expr::Column(Column::from((relation, field)));
+        match outer.get(field.name()) {
+            Some(name) => value.alias(*name),
+            None => value,
+        }
+    });
+    let columns: Vec<Expr> = columns.collect();
+    LogicalPlanBuilder::from(plan).project(columns)?.build()
 }
 
 fn with_names(plan: LogicalPlan, mut names: Vec<String>, relation: &str) -> Result<LogicalPlan> {

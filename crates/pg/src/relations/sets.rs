@@ -15,6 +15,7 @@ use crate::PgError;
 use crate::casts::Target;
 use crate::dialect::query_of;
 use crate::functions::scalar::is_text;
+use crate::operators::padded::{is_padded, unpadded};
 use crate::operators::{as_common, common, is_unknown, mismatch, typed};
 
 /// Whether a body is a set operation of PostgreSQL's: it has none by names.
@@ -103,7 +104,9 @@ fn constants_typed(
     let LogicalPlan::Projection(projection) = &branch else {
         return Ok(branch);
     };
-    let has_type = |field: &Field| !field.data_type().is_null() && !is_text(field.data_type());
+    let has_type = |field: &Field| {
+        !field.data_type().is_null() && (!is_text(field.data_type()) || is_padded(field))
+    };
     let is_open = |(expr, field): (&Expr, &FieldRef)| is_unknown(expr) && has_type(field);
     let pairs = || projection.expr.iter().zip(other.fields());
     if !pairs().any(is_open) {
@@ -114,7 +117,7 @@ fn constants_typed(
             return expr.clone();
         }
         let name = expr.schema_name().to_string();
-        typed(expr.clone().unalias(), field, config).alias(name)
+        typed(expr.clone().unalias(), &unpadded(field), config).alias(name)
     });
     let exprs = exprs.collect();
     Ok(LogicalPlan::Projection(Projection::try_new(
@@ -129,6 +132,10 @@ fn constants_typed(
 /// 42804, if one is a text and the other is not.
 fn united(op: SetOperator, a: &FieldRef, b: &FieldRef) -> Result<Option<FieldRef>> {
     let types = [a.data_type(), b.data_type()];
+    let are_texts = types.iter().all(|held| is_text(held));
+    if are_texts && (is_padded(a) || is_padded(b)) && a.metadata() != b.metadata() {
+        return Ok(common(&[(Arc::clone(a), false), (Arc::clone(b), false)]));
+    }
     if types[0] == types[1] || types.iter().any(|held| held.is_null()) {
         return Ok(None);
     }
@@ -161,18 +168,19 @@ fn cast(
     config: &ConfigOptions,
 ) -> Result<LogicalPlan> {
     let schema = Arc::clone(input.schema());
-    let held = |field: &FieldRef, to: &Option<FieldRef>| {
-        to.as_ref()
-            .is_none_or(|to| to.data_type() == field.data_type())
+    let differs = |field: &FieldRef, to: &FieldRef| {
+        let is_marked = is_padded(to) || is_padded(field);
+        to.data_type() != field.data_type() || (is_marked && to.metadata() != field.metadata())
     };
     let fields = || schema.iter().zip(types);
-    if fields().all(|((_, field), to)| held(field, to)) {
+    let mut pairs = fields().filter_map(|((_, field), to)| Some((field, to.as_ref()?)));
+    if !pairs.any(|(field, to)| differs(field, to)) {
         return Ok(input);
     }
     let columns = fields().map(|((qualifier, field), to)| {
         let column = Expr::Column(Column::from((qualifier, field)));
         match to {
-            Some(to) if to.data_type() != field.data_type() => {
+            Some(to) if differs(field, to) => {
                 let cast = as_common(column, field, to, config);
                 cast.alias_qualified(qualifier.cloned(), field.name())
             }

@@ -1,13 +1,16 @@
-//! Arrays in PostgreSQL's order, wherever DataFusion's own comparisons meet them.
+//! Arrays and rows in PostgreSQL's order, wherever DataFusion's own comparisons meet them.
 //!
 //! | from | to |
 //! |---|---|
 //! | `a < b`, `a BETWEEN b AND c` of arrays | `array_lt(a, b)` and its siblings |
+//! | the same of rows | `record_lt(a, b)` and its siblings |
 //! | `greatest(a, …)`, `least(a, …)` of arrays | `pg_array_greatest(a, …)`, `pg_array_least(a, …)` |
 //!
-//! DataFusion takes an element that is NULL for less than all others, PostgreSQL for greater.
+//! DataFusion takes an element or a field that is NULL for less than all others, PostgreSQL for
+//! greater.
 //! It runs behind the rules that make comparisons of subqueries (`> ALL (SELECT …)`).
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::Transformed;
 use datafusion::config::ConfigOptions;
@@ -17,7 +20,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 
 use crate::PgError;
 use crate::casts::Target;
-use crate::functions::arrays::{comparison, extreme};
+use crate::functions::arrays::{comparison, extreme, row_comparison};
 use crate::functions::json::jsonb_key;
 
 /// See the file's header.
@@ -37,11 +40,11 @@ impl FunctionRewrite for ArrayOrder {
     ) -> Result<Transformed<Expr>> {
         Ok(Transformed::yes(match expr {
             Expr::BinaryExpr(BinaryExpr { left, op, right })
-                if is_order(op) && is_array(&left, schema) =>
+                if is_order(op) && is_nested(&left, schema) =>
             {
                 compared(*left, op, *right, schema)
             }
-            Expr::Between(between) if is_array(&between.expr, schema) => {
+            Expr::Between(between) if is_nested(&between.expr, schema) => {
                 let above = compared(*between.expr.clone(), Operator::GtEq, *between.low, schema);
                 let below = compared(*between.expr, Operator::LtEq, *between.high, schema);
                 let within = above.and(below);
@@ -71,6 +74,15 @@ fn is_array(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|held| held.is_list())
 }
 
+fn is_row(expr: &Expr, schema: &DFSchema) -> bool {
+    let held = expr.get_type(schema);
+    held.is_ok_and(|held| matches!(held, DataType::Struct(_)))
+}
+
+fn is_nested(expr: &Expr, schema: &DFSchema) -> bool {
+    is_array(expr, schema) || is_row(expr, schema)
+}
+
 fn is_jsonb(expr: &Expr, schema: &DFSchema) -> bool {
     let target = expr
         .to_field(schema)
@@ -83,7 +95,11 @@ fn compared(mut left: Expr, op: Operator, mut right: Expr, schema: &DFSchema) ->
     if is_jsonb(&left, schema) {
         (left, right) = (jsonb_key(left), jsonb_key(right));
     }
-    match comparison(op) {
+    let function = match is_row(&left, schema) {
+        true => row_comparison(op),
+        false => comparison(op),
+    };
+    match function {
         Some(function) => function.call(vec![left, right]),
         None => Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))),
     }

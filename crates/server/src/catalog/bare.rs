@@ -74,18 +74,6 @@ pub(super) const BARE: &[(&str, Columns)] = &[
         ],
     ),
     (
-        "pg_prepared_statements",
-        &[
-            ("name", Text),
-            ("statement", Text),
-            ("prepare_time", Time),
-            ("parameter_types", Texts),
-            ("from_sql", Bool),
-            ("generic_plans", Int8),
-            ("custom_plans", Int8),
-        ],
-    ),
-    (
         "pg_prepared_xacts",
         &[
             ("transaction", Int4),

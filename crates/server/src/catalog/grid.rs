@@ -22,7 +22,7 @@ pub(super) enum Kind {
     Int4,
     Int8,
     Float4,
-    /// `timestamptz`, of which no row is known.
+    /// `timestamptz`.
     Time,
     Texts,
 }
@@ -59,7 +59,10 @@ pub(super) enum Cell {
     /// An oid or an integer of any width.
     Number(i32),
     Text(String),
+    Texts(Vec<String>),
     Bool(bool),
+    /// In microseconds since 1970.
+    Time(i64),
 }
 
 impl From<i32> for Cell {
@@ -124,9 +127,20 @@ fn scalar(kind: Kind, cell: &Cell) -> Result<ScalarValue> {
     Ok(match (kind, cell) {
         (Kind::Oid | Kind::Int4, Cell::Number(n)) => ScalarValue::Int32(Some(*n)),
         (Kind::Int2, Cell::Number(n)) => ScalarValue::Int16(i16::try_from(*n).ok()),
+        (Kind::Int8, Cell::Number(n)) => ScalarValue::Int64(Some(i64::from(*n))),
         (Kind::Float4, Cell::Number(n)) => ScalarValue::Float32(Some(*n as f32)),
         (Kind::Text | Kind::Char, Cell::Text(text)) => ScalarValue::from(text.as_str()),
         (Kind::Bool, Cell::Bool(value)) => ScalarValue::from(*value),
+        (Kind::Time, Cell::Time(us)) => {
+            ScalarValue::TimestampMicrosecond(Some(*us), Some("UTC".into()))
+        }
+        (Kind::Texts, Cell::Texts(texts)) => {
+            let texts: Vec<_> = texts
+                .iter()
+                .map(|text| ScalarValue::from(text.as_str()))
+                .collect();
+            ScalarValue::List(ScalarValue::new_list_nullable(&texts, &DataType::Utf8))
+        }
         _ => ScalarValue::try_from(kind.data_type())?,
     })
 }

@@ -42,6 +42,7 @@ use self::information_schema::InformationSchema;
 use self::model::{Model, PG_CATALOG};
 use self::tables::{PgSchema, Shipped};
 use crate::growing;
+use crate::origins::Origins;
 use crate::settings::Board;
 use crate::yielding::YieldingJoins;
 
@@ -78,11 +79,13 @@ impl PgCatalog {
         let database = state.config_options().catalog.default_catalog.clone();
         let below = Arc::clone(state.catalog_list());
         let board = Arc::new(Board::default());
+        let origins = Arc::new(Origins::default());
         let model = Model {
             below: Arc::clone(&below),
             database: database.clone(),
             user: user.to_owned(),
             pid,
+            origins: Arc::clone(&origins),
             describes_itself: state.config_options().catalog.information_schema,
             pg: Arc::new(OnceLock::new()),
             standard: Arc::new(OnceLock::new()),
@@ -112,6 +115,7 @@ impl PgCatalog {
         // `with_config` is not used: it would create the default schema anew.
         if let Some(config) = builder.config() {
             config.set_extension(Arc::clone(&board));
+            config.set_extension(Arc::clone(&origins));
             config.options_mut().extensions.insert(Moments::default());
             // DataFusion's own takes precedence over every catalog's.
             config.options_mut().catalog.information_schema = false;

@@ -19,6 +19,8 @@ use datafusion::datasource::TableType;
 use datafusion::error::Result;
 use futures::FutureExt;
 
+use crate::origins::Origins;
+
 /// One connection's view of the catalogs.
 #[derive(Debug, Clone)]
 pub(super) struct Model {
@@ -27,6 +29,8 @@ pub(super) struct Model {
     pub(super) user: String,
     /// The process id that the connection was given.
     pub(super) pid: i32,
+    /// What it has prepared.
+    pub(super) origins: Arc<Origins>,
     /// Whether there is an `information_schema`.
     pub(super) describes_itself: bool,
     /// `pg_catalog` itself, which the model lists without owning it.

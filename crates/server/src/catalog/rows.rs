@@ -26,6 +26,7 @@ pub(super) enum Told {
     Collation,
     Database,
     Namespace,
+    PreparedStatements,
     Roles,
     Settings,
     Tables,
@@ -43,6 +44,7 @@ impl Told {
             "pg_collation" => Self::Collation,
             "pg_database" => Self::Database,
             "pg_namespace" => Self::Namespace,
+            "pg_prepared_statements" => Self::PreparedStatements,
             "pg_roles" => Self::Roles,
             "pg_settings" => Self::Settings,
             "pg_tables" => Self::Tables,
@@ -61,6 +63,7 @@ impl Told {
             Self::Collation => COLLATION,
             Self::Database => DATABASE,
             Self::Namespace => NAMESPACE,
+            Self::PreparedStatements => PREPARED_STATEMENTS,
             Self::Roles => ROLES,
             Self::Settings => SETTINGS,
             Self::Tables => TABLES,
@@ -78,6 +81,7 @@ impl Told {
             Self::Collation => COLLATIONS.map(collation).to_vec(),
             Self::Database => databases(&model),
             Self::Namespace => namespaces(&model),
+            Self::PreparedStatements => prepared_statements(&model),
             Self::Roles => vec![role(&model, &["********".into(), Cell::Null, Cell::Null])],
             Self::Settings => board
                 .all()
@@ -120,6 +124,23 @@ fn activity(model: &Model, board: &Board) -> Vec<Cell> {
         }
     }
     row
+}
+
+/// Those of the connection that have a name. A plan is used as long as it fits the tables.
+fn prepared_statements(model: &Model) -> Vec<Vec<Cell>> {
+    let all = model.origins.all().into_iter();
+    let rows = all.map(|(name, origin)| {
+        vec![
+            name.into(),
+            origin.text.into(),
+            Cell::Time(origin.prepared_us),
+            Cell::Texts(origin.types),
+            origin.from_sql.into(),
+            0.into(),
+            0.into(),
+        ]
+    });
+    rows.collect()
 }
 
 fn databases(model: &Model) -> Vec<Vec<Cell>> {
@@ -547,4 +568,14 @@ const SETTINGS: Columns = &[
     ("sourcefile", Text),
     ("sourceline", Int4),
     ("pending_restart", Bool),
+];
+
+const PREPARED_STATEMENTS: Columns = &[
+    ("name", Text),
+    ("statement", Text),
+    ("prepare_time", Time),
+    ("parameter_types", Texts),
+    ("from_sql", Bool),
+    ("generic_plans", Int8),
+    ("custom_plans", Int8),
 ];

@@ -18,6 +18,7 @@ mod copy;
 mod crowds;
 mod cursors;
 mod drivers;
+mod held_cursors;
 mod hostile;
 mod idle;
 mod indexes;

@@ -10,7 +10,7 @@ use crate::common::TestServer;
 use crate::common::raw::RawClient;
 
 /// Runs each statement, and compares its rows, or a part of its error.
-async fn answers(script: &'static [(&'static str, &'static str)]) {
+pub(crate) async fn answers(script: &'static [(&'static str, &'static str)]) {
     let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
     let server = TestServer::start_on_engine(&engine).await;
     let addr = server.addr;
@@ -927,6 +927,223 @@ async fn read_only_transactions_change_temporary_tables_only() {
             "error 25001",
         ),
         ("ROLLBACK", ""),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn views_follow_what_is_renamed() {
+    answers(&[
+        ("CREATE TEMP TABLE z (id int); INSERT INTO z VALUES (4)", ""),
+        ("CREATE TEMP VIEW w1 AS SELECT * FROM z", ""),
+        ("CREATE TEMP VIEW w2 AS SELECT * FROM w1", ""),
+        ("ALTER TABLE z RENAME TO y", ""),
+        ("DROP TABLE y", "error 2BP01"),
+        ("DROP TABLE pg_temp.y", "error 2BP01"),
+        ("SELECT id FROM w1", "4"),
+        ("CREATE TEMP TABLE z (id int); DROP TABLE z", ""),
+        ("ALTER VIEW w1 RENAME TO w3", ""),
+        ("DROP VIEW w3", "error 2BP01"),
+        ("CREATE OR REPLACE VIEW w3 AS SELECT 1 AS id", "error 2BP01"),
+        ("SELECT id FROM w2", "4"),
+        ("ALTER VIEW y RENAME TO q", "error 42809"),
+        ("ALTER VIEW nope RENAME TO q", "error 42P01"),
+        ("ALTER VIEW IF EXISTS nope RENAME TO q", ""),
+        ("ALTER TABLE IF EXISTS nope RENAME TO q", ""),
+        ("ALTER TABLE w3 RENAME TO w4", ""),
+        ("BEGIN; ALTER TABLE y RENAME TO z; ROLLBACK", ""),
+        ("DROP TABLE y", "error 2BP01"),
+        ("DROP TABLE y CASCADE", ""),
+        ("SELECT id FROM w4", "error 42P01"),
+        ("SELECT id FROM w2", "error 42P01"),
+        ("BEGIN; CREATE TEMP TABLE k (a int)", ""),
+        ("CREATE TEMP VIEW kv AS SELECT a FROM k; SAVEPOINT a", ""),
+        ("ALTER TABLE k RENAME TO k2", ""),
+        ("DROP TABLE k2", "error 2BP01"),
+        ("ROLLBACK TO a", ""),
+        ("DROP TABLE k", "error 2BP01"),
+        ("ROLLBACK TO a", ""),
+        (
+            "ALTER TABLE k RENAME TO k3; DROP TABLE k3 CASCADE; ROLLBACK",
+            "",
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shared_table_that_is_renamed_stays_shared() {
+    let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
+    let rows = engine
+        .session()
+        .sql("CREATE TABLE t AS SELECT 1 AS x")
+        .await;
+    let rows = futures::TryStreamExt::try_collect::<Vec<_>>(rows.unwrap());
+    rows.await.unwrap();
+    let rights = coscan::Rights {
+        writes: true,
+        ..coscan::Rights::NONE
+    };
+    let server = TestServer::start_with_rights(&engine, rights).await;
+    let addr = server.addr;
+    let done = tokio::task::spawn_blocking(move || {
+        let (mut one, mut other) = (RawClient::connect(addr), RawClient::connect(addr));
+        one.simple("CREATE VIEW v AS SELECT x FROM t");
+        assert_eq!(one.simple("ALTER TABLE t RENAME TO u").error, None);
+        assert_eq!(other.simple("SELECT x FROM u").shown(), "1");
+        let shown = other.simple("SELECT x FROM t").shown();
+        assert!(shown.starts_with("error 42P01"), "{shown}");
+        assert_eq!(one.simple("SELECT x FROM u").shown(), "1");
+        let shown = one.simple("DROP TABLE u").shown();
+        assert!(shown.starts_with("error 2BP01"), "{shown}");
+    });
+    done.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn delete_knows_its_table_by_its_alias() {
+    answers(&[
+        ("CREATE TEMP TABLE t (a int, b text)", ""),
+        ("INSERT INTO t VALUES (1, 'x'), (2, 'y'), (3, 'z')", ""),
+        ("CREATE TEMP TABLE u AS SELECT 1 AS a", ""),
+        ("DELETE FROM t t2 WHERE t2.a = 1", ""),
+        ("SELECT a FROM t ORDER BY a", "2; 3"),
+        (
+            "DELETE FROM t AS t2 WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t2.a - 1)",
+            "",
+        ),
+        ("SELECT a FROM t", "3"),
+        ("DELETE FROM t t2 WHERE t.a = 3", "error 42P01"),
+        ("DELETE FROM t t2 WHERE b = 'none' OR t2.b IS NULL", ""),
+        ("SELECT a FROM t", "3"),
+        ("DELETE FROM t t2", ""),
+        ("INSERT INTO t VALUES (1, 'x'), (2, 'y')", ""),
+        (
+            "DELETE FROM t t2 WHERE t2.a IN (SELECT u.a FROM u WHERE u.a = t2.a)",
+            "",
+        ),
+        ("SELECT a FROM t", "2"),
+        ("DELETE FROM nope n WHERE n.a = 1", "error 42P01"),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn create_table_as_names_columns() {
+    answers(&[
+        ("CREATE TEMP TABLE s (a, b) AS SELECT 1, 2", ""),
+        ("SELECT a, b FROM s", "1 | 2"),
+        ("CREATE TABLE s2 (a) AS VALUES (1), (2)", ""),
+        ("SELECT sum(a) FROM s2", "3"),
+        ("CREATE TEMP TABLE s3 AS SELECT 1 AS a WITH DATA", ""),
+        ("SELECT a FROM s3", "1"),
+        ("CREATE TEMP TABLE s4 AS SELECT 1 AS a WITH NO DATA", ""),
+        ("INSERT INTO s4 VALUES (5)", ""),
+        ("SELECT a FROM s4", "5"),
+        (
+            "CREATE TEMP TABLE IF NOT EXISTS s5 (a, \"B c\") AS SELECT 1, 'x' WITH DATA;",
+            "",
+        ),
+        ("SELECT \"B c\" FROM s5", "x"),
+        ("CREATE TABLE public.s6 (a) AS SELECT 1, 2 AS z", ""),
+        ("SELECT a, z FROM s6", "1 | 2"),
+        (
+            "CREATE TABLE s7 (a) AS WITH q AS (SELECT 3) TABLE q WITH DATA",
+            "",
+        ),
+        ("SELECT a FROM s7", "3"),
+        (
+            "CREATE TEMP TABLE s8 (x) ON COMMIT PRESERVE ROWS AS SELECT a FROM s7 ORDER BY 1",
+            "",
+        ),
+        ("SELECT x FROM s8", "3"),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_of_nothing_but_nulls_are_text() {
+    answers(&[
+        (
+            "CREATE TABLE a AS SELECT NULL AS n, 1 AS a, array[NULL] AS r",
+            "",
+        ),
+        ("INSERT INTO a VALUES ('x', 2, '{a,NULL}')", ""),
+        (
+            "SELECT n, r, pg_typeof(n), pg_typeof(r) FROM a ORDER BY a",
+            "NULL | {NULL} | text | text[]; x | {a,NULL} | text | text[]",
+        ),
+        (
+            "CREATE TABLE b AS SELECT NULL::int AS i, '' AS t, NULL AS x UNION ALL SELECT 1, 'a', NULL",
+            "",
+        ),
+        ("INSERT INTO b VALUES (2, 'b', 'c')", ""),
+        ("SELECT x FROM b WHERE i = 2", "c"),
+        (
+            "CREATE TABLE c AS SELECT coalesce(NULL, NULL) AS a, max(NULL) AS b, \
+             CASE WHEN true THEN NULL END AS c, (SELECT NULL) AS d",
+            "",
+        ),
+        ("INSERT INTO c VALUES ('a', 'b', 'c', 'd')", ""),
+        ("SELECT * FROM c WHERE a > ''", "a | b | c | d"),
+        ("CREATE VIEW v AS SELECT NULL AS n", ""),
+        ("SELECT pg_typeof(n) FROM v", "text"),
+        ("CREATE TABLE l (LIKE v)", ""),
+        ("INSERT INTO l VALUES ('y')", ""),
+        ("SELECT n FROM l", "y"),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn truncate_takes_several_tables() {
+    answers(&[
+        ("CREATE TEMP TABLE t AS SELECT 1 AS a", ""),
+        ("CREATE TEMP TABLE u AS SELECT 1 AS a", ""),
+        ("TRUNCATE t, nope", "error 42P01"),
+        ("SELECT a FROM t", "1"),
+        ("BEGIN; TRUNCATE t, u", ""),
+        ("SELECT a FROM t UNION SELECT a FROM u", ""),
+        ("ROLLBACK", ""),
+        ("SELECT t.a, u.a FROM t, u", "1 | 1"),
+        ("TRUNCATE TABLE t, ONLY u RESTART IDENTITY CASCADE", ""),
+        ("SELECT a FROM t UNION SELECT a FROM u", ""),
+        ("INSERT INTO t VALUES (1); TRUNCATE t CASCADE", ""),
+        ("SELECT a FROM t", ""),
+        ("INSERT INTO t VALUES (1); TRUNCATE t RESTART IDENTITY", ""),
+        ("SELECT a FROM t", ""),
+        (
+            "INSERT INTO t VALUES (1); TRUNCATE ONLY t CONTINUE IDENTITY RESTRICT",
+            "",
+        ),
+        ("SELECT a FROM t", ""),
+        ("BEGIN READ ONLY; TRUNCATE t, u", "error 25006"),
+        ("ROLLBACK", ""),
+        (
+            "CREATE VIEW v AS SELECT 1 AS a; INSERT INTO t VALUES (1)",
+            "",
+        ),
+        ("TRUNCATE t, v", "error 42809"),
+        ("TRUNCATE v", "error 42809"),
+        ("SELECT a FROM t", "1"),
+        (
+            "CREATE TABLE q (a int, b text); INSERT INTO q VALUES (1, 'x')",
+            "",
+        ),
+        ("UPDATE q SET (a, b) = ROW(8, 'q')", ""),
+        ("SELECT a, b FROM q", "8 | q"),
+        ("UPDATE q SET (b, a) = ROW('r', 9) FROM t", ""),
+        ("SELECT a, b FROM q", "9 | r"),
+        ("UPDATE q SET a = 5, a = 6", "error 42601"),
+        (
+            "UPDATE q SET (a, b) = (5, 'x'), b = 'y' FROM t",
+            "error 42601",
+        ),
+        ("UPDATE q SET q.a = 7", "error 42703"),
+        ("UPDATE q AS x SET x.a = 7 FROM t", "error 42703"),
+        ("UPDATE nope n SET a = 1 FROM t", "error 42P01"),
+        ("DELETE FROM nope USING t WHERE nope.a = t.a", "error 42P01"),
+        ("SELECT a, b FROM q", "9 | r"),
     ])
     .await;
 }

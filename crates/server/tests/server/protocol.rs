@@ -416,3 +416,96 @@ async fn sixty_four_connections_at_once() {
         query.await.unwrap();
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tags_tell_what_was_done() {
+    let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
+    let server = TestServer::start_on_engine(&engine).await;
+    let addr = server.addr;
+    let done = tokio::task::spawn_blocking(move || {
+        let mut client = RawClient::connect(addr);
+        for (sql, tag) in [
+            ("START TRANSACTION", "START TRANSACTION"),
+            ("END", "COMMIT"),
+            ("BEGIN", "BEGIN"),
+            ("ABORT", "ROLLBACK"),
+            ("CREATE TEMP TABLE t (a) AS SELECT 1 WITH DATA", "SELECT 1"),
+            ("CREATE VIEW v AS SELECT a FROM t", "CREATE VIEW"),
+            ("ALTER VIEW v RENAME TO w", "ALTER VIEW"),
+            ("ALTER TABLE w RENAME TO v", "ALTER TABLE"),
+            ("DELETE FROM t x WHERE x.a = 1", "DELETE 1"),
+            ("CREATE TEMP TABLE u (a int)", "CREATE TABLE"),
+            ("TRUNCATE t, u", "TRUNCATE TABLE"),
+        ] {
+            let answer = client.simple(sql);
+            assert_eq!((answer.error, answer.tag.as_str()), (None, tag), "{sql}");
+            if sql.starts_with("TRUNCATE") {
+                client.prepare("", sql, &[]);
+                let answer = client.run("", &[], 0);
+                assert_eq!((answer.error, answer.tag.as_str()), (None, tag), "{sql}");
+            }
+        }
+    });
+    done.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parse_that_fails_leaves_no_unnamed_statement() {
+    const BIND: (u8, &[u8]) = (b'B', b"\0\0\0\0\0\0\0\0");
+    let server = TestServer::start().await;
+    let addr = server.addr;
+    let done = tokio::task::spawn_blocking(move || {
+        let mut client = RawClient::connect(addr);
+        assert_eq!(client.messages(&[(b'P', b"\0SELECT 7\0\0\0")]).error, None);
+        let failed = client.messages(&[(b'P', b"\0SELEC 8\0\0\0")]).shown();
+        assert!(failed.starts_with("error 42601"), "{failed}");
+        let bound = client.messages(&[BIND]).shown();
+        assert!(bound.starts_with("error 26000"), "{bound}");
+    });
+    done.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_binary_cursor_is_fetched_in_binary() {
+    let server = TestServer::start().await;
+    let addr = server.addr;
+    let done = tokio::task::spawn_blocking(move || {
+        let mut client = RawClient::connect(addr);
+        client.simple("BEGIN; DECLARE b BINARY SCROLL CURSOR FOR SELECT 7");
+        client.simple("DECLARE c BINARY CURSOR FOR SELECT 7; DECLARE t CURSOR FOR SELECT 7");
+        for (cursor, shown) in [("b", "\0\0\0\u{7}"), ("c", "\0\0\0\u{7}"), ("t", "7")] {
+            let fetched = client.simple(&format!("FETCH {cursor}")).shown();
+            assert_eq!(fetched, shown, "{cursor}");
+        }
+        // A client that binds says in which format.
+        client.prepare("", "FETCH ABSOLUTE 1 FROM b", &[]);
+        assert_eq!(client.run("", &[], 0).shown(), "7");
+    });
+    done.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prepared_statements_are_listed() {
+    const LIST: &str = "SELECT name, statement, parameter_types, from_sql FROM \
+                        pg_prepared_statements WHERE prepare_time <= now() ORDER BY name";
+    let server = TestServer::start().await;
+    let addr = server.addr;
+    let done = tokio::task::spawn_blocking(move || {
+        let (mut client, mut other) = (RawClient::connect(addr), RawClient::connect(addr));
+        client.simple("PREPARE p (int, text[]) AS SELECT $1, $2");
+        client.prepare("q", "SELECT 2", &[]);
+        client.prepare("", "SELECT 3", &[]);
+        assert_eq!(client.messages(&[]).error, None);
+        assert_eq!(
+            client.simple(LIST).shown(),
+            "p | PREPARE p (int, text[]) AS SELECT $1, $2 | {integer,text[]} | t; \
+             q | SELECT 2 | {} | f"
+        );
+        assert_eq!(other.simple(LIST).shown(), "");
+        client.simple("DEALLOCATE p");
+        assert_eq!(client.simple(LIST).shown(), "q | SELECT 2 | {} | f");
+        client.simple("DISCARD ALL");
+        assert_eq!(client.simple(LIST).shown(), "");
+    });
+    done.await.unwrap();
+}

@@ -8,8 +8,8 @@
 //! Not here: meaning, except that of the schema's `num_children`; parquet may still refuse bytes
 //! that pass.
 //! Bounds: O(bytes), recursion at most [`DEPTH_MAX`].
-//! I1: in bytes that pass, no list has more elements than there are bytes left, all lists together
-//! have no more than [`ELEMENTS_MAX`], and a schema's children are all present.
+//! I1: in bytes that pass, no list has more elements than the bytes that are left have room for,
+//! all lists together have no more than [`ELEMENTS_MAX`], and a schema's children are all present.
 //! I2: the walk and parquet agree on where each value ends.
 
 use std::ops::Range;
@@ -35,8 +35,9 @@ const SCHEMA_ELEMENTS_MAX: u64 = 100_000;
 /// Parquet numbers row groups with 16 bits.
 const ROW_GROUPS_MAX: u64 = 1 << 15;
 
-/// The most column chunks of a file: parquet makes 600 bytes of each.
-const COLUMN_CHUNKS_MAX: u64 = 1 << 19;
+/// The fewest bytes of a column chunk in a footer: eight numbers, two lists and three structs.
+/// Parquet makes 600 bytes of each.
+const COLUMN_CHUNK_BYTES_MIN: u64 = 20;
 
 /// Checks a `FileMetaData` struct. If writers put fields of their own where the format later put
 /// others, returns the struct without these fields: parquet would take them for the format's.
@@ -83,7 +84,6 @@ struct Schema {
     types: Vec<i64>,
     /// The physical types of the columns, known when the first row group begins.
     leaves: Vec<i64>,
-    column_chunks: u64,
     /// The number of column chunks of the current row group that have begun.
     column: usize,
 }
@@ -103,13 +103,7 @@ impl Schema {
                     return Err("more than 32768 row groups");
                 }
             }
-            Seen::List(Name::RowGroup, COLUMNS, size) => {
-                self.column_chunks += size;
-                self.column = 0;
-                if self.column_chunks > COLUMN_CHUNKS_MAX {
-                    return Err("more than 524288 column chunks");
-                }
-            }
+            Seen::List(Name::RowGroup, COLUMNS, _) => self.column = 0,
             Seen::Struct(Name::ColumnChunk) => self.column += 1,
             // Parquet decodes by the schema's type, whatever type the column chunk declares.
             Seen::Int(Name::ColumnMetaData, TYPE, physical) => {
@@ -344,6 +338,9 @@ impl Walk<'_, '_> {
     /// A list in a known field.
     fn list(&mut self, depth: usize, name: Name, id: i16, element: Element) -> Result<(), Flaw> {
         let (kind, size) = self.list_header()?;
+        if element == Element::Struct(Name::ColumnChunk) {
+            self.has_room(size, COLUMN_CHUNK_BYTES_MIN)?;
+        }
         (self.watch)(Seen::List(name, id, size))?;
         for _ in 0..size {
             match (element, kind) {
@@ -402,12 +399,18 @@ impl Walk<'_, '_> {
 
     /// I1: each element takes at least one byte.
     fn fits(&mut self, size: u64) -> Result<(), Flaw> {
-        if size > self.rest.len() as u64 {
-            return Err("a list is longer than the metadata");
-        }
+        self.has_room(size, 1)?;
         self.elements += size;
         if self.elements > ELEMENTS_MAX {
             return Err("the metadata's lists are too long");
+        }
+        Ok(())
+    }
+
+    /// I1: whether there are bytes for so many elements.
+    fn has_room(&self, size: u64, element_bytes: u64) -> Result<(), Flaw> {
+        if size.saturating_mul(element_bytes) > self.rest.len() as u64 {
+            return Err("a list is longer than the metadata");
         }
         Ok(())
     }
@@ -513,6 +516,30 @@ mod tests {
         let mut bytes = vec![0x29, 0xfc, 0xc0, 0x9a, 0x0c];
         bytes.resize(bytes.len() + 200_001, 0);
         assert_eq!(check_file_metadata(&bytes), Err("more than 100000 columns"));
+    }
+
+    /// A footer with one column and a row group of so many column chunks of `bytes` bytes.
+    fn column_chunks(chunks: u32, bytes: u8) -> Vec<u8> {
+        let mut footer = vec![0x29, 0x2c, 0x55, 0x02, 0x00, 0x00, 0x29, 0x1c, 0x19, 0xfc];
+        let mut rest = chunks;
+        while rest >= 0x80 {
+            footer.push(rest.to_le_bytes()[0] | 0x80);
+            rest >>= 7;
+        }
+        footer.push(rest.to_le_bytes()[0]);
+        // Each with a path, and nothing else.
+        let mut chunk = vec![0x18, bytes - 3];
+        chunk.resize(usize::from(bytes), 0);
+        footer.extend(chunk.repeat(chunks as usize));
+        footer.extend([0x00, 0x00]);
+        footer
+    }
+
+    #[test]
+    fn a_footer_has_as_many_column_chunks_as_it_has_room_for() {
+        assert_eq!(check_file_metadata(&column_chunks(600_000, 20)), Ok(None));
+        let refused = check_file_metadata(&column_chunks(100, 16));
+        assert_eq!(refused, Err("a list is longer than the metadata"));
     }
 
     #[test]

@@ -32,7 +32,7 @@ fn one_scan(results: &ParallelResults) -> Option<Claim> {
         factor(aim)
     );
     let ratio = all.bytes_per_second / one.bytes_per_second;
-    Some(claim(text, factor(ratio), ratio >= aim))
+    Some(Claim::new(text, ratio >= aim, factor(ratio)))
 }
 
 fn bandwidth(results: &ParallelResults) -> Option<Claim> {
@@ -43,13 +43,13 @@ fn bandwidth(results: &ParallelResults) -> Option<Claim> {
         results.clients, results.points_per_second
     );
     let evidence = format!("{:.1} %", 100.0 * chosen.of_limit);
-    Some(claim(text, evidence, chosen.of_limit >= EFFICIENCY))
+    Some(Claim::new(text, chosen.of_limit >= EFFICIENCY, evidence))
 }
 
 fn beside_idle(results: &ParallelResults) -> Option<Claim> {
     let ratio = results.point(MIX, CHOSEN)?.point_p95_s / results.point(MIX, IDLE)?.point_p95_s;
     let text = "their P95 is at most twice that on an idle system";
-    Some(claim(text.to_owned(), factor(ratio), ratio <= 2.0))
+    Some(Claim::new(text, ratio <= 2.0, factor(ratio)))
 }
 
 /// Compares the parallelism that is chosen at run time, which includes the reserve for pages, with
@@ -69,7 +69,7 @@ fn beside_fixed(results: &ParallelResults) -> Option<Claim> {
         best.setting,
         reserved.unwrap_or_default()
     );
-    Some(claim(text.to_owned(), evidence, ratio <= 0.5))
+    Some(Claim::new(text, ratio <= 0.5, evidence))
 }
 
 fn avoided(results: &ParallelResults) -> Option<Claim> {
@@ -78,25 +78,14 @@ fn avoided(results: &ParallelResults) -> Option<Claim> {
     let ratio = slow / without;
     let text = "scans that avoid a device that is a tenth as fast take no longer beside a query that \
                 needs it";
-    Some(claim(text.to_owned(), factor(ratio), ratio <= UNAFFECTED))
+    Some(Claim::new(text, ratio <= UNAFFECTED, factor(ratio)))
 }
 
 fn same_rows(results: &ParallelResults) -> Option<Claim> {
     // A difference makes the run fail, so a finished run proves the claim.
     let text = "every query answers what plain DataFusion answers";
     let evidence = format!("{} queries", results.queries);
-    results
-        .verified
-        .then(|| claim(text.to_owned(), evidence, true))
-}
-
-fn claim(text: String, evidence: String, holds: bool) -> Claim {
-    Claim {
-        text,
-        holds,
-        evidence,
-        source: None,
-    }
+    results.verified.then(|| Claim::new(text, true, evidence))
 }
 
 /// The least efficiency: of several devices over one, and of the bandwidth over the devices'

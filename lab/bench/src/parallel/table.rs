@@ -28,10 +28,12 @@ pub fn render(results: &ParallelResults) -> String {
         }));
     }
     lines.push(columns(&rows));
-    lines.extend(results.claims.iter().map(|claim| {
-        let holds = if claim.holds { "holds" } else { "FAILS" };
-        format!("{holds}: {} ({})", claim.text, claim.evidence)
-    }));
+    lines.extend(
+        results
+            .claims
+            .iter()
+            .map(|claim| format!("{}: {} ({})", claim.verdict(), claim.text, claim.evidence)),
+    );
     lines.join("\n") + "\n"
 }
 

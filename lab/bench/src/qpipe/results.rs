@@ -100,6 +100,8 @@ pub struct Point {
     pub decode_bytes: u64,
     /// Operators whose output a query took from another query's run.
     pub satellites: u64,
+    /// How many of those there are if what can be shared is shared.
+    pub satellites_expected: u64,
     /// Processor time, user and system.
     pub cpu_s: f64,
 }

@@ -68,7 +68,7 @@ pub fn render(results: &QpipeResults) -> String {
     }
     lines.push(columns(&rows));
     lines.extend(results.claims.iter().map(|claim| {
-        let holds = if claim.holds { "holds" } else { "FAILS" };
+        let holds = claim.verdict();
         let figure = claim.source.as_ref().map_or("", |source| &source.figure);
         format!(
             "{holds}: figure {figure}: {} ({})",
@@ -150,6 +150,6 @@ mod tests {
         let cells: Vec<&str> = row.unwrap().split_whitespace().collect();
         assert_eq!(cells[..5], ["48", "clients,", "500", "ms", "apart"]);
         assert_eq!(cells[5..], ["8.00", "s", "2.00", "s", "0.25", "7"]);
-        assert!(text.contains("holds: figure open: arrivals"), "{text}");
+        assert!(text.contains("unproven: figure open: arrivals"), "{text}");
     }
 }

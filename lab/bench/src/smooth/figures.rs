@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use coscan_study::Claim;
 use serde::{Deserialize, Serialize};
 
 use super::measure::Median;
@@ -40,17 +41,6 @@ pub struct Figure {
     pub error: Option<String>,
 }
 
-/// A sentence that holds or does not.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claim {
-    /// The sentence.
-    pub text: String,
-    /// Whether it holds.
-    pub holds: bool,
-    /// The figures that decide it.
-    pub evidence: String,
-}
-
 impl Figures {
     pub(crate) fn new(experiment: &str, about: String, columns: &[&str]) -> Self {
         Self {
@@ -65,20 +55,16 @@ impl Figures {
     /// Adds a claim that a ratio is at most `most`. A claim whose ratio could not be measured does
     /// not hold.
     pub(crate) fn at_most(&mut self, text: impl Into<String>, ratio: Option<f64>, most: f64) {
-        self.claims.push(Claim {
-            text: text.into(),
-            holds: ratio.is_some_and(|ratio| ratio <= most),
-            evidence: ratio.map_or_else(|| "not measured".to_owned(), factor),
-        });
+        let evidence = ratio.map_or_else(|| "not measured".to_owned(), factor);
+        let holds = ratio.is_some_and(|ratio| ratio <= most);
+        self.claims.push(Claim::new(text, holds, evidence));
     }
 
     /// Adds a claim that a ratio is at least `least`, likewise.
     pub(crate) fn at_least(&mut self, text: impl Into<String>, ratio: Option<f64>, least: f64) {
-        self.claims.push(Claim {
-            text: text.into(),
-            holds: ratio.is_some_and(|ratio| ratio >= least),
-            evidence: ratio.map_or_else(|| "not measured".to_owned(), factor),
-        });
+        let evidence = ratio.map_or_else(|| "not measured".to_owned(), factor);
+        let holds = ratio.is_some_and(|ratio| ratio >= least);
+        self.claims.push(Claim::new(text, holds, evidence));
     }
 
     /// A figure of a case.
@@ -112,10 +98,11 @@ impl Figures {
             rows.push(row);
         }
         let mut lines = vec![self.about.clone(), columns(&rows)];
-        lines.extend(self.claims.iter().map(|claim| {
-            let holds = if claim.holds { "holds" } else { "FAILS" };
-            format!("{holds}: {} ({})", claim.text, claim.evidence)
-        }));
+        lines.extend(
+            self.claims
+                .iter()
+                .map(|claim| format!("{}: {} ({})", claim.verdict(), claim.text, claim.evidence)),
+        );
         lines.join("\n") + "\n"
     }
 }
@@ -186,7 +173,7 @@ mod tests {
             "500 ms",
             "330",
             "–",
-            "holds: reads at most 1.2 times the pages (1.10)",
+            "unproven: reads at most 1.2 times the pages (1.10)",
             "FAILS: is no faster (3.00)",
             "FAILS: never (not measured)",
         ] {

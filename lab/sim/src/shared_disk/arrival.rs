@@ -16,7 +16,7 @@ impl System {
         if let Some(next) = arrivals.next(now, &mut self.random) {
             self.events.at(next, Event::Arrived(class));
         }
-        if self.queries.count() >= self.extent.population_max {
+        if self.population[class as usize] >= self.extent.population_max {
             self.outcome.sustained = false;
             self.over = true;
             return;
@@ -26,6 +26,7 @@ impl System {
         {
             chosen.page_requests = true;
         }
+        self.population[class as usize] += 1;
         let number = self.arrived[class as usize];
         self.arrived[class as usize] += 1;
         if class == 0 && number == self.extent.warm_up {
@@ -138,10 +139,12 @@ impl System {
                 let range = range(&scan, &self.database, &mut self.random);
                 let degree = match (scan.degree, scan.access) {
                     (Degree::Fixed(degree), _) => degree.max(1),
-                    (Degree::Chosen(_), Access::Relation | Access::Partitions) => {
+                    (Degree::Chosen { .. }, Access::Relation | Access::Partitions) => {
                         return self.choose(query, &scan, &range);
                     }
-                    (Degree::Chosen(most), _) => self.index_degree(&scan, &range).min(most).max(1),
+                    (Degree::Chosen { most, .. }, _) => {
+                        self.index_degree(&scan, &range).min(most).max(1)
+                    }
                 };
                 let part = |at| {
                     let share = (at, degree);

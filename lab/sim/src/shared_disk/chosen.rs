@@ -3,8 +3,10 @@
 //! Idea: [`coscan_core::parallelism`] decides; this file is its driver. The pages of a scan form
 //! one piece per device. A worker is a subquery that takes a chunk of its device's piece, reports
 //! the end of the chunk, and then continues there, continues at another device of its scan, or
-//! ends, as it is ordered. Meters are read every `METER_NS`. Index scans need no controller: a
-//! clustered one has a subquery for each disk of its range, a non-clustered one is sequential.
+//! ends, as it is ordered. Meters are read every `METER_NS`. Work that an arm does twice is waste:
+//! where more pages are read than asked for, devices are reported as overloaded. Index scans need
+//! no controller: a clustered one has a subquery for each disk of its range, a non-clustered one is
+//! sequential.
 //! Not here: the state that the driver keeps (`controller.rs`).
 //! G1: one worker at a time processes a piece, and each page of it once.
 
@@ -16,14 +18,18 @@ use coscan_core::parallelism::{
 };
 use coscan_core::{DeviceId, ScanId};
 
-use super::controller::{Chosen, Pieces};
+use super::controller::{Chosen, Piece, Pieces, Waste};
 use super::events::{Event, Then};
 use super::machine::{CacheFill, CacheScope};
-use super::workload::{Access, Degree, Run, Scan, Work, pages, pages_run};
+use super::workload::{Access, Degree, Room, Run, Scan, Work, pages, pages_run};
 use super::world::{Job, System};
 
 /// The time between two readings of the meters.
 const METER_NS: u64 = 250_000_000;
+/// A device with a lower utilisation that scans wait for becomes wider.
+const LOW_PERMILLE: u32 = 850;
+/// How much lower that is while transactions run.
+const RESERVE_PERMILLE: u32 = 200;
 /// The size of a chunk, in prefetches.
 const CHUNK_PREFETCHES: u32 = 3;
 /// The part of the disk cache for the prefetches of workers, in percent; transactions use the cache
@@ -33,22 +39,27 @@ const AHEAD_PERCENT: u32 = 90;
 impl System {
     /// The controller, if a class asks for it.
     pub(super) fn controller(&self) -> Option<Chosen> {
-        let limits = self.classes.iter().filter_map(|class| match class.work {
+        let chosen = self.classes.iter().filter_map(|class| match class.work {
             Work::Scan(Scan {
-                degree: Degree::Chosen(limit),
+                degree: Degree::Chosen { most, room },
                 ..
-            }) => Some(limit),
+            }) => Some((most, room)),
             _ => None,
         });
+        let (limits, rooms): (Vec<u32>, Vec<Room>) = chosen.unzip();
         let devices = self.database.relation.declustering;
         let config = ParallelismConfig {
             devices: u16::try_from(devices).unwrap_or(u16::MAX),
-            workers_max: limits.max()?,
-            workers_total_max: self.prefetches_max(),
+            workers_max: limits.into_iter().max()?,
+            workers_total_max: if rooms.contains(&Room::Told) {
+                self.prefetches_max()
+            } else {
+                u32::MAX
+            },
             width_max: 8,
-            low_permille: 850,
+            low_permille: LOW_PERMILLE,
             high_permille: 980,
-            reserve_permille: 200,
+            reserve_permille: RESERVE_PERMILLE,
             processors_permille: 950,
         };
         Some(Chosen {
@@ -58,6 +69,7 @@ impl System {
             arms: vec![0; devices as usize],
             processors: 0,
             page_requests: false,
+            waste: rooms.contains(&Room::Found).then(Waste::default),
         })
     }
 
@@ -86,11 +98,18 @@ impl System {
             let number = u16::try_from(disk).expect("a controller has at most 2^16 devices");
             (number, data.on_disk(disk))
         };
-        let left: BTreeMap<u16, Range<u32>> = disks.map(piece).collect();
-        let left: BTreeMap<u16, Range<u32>> = left
-            .into_iter()
-            .filter(|(_, pages)| !pages.is_empty())
-            .collect();
+        let pieces: BTreeMap<u16, Range<u32>> = disks.map(piece).collect();
+        let pieces = pieces.into_iter().filter(|(_, pages)| !pages.is_empty());
+        let left = pieces.map(|(disk, pages)| {
+            let skipped = if scan.anywhere {
+                self.random.below(u64::from(pages.end - pages.start))
+            } else {
+                0
+            };
+            let begin = pages.start + u32::try_from(skipped).expect("below the pages");
+            (disk, Piece::new(&pages, begin))
+        });
+        let left: BTreeMap<u16, Piece> = left.collect();
         let Some(chosen) = &mut self.chosen else {
             return;
         };
@@ -188,9 +207,7 @@ impl System {
         let pieces = self.queries.of(query).pieces.as_mut();
         let left = pieces.and_then(|pieces| pieces.left.get_mut(&device));
         let left = left.expect("G1: who is ordered to work has something to do");
-        let end = left.end.min(left.start + chunk);
-        let pages = left.start..end;
-        left.start = end;
+        let pages = left.take(chunk);
         let run: Run = pages_run(&scan, &self.database, pages);
         let it = self.jobs.of(job);
         (it.runs, it.at) = (vec![run], 0);
@@ -202,7 +219,7 @@ impl System {
         let pieces = self.queries.of(query).pieces.as_mut();
         let pieces = pieces.expect("G1: a worker's scan has pieces");
         let scan = pieces.scan;
-        let drained = pieces.left.get(&device).is_none_or(Range::is_empty);
+        let drained = pieces.left.get(&device).is_none_or(Piece::is_empty);
         if drained {
             pieces.left.remove(&device);
         }
@@ -241,6 +258,14 @@ impl System {
         for (disk, was) in (0_u32..).zip(&mut chosen.arms) {
             let busy = self.disks.arm_busy(disk, now);
             devices_permille.push(permille(busy - std::mem::replace(was, busy)));
+        }
+        if let Some(waste) = &mut chosen.waste {
+            let asked = self.disks.hits + self.disks.reads;
+            let reserve = u32::from(chosen.page_requests) * RESERVE_PERMILLE;
+            let least = waste.read(asked, self.disks.pages_read, LOW_PERMILLE - reserve);
+            for (disk, permille) in (0_u32..).zip(&mut devices_permille) {
+                *permille = least(disk).max(*permille);
+            }
         }
         let worked = processors - std::mem::replace(&mut chosen.processors, processors);
         let servers = u64::from(self.machine.nodes * self.machine.processors);

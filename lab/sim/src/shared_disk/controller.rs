@@ -20,12 +20,124 @@ pub(super) struct Chosen {
     pub(super) processors: u64,
     /// Whether transactions arrived since the last reading.
     pub(super) page_requests: bool,
+    /// Set if the controller finds the room for prefetches itself.
+    pub(super) waste: Option<Waste>,
 }
+
+/// Whether prefetches push each other out of the cache, seen by a driver that does not know its
+/// size: then arms read more pages than are asked for.
+#[derive(Debug, Default)]
+pub(super) struct Waste {
+    /// The totals at the last reading.
+    asked_total: u64,
+    read_total: u64,
+    /// Of the last readings, the older the less.
+    asked: u64,
+    read: u64,
+    readings: u32,
+    seen: bool,
+    /// Readings until a group of devices may become wider.
+    hold: u32,
+}
+
+impl Waste {
+    /// Takes the totals of a reading of the meters, and returns the least utilisation to report for
+    /// a device, in thousandths. `low` is a utilisation at which nothing changes.
+    pub(super) fn read(&mut self, asked: u64, read: u64, low: u32) -> impl Fn(u32) -> u32 + use<> {
+        let new = asked - std::mem::replace(&mut self.asked_total, asked);
+        self.asked = self.asked * 3 / 4 + new;
+        let new = read - std::mem::replace(&mut self.read_total, read);
+        self.read = self.read * 3 / 4 + new;
+        self.readings = self.readings.wrapping_add(1);
+        let group = self.readings % GROUPS;
+        let wasted = self.read * 100 > self.asked * WASTED_PERCENT;
+        self.seen |= wasted;
+        self.hold = if wasted || self.hold == 0 {
+            HOLD_READINGS
+        } else {
+            self.hold - 1
+        };
+        let (of_group, of_others) = match (self.seen, wasted, self.hold) {
+            (false, ..) => (0, 0),
+            (true, true, _) => (1_000, low),
+            (true, false, 0) => (0, low),
+            (true, false, _) => (low, low),
+        };
+        move |device| {
+            if device % GROUPS == group {
+                of_group
+            } else {
+                of_others
+            }
+        }
+    }
+}
+
+/// More pages read than this, in percent of the pages asked for, are read in vain. A prefetch is
+/// read before its pages are asked for, so a little more than 100 % is usual.
+const WASTED_PERCENT: u64 = 110;
+/// One group of devices at a time becomes narrower or wider: all together would go from too many
+/// prefetches to too few.
+const GROUPS: u32 = 8;
+/// Five seconds of readings, about as long as a scan takes.
+const HOLD_READINGS: u32 = 20;
 
 /// A scan's part of this state.
 #[derive(Debug)]
 pub(super) struct Pieces {
     pub(super) scan: ScanId,
     /// The pages left on each disk.
-    pub(super) left: BTreeMap<u16, Range<u32>>,
+    pub(super) left: BTreeMap<u16, Piece>,
+}
+
+/// The pages of a disk that a scan has not taken.
+#[derive(Debug)]
+pub(super) struct Piece {
+    now: Range<u32>,
+    /// The pages before the place where the scan began.
+    then: Range<u32>,
+}
+
+impl Piece {
+    /// All of these pages, beginning with `begin`.
+    pub(super) fn new(pages: &Range<u32>, begin: u32) -> Self {
+        Self {
+            now: begin..pages.end,
+            then: pages.start..begin,
+        }
+    }
+
+    /// The next pages, at most this many. The pages are neighbours.
+    pub(super) fn take(&mut self, most: u32) -> Range<u32> {
+        if self.now.is_empty() {
+            self.now = std::mem::take(&mut self.then);
+        }
+        let end = self.now.end.min(self.now.start + most);
+        let taken = self.now.start..end;
+        self.now.start = end;
+        taken
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.now.is_empty() && self.then.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_that_begins_anywhere_is_taken_once() {
+        for begin in [10, 13, 19] {
+            let mut piece = Piece::new(&(10..20), begin);
+            let mut taken = Vec::new();
+            while !piece.is_empty() {
+                taken.extend(piece.take(4));
+            }
+            assert_eq!(taken[0], begin);
+            taken.sort_unstable();
+            assert!(taken.into_iter().eq(10..20), "W1");
+        }
+    }
 }

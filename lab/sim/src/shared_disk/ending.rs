@@ -111,6 +111,7 @@ impl System {
     pub(super) fn leave(&mut self, query: u32) {
         let now = self.events.now();
         let query = self.queries.take(query);
+        self.population[query.class as usize] -= 1;
         if self.classes[query.class as usize].arrivals == Arrivals::OneByOne {
             self.events.at(now, Event::Arrived(query.class));
         }

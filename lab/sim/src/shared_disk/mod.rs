@@ -28,5 +28,5 @@ mod world;
 pub use database::Relation;
 pub use machine::{CacheFill, CacheScope, ControllerScope, Instructions, Machine, Variation};
 pub use outcome::{ClassOutcome, Outcome};
-pub use workload::{Access, Arrivals, Assignment, Class, Degree, Scan, Transaction, Work};
+pub use workload::{Access, Arrivals, Assignment, Class, Degree, Room, Scan, Transaction, Work};
 pub use world::{Extent, System};

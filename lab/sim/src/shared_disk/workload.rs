@@ -30,8 +30,24 @@ pub enum Access {
 pub enum Degree {
     /// This many. At least 1.
     Fixed(u32),
-    /// Chosen while the scan runs, at most this many.
-    Chosen(u32),
+    /// Chosen while the scan runs.
+    Chosen {
+        /// The most subqueries.
+        most: u32,
+        /// How the controller keeps prefetches within the disk cache.
+        room: Room,
+    },
+}
+
+/// How a controller of parallelism knows for how many prefetches the disk cache has room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// It is told.
+    Told,
+    /// It sees that more pages are read than are asked for.
+    Found,
+    /// It does not know.
+    Unknown,
 }
 
 /// The nodes on which subqueries run.
@@ -58,8 +74,8 @@ pub struct Scan {
     pub assignment: Assignment,
     /// Whether data pages are locked one by one; otherwise the relation is locked once.
     pub page_locks: bool,
-    /// Whether a subquery without an index begins anywhere in its share and wraps around; otherwise
-    /// it begins with the first page.
+    /// Whether a subquery without an index begins anywhere in its share and wraps around, as does
+    /// each piece of a scan whose degree is chosen; otherwise it begins with the first page.
     pub anywhere: bool,
 }
 

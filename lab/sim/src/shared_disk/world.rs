@@ -6,9 +6,10 @@
 //! `arrival.rs`, `subquery.rs`, `page_locks.rs`, `ending.rs` and `chosen.rs`.
 //! Bounds: a node coordinates at most `queries_max` queries and works on at most `subqueries_max`
 //! jobs; others wait in order. The run ends when more than the extent's `population_max` queries
-//! are in the system.
+//! of a class are in the system.
 //! R1: a query waits for exactly its unfinished jobs and its results under way. R2: the work of a
-//! node is within its multiprogramming levels. R3: every slot of jobs is in use or free.
+//! node is within its multiprogramming levels. R3: every slot of jobs is in use or free. R4: the
+//! populations of the classes are the queries in the system.
 //! Source: [RahmStohr94 §3 "Processing model"].
 
 use std::collections::VecDeque;
@@ -33,7 +34,8 @@ pub struct Extent {
     pub warm_up: u32,
     /// The number of queries measured after them; the run ends when all of these have ended.
     pub measured: u32,
-    /// The run also ends when this many queries are in the system: the load is not sustained.
+    /// The run also ends when this many queries of a class are in the system: the load is not
+    /// sustained.
     pub population_max: usize,
 }
 
@@ -116,6 +118,8 @@ pub struct System {
     pub(super) jobs: Slots<Job>,
     /// The number of arrivals of each class.
     pub(super) arrived: Vec<u32>,
+    /// The number of queries of each class in the system.
+    pub(super) population: Vec<usize>,
     /// Measured queries of class 0 that have not ended.
     pub(super) outstanding: u32,
     pub(super) measuring: Option<Meters>,
@@ -179,6 +183,7 @@ impl System {
             queries: Slots::new(),
             jobs: Slots::new(),
             arrived: vec![0; classes.len()],
+            population: vec![0; classes.len()],
             outstanding: extent.measured,
             measuring: None,
             outcome: Outcome {
@@ -223,11 +228,11 @@ impl System {
         !self.over
     }
 
-    /// The outcome until now.
+    /// The outcome until now, measured from the start if the run ended while it warmed up.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         let now = self.meters();
-        let begin = self.measuring.unwrap_or(now);
+        let begin = self.measuring.unwrap_or_default();
         let elapsed = now.at - begin.at;
         let share = |busy: u64, servers: u32| {
             busy as f64 / (elapsed.max(1) as f64 * f64::from(servers.max(1)))
@@ -273,6 +278,12 @@ impl System {
             let awaited = query.waits_for as usize + query.jobs.len();
             assert!(awaited >= jobs, "R1: query {at} waits for its jobs");
         }
+        let population: usize = self.population.iter().sum();
+        assert_eq!(
+            population,
+            self.queries.count(),
+            "R4: came and did not leave"
+        );
         for (at, node) in (0_u32..).zip(&self.nodes) {
             node.buffer.check();
             assert!(

@@ -12,6 +12,7 @@ use crate::coop::{table2, table3};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::number::number;
 use crate::report::Report;
+use crate::seeds::Seeds;
 use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "beyond-bounds";
@@ -64,7 +65,7 @@ const MEASURES: [Measure; 3] = [
     },
 ];
 
-pub(crate) fn run(seeds: u64) -> Report {
+pub(crate) fn run(seeds: Seeds) -> Report {
     let mut report = Report::new(NAME, seeds);
     let mut panels = Vec::new();
     let mut sound = true;
@@ -84,7 +85,7 @@ pub(crate) fn run(seeds: u64) -> Report {
                 let bounds = scenario.bounds(&outcome);
                 (outcome, bounds)
             };
-            let runs: Vec<(Outcome, Bounds)> = (0..seeds).map(run).collect();
+            let runs: Vec<(Outcome, Bounds)> = seeds.iter().map(run).collect();
             let of = |m: &Measure| Spread::of(runs.iter().map(|(o, b)| (m.of)(o, b)));
             let figures: Vec<Spread> = MEASURES.iter().map(of).collect();
             for (measure, &spread) in MEASURES.iter().zip(&figures) {

@@ -16,6 +16,7 @@ use crate::coop::{table2, table3};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::number::number;
 use crate::report::Report;
+use crate::seeds::Seeds;
 use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "beyond-fragments";
@@ -224,7 +225,7 @@ struct Case {
 }
 
 impl Case {
-    fn of(workload: &Workload, setting: Setting, seeds: u64) -> Self {
+    fn of(workload: &Workload, setting: Setting, seeds: Seeds) -> Self {
         let mut alone = Standalone::default();
         let mut run = |jobs, seed| {
             let scenario = scenario(workload, setting, jobs, seed);
@@ -237,7 +238,7 @@ impl Case {
                 outcome,
             }
         };
-        let mut of_mode = |jobs| (0..seeds).map(|seed| run(jobs, seed)).collect();
+        let mut of_mode = |jobs| seeds.iter().map(|seed| run(jobs, seed)).collect();
         Self {
             name: format!("{}, {}", workload.name, setting.name),
             modes: MODES.iter().map(|&(_, jobs)| of_mode(jobs)).collect(),
@@ -275,7 +276,7 @@ impl Case {
     }
 }
 
-pub(crate) fn run(seeds: u64) -> Report {
+pub(crate) fn run(seeds: Seeds) -> Report {
     let mut report = Report::new(NAME, seeds);
     let mut cases = Vec::new();
     for workload in &WORKLOADS {

@@ -16,6 +16,7 @@ use crate::coop::verdict::RELEVANCE;
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::number::number;
 use crate::report::Report;
+use crate::seeds::Seeds;
 use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "beyond-mixes";
@@ -69,7 +70,7 @@ impl Point {
     }
 }
 
-pub(crate) fn run(seeds: u64) -> Report {
+pub(crate) fn run(seeds: Seeds) -> Report {
     let mut report = Report::new(NAME, seeds);
     let mut panels = Vec::new();
     for Machine {
@@ -88,7 +89,7 @@ pub(crate) fn run(seeds: u64) -> Report {
                         scenario.abm.loads_max = LOADS_MAX;
                         measure(&scenario, &mut alone).0
                     };
-                    (0..seeds).map(run).collect::<Vec<Figures>>()
+                    seeds.iter().map(run).collect::<Vec<Figures>>()
                 };
                 let (new, old) = (of(Policy::Relevance), of(Policy::Relevance2007));
                 let over = |figure: fn(&Figures) -> f64| {

@@ -12,6 +12,7 @@ use coscan_sim::Random;
 use super::machine::scheduler;
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::report::Report;
+use crate::seeds::Seeds;
 use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "coop-fig2";
@@ -131,7 +132,7 @@ impl Core {
     }
 }
 
-pub(crate) fn run(seeds: u64) -> Report {
+pub(crate) fn run(seeds: Seeds) -> Report {
     let mut report = Report::new(NAME, seeds);
     let mut series = Vec::new();
     let mut worst: (f64, String) = (0.0, String::new());
@@ -143,7 +144,7 @@ pub(crate) fn run(seeds: u64) -> Report {
                 let hits = (0..DRAWS).filter(|_| found(buffer, range, &mut random));
                 hits.count() as f64 / DRAWS as f64
             };
-            let ours = Spread::of((0..seeds).map(of_seed));
+            let ours = Spread::of(seeds.iter().map(of_seed));
             let expected = equation(buffer, range);
             let label = format!("buffer {buffer} %, range {range} %: probability");
             let error = (ours.mean - expected).abs();

@@ -16,6 +16,7 @@ use super::verdict::{ATTACH, ELEVATOR, NAMES, NORMAL, RELEVANCE, listed};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::number::number;
 use crate::report::Report;
+use crate::seeds::Seeds;
 use crate::statistics::Spread;
 use coscan_sim::Random;
 
@@ -53,12 +54,14 @@ fn shape(accesses: &[Access]) -> Shape {
     }
 }
 
-pub(crate) fn run(seeds: u64) -> Report {
+pub(crate) fn run(seeds: Seeds) -> Report {
     let mut report = Report::new(NAME, seeds);
     let mut panels = Vec::new();
     let (mut fronts, mut jumps) = (Vec::new(), Vec::new());
     for (place, policy) in POLICIES.into_iter().enumerate() {
-        let outcomes = (0..seeds).map(|seed| scenario(policy, seed).run().accesses);
+        let outcomes = seeds
+            .iter()
+            .map(|seed| scenario(policy, seed).run().accesses);
         let outcomes: Vec<Vec<Access>> = outcomes.collect();
         let shapes: Vec<Shape> = outcomes.iter().map(|accesses| shape(accesses)).collect();
         let of_fronts = Spread::of(shapes.iter().map(|shape| shape.fronts));

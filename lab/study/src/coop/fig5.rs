@@ -14,6 +14,7 @@ use super::verdict::{ATTACH, ELEVATOR, NAMES, NORMAL, RELEVANCE};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::number::number;
 use crate::report::Report;
+use crate::seeds::Seeds;
 use crate::statistics::mean;
 
 pub(crate) const NAME: &str = "coop-fig5";
@@ -54,7 +55,7 @@ struct Point {
     latency: f64,
 }
 
-pub(crate) fn run(seeds: u64) -> Report {
+pub(crate) fn run(seeds: Seeds) -> Report {
     let mut report = Report::new(NAME, seeds);
     let mut points: [Vec<Point>; 3] = Default::default();
     for (speed, speeds) in SPEEDS {

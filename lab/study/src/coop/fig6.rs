@@ -12,6 +12,7 @@ use super::verdict::{ATTACH, NAMES, NORMAL, RELEVANCE};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::number::number;
 use crate::report::Report;
+use crate::seeds::Seeds;
 
 pub(crate) const NAME: &str = "coop-fig6";
 
@@ -62,7 +63,7 @@ fn one_of(n: usize, random: &mut Random) -> usize {
 /// Means by set, figure, policy, and eighths minus one.
 type Means = Vec<[[Vec<f64>; 4]; 4]>;
 
-pub(crate) fn run(seeds: u64) -> Report {
+pub(crate) fn run(seeds: Seeds) -> Report {
     let mut report = Report::new(NAME, seeds);
     let mut means: Means = Vec::new();
     for (set, speeds) in SETS {

@@ -13,6 +13,7 @@ use super::verdict::{ATTACH, ELEVATOR, NAMES, NORMAL, RELEVANCE};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::number::number;
 use crate::report::Report;
+use crate::seeds::Seeds;
 
 pub(crate) const NAME: &str = "coop-fig7";
 
@@ -33,7 +34,7 @@ fn mean_latency(figures: &Figures) -> f64 {
     crate::statistics::mean(latencies)
 }
 
-pub(crate) fn run(seeds: u64) -> Report {
+pub(crate) fn run(seeds: Seeds) -> Report {
     let mut report = Report::new(NAME, seeds);
     // By size, policy, and number of queries.
     let mut means: Vec<[Vec<f64>; 4]> = Vec::new();

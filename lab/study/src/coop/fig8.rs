@@ -15,6 +15,7 @@ use super::verdict::{NAMES, RELEVANCE};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::number::number;
 use crate::report::Report;
+use crate::seeds::Seeds;
 use crate::statistics::Spread;
 use crate::thread_clock::Stopwatch;
 
@@ -70,7 +71,7 @@ fn cost(policy: Policy, chunks: u32, percent: u32) -> Cost {
     }
 }
 
-pub(crate) fn run(seeds: u64) -> Report {
+pub(crate) fn run(seeds: Seeds) -> Report {
     let mut report = Report::new(NAME, seeds);
     let mut by_size: Vec<Vec<Cost>> = Vec::new();
     for percent in SIZES {

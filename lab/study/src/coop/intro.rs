@@ -13,6 +13,7 @@ use super::machine::scheduler;
 use super::measure::seconds;
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::report::Report;
+use crate::seeds::Seeds;
 use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "coop-intro";
@@ -87,7 +88,7 @@ const CASES: [Case; 6] = [
     ("relevance, Q1 ahead", Policy::Relevance2007, (0, 30), None),
 ];
 
-pub(crate) fn run(seeds: u64) -> Report {
+pub(crate) fn run(seeds: Seeds) -> Report {
     let mut report = Report::new(NAME, seeds);
     let mut bars = Vec::new();
     let mut papers = Vec::new();

@@ -7,6 +7,7 @@ use coscan_core::{ChunkId, Part, Policy};
 use coscan_sim::{Outcome, Query, Scenario, Stream};
 
 use super::machine::POLICIES;
+use crate::seeds::Seeds;
 use crate::statistics::{Spread, mean};
 
 /// The figures of a run.
@@ -135,11 +136,11 @@ pub(crate) struct Runs {
 
 impl Runs {
     /// Runs every policy on the workload that each seed draws.
-    pub(crate) fn over(seeds: u64, scenario: impl Fn(Policy, u64) -> Scenario) -> Self {
+    pub(crate) fn over(seeds: Seeds, scenario: impl Fn(Policy, u64) -> Scenario) -> Self {
         let mut alone = Standalone::default();
         let mut run = |policy| {
             let of_seed = |seed| measure(&scenario(policy, seed), &mut alone).0;
-            (0..seeds).map(of_seed).collect()
+            seeds.iter().map(of_seed).collect()
         };
         Self {
             by_policy: POLICIES.iter().map(|&policy| run(policy)).collect(),

@@ -12,6 +12,7 @@ use super::table::{CLASSES, PaperTable, queries};
 use super::verdict::{ATTACH, ELEVATOR, NAMES, NORMAL, RELEVANCE, listed};
 use crate::number::number;
 use crate::report::Report;
+use crate::seeds::Seeds;
 
 pub(crate) const NAME: &str = "coop-table2";
 
@@ -43,7 +44,7 @@ pub(crate) fn scenario(policy: Policy, seed: u64) -> Scenario {
     rows(policy, CHUNKS, BUFFER_CHUNKS, streams(queries, DELAY_NS))
 }
 
-pub(crate) fn run(seeds: u64) -> Report {
+pub(crate) fn run(seeds: Seeds) -> Report {
     let runs = Runs::over(seeds, scenario);
     let mut report = Report::new(NAME, seeds);
     TABLE.compare(&mut report, &runs);

@@ -23,6 +23,7 @@ use super::table::{PaperTable, queries};
 use super::verdict::{ATTACH, ELEVATOR, NORMAL, RELEVANCE, listed};
 use crate::number::number;
 use crate::report::Report;
+use crate::seeds::Seeds;
 
 pub(crate) const NAME: &str = "coop-table3";
 
@@ -94,7 +95,7 @@ pub(crate) fn scenario(policy: Policy, seed: u64) -> Scenario {
     )
 }
 
-pub(crate) fn run(seeds: u64) -> Report {
+pub(crate) fn run(seeds: Seeds) -> Report {
     let runs = Runs::over(seeds, scenario);
     let mut report = Report::new(NAME, seeds);
     TABLE.compare(&mut report, &runs);

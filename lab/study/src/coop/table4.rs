@@ -20,6 +20,7 @@ use super::verdict::{NAMES, NORMAL, RELEVANCE};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::number::number;
 use crate::report::Report;
+use crate::seeds::Seeds;
 use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "coop-table4";
@@ -119,7 +120,7 @@ struct Shown {
     latency: [Spread; 2],
 }
 
-pub(crate) fn run(seeds: u64) -> Report {
+pub(crate) fn run(seeds: Seeds) -> Report {
     let mut report = Report::new(NAME, seeds);
     let mut alone = Standalone::default();
     let mut all = Vec::new();
@@ -129,7 +130,7 @@ pub(crate) fn run(seeds: u64) -> Report {
                 let scenario = scenario(POLICIES[policy], seed, setting.firsts);
                 measure(&scenario, &mut alone).0
             };
-            let figures: Vec<Figures> = (0..seeds).map(of_seed).collect();
+            let figures: Vec<Figures> = seeds.iter().map(of_seed).collect();
             let requests = Spread::of(figures.iter().map(|f| f.requests));
             (requests, Spread::of(figures.iter().map(mean_latency)))
         };

@@ -4,6 +4,7 @@ use super::measure::{Measured, Setting};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::number::number;
 use crate::report::Report;
+use crate::seeds::Seeds;
 
 /// The numbers of nodes.
 pub(crate) const NODES: [u32; 6] = [1, 2, 4, 8, 16, 32];
@@ -43,6 +44,12 @@ impl Ran {
         NODES[..good.count()].last().copied().unwrap_or(0)
     }
 
+    /// Whether the load is sustained on some nodes, and not on 16 or 32.
+    pub(crate) fn sustained_for_few(&self) -> bool {
+        let many = [16, 32].map(|nodes| self.response(nodes));
+        (2..=8).contains(&self.sustained_to()) && many == [None; 2]
+    }
+
     /// How many times faster than one node.
     pub(crate) fn speed_up(&self, nodes: u32) -> f64 {
         match (self.response(1), self.response(nodes)) {
@@ -62,7 +69,7 @@ impl Ran {
 }
 
 /// Measures the curves, with a row for each point.
-pub(crate) fn run(report: &mut Report, curves: &[Curve<'_>], seeds: u64) -> Vec<Ran> {
+pub(crate) fn run(report: &mut Report, curves: &[Curve<'_>], seeds: Seeds) -> Vec<Ran> {
     let mut all = Vec::new();
     for curve in curves {
         let mut points = Vec::new();

@@ -1,11 +1,13 @@
 //! One point of a figure: a setting, measured over seeds.
 
 use coscan_sim::shared_disk::{
-    Access, Arrivals, Class, Degree, Extent, Machine, Outcome, Relation, Scan, System, Work,
+    Access, Arrivals, Class, Degree, Extent, Machine, Outcome, Relation, Room, Scan, System, Work,
 };
 
+use crate::claim::Claim;
 use crate::number::number;
 use crate::report::Report;
+use crate::seeds::Seeds;
 use crate::statistics::{Spread, mean};
 
 /// All parameters of a run except its seed.
@@ -61,15 +63,15 @@ impl Setting {
         self
     }
 
-    pub(crate) fn run(&self, seeds: u64) -> Measured {
+    pub(crate) fn run(&self, seeds: Seeds) -> Measured {
         Measured {
-            outcomes: (1..=seeds).map(|seed| self.system(seed).run()).collect(),
+            outcomes: seeds.iter().map(|seed| self.system(seed).run()).collect(),
         }
     }
 
     /// Runs for this many simulated seconds from the first arrival, however many queries
     /// accumulate.
-    pub(crate) fn run_for(mut self, seconds: u64, seeds: u64) -> Measured {
+    pub(crate) fn run_for(mut self, seconds: u64, seeds: Seeds) -> Measured {
         self.extent = Extent {
             warm_up: 0,
             measured: u32::MAX,
@@ -88,13 +90,13 @@ impl Setting {
             system.outcome()
         };
         Measured {
-            outcomes: (1..=seeds).map(run).collect(),
+            outcomes: seeds.iter().map(run).collect(),
         }
     }
 
     fn system(&self, seed: u64) -> System {
         let classes = self.classes.clone();
-        System::new(self.machine, self.relation, classes, self.extent, seed)
+        System::new(self.machine, self.relation, classes, self.extent, seed + 1)
     }
 
     /// The scans of the first class.
@@ -105,10 +107,11 @@ impl Setting {
         }
     }
 
-    /// With the degree chosen while the scans run, at most this many subqueries.
-    pub(crate) fn chosen(mut self, most: u32) -> Self {
+    /// With the degree chosen while the scans run: at most this many subqueries, and this knowledge
+    /// of the disk cache.
+    pub(crate) fn chosen(mut self, most: u32, room: Room) -> Self {
         if let Some(scan) = self.scan_mut() {
-            scan.degree = Degree::Chosen(most);
+            scan.degree = Degree::Chosen { most, room };
         }
         self
     }
@@ -117,14 +120,6 @@ impl Setting {
 /// A scan of the whole relation or by an index, in this many subqueries.
 pub(crate) fn scan(access: Access, prefetch: bool, degree: u32) -> Scan {
     Scan::figure3(access, prefetch, Degree::Fixed(degree))
-}
-
-/// A relation scan among others; the paper does not say where each begins (`rahm-variants`).
-pub(crate) fn scan_among(prefetch: bool, degree: u32) -> Scan {
-    Scan {
-        anywhere: true,
-        ..scan(Access::Relation, prefetch, degree)
-    }
 }
 
 /// The results of a setting, by seed.
@@ -171,17 +166,14 @@ impl Measured {
 
 /// Claims that the chosen degrees respond within a tenth of the best fixed degree that is
 /// sustained.
-pub(crate) fn claim_as_good(
-    report: &mut Report,
+pub(crate) fn claim_as_good<'a>(
+    report: &'a mut Report,
     figure: &str,
     claim: &str,
     fixed: &[Measured],
     ours: &Measured,
-) {
-    let sustained = fixed.iter().filter(|point| point.sustained());
-    let best = sustained
-        .map(Measured::response)
-        .fold(f64::INFINITY, f64::min);
+) -> &'a mut Claim {
+    let best = least(fixed);
     let ratio = ours.response() / best;
     report.figure_claim(
         figure,
@@ -193,5 +185,13 @@ pub(crate) fn claim_as_good(
             number(ratio)
         ),
         ours.sustained() && ratio <= 1.1,
-    );
+    )
+}
+
+/// The smallest response time of those that are sustained; infinite if none is.
+pub(crate) fn least(points: &[Measured]) -> f64 {
+    let sustained = points.iter().filter(|point| point.sustained());
+    sustained
+        .map(Measured::response)
+        .fold(f64::INFINITY, f64::min)
 }

@@ -5,13 +5,16 @@
 //! Each row is one of the paper's figures under another reading of the paper; the explanations of
 //! `docs/design/shared-disk.md` cite these rows.
 
-use coscan_sim::shared_disk::{Access, CacheFill, CacheScope, ControllerScope, Machine, Variation};
+use coscan_sim::shared_disk::{
+    Access, CacheFill, CacheScope, ControllerScope, Machine, Outcome, Room, Variation,
+};
 
 use super::measure::{Measured, Setting, scan};
-use super::multi_user::{self, DEGREES};
+use super::multi_user;
 use super::{clustered, curves, non_clustered, relation};
 use crate::number::number;
 use crate::report::Report;
+use crate::seeds::Seeds;
 use crate::statistics::Spread;
 
 /// Changes a setting to another reading of the paper.
@@ -26,14 +29,19 @@ const VARIATIONS: [(&str, Variation); 3] = [
 ];
 
 /// How many times faster `many` is than `one`.
-fn speed_up(mut one: Setting, mut many: Setting, seeds: u64, change: impl Fn(&mut Machine)) -> f64 {
+fn speed_up(
+    mut one: Setting,
+    mut many: Setting,
+    seeds: Seeds,
+    change: impl Fn(&mut Machine),
+) -> f64 {
     change(&mut one.machine);
     change(&mut many.machine);
     one.run(seeds).response() / many.run(seeds).response()
 }
 
 /// Runs the experiment.
-pub(crate) fn run(seeds: u64) -> Report {
+pub(crate) fn run(seeds: Seeds) -> Report {
     let mut report = Report::new(NAME, seeds);
     access_times(&mut report, seeds);
     caches(&mut report, seeds);
@@ -47,10 +55,10 @@ fn row(report: &mut Report, label: String, paper: Option<f64>, value: f64) {
     report.row(label, paper, Spread::of([value]));
 }
 
-fn access_times(report: &mut Report, seeds: u64) {
+fn access_times(report: &mut Report, seeds: Seeds) {
     let relation = |n, d| Setting::alone(n, d, scan(Access::Relation, true, n));
     let index = |n| Setting::alone(n, n, scan(Access::NonClusteredIndex, false, n));
-    let mut fits = Vec::new();
+    let mut measured = Vec::new();
     for (name, variation) in VARIATIONS {
         let change = |machine: &mut Machine| machine.disk_variation = variation;
         let two = speed_up(relation(1, 1), relation(2, 1), seeds, change);
@@ -59,40 +67,42 @@ fn access_times(report: &mut Report, seeds: u64) {
         let random = speed_up(index(1), index(32), seeds, change);
         let label = |what: &str| format!("{name} access times: {what}");
         row(report, label("4b, D = 1, 2 nodes, speed-up"), None, two);
-        row(
-            report,
-            label("4b, D = 1, 4 nodes, speed-up"),
-            Some(1.7),
-            four,
-        );
-        row(
-            report,
-            label("4b, D = n, 32 nodes, speed-up"),
-            Some(32.0),
-            all,
-        );
-        row(
-            report,
-            label("7a, D = n, 32 nodes, speed-up"),
-            Some(15.0),
-            random,
-        );
-        let fit = four > 1.05 * two && all >= 28.8 && (12.0..=18.0).contains(&random);
-        fits.push((name, fit));
+        let papers = [
+            ("4b, D = 1, 4 nodes, speed-up", 1.7, four),
+            ("4b, D = n, 32 nodes, speed-up", 32.0, all),
+            ("7a, D = n, 32 nodes, speed-up", 15.0, random),
+        ];
+        for (what, paper, ours) in papers {
+            row(report, label(what), Some(paper), ours);
+        }
+        let furthest = papers.map(|(_, paper, ours)| (ours / paper - 1.0).abs());
+        let furthest = furthest.into_iter().fold(0.0, f64::max);
+        measured.push((name, four / two, furthest));
     }
-    let fitting: Vec<&str> = fits
-        .iter()
-        .filter(|(_, fit)| *fit)
-        .map(|(name, _)| *name)
-        .collect();
+    let evidence = measured.iter().map(|(name, gain, furthest)| {
+        let furthest = 100.0 * furthest;
+        format!(
+            "{name}: {} from 2 to 4 nodes, {furthest:.0} % off",
+            number(*gain)
+        )
+    });
+    let evidence = evidence.collect::<Vec<_>>().join("; ");
+    let [fixed, uniform, exponential] = [0, 1, 2].map(|at| measured[at]);
     report.claim(
-        "of three ways for access times to vary only one fits Figures 4b and 7a, uniform",
-        fitting == ["uniform"],
-        format!("fit: {}", fitting.join(", ")),
+        "access times vary: fixed ones gain nothing from 2 to 4 nodes in Figure 4b (under 5 %; the \
+         paper: improved for up to 4), varying ones do",
+        fixed.1 < 1.05 && uniform.1 > 1.05 && exponential.1 > 1.05,
+        evidence.clone(),
+    );
+    report.claim(
+        "how they vary Figures 4b and 7a do not decide: uniform and exponential ones are within \
+         20 % of the paper's three numbers (as Figure 7a's claim admits), fixed ones are not",
+        fixed.2 > 0.2 && uniform.2 <= 0.2 && exponential.2 <= 0.2,
+        evidence,
     );
 }
 
-fn caches(report: &mut Report, seeds: u64) {
+fn caches(report: &mut Report, seeds: Seeds) {
     let relation = |n| {
         let mut setting = Setting::alone(n, n, scan(Access::Relation, true, n));
         setting.extent.measured = 2;
@@ -116,60 +126,68 @@ fn caches(report: &mut Report, seeds: u64) {
 
 /// How far Figure 8 and the controller depend on when the cache is filled, which requests a
 /// controller serves, and where a scan begins.
-fn readings(report: &mut Report, seeds: u64) {
-    let asked = |_: &mut Setting| {};
+fn readings(report: &mut Report, seeds: Seeds) {
     let read = |setting: &mut Setting| setting.machine.cache_fill = CacheFill::Read;
-    let own = |setting: &mut Setting| {
-        setting.machine.controller_scope = ControllerScope::PerDisk;
-        first(setting);
-    };
-    let readings: [(&str, Change<'_>); 4] = [
-        ("places taken when asked for, from anywhere", &asked),
-        ("from the first page", &first),
-        ("from the first page, a controller a disk", &own),
-        ("places taken when read", &read),
-    ];
-    let mut best = Vec::new();
-    let mut sequential = Vec::new();
-    for (name, change) in readings {
-        let mut of_rates = Vec::new();
-        for rate in [1_000, 1_500] {
-            let run = |&degree: &u32| {
-                let mut setting = multi_user::scans(rate, degree);
-                change(&mut setting);
-                setting.run(seeds)
-            };
-            let points: Vec<Measured> = DEGREES.iter().map(run).collect();
-            for (degree, point) in DEGREES.iter().zip(&points) {
-                if point.sustained() {
-                    let rate = rate as f64 / 1e3;
-                    let label = format!("8, {name}: {rate} QPS, P = {degree}: response (s)");
-                    report.row(label, None, point.responses());
-                }
+    let own = |setting: &mut Setting| setting.machine.controller_scope = ControllerScope::PerDisk;
+    let mut run = |name: &str, change: Change<'_>, rate: u64, degrees: &[u32]| {
+        let points = degrees.iter().map(|&degree| {
+            let mut setting = multi_user::scans(rate, degree);
+            change(&mut setting);
+            let point = setting.run(seeds);
+            if point.sustained() {
+                let rate = rate as f64 / 1e3;
+                let label = format!("8, {name}: {rate} QPS, P = {degree}: response (s)");
+                report.row(label, None, point.responses());
             }
-            of_rates.push(multi_user::best(&points));
-            sequential.push(points[0].sustained());
-        }
-        best.push((of_rates[0], of_rates[1]));
-    }
+            point
+        });
+        points.collect::<Vec<Measured>>()
+    };
+    let filled = [1_000, 1_500].map(|rate| run("places taken when read", &read, rate, &[8, 16]));
+    let sequential = [1_000, 1_500].map(|rate| run("a controller a disk", &own, rate, &[1]));
+    let begun: Vec<f64> = [
+        (&unchanged as Change<'_>, "first page"),
+        (&anywhere, "anywhere"),
+    ]
+    .into_iter()
+    .flat_map(|(change, name)| run(&format!("from the {name}"), change, 1_000, &[4]))
+    .map(|point| point.spread(pages_a_scan).mean)
+    .collect();
     report.claim(
-        "8: the best degree falls to 8 and 4 if reads take their places in the cache when they are \
-         asked for, and stays 16 if they take them when they have ended",
-        best[0] == (8, 4) && best[3] == (16, 16),
-        format!("best at 1 and 1.5 QPS: {best:?}"),
+        "8: P = 16 is better than 8 at 1 and 1.5 QPS if reads take their places in the cache when \
+         they have ended",
+        filled
+            .iter()
+            .all(|points| points[1].sustained() && points[1].response() < points[0].response()),
+        filled
+            .map(|points| curves::list(&[points[0].response(), points[1].response()]))
+            .join("; "),
     );
     report.claim(
         "8: with a controller a disk sequential scans become a convoy, and their rate is not \
          sustained",
-        sequential[0] && sequential[1] && !sequential[4] && !sequential[5],
-        format!("sustained at 1 and 1.5 QPS, by reading: {sequential:?}"),
+        sequential.iter().all(|points| !points[0].sustained()),
+        format!(
+            "sustained: {:?}",
+            sequential.map(|points| points[0].sustained())
+        ),
+    );
+    report.claim(
+        "8: scans that begin with the first page read each other's pages from the cache (P = 4, 1 \
+         QPS: over 5 % fewer reads than from anywhere)",
+        begun[0] < 0.95 * begun[1],
+        format!(
+            "{} pages a scan against {}",
+            number(begun[0]),
+            number(begun[1])
+        ),
     );
     let of = |degree: Option<u32>| {
         let mut setting = multi_user::changing_load(degree.unwrap_or(1));
         read(&mut setting);
         match degree {
             Some(_) => setting.run(seeds),
-            None => setting.chosen(multi_user::NODES).run(seeds),
+            None => setting.chosen(multi_user::NODES, Room::Found).run(seeds),
         }
     };
     let (sixteen, ours) = (of(Some(16)), of(None));
@@ -195,15 +213,22 @@ fn readings(report: &mut Report, seeds: u64) {
     );
 }
 
-/// Makes relation scans begin with their first page.
-fn first(setting: &mut Setting) {
+/// Pages read for each measured scan.
+fn pages_a_scan(outcome: &Outcome) -> f64 {
+    outcome.pages_read as f64 / outcome.classes[0].responses.len().max(1) as f64
+}
+
+fn unchanged(_: &mut Setting) {}
+
+/// Makes relation scans begin anywhere.
+fn anywhere(setting: &mut Setting) {
     if let Some(scan) = setting.scan_mut() {
-        scan.anywhere = false;
+        scan.anywhere = true;
     }
 }
 
 /// Why Figure 5 looks as it does.
-fn figure5(report: &mut Report, seeds: u64) {
+fn figure5(report: &mut Report, seeds: Seeds) {
     let mut per_read = relation::together(8, 8, true).cached();
     per_read.machine.instructions.io /= u64::from(per_read.machine.prefetch_pages);
     let busy = per_read.run(seeds).processor_utilisation();
@@ -236,8 +261,7 @@ fn figure5(report: &mut Report, seeds: u64) {
     // The load is twice the capacity of the arms, so response times depend on the length of the
     // run.
     let mut one = |name: &str, nodes: u32, times: u32, prefetch: bool| {
-        let mut setting = relation::together(nodes, times * nodes, prefetch);
-        first(&mut setting);
+        let setting = relation::together(nodes, times * nodes, prefetch);
         let measured = setting.run_for(SECONDS, seeds);
         let label = format!("5, {SECONDS} s from the beginning: {name}, n = {nodes}");
         report.row(format!("{label}: response (s)"), None, measured.responses());
@@ -260,7 +284,7 @@ fn figure5(report: &mut Report, seeds: u64) {
 }
 
 /// Requests for a page that is under way read it a second time.
-fn read_again(report: &mut Report, seeds: u64) {
+fn read_again(report: &mut Report, seeds: Seeds) {
     let blind = |mut setting: Setting| {
         setting.machine.reads_shared = false;
         setting.run(seeds)
@@ -296,8 +320,9 @@ fn read_again(report: &mut Report, seeds: u64) {
     let alone = [1, 32].map(|nodes| blind(non_clustered::alone(nodes, 8 * nodes)));
     let gain = |pair: &[Measured; 2]| pair[0].response() / pair[1].response();
     report.claim(
-        "7b: then the speed-up of 32 nodes is smaller than in single-user mode (D = 8n, 0.2 QPS)",
-        !low[1].sustained() || gain(&low) < gain(&alone),
+        "7b: then the speed-up of 32 nodes is much smaller than in single-user mode (D = 8n, 0.2 \
+         QPS: 0.8 of it at most)",
+        !low[1].sustained() || gain(&low) < 0.8 * gain(&alone),
         format!(
             "{}{} against {}",
             number(gain(&low)),

@@ -12,6 +12,7 @@ use super::{DEVICES, Device, KINDS, eager, examine, next_region, with_results};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::number::number;
 use crate::report::Report;
+use crate::seeds::Seeds;
 use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "smooth-density";
@@ -42,14 +43,19 @@ fn over_best(kind: (&str, SmoothPolicy, bool), costs: PageCosts, density: u32, s
     cost / full.min(index).max(1.0)
 }
 
-pub(crate) fn run(seeds: u64) -> Report {
+pub(crate) fn run(seeds: Seeds) -> Report {
     let mut report = Report::new(NAME, seeds);
     let mut panels = Vec::new();
     for Device { name, costs } in DEVICES {
         let mut series = Vec::new();
         for (color, kind) in KINDS.into_iter().enumerate() {
-            let of =
-                |density| Spread::of((0..seeds).map(|seed| over_best(kind, costs, density, seed)));
+            let of = |density| {
+                Spread::of(
+                    seeds
+                        .iter()
+                        .map(|seed| over_best(kind, costs, density, seed)),
+                )
+            };
             let spreads = DENSITIES.map(of);
             for (density, &spread) in DENSITIES.iter().zip(&spreads) {
                 let percent = f64::from(*density) / 100.0;

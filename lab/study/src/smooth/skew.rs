@@ -17,6 +17,7 @@ use super::{DEVICES, Device, KINDS, eager, examine, next_region, operator, with_
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::number::number;
 use crate::report::Report;
+use crate::seeds::Seeds;
 use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "smooth-skew";
@@ -172,11 +173,11 @@ const SELECTIVITY_INCREASE: &str = KINDS[1].0;
 const KNOWS: &str = KINDS[3].0;
 const OPERATOR: &str = "as the engine runs it";
 
-fn measure(seeds: u64) -> Vec<Case> {
+fn measure(seeds: Seeds) -> Vec<Case> {
     let mut cases = Vec::new();
     for table in TABLES {
         for (_, order) in ORDERS {
-            let named: Vec<_> = (0..seeds).map(|seed| table.named(order, seed)).collect();
+            let named: Vec<_> = seeds.iter().map(|seed| table.named(order, seed)).collect();
             // The order hardly matters to the other policies.
             let kinds = KINDS.iter().filter(|kind| order == Order::Table || kind.2);
             for &kind in kinds {
@@ -206,7 +207,7 @@ fn measure(seeds: u64) -> Vec<Case> {
     for table in TABLES {
         for (_, order) in ORDERS {
             for device in DEVICES {
-                let each = (0..seeds).map(|seed| {
+                let each = seeds.iter().map(|seed| {
                     let named = table.named(order, seed);
                     let (pages, price) = table.operate(device.costs, order, &named, seed);
                     let oracle = Table::oracle(device.costs, &named);
@@ -228,7 +229,7 @@ fn measure(seeds: u64) -> Vec<Case> {
     cases
 }
 
-pub(crate) fn run(seeds: u64) -> Report {
+pub(crate) fn run(seeds: Seeds) -> Report {
     let mut report = Report::new(NAME, seeds);
     let cases = measure(seeds);
     for case in &cases {

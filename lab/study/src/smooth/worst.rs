@@ -10,6 +10,7 @@ use super::{DISK, POLICIES, Region, RowPages, eager, examine, next_region};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::number::number;
 use crate::report::Report;
+use crate::seeds::Seeds;
 use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "smooth-worst";
@@ -93,7 +94,7 @@ struct Ratios {
     second: Vec<f64>,
 }
 
-pub(crate) fn run(seeds: u64) -> Report {
+pub(crate) fn run(seeds: Seeds) -> Report {
     let elastic = |told, pages, results| ratio(SmoothPolicy::Elastic, told, pages, results);
     let over_sizes = |of: &dyn Fn(u32) -> f64| SIZES.map(of).to_vec();
     let ratios = Ratios {

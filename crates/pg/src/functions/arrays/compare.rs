@@ -2,17 +2,18 @@
 
 use std::cmp::Ordering;
 
-use datafusion::arrow::datatypes::FieldRef;
+use datafusion::arrow::datatypes::{Field, FieldRef};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Operator, ScalarUDF};
 use datafusion::scalar::ScalarValue;
 
-use super::elements::{common, dimensions, elements, flat, leaf, value};
+use super::elements::{common, dimensions, element, elements, flat, leaf, value};
 use crate::PgError;
 use crate::functions::scalar::Take::{Any, Int, List};
 use crate::functions::scalar::{Body, Form, Function, Give, Row, Value};
+use crate::operators::padded::is_padded;
 
-/// The comparisons, by their operators.
+/// The comparisons of arrays, by their operators.
 const COMPARISONS: [(Operator, &str, Body); 6] = [
     (Operator::Eq, "array_eq", |row| is(order(row)?.is_eq())),
     (Operator::NotEq, "array_ne", |row| is(order(row)?.is_ne())),
@@ -20,6 +21,18 @@ const COMPARISONS: [(Operator, &str, Body); 6] = [
     (Operator::LtEq, "array_le", |row| is(order(row)?.is_le())),
     (Operator::Gt, "array_gt", |row| is(order(row)?.is_gt())),
     (Operator::GtEq, "array_ge", |row| is(order(row)?.is_ge())),
+];
+
+/// The comparisons of rows, by their operators.
+const OF_ROWS: [(Operator, &str, Body); 4] = [
+    (Operator::Lt, "record_lt", |row| is(row_order(row)?.is_lt())),
+    (Operator::LtEq, "record_le", |row| {
+        is(row_order(row)?.is_le())
+    }),
+    (Operator::Gt, "record_gt", |row| is(row_order(row)?.is_gt())),
+    (Operator::GtEq, "record_ge", |row| {
+        is(row_order(row)?.is_ge())
+    }),
 ];
 
 #[expect(clippy::unnecessary_wraps, reason = "the end of a function's body")]
@@ -30,7 +43,8 @@ fn is(found: bool) -> Result<Value> {
 pub(super) fn functions() -> Vec<Function> {
     let comparisons = COMPARISONS.iter();
     let comparisons = comparisons.map(|(_, name, body)| compared(name, *body));
-    comparisons.chain(others()).collect()
+    let of_rows = OF_ROWS.iter().map(|(_, name, body)| rows(name, *body));
+    comparisons.chain(of_rows).chain(others()).collect()
 }
 
 fn others() -> Vec<Function> {
@@ -105,6 +119,12 @@ pub(crate) fn comparison(op: Operator) -> Option<ScalarUDF> {
     Some(compared(name, *body).udf())
 }
 
+/// The function that orders rows as an operator does; `None` for other operators.
+pub(crate) fn row_comparison(op: Operator) -> Option<ScalarUDF> {
+    let (_, name, body) = OF_ROWS.iter().find(|(of, _, _)| *of == op)?;
+    Some(rows(name, *body).udf())
+}
+
 /// `greatest` or `least` of arrays.
 pub(crate) fn extreme(is_greatest: bool) -> ScalarUDF {
     if is_greatest { greatest() } else { least() }.udf()
@@ -112,6 +132,10 @@ pub(crate) fn extreme(is_greatest: bool) -> ScalarUDF {
 
 fn compared(name: &str, body: Body) -> Function {
     Function::new(name, vec![Form::new(&[List, List], Give::Bool, body)])
+}
+
+fn rows(name: &str, body: Body) -> Function {
+    Function::new(name, vec![Form::new(&[Any, Any], Give::Bool, body)])
 }
 
 fn greatest() -> Function {
@@ -159,24 +183,59 @@ fn both(row: &Row<'_>) -> Result<(Vec<Value>, Vec<Value>)> {
     let (left, _) = leaf(row.field(0));
     let (right, _) = leaf(row.field(1));
     let leaf = common("array", &left, &right)?;
-    Ok((
-        flat(elements(row, 0, &leaf)?),
-        flat(elements(row, 1, &leaf)?),
-    ))
+    let compared = |argument| -> Result<Vec<Value>> {
+        Ok(as_compared(flat(elements(row, argument, &leaf)?), &leaf))
+    };
+    Ok((compared(0)?, compared(1)?))
+}
+
+/// Elements without what does not count in a comparison: the blanks of `character(n)`.
+fn as_compared(values: Vec<Value>, leaf: &Field) -> Vec<Value> {
+    if !is_padded(leaf) {
+        return values;
+    }
+    let trimmed = |value| match &value {
+        Value::Scalar(scalar) => match scalar.try_as_str().flatten() {
+            Some(text) => Value::Text(text.trim_end_matches(' ').to_owned()),
+            None => value,
+        },
+        _ => value,
+    };
+    values.into_iter().map(trimmed).collect()
 }
 
 /// The order of two elements; NULLs are equal, and last.
 pub(super) fn element_order(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
-        (Value::Scalar(left), Value::Scalar(right)) => {
-            left.partial_cmp(right).unwrap_or(Ordering::Equal)
-        }
+        (Value::Scalar(left), Value::Scalar(right)) => scalar_order(left, right),
+        (Value::Text(left), Value::Text(right)) => left.cmp(right),
         (Value::List(left), Value::List(right)) => list_order(left, right),
         (Value::Null, Value::Null) => Ordering::Equal,
         (Value::Null, _) => Ordering::Greater,
         (_, Value::Null) => Ordering::Less,
         _ => Ordering::Equal,
     }
+}
+
+/// Rows compare field by field. A NULL field equals another, and is above all values.
+fn scalar_order(left: &ScalarValue, right: &ScalarValue) -> Ordering {
+    let (ScalarValue::Struct(left), ScalarValue::Struct(right)) = (left, right) else {
+        return left.partial_cmp(right).unwrap_or(Ordering::Equal);
+    };
+    let pairs = left.columns().iter().zip(right.columns());
+    let orders = pairs.map(|(left, right)| {
+        let [left, right] = [left, right].map(|field| element(field, 0));
+        element_order(&left.unwrap_or(Value::Null), &right.unwrap_or(Value::Null))
+    });
+    orders.fold(Ordering::Equal, Ordering::then)
+}
+
+fn row_order(row: &Row<'_>) -> Result<Ordering> {
+    let value = |argument| {
+        let (array, at) = row.array(argument);
+        ScalarValue::try_from_array(array, at)
+    };
+    Ok(scalar_order(&value(0)?, &value(1)?))
 }
 
 fn list_order(left: &[Value], right: &[Value]) -> Ordering {
@@ -199,7 +258,8 @@ fn order_of(row: &Row<'_>, one: usize, other: usize) -> Result<Ordering> {
     let leaf = common("array", &left, &right)?;
     let (left, right) = (elements(row, one, &leaf)?, elements(row, other, &leaf)?);
     let (left_shape, right_shape) = (dimensions(&left)?, dimensions(&right)?);
-    let elements = list_order(&flat(left), &flat(right));
+    let [left, right] = [left, right].map(|values| as_compared(flat(values), &leaf));
+    let elements = list_order(&left, &right);
     Ok(elements
         .then_with(|| left_shape.len().cmp(&right_shape.len()))
         .then_with(|| left_shape.cmp(&right_shape)))

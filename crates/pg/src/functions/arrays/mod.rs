@@ -12,7 +12,7 @@ mod subscript;
 mod text;
 
 pub(crate) use any::{ALL, ANY};
-pub(crate) use compare::{comparison, extreme};
+pub(crate) use compare::{comparison, extreme, row_comparison};
 pub(crate) use elements::text_elements;
 pub(crate) use shape::FLAT;
 pub(crate) use subscript::{SLICE, SUBSCRIPT};

@@ -1,0 +1,105 @@
+//! `WITH s AS (SELECT random() AS r) SELECT … FROM s x, s y`: how often is `s` computed?
+//!
+//! PostgreSQL computes a query in WITH once if it is named more than once. DataFusion puts the
+//! query's plan in the place of each mention. Such mentions are marked, so that planning
+//! (`relations/mentions.rs`) refuses those whose plans differ from one computation to the next. A
+//! mention in a query that names itself is computed for each of its rounds.
+//!
+//! A name that means another relation in an inner query is marked, too, which only matters if that
+//! relation is volatile.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Cte, Ident, ObjectName, Query, Statement, TableFactor, VisitMut, VisitorMut, With,
+    visit_relations,
+};
+
+use super::column_names::folded;
+
+/// What marks a mention: the one partition that it names.
+const SEVERAL: &str = "several\u{1f}";
+
+pub(super) fn mark(statement: &mut Statement) {
+    let _ = statement.visit(&mut Queries);
+}
+
+/// Takes the mark off; whether there was one.
+pub(crate) fn take_mark(partitions: &mut Vec<Ident>) -> bool {
+    let is_marked = matches!(partitions.as_slice(), [only] if only.value == SEVERAL);
+    if is_marked {
+        partitions.clear();
+    }
+    is_marked
+}
+
+struct Queries;
+
+impl VisitorMut for Queries {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let names = match &query.with {
+            Some(with) => several(with, query),
+            None => vec![],
+        };
+        if names.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        query.visit(&mut Mentions { names })
+    }
+}
+
+/// The queries in WITH that are computed more than once.
+fn several(with: &With, query: &Query) -> Vec<String> {
+    let own = |cte: &Cte| mentions(&cte.query, &folded(&cte.alias.name));
+    let in_rounds = |name: &str, of: &Cte| {
+        let mut others = with.cte_tables.iter().filter(|other| *other != of);
+        others.any(|other| with.recursive && own(other) > 0 && mentions(&other.query, name) > 0)
+    };
+    let named = with.cte_tables.iter().filter_map(|cte| {
+        let name = folded(&cte.alias.name);
+        (mentions(query, &name) > own(cte) + 1 || in_rounds(&name, cte)).then_some(name)
+    });
+    named.collect()
+}
+
+/// How often a relation of this name stands in a query.
+fn mentions(query: &Query, name: &str) -> usize {
+    let mut count = 0;
+    let _ = visit_relations(query, |relation| {
+        count += usize::from(only_word(relation).as_deref() == Some(name));
+        ControlFlow::<()>::Continue(())
+    });
+    count
+}
+
+fn only_word(name: &ObjectName) -> Option<String> {
+    match name.0.as_slice() {
+        [only] => only.as_ident().map(folded),
+        _ => None,
+    }
+}
+
+/// Marks the mentions of queries.
+struct Mentions {
+    names: Vec<String>,
+}
+
+impl VisitorMut for Mentions {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table {
+            name,
+            args: None,
+            partitions,
+            ..
+        } = factor
+            && only_word(name).is_some_and(|word| self.names.contains(&word))
+        {
+            *partitions = vec![Ident::with_quote('"', SEVERAL)];
+        }
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,111 @@
+//! Where are the rows of a cursor WITH HOLD whose transaction is committed?
+//!
+//! As in PostgreSQL they are computed at COMMIT, so that a row that cannot be computed makes the
+//! COMMIT fail, while there is a transaction to roll back. The first rows stay in memory, if
+//! there is some; where there are many, the others go to one file on disk.
+//! Not here: cursors that scroll, which have all their rows in memory (`cursor.rs`).
+//!
+//! S11: of rows that wait in memory, `MEMORY_BYTES` and one batch that was put aside are held at
+//! most.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::physical_plan::SpillManager;
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
+use futures::StreamExt;
+use futures::lock::Mutex;
+use tokio::task::spawn_blocking;
+
+use crate::failure::Failure;
+use crate::ledger::{Held, Ledger};
+use crate::query::ended;
+use crate::running::Running;
+
+/// The rows of most cursors fit; a file costs less than to compute more than that.
+const MEMORY_BYTES: usize = 1 << 20;
+const WHAT: &str = "a cursor WITH HOLD";
+
+/// The rows that were left of a cursor at COMMIT.
+pub(crate) struct HeldRows {
+    first: VecDeque<RecordBatch>,
+    /// The memory of the first rows.
+    _held: Vec<Held>,
+    /// The rows on disk. The stream has one owner; others may hold references to that one.
+    rest: Option<Mutex<SendableRecordBatchStream>>,
+}
+
+impl HeldRows {
+    /// Computes all rows that are left of a query.
+    ///
+    /// # Errors
+    /// The query's, and those of the disk.
+    pub(crate) async fn of(
+        running: &mut Running,
+        ledger: &Ledger,
+        environment: Arc<RuntimeEnv>,
+    ) -> Result<Self, Failure> {
+        let (mut first, mut held, mut bytes) = (VecDeque::new(), vec![], 0);
+        let mut rest = None;
+        while let Some(batch) = running.next().await? {
+            bytes += batch.get_array_memory_size();
+            let memory =
+                (bytes <= MEMORY_BYTES).then(|| ledger.hold(WHAT, batch.get_array_memory_size()));
+            if let Some(Ok(memory)) = memory {
+                held.push(memory);
+                first.push_back(batch);
+            } else {
+                rest = Some(Mutex::new(on_disk(batch, running, environment).await?));
+                break;
+            }
+        }
+        Ok(Self {
+            first,
+            _held: held,
+            rest,
+        })
+    }
+
+    /// The next batch. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>, Failure> {
+        match (self.first.pop_front(), &mut self.rest) {
+            (Some(batch), _) => Ok(Some(batch)),
+            (None, Some(rest)) => Ok(rest.get_mut().next().await.transpose()?),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// Puts the rest of a batch before the others.
+    pub(crate) fn put_aside(&mut self, rest: RecordBatch) {
+        self.first.push_front(rest);
+    }
+}
+
+/// Writes a batch and those that come after it to a file, from which they are read in turn.
+async fn on_disk(
+    mut batch: RecordBatch,
+    running: &mut Running,
+    environment: Arc<RuntimeEnv>,
+) -> Result<SendableRecordBatchStream, Failure> {
+    let metrics = SpillMetrics::new(&ExecutionPlanMetricsSet::new(), 0);
+    let schema = Arc::clone(&running.schema);
+    let files = SpillManager::new(environment, metrics, schema);
+    let mut file = files.create_in_progress_file(WHAT)?;
+    loop {
+        // Others send meanwhile.
+        running.give_up_turn();
+        let write = move || file.append_batch(&batch).map(|_| file);
+        file = spawn_blocking(write).await.map_err(ended)??;
+        batch = match running.next().await? {
+            Some(next) => next,
+            None => break,
+        };
+    }
+    let write = move || file.finish();
+    let written = spawn_blocking(write).await.map_err(ended)??;
+    let written = written.ok_or_else(|| Failure::new("58030", "the rows of a cursor are lost"))?;
+    Ok(files.read_spill_as_stream_unbuffered(written, None)?)
+}

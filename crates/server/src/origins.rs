@@ -1,0 +1,50 @@
+//! Which statements with a name has a connection prepared, and where do they come from?
+//!
+//! Queries of `pg_prepared_statements` read this, on other threads.
+//! Not here: the statements themselves (`portal.rs`).
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Those of one connection, by name.
+#[derive(Debug, Default)]
+pub(crate) struct Origins(Mutex<BTreeMap<String, Origin>>);
+
+/// Where a prepared statement comes from.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    /// Its text, or the PREPARE's.
+    pub(crate) text: String,
+    /// The types of its parameters, in SQL.
+    pub(crate) types: Vec<String>,
+    /// In microseconds since 1970.
+    pub(crate) prepared_us: i64,
+    /// Whether it was SQL's PREPARE, not a message.
+    pub(crate) from_sql: bool,
+}
+
+impl Origins {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Origin>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn insert(&self, name: &str, origin: Origin) {
+        self.lock().insert(name.to_owned(), origin);
+    }
+
+    pub(crate) fn remove(&self, name: &str) {
+        self.lock().remove(name);
+    }
+
+    pub(crate) fn clear(&self) {
+        self.lock().clear();
+    }
+
+    /// All of them, by name.
+    pub(crate) fn all(&self) -> Vec<(String, Origin)> {
+        let all = self.lock();
+        let all = all.iter();
+        all.map(|(name, origin)| (name.clone(), origin.clone()))
+            .collect()
+    }
+}

@@ -1,0 +1,124 @@
+//! Does a sentence about a run hold, and could its check have failed?
+//!
+//! Idea: a claim carries the change of the code that makes its check fail, which was run once, and
+//! what the check said then. A claim that holds without such a mutation is *unproven*: its check
+//! may hold whatever the code does. A claim that does not hold needs none.
+//! Not here: which claims there are (the experiments), mutants of the core (its own tests).
+
+use serde::{Deserialize, Serialize};
+
+/// A sentence that holds or does not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// The sentence.
+    pub text: String,
+    /// Whether it holds.
+    pub holds: bool,
+    /// The figures that decide it.
+    pub evidence: String,
+    /// The paper's figure, for claims that compare one figure with another.
+    #[serde(flatten)]
+    pub source: Option<Source>,
+    /// The change of the code that makes it fail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mutation: Option<Mutation>,
+    /// How often it holds with seeds that it was not made with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fresh: Option<Fresh>,
+}
+
+/// The place of a claim in the paper, and the paper's statement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// The number of the paper's figure, such as `4a`.
+    pub figure: String,
+    /// The paper's number or word.
+    pub paper: String,
+    /// The measured number or word.
+    pub ours: String,
+}
+
+/// A change of the code with which the claim was seen to fail.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mutation {
+    /// The file, and what stood there instead.
+    pub changed: String,
+    /// The evidence of the claim under this change.
+    pub seen: String,
+}
+
+/// Runs of one fresh seed each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fresh {
+    /// How many of them the claim held in.
+    pub held: u64,
+    /// How many there were.
+    pub of: u64,
+}
+
+impl Claim {
+    /// A claim without a mutation.
+    #[must_use]
+    pub fn new(text: impl Into<String>, holds: bool, evidence: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            holds,
+            evidence: evidence.into(),
+            ..Self::default()
+        }
+    }
+
+    /// A claim about a figure of a paper: the paper's number or word beside the measured one.
+    #[must_use]
+    pub fn of_figure(
+        figure: &str,
+        text: impl Into<String>,
+        paper: &str,
+        ours: impl Into<String>,
+        holds: bool,
+    ) -> Self {
+        let ours = ours.into();
+        Self {
+            source: Some(Source {
+                figure: figure.to_owned(),
+                paper: paper.to_owned(),
+                ours: ours.clone(),
+            }),
+            ..Self::new(text, holds, ours)
+        }
+    }
+
+    /// Records the change of the code with which the claim was seen to fail, and its evidence then.
+    pub fn fails_with(&mut self, changed: &str, seen: &str) -> &mut Self {
+        self.mutation = Some(Mutation {
+            changed: changed.to_owned(),
+            seen: seen.to_owned(),
+        });
+        self
+    }
+
+    /// `holds`, `FAILS`, or `unproven` for a claim that holds and was never seen to fail.
+    #[must_use]
+    pub fn verdict(&self) -> &'static str {
+        match (self.holds, &self.mutation) {
+            (false, _) => "FAILS",
+            (true, None) => "unproven",
+            (true, Some(_)) => "holds",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_that_nobody_saw_fail_is_unproven() {
+        let mut claim = Claim::new("it holds", true, "as seen");
+        assert_eq!(claim.verdict(), "unproven");
+        claim.fails_with("x.rs: 2 for 1", "2");
+        assert_eq!(claim.verdict(), "holds");
+        claim.holds = false;
+        assert_eq!(claim.verdict(), "FAILS");
+    }
+}
