@@ -190,7 +190,7 @@ impl MemoryPool for QueryMemory {
     }
 
     fn reserved(&self) -> usize {
-        usize::try_from(self.budget.operator_bytes()).unwrap_or(usize::MAX)
+        usize::try_from(self.budget.reserved_bytes()).unwrap_or(usize::MAX)
     }
 
     fn memory_limit(&self) -> MemoryLimit {

@@ -475,6 +475,12 @@ impl MemoryBudget {
         self.connections.load(Ordering::Relaxed)
     }
 
+    /// Bytes of operators, of what is retained, and of connections.
+    #[must_use]
+    pub fn reserved_bytes(&self) -> u64 {
+        self.operator_bytes() + self.connection_bytes()
+    }
+
     /// Takes memory for a connection; false if queries have all but the reserve, and connections
     /// have that.
     #[must_use]
