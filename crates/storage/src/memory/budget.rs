@@ -1,18 +1,19 @@
 //! One memory for frames, pages read by themselves, decoded arrays, what is retained and the
 //! operators of queries (I3).
 //!
-//! Idea: the core decides who gets memory (`ledger.rs`); here are its holders. The buffer (frames and
-//! arrays without readers, of all pools together) is one holder that gives memory back, what queries
-//! left for others (chunk states, retained runs) are others. Decoded arrays with readers and pages read
-//! by themselves are needed for progress, so they are never refused. The limit may change while queries
-//! run; a scan with a chunk that cannot fit at all fails instead of waiting for ever.
+//! Idea: the core decides who gets memory (`ledger.rs`); here are its holders. The buffer (frames
+//! and arrays without readers, of all pools together) is one holder that gives memory back, and
+//! what queries left for others (chunk states, retained runs) is more of them. Decoded arrays with
+//! readers and pages read by themselves are needed for progress, so they are never refused. The
+//! limit may change while queries run; a scan with a chunk that cannot fit at all fails instead of
+//! waiting for ever.
 //! Metadata of files and tables (footers, page indexes, chunk maps) counts too, beyond
 //! [`METADATA_FREE`]. Unused metadata is kept up to [`MemoryBudget::metadata_bytes_max`]; metadata
 //! that queries use stays, whatever its size.
-//! Within the buffer, frames get what the core leaves it (`BudgetChanged`), less the arrays without a
-//! reader (*idle*), which are a cache. Up to a part of the limit they count like arrays with readers.
-//! Beyond that part they may only take memory that nothing else needs: they are kept while there is
-//! some, and are dropped to the byte before frames are evicted. Arrays that *settled*
+//! Within the buffer, frames get what the core leaves it (`BudgetChanged`), less the arrays without
+//! a reader (*idle*), which are a cache. Up to a part of the limit they count like arrays with
+//! readers. Beyond that part they may only take memory that nothing else needs: they are kept while
+//! there is some, and are dropped to the byte before frames are evicted. Arrays that *settled*
 //! (`pool/settled.rs`) take the place of frames and count as frames. Frames that only stalled scans
 //! need are evicted before idle arrays, because the consumers of these scans may never return.
 //! Not here: the choice of victims (coscan-core), spilling (DataFusion), sensible limits (the

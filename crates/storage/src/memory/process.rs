@@ -4,7 +4,8 @@
 //! reservations, buffers of connections. A limit leaves room for that, by experience. Where
 //! experience is wrong the kernel ends the process (a control group), or takes its code from memory
 //! until nothing goes on. So the anonymous memory of the process is measured, and what it is beyond
-//! that room counts as taken (`coscan_core::memory`): frames and arrays make way, and operators spill.
+//! that room counts as taken (`coscan_core::memory`): frames and arrays make way, and operators
+//! spill.
 //! A process may take what the machine or its control group has, less room for code. One that
 //! exists for queries alone may also take no more than its limit and what its limit leaves room for
 //! beside it: whoever gives a server 256 MiB does not want it to take 700.
