@@ -3,8 +3,8 @@
 //! Hash tables stay in memory, so several joins that begin together may fill it before one of them
 //! is done, and then one is refused that would have run alone. As long as its client has no row of
 //! it, nobody can tell when it ran. So what it has done is dropped, which gives others memory, and
-//! it comes back with what it is known to need: the core lets it in when that is there, and keeps it
-//! for the query until its first rows.
+//! it comes back with what it is known to need: the core lets it in when that is there, and keeps
+//! it for the query until its first rows.
 //! Not here: who is let in, and when (`coscan_core::memory`).
 //! Refused: holding rows of a join's table back while memory is short. Those who hold back keep
 //! what they have, and must not wait for each other; and aggregates and windows need the same.

@@ -2,8 +2,8 @@
 //!
 //! A query keeps its hash tables until its client has taken the last row. Three joins whose clients
 //! have stopped reading can hold all memory, and then every other join is refused for as long as
-//! the three clients like. So the core is told whose clients do not come back; where memory is short
-//! it ends such queries, and where a lower limit leaves no room, the youngest.
+//! the three clients like. So the core is told whose clients do not come back; where memory is
+//! short it ends such queries, and where a lower limit leaves no room, the youngest.
 //! Not here: which query ends, and when (`coscan_core::memory`); where the rows wait meanwhile
 //! (`waiting.rs`); idle sessions (`cancel.rs`); what becomes of a query that was refused
 //! (`shortage.rs`).

@@ -43,9 +43,9 @@ impl Holder {
 }
 
 impl Memory {
-    /// The bytes that a holder may have in all. One of the class `Drops`: what it has, what is free,
-    /// and what cheaper holders would give back for it. Connections: the reserve, and what is not
-    /// taken. 0 for one that keeps.
+    /// The bytes that a holder may have in all. One of the class `Drops`: what it has, what is
+    /// free, and what cheaper holders would give back for it. Connections: the reserve, and what is
+    /// not taken. 0 for one that keeps.
     #[must_use]
     pub fn room(&self, holder: HolderId) -> u64 {
         if self

@@ -2,12 +2,14 @@
 //!
 //! Idea: a query has a memory pool of its own, so that the core knows whose the memory is: what one
 //! operator of it gives back, another may have (a sort and its merge). What the core grants was
-//! given back by the buffer or by retained results, if need be, before the operator goes on. A query
-//! that was refused knows what it would have needed, and may come back with that as its minimum.
-//! Not here: operators of which nobody says whose they are (`shared.rs`); who gets memory (`coscan_core::memory`), who carries it out (`coscan-storage`).
+//! given back by the buffer or by retained results, if need be, before the operator goes on. A
+//! query that was refused knows what it would have needed, and may come back with that as its
+//! minimum.
+//! Not here: operators of which nobody says whose they are (`shared.rs`); who gets memory
+//! (`coscan_core::memory`), who carries it out (`coscan-storage`).
 //! I3: what operators ask for, frames, decoded columns, pages and loads in flight stay within the
-//! limit together. `grow`, which DataFusion uses where it has the memory already, may exceed it; the
-//! buffer then shrinks.
+//! limit together. `grow`, which DataFusion uses where it has the memory already, may exceed it;
+//! the buffer then shrinks.
 
 use std::fmt;
 use std::sync::Arc;

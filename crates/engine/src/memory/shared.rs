@@ -1,9 +1,9 @@
 //! Whose memory is it where DataFusion does not say for which query an operator asks?
 //!
 //! Sessions that only use an engine's memory have one pool for all their queries, and so has what
-//! belongs to no query. Its operators count as those of one query, which is never promised anything.
-//! If that query has to end, the operators that it has then get nothing more, and those that come
-//! later are another query's.
+//! belongs to no query. Its operators count as those of one query, which is never promised
+//! anything. If that query has to end, the operators that it has then get nothing more, and those
+//! that come later are another query's.
 //! Not here: statements of sessions of ours, which have memory of their own (`pool.rs`).
 
 use std::collections::HashMap;
