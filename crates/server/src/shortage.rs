@@ -96,3 +96,67 @@ impl<S: Send + 'static> Again<S> {
         Some(next.boxed())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use coscan::tasks::TaskQueue;
+    use coscan::{Engine, EngineConfig};
+    use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+    use datafusion::execution::runtime_env::RuntimeEnv;
+    use futures::poll;
+
+    use super::*;
+
+    /// A query and its operator.
+    fn query(session: &RuntimeEnv) -> (Again<()>, MemoryReservation) {
+        let memory = QueryMemory::of_session(session).unwrap();
+        let environment = memory.environment(session);
+        let operator = MemoryConsumer::new("join").register(&environment.memory_pool);
+        let start: Start<()> = Arc::new(|_| futures::future::ready(Ok(())).boxed());
+        let tasks = TaskQueue::new(1, 1, None).begin();
+        let again = Again::new(tasks, None, Arc::default(), memory, start);
+        (again, operator)
+    }
+
+    #[tokio::test]
+    async fn who_was_refused_goes_on_when_there_is_what_it_needs() {
+        let config = EngineConfig {
+            memory_bytes: Some(64 << 20),
+            ..EngineConfig::default()
+        };
+        let engine = Engine::new(config).unwrap();
+        let session = engine.session().context().runtime_env();
+        let (other, table) = query(&session);
+        table.try_grow(40 << 20).unwrap();
+        let (mut again, operator) = query(&session);
+        let division = Failure::new("22012", "division by zero");
+        assert!(again.after(&division).is_none());
+        let refused = Failure::from(operator.try_grow(30 << 20).unwrap_err());
+        drop(operator);
+        assert!(again.after(&division).is_none(), "it fails for another reason");
+        let mut next = again.after(&refused).unwrap();
+        assert!(poll!(&mut next).is_pending());
+        drop((other, table));
+        let ((), memory, promise) = next.await.unwrap();
+        let (_, late) = query(&session);
+        while late.try_grow(1 << 20).is_ok() {}
+        let pool = &memory.environment(&session).memory_pool;
+        let table = MemoryConsumer::new("join").register(pool);
+        table.try_grow(30 << 20).expect("it is promised");
+        drop((promise, table));
+        late.try_grow(20 << 20).expect("the promise has ended");
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_in_vain() {
+        let config = EngineConfig {
+            memory_bytes: Some(64 << 20),
+            ..EngineConfig::default()
+        };
+        let engine = Engine::new(config).unwrap();
+        let session = engine.session().context().runtime_env();
+        let (mut again, operator) = query(&session);
+        let refused = Failure::from(operator.try_grow(80 << 20).unwrap_err());
+        assert!(again.after(&refused).is_none(), "others have nothing");
+    }
+}

@@ -83,3 +83,38 @@ fn why(idle: Duration) -> Failure {
     };
     Failure::new(OUT_OF_MEMORY, text)
 }
+
+#[cfg(test)]
+mod tests {
+    use coscan::{Engine, EngineConfig};
+    use datafusion::arrow::datatypes::Schema;
+    use datafusion::execution::memory_pool::MemoryConsumer;
+
+    use super::*;
+    use crate::waiting::Taken;
+
+    #[tokio::test]
+    async fn a_query_ends_where_a_lower_limit_leaves_no_room() {
+        let config = EngineConfig {
+            memory_bytes: Some(64 << 20),
+            ..EngineConfig::default()
+        };
+        let engine = Engine::new(config).unwrap();
+        let session = engine.session().context().runtime_env();
+        let memory = QueryMemory::of_session(&session).unwrap();
+        let environment = memory.environment(&session);
+        let join = MemoryConsumer::new("join").register(&environment.memory_pool);
+        join.try_grow(32 << 20).unwrap();
+        let queue = Arc::new(Queue::new(Arc::new(Schema::empty()), environment, 1));
+        let stalled = Stalled::default();
+        stalled.enter(&queue, &memory);
+        stalled.look();
+        assert!(!queue.has_ended());
+        engine.memory().set_limit(16 << 20);
+        assert!(queue.has_ended());
+        let Taken::Batch(Err(told), _) = queue.take() else {
+            panic!("its client is not told");
+        };
+        assert!(told.to_string().contains("less memory"), "{told}");
+    }
+}

@@ -69,7 +69,6 @@ pub trait Reclaim: Send + Sync {
 
 /// What was left by queries for others.
 struct Retained {
-    holder: HolderId,
     bytes: u64,
     from: Weak<dyn Reclaim>,
 }
@@ -510,11 +509,7 @@ impl MemoryBudget {
     /// From now on `from` may keep memory, which it gives back before anything else goes.
     pub fn retains(&self, from: Weak<dyn Reclaim>) -> HolderId {
         let holder = self.ledger.add_holder(Class::Drops(RETAINED_PRICE));
-        let retained = Retained {
-            holder,
-            bytes: 0,
-            from,
-        };
+        let retained = Retained { bytes: 0, from };
         self.retained.lock().insert(holder, retained);
         holder
     }
@@ -555,23 +550,20 @@ impl MemoryBudget {
         let frames: u64 = pools.iter().map(|pool| pool.held()).sum();
         let read = self.read_array_bytes();
         let idle = self.decoded_bytes().saturating_sub(read);
-        let held = |holder, bytes, floor| Event::Held {
-            holder,
-            bytes,
-            floor,
-        };
-        let of_queries = {
+        let retained: Vec<(HolderId, u64)> = {
             let retained = self.retained.lock();
-            let events = retained.values().map(|of| held(of.holder, of.bytes, 0));
-            events.collect::<Vec<_>>()
+            retained.iter().map(|(holder, of)| (*holder, of.bytes)).collect()
         };
-        self.ledger.tell(of_queries.into_iter().chain([
-            held(self.buffer, frames + idle, self.floor(&pools)),
-            held(self.read_arrays, read, 0),
-            held(self.read_pages, self.page_bytes(), 0),
-            held(self.kept_metadata, self.metadata_counted(), 0),
-            held(self.of_connections, self.connection_bytes(), 0),
-        ]));
+        let keep = [
+            (self.read_arrays, read),
+            (self.read_pages, self.page_bytes()),
+            (self.kept_metadata, self.metadata_counted()),
+            (self.of_connections, self.connection_bytes()),
+        ];
+        let others = retained.into_iter().chain(keep);
+        let buffer = (self.buffer, frames + idle, self.floor(&pools));
+        let all = others.map(|(holder, bytes)| (holder, bytes, 0));
+        self.ledger.tell_held(all.chain([buffer]));
     }
 
     /// Tells the core what holders have, and has them give back what it wants. Not to be called

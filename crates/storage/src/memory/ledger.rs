@@ -6,7 +6,7 @@
 //! Not here: what the holders have and how they give it back (`budget.rs`).
 //! Bounds: an event takes less than a microsecond unless memory is short.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -47,6 +47,8 @@ struct State {
     core: Memory,
     next_query: u64,
     next_holder: u32,
+    /// What the core was last told of holders: bytes and floor.
+    held: BTreeMap<HolderId, (u64, u64)>,
     /// Operators that ask: one request at a time.
     asking: HashSet<OperatorId>,
     answers: HashMap<OperatorId, Result<(), Refused>>,
@@ -113,6 +115,7 @@ impl Ledger {
                 core: Memory::new(config(limit)),
                 next_query: 0,
                 next_holder: 0,
+                held: BTreeMap::new(),
                 asking: HashSet::new(),
                 answers: HashMap::new(),
                 reclaims: VecDeque::new(),
@@ -134,6 +137,23 @@ impl Ledger {
         let mut state = self.state.lock();
         for event in events {
             state.handle(self.now(), event);
+        }
+        self.unlock(state);
+    }
+
+    /// Tells the core what holders have: bytes, and the floor.
+    pub(super) fn tell_held(&self, all: impl IntoIterator<Item = (HolderId, u64, u64)>) {
+        let mut state = self.state.lock();
+        for (holder, bytes, floor) in all {
+            let before = state.held.insert(holder, (bytes, floor));
+            if before.unwrap_or_default() != (bytes, floor) {
+                let held = Event::Held {
+                    holder,
+                    bytes,
+                    floor,
+                };
+                state.handle(self.now(), held);
+            }
         }
         self.unlock(state);
     }
