@@ -243,7 +243,7 @@ impl<T> Drop for Elsewhere<T> {
 }
 
 impl<T: Send + 'static> Moved<T> {
-    /// Goes on on a thread of `runtime`, unless nobody waits for it.
+    /// Moves to a thread of `runtime`, unless nobody waits for the outcome.
     fn go_on(self, runtime: &Handle) {
         let moves = Arc::clone(&self.moves);
         let mut moves = moves.lock();
@@ -275,7 +275,7 @@ impl<T: Send + 'static> Future for There<T> {
             Ok(Poll::Ready(Step::Ended(outcome))) => Ok(outcome),
             Err(panic) => Err(panic),
         };
-        // Nobody may wait for it any more.
+        // The receiver may be gone: the outcome is dropped then.
         drop(moved.outcome.send(ended));
         Poll::Ready(())
     }

@@ -85,9 +85,8 @@ fn shortest<F: Float>(value: F, size: f64) -> String {
     if reads_back(&rust) {
         return rust;
     }
-    let longer = (digits..F::DIGITS).map(|fraction| format!("{value:.fraction$e}"));
-    longer
-        .into_iter()
+    (digits..F::DIGITS)
+        .map(|fraction| format!("{value:.fraction$e}"))
         .find(|text| reads_back(text))
         .unwrap_or(rust)
 }
