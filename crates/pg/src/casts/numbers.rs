@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::datatypes::i256;
 use datafusion::arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Decimal128Array, Decimal256Array,
-    Int64Array, PrimitiveArray,
+    Float64Array, Int64Array, PrimitiveArray,
 };
 use datafusion::arrow::datatypes::{
     DataType, Decimal128Type, Decimal256Type, Field, Float32Type, Float64Type, Int16Type,
@@ -289,7 +289,7 @@ fn from_decimals(array: &ArrayRef, to: &Target, held: &DataType) -> Result<Array
         Target::Float8 => {
             let value = |text: &str| text.parse().unwrap_or(f64::NAN);
             match array.as_primitive_opt::<Decimal128Type>() {
-                Some(cells) => Arc::new(cells.unary::<_, Float64Type>(|cell| double(cell, scale))),
+                Some(cells) => Arc::new(doubles(cells, scale)),
                 None => {
                     let cells = array.as_primitive::<Decimal256Type>();
                     Arc::new(cells.unary::<_, Float64Type>(|cell| {
@@ -333,13 +333,31 @@ fn rounded(value: i128, divisor: i128) -> i128 {
     }
 }
 
-/// The nearest double. A division of two exact doubles rounds once.
-#[expect(clippy::cast_precision_loss, reason = "exact below 2^53")]
-fn double(value: i128, scale: u32) -> f64 {
-    if value.unsigned_abs() <= 1 << 53 && scale <= 22 {
-        return value as f64 / 10_f64.powi(scale.cast_signed());
+/// The nearest doubles. A division of two exact doubles rounds once.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "exact up to 2^53"
+)]
+fn doubles(cells: &Decimal128Array, scale: u32) -> Float64Array {
+    let is_exact = |cell: i128| cell.unsigned_abs() <= 1 << 53;
+    let divisor = (scale <= 22).then(|| 10_f64.powi(scale.cast_signed()));
+    // The processor converts 64 bits far faster than 128.
+    let quick = |cell: i128, divisor: f64| cell as i64 as f64 / divisor;
+    match divisor {
+        Some(divisor)
+            if cells
+                .values()
+                .iter()
+                .fold(true, |all, &cell| all & is_exact(cell)) =>
+        {
+            cells.unary(|cell| quick(cell, divisor))
+        }
+        _ => cells.unary(|cell| match divisor {
+            Some(divisor) if is_exact(cell) => quick(cell, divisor),
+            _ => Numeric::new(cell, scale).to_f64(),
+        }),
     }
-    Numeric::new(value, scale).to_f64()
 }
 
 /// Decimals with another precision and scale.

@@ -492,19 +492,28 @@ macro_rules! float_operations {
     ($function:ident, $type:ty, $native:ty) => {
         fn $function(op: Op, a: &ArrayRef, b: &ArrayRef) -> Result<ArrayRef> {
             let (a, b) = (a.as_primitive::<$type>(), b.as_primitive::<$type>());
-            let plain: Option<fn($native, $native) -> $native> = match op {
-                Op::Add => Some(|a, b| a + b),
-                Op::Subtract => Some(|a, b| a - b),
-                Op::Multiply => Some(|a, b| a * b),
-                Op::Divide => Some(|a, b| a / b),
-                _ => None,
-            };
-            if let Some(plain) = plain {
-                // What is out of range, or a division by zero, gives no normal number.
-                let cells: PrimitiveArray<$type> = arrow_binary(a, b, plain)?;
-                if cells.values().iter().all(|value| value.is_normal()) {
-                    return Ok(Arc::new(cells));
+            // Without a branch, so that the processor computes several at once.
+            macro_rules! quick {
+                ($sign:tt, $is_odd:expr) => {{
+                    let cells: PrimitiveArray<$type> = arrow_binary(a, b, |a, b| a $sign b)?;
+                    let operands = a.values().iter().zip(b.values());
+                    let odd = cells.values().iter().zip(operands).fold(
+                        false,
+                        |any, (value, (a, b))| any | !value.is_finite() | $is_odd(*value, *a, *b),
+                    );
+                    if !odd {
+                        return Ok(Arc::new(cells));
+                    }
+                }};
+            }
+            match op {
+                Op::Add => quick!(+, |_, _, _| false),
+                Op::Subtract => quick!(-, |_, _, _| false),
+                Op::Multiply => {
+                    quick!(*, |value, a, b| (value == 0.0) & (a != 0.0) & (b != 0.0));
                 }
+                Op::Divide => quick!(/, |value, a, _| (value == 0.0) & (a != 0.0)),
+                _ => {}
             }
             let cells: PrimitiveArray<$type> = try_binary(a, b, |a: $native, b: $native| {
                 let value = match op {

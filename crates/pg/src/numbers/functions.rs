@@ -536,6 +536,9 @@ fn of_floats(name: Name, arrays: &[ArrayRef]) -> Result<ArrayRef> {
         }
         (_, [one]) => {
             let cells = one.as_primitive::<Float64Type>();
+            if let Some(quick) = quick(name, cells) {
+                return Ok(Arc::new(quick));
+            }
             Ok(Arc::new(cells.try_unary::<_, Float64Type, PgError>(
                 |x| float(name, x),
             )?))
@@ -546,6 +549,21 @@ fn of_floats(name: Name, arrays: &[ArrayRef]) -> Result<ArrayRef> {
 
 fn input_out_of_range() -> PgError {
     PgError::new("22003", "input is out of range")
+}
+
+/// Functions of many doubles at once; `None` where one of them is not in the function's domain.
+fn quick(name: Name, cells: &Float64Array) -> Option<Float64Array> {
+    Some(match name {
+        Name::Abs => cells.unary(f64::abs),
+        Name::Ceil => cells.unary(f64::ceil),
+        Name::Floor => cells.unary(f64::floor),
+        Name::Trunc => cells.unary(f64::trunc),
+        Name::Round => cells.unary(f64::round_ties_even),
+        Name::Sqrt if !cells.values().iter().fold(false, |any, &x| any | (x < 0.0)) => {
+            cells.unary(f64::sqrt)
+        }
+        _ => return None,
+    })
 }
 
 /// One function of one double.
@@ -566,7 +584,6 @@ fn float(name: Name, x: f64) -> Result<f64, PgError> {
     };
     let periodic = |value: f64| within(!x.is_infinite(), value);
     match name {
-        Name::Abs => Ok(x.abs()),
         // Of a NaN too PostgreSQL says 0: it is neither above nor below.
         Name::Sign => Ok(if x > 0.0 {
             1.0
@@ -575,10 +592,6 @@ fn float(name: Name, x: f64) -> Result<f64, PgError> {
         } else {
             0.0
         }),
-        Name::Ceil => Ok(x.ceil()),
-        Name::Floor => Ok(x.floor()),
-        Name::Round => Ok(x.round_ties_even()),
-        Name::Trunc => Ok(x.trunc()),
         Name::Sqrt if x < 0.0 => Err(negative_root()),
         Name::Sqrt => Ok(x.sqrt()),
         Name::Cbrt => Ok(x.cbrt()),
