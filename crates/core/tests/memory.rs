@@ -255,6 +255,12 @@ fn what_the_kernel_counts_beyond_counts() {
     small.begin(1, FAILS);
     assert_eq!(small.ask(1, 100), [grant(1)]);
     small.tell(Event::Measured { bytes: 550 });
+    assert_eq!(
+        small.core.usage().unaccounted,
+        0,
+        "it may be what was freed"
+    );
+    small.tell(Event::Measured { bytes: 550 });
     assert_eq!(small.ask(1, 351), [refuse(1, 451)]);
     for _ in 0..50 {
         small.tell(Event::Measured { bytes: 100 });
@@ -537,6 +543,8 @@ fn one_measurement_ends_no_query() {
     small.begin(1, FAILS);
     assert_eq!(small.ask(1, 600), [grant(1)]);
     assert_eq!(small.tell(Event::Measured { bytes: 1_200 }), []);
+    assert_eq!(small.tick_after(2_000), []);
+    assert_eq!(small.tell(Event::Measured { bytes: 1_200 }), []);
     assert_eq!(small.tick_after(900), []);
     assert_eq!(small.tick_after(100), [end(1)], "it is still too much");
 }
@@ -544,6 +552,7 @@ fn one_measurement_ends_no_query() {
 #[test]
 fn some_memory_is_left_whatever_the_kernel_counts() {
     let mut small = Small::new();
+    small.tell(Event::Measured { bytes: 5_000 });
     small.tell(Event::Measured { bytes: 5_000 });
     small_arrives(&mut small, 1);
     small.begin(1, FAILS);

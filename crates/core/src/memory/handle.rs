@@ -330,9 +330,9 @@ impl Memory {
         let sums = &self.sums;
         let of_holders = sums.kept - sums.unused + sums.connections + sums.droppable;
         let counted = sums.operators + sums.scratch + of_holders;
+        let beyond = bytes.min(BYTES_MAX).saturating_sub(counted);
         // What was freed in between is seen late.
-        let known = counted.max(std::mem::replace(&mut self.counted_before, counted));
-        let beyond = bytes.min(BYTES_MAX).saturating_sub(known);
+        let beyond = beyond.min(std::mem::replace(&mut self.beyond_before, beyond));
         let fall = self.unaccounted.saturating_sub(beyond) / FALL;
         self.unaccounted = (self.unaccounted - fall).max(beyond);
         self.end_youngest(false);

@@ -412,10 +412,10 @@ impl World {
             .map(|(bytes, _)| bytes)
             .sum::<u64>();
         counted += self.holders.values().map(|one| one.bytes).sum::<u64>();
-        let known = counted.max(self.counted_before);
-        self.counted_before = counted;
-        let beyond = bytes.saturating_sub(known);
-        let fall = self.unaccounted.saturating_sub(beyond) / 8;
+        let seen = bytes.saturating_sub(counted);
+        let beyond = seen.min(self.beyond_before);
+        self.beyond_before = seen;
+        let fall = self.unaccounted.saturating_sub(beyond) / 4;
         self.unaccounted = (self.unaccounted - fall).max(beyond);
         self.tell(Event::Measured { bytes });
     }

@@ -552,7 +552,10 @@ impl MemoryBudget {
         let idle = self.decoded_bytes().saturating_sub(read);
         let retained: Vec<(HolderId, u64)> = {
             let retained = self.retained.lock();
-            retained.iter().map(|(holder, of)| (*holder, of.bytes)).collect()
+            retained
+                .iter()
+                .map(|(holder, of)| (*holder, of.bytes))
+                .collect()
         };
         let keep = [
             (self.read_arrays, read),

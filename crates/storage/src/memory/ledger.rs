@@ -19,8 +19,8 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 /// The part of the limit that queries never get, as a divisor, and the most bytes.
-const RESERVE: u64 = 32;
-const RESERVE_MAX: u64 = 16 << 20;
+const RESERVE: u64 = 64;
+const RESERVE_MAX: u64 = 8 << 20;
 
 /// The most queries that wait for memory.
 const WAITING_MAX: usize = 1024;
