@@ -86,12 +86,15 @@ impl QueryMemory {
         })
     }
 
-    /// What the query would have needed when an operator was last refused that could not do
-    /// without, in bytes; `None` if none was, or if others had too little to help.
+    /// What the query is to come back with, in bytes: what it would have needed when an operator
+    /// was last refused that could not do without, and at least an equal part of the memory, since
+    /// a query that is refused early does not know what comes. `None` if none was refused, or if
+    /// others had too little to help.
     #[must_use]
     pub fn would_need(&self) -> Option<u64> {
         let others = self.in_the_way.load(Ordering::Relaxed);
-        (others > 0).then(|| self.needed.load(Ordering::Relaxed))
+        let needed = self.needed.load(Ordering::Relaxed);
+        (others > 0).then(|| needed.max(self.budget.equal_part()))
     }
 
     /// Whether its client does not come back for its rows.
@@ -274,9 +277,9 @@ mod tests {
         let table = MemoryConsumer::new("join").register(&late);
         assert_eq!(second.would_need(), None);
         table.try_grow(30_000).expect_err("the first has it all");
-        assert_eq!(second.would_need(), Some(30_000));
+        assert_eq!(second.would_need(), Some(40_000), "half of all");
         drop((table, late));
-        let mut again = Box::pin(second.again(30_000));
+        let mut again = Box::pin(second.again(40_000));
         assert!(futures::poll!(again.as_mut()).is_pending());
         drop((join, first));
         let again = again.await.expect("it is let in");
@@ -285,6 +288,6 @@ mod tests {
         let third = pool(&budget);
         let other = MemoryConsumer::new("join").register(&third);
         fill(&other, 100);
-        table.try_grow(30_000).expect("promised");
+        table.try_grow(40_000).expect("promised");
     }
 }

@@ -401,6 +401,13 @@ impl MemoryBudget {
         admitted.await.is_ok().then_some(arrived)
     }
 
+    /// An equal part of the memory for each query that runs or waits, in bytes.
+    #[must_use]
+    pub fn equal_part(&self) -> u64 {
+        let usage = self.ledger.usage();
+        self.limit() / (usage.queries + usage.waiting).max(1) as u64
+    }
+
     /// From now on `on_end` is called when the query has to end, because of its memory.
     pub fn on_end(&self, query: QueryId, on_end: Arc<dyn Fn() + Send + Sync>) {
         self.ledger.on_end(query, on_end);
