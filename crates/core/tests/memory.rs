@@ -255,6 +255,12 @@ fn what_the_kernel_counts_beyond_counts() {
     small.begin(1, FAILS);
     assert_eq!(small.ask(1, 100), [grant(1)]);
     small.tell(Event::Measured { bytes: 550 });
+    assert_eq!(
+        small.core.usage().unaccounted,
+        0,
+        "it may be what was freed"
+    );
+    small.tell(Event::Measured { bytes: 550 });
     assert_eq!(small.ask(1, 351), [refuse(1, 451)]);
     for _ in 0..50 {
         small.tell(Event::Measured { bytes: 100 });
@@ -490,6 +496,29 @@ fn what_was_given_back_earlier_is_free_though_more_is_given_back() {
 }
 
 #[test]
+fn what_a_sort_spilled_is_of_its_share_until_the_limit_changes() {
+    let mut small = Small::new();
+    small_arrives(&mut small, 1);
+    small_arrives(&mut small, 2);
+    small.begin(1, SPILLS);
+    small.begin(2, SPILLS);
+    for operator in [1, 2] {
+        assert_eq!(small.ask(operator, 1), [grant(operator)]);
+        assert_eq!(small.ask(operator, 399), [grant(operator)]);
+    }
+    small.give(1, 399);
+    // A query waits, so nobody gets more than a share.
+    assert_eq!(small.arrive(3, 500), []);
+    assert_eq!(small.ask(1, 290), [grant(1)], "what it has just given");
+    small.give(1, 290);
+    small.tell(Event::LimitChanged {
+        limit: 500,
+        reserve: 0,
+    });
+    assert_eq!(small.core.usage().aside, 0, "it may not be there any more");
+}
+
+#[test]
 fn what_a_holder_freed_is_not_believed_to_be_taken() {
     let mut small = Small::new();
     small.hold(1, Class::Drops(10), 600);
@@ -514,6 +543,8 @@ fn one_measurement_ends_no_query() {
     small.begin(1, FAILS);
     assert_eq!(small.ask(1, 600), [grant(1)]);
     assert_eq!(small.tell(Event::Measured { bytes: 1_200 }), []);
+    assert_eq!(small.tick_after(2_000), []);
+    assert_eq!(small.tell(Event::Measured { bytes: 1_200 }), []);
     assert_eq!(small.tick_after(900), []);
     assert_eq!(small.tick_after(100), [end(1)], "it is still too much");
 }
@@ -521,6 +552,7 @@ fn one_measurement_ends_no_query() {
 #[test]
 fn some_memory_is_left_whatever_the_kernel_counts() {
     let mut small = Small::new();
+    small.tell(Event::Measured { bytes: 5_000 });
     small.tell(Event::Measured { bytes: 5_000 });
     small_arrives(&mut small, 1);
     small.begin(1, FAILS);

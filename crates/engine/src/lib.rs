@@ -49,6 +49,7 @@ pub use coscan_storage::{StorageError, threads};
 pub use error::{Error, Result, is_denied, storage_error};
 pub use index::{IndexStatement, index_statement};
 pub use index_catalog::IndexBuild;
+pub use memory::{QueryMemory, connection_memory};
 pub use object_stores::local_store::{Disk, LocalStore, SystemDisk};
 pub use operators::{OperatorTaker, OperatorTrace};
 pub use own::{

@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result, external};
 use crate::index_catalog::{Indexes, NamedFolder};
-use crate::memory::{SharedPool, SpillFolder};
+use crate::memory::{SharedMemory, SpillFolder};
 use crate::object_stores::StoreRegistry;
 use crate::operators::Coordinator;
 use crate::settings::{EngineConfig, Settings};
@@ -100,7 +100,7 @@ impl Resources {
         let part = |of: u64| usize::try_from(limit / of).unwrap_or(usize::MAX);
         let runtime = RuntimeEnvBuilder::new()
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(disk))
-            .with_memory_pool(Arc::new(SharedPool::new(budget)))
+            .with_memory_pool(SharedMemory::new(&budget))
             .with_object_store_registry(stores)
             // Files are listed anew for every query: a replaced or added file is seen by the next
             // one.

@@ -302,7 +302,7 @@ async fn open_session(
         }
     }
     settings.have_started(&context);
-    let ledger = Ledger::new(&context.runtime_env().memory_pool);
+    let ledger = Ledger::new(&coscan::connection_memory(&context.runtime_env()));
     let options = Arc::clone(context.state_ref().read().config_options());
     let moments = options.extensions.get::<Moments>().cloned();
     Ok(Session {

@@ -24,6 +24,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
+use coscan::QueryMemory;
 use coscan::tasks::QueryTasks;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -39,8 +40,8 @@ use crate::failure::Failure;
 use crate::parse::Cost;
 use crate::query::Task;
 use crate::senders::{Senders, Turn};
-use crate::shortage::{Again, NextRun, Place};
-use crate::stalled::{QueryMemory, Stalled};
+use crate::shortage::{Again, NextRun, Promise};
+use crate::stalled::Stalled;
 use crate::waiting::{Queue, Taken};
 
 /// After a batch of at most so many rows the next one is computed at once.
@@ -97,7 +98,7 @@ impl Running {
 
     /// From now on the query is ended if it keeps others from memory while its client does not
     /// read.
-    pub(crate) fn may_be_ended_by(&self, stalled: &Stalled, memory: Arc<QueryMemory>) {
+    pub(crate) fn may_be_ended_by(&self, stalled: &Stalled, memory: &Arc<QueryMemory>) {
         stalled.enter(&self.queue, memory);
     }
 
@@ -158,11 +159,12 @@ impl Running {
         };
         let made = next.await;
         self.next_run = None;
-        let (streams, place) = made??;
-        if let Some(again) = &self.again {
+        let (streams, memory, promise) = made??;
+        if let Some(again) = &mut self.again {
             let (query, cost) = (&again.query, again.cost.as_ref());
-            (self.queue, self.tasks) = pump(&self.runtime, query, streams, cost, place);
-            again.stalled.enter(&self.queue, Arc::clone(&again.memory));
+            (self.queue, self.tasks) = pump(&self.runtime, query, streams, cost, Some(promise));
+            again.stalled.enter(&self.queue, &memory);
+            again.memory = memory;
         }
         Ok(())
     }
@@ -190,21 +192,21 @@ impl Running {
     }
 }
 
-/// Has a task compute each of the streams. `place` is kept until all have given something.
+/// Has a task compute each of the streams. `promise` is kept until all have given something.
 fn pump(
     runtime: &Handle,
     query: &Arc<QueryTasks>,
     streams: Streams,
     cost: Option<&Arc<Cost>>,
-    place: Option<Place>,
+    promise: Option<Promise>,
 ) -> (Arc<Queue>, Vec<Task<()>>) {
     let pumps = streams.partitions.len();
     let queue = Arc::new(Queue::new(streams.schema, streams.environment, pumps));
-    let place = place.map(Arc::new);
+    let promise = promise.map(Arc::new);
     let pumps = streams.partitions.into_iter().map(|stream| {
         let pump = Pump {
             queue: Arc::clone(&queue),
-            place: place.clone(),
+            promise: promise.clone(),
             ended: false,
         };
         let work = pump.run(stream, cost.cloned());
@@ -217,8 +219,8 @@ fn pump(
 /// Computes one partition's batches. It counts as computing until it is dropped.
 struct Pump {
     queue: Arc<Queue>,
-    /// Those who wait for memory wait for its first batch.
-    place: Option<Arc<Place>>,
+    /// Its memory is promised until its first batch.
+    promise: Option<Arc<Promise>>,
     /// Whether its stream has ended.
     ended: bool,
 }
@@ -234,7 +236,7 @@ impl Pump {
                 Ok(Some(batch)) => batch.map_err(Failure::from),
                 Err(payload) => Err(Failure::panicked(payload.as_ref())),
             };
-            self.place = None;
+            self.promise = None;
             self.ended = batch.is_err();
             let is_small = batch
                 .as_ref()

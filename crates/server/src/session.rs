@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use coscan::QueryMemory;
 use coscan::tasks::{Fingerprint, QueryTasks, TaskQueue};
 use coscan_pg::Moments;
 use coscan_pg::dialect::Written;
@@ -279,7 +280,12 @@ impl Starter {
         }
         let tasks = self.tasks;
         let started_by = Arc::clone(&tasks);
-        let (environment, memory) = self.stalled.environment(&self.context.runtime_env());
+        let session = self.context.runtime_env();
+        let memory = QueryMemory::of_session(&session);
+        let environment = memory.as_ref().map_or_else(
+            || Arc::clone(&session),
+            |memory| memory.environment(&session),
+        );
         let context = self.context;
         let is_large = self.cost.as_ref().is_some_and(|cost| cost.is_large());
         let snapshot = self.snapshot;
@@ -293,10 +299,9 @@ impl Starter {
                 state,
                 plan,
                 fingerprint,
-                environment,
                 tasks: started_by,
             });
-            let streams = planned.start().await?;
+            let streams = planned.start(environment).await?;
             if let Some((snapshot, state, plan)) = seen {
                 snapshot.check(&state, &plan).await?;
             }
@@ -306,9 +311,12 @@ impl Starter {
         let cost = self.cost;
         let mut running =
             Running::start(&self.runtime, &tasks, streams, self.senders, cost.as_ref());
-        running.may_be_ended_by(&self.stalled, Arc::clone(&memory));
+        let Some(memory) = memory else {
+            return Ok((kind, running));
+        };
+        running.may_be_ended_by(&self.stalled, &memory);
         if is_free && !is_large && kind.only_reads() && self::kind(&planned.plan).only_reads() {
-            let start = Planned::start_again(planned);
+            let start = Planned::start_again(planned, session);
             running.may_run_again(Again::new(tasks, cost, self.stalled, memory, start));
         }
         Ok((kind, running))
@@ -320,26 +328,26 @@ struct Planned {
     state: SessionState,
     plan: LogicalPlan,
     fingerprint: Option<Fingerprint>,
-    environment: Arc<RuntimeEnv>,
     tasks: Arc<QueryTasks>,
 }
 
 impl Planned {
-    async fn start(&self) -> Result<Streams, Failure> {
+    async fn start(&self, environment: Arc<RuntimeEnv>) -> Result<Streams, Failure> {
         let plan = self.state.create_physical_plan(&self.plan).await?;
         self.tasks.expect(plan.as_ref(), self.fingerprint);
         // With all functions: `information_schema` reads them there.
-        let context = TaskContext::from(&self.state).with_runtime(Arc::clone(&self.environment));
+        let context = TaskContext::from(&self.state).with_runtime(environment);
         let context = Arc::new(context);
         Ok(self.tasks.scope(|| partitions(&plan, context))?)
     }
 
     /// The plan, to be started when it is the query's turn.
-    fn start_again(planned: Arc<Self>) -> Start<Streams> {
-        Arc::new(move || {
+    fn start_again(planned: Arc<Self>, session: Arc<RuntimeEnv>) -> Start<Streams> {
+        Arc::new(move |memory| {
             let planned = Arc::clone(&planned);
             let tasks = Arc::clone(&planned.tasks);
-            let started = coscan::on_large_stack(async move { planned.start().await });
+            let environment = memory.environment(&session);
+            let started = coscan::on_large_stack(async move { planned.start(environment).await });
             tasks.schedule(started.boxed()).boxed()
         })
     }

@@ -24,7 +24,7 @@ use coscan_storage::device::{Fault, Rule, When};
 use coscan_storage::pool::{BufferPool, PoolConfig, Scan};
 
 use world::{
-    Layout, POLICIES, ROW_GROUP, ROWS, SUM, column, consume, pool, setup, setup_as, start,
+    Layout, Operator, POLICIES, ROW_GROUP, ROWS, SUM, column, consume, pool, setup, setup_as, start,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -95,7 +95,8 @@ async fn arrays_stay_from_the_second_scan_on() {
     let view = pool.table(&setup.files).unwrap();
     let memory = setup.shared.memory();
     // An operator reserves the free memory.
-    memory.reserve(250 << 20);
+    let operator = Operator::new(memory);
+    operator.takes(250 << 20);
     // The first two scans decode every chunk; the third finds all of them decoded.
     for (begun, stays) in [(12, false), (12, true), (0, true)] {
         let scan = start(&pool, &view, (0..12).collect(), &["v"], 1);
@@ -211,13 +212,11 @@ async fn memory_taken_by_operators_shrinks_the_buffer() {
     let memory = Arc::clone(setup.shared.memory());
     let held = memory.frame_bytes();
     assert!(held > 0);
-    assert!(memory.try_reserve(limit / 4 * 3), "frames make way");
+    let operator = Operator::new(&memory);
+    assert!(operator.asks(limit / 4 * 3), "frames make way");
     assert!(memory.frame_bytes() + memory.operator_bytes() <= limit);
-    assert!(
-        !memory.try_reserve(limit / 2),
-        "but not for more than there is"
-    );
-    memory.release(limit / 4 * 3);
+    assert!(!operator.asks(limit / 2), "but not for more than there is");
+    operator.gives(limit / 4 * 3);
     assert_eq!(memory.operator_bytes(), 0);
 }
 

@@ -8,13 +8,14 @@
 mod world;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use coscan_core::{Policy, StorageModel};
 use coscan_storage::StorageError;
 use coscan_storage::device::{Fault, Rule, When};
+use coscan_storage::pool::MemoryBudget;
 
-use world::{POLICIES, ROWS, SUM, consume, pool, setup, start};
+use world::{Operator, POLICIES, ROWS, SUM, consume, pool, setup, start};
 
 const CHUNKS: usize = 12;
 
@@ -84,17 +85,18 @@ async fn idle_arrays_have_the_memory_that_nobody_wants() {
     assert_eq!(read().await, 0);
     let (decoded, frames) = (memory.decoded_bytes(), memory.frame_bytes());
     assert!(decoded >= arrays, "{memory:?}");
-    // An operator gets all memory except the frames' and the part in which arrays may displace
-    // frames; frames stay.
-    let wanted = limit - frames - limit / 8 - limit / 32;
-    assert!(memory.try_reserve(wanted), "{memory:?}");
+    // An operator gets all memory except the frames', the part in which arrays may displace frames,
+    // and the reserve; frames stay.
+    let wanted = limit - frames - limit / 8 - limit / 16;
+    let operator = Operator::new(memory);
+    assert!(operator.asks(wanted), "{memory:?}");
     assert!(memory.decoded_bytes() < decoded, "{memory:?}");
     assert!(memory.decoded_bytes() + wanted + memory.frame_bytes() <= limit);
     assert_eq!(memory.frame_bytes(), frames);
     // While memory is short, arrays keep to that part; when it is free, all arrays are kept anew.
     assert!(read().await > 0);
     assert!(memory.decoded_bytes() <= limit / 8 + arrays / CHUNKS as u64);
-    memory.release(wanted);
+    operator.gives(wanted);
     read().await;
     assert_eq!(read().await, 0);
 }
@@ -145,28 +147,53 @@ async fn operators_keep_what_they_have_under_a_lower_limit() {
     };
     read().await;
     let memory = setup.shared.memory();
-    assert!(memory.try_reserve(2 << 20));
+    memory.keep_time();
+    let operator = Operator::spilling(memory);
+    let ended = operator.ended();
+    assert!(operator.asks(2 << 20));
     let held = memory.frame_bytes();
     assert!(held > setup.bytes / 2, "{held}");
     memory.set_limit(1 << 20);
     assert_eq!(
         memory.operator_bytes(),
-        2 << 20,
+        (2 << 20) + 1,
         "nothing is taken from them"
     );
     assert!(memory.frame_bytes() <= (1 << 20) / 8, "frames go first");
-    assert!(!memory.try_reserve(1), "nothing new until it fits");
-    assert!(memory.try_reserve(0), "which is nothing");
+    assert!(!operator.asks(1), "nothing new until it fits");
+    assert!(operator.asks(0), "which is nothing");
     // Scans go on, one chunk at a time.
     read().await;
-    memory.release(3 << 19);
-    assert!(memory.try_reserve(1 << 18), "what fits is given");
+    operator.gives(3 << 19);
+    assert!(!ended(), "it can spill");
+    // What it gave is kept for it for a moment, which counts until then.
+    let begun = Instant::now();
+    while !operator.asks(1 << 18) {
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "what fits is given"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     memory.set_limit(4 << 20);
-    assert!(memory.try_reserve(2 << 20), "more room, more memory");
-    memory.release((1 << 19) + (1 << 18) + (2 << 20));
-    assert_eq!(memory.operator_bytes(), 0);
+    assert!(operator.asks(2 << 20), "more room, more memory");
+    operator.gives((1 << 19) + (1 << 18) + (2 << 20));
+    assert_eq!(memory.operator_bytes(), 1);
     read().await;
     assert!(memory.frame_bytes() > setup.bytes / 2, "frames came back");
+}
+
+#[test]
+fn a_query_that_cannot_spill_ends_where_a_lower_limit_leaves_no_room() {
+    let memory = MemoryBudget::new(4 << 20);
+    let operator = Operator::new(&memory);
+    let ended = operator.ended();
+    assert!(operator.asks(2 << 20));
+    memory.set_limit(3 << 20);
+    assert!(!ended());
+    memory.set_limit(1 << 20);
+    assert!(ended());
+    assert!(!operator.asks(1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -224,20 +251,21 @@ async fn operators_leave_a_running_scan_its_largest_chunk() {
     let pool = pool(&setup, Policy::Relevance, StorageModel::Nsm, None);
     let view = pool.table(&setup.files).unwrap();
     // As in a hash join: its build takes all memory it can get, then the probe's scan begins.
+    let operator = Operator::new(memory);
     let mut taken = 0;
-    while memory.try_reserve(1 << 10) {
+    while operator.asks(1 << 10) {
         taken += 1 << 10;
     }
     assert!(taken > 3 * largest, "operators get the rest: {taken}");
     let scan = start(&pool, &view, all(), &["v"], 1);
-    assert!(!memory.try_reserve(1 << 10));
+    assert!(!operator.asks(1 << 10));
     let rows = tokio::time::timeout(Duration::from_secs(20), consume(scan, Duration::ZERO)).await;
     assert_eq!(rows.expect("I6").unwrap(), (SUM, ROWS as u64));
     assert!(
         memory.frame_bytes() + memory.operator_bytes() <= memory.limit() + largest,
         "I3, but for that chunk"
     );
-    memory.release(taken);
+    operator.gives(taken);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

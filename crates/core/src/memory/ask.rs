@@ -138,7 +138,8 @@ impl Memory {
     /// How what operators may spill is shared.
     fn shares(&self, operator: &Operator) -> Shares {
         let spillers = u64::from(self.queries[&operator.query].spillers);
-        let others = self.fixed() - self.sums.spillable;
+        // What a query gave back, and may have again, is of its share.
+        let others = self.fixed() - self.sums.spillable - self.sums.credit;
         let all = self.ceiling().saturating_sub(others);
         let count = self.sums.spilling;
         // A query to come gets no more than those that are there.

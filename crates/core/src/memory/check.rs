@@ -44,6 +44,7 @@ impl Memory {
             sums.spillable += query.spillable;
             sums.spilling += u64::from(query.spillers > 0);
             sums.aside += query.aside();
+            sums.credit += query.spillable_credit();
         }
         sums.asking = self.asking.iter().map(|one| one.bytes).sum();
         sums.scratch = self.scratch.values().sum();

@@ -16,6 +16,7 @@ impl Sums {
         self.spillable += query.spillable;
         self.spilling += u64::from(query.spillers > 0);
         self.aside += query.aside();
+        self.credit += query.spillable_credit();
     }
 
     /// A query counts no longer, or is about to change.
@@ -24,6 +25,7 @@ impl Sums {
         self.spillable -= query.spillable;
         self.spilling -= u64::from(query.spillers > 0);
         self.aside -= query.aside();
+        self.credit -= query.spillable_credit();
     }
 
     fn put_in_holder(&mut self, holder: &Holder) {
@@ -106,10 +108,7 @@ impl Memory {
             Event::OperatorEnded { operator } => self.operator_ended(operator)?,
             Event::ScratchArrived { scratch, bytes } => self.scratch_arrived(scratch, bytes)?,
             Event::ScratchClosed { scratch } => self.scratch_closed(scratch)?,
-            Event::LimitChanged { limit, reserve } => {
-                (self.config.limit, self.config.reserve) = (limit, reserve);
-                self.end_youngest(true);
-            }
+            Event::LimitChanged { limit, reserve } => self.change_limit(limit, reserve),
             Event::Measured { bytes } => self.measured(bytes),
             Event::Ticked => self.tick(),
         }
@@ -315,14 +314,25 @@ impl Memory {
 
     // ---------------------------------------------------------------- the process
 
+    /// What was given back under another limit may not be there any more.
+    fn change_limit(&mut self, limit: u64, reserve: u64) {
+        (self.config.limit, self.config.reserve) = (limit, reserve);
+        for query in self.queries.values_mut().filter(|query| query.credit > 0) {
+            self.sums.take_out(query);
+            (query.credit, query.fresh) = (0, 0);
+            self.sums.put_in(query);
+        }
+        self.end_youngest(true);
+    }
+
     /// What the process takes beyond what is counted.
     fn measured(&mut self, bytes: u64) {
         let sums = &self.sums;
         let of_holders = sums.kept - sums.unused + sums.connections + sums.droppable;
         let counted = sums.operators + sums.scratch + of_holders;
+        let beyond = bytes.min(BYTES_MAX).saturating_sub(counted);
         // What was freed in between is seen late.
-        let known = counted.max(std::mem::replace(&mut self.counted_before, counted));
-        let beyond = bytes.min(BYTES_MAX).saturating_sub(known);
+        let beyond = beyond.min(std::mem::replace(&mut self.beyond_before, beyond));
         let fall = self.unaccounted.saturating_sub(beyond) / FALL;
         self.unaccounted = (self.unaccounted - fall).max(beyond);
         self.end_youngest(false);

@@ -77,9 +77,9 @@ const PATIENCE_NS: u64 = SECOND;
 /// More than any process has, and few enough that sums of them do not overflow.
 const BYTES_MAX: u64 = 1 << 50;
 
-/// What the process takes beyond what is counted is believed at once when it grows, and by this
-/// part of the difference when it falls: freed memory is seen late.
-const FALL: u64 = 8;
+/// What the process takes beyond what is counted is believed when it was measured twice, and when
+/// it falls, by this part of the difference at each measurement: freed memory is seen late.
+const FALL: u64 = 4;
 
 /// The bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,8 +120,8 @@ pub struct Memory {
     sums: Sums,
     /// What the process takes beyond what is counted.
     unaccounted: u64,
-    /// What was counted at the last measurement.
-    counted_before: u64,
+    /// The same at the last measurement.
+    beyond_before: u64,
     /// The largest minimum among the queries that came lately beside others: operators that spill
     /// leave it free.
     headroom: Headroom,
@@ -143,6 +143,8 @@ struct Sums {
     spilling: u64,
     /// What queries are promised, and may have again, beyond what they hold.
     aside: u64,
+    /// The part of it that queries with operators that spill may have again.
+    credit: u64,
     /// What operators wait for while holders give way. It counts as taken.
     asking: u64,
     /// Estimates of the chunks in work.
@@ -265,6 +267,16 @@ impl Query {
         promised.max(self.credit_left())
     }
 
+    /// The part of `aside` that it may have again and spill again.
+    fn spillable_credit(&self) -> u64 {
+        let fixed = self.held - self.spillable;
+        let promised = self.minimum.saturating_sub(fixed + self.asks_fixed);
+        match self.spillers {
+            0 => 0,
+            _ => self.credit_left().saturating_sub(promised),
+        }
+    }
+
     /// What it may have again, without what it asks for already.
     fn credit_left(&self) -> u64 {
         self.credit.saturating_sub(self.asks)
@@ -301,7 +313,7 @@ impl Memory {
             spent: BTreeSet::new(),
             sums: Sums::default(),
             unaccounted: 0,
-            counted_before: 0,
+            beyond_before: 0,
             headroom: Headroom::default(),
             over_since: None,
             short: false,

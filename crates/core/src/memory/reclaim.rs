@@ -43,10 +43,20 @@ impl Holder {
 }
 
 impl Memory {
-    /// The bytes that a holder of the class `Drops` may have in all: what it has, what is free, and
-    /// what cheaper holders would give back for it. 0 for any other.
+    /// The bytes that a holder may have in all. One of the class `Drops`: what it has, what is
+    /// free, and what cheaper holders would give back for it. Connections: the reserve, and what is
+    /// not taken. 0 for one that keeps.
     #[must_use]
     pub fn room(&self, holder: HolderId) -> u64 {
+        if self
+            .holders
+            .get(&holder)
+            .is_some_and(|own| own.class == Class::Connections)
+        {
+            let beyond = self.sums.connections.saturating_sub(self.config.reserve);
+            let free = self.ceiling().saturating_sub(self.taken() - beyond);
+            return free.saturating_add(self.config.reserve);
+        }
         let Some((own, price)) = self
             .holders
             .get(&holder)

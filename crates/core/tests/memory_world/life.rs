@@ -385,6 +385,9 @@ impl World {
                     _ => self.config.reserve.min(limit / 8),
                 };
                 (self.config.limit, self.config.reserve) = (limit, reserve);
+                for query in self.queries.values_mut() {
+                    (query.credit, query.fresh) = (0, 0);
+                }
                 self.tell(Event::LimitChanged { limit, reserve });
             }
         }
@@ -409,10 +412,10 @@ impl World {
             .map(|(bytes, _)| bytes)
             .sum::<u64>();
         counted += self.holders.values().map(|one| one.bytes).sum::<u64>();
-        let known = counted.max(self.counted_before);
-        self.counted_before = counted;
-        let beyond = bytes.saturating_sub(known);
-        let fall = self.unaccounted.saturating_sub(beyond) / 8;
+        let seen = bytes.saturating_sub(counted);
+        let beyond = seen.min(self.beyond_before);
+        self.beyond_before = seen;
+        let fall = self.unaccounted.saturating_sub(beyond) / 4;
         self.unaccounted = (self.unaccounted - fall).max(beyond);
         self.tell(Event::Measured { bytes });
     }

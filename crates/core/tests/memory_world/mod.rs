@@ -137,7 +137,7 @@ pub(crate) struct World {
     scratch: BTreeMap<ScratchId, (u64, bool)>,
     minima: VecDeque<u64>,
     unaccounted: u64,
-    counted_before: u64,
+    beyond_before: u64,
     next: u64,
     seen: Seen,
 }
@@ -165,7 +165,7 @@ impl World {
             scratch: BTreeMap::new(),
             minima: VecDeque::new(),
             unaccounted: 0,
-            counted_before: 0,
+            beyond_before: 0,
             next: 1,
             seen: Seen::default(),
         };

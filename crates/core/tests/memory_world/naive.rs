@@ -63,12 +63,17 @@ impl World {
     }
 
     fn aside(&self, id: QueryId) -> u64 {
-        let query = &self.queries[&id];
+        let credit = self.queries[&id].credit;
+        self.promised(id)
+            .max(credit.saturating_sub(self.asks_of(id)))
+    }
+
+    /// What is promised to a query beyond what it has and asks for.
+    fn promised(&self, id: QueryId) -> u64 {
         let failing = self.of(id).filter(|one| one.asked_failing);
         let asked: u64 = failing.filter_map(|one| one.asks).sum();
-        let promised = query.promised.unwrap_or(0);
-        let rest = promised.saturating_sub(self.unspillable(id) + asked);
-        rest.max(query.credit.saturating_sub(self.asks_of(id)))
+        let promised = self.queries[&id].promised.unwrap_or(0);
+        promised.saturating_sub(self.unspillable(id) + asked)
     }
 
     pub(super) fn unspillable(&self, id: QueryId) -> u64 {
@@ -185,7 +190,12 @@ impl World {
         let all_spillable: u64 = queries().map(spillable).sum();
         let spills = |one: &Operator| matches!(one.on_refusal, OnRefusal::Spills(_));
         let count = queries().filter(|id| self.of(*id).any(spills)).count() as u64;
-        let among = self.ceiling().saturating_sub(self.fixed() - all_spillable);
+        let of_spilling = queries().filter(|id| self.of(*id).any(spills));
+        let credit: u64 = of_spilling
+            .map(|id| self.aside(id) - self.promised(id))
+            .sum();
+        let others = self.fixed() - all_spillable - credit;
+        let among = self.ceiling().saturating_sub(others);
         let largest = self.minima.iter().copied().max().unwrap_or(0);
         let one_more = largest.min(among / (count + 1));
         let siblings = self.of(operator.query).filter(|one| spills(one)).count() as u64;

@@ -16,6 +16,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
+use coscan_core::memory::HolderId;
 use coscan_storage::device::FileVersion;
 use coscan_storage::pool::{ChunkInfo, MemoryBudget, Reclaim};
 use parking_lot::Mutex;
@@ -35,6 +36,7 @@ struct StateKey {
 /// States of chunks, for all queries of an engine.
 pub(crate) struct StateCache {
     memory: Arc<MemoryBudget>,
+    holder: HolderId,
     inner: Mutex<Inner>,
 }
 
@@ -72,13 +74,11 @@ pub(crate) struct Counts {
 impl StateCache {
     /// An empty cache that gives its memory back when the budget asks.
     pub(crate) fn new(memory: &Arc<MemoryBudget>) -> Arc<Self> {
-        let cache = Arc::new(Self {
+        Arc::new_cyclic(|own: &Weak<Self>| Self {
+            holder: memory.retains(Weak::clone(own) as Weak<dyn Reclaim>),
             memory: Arc::clone(memory),
             inner: Mutex::default(),
-        });
-        let weak: Weak<dyn Reclaim> = Arc::downgrade(&(Arc::clone(&cache) as Arc<dyn Reclaim>));
-        memory.give_first(weak);
-        cache
+        })
     }
 
     /// The state that this work leaves of a chunk, if the cache has it.
@@ -135,14 +135,14 @@ impl StateCache {
         }
         // Memory is asked for without the lock: the budget may ask this cache to give memory back.
         drop(inner);
-        self.memory.release(freed);
-        if !self.memory.try_exceed(bytes, 0) {
+        self.memory.give_back(self.holder, freed);
+        if !self.memory.try_keep(self.holder, bytes) {
             return;
         }
         let mut inner = self.inner.lock();
         if inner.entries.contains_key(&key) {
             drop(inner);
-            return self.memory.release(bytes);
+            return self.memory.give_back(self.holder, bytes);
         }
         let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let price = nanoseconds / (bytes / 1024).max(1);
@@ -201,13 +201,14 @@ impl Reclaim for StateCache {
             }
         }
         drop(inner);
-        self.memory.release(freed);
+        self.memory.give_back(self.holder, freed);
     }
 }
 
 impl Drop for StateCache {
     fn drop(&mut self) {
-        self.memory.release(self.inner.get_mut().bytes);
+        self.memory
+            .give_back(self.holder, self.inner.get_mut().bytes);
     }
 }
 

@@ -2,19 +2,23 @@
 //!
 //! | file | question |
 //! |---|---|
+//! | `connections.rs` | what may connections take? |
 //! | `pool.rs` | may this operator grow? |
-//! | `sort_credit.rs` | who gets what a sort gives back? |
+//! | `shared.rs` | whose memory is it where DataFusion does not say? |
 //! | `spill.rs` | where do operators put what they have no memory for? |
 //! | `limit.rs` | how much memory may the process use? |
 //!
 //! Not here: the budget itself and the buffer (`coscan-storage`).
 
+mod connections;
 pub(crate) mod limit;
 mod pool;
-mod sort_credit;
+mod shared;
 mod spill;
 
-pub(crate) use pool::SharedPool;
+pub use pool::QueryMemory;
+pub use shared::connection_memory;
+pub(crate) use shared::{SharedMemory, with_own_memory};
 pub(crate) use spill::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT, SpillFolder};
 
 /// The value that undoes a SET of `coscan.memory`.

@@ -20,6 +20,7 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
 use arrow::array::RecordBatch;
+use coscan_core::memory::HolderId;
 use coscan_core::operators::{
     Action, Arrived, Config, Keep, MicroEngine, OperatorKind, Operators, PacketId, Pull, Request,
     Role, RunId,
@@ -59,6 +60,7 @@ const KEPT_PART_MIN: u64 = 256;
 /// All runs of an engine.
 pub(crate) struct Coordinator {
     memory: Arc<MemoryBudget>,
+    holder: HolderId,
     inner: Mutex<Inner>,
     queries: AtomicU64,
     /// The texts of the sessions' options in keys. Most sessions have the same options.
@@ -176,7 +178,8 @@ impl Coordinator {
     /// A coordinator without runs. Retained output is counted in `memory`, and given back when
     /// memory is short. `records`: for [`Self::trace`].
     pub(crate) fn new(memory: &Arc<MemoryBudget>, records: bool) -> Arc<Self> {
-        let coordinator = Arc::new_cyclic(|own| Self {
+        Arc::new_cyclic(|own: &Weak<Self>| Self {
+            holder: memory.retains(Weak::clone(own) as Weak<dyn Reclaim>),
             memory: Arc::clone(memory),
             inner: Mutex::new(Inner {
                 core: Operators::new(bounds(memory)),
@@ -186,10 +189,7 @@ impl Coordinator {
             queries: AtomicU64::new(0),
             options: Mutex::default(),
             own: Weak::clone(own),
-        });
-        let reclaim = Arc::clone(&coordinator) as Arc<dyn Reclaim>;
-        memory.give_first(Arc::downgrade(&reclaim));
-        coordinator
+        })
     }
 
     /// A number for a query.
@@ -234,7 +234,7 @@ impl Coordinator {
     ) -> Option<Joined> {
         let bounds = bounds(&self.memory);
         let overhead = request.overhead_bytes;
-        let granted = self.memory.try_exceed(overhead, overhead);
+        let granted = self.memory.try_keep(self.holder, overhead);
         let mut after = After {
             freed: if granted { overhead } else { 0 },
             ..After::default()
@@ -418,7 +418,7 @@ impl Coordinator {
             };
             buffers = Buffers::of(&batch);
             bytes = buffers.bytes_beyond(&from.before);
-            if self.memory.try_exceed(bytes, 0) {
+            if self.memory.try_keep(self.holder, bytes) {
                 after.freed = bytes;
                 small = Some(batch);
             }
@@ -442,7 +442,7 @@ impl Coordinator {
                 match Spilled::write(&batch, &from.context) {
                     Ok(spilled) => kept = Some(Kept::Disk(spilled)),
                     Err(error) => {
-                        after.carry_out(&self.memory);
+                        after.carry_out(&self.memory, self.holder);
                         return self.failed(of, partition, error, Some(from.stream));
                     }
                 }
@@ -535,7 +535,7 @@ impl Coordinator {
     fn finish(&self, mut inner: MutexGuard<'_, Inner>, mut after: After) {
         inner.act(&mut after);
         drop(inner);
-        after.carry_out(&self.memory);
+        after.carry_out(&self.memory, self.holder);
     }
 }
 
@@ -616,7 +616,7 @@ impl After {
         self.batches.push(kept);
     }
 
-    fn carry_out(mut self, memory: &MemoryBudget) {
+    fn carry_out(mut self, memory: &MemoryBudget, holder: HolderId) {
         for run in &mut self.runs {
             self.freed += run.overhead_bytes;
             for list in &mut run.lists {
@@ -630,7 +630,7 @@ impl After {
         }
         self.batches.clear();
         if self.freed > 0 {
-            memory.release(self.freed);
+            memory.give_back(holder, self.freed);
         }
         self.wakers.drain(..).for_each(Waker::wake);
         // Plans and streams are dropped last: the runs below them end with them.

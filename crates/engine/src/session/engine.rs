@@ -110,6 +110,7 @@ impl Engine {
         let budget = MemoryBudget::new(limit);
         budget.verify_checksums(config.checksums);
         budget.bound_process(limit::available_bytes(), limit::unaccounted_bytes);
+        budget.keep_time();
         // Memory is asked back in the order in which its holders are made: states of chunks go
         // before what operators retain, which the resources hold.
         let board = Board::new(StateCache::new(&budget));

@@ -31,6 +31,7 @@ use futures::{StreamExt, TryStreamExt};
 
 use crate::error::{Error, Result};
 use crate::index::{find_indexes, index_statement};
+use crate::memory::with_own_memory;
 use crate::own::{ChangeByQuery, execute};
 use crate::settings::EngineConfig;
 use crate::statement::{
@@ -236,7 +237,7 @@ impl Session {
         let plan = plan_statement(&state, statement, text.size).await?;
         let started = on_large_stack(async {
             let frame = execute(&self.context, state, plan).await?;
-            let context = Arc::new(frame.task_ctx());
+            let context = Arc::new(with_own_memory(frame.task_ctx()));
             let plan = frame.create_physical_plan().await?;
             tasks::expect_of_current(plan.as_ref());
             execute_stream(plan, context)

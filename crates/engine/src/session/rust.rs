@@ -21,6 +21,7 @@ use super::Session;
 use super::prepared::Prepared;
 use crate::error::Result;
 use crate::index::index_statement;
+use crate::memory::with_own_memory;
 use crate::own::execute;
 use crate::statement::{StatementText, on_large_stack, parse_postgresql, reserve_statement};
 use crate::tasks;
@@ -86,7 +87,7 @@ impl Statement {
         let plan = self.prepared.bind(&state, values).await?;
         let started = on_large_stack(async {
             let frame = execute(context, state, plan).await?;
-            let context = Arc::new(frame.task_ctx());
+            let context = Arc::new(with_own_memory(frame.task_ctx()));
             let plan = frame.create_physical_plan().await?;
             tasks::expect_of_current(plan.as_ref());
             execute_stream(plan, context)

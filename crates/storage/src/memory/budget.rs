@@ -1,36 +1,38 @@
-//! One memory budget for frames, pages read by themselves, decoded arrays and the operators of
-//! queries (I3).
+//! One memory for frames, pages read by themselves, decoded arrays, what is retained and the
+//! operators of queries (I3).
 //!
-//! Idea: all memory is taken from one limit. Operators come first: when they need more, the buffer
-//! pools shrink (unpinned frames are evicted); when the pools cannot shrink further, operators are
-//! refused and spill. Decoded arrays and pages read by themselves are needed for progress, so they
-//! are never refused, but they shrink the pools too. The rest of the limit is the pools' budget; a
-//! pool learns of it as `BudgetChanged`. The limit may change while queries run. Operators keep the
-//! memory that they hold: under a lower limit frames are evicted first, and operators get no more
-//! until they fit. A scan with a chunk that cannot fit at all fails instead of waiting for ever.
+//! Idea: the core decides who gets memory (`ledger.rs`); here are its holders. The buffer (frames
+//! and arrays without readers, of all pools together) is one holder that gives memory back, and
+//! what queries left for others (chunk states, retained runs) is more of them. Decoded arrays with
+//! readers and pages read by themselves are needed for progress, so they are never refused. The
+//! limit may change while queries run; a scan with a chunk that cannot fit at all fails instead of
+//! waiting for ever.
 //! Metadata of files and tables (footers, page indexes, chunk maps) counts too, beyond
 //! [`METADATA_FREE`]. Unused metadata is kept up to [`MemoryBudget::metadata_bytes_max`]; metadata
 //! that queries use stays, whatever its size.
-//! Arrays without a reader (*idle*) are a cache. Up to a part of the limit they count like arrays
-//! with readers. Beyond that part they may only take memory that nothing else needs: they are
-//! kept while there is some, and are dropped to the byte before frames are evicted and before an
-//! operator is refused. Arrays that *settled* (`pool/settled.rs`) take the place of frames and
-//! count as frames. Frames that only stalled scans need are evicted before idle arrays, because
-//! the consumers of these scans may never return.
-//! What is not counted is measured: if the process takes more than it may, part of the limit counts
-//! as taken (`process.rs`).
+//! Within the buffer, frames get what the core leaves it (`BudgetChanged`), less the arrays without
+//! a reader (*idle*), which are a cache. Up to a part of the limit they count like arrays with
+//! readers. Beyond that part they may only take memory that nothing else needs: they are kept while
+//! there is some, and are dropped to the byte before frames are evicted. Arrays that *settled*
+//! (`pool/settled.rs`) take the place of frames and count as frames. Frames that only stalled scans
+//! need are evicted before idle arrays, because the consumers of these scans may never return.
 //! Not here: the choice of victims (coscan-core), spilling (DataFusion), sensible limits (the
-//! engine).
-//! Bounds: the pools together keep at least `POOL_FLOOR` of the limit, and each pool at least the
-//! largest load of its running scans, so that a query that takes much memory cannot stop all scans.
-//! If operators took the memory before the scan began, the limit may be exceeded by such a load.
+//! engine), what the kernel counts (`process.rs`).
+//! Bounds: the buffer keeps at least `POOL_FLOOR` of the limit, and each pool at least the largest
+//! load of its running scans, so that a query that takes much memory cannot stop all scans.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
 
+use coscan_core::memory::{Class, Event, HolderId, OnRefusal, OperatorId, Usage};
+use coscan_core::tasks::QueryId;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::process::Excess;
+use super::ledger::{self, Ledger, Refused};
+use super::process::Process;
 use crate::parquet::PageRules;
 
 /// A pool's side of the budget.
@@ -58,16 +60,28 @@ pub(crate) trait Lender: Send + Sync {
     fn drop_idle_tables(self: Arc<Self>, _bytes: u64) {}
 }
 
-/// A holder of operator memory that can give memory back, at a price.
+/// A holder that can give memory back.
 pub trait Reclaim: Send + Sync {
-    /// Gives back at least `bytes` bytes by [`MemoryBudget::release`], or all it has. Called
+    /// Gives back at least `bytes` bytes by [`MemoryBudget::give_back`], or all it has. Called
     /// without any lock of the budget held.
     fn reclaim(&self, bytes: u64);
 }
 
-/// The memory of a process: one limit for four kinds of users.
-#[derive(Default)]
+/// What was left by queries for others.
+struct Retained {
+    bytes: u64,
+    from: Weak<dyn Reclaim>,
+}
+
+/// The memory of a process: one limit for all its holders.
 pub struct MemoryBudget {
+    ledger: Ledger,
+    buffer: HolderId,
+    read_arrays: HolderId,
+    read_pages: HolderId,
+    kept_metadata: HolderId,
+    of_connections: HolderId,
+    connections: AtomicU64,
     limit: AtomicU64,
     operators: AtomicU64,
     pages: AtomicU64,
@@ -86,8 +100,10 @@ pub struct MemoryBudget {
     metadata: AtomicU64,
     /// Whether the checksums of pages are passed over.
     unverified: AtomicBool,
-    /// What counts as taken because the process takes more than is counted.
-    excess: Excess,
+    /// What the kernel counts.
+    process: Process,
+    /// What the process takes beyond what is counted, as far as it counts as taken.
+    unaccounted: AtomicU64,
     /// The pools' share at the last division, in steps.
     told: AtomicU64,
     /// Held during a division, so that the last budget a pool is told is the latest.
@@ -95,9 +111,21 @@ pub struct MemoryBudget {
     /// Held while idle arrays are dropped.
     making_way: Mutex<()>,
     lenders: Mutex<Vec<Weak<dyn Lender>>>,
-    /// The holders that give memory back before an operator is refused.
-    reclaimed: Mutex<Vec<Weak<dyn Reclaim>>>,
+    retained: Mutex<BTreeMap<HolderId, Retained>>,
 }
+
+/// What a query is promised of which nothing is known, so that merges begin beside sorts that fill
+/// the memory: a part of the limit as a divisor, and the most bytes.
+const LITTLE: u64 = 64;
+const LITTLE_MAX: u64 = 8 << 20;
+/// Between two looks at what the process takes.
+const TICK: Duration = Duration::from_millis(200);
+/// Nanoseconds to get a KiB of the buffer back. To read it takes a microsecond from a fast disk.
+const BUFFER_PRICE: u64 = 1_000;
+/// What is retained is cheaper: queries can do without it, and it is small.
+const RETAINED_PRICE: u64 = 1;
+/// A KiB that an operator spills is written, and read again.
+const SPILL_PRICE: u64 = 4_000;
 
 /// The part of the limit that operators cannot take from the buffer pools, as a divisor.
 const POOL_FLOOR: u64 = 8;
@@ -134,11 +162,34 @@ impl MemoryBudget {
     /// A budget of `limit` bytes.
     #[must_use]
     pub fn new(limit: u64) -> Arc<Self> {
+        let ledger = Ledger::new(limit);
         Arc::new(Self {
+            buffer: ledger.add_holder(Class::Drops(BUFFER_PRICE)),
+            read_arrays: ledger.add_holder(Class::Keeps),
+            read_pages: ledger.add_holder(Class::Keeps),
+            kept_metadata: ledger.add_holder(Class::Keeps),
+            of_connections: ledger.add_holder(Class::Connections),
+            connections: AtomicU64::default(),
+            ledger,
             limit: AtomicU64::new(limit),
+            operators: AtomicU64::default(),
+            pages: AtomicU64::default(),
+            decoded: AtomicU64::default(),
+            idle: AtomicU64::default(),
+            settled: AtomicU64::default(),
             arrays_part: AtomicU64::new(ARRAYS_PART_MIN),
+            spare: AtomicBool::default(),
+            full: AtomicBool::default(),
+            price_dropped: AtomicU64::default(),
+            metadata: AtomicU64::default(),
+            unverified: AtomicBool::default(),
+            process: Process::default(),
+            unaccounted: AtomicU64::default(),
             told: AtomicU64::new(u64::MAX),
-            ..Self::default()
+            dividing: Mutex::default(),
+            making_way: Mutex::default(),
+            lenders: Mutex::default(),
+            retained: Mutex::default(),
         })
     }
 
@@ -176,10 +227,14 @@ impl MemoryBudget {
     /// that is too low for a chunk of a running scan, that scan has failed with `ChunkTooLarge`.
     pub fn set_limit(&self, bytes: u64) {
         let before = self.limit.swap(bytes, Ordering::Relaxed);
+        let config = ledger::config(bytes);
+        let changed = Event::LimitChanged {
+            limit: config.limit,
+            reserve: config.reserve,
+        };
+        self.ledger.tell([changed]);
+        self.look();
         if bytes < before {
-            for holder in self.reclaimable() {
-                holder.reclaim(before - bytes);
-            }
             for pool in self.pools() {
                 pool.limit_lowered(bytes);
             }
@@ -187,7 +242,7 @@ impl MemoryBudget {
         self.divide();
     }
 
-    /// Bytes that operators have reserved.
+    /// Bytes of operators, and of what is retained.
     #[must_use]
     pub fn operator_bytes(&self) -> u64 {
         self.operators.load(Ordering::Relaxed)
@@ -236,25 +291,55 @@ impl MemoryBudget {
     /// less may be counted. `beside` gives the room beside a limit for what is not counted, in
     /// bytes. The first call counts.
     pub fn bound_process(&self, bytes: u64, beside: fn(u64) -> u64) {
-        self.excess.bound(bytes, beside);
+        self.process.bound(bytes, beside);
+    }
+
+    /// From now on time passes for this memory, until it is dropped: a thread ticks.
+    pub fn keep_time(self: &Arc<Self>) {
+        let memory = Arc::downgrade(self);
+        let ticks = move || {
+            while let Some(memory) = memory.upgrade() {
+                memory.tick();
+                drop(memory);
+                thread::sleep(TICK);
+            }
+        };
+        if let Err(error) = thread::Builder::new()
+            .name("coscan-memory".to_owned())
+            .spawn(ticks)
+        {
+            log::error!("no thread for the memory's clock: {error}");
+        }
     }
 
     /// The process exists for queries alone: it is to take no more than the limit and the room
     /// beside it, however much memory there is.
     pub fn own_process(&self) {
-        self.excess.own();
+        self.process.own();
     }
 
     /// The bytes of the limit that count as taken because the process takes more memory than it
     /// may.
     #[must_use]
     pub fn excess_bytes(&self) -> u64 {
-        self.excess.bytes()
+        self.unaccounted.load(Ordering::Relaxed)
     }
 
-    /// Measures what the process takes. Pools are told with the next change.
-    pub(crate) fn measure_process(&self) {
-        self.excess.measure(self.limit());
+    /// Time has passed: measures what the process takes, and lets the core look.
+    fn tick(&self) {
+        let measured = self.process.measure(self.limit());
+        let measured = measured.map(|bytes| Event::Measured { bytes });
+        self.ledger
+            .tell(measured.into_iter().chain([Event::Ticked]));
+        let unaccounted = self.ledger.usage().unaccounted.min(self.limit() / 2);
+        self.unaccounted.store(unaccounted, Ordering::Relaxed);
+        self.look();
+    }
+
+    /// How the memory is used.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.ledger.usage()
     }
 
     fn metadata_counted(&self) -> u64 {
@@ -293,84 +378,247 @@ impl MemoryBudget {
         self.pools().iter().map(|pool| pool.held()).sum()
     }
 
-    /// Takes memory for an operator; false if even empty buffer pools and no idle arrays would not
-    /// leave enough. A reservation of 0 bytes always succeeds, even when operators hold more than a
-    /// lowered limit.
+    /// A query that begins at once, with little promised to it, or nothing if that is not there.
     #[must_use]
-    pub fn try_reserve(&self, bytes: u64) -> bool {
-        self.try_reserve_beyond(bytes, 0)
+    pub fn begin_query(self: &Arc<Self>) -> Admitted {
+        let little = (self.limit() / LITTLE).min(LITTLE_MAX);
+        let query = self.ledger.begin(little);
+        Admitted {
+            memory: Arc::clone(self),
+            query,
+        }
     }
 
-    /// As [`Self::try_reserve`], but may exceed the limit, and the operators' part of it, by at
-    /// most `beyond` bytes: chunks that are being read free their memory, but not at once.
-    #[must_use]
-    pub fn try_reserve_beyond(&self, bytes: u64, beyond: u64) -> bool {
-        if bytes == 0 || self.try_take(bytes, self.operators_max(), 0) {
-            return true;
-        }
-        for holder in self.reclaimable() {
-            holder.reclaim(bytes);
-            if self.try_take(bytes, self.operators_max(), 0) {
-                return true;
-            }
-        }
-        for pool in self.pools() {
-            pool.drop_idle_arrays(u64::MAX);
-        }
-        self.try_take(bytes, self.operators_max().saturating_add(beyond), beyond)
-    }
-
-    /// As [`Self::try_reserve_beyond`], even if operators have all that they may have, but without
-    /// dropping idle arrays for that reason.
-    #[must_use]
-    pub fn try_exceed(&self, bytes: u64, beyond: u64) -> bool {
-        bytes == 0 || self.try_take(bytes, u64::MAX, beyond)
-    }
-
-    fn try_take(&self, bytes: u64, operators_max: u64, beyond: u64) -> bool {
-        let operators = self.operators.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let limit = self.limit() + beyond;
-        let all = || operators + self.held_beside_operators(&self.pools());
-        let fits = operators <= operators_max && {
-            self.tell();
-            // Pools are told of changes in steps only; before an operator is refused, they shrink
-            // to the byte.
-            all() <= limit
-                || {
-                    self.make_way(&mut self.making_way.lock());
-                    all() <= limit
-                }
-                || {
-                    self.divide();
-                    all() <= limit
-                }
+    /// A query that wants to begin, once the bytes that its operators cannot do without are there.
+    /// `None`: too many wait.
+    pub async fn arrive(self: &Arc<Self>, minimum: u64) -> Option<Admitted> {
+        self.look();
+        let (query, admitted) = self.ledger.arrive(minimum);
+        let arrived = Admitted {
+            memory: Arc::clone(self),
+            query,
         };
-        if !fits {
-            self.release(bytes);
+        admitted.await.is_ok().then_some(arrived)
+    }
+
+    /// An equal part of the memory for each query that runs or waits, in bytes.
+    #[must_use]
+    pub fn equal_part(&self) -> u64 {
+        let usage = self.ledger.usage();
+        self.limit() / (usage.queries + usage.waiting).max(1) as u64
+    }
+
+    /// From now on `on_end` is called when the query has to end, because of its memory.
+    pub fn on_end(&self, query: QueryId, on_end: Arc<dyn Fn() + Send + Sync>) {
+        self.ledger.on_end(query, on_end);
+    }
+
+    /// From now on a query's operators that cannot do without need no more than `minimum` bytes.
+    pub fn needs_less(&self, query: QueryId, minimum: u64) {
+        self.ledger.tell([Event::QueryNeedsLess { query, minimum }]);
+    }
+
+    /// Whether the client of a query does not come back for its rows.
+    pub fn silent(&self, query: QueryId, is_silent: bool) {
+        self.ledger.tell([match is_silent {
+            true => Event::QuerySilent { query },
+            false => Event::QueryHeard { query },
+        }]);
+    }
+
+    /// An operator of a query begins.
+    pub fn begin_operator(&self, operator: OperatorId, query: QueryId, spills: bool) {
+        let on_refusal = match spills {
+            true => OnRefusal::Spills(SPILL_PRICE),
+            false => OnRefusal::Fails,
+        };
+        self.ledger.tell([Event::OperatorBegan {
+            operator,
+            query,
+            on_refusal,
+        }]);
+    }
+
+    /// An operator has ended, and freed all.
+    pub fn end_operator(&self, operator: OperatorId) {
+        self.ledger.tell([Event::OperatorEnded { operator }]);
+        self.tell();
+    }
+
+    /// Takes memory for an operator. Holders that have to give some back do so meanwhile, on this
+    /// thread.
+    ///
+    /// # Errors
+    /// There is none for it.
+    pub fn ask(&self, operator: OperatorId, bytes: u64) -> Result<(), Refused> {
+        if bytes > 0 {
+            self.sync();
+            self.ledger.ask(operator, bytes, |holder, bytes| {
+                self.reclaim(holder, bytes);
+            })?;
+            self.operators.fetch_add(bytes, Ordering::Relaxed);
+            self.tell();
+        }
+        Ok(())
+    }
+
+    /// An operator has taken memory without asking.
+    pub fn took(&self, operator: OperatorId, bytes: u64) {
+        self.operators.fetch_add(bytes, Ordering::Relaxed);
+        self.ledger.tell([Event::Took { operator, bytes }]);
+        self.tell();
+    }
+
+    /// An operator has freed memory.
+    pub fn gave(&self, operator: OperatorId, bytes: u64) {
+        self.operators.fetch_sub(bytes, Ordering::Relaxed);
+        self.ledger.tell([Event::Gave { operator, bytes }]);
+        self.tell();
+    }
+
+    /// Bytes of connections: messages, statements, prepared statements.
+    #[must_use]
+    pub fn connection_bytes(&self) -> u64 {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of operators, of what is retained, and of connections.
+    #[must_use]
+    pub fn reserved_bytes(&self) -> u64 {
+        self.operator_bytes() + self.connection_bytes()
+    }
+
+    /// Takes memory for a connection; false if queries have all but the reserve, and connections
+    /// have that.
+    #[must_use]
+    pub fn try_hold_for_connection(&self, bytes: u64) -> bool {
+        self.sync();
+        let room = self.ledger.room(self.of_connections);
+        let fits = self.connection_bytes().saturating_add(bytes) <= room;
+        if fits {
+            self.hold_for_connection(bytes);
         }
         fits
     }
 
-    /// The bytes that all operators together may have: the limit without decoded arrays, pages read
-    /// by themselves, metadata, and the pools' minimum.
-    #[must_use]
-    pub fn operators_max(&self) -> u64 {
-        let others = self.page_bytes() + self.decoded_counted() + self.metadata_counted();
-        let others = others + self.excess_bytes();
-        self.limit()
-            .saturating_sub(others + self.floor(&self.pools()))
-    }
-
-    /// Takes memory for an operator that cannot be refused.
-    pub fn reserve(&self, bytes: u64) {
-        self.operators.fetch_add(bytes, Ordering::Relaxed);
+    /// Takes memory for a connection that exists already.
+    pub fn hold_for_connection(&self, bytes: u64) {
+        self.connections.fetch_add(bytes, Ordering::Relaxed);
         self.tell();
     }
 
-    /// Returns an operator's memory.
-    pub fn release(&self, bytes: u64) {
+    /// Returns a connection's memory.
+    pub fn free_of_connection(&self, bytes: u64) {
+        self.connections.fetch_sub(bytes, Ordering::Relaxed);
+        self.tell();
+    }
+
+    /// From now on `from` may keep memory, which it gives back before anything else goes.
+    pub fn retains(&self, from: Weak<dyn Reclaim>) -> HolderId {
+        let holder = self.ledger.add_holder(Class::Drops(RETAINED_PRICE));
+        let retained = Retained { bytes: 0, from };
+        self.retained.lock().insert(holder, retained);
+        holder
+    }
+
+    /// Takes memory for something that is retained; false if there is none for it.
+    #[must_use]
+    pub fn try_keep(&self, holder: HolderId, bytes: u64) -> bool {
+        self.sync();
+        let room = self.ledger.room(holder);
+        let fits = {
+            let mut retained = self.retained.lock();
+            let Some(retained) = retained.get_mut(&holder) else {
+                return false;
+            };
+            let fits = retained.bytes + bytes <= room;
+            retained.bytes += if fits { bytes } else { 0 };
+            fits
+        };
+        if fits {
+            self.operators.fetch_add(bytes, Ordering::Relaxed);
+            self.tell();
+        }
+        fits
+    }
+
+    /// Returns what was retained.
+    pub fn give_back(&self, holder: HolderId, bytes: u64) {
+        if let Some(retained) = self.retained.lock().get_mut(&holder) {
+            retained.bytes -= bytes;
+        }
         self.operators.fetch_sub(bytes, Ordering::Relaxed);
         self.tell();
+    }
+
+    /// Tells the core what holders have now.
+    fn sync(&self) {
+        let pools = self.pools();
+        let frames: u64 = pools.iter().map(|pool| pool.held()).sum();
+        let read = self.read_array_bytes();
+        let idle = self.decoded_bytes().saturating_sub(read);
+        let retained: Vec<(HolderId, u64)> = {
+            let retained = self.retained.lock();
+            retained
+                .iter()
+                .map(|(holder, of)| (*holder, of.bytes))
+                .collect()
+        };
+        let keep = [
+            (self.read_arrays, read),
+            (self.read_pages, self.page_bytes()),
+            (self.kept_metadata, self.metadata_counted()),
+            (self.of_connections, self.connection_bytes()),
+        ];
+        let others = retained.into_iter().chain(keep);
+        let buffer = (self.buffer, frames + idle, self.floor(&pools));
+        let all = others.map(|(holder, bytes)| (holder, bytes, 0));
+        self.ledger.tell_held(all.chain([buffer]));
+    }
+
+    /// Tells the core what holders have, and has them give back what it wants. Not to be called
+    /// under a pool's lock.
+    fn look(&self) {
+        self.sync();
+        self.ledger
+            .carry_out(|holder, bytes| self.reclaim(holder, bytes));
+    }
+
+    /// Has a holder give memory back.
+    fn reclaim(&self, holder: HolderId, bytes: u64) {
+        if holder == self.buffer {
+            self.shrink_buffer(bytes);
+        } else {
+            let retained = self
+                .retained
+                .lock()
+                .get(&holder)
+                .map(|of| Weak::clone(&of.from));
+            if let Some(from) = retained.and_then(|from| from.upgrade()) {
+                from.reclaim(bytes);
+            }
+        }
+        self.sync();
+        self.ledger.tell([Event::Reclaimed { holder }]);
+    }
+
+    fn buffer_bytes(&self) -> u64 {
+        let idle = self.decoded_bytes().saturating_sub(self.read_array_bytes());
+        self.frame_bytes() + idle
+    }
+
+    /// Frees memory of frames and idle arrays.
+    fn shrink_buffer(&self, bytes: u64) {
+        let aim = self.buffer_bytes().saturating_sub(bytes);
+        self.make_way(&mut self.making_way.lock());
+        self.divide();
+        let mut over = self.buffer_bytes().saturating_sub(aim);
+        for pool in self.pools() {
+            if over > 0 {
+                pool.drop_idle_arrays(over);
+                over = self.buffer_bytes().saturating_sub(aim);
+            }
+        }
     }
 
     /// Records pages that are read by themselves.
@@ -484,7 +732,8 @@ impl MemoryBudget {
     fn held_beside_operators(&self, pools: &[Arc<dyn Lender>]) -> u64 {
         let frames: u64 = pools.iter().map(|pool| pool.held()).sum();
         let read = self.page_bytes() + self.decoded_bytes();
-        frames + read + self.metadata_counted() + self.excess_bytes()
+        let kept = self.metadata_counted() + self.connection_bytes();
+        frames + read + kept + self.excess_bytes()
     }
 
     /// Frees memory that others need: first frames that only stalled scans need, then idle arrays
@@ -533,17 +782,6 @@ impl MemoryBudget {
         }
     }
 
-    /// From now on `holder` is asked to give memory back before an operator is refused.
-    pub fn give_first(&self, holder: Weak<dyn Reclaim>) {
-        self.reclaimed.lock().push(holder);
-    }
-
-    fn reclaimable(&self) -> Vec<Arc<dyn Reclaim>> {
-        let mut holders = self.reclaimed.lock();
-        holders.retain(|holder| holder.strong_count() > 0);
-        holders.iter().filter_map(Weak::upgrade).collect()
-    }
-
     pub(crate) fn join(&self, pool: Weak<dyn Lender>) {
         self.lenders.lock().push(pool);
         self.divide();
@@ -552,6 +790,7 @@ impl MemoryBudget {
     /// Recomputes the division of the pools' share if it changed by a step. Not to be called under
     /// a pool's lock.
     pub(crate) fn tell(&self) {
+        self.look();
         let pools = self.pools();
         self.weigh(&pools);
         if self.told.load(Ordering::Relaxed) != self.steps(self.pool_share(&pools)) {
@@ -570,13 +809,16 @@ impl MemoryBudget {
         (self.limit() / POOL_FLOOR).max(loads).min(self.limit())
     }
 
-    /// The bytes that all pools together may hold.
+    /// The bytes that all pools together may hold: what the core leaves the buffer, less the idle
+    /// arrays that count.
     fn pool_share(&self, pools: &[Arc<dyn Lender>]) -> u64 {
-        let read = self.page_bytes() + self.decoded_counted();
-        let taken = self.operator_bytes() + read + self.metadata_counted() + self.excess_bytes();
+        let idle = self
+            .decoded_counted()
+            .saturating_sub(self.read_array_bytes());
         // Others may take as much as a step before the pools are told.
-        let left = self.limit().saturating_sub(taken + self.step());
-        left.max(self.floor(pools))
+        let left = self.ledger.room(self.buffer);
+        left.saturating_sub(idle + self.step())
+            .max(self.floor(pools))
     }
 
     fn steps(&self, bytes: u64) -> u64 {
@@ -608,6 +850,26 @@ impl MemoryBudget {
         let mut lenders = self.lenders.lock();
         lenders.retain(|pool| pool.strong_count() > 0);
         lenders.iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+/// A query that was admitted, or waits for it. Dropped, it has ended.
+pub struct Admitted {
+    memory: Arc<MemoryBudget>,
+    query: QueryId,
+}
+
+impl Admitted {
+    /// The query.
+    #[must_use]
+    pub fn query(&self) -> QueryId {
+        self.query
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        self.memory.ledger.end_query(self.query);
     }
 }
 
@@ -661,18 +923,21 @@ mod tests {
 
     #[test]
     fn pools_make_way_to_the_byte() {
+        const OPERATOR: OperatorId = OperatorId(1);
         let memory = MemoryBudget::new(64_000);
         let pool = Arc::new(Full::default());
         memory.join(Arc::downgrade(&(Arc::clone(&pool) as Arc<dyn Lender>)));
-        for taken in 0..64_000 / POOL_FLOOR * 7 {
+        let query = memory.begin_query();
+        memory.begin_operator(OPERATOR, query.query(), false);
+        let most = 64_000 / POOL_FLOOR * 7 - 64_000 / 32;
+        for taken in 0..most - 700 {
             // Arrays change by less than a step, and the pools are not told.
             memory.decoded.store(taken % 700, Ordering::Relaxed);
-            if taken + 700 > 64_000 / POOL_FLOOR * 7 {
-                break;
-            }
-            assert!(memory.try_reserve(1), "{taken}: {memory:?}");
+            assert!(memory.ask(OPERATOR, 1).is_ok(), "{taken}: {memory:?}");
             assert!(memory.operator_bytes() + memory.decoded_bytes() + pool.held() <= 64_000);
+            memory.ledger.check();
         }
+        memory.end_operator(OPERATOR);
     }
 
     /// A pool with frames, some of which only stalled scans need, and with idle arrays.

@@ -4,7 +4,9 @@
 //! metadata (`pool/charge.rs`).
 
 mod budget;
+mod ledger;
 mod process;
 
 pub(crate) use budget::{ARRAYS_PART_MAX, ARRAYS_PART_MIN, Lender};
-pub use budget::{METADATA_FREE, MemoryBudget, Reclaim};
+pub use budget::{Admitted, METADATA_FREE, MemoryBudget, Reclaim};
+pub use ledger::Refused;

@@ -1,26 +1,19 @@
 //! How much memory does the process really take?
 //!
 //! Idea: not everything is counted: pages that the allocator keeps, hash tables between two
-//! reservations, buffers of connections. The limit of what is counted leaves room for that, by
-//! experience. Where experience is wrong the kernel ends the process (a control group), or takes
-//! its code from memory until nothing goes on. So the anonymous memory of the process is measured,
-//! and while it is more than it may be, a growing part of the limit counts as taken
-//! (`budget.rs`): frames and arrays make way, and operators spill.
+//! reservations, buffers of connections. A limit leaves room for that, by experience. Where
+//! experience is wrong the kernel ends the process (a control group), or takes its code from memory
+//! until nothing goes on. So the anonymous memory of the process is measured, and what it is beyond
+//! that room counts as taken (`coscan_core::memory`): frames and arrays make way, and operators
+//! spill.
 //! A process may take what the machine or its control group has, less room for code. One that
 //! exists for queries alone may also take no more than its limit and what its limit leaves room for
 //! beside it: whoever gives a server 256 MiB does not want it to take 700.
 //! Not here: what the machine and the control group have, and the room beside a limit (the engine).
-//! Bounds: one small file is read every [`EVERY`]; at most half of the limit counts as taken.
+//! Bounds: one small file is read at each look.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
-
-use parking_lot::Mutex;
-
-/// Between two measurements; pools ask every 250 ms. Freed pages go back to the system after
-/// 100 ms, so that much more frequent ones would see the same.
-const EVERY: Duration = Duration::from_millis(200);
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The process's code, and what the kernel holds for it, need room beside anonymous memory: a part
 /// of the whole as a divisor, and the most bytes. The program has 200 MB, of which
@@ -33,20 +26,13 @@ const CODE_BYTES_MAX: u64 = 128 << 20;
 /// 50 MB of the whole in one of ten runs.
 const SURGE: u64 = 16;
 
-/// How fast the part that counts as taken follows the excess, and leaves it: divisors. Slowly, for
-/// freed memory is seen late.
-const RISE: u64 = 4;
-const FALL: u64 = 8;
-
-/// The part of the limit that counts as taken because the process takes too much.
+/// What the kernel counts, and what it may be.
 #[derive(Debug, Default)]
-pub(super) struct Excess {
+pub(super) struct Process {
     /// `None`: nothing is known, and nothing is measured.
     bounds: OnceLock<Bounds>,
     /// Whether the process exists for queries alone.
     alone: AtomicBool,
-    bytes: AtomicU64,
-    measured: Mutex<Option<Instant>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +43,7 @@ struct Bounds {
     beside: fn(u64) -> u64,
 }
 
-impl Excess {
+impl Process {
     /// The process may take `bytes` in all. The first call counts.
     pub(super) fn bound(&self, bytes: u64, beside: fn(u64) -> u64) {
         let code = (bytes / CODE).min(CODE_BYTES_MAX);
@@ -80,33 +66,13 @@ impl Excess {
         Some(most.map_or(available, |most| most.min(available)))
     }
 
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
-    }
-
-    /// Measures, if that was not done lately. `limit` is that of what is counted.
-    pub(super) fn measure(&self, limit: u64) {
-        let Some(target) = self.target(limit) else {
-            return;
-        };
-        let mut measured = self.measured.lock();
-        if measured.is_some_and(|at| at.elapsed() < EVERY) {
-            return;
-        }
-        *measured = Some(Instant::now());
+    /// What the process takes, less what it may take beside `limit`; `None` if that cannot be
+    /// measured.
+    pub(super) fn measure(&self, limit: u64) -> Option<u64> {
+        let target = self.target(limit)?;
         let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        if let Some(anonymous) = anonymous_bytes(&text) {
-            let next = next(self.bytes(), anonymous, target, limit / 2);
-            self.bytes.store(next, Ordering::Relaxed);
-        }
-    }
-}
-
-/// What counts as taken after a measurement.
-fn next(before: u64, anonymous: u64, target: u64, most: u64) -> u64 {
-    match anonymous.checked_sub(target) {
-        Some(excess) => (before + excess / RISE).min(most),
-        None => before.saturating_sub((target - anonymous) / FALL),
+        let anonymous = anonymous_bytes(&text)?;
+        Some((anonymous + limit).saturating_sub(target))
     }
 }
 
@@ -133,29 +99,12 @@ mod tests {
     #[test]
     fn a_process_may_take_what_there_is_and_a_server_little_more_than_its_limit() {
         const MIB: u64 = 1 << 20;
-        let excess = Excess::default();
-        assert_eq!(excess.target(256 * MIB), None);
-        excess.bound(2_000 * MIB, |limit| limit / 2);
-        assert_eq!(excess.target(256 * MIB), Some((2_000 - 128 - 125) * MIB));
-        excess.own();
-        assert_eq!(excess.target(256 * MIB), Some(384 * MIB));
-        assert_eq!(excess.target(1_500 * MIB), Some((2_000 - 128 - 125) * MIB));
-    }
-
-    /// A process that takes 300 beyond what is counted, where 200 is room for that.
-    #[test]
-    fn what_counts_as_taken_settles_where_the_process_fits() {
-        let (limit, target) = (1000, 1200);
-        let mut taken = 0;
-        for _ in 0..100 {
-            let anonymous = limit - taken + 300;
-            taken = next(taken, anonymous, target, limit / 2);
-        }
-        assert!((95..=103).contains(&taken), "{taken}");
-        for _ in 0..100 {
-            taken = next(taken, 400, target, limit / 2);
-        }
-        assert_eq!(taken, 0, "it takes little, and everything may be counted");
-        assert_eq!(next(490, 9000, target, 500), 500);
+        let process = Process::default();
+        assert_eq!(process.target(256 * MIB), None);
+        process.bound(2_000 * MIB, |limit| limit / 2);
+        assert_eq!(process.target(256 * MIB), Some((2_000 - 128 - 125) * MIB));
+        process.own();
+        assert_eq!(process.target(256 * MIB), Some(384 * MIB));
+        assert_eq!(process.target(1_500 * MIB), Some((2_000 - 128 - 125) * MIB));
     }
 }

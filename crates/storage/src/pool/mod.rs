@@ -75,7 +75,7 @@ use std::time::{Duration, Instant};
 use coscan_core::{Abm, Event};
 use parking_lot::Mutex;
 
-pub use crate::memory::{METADATA_FREE, MemoryBudget, Reclaim};
+pub use crate::memory::{Admitted, METADATA_FREE, MemoryBudget, Reclaim, Refused};
 pub use column_request::ColumnRequest;
 pub use config::PoolConfig;
 pub use files::{FileCache, FileKey, TableFile};
@@ -316,7 +316,6 @@ async fn tick(pool: Weak<Inner>) {
         if let Some(used) = &used {
             balance::weigh(used, &inner.shared.memory);
         }
-        inner.shared.memory.measure_process();
         inner.shared.memory.tell();
         inner.with_state(|state, effects| {
             if let Some(used) = used.as_ref().filter(|_| deciding) {

@@ -88,11 +88,13 @@ impl State {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
 mod tests {
+    use std::mem::ManuallyDrop;
     use std::sync::Arc;
 
     use arrow::array::{Array, ArrayRef, AsArray};
     use arrow::compute::cast;
     use arrow::datatypes::{DataType, Field, Int64Type};
+    use coscan_core::memory::OperatorId;
 
     use super::super::small_world::{open, start, write};
     use super::super::state::Effects;
@@ -105,6 +107,7 @@ mod tests {
     /// Memory of which operators hold so much that arrays stay only in place of frames.
     const LIMIT: u64 = 4 << 20;
     const OPERATORS: u64 = 3 << 20;
+    const OPERATOR: OperatorId = OperatorId(1);
 
     struct World {
         _folder: tempfile::TempDir,
@@ -123,7 +126,10 @@ mod tests {
             devices.register("file://", Arc::new(device)).unwrap();
             let files = FileCache::new(Arc::new(devices));
             let memory = MemoryBudget::new(LIMIT);
-            memory.reserve(OPERATORS);
+            // It lasts as long as the process.
+            let query = ManuallyDrop::new(memory.begin_query());
+            memory.begin_operator(OPERATOR, query.query(), false);
+            memory.took(OPERATOR, OPERATORS);
             let shared = PoolShared::new(files, memory, 1).unwrap();
             let file = open(&shared, &path).await;
             let pool = BufferPool::new(PoolConfig::default(), Arc::clone(&shared));
@@ -245,7 +251,7 @@ mod tests {
     async fn the_idle_arrays_that_cost_least_per_byte_go_first() {
         let world = World::new().await;
         let memory = world.shared.memory();
-        memory.release(OPERATORS);
+        memory.gave(OPERATOR, OPERATORS);
         memory.set_arrays_part(0);
         world.read_twice(&v()).await;
         let before = prices(&world);
@@ -260,7 +266,7 @@ mod tests {
     #[tokio::test]
     async fn idle_arrays_that_are_to_go_settle_while_processors_are_short() {
         let world = World::new().await;
-        world.shared.memory().release(OPERATORS);
+        world.shared.memory().gave(OPERATOR, OPERATORS);
         world.read_twice(&v()).await;
         assert_eq!(world.forms(), (3, 0));
         drop_some(&world);

@@ -3,18 +3,20 @@
 #![allow(dead_code)] // Every test binary uses its own part.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema};
+use coscan_core::memory::OperatorId;
 use coscan_core::{Policy, StorageModel};
 use coscan_storage::StorageError;
 use coscan_storage::device::{
     Device, DeviceOptions, Devices, Faulty, FileVersion, LocalDevice, LocalOptions, Rule,
 };
 use coscan_storage::pool::{
-    BufferPool, ColumnRequest, FileCache, FileKey, MemoryBudget, PoolConfig, PoolShared, Scan,
-    ScanPart, ScanRequest, TableFile, TableView,
+    Admitted, BufferPool, ColumnRequest, FileCache, FileKey, MemoryBudget, PoolConfig, PoolShared,
+    Scan, ScanPart, ScanRequest, TableFile, TableView,
 };
 use object_store::path::Path;
 use parquet::arrow::ArrowWriter;
@@ -193,3 +195,61 @@ pub(crate) const POLICIES: [Policy; 4] = [
     Policy::Elevator,
     Policy::Relevance,
 ];
+
+/// An operator of a query of its own.
+pub(crate) struct Operator {
+    memory: Arc<MemoryBudget>,
+    query: Admitted,
+}
+
+const OPERATOR: OperatorId = OperatorId(1);
+
+impl Operator {
+    pub(crate) fn new(memory: &Arc<MemoryBudget>) -> Self {
+        Self::begin(memory, false)
+    }
+
+    /// One that can spill all but a byte.
+    pub(crate) fn spilling(memory: &Arc<MemoryBudget>) -> Self {
+        let operator = Self::begin(memory, true);
+        operator.takes(1);
+        operator
+    }
+
+    fn begin(memory: &Arc<MemoryBudget>, spills: bool) -> Self {
+        let query = memory.begin_query();
+        memory.begin_operator(OPERATOR, query.query(), spills);
+        Self {
+            memory: Arc::clone(memory),
+            query,
+        }
+    }
+
+    #[must_use]
+    pub(crate) fn asks(&self, bytes: u64) -> bool {
+        self.memory.ask(OPERATOR, bytes).is_ok()
+    }
+
+    pub(crate) fn takes(&self, bytes: u64) {
+        self.memory.took(OPERATOR, bytes);
+    }
+
+    /// From now on the answer says whether the query was told to end.
+    pub(crate) fn ended(&self) -> impl Fn() -> bool + use<> {
+        let ended = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&ended);
+        let on_end = move || told.store(true, Ordering::Relaxed);
+        self.memory.on_end(self.query.query(), Arc::new(on_end));
+        move || ended.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn gives(&self, bytes: u64) {
+        self.memory.gave(OPERATOR, bytes);
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        self.memory.end_operator(OPERATOR);
+    }
+}

@@ -16,8 +16,7 @@ use datafusion::catalog::streaming::StreamingTable;
 use datafusion::common::extensions_options;
 use datafusion::config::ConfigExtension;
 use datafusion::error::DataFusionError;
-use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -75,15 +74,14 @@ impl TestServer {
 
     /// A server whose sessions share this much memory, and that memory.
     pub(crate) async fn limited(bytes: usize) -> (Self, Arc<dyn MemoryPool>) {
-        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(bytes));
-        let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&pool));
-        let runtime = runtime.build_arc().unwrap();
-        let factory = move || {
-            let config = SessionConfig::new().with_information_schema(true);
-            let runtime = Arc::clone(&runtime);
-            Ok(SessionContext::new_with_config_rt(config, runtime))
+        let config = coscan::EngineConfig {
+            memory_bytes: Some(bytes as u64),
+            ..coscan::EngineConfig::default()
         };
-        let server = Self::start_on(Arc::new(factory), Arc::default(), |_| {}).await;
+        let engine = coscan::Engine::new(config).unwrap();
+        let session = engine.session();
+        let pool = Arc::clone(&session.context().runtime_env().memory_pool);
+        let server = Self::start_on_engine(&engine).await;
         (server, pool)
     }
 

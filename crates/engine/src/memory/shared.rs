@@ -1,0 +1,153 @@
+//! Whose memory is it where DataFusion does not say for which query an operator asks?
+//!
+//! Sessions that only use an engine's memory have one pool for all their queries, and so has what
+//! belongs to no query. Its operators count as those of one query, which is never promised
+//! anything. If that query has to end, the operators that it has then get nothing more, and those
+//! that come later are another query's.
+//! Not here: statements of sessions of ours, which have memory of their own (`pool.rs`).
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use coscan_storage::pool::MemoryBudget;
+use datafusion::error::Result;
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::{
+    MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
+};
+use datafusion::execution::runtime_env::RuntimeEnv;
+use parking_lot::Mutex;
+
+use super::QueryMemory;
+use super::connections::ConnectionMemory;
+
+/// The memory of an engine's sessions.
+pub(crate) struct SharedMemory {
+    budget: Arc<MemoryBudget>,
+    state: Mutex<State>,
+}
+
+struct State {
+    current: Arc<QueryMemory>,
+    /// Of each consumer.
+    of: HashMap<usize, Arc<QueryMemory>>,
+}
+
+impl SharedMemory {
+    pub(crate) fn new(budget: &Arc<MemoryBudget>) -> Arc<Self> {
+        Arc::new(Self {
+            budget: Arc::clone(budget),
+            state: Mutex::new(State {
+                current: QueryMemory::begin(budget),
+                of: HashMap::new(),
+            }),
+        })
+    }
+
+    fn of(&self, consumer: &MemoryConsumer) -> Arc<QueryMemory> {
+        let state = self.state.lock();
+        let of = state.of.get(&consumer.id());
+        Arc::clone(of.unwrap_or(&state.current))
+    }
+}
+
+impl QueryMemory {
+    /// The memory of a query of a session, which begins at once; `None` if the session's memory is
+    /// not an engine's.
+    #[must_use]
+    pub fn of_session(session: &RuntimeEnv) -> Option<Arc<Self>> {
+        let pool = &session.memory_pool;
+        if let Some(shared) = pool.downcast_ref::<SharedMemory>() {
+            return Some(Self::begin(&shared.budget));
+        }
+        pool.downcast_ref::<Self>().map(Self::sibling)
+    }
+}
+
+/// The memory of the connections of a session's engine; the session's own if that is not an
+/// engine's.
+#[must_use]
+pub fn connection_memory(session: &RuntimeEnv) -> Arc<dyn MemoryPool> {
+    let pool = &session.memory_pool;
+    match pool.downcast_ref::<SharedMemory>() {
+        Some(shared) => Arc::new(ConnectionMemory(Arc::clone(&shared.budget))),
+        None => Arc::clone(pool),
+    }
+}
+
+/// The context of a query that has memory of its own from now on, if its session's is an engine's.
+pub(crate) fn with_own_memory(context: TaskContext) -> TaskContext {
+    let session = context.runtime_env();
+    match QueryMemory::of_session(&session) {
+        Some(memory) => context.with_runtime(memory.environment(&session)),
+        None => context,
+    }
+}
+
+impl MemoryPool for SharedMemory {
+    fn name(&self) -> &'static str {
+        "coscan"
+    }
+
+    fn register(&self, consumer: &MemoryConsumer) {
+        let of = {
+            let mut state = self.state.lock();
+            if state.current.ends() {
+                state.current = QueryMemory::begin(&self.budget);
+            }
+            let of = Arc::clone(&state.current);
+            state.of.insert(consumer.id(), Arc::clone(&of));
+            of
+        };
+        of.register(consumer);
+    }
+
+    fn unregister(&self, consumer: &MemoryConsumer) {
+        let of = self.state.lock().of.remove(&consumer.id());
+        if let Some(of) = of {
+            of.unregister(consumer);
+        }
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.of(reservation.consumer())
+            .grow(reservation, additional);
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        self.of(reservation.consumer()).shrink(reservation, shrink);
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        self.of(reservation.consumer())
+            .try_grow(reservation, additional)
+    }
+
+    fn reserved(&self) -> usize {
+        usize::try_from(self.budget.reserved_bytes()).unwrap_or(usize::MAX)
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        MemoryLimit::Finite(usize::try_from(self.budget.limit()).unwrap_or(usize::MAX))
+    }
+}
+
+impl fmt::Debug for SharedMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedMemory")
+            .field("budget", &self.budget)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for SharedMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "coscan(used: {}, limit: {})",
+            self.reserved(),
+            self.budget.limit()
+        )
+    }
+}

@@ -1,0 +1,273 @@
+//! What does the core say about memory, and who carries it out?
+//!
+//! Idea: every change is an event for `coscan_core::memory`, under one lock. An operator that asks
+//! waits on its own thread, and carries out what has to be given back for it meanwhile, without the
+//! lock. Queries that wait to begin wait in a future.
+//! Not here: what the holders have and how they give it back (`budget.rs`).
+//! Bounds: an event takes less than a microsecond unless memory is short.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use coscan_core::Time;
+use coscan_core::memory::{
+    Action, Event, HolderId, Memory, MemoryConfig, MemoryError, OperatorId, Usage,
+};
+use coscan_core::tasks::QueryId;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use tokio::sync::oneshot;
+
+/// The part of the limit that queries never get, as a divisor, and the most bytes.
+const RESERVE: u64 = 64;
+const RESERVE_MAX: u64 = 8 << 20;
+
+/// The most queries that wait for memory.
+const WAITING_MAX: usize = 1024;
+
+/// Told when a query has to end, because of its memory.
+pub(super) type OnEnd = Arc<dyn Fn() + Send + Sync>;
+
+/// An operator does not get the bytes that it asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// What its query's operators have and cannot spill, and the request.
+    pub needed: u64,
+}
+
+/// The core, and those who wait for its word.
+pub(super) struct Ledger {
+    origin: Instant,
+    state: Mutex<State>,
+    /// An operator has its answer, or a holder has given its own.
+    answered: Condvar,
+}
+
+struct State {
+    core: Memory,
+    next_query: u64,
+    next_holder: u32,
+    /// What the core was last told of holders: bytes and floor.
+    held: BTreeMap<HolderId, (u64, u64)>,
+    /// Operators that ask: one request at a time.
+    asking: HashSet<OperatorId>,
+    answers: HashMap<OperatorId, Result<(), Refused>>,
+    /// Holders that have to give something back.
+    reclaims: VecDeque<(HolderId, u64)>,
+    arrivals: HashMap<QueryId, oneshot::Sender<()>>,
+    /// Queries that were not let in, and have not ended yet.
+    rejected: HashSet<QueryId>,
+    on_end: HashMap<QueryId, OnEnd>,
+    ending: Vec<OnEnd>,
+}
+
+impl State {
+    fn handle(&mut self, now: Time, event: Event) {
+        if let Err(error) = self.core.handle(now, event) {
+            refused(&error);
+            return;
+        }
+        while let Some(action) = self.core.poll_action() {
+            match action {
+                Action::Grant { operator } => {
+                    self.answers.insert(operator, Ok(()));
+                }
+                Action::Refuse { operator, needed } => {
+                    self.answers.insert(operator, Err(Refused { needed }));
+                }
+                Action::Reclaim { holder, bytes } => self.reclaims.push_back((holder, bytes)),
+                Action::Admit { query } => {
+                    if let Some(arrival) = self.arrivals.remove(&query) {
+                        let _ = arrival.send(());
+                    }
+                }
+                Action::Reject { query } => {
+                    self.arrivals.remove(&query);
+                    self.rejected.insert(query);
+                }
+                Action::End { query } => self.ending.extend(self.on_end.get(&query).cloned()),
+                // Nobody asks for scratch yet.
+                Action::Open { .. } => {}
+            }
+        }
+    }
+}
+
+/// An event that the core refuses is a bug of this crate or of an operator; nothing changes.
+fn refused(error: &MemoryError) {
+    log::error!("memory: {error}");
+    debug_assert!(false, "memory: {error}");
+}
+
+pub(super) fn config(limit: u64) -> MemoryConfig {
+    MemoryConfig {
+        limit,
+        reserve: (limit / RESERVE).min(RESERVE_MAX),
+        waiting_max: WAITING_MAX,
+    }
+}
+
+impl Ledger {
+    pub(super) fn new(limit: u64) -> Self {
+        Self {
+            origin: Instant::now(),
+            state: Mutex::new(State {
+                core: Memory::new(config(limit)),
+                next_query: 0,
+                next_holder: 0,
+                held: BTreeMap::new(),
+                asking: HashSet::new(),
+                answers: HashMap::new(),
+                reclaims: VecDeque::new(),
+                arrivals: HashMap::new(),
+                rejected: HashSet::new(),
+                on_end: HashMap::new(),
+                ending: Vec::new(),
+            }),
+            answered: Condvar::new(),
+        }
+    }
+
+    fn now(&self) -> Time {
+        Time(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Tells the core. What has to be given back for it waits until [`Self::carry_out`].
+    pub(super) fn tell(&self, events: impl IntoIterator<Item = Event>) {
+        let mut state = self.state.lock();
+        for event in events {
+            state.handle(self.now(), event);
+        }
+        self.unlock(state);
+    }
+
+    /// Tells the core what holders have: bytes, and the floor.
+    pub(super) fn tell_held(&self, all: impl IntoIterator<Item = (HolderId, u64, u64)>) {
+        let mut state = self.state.lock();
+        for (holder, bytes, floor) in all {
+            let before = state.held.insert(holder, (bytes, floor));
+            if before.unwrap_or_default() != (bytes, floor) {
+                let held = Event::Held {
+                    holder,
+                    bytes,
+                    floor,
+                };
+                state.handle(self.now(), held);
+            }
+        }
+        self.unlock(state);
+    }
+
+    /// Ends the lock, and tells queries that have to end.
+    fn unlock(&self, mut state: MutexGuard<'_, State>) {
+        let ending = std::mem::take(&mut state.ending);
+        let answered = !state.answers.is_empty();
+        drop(state);
+        if answered {
+            self.answered.notify_all();
+        }
+        for on_end in ending {
+            on_end();
+        }
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        self.state.lock().core.usage()
+    }
+
+    /// The bytes that a holder may have in all.
+    pub(super) fn room(&self, holder: HolderId) -> u64 {
+        self.state.lock().core.room(holder)
+    }
+
+    pub(super) fn add_holder(&self, class: coscan_core::memory::Class) -> HolderId {
+        let mut state = self.state.lock();
+        let holder = HolderId(state.next_holder);
+        state.next_holder += 1;
+        state.handle(self.now(), Event::HolderAdded { holder, class });
+        self.unlock(state);
+        holder
+    }
+
+    /// A query arrives. It may begin when the receiver hears so; it may not if the sender is gone.
+    pub(super) fn arrive(&self, minimum: u64) -> (QueryId, oneshot::Receiver<()>) {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.state.lock();
+        let query = QueryId(state.next_query);
+        state.next_query += 1;
+        state.arrivals.insert(query, sender);
+        state.handle(self.now(), Event::QueryArrived { query, minimum });
+        self.unlock(state);
+        (query, receiver)
+    }
+
+    /// A query begins at once: with this minimum if it is there, else without.
+    pub(super) fn begin(&self, minimum: u64) -> QueryId {
+        let (query, mut admitted) = self.arrive(minimum);
+        if admitted.try_recv().is_ok() {
+            return query;
+        }
+        self.end_query(query);
+        self.arrive(0).0
+    }
+
+    /// From now on `on_end` is called when the query has to end.
+    pub(super) fn on_end(&self, query: QueryId, on_end: OnEnd) {
+        self.state.lock().on_end.insert(query, on_end);
+    }
+
+    pub(super) fn end_query(&self, query: QueryId) {
+        let mut state = self.state.lock();
+        state.on_end.remove(&query);
+        state.arrivals.remove(&query);
+        if !state.rejected.remove(&query) {
+            state.handle(self.now(), Event::QueryEnded { query });
+        }
+        self.unlock(state);
+    }
+
+    /// Asks for an operator's bytes; `give_back` has a holder give some back, and tells the core.
+    pub(super) fn ask(
+        &self,
+        operator: OperatorId,
+        bytes: u64,
+        give_back: impl Fn(HolderId, u64),
+    ) -> Result<(), Refused> {
+        let mut state = self.state.lock();
+        while !state.asking.insert(operator) {
+            self.answered.wait(&mut state);
+        }
+        state.handle(self.now(), Event::Asked { operator, bytes });
+        loop {
+            if let Some(answer) = state.answers.remove(&operator) {
+                state.asking.remove(&operator);
+                self.unlock(state);
+                self.answered.notify_all();
+                return answer;
+            }
+            match state.reclaims.pop_front() {
+                Some((holder, bytes)) => {
+                    self.unlock(state);
+                    give_back(holder, bytes);
+                    state = self.state.lock();
+                }
+                None => self.answered.wait(&mut state),
+            }
+        }
+    }
+
+    /// Has holders give back what the core wants.
+    pub(super) fn carry_out(&self, give_back: impl Fn(HolderId, u64)) {
+        loop {
+            let Some((holder, bytes)) = self.state.lock().reclaims.pop_front() else {
+                return;
+            };
+            give_back(holder, bytes);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        self.state.lock().core.check();
+    }
+}
