@@ -1,37 +1,28 @@
-//! The allocator, configured to keep the pages it has for a moment.
+//! The allocator, and when it gives free pages back to the system.
 //!
-//! By default mimalloc gives freed pages back to the system after 10 ms. Frames and arrays come and
-//! go all the time, so most pages would be given back only to be taken again, each at the price of
-//! a fault: three TPC-H Q6 in a row at SF 10 took 11.2 s instead of 2.8 s without any purging,
-//! nearly all of it in the kernel (one run of each, on a busy machine). Pages that stay free for a
-//! tenth of a second are still given back: what chunks and arrays held is wanted by hash tables.
-//! After a second, twelve TPC-H clients came within 35 MB of 4 GB and the kernel ended one of some
-//! 20 runs; so they take up to 0.4 GB less, and as long.
-//! Refused: large pages (`mi_option_allow_large_os_pages`). After sixteen streams over lineitem the
-//! process took 270 MB beyond what is accounted with them and 160 without, for the same time and
-//! processor time, there and for twelve TPC-H clients.
+//! Idea: frames and arrays come and go all the time, so most pages that were given back at once
+//! would only be taken again, each at the price of a fault. Pages that stay free for a tenth of a
+//! second go: what chunks and arrays held is wanted by hash tables. A thread of the allocator's
+//! own sees to it, also where no query runs. Few arenas, for what one has free no other can use.
+//! Refused: mimalloc 3. In the soak (24 clients in 1.5 GB) it took 0.8 GB beyond what is accounted
+//! after twelve seconds and 1.2 GB when the kernel ended the process; with jemalloc it is 0.29 GB
+//! at most. Twelve TPC-H clients in memory took 1.3 times the time, 1.2 to 1.4 times the processor
+//! time and 0.65 GB more. Its large pages add to that (270 MB beyond, instead of 160, after sixteen
+//! streams over lineitem), and save nothing.
 //!
-//! The only unsafe code of this crate: mimalloc's options are C functions.
+//! The only unsafe code of this crate: jemalloc reads its options from a symbol.
 #![allow(unsafe_code)]
 
-use mimalloc::MiMalloc;
+use tikv_jemallocator::Jemalloc;
 
-/// Many threads allocate batches and free batches that other threads made; the system's allocator
-/// is slowest at that.
+/// Takes the place of the system's allocator for C code (zstd), too.
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: Jemalloc = Jemalloc;
 
-/// How long pages stay free before they are given back to the system.
-const PURGE_DELAY_MS: std::ffi::c_long = 100;
-
-/// `mi_option_purge_delay` of mimalloc 2 and 3 (`mimalloc.h`); the binding does not name it.
-const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
-
-/// Sets the option. Call it first.
-pub(crate) fn keep_pages() {
-    // SAFETY: the function only stores a value for an option that mimalloc 2 and 3 have. It may be
-    // called at any time, and leaves a value alone that the environment has set.
-    unsafe {
-        libmimalloc_sys::mi_option_set_default(PURGE_DELAY, PURGE_DELAY_MS);
-    }
-}
+/// jemalloc's options, ended by a zero; the environment's `MALLOC_CONF` comes after them. The name
+/// is that of a build without prefix, and the other one of a build with it (macOS).
+// SAFETY: jemalloc declares `const char *malloc_conf`; the first word of a slice is such a pointer.
+#[cfg_attr(not(target_vendor = "apple"), unsafe(export_name = "malloc_conf"))]
+#[cfg_attr(target_vendor = "apple", unsafe(export_name = "_rjem_malloc_conf"))]
+pub(crate) static OPTIONS: &[u8] =
+    b"narenas_ratio:2,dirty_decay_ms:100,muzzy_decay_ms:0,background_thread:true\0";

@@ -54,7 +54,6 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    allocator::keep_pages();
     let outcome = match Cli::parse().command {
         Command::Demo(options) => demo::run(&options),
         Command::Sql(options) => sql::run(&options),
