@@ -8,6 +8,8 @@
 //! Not here: who is let in, and when (`coscan_core::memory`).
 //! Refused: holding rows of a join's table back while memory is short. Those who hold back keep
 //! what they have, and must not wait for each other; and aggregates and windows need the same.
+//! A query that is refused again knows little of what it needs: it comes back with more each time,
+//! so that fewer and fewer run at once where memory is short.
 //! Bounds: [`RUNS_AGAIN`] runs more, each after at most [`WAIT_MAX`].
 //!
 //! S10: what is run again only reads, and its client has no row of it.
@@ -25,10 +27,12 @@ use crate::failure::Failure;
 use crate::parse::Cost;
 use crate::stalled::Stalled;
 
-/// How often a query is run again. A third shortage is no coincidence.
-const RUNS_AGAIN: u32 = 2;
-/// Enough for queries to be ended whose clients do not read.
-const WAIT_MAX: Duration = Duration::from_secs(15);
+/// How often a query is run again. A fourth shortage is no coincidence.
+const RUNS_AGAIN: u32 = 3;
+/// What a run comes back with, as a multiple of what the one before did.
+const MORE: u64 = 4;
+/// Enough for queries to be ended whose clients do not read, and for those before it in the queue.
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// What a query is promised. It needs it no more when this is dropped: it has its first rows.
 pub(crate) struct Promise(Arc<QueryMemory>);
@@ -54,6 +58,8 @@ pub(crate) struct Again<S> {
     pub(crate) memory: Arc<QueryMemory>,
     start: Start<S>,
     left: u32,
+    /// What the last run came back with, in bytes.
+    promised: u64,
 }
 
 impl<S: Send + 'static> Again<S> {
@@ -71,6 +77,7 @@ impl<S: Send + 'static> Again<S> {
             memory,
             start,
             left: RUNS_AGAIN,
+            promised: 0,
         }
     }
 
@@ -82,6 +89,8 @@ impl<S: Send + 'static> Again<S> {
             return None;
         }
         self.left -= 1;
+        let needed = needed.max(self.promised.saturating_mul(MORE));
+        self.promised = needed;
         log::info!("a query is run again when {needed} bytes are there for it");
         let (start, memory) = (Arc::clone(&self.start), Arc::clone(&self.memory));
         let next = async move {
@@ -133,7 +142,10 @@ mod tests {
         assert!(again.after(&division).is_none());
         let refused = Failure::from(operator.try_grow(30 << 20).unwrap_err());
         drop(operator);
-        assert!(again.after(&division).is_none(), "it fails for another reason");
+        assert!(
+            again.after(&division).is_none(),
+            "it fails for another reason"
+        );
         let mut next = again.after(&refused).unwrap();
         assert!(poll!(&mut next).is_pending());
         drop((other, table));

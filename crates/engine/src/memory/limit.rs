@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// The share of the available memory that is used unless the user says otherwise. The rest is for
 /// what is not accounted: the allocator's slack, hash tables between two reservations, code,
 /// sockets, other processes.
-const DEFAULT_SHARE: f64 = 0.7;
+const DEFAULT_SHARE: f64 = 0.8;
 
 /// Memory that is not accounted does not shrink with the budget: sixteen TPC-H streams took 200 MB
 /// of it in a group of 700 MB. This much is left for it, unless it is more than [`DEFAULT_SHARE`]
@@ -36,7 +36,7 @@ pub(crate) fn available_bytes() -> u64 {
     }
 }
 
-/// The budget when none is configured: 70 % of [`available_bytes`], or less if that leaves too
+/// The budget when none is configured: 80 % of [`available_bytes`], or less if that leaves too
 /// little for what is not accounted.
 pub(crate) fn default_budget_bytes() -> u64 {
     budget_bytes(available_bytes())
@@ -118,12 +118,12 @@ mod tests {
     #[test]
     fn small_memory_leaves_room_for_what_is_not_accounted() {
         const MIB: u64 = 1 << 20;
-        assert_eq!(budget_bytes(24_000 * MIB), 16_800 * MIB);
+        assert_eq!(budget_bytes(24_000 * MIB), 19_200 * MIB);
         assert_eq!(budget_bytes(700 * MIB), 380 * MIB);
-        assert_eq!(budget_bytes(100 * MIB), 30 * MIB);
+        assert_eq!(budget_bytes(100 * MIB), 20 * MIB);
         assert_eq!(budget_bytes(0), 0);
         assert_eq!(unaccounted_bytes(256 * MIB), 320 * MIB);
-        assert_eq!(unaccounted_bytes(7_000 * MIB), 3_000 * MIB);
+        assert_eq!(unaccounted_bytes(7_000 * MIB), 1_750 * MIB);
     }
 
     #[test]

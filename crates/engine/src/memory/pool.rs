@@ -30,9 +30,9 @@ pub struct QueryMemory {
     query: Admitted,
     /// Bytes.
     held: AtomicUsize,
-    /// What the query would have needed when an operator that fails was last refused, in bytes.
+    /// The most that the query would have needed when an operator was refused, in bytes.
     needed: AtomicU64,
-    /// What others held then.
+    /// The most that others held then, where it was enough.
     in_the_way: AtomicU64,
     /// Whether the query has to end, because of its memory.
     ends: Arc<AtomicBool>,
@@ -86,10 +86,11 @@ impl QueryMemory {
         })
     }
 
-    /// What the query is to come back with, in bytes: what it would have needed when an operator
-    /// was last refused that could not do without, and at least an equal part of the memory, since
-    /// a query that is refused early does not know what comes. `None` if none was refused, or if
-    /// others had too little to help.
+    /// What the query is to come back with if it fails, in bytes: the most that it would have
+    /// needed when an operator was refused, and at least an equal part of the memory, since a query
+    /// that is refused early does not know what comes. `None` if none was refused, or if others had
+    /// too little to help. (Operators that spill are refused, too, and fail where that is not
+    /// enough: sorts and their merges.)
     #[must_use]
     pub fn would_need(&self) -> Option<u64> {
         let others = self.in_the_way.load(Ordering::Relaxed);
@@ -126,12 +127,10 @@ impl QueryMemory {
     ) -> DataFusionError {
         let held = self.held.load(Ordering::Relaxed) as u64;
         let others = self.budget.operator_bytes().saturating_sub(held);
-        if !reservation.consumer().can_spill() {
-            let matters = others >= (bytes as u64).max(held / LITTLE_PART);
-            let in_the_way = if matters { others } else { 0 };
-            self.in_the_way.store(in_the_way, Ordering::Relaxed);
-            self.needed.store(needed, Ordering::Relaxed);
+        if others >= (bytes as u64).max(held / LITTLE_PART) {
+            self.in_the_way.fetch_max(others, Ordering::Relaxed);
         }
+        self.needed.fetch_max(needed, Ordering::Relaxed);
         let budget = &self.budget;
         resources_datafusion_err!(
             "{} needs {bytes} more bytes, and has {}; of the {} bytes of coscan.memory, operators have {}, decoded columns {}, chunks {}, and pages read by themselves {}; the process takes {} more than it may",

@@ -14,7 +14,7 @@ use super::MergeJoins;
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct EngineConfig {
-    /// Memory in bytes for chunks, decoded columns and operators together. `None`: 70 % of the
+    /// Memory in bytes for chunks, decoded columns and operators together. `None`: 80 % of the
     /// smaller of the machine's memory and the control group's limit, or less, so that 320 MiB are
     /// left for what is not accounted.
     pub memory_bytes: Option<u64>,
