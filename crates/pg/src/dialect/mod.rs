@@ -9,7 +9,7 @@
 //! | `column_names` | columns without a name, or of one name | unique names, PostgreSQL's on the wire |
 //! | `order_by` | names in ORDER BY | names of the result's columns that mean what they mean |
 //! | `outer_names` | `(SELECT count(*) …) q` | `(SELECT …) q (count)` |
-//! | `table_names` | tables named as columns are, in subqueries | tables of other names |
+//! | `table_names` | tables that subqueries name | tables of names that no column has |
 //! | `spelling` | `pg_catalog.f()`, `COLLATE`, `OPERATOR(…)` | plain names and operators |
 //! | `arrays` | `'{1,2}'::int[]`, `x = ANY('{…}')`, `ARRAY(SELECT …)` | array expressions |
 //! | `hypothetical` | `rank(v) WITHIN GROUP (ORDER BY e)` | counts of rows |
