@@ -191,8 +191,8 @@ mod tests {
                  FROM pg_proc a LEFT JOIN pg_type u ON u.tableoid = a.oid",
                 "SELECT regclass_oid('pg_catalog.pg_proc') AS tableoid, (SELECT CAST(1 AS INT4(0)) \
                  FROM pg_catalog.pg_type t WHERE regclass_oid('pg_catalog.pg_type') = \
-                 regclass_oid('pg_catalog.pg_proc')) AS b FROM pg_catalog.pg_proc a \
-                 LEFT JOIN pg_catalog.pg_type u ON u.tableoid = a.oid",
+                 regclass_oid('pg_catalog.pg_proc')) AS b FROM pg_catalog.pg_proc \"a#\" \
+                 LEFT JOIN pg_catalog.pg_type u ON u.tableoid = \"a#\".oid",
             ),
             (
                 "SELECT tableoid = 1255 AS a FROM pg_proc",
