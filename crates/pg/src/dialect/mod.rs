@@ -76,7 +76,7 @@ pub(crate) use column_names::folded;
 pub(crate) use exclusion::Excluded;
 pub use grammar::Grammar;
 pub(crate) use mentions::take_mark;
-pub use parameters::{Written, type_of, with_queries, written_parameters};
+pub use parameters::{Written, type_of, unread_queries, with_queries, written_parameters};
 pub(crate) use queries::using::{Known, MERGED, concerns, rewrite as merged, table};
 pub use relations::query_of;
 pub(crate) use relations::{FIRST_TERM, LATER_TERM};
