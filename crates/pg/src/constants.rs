@@ -15,20 +15,23 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
-use datafusion::arrow::datatypes::Schema;
+use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::common::{DFSchema, JoinType, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::ExecutionProps;
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion::logical_expr::{BinaryExpr, Case, Expr, LogicalPlan, Operator, Volatility};
+use datafusion::logical_expr::{
+    BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, Operator, Volatility,
+};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use datafusion::physical_expr::create_physical_expr;
 use datafusion::physical_plan::ColumnarValue;
 
 use crate::casts::CAST;
-use crate::error::translate;
+use crate::error::{PgError, translate};
 use crate::operators::is_unknown;
 
 /// See the file's header. It runs first: the others remove what no row needs.
@@ -50,6 +53,22 @@ impl OptimizerRule for ConstantErrors {
         folding.check(&plan, &Read::All)?;
         Ok(Transformed::no(plan))
     }
+}
+
+/// Reads the constants without a type that a plan has casts for, `'a'::uuid`.
+///
+/// # Errors
+/// That of the first that is none of its type.
+pub fn check_literals(plan: &LogicalPlan, options: &Arc<ConfigOptions>) -> Result<()> {
+    Folding::new(Arc::clone(options)).literals(plan)
+}
+
+/// Computes the constants of an expression and of its subqueries.
+///
+/// # Errors
+/// That of the first constant that has no value.
+pub(crate) fn check_expr(expr: &Expr, options: &Arc<ConfigOptions>) -> Result<()> {
+    Folding::new(Arc::clone(options)).settle(expr)
 }
 
 /// The value of a constant; `None` if the expression is none, or has no value.
@@ -179,17 +198,20 @@ impl Folding {
                 self.below(keys.collect(), &node.input, read.part(0, width))
             }
             LogicalPlan::Join(node) => {
+                use JoinType::{LeftAnti, LeftMark, LeftSemi, RightAnti, RightMark, RightSemi};
                 let on = node.on.iter().flat_map(|(left, right)| [left, right]);
                 let exprs: Vec<&Expr> = on.chain(&node.filter).collect();
                 exprs.iter().try_for_each(|expr| self.settle(expr))?;
-                let sides = [&node.left, &node.right];
-                let [left, right] = sides.map(|side| side.schema().fields().len());
-                for (side, start, len) in [(sides[0], 0, left), (sides[1], left, right)] {
-                    let above = if left + right == width {
-                        read.part(start, len)
-                    } else {
-                        Read::All
-                    };
+                let [left, right] = [&node.left, &node.right];
+                let width = left.schema().fields().len();
+                let (of_left, of_right) = match node.join_type {
+                    LeftSemi | LeftAnti | LeftMark => (read.part(0, width), Read::none()),
+                    RightSemi | RightAnti | RightMark => {
+                        (Read::none(), read.part(0, right.schema().fields().len()))
+                    }
+                    _ => (read.part(0, width), read.part(width, usize::MAX)),
+                };
+                for (side, above) in [(left, of_left), (right, of_right)] {
                     self.check(side, &above.and(Read::by(&exprs, side.schema())))?;
                 }
                 Ok(())
@@ -362,9 +384,11 @@ fn is_written(expr: &Expr) -> bool {
     }
 }
 
-/// Whether an error is one of values (SQLSTATE class 22).
+/// Whether an error is one of values: of SQLSTATE class 22, or what a function of ours refuses
+/// (`date_trunc('week', interval '1 day')`).
 fn is_of_data(error: &DataFusionError) -> bool {
-    translate(error, &|_| None).code().starts_with("22")
+    let refused = PgError::of(error).is_some_and(|said| said.code() == "0A000");
+    refused || translate(error, &|_| None).code().starts_with("22")
 }
 
 /// The expressions that are columns of a node from `start` on, those that are read.
@@ -397,10 +421,21 @@ fn is_plain(plan: &LogicalPlan) -> bool {
     !matches!(input, LogicalPlan::Aggregate(_) | LogicalPlan::Window(_))
 }
 
+/// Whether a function of constants depends on the session's zone, by which PostgreSQL calls it
+/// stable.
+fn asks_for_zone(call: &ScalarFunction) -> bool {
+    let of_moment = matches!(call.name(), "date_trunc" | "date_part" | "extract");
+    let moment = call.args.get(1).filter(|_| of_moment);
+    let held = moment.map(|moment| moment.get_type(&DFSchema::empty()));
+    matches!(held, Some(Ok(DataType::Timestamp(_, Some(_)))))
+}
+
 /// Whether an expression is one of PostgreSQL's that are computed ahead, if its arguments are.
 fn is_immutable(expr: &Expr) -> bool {
     match expr {
-        Expr::ScalarFunction(call) => call.func.signature().volatility == Volatility::Immutable,
+        Expr::ScalarFunction(call) => {
+            call.func.signature().volatility == Volatility::Immutable && !asks_for_zone(call)
+        }
         Expr::Alias(_)
         | Expr::BinaryExpr(_)
         | Expr::Not(_)

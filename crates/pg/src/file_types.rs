@@ -4,6 +4,7 @@
 //! | a file's column | a table's |
 //! |---|---|
 //! | UUID: sixteen bytes | `uuid`, which is held as text |
+//! | JSON: text | `json` |
 //! | a time of day in seconds, milliseconds or nanoseconds | `time`, of microseconds |
 //!
 //! So no operator, function or common type has to know them. Statements that store rows read times
@@ -11,6 +12,7 @@
 
 use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion::common::Column;
+use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
@@ -18,8 +20,10 @@ use datafusion::logical_expr::planner::{
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{Ident, TableFactor};
 
-use crate::casts::{Target, cast_expr};
+use crate::casts::{Target, cast_expr, extension};
 use crate::dialect::AS_STORED;
+use crate::functions::marked_like;
+use crate::functions::scalar::is_text;
 
 /// See the file's header.
 #[derive(Debug)]
@@ -59,7 +63,7 @@ impl RelationPlanner for FileTypes {
         let columns = plan.schema().iter().map(|(qualifier, field)| {
             let column = Expr::Column(Column::from((qualifier, field)));
             match meant(field) {
-                Some(target) => cast_expr(column, &target, config)
+                Some(target) => meant_as(column, field, &target, config)
                     .alias_qualified(qualifier.cloned(), field.name()),
                 None => column,
             }
@@ -71,15 +75,24 @@ impl RelationPlanner for FileTypes {
     }
 }
 
+/// A column as a value of its type. Text that a file calls JSON is not read for that.
+fn meant_as(column: Expr, field: &Field, target: &Target, config: &ConfigOptions) -> Expr {
+    match target {
+        Target::Json => marked_like(column, &target.field("", field.data_type().clone(), true)),
+        _ => cast_expr(column, target, config),
+    }
+}
+
 /// Marks a table that is planned as it is.
 const PLANNED: &str = "__planned";
 
-/// The type of PostgreSQL that a column is cast to. `is_stored`: the statement stores rows.
+/// The type of PostgreSQL that a column gets. `is_stored`: the statement stores rows.
 fn meant(field: &Field, is_stored: bool) -> Option<Target> {
     match field.data_type() {
         DataType::FixedSizeBinary(16) => {
             Target::of_field(field).filter(|target| *target == Target::Uuid)
         }
+        held if is_text(held) && extension(field) == Some("arrow.json") => Some(Target::Json),
         DataType::Time32(_) | DataType::Time64(TimeUnit::Nanosecond) if !is_stored => {
             Some(Target::Time(None))
         }

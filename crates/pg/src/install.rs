@@ -8,9 +8,9 @@ use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::SessionContext;
 
 use crate::analysis::{
-    Assignments, Checks, CopiedUuids, CountRows, Dependencies, EliminateCrossJoins, EliminateJoins,
-    GroupingKeys, MixedTypes, OrderedInputs, Predicates, PushDown, SingleDistinct, UnionNames,
-    WindowFrames,
+    Assignments, Checks, CopiedUuids, CountRows, Decided, Dependencies, EliminateCrossJoins,
+    EliminateJoins, GroupingKeys, MixedTypes, OrderedInputs, Predicates, PushDown, SingleDistinct,
+    UnionNames, WindowFrames,
 };
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts, SortKeys};
 use crate::constants::ConstantErrors;
@@ -72,6 +72,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.insert(0, Arc::new(Checks));
     analyzer.rules.insert(1, Arc::new(CountRows));
     analyzer.rules.insert(2, Arc::new(OrderedInputs));
+    analyzer.rules.push(Arc::new(Decided));
     analyzer.rules.push(Arc::new(UnnestSubqueries));
     analyzer.rules.push(Arc::new(Predicates));
     analyzer.rules.push(Arc::new(FloatExtremes));

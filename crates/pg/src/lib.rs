@@ -73,6 +73,7 @@ mod values;
 mod windows;
 
 pub use analysis::ASSIGNMENTS;
+pub use constants::check_literals;
 pub use error::{Foreign, PgError, configuration_code, translate};
 pub use functions::scalar::{marked_type, typed_field};
 pub use install::{install, reinstall};

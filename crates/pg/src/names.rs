@@ -17,3 +17,15 @@ pub(crate) fn is_marked(name: &str) -> bool {
 pub fn on_the_wire(name: &str) -> &str {
     name.split(MARK).next().unwrap_or(name)
 }
+
+/// A message in which names are as PostgreSQL has them.
+pub(crate) fn without_marks(message: String) -> String {
+    if !is_marked(&message) {
+        return message;
+    }
+    let mut parts = message.split(MARK);
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    let numbers = |letter: char| letter.is_ascii_digit();
+    parts.for_each(|part| plain.push_str(part.trim_start_matches(numbers)));
+    plain
+}

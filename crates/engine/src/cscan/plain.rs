@@ -4,7 +4,8 @@
 //! error for a damaged page names neither the file nor the place. So what it reads is checked
 //! (`checked_reader.rs`), and a scan that failed is examined: our own reader reads the same columns
 //! once more, and its errors name file, row group and column. A scan that succeeds pays nothing for
-//! that. A panic is treated as an error.
+//! that. A panic is treated as an error. Values that mean the same are made the same, as our reader
+//! does it (`coscan_storage::in_one_form`).
 //! Not here: which scans are plain (`plan/swap_scans.rs`), what they tell the planner
 //! (`source.rs`).
 //! Bounds: at most one second read per stream that failed.
@@ -12,6 +13,8 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use coscan_storage::{has_other_forms, in_one_form};
 use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::{DataSource, OpenArgs};
 use datafusion::error::{DataFusionError, Result};
@@ -84,7 +87,21 @@ pub(crate) fn open(
         let located = located(Arc::clone(&plan), batch_rows, error);
         located.map(Err).boxed()
     });
+    let mut fields = schema.fields().iter();
+    let rows = if fields.any(|field| has_other_forms(field.data_type())) {
+        rows.map(|batch| one_form(batch?)).boxed()
+    } else {
+        rows.boxed()
+    };
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+}
+
+fn one_form(batch: RecordBatch) -> Result<RecordBatch> {
+    let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let (schema, columns, _) = batch.into_parts();
+    let columns = columns.into_iter().map(in_one_form);
+    let columns = columns.collect::<Result<_, _>>()?;
+    Ok(RecordBatch::try_new_with_options(schema, columns, &rows)?)
 }
 
 /// The names of at most [`NAMES_MAX`] of the scan's files, for an error that the second read may

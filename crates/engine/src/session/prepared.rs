@@ -10,12 +10,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use coscan_pg::dialect::{Written, on_the_wire, with_queries};
+use coscan_pg::dialect::{Written, on_the_wire, unread_queries, with_queries};
 use coscan_pg::output::pg_type;
 use coscan_pg::parameters::{
     Kind, PlanKinds, Typed, fill, kinds, plan_typed, read_kinds, write_kinds,
 };
-use coscan_pg::{PgError, Type};
+use coscan_pg::{PgError, Type, check_literals};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
@@ -79,6 +79,7 @@ impl Prepared {
             kinds,
             plan_kinds,
         } = typed;
+        on_large_stack(check_unread(state, &statement, size, numbered(&kinds))).await?;
         let made = Made {
             plan,
             kinds,
@@ -160,9 +161,7 @@ impl Prepared {
     /// Plans the statement anew.
     async fn remake(&self, state: &SessionState, kinds: Vec<Kind>) -> Result<Arc<Made>> {
         let basis = Basis::of(state, &self.statement).await?;
-        let numbered = kinds.iter().enumerate();
-        let numbered = numbered.map(|(index, kind)| (index + 1, kind.clone()));
-        let plan = planned(state, &self.statement, self.size, numbered.collect()).await?;
+        let plan = planned(state, &self.statement, self.size, numbered(&kinds)).await?;
         let (plan, plan_kinds) = read_kinds(plan)?;
         let schema = on_large_stack(async { schema_of(state, &plan) }).await?;
         if !is_alike(&self.schema, &schema) {
@@ -245,6 +244,34 @@ async fn planned(
     // Rights are checked before anything else walks the plan.
     check(state, &plan)?;
     Ok(plan)
+}
+
+/// The kinds of parameters by their numbers.
+fn numbered(kinds: &[Kind]) -> BTreeMap<usize, Kind> {
+    (1..).zip(kinds.iter().cloned()).collect()
+}
+
+/// What PostgreSQL refuses in queries of WITH that the statement does not read.
+async fn check_unread(
+    state: &SessionState,
+    statement: &DfStatement,
+    size: StatementSize,
+    kinds: BTreeMap<usize, Kind>,
+) -> Result<()> {
+    let DfStatement::Statement(statement) = statement else {
+        return Ok(());
+    };
+    for query in unread_queries(statement) {
+        let query = DfStatement::Statement(Box::new(query));
+        // The statement's own plan tells what cannot be planned.
+        let Ok(plan) = planned(state, &query, size, kinds.clone()).await else {
+            continue;
+        };
+        let (plan, _) = read_kinds(plan)?;
+        schema_of(state, &plan)?;
+        check_literals(&plan, state.config_options())?;
+    }
+    Ok(())
 }
 
 /// The plans of the queries of the statement's WITH; those that cannot be planned say nothing of

@@ -11,6 +11,7 @@
 //! Not here: what needs no columns (`coscan_pg`'s `dialect/changes.rs`), how rows change
 //! (`own/change/`).
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
@@ -22,7 +23,7 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Constraint, Constraints, DFSchema, ScalarValue, TableReference};
 use datafusion::datasource::provider_as_source;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::dml::DmlStatement;
 use datafusion::logical_expr::{
@@ -34,9 +35,9 @@ use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, ColumnOption, CreateTable, CreateTableLike,
     CreateTableLikeDefaults, CreateTableLikeKind, Delete, Expr, FromTable, Ident, Insert,
-    ObjectName, Parens, Query, SelectItem, SetExpr, Statement, TableConstraint, TableFactor,
-    TableObject, TableWithJoins, TruncateTableTarget, Update, UpdateTableFromKind, Value, Values,
-    With,
+    ObjectName, Parens, Query, Select, SelectItem, SetExpr, Statement, TableConstraint,
+    TableFactor, TableObject, TableWithJoins, TruncateTableTarget, Update, UpdateTableFromKind,
+    Value, Values, VisitMut, VisitorMut, With,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -257,12 +258,11 @@ async fn target_of(state: &SessionState, factor: &TableFactor) -> Result<Arc<dyn
     }
 }
 
-/// Each column is assigned once, and named without its table.
+/// Columns are named without their table.
 ///
 /// # Errors
-/// 42601, 42703.
+/// 42703.
 fn check_assignments(update: &Update) -> Result<()> {
-    let mut assigned = vec![];
     for assignment in &update.assignments {
         let columns = match &assignment.target {
             AssignmentTarget::ColumnName(column) => std::slice::from_ref(column),
@@ -274,15 +274,6 @@ fn check_assignments(update: &Update) -> Result<()> {
                 let told = format!("column \"{first}\" of relation \"{table}\" does not exist");
                 return refuse("42703", &told);
             }
-            let column = match column.0.last().and_then(|part| part.as_ident()) {
-                Some(quoted) if quoted.quote_style.is_some() => quoted.value.clone(),
-                _ => last_of(column).to_lowercase(),
-            };
-            if assigned.contains(&column) {
-                let told = format!("multiple assignments to same column \"{column}\"");
-                return refuse("42601", &told);
-            }
-            assigned.push(column);
         }
     }
     Ok(())
@@ -321,6 +312,11 @@ async fn complete(state: &SessionState, insert: &mut Insert) -> Result<()> {
         insert.source = Some(Box::new(query_of(values)));
         return Ok(());
     };
+    let columns = match insert.columns.as_slice() {
+        [] => names.as_slice(),
+        given => given,
+    };
+    give_defaults(state, table.as_ref(), columns, source)?;
     let given = match source.body.as_ref() {
         SetExpr::Values(values) => values.rows.first().map(|row| row.content.len()),
         _ if insert.columns.is_empty() => {
@@ -350,15 +346,6 @@ async fn complete(state: &SessionState, insert: &mut Insert) -> Result<()> {
     } else {
         &insert.columns
     };
-    if let SetExpr::Values(values) = source.body.as_mut() {
-        for row in &mut values.rows {
-            for (value, column) in row.content.iter_mut().zip(columns) {
-                if is_default(value) {
-                    *value = default_of(state, table.as_ref(), column)?;
-                }
-            }
-        }
-    }
     let uuids: Vec<bool> = columns
         .iter()
         .map(|column| is_file_uuid(&schema, column))
@@ -417,6 +404,62 @@ fn as_bytes(source: &mut Box<Query>, uuids: &[bool]) -> Result<()> {
     }
     **source = query;
     Ok(())
+}
+
+/// Gives DEFAULT in VALUES its value.
+fn give_defaults(
+    state: &SessionState,
+    table: &dyn TableProvider,
+    columns: &[ObjectName],
+    source: &mut Query,
+) -> Result<()> {
+    if let SetExpr::Values(values) = source.body.as_mut() {
+        for row in &mut values.rows {
+            for (value, column) in row.content.iter_mut().zip(columns) {
+                if is_default(value) {
+                    *value = default_of(state, table, column)?;
+                }
+            }
+        }
+    }
+    let mut defaults = Defaults {
+        state,
+        table,
+        columns,
+    };
+    match source.visit(&mut defaults) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+/// DEFAULT in rows of VALUES beside a subquery, which are SELECTs (`dialect/queries/values.rs`).
+struct Defaults<'a> {
+    state: &'a SessionState,
+    table: &'a dyn TableProvider,
+    columns: &'a [ObjectName],
+}
+
+impl VisitorMut for Defaults<'_> {
+    type Break = DataFusionError;
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<DataFusionError> {
+        for item in &mut select.projection {
+            let SelectItem::ExprWithAlias { expr, alias } = item else {
+                continue;
+            };
+            let place = alias.value.strip_prefix("column");
+            let place: Option<usize> = place.and_then(|place| place.parse().ok());
+            let column = place.and_then(|place| self.columns.get(place.checked_sub(1)?));
+            if let Some(column) = column.filter(|_| is_default(expr)) {
+                match default_of(self.state, self.table, column) {
+                    Ok(default) => *expr = default,
+                    Err(error) => return ControlFlow::Break(error),
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 fn is_default(value: &Expr) -> bool {

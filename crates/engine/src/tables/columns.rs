@@ -1,8 +1,8 @@
 //! Which columns does a Parquet file have, and which does a table of such files have?
 //!
 //! A file's columns are those of its own schema: `arrow` notes in the footer, else Parquet's types,
-//! INT96 in the configured unit, a UUID marked as such. A table's columns are the union of its
-//! files' (`wider.rs`), and text and binary are read as views if the session says so. What else
+//! INT96 in the configured unit, UUID and JSON marked as such. A table's columns are the union of
+//! its files' (`wider.rs`), and text and binary are read as views if the session says so. What else
 //! writers noted of the columns and the table is kept if `skip_metadata` is off.
 //! Not here: reading footers (`footers.rs`), how a file's values become the table's (DataFusion's
 //! expression adapter).
@@ -28,6 +28,8 @@ use crate::read::int96;
 pub(crate) const UNREADABLE: &str = "coscan.unreadable";
 /// The extension type of UUIDs in Arrow.
 const UUID: &str = "arrow.uuid";
+/// The extension type of JSON in Arrow.
+const JSON: &str = "arrow.json";
 /// Where Arrow keeps the name of a field's extension type.
 const EXTENSION: &str = "ARROW:extension:name";
 
@@ -58,12 +60,13 @@ pub(super) fn of_file(
     let unknown = notes.any(|note| note.key == UNKNOWN_TYPES);
     let fields = schema.fields().iter().zip(roots).map(|(field, root)| {
         // Our own files have the mark of Arrow only (parquet 59 writes the other with a feature).
-        let is_marked = field
-            .metadata()
-            .get(EXTENSION)
-            .is_some_and(|name| name == UUID);
-        let is_uuid =
-            is_marked || root.get_basic_info().logical_type_ref() == Some(&LogicalType::Uuid);
+        let is = |extension: &str, logical: LogicalType| {
+            let mark = field.metadata().get(EXTENSION);
+            mark.is_some_and(|name| name == extension)
+                || root.get_basic_info().logical_type_ref() == Some(&logical)
+        };
+        let is_uuid = is(UUID, LogicalType::Uuid);
+        let is_json = is(JSON, LogicalType::Json);
         let data_type = match field.data_type() {
             DataType::Binary if options.global.binary_as_string => DataType::Utf8,
             DataType::Interval(_) if is_interval(root) => INTERVAL,
@@ -83,10 +86,14 @@ pub(super) fn of_file(
                 "its type is not supported".to_owned(),
             );
         }
-        if is_uuid && *field.data_type() == DataType::FixedSizeBinary(16) {
-            field
-                .metadata_mut()
-                .insert(EXTENSION.to_owned(), UUID.to_owned());
+        let mark = match field.data_type() {
+            DataType::FixedSizeBinary(16) if is_uuid => Some(UUID),
+            held if is_json && is_text(held) => Some(JSON),
+            _ => None,
+        };
+        if let Some(mark) = mark {
+            let metadata = field.metadata_mut();
+            metadata.insert(EXTENSION.to_owned(), mark.to_owned());
         }
         field
     });

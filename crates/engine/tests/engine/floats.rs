@@ -315,13 +315,13 @@ async fn many_random_queries_over_floats() {
     }
 }
 
-/// NaN is above all other numbers, whichever reader, file or row group it is in.
+/// NaN of either sign is above all other numbers, whichever reader, file or row group it is in.
 #[tokio::test(flavor = "multi_thread")]
 async fn nan_is_above_all_wherever_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("");
     for (name, values) in [
-        ("0.parquet", vec![1.0, f64::NAN, 2.0]),
+        ("0.parquet", vec![1.0, -f64::NAN, 2.0]),
         ("1.parquet", vec![3.0, 4.0]),
         ("2.parquet", vec![2.0, 2.0, f64::NAN]),
     ] {

@@ -454,3 +454,87 @@ proptest! {
         });
     }
 }
+
+/// A statement of PostgreSQL's dialect: its rows, or its error.
+async fn postgres(session: &Session, sql: &str) -> Result<Vec<String>, String> {
+    let statement = session.prepare(sql, &[]).await.map_err(|e| e.to_string())?;
+    let rows = statement.execute(vec![]).await.map_err(|e| e.to_string())?;
+    common::collect(rows).await.map_err(|e| e.to_string())
+}
+
+/// PostgreSQL's answers.
+#[tokio::test(flavor = "multi_thread")]
+async fn several_columns_are_assigned_by_a_subquery_and_defaults_stand_beside_one() {
+    let session = Engine::new(common::config()).unwrap().session();
+    for (sql, expected) in [
+        (
+            "CREATE TABLE t (k int, x text DEFAULT 'd', y int DEFAULT 1 + 1)",
+            Ok(&[][..]),
+        ),
+        (
+            "INSERT INTO t VALUES ((SELECT 4), DEFAULT, 7), (5, 'r', DEFAULT)",
+            Ok(&["2"]),
+        ),
+        (
+            "INSERT INTO t (y, k) VALUES (DEFAULT, (SELECT max(k) + 1 FROM t))",
+            Ok(&["1"]),
+        ),
+        (
+            "SELECT * FROM t ORDER BY k",
+            Ok(&["4|d|7", "5|r|2", "6|d|2"]),
+        ),
+        (
+            "UPDATE t SET (x, y) = (SELECT p.x || '!', p.y + 1 FROM t p WHERE p.k = t.k AND p.k > 4)",
+            Ok(&["3"]),
+        ),
+        (
+            "SELECT * FROM t ORDER BY k",
+            Ok(&["4|NULL|NULL", "5|r!|3", "6|d!|3"]),
+        ),
+        (
+            "UPDATE t SET (x, y) = (SELECT p.x, p.y FROM t p)",
+            Err("more than one row"),
+        ),
+        (
+            "UPDATE t SET (x, y) = (SELECT p.x, p.y FROM t p LIMIT 1)",
+            Err("not"),
+        ),
+        (
+            "UPDATE t SET (x, y) = (SELECT 'a', 1), y = 2",
+            Err("multiple assignments"),
+        ),
+    ] {
+        let found = postgres(&session, sql).await;
+        match (found, expected) {
+            (Ok(rows), Ok(expected)) => assert_eq!(rows, expected, "{sql}"),
+            (Err(text), Err(expected)) => assert!(text.contains(expected), "{sql}: {text}"),
+            (found, _) => panic!("{sql}: {found:?}"),
+        }
+    }
+}
+
+/// PostgreSQL looks at queries in WITH that nothing reads.
+#[tokio::test(flavor = "multi_thread")]
+async fn queries_that_nothing_reads_are_checked() {
+    let session = world().await;
+    for (sql, expected) in [
+        (
+            "WITH c AS (SELECT '1'::int[] AS a) SELECT 1",
+            "malformed array literal",
+        ),
+        (
+            "WITH c AS (SELECT (SELECT max(t.v) WHERE t.id = 1) FROM t) SELECT 1",
+            "ungrouped column",
+        ),
+    ] {
+        let text = postgres(&session, sql).await.unwrap_err();
+        assert!(text.contains(expected), "{sql}: {text}");
+    }
+    for sql in [
+        "WITH c AS (SELECT 1 / 0 AS a) SELECT 1",
+        "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT 1",
+        "WITH c AS (SELECT 1 AS a), d AS (SELECT a FROM c) SELECT 1",
+    ] {
+        assert_eq!(postgres(&session, sql).await.unwrap(), ["1"], "{sql}");
+    }
+}

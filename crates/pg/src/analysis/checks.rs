@@ -24,7 +24,12 @@ impl AnalyzerRule for Checks {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         plan.apply_with_subqueries(|node| {
             check(node)?;
-            Ok(TreeNodeRecursion::Continue)
+            node.apply_expressions(|expr| {
+                expr.apply(|part| {
+                    call(part)?;
+                    Ok(TreeNodeRecursion::Continue)
+                })
+            })
         })?;
         Ok(plan)
     }
@@ -80,6 +85,34 @@ fn check(node: &LogicalPlan) -> Result<(), PgError> {
             Err(PgError::unsupported(
                 "RIGHT and FULL JOIN with NATURAL, or with USING after other joins, is not supported",
             ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A call whose arguments are all constants without a type.
+fn call(expr: &Expr) -> Result<(), PgError> {
+    let (name, args) = match expr {
+        Expr::ScalarFunction(call) => (call.name(), &call.args),
+        // That of `ARRAY(SELECT …)` has a filter that no statement has (`dialect/arrays.rs`).
+        Expr::AggregateFunction(call)
+            if !matches!(call.params.filter.as_deref(), Some(Expr::Literal(..))) =>
+        {
+            (call.func.name(), &call.params.args)
+        }
+        _ => return Ok(()),
+    };
+    let is_open =
+        |arg: &Expr| is_unknown(arg) || matches!(arg, Expr::Literal(ScalarValue::Null, None));
+    if args.is_empty() || !args.iter().all(is_open) {
+        return Ok(());
+    }
+    match resolve::function(name, &vec![UNKNOWN; args.len()]) {
+        Err(Undecided::Polymorphic) => Err(PgError::polymorphic()),
+        Err(Undecided::Several) if matches!(expr, Expr::AggregateFunction(_)) => {
+            let given = vec!["unknown"; args.len()].join(", ");
+            let message = format!("function {name}({given}) is not unique");
+            Err(PgError::new("42725", message))
         }
         _ => Ok(()),
     }

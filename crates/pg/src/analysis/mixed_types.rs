@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
@@ -28,6 +28,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use crate::PgError;
 use crate::functions::arrays::{ALL, ANY};
+use crate::functions::scalar::marked_type;
 use crate::operators::padded::{self, Trimmed};
 use crate::operators::{ComparedIn, check_comparable, check_fields, is_unknown, typed};
 
@@ -182,6 +183,7 @@ fn with_array(args: &mut Vec<Expr>, schema: &DFSchema, config: &ConfigOptions) -
     if is_unknown(value) {
         return Ok(false);
     }
+    let element = varying(array, schema).unwrap_or(element);
     let given = value.to_field(schema)?.1;
     let sign = sign.try_as_str().flatten().unwrap_or("=");
     check_fields(sign, &given, &element)?;
@@ -196,6 +198,19 @@ fn with_array(args: &mut Vec<Expr>, schema: &DFSchema, config: &ConfigOptions) -
     args.truncate(1);
     args.extend([value, array]);
     Ok(true)
+}
+
+/// The field of the elements of `ARRAY[…]` that are `varchar`, which the array's type forgets.
+fn varying(array: &Expr, schema: &DFSchema) -> Option<FieldRef> {
+    let Expr::ScalarFunction(call) = array else {
+        return None;
+    };
+    let values = call.args.iter().filter(|value| !is_unknown(value));
+    let fields = values.map(|value| Some(value.to_field(schema).ok()?.1));
+    let fields: Vec<FieldRef> = fields.collect::<Option<_>>()?;
+    let is_varying = |field: &FieldRef| marked_type(field) == Some("varchar");
+    let all = call.name() == "make_array" && fields.iter().all(is_varying);
+    fields.into_iter().next().filter(|_| all)
 }
 
 /// Gives a value and the column of the subquery that it is compared with their common type.

@@ -5,6 +5,7 @@
 //! | `assignments.rs` | what does a column of another type hold of a value? |
 //! | `checks.rs` | what does PostgreSQL refuse, or DataFusion answer wrongly? |
 //! | `copied_uuids.rs` | how does COPY write UUIDs? |
+//! | `decided.rs` | which conditions are decided before a row is read? |
 //! | `dependencies.rs` | which columns determine others? |
 //! | `eliminate_cross_join.rs` | which joins may be put together by their keys? |
 //! | `eliminate_join.rs` | when may a join be removed? |
@@ -22,6 +23,7 @@
 mod assignments;
 mod checks;
 mod copied_uuids;
+mod decided;
 mod dependencies;
 mod eliminate_cross_join;
 mod eliminate_join;
@@ -40,6 +42,7 @@ pub use assignments::ASSIGNMENTS;
 pub(crate) use assignments::Assignments;
 pub(crate) use checks::Checks;
 pub(crate) use copied_uuids::CopiedUuids;
+pub(crate) use decided::Decided;
 pub(crate) use dependencies::Dependencies;
 pub(crate) use eliminate_cross_join::EliminateCrossJoins;
 pub(crate) use eliminate_join::EliminateJoins;

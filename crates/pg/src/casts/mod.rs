@@ -34,6 +34,7 @@ use datafusion::logical_expr::{
 };
 
 pub(crate) use numbers::overflow;
+pub(crate) use target::extension;
 pub(crate) use target::{OPEN_SCALE, decimal};
 pub use target::{PG_TYPE, Target};
 

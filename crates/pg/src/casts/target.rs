@@ -23,6 +23,12 @@ use crate::dialect::last_word;
 /// The key of a field's metadata that names a PostgreSQL type which Arrow lacks.
 pub const PG_TYPE: &str = "pg.type";
 
+/// The name of a field's extension type in Arrow.
+pub(crate) fn extension(field: &Field) -> Option<&str> {
+    let named = field.metadata().get("ARROW:extension:name")?;
+    Some(named)
+}
+
 /// The scale of a numeric made of a value whose digits are not known when the query is planned.
 pub(crate) const OPEN_SCALE: i8 = 38;
 
@@ -158,11 +164,11 @@ impl Target {
         {
             return Some(target);
         }
-        let by_arrow = field.metadata().get("ARROW:extension:name");
-        if by_arrow.is_some_and(|name| name == "arrow.uuid") {
-            return Some(Self::Uuid);
+        match extension(field) {
+            Some("arrow.uuid") => Some(Self::Uuid),
+            Some("arrow.json") => Some(Self::Json),
+            _ => Self::of_arrow(field.data_type()),
         }
-        Self::of_arrow(field.data_type())
     }
 
     /// See [`Target::of_field`].

@@ -5,21 +5,27 @@
 //! | `WITH q AS (…) INSERT INTO t SELECT …` | `INSERT INTO t WITH q AS (…) SELECT …` |
 //! | `UPDATE t SET (a, b) = (1, 2)`, `= ROW(1, 2)` | `UPDATE t SET a = 1, b = 2` |
 //! | `UPDATE t SET a = 1, a = 2` | an error |
+//! | `UPDATE t SET (a, b) = (SELECT x, y …)` | `UPDATE t SET a = (SELECT a FROM (SELECT x, y …) q (a, b)), …` |
 //! | `TRUNCATE ONLY t RESTART IDENTITY CASCADE` | `TRUNCATE t` |
 //!
 //! No table has others that inherit from it or refer to its keys, or a sequence of its own.
 //! Not here: forms that need to know the table's columns (the engine's `statement/changes.rs`).
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, SetExpr, Statement, Update, With,
+    Assignment, AssignmentTarget, Expr, SetExpr, Statement, TableFactor, TableWithJoins, Update,
+    With, visit_expressions,
 };
 
-use super::ast::{call, text};
-use super::column_names::folded;
+use super::ast::{call, last_word, template, text};
+use super::column_names::{first_select, folded, is_wild};
 use super::rows::fields;
 use crate::functions::FAIL;
+
+/// Functions that give another value each time.
+const VOLATILE: [&str; 3] = ["random", "clock_timestamp", "gen_random_uuid"];
 
 pub(super) fn rewrite(statement: &mut Statement) {
     if let Statement::Query(query) = statement
@@ -60,7 +66,13 @@ pub(super) fn merged(mut outer: With, inner: Option<With>) -> With {
 fn single_columns(update: &mut Update) {
     let assignments = std::mem::take(&mut update.assignments);
     for Assignment { target, value } in assignments {
-        match (target, fields(&value)) {
+        let values = match &target {
+            AssignmentTarget::Tuple(columns) => {
+                fields(&value).or_else(|| columns_of(&value, columns.len()))
+            }
+            AssignmentTarget::ColumnName(_) => None,
+        };
+        match (target, values) {
             (AssignmentTarget::Tuple(columns), Some(values)) if columns.len() == values.len() => {
                 let pairs = columns.into_iter().zip(values);
                 update
@@ -86,4 +98,43 @@ fn single_columns(update: &mut Update) {
             *value = call(FAIL, vec![text("42601"), text(&message)]);
         }
     }
+}
+
+/// The columns of a subquery as subqueries of their own; `None` if two of them might not give
+/// columns of one row.
+fn columns_of(value: &Expr, width: usize) -> Option<Vec<Expr>> {
+    let Expr::Subquery(query) = value else {
+        return None;
+    };
+    let mut rows = query.as_ref().clone();
+    let picks = rows.limit_clause.is_some() || rows.fetch.is_some() || is_wild(&rows.body);
+    let select = first_select(&mut rows.body)?;
+    let is_volatile = |inner: &Expr| match inner {
+        Expr::Function(call) => {
+            last_word(&call.name).is_some_and(|name| VOLATILE.contains(&name.as_str()))
+        }
+        _ => false,
+    };
+    let varies = visit_expressions(query.as_ref(), |inner| match is_volatile(inner) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    });
+    if picks || select.projection.len() != width || select.distinct.is_some() || varies.is_break() {
+        return None;
+    }
+    let names: Vec<String> = (0..width).map(|at| format!("c{at}")).collect();
+    let all = names.join(", ");
+    let each = names.iter().map(|name| {
+        let mut one = template(&format!("SELECT {name} FROM (SELECT 1) AS __rows ({all})"))?;
+        if let SetExpr::Select(select) = one.body.as_mut()
+            && let Some(TableWithJoins {
+                relation: TableFactor::Derived { subquery, .. },
+                ..
+            }) = select.from.first_mut()
+        {
+            subquery.clone_from(query);
+        }
+        Some(Expr::Subquery(Box::new(one)))
+    });
+    each.collect()
 }

@@ -9,6 +9,7 @@
 //! | `NOT EXISTS (…) IS NULL` | `(NOT EXISTS (…)) IS NULL` | `NOT (EXISTS (…) IS NULL)` |
 //! | `a < b < c` | `(a < b) < c` | an error |
 //! | `((SELECT …) UNION (SELECT …))` | an error | a subquery |
+//! | `a IN ((SELECT …), b)` | an error | a list |
 //! | `a::text COLLATE "C"` | an error | `(a::text) COLLATE "C"` |
 //!
 //! What `sqlparser` mends can go from here.
@@ -56,28 +57,67 @@ fn comparison(token: &Token) -> Option<&Token> {
     matches!(token, Eq | Neq | Lt | LtEq | Gt | GtEq).then_some(token)
 }
 
-/// Whether a bracket opens a set operation whose first side is in brackets itself.
-fn opens_set_operation(parser: &Parser) -> bool {
-    use Keyword::{EXCEPT, INTERSECT, UNION};
+/// The token behind what stands in brackets after `skipped` tokens; `None` if no bracket does.
+fn behind_brackets(parser: &Parser, skipped: usize) -> Option<Token> {
     let tokens = (0..).map(|at| parser.peek_nth_token_no_skip(at).token);
     let mut tokens = tokens
         .filter(|token| !matches!(token, Token::Whitespace(_)))
-        .skip(1);
+        .skip(skipped);
     let mut depth = 0;
-    // The first side.
     for token in tokens.by_ref() {
         match token {
             Token::LParen => depth += 1,
             Token::RParen => depth -= 1,
-            Token::EOF => return false,
+            Token::EOF => return None,
             _ => {}
         }
         if depth <= 0 {
             break;
         }
     }
-    let behind = if depth == 0 { tokens.next() } else { None };
+    if depth == 0 { tokens.next() } else { None }
+}
+
+/// Whether a bracket opens a set operation whose first side is in brackets itself.
+fn opens_set_operation(parser: &Parser) -> bool {
+    use Keyword::{EXCEPT, INTERSECT, UNION};
+    let behind = behind_brackets(parser, 1);
     matches!(behind, Some(Token::Word(word)) if matches!(word.keyword, UNION | EXCEPT | INTERSECT))
+}
+
+/// A list behind IN whose first value begins with a bracket, as a subquery does.
+fn list_behind_in(parser: &mut Parser, expr: &Expr) -> Option<Result<Expr, ParserError>> {
+    const NOT_IN: [Keyword; 2] = [Keyword::NOT, Keyword::IN];
+    let is_word = |at, keyword| matches!(parser.peek_nth_token_ref(at).token, Token::Word(ref word) if word.keyword == keyword);
+    let negated = is_word(0, Keyword::NOT);
+    let at = usize::from(negated);
+    let opens = |at| parser.peek_nth_token_ref(at).token == Token::LParen;
+    if !is_word(at, Keyword::IN) || !opens(at + 1) || !opens(at + 2) {
+        return None;
+    }
+    // A query goes on so, or ends.
+    use Keyword::{EXCEPT, FETCH, FOR, INTERSECT, LIMIT, OFFSET, ORDER, UNION};
+    let goes_on = [UNION, EXCEPT, INTERSECT, ORDER, LIMIT, OFFSET, FETCH, FOR];
+    let is_query = match behind_brackets(parser, at + 2) {
+        Some(Token::Word(word)) => goes_on.contains(&word.keyword),
+        behind => matches!(behind, None | Some(Token::RParen)),
+    };
+    if is_query {
+        return None;
+    }
+    let words = if negated { &NOT_IN[..] } else { &NOT_IN[1..] };
+    let _ = parser.parse_keywords(words);
+    parser.next_token();
+    let list = parser.parse_comma_separated(Parser::parse_expr);
+    Some(list.and_then(|list| {
+        parser.expect_token(&Token::RParen)?;
+        let expr = Box::new(expr.clone());
+        Ok(Expr::InList {
+            expr,
+            list,
+            negated,
+        })
+    }))
 }
 
 impl Dialect for Grammar {
@@ -123,6 +163,9 @@ impl Dialect for Grammar {
         if parser.parse_keyword(Keyword::COLLATE) {
             let collation = parser.parse_object_name(false);
             return Some(collation.map(|collation| collated(expr, collation)));
+        }
+        if let Some(list) = list_behind_in(parser, expr) {
+            return Some(list);
         }
         // Comparisons do not associate.
         if let Expr::BinaryOp { op, .. } = expr

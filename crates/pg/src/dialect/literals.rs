@@ -16,12 +16,13 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, CastKind, DataType, Distinct, Expr, Function, GroupByExpr,
-    LimitClause, NamedWindowExpr, OrderByKind, Query, Select, Statement, Subscript, TableFactor,
-    UnaryOperator, Value, VisitMut, VisitorMut, WindowFrameBound, WindowSpec, WindowType,
+    AccessExpr, BinaryOperator, CastKind, DataType, Distinct, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArguments, GroupByExpr, LimitClause, NamedWindowExpr, OrderByKind,
+    Query, Select, Statement, Subscript, TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
+    WindowFrameBound, WindowSpec, WindowType,
 };
 
-use super::ast::{arguments, call, last_word, literal_text, null, text};
+use super::ast::{arguments, call, is_placeholder, last_word, literal_text, null, text};
 use crate::casts::{CAST, Target};
 use crate::numbers::common::{CASE, CASE_OF};
 use crate::numbers::numeric::Numeric;
@@ -118,6 +119,7 @@ impl VisitorMut for Literals {
                 ..
             }) => keep_frame(window),
             Expr::Interval(interval) => keep_all(&mut interval.value),
+            Expr::Function(function) => keep_places(function),
             Expr::CompoundFieldAccess { access_chain, .. } => {
                 for access in access_chain {
                     if let AccessExpr::Subscript(Subscript::Index { index }) = access {
@@ -354,9 +356,11 @@ fn unary(op: UnaryOperator, operand: &mut Expr) -> Option<Expr> {
     if op == UnaryOperator::Minus && matches!(operand, Expr::Value(_) | Expr::Interval(_)) {
         return None;
     }
+    let is_parameter = is_placeholder(operand);
     let mut take = || std::mem::replace(operand, null());
     Some(match op {
         UnaryOperator::Minus => call("pg_negate", vec![take()]),
+        UnaryOperator::Plus if is_parameter => call("pg_plus", vec![take()]),
         UnaryOperator::BitwiseNot => call("pg_bit_not", vec![take()]),
         UnaryOperator::PGAbs => call("abs", vec![take()]),
         UnaryOperator::PGSquareRoot => call("sqrt", vec![cast(take(), &Target::Float8)]),
@@ -411,6 +415,16 @@ fn keep(expr: &mut Expr) {
         && let Value::Number(_, kept) = &mut value.value
     {
         *kept = true;
+    }
+}
+
+/// Marks the places of `round(x, 2)`.
+fn keep_places(function: &mut Function) {
+    if let Some("round" | "trunc") = last_word(&function.name).as_deref()
+        && let FunctionArguments::List(list) = &mut function.args
+        && let [_, FunctionArg::Unnamed(FunctionArgExpr::Expr(places))] = list.args.as_mut_slice()
+    {
+        keep(places);
     }
 }
 

@@ -65,7 +65,7 @@ fn several(with: &With, query: &Query) -> Vec<String> {
 }
 
 /// How often a relation of this name stands in a query.
-fn mentions(query: &Query, name: &str) -> usize {
+pub(super) fn mentions(query: &Query, name: &str) -> usize {
     let mut count = 0;
     let _ = visit_relations(query, |relation| {
         count += usize::from(only_word(relation).as_deref() == Some(name));

@@ -9,7 +9,7 @@
 //! | `column_names` | columns without a name, or of one name | unique names, PostgreSQL's on the wire |
 //! | `order_by` | names in ORDER BY | names of the result's columns that mean what they mean |
 //! | `outer_names` | `(SELECT count(*) …) q` | `(SELECT …) q (count)` |
-//! | `table_names` | tables named as columns are, in subqueries | tables of other names |
+//! | `table_names` | tables that subqueries name | tables of names that no column has |
 //! | `spelling` | `pg_catalog.f()`, `COLLATE`, `OPERATOR(…)` | plain names and operators |
 //! | `arrays` | `'{1,2}'::int[]`, `x = ANY('{…}')`, `ARRAY(SELECT …)` | array expressions |
 //! | `hypothetical` | `rank(v) WITHIN GROUP (ORDER BY e)` | counts of rows |
@@ -76,7 +76,7 @@ pub(crate) use column_names::folded;
 pub(crate) use exclusion::Excluded;
 pub use grammar::Grammar;
 pub(crate) use mentions::take_mark;
-pub use parameters::{Written, type_of, with_queries, written_parameters};
+pub use parameters::{Written, type_of, unread_queries, with_queries, written_parameters};
 pub(crate) use queries::using::{Known, MERGED, concerns, rewrite as merged, table};
 pub use relations::query_of;
 pub(crate) use relations::{FIRST_TERM, LATER_TERM};
@@ -191,8 +191,8 @@ mod tests {
                  FROM pg_proc a LEFT JOIN pg_type u ON u.tableoid = a.oid",
                 "SELECT regclass_oid('pg_catalog.pg_proc') AS tableoid, (SELECT CAST(1 AS INT4(0)) \
                  FROM pg_catalog.pg_type t WHERE regclass_oid('pg_catalog.pg_type') = \
-                 regclass_oid('pg_catalog.pg_proc')) AS b FROM pg_catalog.pg_proc a \
-                 LEFT JOIN pg_catalog.pg_type u ON u.tableoid = a.oid",
+                 regclass_oid('pg_catalog.pg_proc')) AS b FROM pg_catalog.pg_proc \"a#\" \
+                 LEFT JOIN pg_catalog.pg_type u ON u.tableoid = \"a#\".oid",
             ),
             (
                 "SELECT tableoid = 1255 AS a FROM pg_proc",

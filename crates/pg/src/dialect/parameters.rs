@@ -13,6 +13,8 @@ use postgres_types::Type;
 
 use super::ast::last_word;
 use super::changes::merged;
+use super::column_names::folded;
+use super::mentions::mentions;
 use crate::array_types::array_of;
 use crate::dialect::Grammar;
 
@@ -78,6 +80,19 @@ pub fn with_queries(statement: &Statement) -> Vec<Statement> {
         })
     });
     each.collect()
+}
+
+/// Those of [`with_queries`] that no query names, of which the plan has nothing.
+#[must_use]
+pub fn unread_queries(statement: &Statement) -> Vec<Statement> {
+    let Statement::Query(query) = statement else {
+        return vec![];
+    };
+    let named = query.with.iter().flat_map(|with| &with.cte_tables);
+    let is_unread = named.map(|cte| mentions(query, &folded(&cte.alias.name)) == 0);
+    let all = with_queries(statement).into_iter().zip(is_unread);
+    all.filter_map(|(query, is_unread)| is_unread.then_some(query))
+        .collect()
 }
 
 /// The number of tokens in the longest type known here: `timestamp(3) with time zone[]`.

@@ -2,14 +2,15 @@
 //!
 //! For PostgreSQL the first word of `dept.id` is a table, of the nearest query that has one of this
 //! name. DataFusion looks for a column `dept` first, of which `id` would be a field. So a table
-//! that a subquery names, and that has the name of a column, gets a name that no column has.
+//! that a subquery names gets a name that no column has.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
-    Statement, TableAlias, TableFactor, VisitMut, VisitorMut,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, ObjectNamePart,
+    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias,
+    TableFactor, VisitMut, VisitorMut,
 };
 
 use super::column_names::folded;
@@ -18,14 +19,9 @@ use crate::names::MARK;
 pub(super) fn rewrite(statement: &mut Statement) {
     let mut found = Scopes::default();
     let _ = statement.visit(&mut found);
-    let (renamed, columns) = (found.outer, found.columns);
-    let renamed: HashSet<_> = renamed
-        .into_iter()
-        .filter(|(_, table)| columns.contains(table))
-        .collect();
-    if !renamed.is_empty() {
+    if !found.outer.is_empty() {
         let mut scopes = Scopes {
-            renamed,
+            renamed: found.outer,
             ..Scopes::default()
         };
         let _ = statement.visit(&mut scopes);
@@ -41,8 +37,6 @@ struct Scopes {
     open: Vec<(usize, HashSet<String>)>,
     /// Tables that are named in subqueries of their query.
     outer: HashSet<(usize, String)>,
-    /// The last words of columns.
-    columns: HashSet<String>,
     /// The tables that get another name.
     renamed: HashSet<(usize, String)>,
 }
@@ -54,6 +48,18 @@ impl Scopes {
         queries
             .find(|(_, tables)| tables.contains(table))
             .map(|(query, _)| *query)
+    }
+
+    /// A table's name where an expression means it.
+    fn follow(&mut self, table: &mut Ident) {
+        let Some(query) = self.query_of(&folded(table)) else {
+            return;
+        };
+        if self.is_renamed(query, table) {
+            *table = unlike(table);
+        } else if self.open.last().is_some_and(|(inner, _)| *inner != query) {
+            self.outer.insert((query, folded(table)));
+        }
     }
 
     fn is_renamed(&self, query: usize, table: &Ident) -> bool {
@@ -77,9 +83,6 @@ impl VisitorMut for Scopes {
                     rename(factor, &name);
                 }
                 tables.insert(folded(&name));
-            }
-            for factor in factors(select) {
-                self.columns.extend(named_columns(factor));
             }
             for item in &mut select.projection {
                 if let SelectItem::QualifiedWildcard(
@@ -105,19 +108,22 @@ impl VisitorMut for Scopes {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         match expr {
-            Expr::Identifier(column) => {
-                self.columns.insert(folded(column));
+            Expr::Function(call) => {
+                if let FunctionArguments::List(given) = &mut call.args {
+                    let whole = given.args.iter_mut().filter_map(all_columns_of);
+                    whole.for_each(|table| self.follow(table));
+                }
             }
             Expr::CompoundIdentifier(words) => {
-                self.columns.extend(words.last().map(folded));
-                if let [table, _] = words.as_mut_slice()
+                if let [schema, table, _] = words.as_slice()
+                    && self.query_of(&folded(schema)).is_none()
                     && let Some(query) = self.query_of(&folded(table))
+                    && self.is_renamed(query, table)
                 {
-                    if self.is_renamed(query, table) {
-                        *table = unlike(table);
-                    } else if self.open.last().is_some_and(|(inner, _)| *inner != query) {
-                        self.outer.insert((query, folded(table)));
-                    }
+                    words.remove(0);
+                }
+                if let [table, _] = words.as_mut_slice() {
+                    self.follow(table);
                 }
             }
             _ => {}
@@ -161,17 +167,18 @@ fn name(factor: &TableFactor) -> Option<Ident> {
     }
 }
 
-/// The columns to which an alias gives names.
-fn named_columns(factor: &TableFactor) -> impl Iterator<Item = String> {
-    let alias = match factor {
-        TableFactor::Table { alias, .. }
-        | TableFactor::Derived { alias, .. }
-        | TableFactor::Function { alias, .. }
-        | TableFactor::UNNEST { alias, .. } => alias.as_ref(),
-        _ => None,
+/// The table of `t.*` as an argument.
+fn all_columns_of(argument: &mut FunctionArg) -> Option<&mut Ident> {
+    let (FunctionArg::Unnamed(given) | FunctionArg::Named { arg: given, .. }) = argument else {
+        return None;
     };
-    let columns = alias.into_iter().flat_map(|alias| &alias.columns);
-    columns.map(|column| folded(&column.name))
+    match given {
+        FunctionArgExpr::QualifiedWildcard(ObjectName(words)) => match words.as_mut_slice() {
+            [ObjectNamePart::Identifier(table)] => Some(table),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 fn rename(factor: &mut TableFactor, name: &Ident) {

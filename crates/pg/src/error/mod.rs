@@ -7,6 +7,8 @@ mod wording;
 
 use datafusion::error::DataFusionError;
 
+use crate::names::without_marks;
+
 pub(crate) use planning::WINDOW_FUNCTIONS;
 pub use translate::{Foreign, translate};
 pub use wording::configuration as configuration_code;
@@ -25,7 +27,7 @@ impl PgError {
     /// An error with this SQLSTATE.
     #[must_use]
     pub fn new(code: &'static str, message: impl Into<String>) -> Self {
-        let message = message.into();
+        let message = without_marks(message.into());
         Self { code, message }
     }
 

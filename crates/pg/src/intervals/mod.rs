@@ -6,7 +6,6 @@
 //! Upstream: apache/datafusion compares intervals by their fields.
 
 mod aggregates;
-mod of_padded;
 mod overloaded;
 
 pub(crate) use aggregates::{greatest, least};

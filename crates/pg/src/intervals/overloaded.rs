@@ -18,7 +18,7 @@ use datafusion::logical_expr::{
 };
 
 use super::aggregates::{INTERVAL, avg, max, min, sum};
-use super::of_padded::OfPadded;
+use crate::functions::text::OfPadded;
 use crate::operators::padded::is_padded;
 
 /// Adds the forms to the session's aggregates. Called when all others are installed.

@@ -51,11 +51,12 @@ pub(crate) enum Op {
     ShiftLeft,
     ShiftRight,
     Negate,
+    Plus,
     Not,
 }
 
 impl Op {
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Add,
         Self::Subtract,
         Self::Multiply,
@@ -69,13 +70,14 @@ impl Op {
         Self::ShiftLeft,
         Self::ShiftRight,
         Self::Negate,
+        Self::Plus,
         Self::Not,
     ];
 
     /// The operator's sign in PostgreSQL.
     fn sign(self) -> &'static str {
         match self {
-            Self::Add => "+",
+            Self::Add | Self::Plus => "+",
             Self::Subtract | Self::Negate => "-",
             Self::Multiply => "*",
             Self::Divide | Self::WholeDivide => "/",
@@ -105,6 +107,7 @@ impl Op {
             Self::ShiftLeft => "pg_shift_left",
             Self::ShiftRight => "pg_shift_right",
             Self::Negate => "pg_negate",
+            Self::Plus => "pg_plus",
             Self::Not => "pg_bit_not",
         }
     }
@@ -155,6 +158,7 @@ fn types(op: Op, given: &[DataType]) -> Result<(Vec<DataType>, DataType)> {
             one if op == Op::Negate && (is_numeric(one) || is_interval(one)) => {
                 Some((vec![one.clone()], one.clone()))
             }
+            one if op == Op::Plus && is_numeric(one) => Some((vec![one.clone()], one.clone())),
             one if op == Op::Not && one.is_integer() => Some((vec![one.clone()], one.clone())),
             _ => None,
         },
@@ -354,6 +358,12 @@ impl ScalarUDFImpl for Arithmetic {
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        if self.op == Op::Plus
+            && let [value] = args.as_slice()
+            && !info.get_data_type(value)?.is_null()
+        {
+            return Ok(ExprSimplifyResult::Simplified(value.clone()));
+        }
         if self.op == Op::Negate
             && let [value] = args.as_slice()
             && !matches!(value, Expr::Literal(..))
@@ -386,6 +396,9 @@ fn shown(op: Op, args: &[Expr], name: impl Fn(&Expr) -> String) -> String {
 }
 
 fn sign(op: Op, array: &ArrayRef) -> Result<ArrayRef> {
+    if op == Op::Plus {
+        return Ok(Arc::clone(array));
+    }
     macro_rules! integers {
         ($type:ty, $name:literal) => {{
             let cells = array.as_primitive::<$type>();
@@ -451,7 +464,7 @@ fn binary(op: Op, a: &ArrayRef, b: &ArrayRef, result: &DataType) -> Result<Array
 }
 
 macro_rules! integer_operations {
-    ($function:ident, $shift:ident, $type:ty, $native:ty, $name:literal) => {
+    ($function:ident, $shift:ident, $type:ty, $native:ty, $shifted:ty, $name:literal) => {
         fn $function(op: Op, a: &ArrayRef, b: &ArrayRef) -> Result<ArrayRef> {
             let (a, b) = (a.as_primitive::<$type>(), b.as_primitive::<$type>());
             let outside = || external(PgError::out_of_range($name));
@@ -472,21 +485,29 @@ macro_rules! integer_operations {
 
         fn $shift(op: Op, a: &ArrayRef, b: &ArrayRef) -> Result<ArrayRef> {
             let (a, b) = (a.as_primitive::<$type>(), b.as_primitive::<Int32Type>());
-            // PostgreSQL shifts as the processor does: by the count's last bits.
-            #[allow(clippy::cast_sign_loss, reason = "the last bits count")]
+            // PostgreSQL shifts as the processor does: by the count's last bits. A smallint is
+            // an integer while it is shifted (`int2shl`).
+            #[allow(
+                clippy::cast_sign_loss,
+                clippy::cast_possible_truncation,
+                clippy::unnecessary_cast,
+                clippy::cast_lossless,
+                reason = "the last bits count"
+            )]
             let cells: PrimitiveArray<$type> = try_binary(a, b, |a: $native, b: i32| {
+                let a = a as $shifted;
                 Ok(match op {
                     Op::ShiftLeft => a.wrapping_shl(b as u32),
                     _ => a.wrapping_shr(b as u32),
-                })
+                } as $native)
             })?;
             Ok(Arc::new(cells))
         }
     };
 }
-integer_operations!(int16, shift16, Int16Type, i16, "smallint");
-integer_operations!(int32, shift32, Int32Type, i32, "integer");
-integer_operations!(int64, shift64, Int64Type, i64, "bigint");
+integer_operations!(int16, shift16, Int16Type, i16, i32, "smallint");
+integer_operations!(int32, shift32, Int32Type, i32, i32, "integer");
+integer_operations!(int64, shift64, Int64Type, i64, i64, "bigint");
 
 macro_rules! float_operations {
     ($function:ident, $type:ty, $native:ty) => {

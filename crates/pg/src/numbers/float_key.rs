@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, ListArray};
 use datafusion::arrow::compute::kernels::cmp::eq;
 use datafusion::arrow::compute::kernels::zip::zip;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type};
@@ -15,6 +15,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
 };
+
+use crate::casts::arrow_cast;
 
 fn is_float(data_type: &DataType) -> bool {
     match data_type {
@@ -96,6 +98,45 @@ impl ScalarUDFImpl for ShownFloat {
         let zero = ScalarValue::new_zero(keys.data_type())?.to_scalar()?;
         let is_zero = eq(keys, &zero)?;
         Ok(ColumnarValue::Array(zip(&is_zero, least, keys)?))
+    }
+}
+
+/// Whether a float has a sign, as -0 has; not if it is NULL. (C99 has `signbit`.)
+pub(crate) fn sign_bit(expr: Expr) -> Expr {
+    let signature = Signature::any(1, Volatility::Immutable);
+    ScalarUDF::from(SignBit { signature }).call(vec![expr])
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct SignBit {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for SignBit {
+    fn name(&self) -> &'static str {
+        "sign_bit"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn return_field_from_args(&self, _: ReturnFieldArgs) -> Result<FieldRef> {
+        Ok(Arc::new(Field::new(self.name(), DataType::Boolean, false)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let floats = arrow_cast(&arrays[0], &DataType::Float64)?;
+        let floats = floats.as_primitive::<Float64Type>().iter();
+        let signs = floats.map(|float| Some(float.is_some_and(f64::is_sign_negative)));
+        Ok(ColumnarValue::Array(Arc::new(
+            signs.collect::<BooleanArray>(),
+        )))
     }
 }
 

@@ -11,12 +11,14 @@ use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, Decimal256Array, Float64Array, Int32Array, Int64Array, StringArray,
 };
 use datafusion::arrow::datatypes::{
-    DataType, Decimal256Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
+    DataType, Decimal256Type, Field, FieldRef, Float32Type, Float64Type, Int16Type, Int32Type,
+    Int64Type,
 };
 use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
 };
 use datafusion::scalar::ScalarValue;
 use num_bigint::BigInt;
@@ -27,7 +29,7 @@ use super::degrees;
 use super::numeric::Numeric;
 use super::power;
 use super::small::rounded;
-use crate::casts::{Target, arrow_cast, decimal, overflow};
+use crate::casts::{OPEN_SCALE, Target, arrow_cast, decimal, overflow};
 use crate::error::PgError;
 
 /// The name of a value's type.
@@ -197,7 +199,12 @@ fn types(name: Name, given: &[DataType]) -> Option<(Vec<DataType>, DataType)> {
             let (precision, scale) = digits(&held)?;
             let wider = u8::try_from((precision + 1).min(76)).ok()?;
             let result = decimal(wider, i8::try_from(scale).ok()?);
-            (vec![held, DataType::Int32], result)
+            // A number that is written out stays so, and tells the scale of the result.
+            let places = match places {
+                DataType::Int64 => DataType::Int64,
+                _ => DataType::Int32,
+            };
+            (vec![held, places], result)
         }
         (Name::Sqrt | Name::Exp | Name::Ln | Name::Log | Name::Log10, [one]) if exact(one) => {
             (vec![one.clone()], OPEN)
@@ -232,7 +239,15 @@ fn types(name: Name, given: &[DataType]) -> Option<(Vec<DataType>, DataType)> {
             (values, DataType::Int32)
         }
         (Name::MinScale | Name::Scale, [one]) => (vec![as_exact(one)], DataType::Int32),
-        (Name::TrimScale, [one]) => all(1, as_exact(one)),
+        (Name::TrimScale, [one]) => {
+            let held = as_exact(one);
+            let (precision, scale) = digits(&held)?;
+            let open = i16::from(OPEN_SCALE);
+            // The declared scale would show zeros.
+            let fits = (1..open).contains(&scale) && precision - scale <= 76 - open;
+            let result = if fits { OPEN } else { held.clone() };
+            (vec![held], result)
+        }
         (Name::Atan2 | Name::Atan2d, [_, _]) => all(2, DataType::Float64),
         (Name::ToHex, [one]) if one.is_integer() || one.is_null() => {
             let held = match one {
@@ -325,6 +340,23 @@ impl ScalarUDFImpl for Mathematical {
         }
     }
 
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let given = args.arg_fields.iter();
+        let mut given: Vec<DataType> = given.map(|field| field.data_type().clone()).collect();
+        let places = match (self.name, args.scalar_arguments) {
+            (Name::Round | Name::Trunc, [_, Some(ScalarValue::Int64(places))]) => *places,
+            _ => None,
+        };
+        if places.is_some() {
+            given[1] = DataType::Int32;
+        }
+        let held = match (self.return_type(&given)?, places) {
+            (held, Some(places)) => at_places(held, places),
+            (held, None) => held,
+        };
+        Ok(Arc::new(Field::new(self.name(), held, true)))
+    }
+
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let constant = args
             .args
@@ -353,6 +385,18 @@ impl ScalarUDFImpl for Mathematical {
     }
 }
 
+/// The type of a decimal rounded at so many places, which it shows; the same type if that has not
+/// so many digits.
+fn at_places(held: DataType, places: i64) -> DataType {
+    let shown = || {
+        let (precision, scale) = digits(&held)?;
+        let places = i16::try_from(places.clamp(0, i64::from(OPEN_SCALE))).ok()?;
+        let all = u8::try_from(precision - scale + 1 + places).ok()?;
+        (all <= 76).then(|| Some(decimal(all, i8::try_from(places).ok()?)))?
+    };
+    shown().unwrap_or(held)
+}
+
 fn count_nulls(arrays: &[ArrayRef], nulls: bool) -> ArrayRef {
     let rows = arrays.first().map_or(0, Array::len);
     let masks: Vec<_> = arrays
@@ -372,6 +416,12 @@ fn compute(name: Name, arrays: &[ArrayRef], result: &DataType) -> Result<ArrayRe
     let Some(first) = arrays.first() else {
         return internal_err!("a function without arguments");
     };
+    if let (Name::Round | Name::Trunc, [value, places]) = (name, arrays)
+        && *places.data_type() == DataType::Int64
+    {
+        let places = arrow_cast(places, &DataType::Int32)?;
+        return compute(name, &[Arc::clone(value), places], result);
+    }
     if arrays.iter().any(|array| array.data_type().is_null()) {
         return Ok(datafusion::arrow::array::new_null_array(
             result,
@@ -594,7 +644,7 @@ fn float(name: Name, x: f64) -> Result<f64, PgError> {
         }),
         Name::Sqrt if x < 0.0 => Err(negative_root()),
         Name::Sqrt => Ok(x.sqrt()),
-        Name::Cbrt => Ok(x.cbrt()),
+        Name::Cbrt => Ok(c_math::cbrt(x)),
         Name::Exp => {
             let value = x.exp();
             if value == 0.0 && x.is_finite() {

@@ -17,7 +17,9 @@ mod small;
 mod wrapped;
 
 pub use decimal_sum::{Totals, decimal_sum};
-pub(crate) use float_key::{as_float_key, float_key, float_of_key, is_float_key, shown_float};
+pub(crate) use float_key::{
+    as_float_key, float_key, float_of_key, is_float_key, shown_float, sign_bit,
+};
 pub(crate) use functions::TYPEOF;
 pub use integers::CheckedInteger;
 

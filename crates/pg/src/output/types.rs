@@ -5,6 +5,7 @@ use datafusion::arrow::datatypes::{DataType, Field};
 use postgres_types::Type;
 
 use crate::array_types::array_of;
+use crate::casts::extension;
 use crate::marked_type;
 use crate::numbers::arithmetic::OPEN;
 
@@ -31,9 +32,10 @@ pub fn pg_type(field: &Field) -> Type {
 
 /// The type that a field's metadata names, if Arrow lacks it.
 fn marked(field: &Field) -> Option<Type> {
-    let by_arrow = field.metadata().get("ARROW:extension:name");
-    if by_arrow.is_some_and(|name| name == "arrow.uuid") {
-        return Some(Type::UUID);
+    match extension(field) {
+        Some("arrow.uuid") => return Some(Type::UUID),
+        Some("arrow.json") => return Some(Type::JSON),
+        _ => {}
     }
     Some(match marked_type(field)? {
         "json" => Type::JSON,

@@ -269,14 +269,7 @@ impl Walk<'_> {
                 self.assign(inner, BOOL);
                 BOOL
             }
-            Expr::Negative(inner) => {
-                let given = self.visit(inner, schema);
-                let chosen = resolve::unary("-", given);
-                if given == UNKNOWN && chosen == Err(Undecided::Several) {
-                    self.refuse(&[inner], || "operator is not unique: - unknown".to_owned());
-                }
-                chosen.map_or(given, |chosen| chosen.result)
-            }
+            Expr::Negative(inner) => self.unary("-", inner, schema),
             Expr::Between(between) => {
                 self.binary(">=", &between.expr, &between.low, schema);
                 self.binary("<=", &between.expr, &between.high, schema)
@@ -309,10 +302,12 @@ impl Walk<'_> {
                 target
             }
             Expr::ScalarFunction(call) => {
-                if let Some(symbol) = symbol(call.name())
-                    && let [left, right] = call.args.as_slice()
-                {
-                    return self.binary(symbol, left, right, schema);
+                match (symbol(call.name()), call.args.as_slice()) {
+                    (Some(symbol), [left, right]) => {
+                        return self.binary(symbol, left, right, schema);
+                    }
+                    (Some(symbol), [operand]) => return self.unary(symbol, operand, schema),
+                    _ => {}
                 }
                 let arguments: Vec<&Expr> = call.args.iter().collect();
                 match self.call(call.name(), &arguments, schema) {
@@ -358,6 +353,10 @@ impl Walk<'_> {
                 let sorts = call.params.order_by.iter().map(|sort| &sort.expr);
                 for part in parts.chain(sorts) {
                     self.visit(part, schema);
+                }
+                if let Some(filter) = &call.params.filter {
+                    self.visit(filter, schema);
+                    self.assign(filter, BOOL);
                 }
                 let name = match &call.fun {
                     WindowFunctionDefinition::AggregateUDF(function) => function.name(),
@@ -414,6 +413,24 @@ impl Walk<'_> {
                 UNKNOWN
             }
             Err(_) => UNKNOWN,
+        }
+    }
+
+    /// An operator before its argument. Returns the type of its result.
+    fn unary(&mut self, name: &str, operand: &Expr, schema: &DFSchema) -> Oid {
+        let given = self.visit(operand, schema);
+        match resolve::unary(name, given) {
+            Ok(chosen) => {
+                self.assign(operand, chosen.arguments[0]);
+                chosen.result
+            }
+            Err(Undecided::Several) if given == UNKNOWN => {
+                self.refuse(&[operand], || {
+                    format!("operator is not unique: {name} unknown")
+                });
+                UNKNOWN
+            }
+            Err(_) => given,
         }
     }
 
@@ -515,6 +532,10 @@ impl Walk<'_> {
                 let [array, like] = arguments else {
                     return UNKNOWN;
                 };
+                let given = self.visit(array, schema);
+                if resolve::element_of(given).is_some() {
+                    return given;
+                }
                 let like = self.visit(like, schema);
                 // A text is compared with texts, and so is what has no type.
                 let array_type = resolve::array_of(row_type(like)).unwrap_or(UNKNOWN);

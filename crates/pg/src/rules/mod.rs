@@ -4,12 +4,14 @@
 //! IN) the common one; `lists.rs` does so for IN and BETWEEN over numbers. `aggregates.rs` turns
 //! PostgreSQL's aggregates into DataFusion's `sum` and `count`, which fragments, sharing and
 //! statistics know. `distinct.rs` sorts lists of values. `arrays.rs` compares arrays.
+//! `shown_scales.rs` shows quotients with PostgreSQL's digits.
 
 mod aggregates;
 mod arrays;
 mod distinct;
 mod lists;
 mod semantics;
+mod shown_scales;
 
 use std::sync::Arc;
 
@@ -18,6 +20,9 @@ use datafusion::optimizer::analyzer::function_rewrite::ApplyFunctionRewrites;
 
 /// Puts the rules before those of DataFusion that need types.
 pub(crate) fn install(analyzer: &mut Analyzer) {
+    analyzer
+        .rules
+        .insert(0, Arc::new(shown_scales::ShownScales));
     analyzer.rules.insert(0, Arc::new(aggregates::Aggregates));
     analyzer.rules.insert(0, Arc::new(distinct::Distinct));
 }

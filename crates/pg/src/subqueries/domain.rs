@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::{Column, DFSchema, JoinType, ScalarValue};
+use datafusion::common::{Column, DFSchema, ExprSchema, JoinType, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{Sort as SortExpr, WindowFunction};
 use datafusion::logical_expr::logical_plan::{
@@ -30,13 +30,16 @@ use super::plans::{
 use super::references::{DOMAIN, Renamed, correlated, free_in, lateral, rename, resolve};
 use super::source::source;
 use crate::PgError;
+use crate::numbers::sign_bit;
 
 /// The combinations of outer columns.
 pub(super) struct Domain {
     /// The relation around the subquery.
     source: LogicalPlan,
     outer: Vec<Column>,
-    /// Of D's plan, in the order of `outer`.
+    /// Those of `outer` that are floats. -0 equals 0, so that D has a sign for each.
+    floats: Vec<Column>,
+    /// Of D's plan, in the order of `outer`, then of `floats`.
     pub(super) columns: Vec<Column>,
     renamed: Renamed,
 }
@@ -49,13 +52,19 @@ impl Domain {
 
     fn new(source: LogicalPlan, outer: Vec<Column>, names: &mut Names) -> Self {
         let alias = names.next(DOMAIN);
-        let columns: Vec<Column> = (0..outer.len())
+        let floats = outer.iter().filter(|column| {
+            let field = source.schema().field_from_column(column);
+            field.is_ok_and(|field| field.data_type().is_floating())
+        });
+        let floats: Vec<Column> = floats.cloned().collect();
+        let columns: Vec<Column> = (0..outer.len() + floats.len())
             .map(|index| Column::new(Some(alias.as_str()), format!("k{index}")))
             .collect();
         let renamed = outer.iter().cloned().zip(columns.iter().cloned()).collect();
         Self {
             source,
             outer,
+            floats,
             columns,
             renamed,
         }
@@ -66,16 +75,16 @@ impl Domain {
     }
 
     fn plan(&self) -> Result<LogicalPlan> {
-        let pairs = self.outer.iter().zip(&self.columns);
-        let values = pairs.map(|(outer, column)| {
-            named(
-                Expr::Column(outer.clone()),
-                column.relation.as_ref(),
-                &column.name,
-            )
-        });
+        let values = self.outer.iter().cloned().map(Expr::Column);
+        let pairs = values.chain(self.signs()).zip(&self.columns);
+        let values =
+            pairs.map(|(value, column)| named(value, column.relation.as_ref(), &column.name));
         let values = project(values.collect(), self.source.clone())?;
         Ok(LogicalPlan::Distinct(Distinct::All(Arc::new(values))))
+    }
+
+    fn signs(&self) -> impl Iterator<Item = Expr> {
+        self.floats.iter().cloned().map(Expr::Column).map(sign_bit)
     }
 
     fn exprs(&self) -> Vec<Expr> {
@@ -92,10 +101,13 @@ impl Domain {
 
     /// Conditions under which a row of the relation around the subquery has these values.
     pub(super) fn is_outer_in(&self, values: &[Column]) -> Result<Vec<Expr>> {
+        let (values, signs) = values.split_at(self.outer.len());
         let pairs = self.outer.iter().zip(values);
         let conditions = pairs.map(|(outer, value)| same(outer, value, self.source.schema()));
         let conditions: Result<Vec<Vec<Expr>>> = conditions.collect();
-        Ok(conditions?.into_iter().flatten().collect())
+        let signs = self.signs().zip(signs);
+        let signs = signs.map(|(sign, found)| sign.eq(Expr::Column(found.clone())));
+        Ok(conditions?.into_iter().flatten().chain(signs).collect())
     }
 }
 

@@ -316,6 +316,18 @@ async fn rows_are_inserted_in_all_forms() {
             "7 | with | 2; 9 | x | 2",
         ),
         (
+            "INSERT INTO t VALUES ((SELECT 10), DEFAULT, 1), (11, 'z', DEFAULT)",
+            "",
+        ),
+        (
+            "INSERT INTO t (c, a) VALUES (DEFAULT, (SELECT max(a) + 1 FROM t))",
+            "",
+        ),
+        (
+            "SELECT a, b, c FROM t WHERE a > 9 ORDER BY a",
+            "10 | x | 1; 11 | z | 2; 12 | x | 2",
+        ),
+        (
             "INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING",
             "error 0A000",
         ),
@@ -502,6 +514,27 @@ async fn rows_are_changed_by_those_of_other_tables() {
             "",
         ),
         ("UPDATE t SET (b, c) = ('p', a * 10) WHERE a = 4", ""),
+        (
+            "CREATE TABLE pair AS SELECT * FROM (VALUES (4, 'q', 7),(5, 'r', 8)) v(k, x, y)",
+            "",
+        ),
+        (
+            "UPDATE pair SET (x, y) = (SELECT p.x || '!', p.y + 1 FROM pair p WHERE p.k = pair.k \
+             AND p.k > 4)",
+            "",
+        ),
+        (
+            "SELECT * FROM pair ORDER BY k",
+            "4 | NULL | NULL; 5 | r! | 9",
+        ),
+        (
+            "UPDATE pair SET (x, y) = (SELECT p.x, p.y FROM pair p)",
+            "error 21000",
+        ),
+        (
+            "UPDATE pair SET (x, y) = (SELECT p.x, p.y FROM pair p LIMIT 1)",
+            "error 0A000",
+        ),
         (
             "WITH q AS (SELECT 6 AS k) UPDATE t SET b = 'q' FROM q WHERE a = q.k",
             "",

@@ -1,6 +1,7 @@
 //! Promised: a folder whose files store a column differently is read as the wider type; where there
 //! is none, the error names file and column.
 
+use std::fs;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -9,6 +10,9 @@ use arrow::array::{
     TimestampMillisecondArray,
 };
 use arrow::datatypes::Int32Type;
+use parquet::data_type::{ByteArray, ByteArrayType};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
 
 use super::{batch, files, one, open, open_small, run, types, write};
 use crate::common;
@@ -169,4 +173,31 @@ async fn a_time_that_a_finer_unit_cannot_hold_is_an_error() {
             assert!(answer.is_err() || right, "{sql}: {answer:?}");
         }
     }
+}
+
+/// A text that the file calls JSON is `json`: it has the functions of one, and is compared with
+/// nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn json_is_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let schema = parse_message_type("message m { optional binary doc (JSON); }").unwrap();
+    let file = fs::File::create(folder.path().join("0.parquet")).unwrap();
+    let mut writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    let docs = ["{\"a\": 1}", "[1, 2]"].map(ByteArray::from);
+    let typed = column.typed::<ByteArrayType>();
+    typed.write_batch(&docs, Some(&[1, 0, 1]), None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+    let sql = "SELECT count(*), max(json_typeof(doc)), max(pg_typeof(doc)) FROM t";
+    assert_eq!(one(folder.path(), sql).await, "3|object|json");
+    let session = open(folder.path()).await;
+    let compared = session.sql("SELECT count(*) FROM t WHERE doc = doc").await;
+    let text = compared.err().unwrap().to_string();
+    assert!(
+        text.contains("operator does not exist: json = json"),
+        "{text}"
+    );
 }

@@ -1,17 +1,18 @@
 //! Queries that are one group though they have no GROUP BY with columns.
 //!
 //! `GROUP BY ()` and HAVING make one group of all rows, also of none. With aggregates that is what
-//! DataFusion does as well. Without them no column can be named: the query is one row without FROM,
-//! and HAVING is its WHERE.
+//! DataFusion does as well. Without them no column can be named: the query is one row, from a
+//! subquery that counts the rows, and HAVING is its WHERE.
 //!
 //! ROLLUP and CUBE within GROUPING SETS, and those with a key twice or several keys in brackets,
 //! are written out as sets.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select, SelectItem, Value,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select, SelectItem,
+    SetExpr, TableFactor, TableWithJoins, Value,
 };
 
-use crate::dialect::ast::{aggregates, arguments, call, item_expr, last_word, text};
+use crate::dialect::ast::{aggregates, arguments, call, item_expr, last_word, template, text};
 use crate::functions::FAIL;
 
 pub(super) fn rewrite(select: &mut Select) {
@@ -47,8 +48,26 @@ pub(super) fn rewrite(select: &mut Select) {
     if all.any(aggregates) {
         return;
     }
-    select.from.clear();
-    select.selection = select.having.take();
+    if let Some(one) = one_row(select) {
+        select.from = vec![one];
+        select.selection = select.having.take();
+    }
+}
+
+/// A relation of one row and no column that can be named, whatever FROM and WHERE give.
+fn one_row(select: &mut Select) -> Option<TableWithJoins> {
+    let mut query = template("SELECT 1 FROM (SELECT count(*)) AS __group")?;
+    let SetExpr::Select(outer) = query.body.as_mut() else {
+        return None;
+    };
+    let mut one = outer.from.pop()?;
+    if let TableFactor::Derived { subquery, .. } = &mut one.relation
+        && let SetExpr::Select(rows) = subquery.body.as_mut()
+    {
+        rows.from = std::mem::take(&mut select.from);
+        rows.selection = select.selection.take();
+    }
+    Some(one)
 }
 
 /// A position within grouping sets becomes the item that it means; other constants are no keys.

@@ -7,12 +7,14 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, Ident, LimitClause, Offset, OrderByKind, Query,
-    SelectItem, SetExpr, TableFactor, TableWithJoins, Value, visit_expressions,
+    SelectItem, SetExpr, TableAliasColumnDef, TableFactor, TableWithJoins, Value,
+    visit_expressions,
 };
 
 use crate::dialect::ast::{call, compared, item_expr, number, template, text, with_ands};
-use crate::dialect::column_names::first_select;
+use crate::dialect::column_names::{first_select, folded};
 use crate::functions::{FAIL, LIMIT_ROWS, OFFSET_ROWS};
+use crate::names::{MARK, on_the_wire};
 
 pub(super) fn rewrite(query: &mut Query) {
     counts(query);
@@ -174,13 +176,13 @@ fn counted(query: &mut Query, condition: Expr) -> Option<()> {
         None => vec![],
     };
     if !matches!(query.body.as_ref(), SetExpr::Select(_)) {
-        let names = names(&mut query.body)?;
+        let names = apart(names(&mut query.body)?);
         for key in &mut keys {
             if let Some(position) = position(&key.expr) {
                 key.expr = Expr::Identifier(names.get(position.checked_sub(1)?)?.clone());
             }
         }
-        as_select(query)?;
+        as_select(query, names)?;
     }
     let SetExpr::Select(select) = query.body.as_mut() else {
         return None;
@@ -246,16 +248,46 @@ fn names(body: &mut SetExpr) -> Option<Vec<Ident>> {
     items.collect()
 }
 
-/// `body` as `SELECT * FROM (body)`.
-fn as_select(query: &mut Query) -> Option<()> {
+/// The names with those that come again marked, as `outer_names.rs` does it.
+fn apart(names: Vec<Ident>) -> Vec<Ident> {
+    let known: Vec<String> = names
+        .iter()
+        .map(|name| on_the_wire(&folded(name)).to_owned())
+        .collect();
+    let named = names.into_iter().zip(&known).enumerate();
+    let named =
+        named.map(
+            |(at, (name, own))| match known.iter().filter(|other| *other == own).count() {
+                1 => name,
+                _ => Ident::with_quote('"', format!("{own}{MARK}{at}")),
+            },
+        );
+    named.collect()
+}
+
+/// `body` as `SELECT * FROM (body) AS __set (names)`.
+fn as_select(query: &mut Query, names: Vec<Ident>) -> Option<()> {
     let whole = template("SELECT * FROM (SELECT 1) AS __set")?;
     let body = std::mem::replace(&mut query.body, whole.body);
     let SetExpr::Select(select) = query.body.as_mut() else {
         return None;
     };
-    let inner = derived(select.from.first_mut()?)?;
-    inner.body = body;
+    let item = select.from.first_mut()?;
+    derived(item)?.body = body;
+    if let TableFactor::Derived {
+        alias: Some(alias), ..
+    } = &mut item.relation
+    {
+        alias.columns = names.into_iter().map(column_of).collect();
+    }
     Some(())
+}
+
+fn column_of(name: Ident) -> TableAliasColumnDef {
+    TableAliasColumnDef {
+        name,
+        data_type: None,
+    }
 }
 
 fn derived(item: &mut TableWithJoins) -> Option<&mut Query> {

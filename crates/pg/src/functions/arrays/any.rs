@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use datafusion::arrow::array::Array as _;
+use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
@@ -148,25 +149,22 @@ fn in_list(
     if list.len() != 1 || array.is_null() || values.is_empty() || !plain {
         return Ok(None);
     }
-    let widened = match (values.data_type(), &left_type) {
+    let are_alike = match (values.data_type(), &left_type) {
         (from, to) if from == to => true,
-        (from, to) => {
-            (is_text(from) && is_text(to))
-                || (from.is_integer() && to.is_integer() && from.size() <= to.size())
-        }
+        (from, to) => (is_text(from) && is_text(to)) || (from.is_integer() && to.is_integer()),
     };
-    if !widened {
+    if !are_alike {
         return Ok(None);
     }
-    let values = crate::casts::arrow_cast(&values, &left_type)?;
-    let elements = (0..values.len())
-        .map(|at| {
-            Ok(Expr::Literal(
-                ScalarValue::try_from_array(&values, at)?,
-                None,
-            ))
-        })
+    // A whole number beyond the value's type equals no value.
+    let held = cast(&values, &left_type)?;
+    let known = (0..values.len()).filter(|at| values.is_null(*at) || held.is_valid(*at));
+    let elements = known
+        .map(|at| Ok(Expr::Literal(ScalarValue::try_from_array(&held, at)?, None)))
         .collect::<Result<Vec<_>>>()?;
+    if elements.is_empty() {
+        return Ok(None);
+    }
     Ok(Some(Expr::InList(InList::new(
         Box::new(left.clone()),
         elements,

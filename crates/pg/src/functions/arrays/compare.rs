@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use datafusion::arrow::array::StructArray;
 use datafusion::arrow::datatypes::{Field, FieldRef};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Operator, ScalarUDF};
@@ -12,6 +13,7 @@ use crate::PgError;
 use crate::functions::scalar::Take::{Any, Int, List};
 use crate::functions::scalar::{Body, Form, Function, Give, Row, Value};
 use crate::operators::padded::is_padded;
+use crate::time::span::Span;
 
 /// The comparisons of arrays, by their operators.
 const COMPARISONS: [(Operator, &str, Body); 6] = [
@@ -217,11 +219,29 @@ pub(super) fn element_order(left: &Value, right: &Value) -> Ordering {
     }
 }
 
-/// Rows compare field by field. A NULL field equals another, and is above all values.
+/// As their type is ordered in PostgreSQL.
 fn scalar_order(left: &ScalarValue, right: &ScalarValue) -> Ordering {
-    let (ScalarValue::Struct(left), ScalarValue::Struct(right)) = (left, right) else {
-        return left.partial_cmp(right).unwrap_or(Ordering::Equal);
-    };
+    use ScalarValue::{Float32, Float64, IntervalMonthDayNano, Struct};
+    match (left, right) {
+        (Struct(left), Struct(right)) => field_order(left, right),
+        (Float64(Some(left)), Float64(Some(right))) => float_order(*left, *right),
+        (Float32(Some(left)), Float32(Some(right))) => float_order(*left, *right),
+        (IntervalMonthDayNano(Some(left)), IntervalMonthDayNano(Some(right))) => {
+            Span::of_arrow(*left).compare(Span::of_arrow(*right))
+        }
+        _ => left.partial_cmp(right).unwrap_or(Ordering::Equal),
+    }
+}
+
+/// Zero has one sign; NaN equals itself and is above all numbers.
+fn float_order<F: Into<f64>>(left: F, right: F) -> Ordering {
+    let (left, right): (f64, f64) = (left.into(), right.into());
+    let order = left.partial_cmp(&right);
+    order.unwrap_or_else(|| left.is_nan().cmp(&right.is_nan()))
+}
+
+/// Rows compare field by field. A NULL field equals another, and is above all values.
+fn field_order(left: &StructArray, right: &StructArray) -> Ordering {
     let pairs = left.columns().iter().zip(right.columns());
     let orders = pairs.map(|(left, right)| {
         let [left, right] = [left, right].map(|field| element(field, 0));

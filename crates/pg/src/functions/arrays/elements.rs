@@ -105,7 +105,7 @@ pub(super) fn element(values: &ArrayRef, at: usize) -> Result<Value> {
     if *values.data_type() == DataType::Utf8 {
         return Ok(Value::Text(values.as_string::<i32>().value(at).to_owned()));
     }
-    Ok(scalar(ScalarValue::try_from_array(values, at)?))
+    Ok(Value::Scalar(ScalarValue::try_from_array(values, at)?))
 }
 
 fn read(array: &ArrayRef, at: usize, leaf: &Field) -> Result<Vec<Value>> {
@@ -137,7 +137,7 @@ fn read(array: &ArrayRef, at: usize, leaf: &Field) -> Result<Vec<Value>> {
             if is_null(at) {
                 return Ok(Value::Null);
             }
-            Ok(scalar(ScalarValue::try_from_array(&values, at)?))
+            Ok(Value::Scalar(ScalarValue::try_from_array(&values, at)?))
         })
         .collect()
 }
@@ -149,16 +149,7 @@ pub(super) fn value(row: &Row<'_>, argument: usize, leaf: &Field) -> Result<Valu
     }
     let (array, at) = row.array(argument);
     let one = converted(&array.slice(at, 1), leaf)?;
-    Ok(scalar(ScalarValue::try_from_array(&one, 0)?))
-}
-
-/// Zero has one sign where elements are compared.
-fn scalar(value: ScalarValue) -> Value {
-    Value::Scalar(match value {
-        ScalarValue::Float64(Some(zero)) if zero == 0.0 => ScalarValue::Float64(Some(0.0)),
-        ScalarValue::Float32(Some(zero)) if zero == 0.0 => ScalarValue::Float32(Some(0.0)),
-        other => other,
-    })
+    Ok(Value::Scalar(ScalarValue::try_from_array(&one, 0)?))
 }
 
 fn converted(values: &ArrayRef, leaf: &Field) -> Result<ArrayRef> {

@@ -11,8 +11,8 @@ use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
+    ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::scalar::ScalarValue;
 use postgres_types::Type;
@@ -21,7 +21,7 @@ use super::column::{Column, Row, fits};
 use super::value::{Give, Value, array};
 use super::{Take, is_text, type_name};
 use crate::PgError;
-use crate::functions::first_value;
+use crate::functions::{first_value, marked_like};
 use crate::output::pg_type;
 use crate::resolve::{self, Oid, UNKNOWN, Undecided};
 
@@ -215,6 +215,16 @@ impl Function {
         PgError::undefined_function(&signature)
     }
 
+    /// Whether a call gives NULL without being computed, as `evaluate_function` (PostgreSQL's
+    /// `optimizer/util/clauses.c`) sees it.
+    fn is_null_of(&self, args: &[Expr]) -> bool {
+        let is_null = |arg: &Expr| matches!(arg, Expr::Literal(value, _) if value.is_null());
+        let is_constant = |arg: &Expr| matches!(arg, Expr::Literal(..));
+        self.forms.iter().all(|form| form.nulls == Nulls::Strict)
+            && args.iter().any(is_null)
+            && !args.iter().all(is_constant)
+    }
+
     /// Refuses what a form takes and PostgreSQL does not: `left(text, bigint)`.
     fn check(&self, args: &ReturnFieldArgs) -> Result<(), PgError> {
         // The catalog has no functions without arguments.
@@ -290,6 +300,13 @@ impl ScalarUDFImpl for Function {
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
         let found = match self.simplified {
+            _ if self.is_null_of(&args) => {
+                let given = args.iter().map(|arg| Ok(arg.to_field(info.schema())?.1));
+                let given: Vec<FieldRef> = given.collect::<Result<_>>()?;
+                let field = self.form(&given)?.gives.field(&self.name, &given)?;
+                let null = Expr::Literal(ScalarValue::try_from(field.data_type())?, None);
+                Some(marked_like(null, &field))
+            }
             Some(simplified) => simplified(&args, info)?,
             None => None,
         };

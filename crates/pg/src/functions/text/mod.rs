@@ -5,6 +5,7 @@ mod compose;
 mod fits;
 mod format;
 mod normal;
+mod of_padded;
 mod pieces;
 mod plain;
 mod quote;
@@ -15,6 +16,7 @@ mod uuid;
 use datafusion::logical_expr::ScalarUDF;
 
 pub(crate) use fits::fits;
+pub(crate) use of_padded::OfPadded;
 pub(super) use random_uuid::gen_random_uuid;
 pub(crate) use uuid::{UUID_BYTES, as_bytes};
 

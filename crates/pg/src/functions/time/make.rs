@@ -18,7 +18,7 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
         function("make_date", immutable, MAKE_DATE),
         function("make_time", immutable, MAKE_TIME),
         function("make_timestamp", immutable, MAKE_TIMESTAMP),
-        function("make_timestamptz", immutable, MAKE_TIMESTAMPTZ),
+        function("make_timestamptz", Volatility::Stable, MAKE_TIMESTAMPTZ),
         function("make_interval", immutable, MAKE_INTERVAL),
         function("justify_days", immutable, JUSTIFY_DAYS),
         function("justify_hours", immutable, JUSTIFY_HOURS),

@@ -11,12 +11,12 @@ use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Sign
 
 /// See the file's header.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct OfPadded {
+pub(crate) struct OfPadded {
     plain: Arc<AggregateUDF>,
 }
 
 impl OfPadded {
-    pub(super) fn of(plain: &Arc<AggregateUDF>) -> Arc<AggregateUDF> {
+    pub(crate) fn of(plain: &Arc<AggregateUDF>) -> Arc<AggregateUDF> {
         let plain = Arc::clone(plain);
         Arc::new(AggregateUDF::new_from_impl(Self { plain }))
     }

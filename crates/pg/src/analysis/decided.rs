@@ -1,0 +1,150 @@
+//! Which conditions are decided before a row is read?
+//!
+//! | condition | is |
+//! |---|---|
+//! | `WHERE NULL AND …`, `WHERE 1 > 2 AND …` | false |
+//! | `x > ALL (SELECT … WHERE false)` | true |
+//! | `x = ANY (SELECT … WHERE NULL)`, also IN and EXISTS | false |
+//! | `(SELECT … WHERE false)` | NULL |
+//!
+//! What stands beside them is not computed, as in PostgreSQL. DataFusion would find out when
+//! subqueries have become joins, of which both sides are computed. Constants beside them that are
+//! errors fail nevertheless (`constants.rs`), but those in subqueries that are not asked.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::SetQuantifier;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::logical_plan::Distinct;
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{Expr, LogicalPlan, lit};
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::scalar::ScalarValue;
+
+use crate::constants;
+
+/// See the file's header. It runs over coerced types, before subqueries become joins.
+#[derive(Debug)]
+pub(crate) struct Decided;
+
+impl AnalyzerRule for Decided {
+    fn name(&self) -> &'static str {
+        "coscan_decided"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut found = false;
+        plan.apply_with_subqueries(|node| {
+            found |= match node {
+                LogicalPlan::Filter(given) => split_conjunction(&given.predicate)
+                    .into_iter()
+                    .any(is_constant),
+                _ => false,
+            };
+            Ok(match found {
+                true => TreeNodeRecursion::Stop,
+                false => TreeNodeRecursion::Continue,
+            })
+        })?;
+        if !found {
+            return Ok(plan);
+        }
+        let config = Arc::new(config.clone());
+        let decided = plan.transform_up_with_subqueries(|mut node| {
+            if let LogicalPlan::Filter(given) = &mut node
+                && fails(&given.predicate, &config)?
+            {
+                given.predicate = lit(false);
+                return Ok(Transformed::yes(node));
+            }
+            let names = NamePreserver::new(&node);
+            node.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let expr = expr.transform_up(|part| of_no_rows(part, &config))?;
+                Ok(expr.update_data(|expr| name.restore(expr)))
+            })
+        });
+        decided.data()
+    }
+}
+
+/// Whether one of the conditions that must hold is constant and does not.
+///
+/// # Errors
+/// If so, that of a constant in the others.
+fn fails(predicate: &Expr, config: &Arc<ConfigOptions>) -> Result<bool> {
+    let conditions = split_conjunction(predicate);
+    let is_false = |condition: &&Expr| {
+        let value = constants::value_of(condition, config);
+        value.is_some_and(|value| value.is_null() || value == ScalarValue::Boolean(Some(false)))
+    };
+    let mut constant = conditions.iter().filter(|condition| is_constant(condition));
+    if !constant.any(is_false) {
+        return Ok(false);
+    }
+    // Behind a false one nothing is looked at.
+    let no = Some(ScalarValue::Boolean(Some(false)));
+    let is_no =
+        |condition: &Expr| is_constant(condition) && constants::value_of(condition, config) == no;
+    let mut others = conditions
+        .into_iter()
+        .take_while(|condition| !is_no(condition));
+    others.try_for_each(|other| match asks(other) {
+        true => Ok(()),
+        false => constants::check_expr(other, config),
+    })?;
+    Ok(true)
+}
+
+/// Whether a condition may be constant: it names nothing.
+fn is_constant(condition: &Expr) -> bool {
+    !condition.any_column_refs() && !asks(condition)
+}
+
+/// Whether an expression has a subquery.
+fn asks(expr: &Expr) -> bool {
+    let found = expr.exists(|part| {
+        Ok(matches!(
+            part,
+            Expr::Exists(_)
+                | Expr::InSubquery(_)
+                | Expr::SetComparison(_)
+                | Expr::ScalarSubquery(_)
+        ))
+    });
+    found.unwrap_or(true)
+}
+
+/// The value of a subquery without rows.
+fn of_no_rows(expr: Expr, config: &Arc<ConfigOptions>) -> Result<Transformed<Expr>> {
+    let value = match &expr {
+        Expr::Exists(given) if is_empty(&given.subquery.subquery) => lit(given.negated),
+        Expr::InSubquery(given) if is_empty(&given.subquery.subquery) => lit(given.negated),
+        Expr::SetComparison(given) if is_empty(&given.subquery.subquery) => {
+            lit(given.quantifier == SetQuantifier::All)
+        }
+        Expr::ScalarSubquery(given) if is_empty(&given.subquery) => {
+            let held = given.subquery.schema().field(0).data_type();
+            Expr::Literal(ScalarValue::try_from(held)?, None)
+        }
+        _ => return Ok(Transformed::no(expr)),
+    };
+    constants::check_expr(&expr, config)?;
+    Ok(Transformed::yes(value))
+}
+
+/// Whether a plan has no rows by its form.
+fn is_empty(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Filter(given) => given.predicate == lit(false) || is_empty(&given.input),
+        LogicalPlan::Projection(given) => is_empty(&given.input),
+        LogicalPlan::SubqueryAlias(given) => is_empty(&given.input),
+        LogicalPlan::Sort(given) => is_empty(&given.input),
+        LogicalPlan::Limit(given) => is_empty(&given.input),
+        LogicalPlan::Distinct(Distinct::All(input)) => is_empty(input),
+        _ => false,
+    }
+}

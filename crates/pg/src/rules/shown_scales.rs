@@ -1,0 +1,241 @@
+//! How many digits behind its point does the text of a quotient or an average have?
+//!
+//! A column of computed numerics has one scale, and what is at the end of each value is not known
+//! to be a digit or a zero that PostgreSQL shows: `avg(x)::text` of 1 and 1 is
+//! `1.00000000000000000000`. The scale of a quotient follows from its two numbers
+//! (`select_div_scale`), so where a quotient becomes text or json, its text is made with that scale.
+//! An average is a quotient in the projection below, which gets one more column.
+//!
+//! Not here: operands that are quotients themselves, roots, powers (`differences.md`).
+
+use std::borrow::Cow;
+use std::sync::{Arc, LazyLock};
+
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::datatypes::{
+    DataType, Decimal128Type, Decimal256Type, Int16Type, Int32Type, Int64Type,
+};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Column, DFSchema};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Projection, ScalarUDF};
+use datafusion::optimizer::AnalyzerRule;
+
+use crate::casts::{CAST, OPEN_SCALE, Target};
+use crate::functions::json::{ELEMENT, PAIR};
+use crate::functions::marked_like;
+use crate::functions::scalar::Take::{Any, Int};
+use crate::functions::scalar::{Form, Function, Give, Row, Value, typed_field};
+use crate::numbers::arithmetic::{self, OPEN, PLAIN_SCALE_MAX, digits};
+use crate::numbers::numeric::Numeric;
+
+/// Functions that show their arguments in a text.
+const TEXTS: [&str; 3] = ["concat", "concat_ws", "format"];
+/// Functions that write their arguments as json.
+const JSONS: [&str; 8] = [
+    "to_json",
+    "to_jsonb",
+    "json_build_array",
+    "jsonb_build_array",
+    "json_build_object",
+    "jsonb_build_object",
+    ELEMENT,
+    PAIR,
+];
+
+/// See the file's header. It runs when averages have become quotients.
+#[derive(Debug)]
+pub(super) struct ShownScales;
+
+impl AnalyzerRule for ShownScales {
+    fn name(&self) -> &'static str {
+        "postgres_shown_scales"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(of_node).data()
+    }
+}
+
+fn of_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let inputs = plan.inputs();
+    let schema = match inputs.is_empty() {
+        true => DFSchema::empty(),
+        false => merge_schema(&inputs),
+    };
+    let mut below = match &plan {
+        LogicalPlan::Projection(node) => match node.input.as_ref() {
+            LogicalPlan::Projection(below) => Some(Below::of(below)),
+            _ => None,
+        },
+        _ => None,
+    };
+    let names = NamePreserver::new(&plan);
+    let mut changed = plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let expr = expr.transform_up(|part| Ok(shown(part, &schema, below.as_mut())))?;
+        Ok(expr.update_data(|expr| name.restore(expr)))
+    })?;
+    if let Some(below) = below.filter(|below| !below.scales.is_empty())
+        && let LogicalPlan::Projection(node) = &mut changed.data
+    {
+        node.input = Arc::new(below.with_scales()?);
+    }
+    Ok(changed)
+}
+
+/// The projection below a projection, and the scales of its columns that are asked for.
+struct Below {
+    node: Projection,
+    scales: Vec<Expr>,
+}
+
+impl Below {
+    fn of(node: &Projection) -> Self {
+        Self {
+            node: node.clone(),
+            scales: vec![],
+        }
+    }
+
+    /// A column with the scale of a column that is a quotient.
+    fn scale(&mut self, column: &Column) -> Option<Expr> {
+        let place = self.node.schema.maybe_index_of_column(column)?;
+        let scale = quotient_scale(self.node.expr.get(place)?, self.node.input.schema())?;
+        let name = format!("__scale_{place}");
+        let scale = scale.alias(&name);
+        if !self.scales.contains(&scale) {
+            self.scales.push(scale);
+        }
+        Some(Expr::Column(Column::new_unqualified(name)))
+    }
+
+    fn with_scales(mut self) -> Result<LogicalPlan> {
+        self.node.expr.extend(self.scales);
+        let node = Projection::try_new(self.node.expr, self.node.input)?;
+        Ok(LogicalPlan::Projection(node))
+    }
+}
+
+/// An expression that shows quotients.
+fn shown(expr: Expr, schema: &DFSchema, mut below: Option<&mut Below>) -> Transformed<Expr> {
+    let Expr::ScalarFunction(mut call) = expr else {
+        return Transformed::no(expr);
+    };
+    let mut scale_of = |value: &Expr| {
+        if value.get_type(schema).ok()? != OPEN {
+            return None;
+        }
+        match (value, below.as_deref_mut()) {
+            (Expr::Column(column), Some(below)) => below.scale(column),
+            (quotient, _) => quotient_scale(quotient, schema),
+        }
+    };
+    if let ("scale", [value]) = (call.name(), call.args.as_slice())
+        && let Some(scale) = scale_of(value)
+    {
+        return Transformed::yes(scale);
+    }
+    let Some(as_json) = shows(&call) else {
+        return Transformed::no(Expr::ScalarFunction(call));
+    };
+    let mut changed = false;
+    for value in &mut call.args {
+        let Some(scale) = scale_of(value) else {
+            continue;
+        };
+        let text = SHOWN.call(vec![std::mem::take(value), scale]);
+        *value = match as_json {
+            true => marked_like(text, &typed_field("", DataType::Utf8, "json")),
+            false => text,
+        };
+        changed = true;
+    }
+    Transformed::new_transformed(Expr::ScalarFunction(call), changed)
+}
+
+/// Whether a call shows its arguments, as json or not.
+fn shows(call: &ScalarFunction) -> Option<bool> {
+    let name = call.name();
+    if name == CAST {
+        let Some(Expr::Literal(target, _)) = call.args.get(1) else {
+            return None;
+        };
+        let target: Target = target.try_as_str().flatten()?.parse().ok()?;
+        return target.is_text().then_some(false);
+    }
+    if TEXTS.contains(&name) {
+        return Some(false);
+    }
+    JSONS.contains(&name).then_some(true)
+}
+
+/// The scale of a quotient of numbers whose scales are known.
+fn quotient_scale(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let call = match expr {
+        Expr::Alias(alias) => return quotient_scale(&alias.expr, schema),
+        Expr::ScalarFunction(call) => call,
+        _ => return None,
+    };
+    let [dividend, divisor] = call.args.as_slice() else {
+        return None;
+    };
+    if arithmetic::symbol(call.name()) != Some("/") {
+        return None;
+    }
+    let mut args = vec![];
+    for operand in [dividend, divisor] {
+        let held = operand.get_type(schema).ok()?;
+        let scale = match digits(&held) {
+            Some((_, scale)) => u32::try_from(scale).ok()?,
+            None if held.is_integer() => 0,
+            None => return None,
+        };
+        if scale > PLAIN_SCALE_MAX {
+            return None;
+        }
+        args.push(operand.clone());
+    }
+    Some(QUOTIENT_SCALE.call(args))
+}
+
+static SHOWN: LazyLock<ScalarUDF> = LazyLock::new(|| {
+    let form = Form::text(&[Any, Int], |row| {
+        let scale = row.int(1).min(i64::from(OPEN_SCALE));
+        let value = number(row, 0).map(|value| value.rounded(scale).to_string());
+        Ok(Cow::Owned(value.unwrap_or_default()))
+    });
+    Function::new("pg_shown", vec![form]).udf()
+});
+
+static QUOTIENT_SCALE: LazyLock<ScalarUDF> = LazyLock::new(|| {
+    let form = Form::new(&[Any, Any], Give::Int4, |row| {
+        let (dividend, divisor) = (number(row, 0), number(row, 1));
+        let scale = dividend.zip(divisor).map(|(a, b)| a.quotient_scale(&b));
+        Ok(scale.map_or(Value::Null, Value::Int))
+    });
+    Function::new("pg_quotient_scale", vec![form]).udf()
+});
+
+/// An argument that is a whole number or a decimal.
+fn number(row: &Row<'_>, argument: usize) -> Option<Numeric> {
+    let (array, at) = row.array(argument);
+    let scale = digits(array.data_type()).map_or(0, |(_, scale)| scale);
+    let scale = u32::try_from(scale).ok()?;
+    Some(match array.data_type() {
+        DataType::Int16 => Numeric::new(array.as_primitive::<Int16Type>().value(at), 0),
+        DataType::Int32 => Numeric::new(array.as_primitive::<Int32Type>().value(at), 0),
+        DataType::Int64 => Numeric::new(array.as_primitive::<Int64Type>().value(at), 0),
+        DataType::Decimal128(..) => {
+            Numeric::new(array.as_primitive::<Decimal128Type>().value(at), scale)
+        }
+        DataType::Decimal256(..) => {
+            Numeric::of_i256(array.as_primitive::<Decimal256Type>().value(at), scale)
+        }
+        _ => return None,
+    })
+}
