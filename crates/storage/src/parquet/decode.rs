@@ -62,9 +62,12 @@ pub struct SegmentDecoder {
     narrow: bool,
     /// Stretches that are not begun, the next one last; each with its wanted rows, counted from the
     /// stretch's first, or all rows if there is no list.
-    stretches: Vec<(Vec<Piece>, Option<Vec<Range<usize>>>)>,
+    stretches: Vec<(Vec<Piece>, Option<WantedRows>)>,
     open: Option<OpenStretch>,
 }
+
+/// Rows of a stretch: ascending ranges, not empty.
+type WantedRows = Vec<Range<usize>>;
 
 struct OpenStretch {
     reader: ParquetRecordBatchReader,
