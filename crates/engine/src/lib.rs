@@ -62,7 +62,7 @@ pub use rights::without_folders;
 pub use session::{
     CoscanExt, Engine, EngineMetrics, Prepared, Session, Statement, add_physical_rule,
 };
-pub use settings::{EngineConfig, MergeJoins, SETTINGS, Setting, Settings, Values};
+pub use settings::{EngineConfig, MergeJoins, Nested, SETTINGS, Setting, Settings, Values};
 pub use statement::{
     StatementError, StatementSize, StatementText, StatementTexts, THREAD_STACK_BYTES,
     on_large_stack, parse_postgresql, parse_statement, plan_statement, reserve_statement,

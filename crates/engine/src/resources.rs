@@ -16,9 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use coscan_core::{Policy, StorageModel};
 use coscan_storage::device::{DeviceOptions, Devices, Throttle};
 use coscan_storage::pool::{BufferPool, FileCache, MemoryBudget, PoolConfig, PoolShared, Recorder};
-use datafusion::execution::cache::cache_manager::{
-    DEFAULT_FILE_STATISTICS_MEMORY_LIMIT, DEFAULT_METADATA_CACHE_LIMIT,
-};
+use datafusion::execution::cache::cache_manager::DEFAULT_FILE_STATISTICS_MEMORY_LIMIT;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
@@ -31,11 +29,8 @@ use crate::object_stores::StoreRegistry;
 use crate::operators::Coordinator;
 use crate::settings::{EngineConfig, Settings};
 
-/// The part of the memory limit that an engine starts with, as a divisor, that the footers may take
-/// with which DataFusion plans. They are not counted in the budget. Footers that are wanted again
-/// are read again.
-const FOOTERS_KEPT: u64 = 8;
-/// And what it makes of them, the statistics of each file.
+/// The part of the memory limit that an engine starts with, as a divisor, that the statistics of
+/// files may take which DataFusion plans with. They are not counted in the budget.
 const STATISTICS_KEPT: u64 = 16;
 
 /// See the file's header.
@@ -105,7 +100,6 @@ impl Resources {
             // Files are listed anew for every query: a replaced or added file is seen by the next
             // one.
             .with_object_list_cache_limit(0)
-            .with_metadata_cache_limit(part(FOOTERS_KEPT).min(DEFAULT_METADATA_CACHE_LIMIT))
             .with_file_statistics_cache_limit(
                 part(STATISTICS_KEPT).min(DEFAULT_FILE_STATISTICS_MEMORY_LIMIT),
             )
@@ -145,9 +139,14 @@ impl Resources {
         &self.indexes
     }
 
+    /// The files whose footers are known.
+    pub(crate) fn files(&self) -> &Arc<FileCache> {
+        self.shared.files()
+    }
+
     /// The devices in use.
     pub(crate) fn devices(&self) -> &Devices {
-        self.shared.files().devices()
+        self.files().devices()
     }
 
     /// The memory budget that everything shares.

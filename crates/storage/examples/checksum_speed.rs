@@ -32,7 +32,7 @@ fn main() {
     let rounds: usize = args.get(1).map_or(11, |arg| arg.parse().unwrap());
     let file = InMemory(std::fs::read(path).unwrap().into());
     let bytes = file.0.len() as u64;
-    let metadata = futures::executor::block_on(read_footer(&file, path, bytes)).unwrap();
+    let metadata = futures::executor::block_on(read_footer(&file, path, bytes, u64::MAX)).unwrap();
     let map = FileChunks::new(&metadata, 16 << 20);
     let reader = ArrowReaderMetadata::try_new(Arc::clone(&metadata), ArrowReaderOptions::new());
     let schema = Arc::clone(reader.unwrap().schema());

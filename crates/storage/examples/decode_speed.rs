@@ -66,6 +66,7 @@ fn main() {
         &InMemory(bytes.clone()),
         "lineitem",
         bytes.len() as u64,
+        u64::MAX,
     ))
     .unwrap();
     let rows = metadata.file_metadata().num_rows();

@@ -302,6 +302,35 @@ fn a_file_without_rows_has_no_chunks() {
 }
 
 #[test]
+fn tiny_row_groups_are_decoded_together() {
+    for (rows, row_group_rows) in [(2000, 7), (2000, 60)] {
+        let shape = Shape {
+            rows,
+            row_group_rows,
+            ..shape()
+        };
+        let file = shape.write();
+        let metadata = file.metadata();
+        let map = FileChunks::new(&metadata, u64::MAX);
+        let batches = Batches::of(&map.chunks[0], 300);
+        let tiny = row_group_rows < 300 / 8;
+        let whole = rows.div_ceil(300);
+        assert_eq!(
+            batches.len(),
+            if tiny {
+                whole
+            } else {
+                rows.div_ceil(row_group_rows)
+            }
+        );
+        assert_eq!(batches.span_pieces(), tiny);
+        for batch_rows in [300, 301, 303] {
+            check_decode(&file, &metadata, &map, batch_rows);
+        }
+    }
+}
+
+#[test]
 fn segments_decode_to_the_type_asked_for() {
     let file = shape().write();
     let metadata = file.metadata();

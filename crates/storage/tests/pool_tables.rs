@@ -2,15 +2,22 @@
 //! dropped, with its frames, when its last scan has ended and not before that. Other files of the
 //! folder stay in memory. Rows are always those of the version that was planned.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "tests"
+)]
 
 mod world;
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use coscan_core::{Policy, StorageModel};
+use coscan_storage::RangeRead;
 use coscan_storage::device::Device;
 use coscan_storage::pool::{BufferPool, FileKey, ScanMetrics, TableFile};
 
@@ -58,6 +65,38 @@ async fn until(what: impl Fn() -> bool) {
     while !what() {
         assert!(begun.elapsed() < Duration::from_secs(20), "never");
         tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_footer_that_a_planner_read_serves_scans() {
+    let (setup, device) = setup(64 << 20, Vec::new()).await;
+    let path = write(&setup.folder, "other.parquet", Layout::RowGroups);
+    let location = object_store::path::Path::from_absolute_path(&path).unwrap();
+    let key = FileKey::new("file://", device.stat(&location).await.unwrap());
+    let files = setup.shared.files();
+    assert!(files.footer(&key).is_none());
+    let read = files.footer_by(&key, &Planner(&path)).await.unwrap();
+    let requests = || device.meter().snapshot().requests;
+    let before = requests();
+    let nobody = Planner(Path::new("/nowhere"));
+    let again = files.footer_by(&key, &nobody).await.unwrap();
+    let opened = files.open(std::slice::from_ref(&key), 1).await.unwrap();
+    assert!(Arc::ptr_eq(&read, &again) && Arc::ptr_eq(&read, opened[0].metadata()));
+    assert_eq!(requests(), before, "it is not read again");
+    assert!(Arc::ptr_eq(opened[0].schema(), setup.files[0].schema()));
+    let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
+    read_all(&pool, &opened).await;
+}
+
+/// Reads a file as a planner does, past the device.
+struct Planner<'a>(&'a Path);
+
+impl RangeRead for Planner<'_> {
+    async fn read(&self, ranges: &[Range<u64>]) -> coscan_storage::Result<Vec<Bytes>> {
+        let bytes = Bytes::from(std::fs::read(self.0).unwrap());
+        let part = |range: &Range<u64>| bytes.slice(range.start as usize..range.end as usize);
+        Ok(ranges.iter().map(part).collect())
     }
 }
 

@@ -81,7 +81,7 @@ impl ParquetFileReaderFactory for CheckedReaders {
         metadata_size_hint: Option<usize>,
         metrics: &ExecutionPlanMetricsSet,
     ) -> datafusion::error::Result<Box<dyn AsyncFileReader + Send>> {
-        let (store, version) = in_own_store(&self.store, &file);
+        let (store, version) = in_own_store(&self.store, &file.object_meta);
         let devices = self.resources.devices();
         let registered = devices.registered_for(store.as_str(), &version.location);
         let inner = self

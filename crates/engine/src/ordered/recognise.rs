@@ -16,9 +16,7 @@ use std::sync::Arc;
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
-use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::FileScanConfig;
-use datafusion::datasource::physical_plan::parquet::CachedParquetMetaData;
 use datafusion::datasource::source::{DataSource, DataSourceExec};
 use datafusion::error::Result;
 use datafusion::physical_expr::expressions::Column;
@@ -266,23 +264,10 @@ pub(super) fn has_many_values(
 
 /// The footers of a scan's files; `None` unless all of them are in memory.
 pub(super) fn footers(plan: &ScanPlan, resources: &Resources) -> Option<Vec<Arc<ParquetMetaData>>> {
-    let known = resources.runtime().cache_manager.get_file_metadata_cache();
-    let planned_on = |file: &PartitionedFile| {
-        let meta = &file.object_meta;
-        let cached = known.get(&meta.location);
-        let cached = cached.filter(|cached| cached.is_valid_for(meta))?;
-        let footer = cached.file_metadata.as_any();
-        let footer = footer.downcast_ref::<CachedParquetMetaData>()?;
-        Some(Arc::clone(footer.parquet_metadata()))
-    };
-    let scanned = |file: &PartitionedFile| {
-        let pool = resources.pool(&plan.settings);
-        pool.shared().files().footer(&plan.key(file))
-    };
+    let pool = resources.pool(&plan.settings);
+    let known = pool.shared().files();
     let files = plan.files.iter();
-    files
-        .map(|file| planned_on(file).or_else(|| scanned(file)))
-        .collect()
+    files.map(|file| known.footer(&plan.key(file))).collect()
 }
 
 /// The declared order of a table's files, or of their row groups, by a column.

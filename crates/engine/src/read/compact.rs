@@ -35,8 +35,22 @@ const DIGITS_OF_64_BITS: u8 = 18;
 /// rows.
 const ROWS_PER_VALUE: usize = 4;
 
-/// How a column of the file is decoded; `field` is the column as the plan wants it.
-pub(crate) fn compact(field: &FieldRef, file: &TableFile) -> ColumnRequest {
+/// Per leaf of the file: whether it is text whose pages all refer to dictionaries.
+pub(crate) fn refer_to_dictionaries(file: &TableFile) -> Vec<bool> {
+    let metadata = file.metadata();
+    let descriptor = metadata.file_metadata().schema_descr();
+    let groups = metadata.row_groups();
+    let refers = |leaf| {
+        descriptor.column(leaf).physical_type() == Physical::BYTE_ARRAY
+            && !groups.is_empty()
+            && groups.iter().all(|g| refers_to_dictionary(g.column(leaf)))
+    };
+    (0..descriptor.num_columns()).map(refers).collect()
+}
+
+/// How a column of the file is decoded; `field` is the column as the plan wants it, `refers`
+/// [`refer_to_dictionaries`] of the file.
+pub(crate) fn compact(field: &FieldRef, file: &TableFile, refers: &[bool]) -> ColumnRequest {
     let exact = ColumnRequest::exact(Arc::clone(field));
     let metadata = file.metadata();
     let descriptor = metadata.file_metadata().schema_descr();
@@ -54,9 +68,7 @@ pub(crate) fn compact(field: &FieldRef, file: &TableFile) -> ColumnRequest {
         DataType::Utf8View | DataType::Utf8 if is_text(root) => {
             let leaf = (0..descriptor.num_columns())
                 .find(|leaf| descriptor.get_column_root(*leaf).name() == root.name());
-            let groups = metadata.row_groups();
-            let refers = |leaf| groups.iter().all(|g| refers_to_dictionary(g.column(leaf)));
-            if groups.is_empty() || !leaf.is_some_and(refers) {
+            if !leaf.is_some_and(|leaf| refers[leaf]) {
                 return exact;
             }
             DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))

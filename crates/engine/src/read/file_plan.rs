@@ -4,7 +4,8 @@
 //! no file, for columns that this file may lack, for types that it may store differently. Here both
 //! are rewritten to the file as it is, the way DataFusion's own Parquet opener does it (literals
 //! for partition columns, then the expression adapter, then the simplifier). The predicate is then
-//! split into conjuncts, which are later proved, used for pruning and evaluated one by one.
+//! split into conjuncts, which are later proved, used for pruning and evaluated one by one. Files
+//! alike have one plan.
 //! Not here: statistics (`prune/`), evaluation (`pipeline/`).
 //! I1: a row of the file is in the scan's output iff every conjunct is true for it.
 
@@ -34,7 +35,7 @@ use datafusion::physical_expr_adapter::{
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::schema::types::TypePtr;
 
-use super::compact::compact;
+use super::compact::{compact, refer_to_dictionaries};
 
 /// The most conjuncts of a file, because each chunk keeps a set of them in a `u64`; the last one
 /// joins all that are beyond.
@@ -62,6 +63,77 @@ pub(crate) struct FilePlan {
     pub(crate) projection: Vec<Arc<dyn PhysicalExpr>>,
     /// No row of the file can be in the output.
     pub(crate) empty: bool,
+}
+
+/// The plans of the files of one scan. Files with equal [`Alike`]s have one.
+pub(crate) struct FilePlans<'a> {
+    table: &'a TablePlan,
+    /// The partition columns that the scan names.
+    partitions: BTreeSet<usize>,
+    /// Every file has a plan of its own, because the scan asks for its name.
+    by_name: bool,
+    made: HashMap<Alike, Arc<FilePlan>>,
+}
+
+/// All that a plan depends on of a file whose name is not asked for.
+#[derive(PartialEq, Eq, Hash)]
+struct Alike {
+    /// The address of its `FileSchema`, which the file keeps alive.
+    schema: usize,
+    /// The schema that the planner gave it in place of its own.
+    given: Option<SchemaRef>,
+    /// The values of the partition columns that the scan names.
+    values: Vec<ScalarValue>,
+    /// Per leaf: whether it is text whose pages all refer to dictionaries.
+    refers: Vec<bool>,
+}
+
+impl<'a> FilePlans<'a> {
+    pub(crate) fn new(table: &'a TablePlan) -> Self {
+        let exprs = table.projection.iter().map(|projected| &projected.expr);
+        let exprs = exprs.chain(&table.predicate);
+        let first = table.schema.file_schema().fields().len();
+        let named = exprs.flat_map(collect_columns);
+        let partitions = named.filter_map(|column| column.index().checked_sub(first));
+        Self {
+            partitions: partitions.collect(),
+            by_name: names_files(&table.projection),
+            made: HashMap::new(),
+            table,
+        }
+    }
+
+    /// The plan for one file. `meta` is the file as the planner listed it.
+    ///
+    /// # Errors
+    /// If the file's columns cannot be made into the table's.
+    pub(crate) fn of(&mut self, meta: &PartitionedFile, file: &TableFile) -> Result<Arc<FilePlan>> {
+        let refers = refer_to_dictionaries(file);
+        if self.by_name {
+            return Ok(Arc::new(self.table.for_file(meta, file, &refers)?));
+        }
+        let values = self.partitions.iter();
+        let alike = Alike {
+            schema: Arc::as_ptr(file.schema()).addr(),
+            given: meta.arrow_schema.clone(),
+            values: values
+                .filter_map(|at| meta.partition_values.get(*at).cloned())
+                .collect(),
+            refers,
+        };
+        if let Some(known) = self.made.get(&alike) {
+            return Ok(Arc::clone(known));
+        }
+        let made = Arc::new(self.table.for_file(meta, file, &alike.refers)?);
+        self.made.insert(alike, Arc::clone(&made));
+        Ok(made)
+    }
+}
+
+/// Whether the projection asks for the names of files.
+fn names_files(projection: &ProjectionExprs) -> bool {
+    let named = rewrite_input_file_name_in_projection(projection.clone(), "");
+    !named.is_ok_and(|named| named == *projection)
 }
 
 /// One conjunct of the predicate.
@@ -114,11 +186,13 @@ impl TablePlan {
         }
     }
 
-    /// The plan for one file. `meta` is the file as the planner listed it.
-    ///
-    /// # Errors
-    /// If the file's columns cannot be made into the table's.
-    pub(crate) fn for_file(&self, meta: &PartitionedFile, file: &TableFile) -> Result<FilePlan> {
+    /// The plan for one file. `refers`: [`refer_to_dictionaries`] of it.
+    fn for_file(
+        &self,
+        meta: &PartitionedFile,
+        file: &TableFile,
+        refers: &[bool],
+    ) -> Result<FilePlan> {
         let schema = self.physical_schema(meta, file)?;
         let mut projection = self.projection.clone();
         let mut predicate = self.predicate.clone();
@@ -160,8 +234,10 @@ impl TablePlan {
             let rest = conjuncts.split_off(CONJUNCTS_MAX - 1);
             conjuncts.push(Conjunct::new(conjunction(rest.into_iter().map(|c| c.expr))));
         }
+        let kept = schema.fields().iter();
+        let kept = kept.map(|field| compact(field, file, refers));
         Ok(FilePlan {
-            kept: schema.fields().iter().map(|f| compact(f, file)).collect(),
+            kept: kept.collect(),
             schema,
             conjuncts,
             projection: projection.iter().map(|p| Arc::clone(&p.expr)).collect(),

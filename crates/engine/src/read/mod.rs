@@ -22,6 +22,6 @@ pub(crate) mod prune;
 pub(crate) mod scan;
 
 pub(crate) use compact::widen;
-pub(crate) use file_plan::{FilePlan, TablePlan, int96};
+pub(crate) use file_plan::{FilePlan, FilePlans, TablePlan, int96};
 pub(crate) use integers::{Integers, compares, each_width, is_whole, whole_of};
 pub(crate) use parquet_scan::parquet_scan;

@@ -63,6 +63,7 @@ impl CoscanExt for SessionStateBuilder {
         options
             .set(SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT)
             .expect("an option of DataFusion's, and a value that it takes");
+        config.set_extension(Arc::clone(engine.resources().files()));
         let optimizers = self.optimizer_rules().get_or_insert_default();
         optimizers.push(Arc::new(NeedlessKeys));
         let optimizers = self.physical_optimizers().get_or_insert_default();

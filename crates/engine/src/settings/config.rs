@@ -7,10 +7,11 @@ use coscan_core::smooth::AccessPath;
 use coscan_core::{Policy, StorageModel};
 use coscan_storage::device::NamedDevice;
 
-use super::MergeJoins;
+use super::{MergeJoins, Nested};
 
 /// How an [`Engine`](crate::Engine) is set up. The settings among these (`policy` to `access_path`,
-/// `index_folder`) are what new sessions start with; a session changes its own with SET.
+/// `index_folder` to `nested`) are what new sessions start with; a session changes its own with
+/// SET.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct EngineConfig {
@@ -71,6 +72,10 @@ pub struct EngineConfig {
     /// Where sessions start out keeping indexes: a folder or a URL. `None`: in the folder `_coscan`
     /// beside the table's files.
     pub index_folder: Option<String>,
+    /// Whether columns of bytes that no writer marked as text are text.
+    pub binary_as_string: bool,
+    /// In which form sessions start with being answered structs and maps.
+    pub nested: Nested,
     /// Where operators put what they have no memory for; the engine makes a folder of its own in
     /// it. `None`: where the system has its temporary files.
     pub spill_folder: Option<PathBuf>,
@@ -121,6 +126,8 @@ impl Default for EngineConfig {
             record_trace: false,
             record: None,
             index_folder: None,
+            binary_as_string: false,
+            nested: Nested::Rows,
             spill_folder: None,
             target_partitions: None,
             batch_rows: BATCH_ROWS_DEFAULT,

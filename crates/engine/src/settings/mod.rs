@@ -4,10 +4,11 @@
 //! from the table. Queries share reads only with queries of the same policy, storage model and
 //! chunk size.
 //! `config.rs` declares what an engine is built with, including the defaults of its sessions;
-//! `merge_joins.rs` the choices of a setting.
+//! `merge_joins.rs` and `nested.rs` the choices of a setting.
 
 mod config;
 mod merge_joins;
+mod nested;
 mod table;
 mod values;
 
@@ -24,6 +25,7 @@ use datafusion::error::{DataFusionError, Result};
 
 pub use config::EngineConfig;
 pub use merge_joins::MergeJoins;
+pub use nested::Nested;
 pub use table::{SETTINGS, Setting, Values};
 
 use crate::index_catalog::NamedFolder;
@@ -72,6 +74,10 @@ pub struct Settings {
     state_cache: Option<u64>,
     /// Where indexes are kept. `None`: beside their tables.
     pub(crate) index_folder: Option<NamedFolder>,
+    /// Whether columns of bytes that no writer marked as text are text in tables made from now on.
+    pub(crate) binary_as_string: bool,
+    /// In which form structs and maps are answered.
+    pub(crate) nested: Nested,
     /// Names this session's scans in traces and in `coscan.scans`.
     pub label: String,
     /// The engine's one budget, which `coscan.memory` shows and changes.
@@ -132,6 +138,8 @@ impl Settings {
             share_operators: config.share_operators,
             state_cache: None,
             index_folder,
+            binary_as_string: config.binary_as_string,
+            nested: config.nested,
             label: String::new(),
             memory_default: config.memory_bytes.unwrap_or_else(|| budget.limit()),
             checksums_default: config.checksums,

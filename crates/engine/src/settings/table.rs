@@ -8,7 +8,7 @@ use coscan_core::smooth::{AccessPath, SmoothPolicy, SmoothTrigger};
 use coscan_core::{Policy, StorageModel};
 
 use super::values::{self, AUTO, UNLIMITED, named, show_switch, switch};
-use super::{EngineConfig, MergeJoins, NamedFolder, Refusal, Settings};
+use super::{EngineConfig, MergeJoins, NamedFolder, Nested, Refusal, Settings};
 use crate::memory::LIMIT_BY_DEFAULT;
 use crate::right::Right;
 
@@ -413,6 +413,38 @@ pub const SETTINGS: &[Setting] = &[
         show: Settings::folder_shown,
         configure: Some(|config, value| {
             config.index_folder = (!value.is_empty()).then(|| value.to_owned());
+            Ok(())
+        }),
+    },
+    Setting {
+        name: "binary_as_string",
+        values: Values::Switch,
+        default: "off",
+        applies_to: "tables that are made from now on; the flag: those of the command line",
+        help: "Whether columns of bytes that no writer marked as text are text all the same (on), as in files of old writers, or bytea (off)",
+        set: |settings, value| {
+            settings.binary_as_string = switch(value)?;
+            Ok(())
+        },
+        show: |settings| show_switch(settings.binary_as_string),
+        configure: Some(|config, value| {
+            config.binary_as_string = switch(value)?;
+            Ok(())
+        }),
+    },
+    Setting {
+        name: "nested",
+        values: names!(Nested),
+        default: "rows",
+        applies_to: NEXT_QUERIES,
+        help: "How columns that contain structs or maps are answered: rows (PostgreSQL's rows and arrays of rows; a map is an array of rows of key and value) or json",
+        set: |settings, value| {
+            settings.nested = Nested::of(value)?;
+            Ok(())
+        },
+        show: |settings| settings.nested.name().to_owned(),
+        configure: Some(|config, value| {
+            config.nested = Nested::of(value)?;
             Ok(())
         }),
     },

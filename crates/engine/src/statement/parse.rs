@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use coscan_pg::dialect::{as_stored, keep_stored_types};
+use coscan_pg::output::nested_as_json;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
@@ -18,6 +19,7 @@ use super::shape::{shape, shape_part};
 use super::size::StatementSize;
 use super::split::StatementText;
 use super::stack::{OnStack, with_stack};
+use crate::settings::{Nested, Settings};
 
 /// Runs `parse` on a statement's text, on a stack that holds any tree that the text may become.
 ///
@@ -115,9 +117,19 @@ pub async fn plan_statement(
     OnStack::new(size.stack_bytes(), async move {
         let plan = changes::plan(state, statement).await?;
         check_plan(&plan)?;
-        Ok(plan)
+        as_answered(state, plan)
     })
     .await
+}
+
+/// The plan of a query whose columns have the form that the session wants.
+fn as_answered(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
+    let settings = state.config_options().extensions.get::<Settings>();
+    let wants_json = settings.is_some_and(|settings| settings.nested == Nested::Json);
+    match state.scalar_functions().get("to_json") {
+        Some(to_json) if wants_json => nested_as_json(plan, to_json),
+        _ => Ok(plan),
+    }
 }
 
 /// Polls and drops a future on a stack on which the plans that this module lets through can be

@@ -2,62 +2,47 @@
 //!
 //! DataFusion reads footers with parquet's own reader, which a few crafted bytes can make ask for
 //! more memory than there is: a failed allocation aborts the process. So footers are read here, by
-//! coscan-storage, which checks them first. DataFusion is given the result in the cache where it
-//! would have kept its own.
-//! Not here: pages (`cscan/checked_reader.rs`), the footers of cooperative scans (`FileCache`, by
-//! the same reader).
-//! Bounds: [`AT_ONCE`] footers at a time; DataFusion's cache has its own limit.
+//! coscan-storage, which checks them first. They are kept with those of cooperative scans, so each
+//! file's is read once.
+//! Not here: pages (`cscan/checked_reader.rs`).
+//! Bounds: [`AT_ONCE`] footers at a time; `FileCache` bounds what is kept.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use coscan_storage::pool::FileCache;
 use coscan_storage::{RangeRead, StorageError, read_footer};
 use datafusion::catalog::Session;
-use datafusion::datasource::physical_plan::parquet::CachedParquetMetaData;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::cache::cache_manager::CachedFileMetadataEntry;
+use datafusion::execution::object_store::ObjectStoreUrl;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 use parquet::file::metadata::ParquetMetaData;
 
 use crate::error::external;
+use crate::read::scan::key_of_listed;
 
 /// Enough to hide a store's latency, few enough not to flood it.
 const AT_ONCE: usize = 32;
 
-/// The footer of a file that messages call `name`.
+/// The footer of a file, which messages call `name`, of the store at `url`.
 ///
 /// # Errors
 /// The store's; `BadFooter`.
 pub(crate) async fn footer(
     state: &dyn Session,
-    store: &Arc<dyn ObjectStore>,
+    (url, store): (&ObjectStoreUrl, &Arc<dyn ObjectStore>),
     name: &str,
     file: &ObjectMeta,
 ) -> Result<Arc<ParquetMetaData>> {
-    let cache = state.runtime_env().cache_manager.get_file_metadata_cache();
-    let cached = cache.get(&file.location);
-    let cached = cached.filter(|cached| cached.is_valid_for(file));
-    if let Some(known) = &cached
-        && let Some(known) = known
-            .file_metadata
-            .as_any()
-            .downcast_ref::<CachedParquetMetaData>()
-    {
-        return Ok(Arc::clone(known.parquet_metadata()));
-    }
     let reader = StoreReader { store, name, file };
-    let metadata = read_footer(&reader, name, file.size)
-        .await
-        .map_err(external)?;
-    let cached = Arc::new(CachedParquetMetaData::new(Arc::clone(&metadata)));
-    cache.put(
-        &file.location,
-        CachedFileMetadataEntry::new(file.clone(), cached),
-    );
-    Ok(metadata)
+    let footer = match state.config().get_extension::<FileCache>() {
+        Some(known) => known.footer_by(&key_of_listed(url, file), &reader).await,
+        None => read_footer(&reader, name, file.size, u64::MAX).await,
+    };
+    footer.map_err(external)
 }
 
 /// What `decode` makes of the footer of each file, in the order of the files' paths. Empty files
@@ -67,7 +52,7 @@ pub(crate) async fn footer(
 /// The error of the first file that has one.
 pub(crate) async fn each<T: Send>(
     state: &dyn Session,
-    store: &Arc<dyn ObjectStore>,
+    store: (&ObjectStoreUrl, &Arc<dyn ObjectStore>),
     name: impl Fn(&ObjectMeta) -> String,
     files: &[ObjectMeta],
     decode: impl Fn(&str, &ParquetMetaData) -> Result<T> + Sync,

@@ -111,7 +111,7 @@ impl CheckedParquet {
             let columns = columns::of_file(name, footer, options);
             columns.map_err(|error| named(name, error))
         };
-        let each = footers::each(state, store, name, files, of_file).await?;
+        let each = footers::each(state, (&self.store, store), name, files, of_file).await?;
         columns::of_files(each)
     }
 }
@@ -176,7 +176,7 @@ impl FileFormat for CheckedParquet {
             return self.inner.infer_stats(state, store, schema, file).await;
         }
         let name = self.name(file);
-        let footer = footers::footer(state, store, &name, file).await?;
+        let footer = footers::footer(state, (&self.store, store), &name, file).await?;
         footers::caught(&name, || {
             self.check_columns(&name, &footer, &schema)?;
             statistics_of(&footer, &schema)
@@ -195,7 +195,7 @@ impl FileFormat for CheckedParquet {
             return self.inner.infer_ordering(state, store, schema, file).await;
         }
         let name = self.name(file);
-        let footer = footers::footer(state, store, &name, file).await?;
+        let footer = footers::footer(state, (&self.store, store), &name, file).await?;
         footers::caught(&name, || ordering_of(&footer, &schema))
             .map_err(|error| named(&name, error))
     }
@@ -214,7 +214,7 @@ impl FileFormat for CheckedParquet {
                 .await;
         }
         let name = self.name(file);
-        let footer = footers::footer(state, store, &name, file).await?;
+        let footer = footers::footer(state, (&self.store, store), &name, file).await?;
         footers::caught(&name, || {
             self.check_columns(&name, &footer, &schema)?;
             let ordering = ordering_of(&footer, &schema)?;

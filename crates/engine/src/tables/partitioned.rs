@@ -138,7 +138,7 @@ impl PartitionedTable {
             file.partition_values.push(value);
         }
         if let Some(known) = file.statistics.take() {
-            let mut known = Statistics::clone(&known);
+            let mut known = Arc::unwrap_or_clone(known);
             known
                 .column_statistics
                 .truncate(self.file_schema.fields().len());
@@ -158,8 +158,12 @@ impl PartitionedTable {
         let fields = self.partitions.clone();
         let schema = DFSchema::try_from(Schema::new(fields))?;
         let mut files = Vec::new();
-        for file in listed.file_groups.iter().flat_map(FileGroup::iter) {
-            let typed = self.typed(file.clone())?;
+        for file in listed
+            .file_groups
+            .into_iter()
+            .flat_map(FileGroup::into_inner)
+        {
+            let typed = self.typed(file)?;
             files.extend(filter_partitioned_file(typed, filters, &schema)?);
         }
         Ok(files)

@@ -32,6 +32,7 @@ use super::parquet_format::{CheckedParquet, CheckedParquetFactory};
 use super::partitioned::PartitionedTable;
 use crate::object_stores::joint_store;
 use crate::object_stores::local_store::settle;
+use crate::settings::Settings;
 
 /// The extension of Parquet files.
 const PARQUET: &str = "parquet";
@@ -125,8 +126,15 @@ async fn place_at(state: &SessionState, path: &str) -> Result<Place> {
 
 /// The format of a store's Parquet files.
 fn parquet_of(state: &SessionState, store: ObjectStoreUrl) -> Arc<dyn FileFormat> {
-    let format = ParquetFormat::new().with_options(state.default_table_options().parquet);
+    let mut options = state.default_table_options().parquet;
+    options.global.binary_as_string |= takes_binary_for_text(state);
+    let format = ParquetFormat::new().with_options(options);
     Arc::new(CheckedParquet::new(Arc::new(format), store, true))
+}
+
+fn takes_binary_for_text(state: &SessionState) -> bool {
+    let settings = state.config_options().extensions.get::<Settings>();
+    settings.is_some_and(|settings| settings.binary_as_string)
 }
 
 /// Has COPY write Parquet as INSERT does (`writing.rs`).
@@ -169,8 +177,11 @@ pub(crate) async fn declared_table(
         store,
         inferred: command.schema.fields().is_empty(),
     };
+    let binary_as_string = takes_binary_for_text(state);
     // The session's own format stays as it is: it also writes, to any store.
     let mut state = state.clone();
+    let parquet = &mut state.config_mut().options_mut().execution.parquet;
+    parquet.binary_as_string |= binary_as_string;
     state.register_file_format(Arc::new(format), true)?;
     let mut command = command.clone();
     for (location, (own, joined)) in command.locations.iter_mut().zip(urls.iter().zip(&joined)) {

@@ -116,12 +116,13 @@ pub fn cell_writer(array: &ArrayRef, binary: bool) -> Result<CellWriter> {
             let cells = array.as_fixed_size_binary().clone();
             Box::new(move |row, out| put_bytes(cells.value(row), binary, out))
         }
-        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
-            match arrays(&array, binary)? {
-                Some(writer) => writer,
-                None => displayed(array),
-            }
-        }
+        DataType::List(_)
+        | DataType::LargeList(_)
+        | DataType::FixedSizeList(..)
+        | DataType::Map(..) => match arrays(&array, binary)? {
+            Some(writer) => writer,
+            None => displayed(array),
+        },
         DataType::Struct(_) => rows(&array, binary)?,
         _ => displayed(array),
     })
@@ -207,6 +208,7 @@ fn zoned(data_type: &DataType, zone: &str) -> Option<DataType> {
         }
         DataType::List(field) => element(field).map(DataType::List),
         DataType::LargeList(field) => element(field).map(DataType::LargeList),
+        DataType::Map(entry, sorted) => element(entry).map(|entry| DataType::Map(entry, *sorted)),
         DataType::FixedSizeList(field, width) => {
             element(field).map(|field| DataType::FixedSizeList(field, *width))
         }
@@ -435,8 +437,8 @@ const PG_EPOCH_MICROS: i64 = PG_EPOCH_DAYS as i64 * MICROS_PER_DAY;
 #[cfg(test)]
 mod tests {
     use datafusion::arrow::array::{
-        DictionaryArray, Int32Array, IntervalMonthDayNanoArray, ListArray, StructArray,
-        TimestampNanosecondArray, UInt8Array,
+        DictionaryArray, Int32Array, Int32Builder, IntervalMonthDayNanoArray, ListArray,
+        MapBuilder, StringBuilder, StructArray, TimestampNanosecondArray, UInt8Array,
     };
     use datafusion::arrow::datatypes::{Int8Type, IntervalMonthDayNano};
 
@@ -465,6 +467,22 @@ mod tests {
             ones,
         )]);
         assert_eq!(text(pair, 0), "(1)");
+    }
+
+    #[test]
+    fn maps_are_arrays_of_rows() {
+        let mut maps = MapBuilder::new(None, StringBuilder::new(), Int32Builder::new());
+        maps.keys().append_value("a b");
+        maps.values().append_value(1);
+        maps.keys().append_value("c");
+        maps.values().append_null();
+        maps.append(true).unwrap();
+        maps.append(true).unwrap();
+        let maps = maps.finish();
+        let field = Field::new("m", maps.data_type().clone(), true);
+        assert_eq!(pg_type(&field), Type::RECORD_ARRAY);
+        assert_eq!(text(maps.clone(), 0), r#"{"(\"a b\",1)","(c,)"}"#);
+        assert_eq!(text(maps, 1), "{}");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Writes arrays and rows: values that contain others.
 //!
 //! An array of arrays is one array of several dimensions. A list of lists whose lengths differ has
-//! a text, but no binary form.
+//! a text, but no binary form. A map is the array of its entries, rows of a key and a value.
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::{BufMut, BytesMut};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
@@ -167,6 +168,16 @@ fn list(array: &ArrayRef) -> Option<(Range, ArrayRef, FieldRef)> {
                 (index(offsets[row]), index(offsets[row + 1]))
             };
             (Box::new(range), values, element)
+        }
+        DataType::Map(entry, _) => {
+            let map = array.as_map().clone();
+            let (entries, entry) = (Arc::new(map.entries().clone()), entry.clone());
+            let range = move |row| {
+                let offsets = map.value_offsets();
+                let at = |row: usize| index(i64::from(offsets[row]));
+                (at(row), at(row + 1))
+            };
+            (Box::new(range), entries, entry)
         }
         DataType::FixedSizeList(element, width) => {
             let list = array.as_fixed_size_list().clone();

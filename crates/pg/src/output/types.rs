@@ -81,10 +81,13 @@ pub(crate) fn scalar_type(data_type: &DataType) -> Option<Type> {
     })
 }
 
-/// The array type of a list. A list of lists is an array of two dimensions.
+/// The array type of a list. A list of lists is an array of two dimensions; a map is an array of
+/// rows.
 fn list_type(data_type: &DataType) -> Option<Type> {
     let element = match data_type {
-        DataType::List(element) | DataType::LargeList(element) => element,
+        DataType::List(element) | DataType::LargeList(element) | DataType::Map(element, _) => {
+            element
+        }
         DataType::FixedSizeList(element, _) => element,
         _ => return None,
     };

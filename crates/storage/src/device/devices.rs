@@ -21,12 +21,13 @@ use parking_lot::Mutex;
 
 use super::handles::unreadable;
 use super::local_path::path_of;
+use super::local_version::device_number;
 use super::mounts::Mounts;
 use super::named::{self, NamedDevice};
 use super::sys::Ring;
 use super::{
-    Device, LocalDevice, LocalOptions, MeterSnapshot, ObjectDevice, ObjectOptions, Throttle,
-    Throttled,
+    Device, FileVersion, LocalDevice, LocalOptions, MeterSnapshot, ObjectDevice, ObjectOptions,
+    Throttle, Throttled,
 };
 use crate::StorageError;
 
@@ -130,6 +131,33 @@ impl Devices {
     pub fn registered_for(&self, url: &str, location: &Path) -> Option<Arc<dyn Device>> {
         let found = self.known.lock().longest_prefix(&key(url), location);
         found.map(|(_, device)| device)
+    }
+
+    /// The device that holds this version of a file of the store at `url`: as [`Self::device_for`],
+    /// but without a call if the version tells a device that is known. Cancel safe.
+    ///
+    /// # Errors
+    /// Those of [`Self::device_for`].
+    pub async fn device_of(
+        &self,
+        url: &str,
+        file: &FileVersion,
+    ) -> Result<(DeviceId, Arc<dyn Device>), StorageError> {
+        match self.known_device(url, file) {
+            Some(found) => Ok(found),
+            None => self.device_for(url, &file.location).await,
+        }
+    }
+
+    fn known_device(&self, url: &str, file: &FileVersion) -> Option<(DeviceId, Arc<dyn Device>)> {
+        let number = device_number(file.e_tag.as_deref()?)?;
+        let known = self.known.lock();
+        let alone = known.registered.is_empty() && self.options.named.is_empty();
+        let id = *known
+            .local
+            .get(&number)
+            .filter(|_| alone && key(url) == LOCAL)?;
+        known.with(id)
     }
 
     /// The device that holds the file at `location` of the store at `url`. For a local file this

@@ -66,6 +66,14 @@ pub(super) fn time_of(e_tag: &str) -> Option<i128> {
     Some(if changed > 0 { changed } else { modified })
 }
 
+/// The number of the device that holds a local file, as its listing found it; `None` if the tag
+/// does not tell.
+pub(super) fn device_number(e_tag: &str) -> Option<u64> {
+    time_of(e_tag)?;
+    let (_, number) = e_tag.rsplit_once('-')?;
+    u64::from_str_radix(number, 16).ok()
+}
+
 /// The tag without the device, whose number may be another one after a restart.
 #[must_use]
 pub fn lasting_tag(e_tag: &str) -> &str {

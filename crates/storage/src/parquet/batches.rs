@@ -1,22 +1,54 @@
 //! Which batches is a chunk decoded into? The same for every column.
 //!
+//! Batches end with their piece, so that they begin where pages do. But each has a cost, so tiny
+//! pieces side by side are one *stretch*, over which batches run on.
 //! The batches are computed, not listed: a file may claim more rows than a list of their batches
 //! could hold in memory.
 
 use std::ops::Range;
 
 use super::chunk_map::{FileChunk, Piece};
-use super::decode::rows_of;
 
-/// The batches of a chunk: each has `batch_rows` rows, except the last one of a piece.
+/// Pieces of less than a batch's rows by this divisor are tiny. A batch over several has no
+/// dictionary of its file, which costs more than it saves where pieces are larger.
+const TINY: usize = 8;
+
+/// The batches of a chunk: each has `batch_rows` rows, except the last one of a stretch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batches {
-    /// For each piece: its first batch, its first row counted from the chunk's first, its number of
-    /// rows.
-    pieces: Vec<(usize, usize, usize)>,
+    stretches: Vec<Stretch>,
     batch_rows: usize,
     len: usize,
     rows: usize,
+}
+
+/// A piece, or tiny pieces side by side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stretch {
+    pieces: Range<usize>,
+    first_batch: usize,
+    /// Counted from the chunk's first.
+    first_row: usize,
+    rows: usize,
+}
+
+pub(crate) fn rows_of(piece: &Piece) -> usize {
+    usize::try_from(piece.rows.end - piece.rows.start).unwrap_or(usize::MAX)
+}
+
+/// The positions of the pieces of each stretch.
+pub(crate) fn stretches(pieces: &[Piece], batch_rows: usize) -> Vec<Range<usize>> {
+    let mut stretches: Vec<Range<usize>> = Vec::new();
+    let mut tiny_before = false;
+    for (at, piece) in pieces.iter().enumerate() {
+        let tiny = rows_of(piece) < batch_rows / TINY;
+        match stretches.last_mut() {
+            Some(last) if tiny && tiny_before => last.end = at + 1,
+            _ => stretches.push(at..at + 1),
+        }
+        tiny_before = tiny;
+    }
+    stretches
 }
 
 impl Batches {
@@ -24,18 +56,34 @@ impl Batches {
     #[must_use]
     pub fn of(chunk: &FileChunk, batch_rows: usize) -> Self {
         let batch_rows = batch_rows.max(1);
+        let stretches = stretches(&chunk.pieces, batch_rows);
         let mut batches = Self {
-            pieces: Vec::with_capacity(chunk.pieces.len()),
+            stretches: Vec::with_capacity(stretches.len()),
             batch_rows,
             len: 0,
             rows: 0,
         };
-        for rows in chunk.pieces.iter().map(|piece: &Piece| rows_of(piece)) {
-            batches.pieces.push((batches.len, batches.rows, rows));
+        for pieces in stretches {
+            let own = chunk.pieces[pieces.clone()].iter().map(rows_of);
+            let rows = own.fold(0, usize::saturating_add);
+            batches.stretches.push(Stretch {
+                pieces,
+                first_batch: batches.len,
+                first_row: batches.rows,
+                rows,
+            });
             batches.len = batches.len.saturating_add(rows.div_ceil(batch_rows));
             batches.rows = batches.rows.saturating_add(rows);
         }
         batches
+    }
+
+    /// Whether a batch may have rows of several pieces.
+    #[must_use]
+    pub fn span_pieces(&self) -> bool {
+        self.stretches
+            .iter()
+            .any(|stretch| stretch.pieces.len() > 1)
     }
 
     /// The number of batches.
@@ -65,22 +113,29 @@ impl Batches {
     /// The rows of batch `at`, counted from the chunk's first; empty past the end.
     #[must_use]
     pub fn range_of(&self, at: usize) -> Range<usize> {
-        let Some((piece, skipped)) = self.place_of(at) else {
+        let Some((stretch, skipped)) = self.stretch_of(at) else {
             return self.rows..self.rows;
         };
-        let (_, first, rows) = self.pieces[piece];
+        let (first, rows) = (stretch.first_row, stretch.rows);
         first + skipped..first + rows.min(skipped.saturating_add(self.batch_rows))
     }
 
-    /// The piece of batch `at`, and its first row counted from the piece's first; `None` past the
-    /// end.
+    /// The piece in which the stretch of batch `at` begins, and the batch's first row counted from
+    /// that piece's first; `None` past the end.
     #[must_use]
     pub fn place_of(&self, at: usize) -> Option<(usize, usize)> {
+        let (stretch, skipped) = self.stretch_of(at)?;
+        Some((stretch.pieces.start, skipped))
+    }
+
+    /// The stretch of batch `at`, and the batch's first row counted from the stretch's first.
+    fn stretch_of(&self, at: usize) -> Option<(&Stretch, usize)> {
         if at >= self.len {
             return None;
         }
-        let piece = self.pieces.partition_point(|(first, ..)| *first <= at) - 1;
-        Some((piece, (at - self.pieces[piece].0) * self.batch_rows))
+        let begun = |stretch: &Stretch| stretch.first_batch <= at;
+        let stretch = &self.stretches[self.stretches.partition_point(begun) - 1];
+        Some((stretch, (at - stretch.first_batch) * self.batch_rows))
     }
 
     /// The number of rows of each batch, in order.

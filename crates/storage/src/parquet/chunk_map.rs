@@ -40,7 +40,7 @@ pub struct FileChunk {
 }
 
 /// A run of rows within one row group.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Piece {
     /// The row group, from 0.
     pub row_group: usize,

@@ -2,7 +2,7 @@
 //!
 //! Idea: parquet's own array readers do the work on a view of the file that holds just this
 //! segment. A schema of one root column makes the set-up independent of the table's width. Each
-//! piece of the chunk gets a reader of its own, so all columns of a chunk have the same batch
+//! stretch of the chunk gets a reader of its own, so all columns of a chunk have the same batch
 //! boundaries ([`crate::Batches`]) and their arrays form record batches without copying.
 //! Not here: the bytes of a segment (`chunk_map.rs`), threads, caching of the arrays. Page
 //! checksums are not verified: at crc32fast's 12 GB/s that would take 4 % of the decode time of
@@ -35,6 +35,7 @@ use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::page_index::offset_index::PageLocation;
 use parquet::schema::types::{SchemaDescriptor, Type};
 
+use super::batches::{rows_of, stretches};
 use super::chunk_map::{FileChunk, Piece, page_index};
 use super::interval::{self, INTERVAL};
 use super::narrow::narrowest;
@@ -59,17 +60,21 @@ pub struct SegmentDecoder {
     page_rules: PageRules,
     /// Whether arrays become as narrow as their values allow.
     narrow: bool,
-    /// Pieces that are not begun, the next one last; each with its wanted rows, counted from the
-    /// piece's first, or all rows if there is no list.
-    pieces: Vec<(Piece, Option<Vec<Range<usize>>>)>,
-    open: Option<OpenPiece>,
+    /// Stretches that are not begun, the next one last; each with its wanted rows, counted from the
+    /// stretch's first, or all rows if there is no list.
+    stretches: Vec<(Vec<Piece>, Option<WantedRows>)>,
+    open: Option<OpenStretch>,
 }
 
-struct OpenPiece {
+/// Rows of a stretch: ascending ranges, not empty.
+type WantedRows = Vec<Range<usize>>;
+
+struct OpenStretch {
     reader: ParquetRecordBatchReader,
+    /// The first one.
     row_group: usize,
     rows_left: usize,
-    /// Whether all rows of the row group are read.
+    /// Whether all rows of the row groups are read.
     whole: bool,
 }
 
@@ -134,11 +139,10 @@ impl SegmentDecoder {
             batch_rows: batch_rows.max(1),
             page_rules: PageRules::WITHOUT_BUDGET,
             narrow: false,
-            pieces: chunk
-                .pieces
-                .iter()
+            stretches: stretches(&chunk.pieces, batch_rows.max(1))
+                .into_iter()
                 .rev()
-                .map(|piece| (piece.clone(), None))
+                .map(|pieces| (chunk.pieces[pieces].to_vec(), None))
                 .collect(),
             open: None,
         })
@@ -165,20 +169,21 @@ impl SegmentDecoder {
     #[must_use]
     pub fn with_rows(mut self, wanted: &[Range<usize>]) -> Self {
         let mut first = 0;
-        for (piece, rows) in self.pieces.iter_mut().rev() {
-            let end = first + rows_of(piece);
+        for (pieces, rows) in self.stretches.iter_mut().rev() {
+            let end = first + pieces.iter().map(rows_of).sum::<usize>();
             let begin = wanted.partition_point(|range| range.end <= first);
             let own = wanted[begin..].iter().take_while(|range| range.start < end);
             let own = own.map(|range| range.start.max(first) - first..range.end.min(end) - first);
             *rows = Some(own.collect());
             first = end;
         }
-        self.pieces
+        self.stretches
             .retain(|(_, rows)| rows.as_ref().is_none_or(|rows| !rows.is_empty()));
         self
     }
 
-    /// The next array, of at most `batch_rows` rows. An array does not extend beyond its piece.
+    /// The next array, of at most `batch_rows` rows. An array does not extend beyond its
+    /// stretch.
     /// `None` at the end, and after an error.
     ///
     /// # Errors
@@ -186,8 +191,8 @@ impl SegmentDecoder {
     pub fn next_batch(&mut self) -> Result<Option<ArrayRef>> {
         let mut open = match self.open.take() {
             Some(open) => open,
-            None => match self.pieces.pop() {
-                Some((piece, wanted)) => self.open_piece(&piece, wanted.as_deref())?,
+            None => match self.stretches.pop() {
+                Some((pieces, wanted)) => self.open_stretch(&pieces, wanted.as_deref())?,
                 None => return Ok(None),
             },
         };
@@ -237,19 +242,24 @@ impl SegmentDecoder {
 
     /// Whether the last array has been given, or nothing is left after an error.
     pub(crate) fn is_done(&self) -> bool {
-        self.open.is_none() && self.pieces.is_empty()
+        self.open.is_none() && self.stretches.is_empty()
     }
 
-    fn open_piece(&mut self, piece: &Piece, wanted: Option<&[Range<usize>]>) -> Result<OpenPiece> {
-        let mut rows = rows_of(piece);
-        let source = PieceSource {
+    fn open_stretch(
+        &mut self,
+        pieces: &[Piece],
+        wanted: Option<&[Range<usize>]>,
+    ) -> Result<OpenStretch> {
+        let mut rows = pieces.iter().map(rows_of).sum();
+        let first = pieces.first().cloned().unwrap_or_default();
+        let source = StretchSource {
             metadata: &self.metadata,
-            piece,
+            pieces,
             first_leaf: self.first_leaf,
             bytes: &self.bytes,
             page_rules: self.page_rules,
         };
-        let skip = usize::try_from(piece.rows.start).unwrap_or(usize::MAX);
+        let skip = usize::try_from(first.rows.start).unwrap_or(usize::MAX);
         let selection = match wanted {
             Some(wanted) => {
                 rows = wanted.iter().map(ExactSizeIterator::len).sum();
@@ -282,9 +292,9 @@ impl SegmentDecoder {
             // parquet takes the requested type as a hint, and ignores one that it cannot decode to.
             let stored = reader.schema().field(0).data_type().clone();
             if stored == self.data_type {
-                return Ok(OpenPiece {
+                return Ok(OpenStretch {
                     reader,
-                    row_group: piece.row_group,
+                    row_group: first.row_group,
                     rows_left: rows,
                     whole,
                 });
@@ -292,12 +302,12 @@ impl SegmentDecoder {
             let reason = format!("{stored} cannot be read as {}", self.data_type);
             Err(ParquetError::General(reason))
         })
-        .map_err(|error| self.bad_page(piece.row_group, error.to_string()))
+        .map_err(|error| self.bad_page(first.row_group, error.to_string()))
     }
 
     /// The error for this row group. Decoding ends with it.
     fn bad_page(&mut self, row_group: usize, reason: String) -> StorageError {
-        self.pieces.clear();
+        self.stretches.clear();
         StorageError::BadPage {
             file: self.file.clone(),
             row_group,
@@ -318,10 +328,6 @@ pub fn without_pages(rows: ArrayRef) -> ArrayRef {
     }
 }
 
-pub(crate) fn rows_of(piece: &Piece) -> usize {
-    usize::try_from(piece.rows.end - piece.rows.start).unwrap_or(usize::MAX)
-}
-
 /// The levels for decoding a file whose only column is `root`.
 fn field_levels(root: &Arc<Type>, field: &FieldRef) -> Result<FieldLevels, ParquetError> {
     let schema = Type::group_type_builder("segment")
@@ -336,23 +342,29 @@ pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     format!("the Parquet reader panicked: {}", text(panic))
 }
 
-/// One piece of one root column, in the form that parquet's array readers expect: a row group whose
+/// A stretch of one root column, in the form that parquet's array readers expect: row groups whose
 /// leaves are the root's.
-struct PieceSource<'a> {
+struct StretchSource<'a> {
     metadata: &'a Arc<ParquetMetaData>,
-    piece: &'a Piece,
+    /// One piece, or several whole row groups.
+    pieces: &'a [Piece],
     first_leaf: usize,
     bytes: &'a Arc<SegmentBytes>,
     page_rules: PageRules,
 }
 
-impl PieceSource<'_> {
-    fn row_group(&self) -> &RowGroupMetaData {
-        self.metadata.row_group(self.piece.row_group)
+impl StretchSource<'_> {
+    fn row_group(&self, piece: &Piece) -> &RowGroupMetaData {
+        self.metadata.row_group(piece.row_group)
+    }
+
+    fn rows_of_group(&self, piece: &Piece) -> u64 {
+        self.row_group(piece).num_rows().unsigned_abs()
     }
 
     fn is_whole(&self) -> bool {
-        self.piece.rows == (0..self.row_group().num_rows().unsigned_abs())
+        let mut pieces = self.pieces.iter();
+        pieces.all(|piece| piece.rows == (0..self.rows_of_group(piece)))
     }
 
     /// The pages of a leaf that hold rows of the piece, and the row at which the last of them ends.
@@ -362,49 +374,60 @@ impl PieceSource<'_> {
     /// after the first page, the first page is listed too: the reader finds the dictionary by it,
     /// assumes that it lasts until the first page of the piece, and skips it unread. So pages that
     /// are not in memory are never requested (the problem of arrow-rs #10648).
-    fn pages(&self, leaf: usize) -> Result<(Vec<PageLocation>, u64), ParquetError> {
-        let all = page_index(self.metadata, self.piece.row_group)
+    fn pages(&self, piece: &Piece, leaf: usize) -> Result<(Vec<PageLocation>, u64), ParquetError> {
+        let all = page_index(self.metadata, piece.row_group)
             .map(|index| index[leaf].page_locations().as_slice())
             .ok_or_else(|| {
                 ParquetError::General("part of a row group, but no offset index".to_owned())
             })?;
-        let rows = &self.piece.rows;
+        let rows = &piece.rows;
         let first_row = |location: &PageLocation| location.first_row_index.unsigned_abs();
         let first = all
             .partition_point(|page| first_row(page) <= rows.start)
             .saturating_sub(1);
         let last = all.partition_point(|page| first_row(page) < rows.end);
-        let end = all
-            .get(last)
-            .map_or(self.row_group().num_rows().unsigned_abs(), first_row);
+        let end = all.get(last);
+        let end = end.map_or_else(|| self.rows_of_group(piece), first_row);
         let mut pages = Vec::with_capacity(last - first + 1);
         pages.extend((first > 0).then(|| all[0].clone()));
         pages.extend_from_slice(&all[first..last]);
         Ok((pages, end))
     }
+
+    fn reader(&self, piece: &Piece, leaf: usize) -> Result<Box<dyn PageReader>, ParquetError> {
+        let rows = self.rows_of_group(piece);
+        let (pages, rows) = if piece.rows == (0..rows) {
+            (None, rows)
+        } else {
+            let (pages, end) = self.pages(piece, leaf)?;
+            (Some(pages), end)
+        };
+        let column = self.row_group(piece).column(leaf);
+        let (bytes, rows) = (Arc::clone(self.bytes), usize::try_from(rows)?);
+        let pages = GuardedPages::new(bytes, column, rows, pages, self.page_rules)?;
+        Ok(Box::new(pages))
+    }
 }
 
-impl RowGroups for PieceSource<'_> {
+impl RowGroups for StretchSource<'_> {
     fn num_rows(&self) -> usize {
-        usize::try_from(self.row_group().num_rows()).unwrap_or(0)
+        let rows: u64 = self
+            .pieces
+            .iter()
+            .map(|piece| self.rows_of_group(piece))
+            .sum();
+        usize::try_from(rows).unwrap_or(0)
     }
 
     fn column_chunks(&self, leaf: usize) -> Result<Box<dyn PageIterator>, ParquetError> {
         let leaf = self.first_leaf + leaf;
-        let (pages, rows) = if self.is_whole() {
-            (None, self.num_rows())
-        } else {
-            let (pages, end) = self.pages(leaf)?;
-            (Some(pages), usize::try_from(end)?)
-        };
-        let column = self.row_group().column(leaf);
-        let bytes = Arc::clone(self.bytes);
-        let pages = GuardedPages::new(bytes, column, rows, pages, self.page_rules)?;
-        Ok(Box::new(OneReader(Some(Box::new(pages)))))
+        let readers = self.pieces.iter().map(|piece| self.reader(piece, leaf));
+        let readers: Vec<_> = readers.collect::<Result<_, _>>()?;
+        Ok(Box::new(Readers(readers.into_iter())))
     }
 
     fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
-        Box::new(std::iter::once(self.row_group()))
+        Box::new(self.pieces.iter().map(|piece| self.row_group(piece)))
     }
 
     fn metadata(&self) -> &ParquetMetaData {
@@ -412,15 +435,15 @@ impl RowGroups for PieceSource<'_> {
     }
 }
 
-/// A piece has exactly one column chunk of a leaf.
-struct OneReader(Option<Box<dyn PageReader>>);
+/// A reader for each column chunk of a leaf.
+struct Readers(std::vec::IntoIter<Box<dyn PageReader>>);
 
-impl Iterator for OneReader {
+impl Iterator for Readers {
     type Item = Result<Box<dyn PageReader>, ParquetError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.take().map(Ok)
+        self.0.next().map(Ok)
     }
 }
 
-impl PageIterator for OneReader {}
+impl PageIterator for Readers {}

@@ -82,7 +82,7 @@ const TRAILER_BYTES: u64 = 8;
 const MAGIC_BYTES: u64 = 4;
 
 /// The metadata of a Parquet file of `file_bytes` bytes, with column and offset indexes if the file
-/// has them for all columns.
+/// has them for all columns. Its column chunks may take `memory_max` bytes of memory.
 ///
 /// Cancel safe: only the reads are outstanding.
 ///
@@ -93,6 +93,7 @@ pub async fn read_footer<R: RangeRead + ?Sized>(
     reader: &R,
     file: &str,
     file_bytes: u64,
+    memory_max: u64,
 ) -> Result<Arc<ParquetMetaData>> {
     let bad = |reason: String| StorageError::BadFooter {
         file: file.to_owned(),
@@ -133,7 +134,7 @@ pub async fn read_footer<R: RangeRead + ?Sized>(
     tail.extend(reader, file, footer_start).await?;
 
     let footer = tail.slice(&(footer_start..file_bytes - TRAILER_BYTES));
-    let mended = check_file_metadata(&footer);
+    let mended = check_file_metadata(&footer, memory_max);
     let mended = mended.map_err(|flaw| bad(format!("damaged footer: {flaw}")))?;
     let footer = mended.map_or(footer, Bytes::from);
     let metadata = caught(|| ParquetMetaDataReader::decode_metadata(&footer))

@@ -30,6 +30,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMeta
 use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
+use parquet::schema::types::ColumnDescPtr;
 
 use super::delta::strings;
 use super::segment_bytes::SegmentBytes;
@@ -71,7 +72,9 @@ impl PageRules {
 /// The pages of a leaf of a piece, each of which can be decoded in `bytes_max` bytes.
 pub(crate) struct GuardedPages {
     pages: SerializedPageReader<GuardedBytes>,
-    column: ColumnChunkMetaData,
+    column: ColumnDescPtr,
+    /// The number of values of the whole column chunk, by the footer.
+    values_max: u64,
     rules: PageRules,
     /// For the listed pages: the first row of each page and its end, which is the first row of the
     /// next page or the end of the rows. Only the headers of pages that are not listed contain
@@ -109,16 +112,12 @@ impl GuardedPages {
         };
         Ok(Self {
             pages: SerializedPageReader::new(Arc::new(bytes), column, rows, pages)?,
-            column: column.clone(),
+            column: column.column_descr_ptr(),
+            values_max: column.num_values().unsigned_abs(),
             rules,
             listed,
             dictionary_first,
         })
-    }
-
-    /// The number of values of the whole column chunk, by the footer.
-    fn values_max(&self) -> u64 {
-        self.column.num_values().unsigned_abs()
     }
 
     fn check(&self, page: &Page) -> Result<(), ParquetError> {
@@ -129,7 +128,7 @@ impl GuardedPages {
             Page::DictionaryPage { buf, .. } => {
                 (buf.len() as u64).min((self.rules.bytes_max / VALUE_BYTES).max(SLACK_BYTES))
             }
-            Page::DataPage { .. } | Page::DataPageV2 { .. } => self.values_max(),
+            Page::DataPage { .. } | Page::DataPageV2 { .. } => self.values_max,
         };
         if values > max {
             return Err(refused(format!(
@@ -165,7 +164,7 @@ impl GuardedPages {
     /// Checks that a page has as many rows as the list gives it: otherwise its rows would be
     /// combined with other rows of other columns.
     fn check_rows(&self, page: &Page, listed: Option<(u64, u64)>) -> Result<(), ParquetError> {
-        let nested = self.column.column_descr().max_rep_level() > 0;
+        let nested = self.column.max_rep_level() > 0;
         let rows = match page {
             Page::DictionaryPage { .. } => return Ok(()),
             Page::DataPage { num_values, .. } if !nested => *num_values,
@@ -193,7 +192,7 @@ impl GuardedPages {
                 rep_level_encoding,
                 ..
             } => {
-                let descriptor = self.column.column_descr();
+                let descriptor = &self.column;
                 let levels = [
                     (descriptor.max_rep_level(), *rep_level_encoding),
                     (descriptor.max_def_level(), *def_level_encoding),

@@ -9,7 +9,8 @@
 //! that pass.
 //! Bounds: O(bytes), recursion at most [`DEPTH_MAX`].
 //! I1: in bytes that pass, no list has more elements than the bytes that are left have room for,
-//! all lists together have no more than [`ELEMENTS_MAX`], and a schema's children are all present.
+//! all lists together have no more than [`ELEMENTS_MAX`], a schema's children are all present, and
+//! what parquet makes of the column chunks takes no more memory than there is.
 //! I2: the walk and parquet agree on where each value ends.
 
 use std::ops::Range;
@@ -36,13 +37,18 @@ const SCHEMA_ELEMENTS_MAX: u64 = 100_000;
 const ROW_GROUPS_MAX: u64 = 1 << 15;
 
 /// The fewest bytes of a column chunk in a footer: eight numbers, two lists and three structs.
-/// Parquet makes 600 bytes of each.
 const COLUMN_CHUNK_BYTES_MIN: u64 = 20;
+/// The bytes of memory that parquet makes of a column chunk.
+const COLUMN_CHUNK_MEMORY: u64 = 600;
 
-/// Checks a `FileMetaData` struct. If writers put fields of their own where the format later put
-/// others, returns the struct without these fields: parquet would take them for the format's.
-pub(crate) fn check_file_metadata(bytes: &[u8]) -> Result<Option<Vec<u8>>, Flaw> {
-    let mut schema = Schema::default();
+/// Checks a `FileMetaData` struct, of which parquet may make so many bytes of memory. If writers
+/// put fields of their own where the format later put others, returns the struct without these
+/// fields: parquet would take them for the format's.
+pub(crate) fn check_file_metadata(bytes: &[u8], memory_max: u64) -> Result<Option<Vec<u8>>, Flaw> {
+    let mut schema = Schema {
+        column_chunks_max: memory_max / COLUMN_CHUNK_MEMORY,
+        ..Schema::default()
+    };
     let mut edits = Vec::new();
     let mut watch = |seen: Seen| match seen {
         Seen::Foreign(left) => {
@@ -69,7 +75,7 @@ pub(crate) fn check_file_metadata(bytes: &[u8]) -> Result<Option<Vec<u8>>, Flaw>
     }
     mended.extend_from_slice(&bytes[at..]);
     // What was made here passes the check as it is.
-    match check_file_metadata(&mended)? {
+    match check_file_metadata(&mended, memory_max)? {
         None => Ok(Some(mended)),
         Some(_) => Err(OTHER_TYPE),
     }
@@ -86,6 +92,9 @@ struct Schema {
     leaves: Vec<i64>,
     /// The number of column chunks of the current row group that have begun.
     column: usize,
+    /// The number of column chunks of all row groups so far, and the most that there may be.
+    column_chunks: u64,
+    column_chunks_max: u64,
 }
 
 impl Schema {
@@ -103,7 +112,13 @@ impl Schema {
                     return Err("more than 32768 row groups");
                 }
             }
-            Seen::List(Name::RowGroup, COLUMNS, _) => self.column = 0,
+            Seen::List(Name::RowGroup, COLUMNS, size) => {
+                self.column = 0;
+                self.column_chunks = self.column_chunks.saturating_add(size);
+                if self.column_chunks > self.column_chunks_max {
+                    return Err("its column chunks take more memory than coscan.memory");
+                }
+            }
             Seen::Struct(Name::ColumnChunk) => self.column += 1,
             // Parquet decodes by the schema's type, whatever type the column chunk declares.
             Seen::Int(Name::ColumnMetaData, TYPE, physical) => {
@@ -459,7 +474,7 @@ mod tests {
         // field 4 (row groups): list of 2^28 structs.
         let bytes = [0x49, 0xfc, 0x80, 0x80, 0x80, 0x80, 0x01, 0x00];
         assert_eq!(
-            check_file_metadata(&bytes),
+            check_file_metadata(&bytes, u64::MAX),
             Err("a list is longer than the metadata")
         );
         // field 1 of an offset index: as many page locations.
@@ -497,17 +512,20 @@ mod tests {
     fn nothing_is_hidden_from_the_walk() {
         // The schema (field 2), declared as a number and as text: parquet reads a list in both
         // cases.
-        assert_eq!(check_file_metadata(&[0x25, 0x02, 0x00]), Err(OTHER_TYPE));
         assert_eq!(
-            check_file_metadata(&[0x28, 0x01, 0x4c, 0x00]),
+            check_file_metadata(&[0x25, 0x02, 0x00], u64::MAX),
+            Err(OTHER_TYPE)
+        );
+        assert_eq!(
+            check_file_metadata(&[0x28, 0x01, 0x4c, 0x00], u64::MAX),
             Err(OTHER_TYPE)
         );
         // Field numbers that fit into 16 bits only because they wrapped.
         let wrapped = [0x09, 0x84, 0x80, 0x08, 0x00, 0x00];
-        assert_eq!(check_file_metadata(&wrapped), Err(OTHER_TYPE));
+        assert_eq!(check_file_metadata(&wrapped, u64::MAX), Err(OTHER_TYPE));
         // An unknown list (field 15) of booleans, of which parquet skips no byte.
-        assert!(check_file_metadata(&[0xf9, 0x11, 0x01, 0x00]).is_err());
-        assert_eq!(check_file_metadata(&[0xf9, 0x01, 0x00]), Ok(None));
+        assert!(check_file_metadata(&[0xf9, 0x11, 0x01, 0x00], u64::MAX).is_err());
+        assert_eq!(check_file_metadata(&[0xf9, 0x01, 0x00], u64::MAX), Ok(None));
     }
 
     #[test]
@@ -515,7 +533,10 @@ mod tests {
         // The schema: 200,000 elements that end at once.
         let mut bytes = vec![0x29, 0xfc, 0xc0, 0x9a, 0x0c];
         bytes.resize(bytes.len() + 200_001, 0);
-        assert_eq!(check_file_metadata(&bytes), Err("more than 100000 columns"));
+        assert_eq!(
+            check_file_metadata(&bytes, u64::MAX),
+            Err("more than 100000 columns")
+        );
     }
 
     /// A footer with one column and a row group of so many column chunks of `bytes` bytes.
@@ -537,8 +558,14 @@ mod tests {
 
     #[test]
     fn a_footer_has_as_many_column_chunks_as_it_has_room_for() {
-        assert_eq!(check_file_metadata(&column_chunks(600_000, 20)), Ok(None));
-        let refused = check_file_metadata(&column_chunks(100, 16));
+        assert_eq!(
+            check_file_metadata(&column_chunks(600_000, 20), u64::MAX),
+            Ok(None)
+        );
+        let refused = check_file_metadata(&column_chunks(600_000, 20), 600_000 * 600 - 1);
+        let too_large = "its column chunks take more memory than coscan.memory";
+        assert_eq!(refused, Err(too_large));
+        let refused = check_file_metadata(&column_chunks(100, 16), u64::MAX);
         assert_eq!(refused, Err("a list is longer than the metadata"));
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use coscan_core::{ChunkLayout, ColumnId, StorageModel};
 
 use super::TableFile;
-use crate::device::footprint;
+use super::packed::held;
 
 /// The columns of a table.
 #[derive(Clone, Debug)]
@@ -72,7 +72,7 @@ impl TableColumns {
             let mut bytes = vec![0; self.count().into()].into_boxed_slice();
             for (id, ranges) in ids.iter().zip(&chunk.columns) {
                 if let Some(id) = id {
-                    bytes[usize::from(id.0)] += ranges.iter().map(footprint).sum::<u64>();
+                    bytes[usize::from(id.0)] += held(ranges);
                 }
             }
             ChunkLayout {

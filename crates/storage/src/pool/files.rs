@@ -1,12 +1,12 @@
 //! Parquet files at one version: where they are, what their footers say, how they fall into chunks.
 //!
-//! Footers are kept in memory that the budget counts. When they take too much, footers that nobody
-//! uses are dropped, least recently used first. Sessions with different chunk sizes share the
-//! footer and have a chunk map each.
+//! Footers are kept in memory that the budget counts, once for planning and for scans. When they
+//! take too much, footers that nobody uses are dropped, least recently used first. Sessions with
+//! different chunk sizes share the footer and have a chunk map each.
 //! Bounds: footers are read `FOOTERS_AT_ONCE` at a time; beyond `MemoryBudget::metadata_bytes_max`
 //! and `CACHED_FILES` only files in use are kept, and only one version of each.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -14,10 +14,12 @@ use bytes::Bytes;
 use coscan_core::DeviceId;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
+use object_store::path::Path;
 use parking_lot::Mutex;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
 use super::charge::{Charge, bytes_of_file, bytes_of_map};
+use super::file_schema::{FileSchema, FileSchemas};
 use crate::device::{Device, Devices, FileVersion};
 use crate::memory::MemoryBudget;
 use crate::{FileChunks, RangeRead, Result, StorageError, read_footer};
@@ -26,6 +28,9 @@ use crate::{FileChunks, RangeRead, Result, StorageError, read_footer};
 const FOOTERS_AT_ONCE: usize = 32;
 /// The bound on cached files without a budget, and on what the budget does not count, such as keys.
 const CACHED_FILES: usize = 16_384;
+/// Footers are dropped after so many were read, if they take too much: to look for those that
+/// nobody uses takes a step for each that is known.
+const READ_BEFORE_TRIM: usize = 256;
 
 /// A Parquet file at one version, with its parsed footer and its chunk map.
 #[derive(Debug)]
@@ -33,18 +38,21 @@ pub struct TableFile {
     key: Arc<FileKey>,
     device_id: DeviceId,
     device: Arc<dyn Device>,
-    metadata: Arc<ParquetMetaData>,
+    /// Shared by all chunk maps of one file version.
+    footer: Arc<Footer>,
     chunk_bytes: u64,
     chunks: FileChunks,
     name: String,
-    /// Its root columns with their Parquet types; shared by files of one schema.
-    described: Arc<BTreeSet<String>>,
-    /// Its root columns by name.
-    by_name: Vec<usize>,
-    /// What the footer and its page indexes take; shared by all chunk maps of one file version.
-    footer: Arc<Charge>,
-    /// What it takes besides, most of it for its chunk map.
+    schema: Arc<FileSchema>,
+    /// What it takes beside the footer, most of it for its chunk map.
     own: Charge,
+}
+
+/// The footer of a file version, with its page indexes.
+#[derive(Debug)]
+struct Footer {
+    metadata: Arc<ParquetMetaData>,
+    charge: Charge,
 }
 
 /// A file of a store at one version.
@@ -99,7 +107,7 @@ impl TableFile {
 
     /// The bytes of what is known of it: footer, page indexes, chunk map.
     pub(crate) fn bytes_known(&self) -> u64 {
-        self.footer.bytes() + self.own.bytes()
+        self.footer.charge.bytes() + self.own.bytes()
     }
 
     /// Store, path and version.
@@ -108,15 +116,21 @@ impl TableFile {
         &self.key
     }
 
+    /// Its columns; files of one schema share them.
+    #[must_use]
+    pub fn schema(&self) -> &Arc<FileSchema> {
+        &self.schema
+    }
+
     /// Its root columns with their Parquet types.
     pub(crate) fn described(&self) -> &Arc<BTreeSet<String>> {
-        &self.described
+        self.schema.described()
     }
 
     /// The footer, with page indexes if the file has them.
     #[must_use]
     pub fn metadata(&self) -> &Arc<ParquetMetaData> {
-        &self.metadata
+        &self.footer.metadata
     }
 
     /// Its chunks.
@@ -195,7 +209,7 @@ impl TableFile {
             let (start, length) = column.byte_range();
             byte.checked_sub(start).is_some_and(|at| at < length)
         };
-        let mut groups = self.metadata.row_groups().iter().enumerate();
+        let mut groups = self.metadata().row_groups().iter().enumerate();
         groups.find_map(|(row_group, group)| {
             let leaf = group.columns().iter().find(holds)?;
             let root = leaf.column_path().parts().first()?;
@@ -211,121 +225,137 @@ impl TableFile {
 
     /// The positions of all root columns of this name; a sound file has at most one.
     pub(crate) fn roots(&self, name: &str) -> &[usize] {
-        let schema = self.metadata.file_metadata().schema_descr().root_schema();
-        let name_of = |root: &usize| schema.get_fields()[*root].name();
-        let from = self.by_name.partition_point(|root| name_of(root) < name);
-        let rest = &self.by_name[from..];
-        &rest[..rest.partition_point(|root| name_of(root) == name)]
+        self.schema.roots(name)
     }
 
     /// The names of the root columns.
     pub fn column_names(&self) -> impl Iterator<Item = &str> {
-        let schema = self.metadata.file_metadata().schema_descr().root_schema();
-        schema.get_fields().iter().map(|field| field.name())
+        self.schema.names()
     }
 }
 
-impl TableFile {
-    fn new(
-        key: FileKey,
-        (device_id, device): (DeviceId, Arc<dyn Device>),
-        (metadata, footer): (Arc<ParquetMetaData>, Arc<Charge>),
-        (chunks, own): (FileChunks, Charge),
-        chunk_bytes: u64,
-        name: String,
-    ) -> Self {
-        let schema = metadata.file_metadata().schema_descr().root_schema();
-        let fields = schema.get_fields();
-        let described = fields.iter().map(|field| format!("{field:?}")).collect();
-        let mut by_name: Vec<usize> = (0..fields.len()).collect();
-        by_name.sort_by_key(|&root| fields[root].name());
-        Self {
-            key: Arc::new(key),
-            device_id,
-            device,
-            chunk_bytes,
-            chunks,
-            name,
-            described: Arc::new(described),
-            by_name,
-            metadata,
-            footer,
-            own,
-        }
-    }
-}
-
-/// A file with one of its chunk maps.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    file: FileKey,
-    chunk_bytes: u64,
-}
-
-/// The files that are kept.
+/// The files that are kept: of each path one version.
 #[derive(Debug, Default)]
 struct Known {
-    /// Each file with the time of its last use.
-    files: BTreeMap<Arc<Key>, (Arc<TableFile>, u64)>,
-    by_use: BTreeMap<u64, Arc<Key>>,
+    /// By store and path.
+    stores: HashMap<String, HashMap<Path, Entry>>,
     uses: u64,
+    /// How many footers were kept since the last time that files were dropped.
+    kept: usize,
+}
+
+/// A file version that is kept.
+#[derive(Debug)]
+struct Entry {
+    version: FileVersion,
+    footer: Arc<Footer>,
+    /// The file under each chunk size that it was opened with.
+    opened: Vec<Arc<TableFile>>,
+    /// The time of its last use.
+    used: u64,
 }
 
 impl Known {
-    fn find(&mut self, key: &Key) -> Option<Arc<TableFile>> {
-        let (key, _) = self.files.get_key_value(key)?;
-        let key = Arc::clone(key);
-        let (file, used) = self.files.get_mut(&key)?;
-        self.by_use.remove(used);
+    /// The entry of this version of a file, used now.
+    fn entry(&mut self, file: &FileKey) -> Option<&mut Entry> {
+        let FileKey { store, version } = file;
+        let entry = self.stores.get_mut(store)?.get_mut(&version.location)?;
+        if entry.version != *version {
+            return None;
+        }
         self.uses += 1;
-        *used = self.uses;
-        self.by_use.insert(self.uses, key);
-        Some(Arc::clone(file))
+        entry.used = self.uses;
+        Some(entry)
     }
 
-    fn keep(&mut self, key: Key, file: Arc<TableFile>) {
-        self.forget(&key);
-        let key = Arc::new(key);
+    fn find(&mut self, file: &FileKey, chunk_bytes: u64) -> Option<Arc<TableFile>> {
+        let opened = &self.entry(file)?.opened;
+        let found = opened.iter().find(|file| file.chunk_bytes == chunk_bytes);
+        found.cloned()
+    }
+
+    fn footer(&mut self, file: &FileKey) -> Option<Arc<Footer>> {
+        self.entry(file).map(|entry| Arc::clone(&entry.footer))
+    }
+
+    /// Keeps a footer in place of that of any other version of the file. Queries that still read
+    /// another version hold that version themselves, for as long as the device serves it. If the
+    /// version's footer is kept already, returns that one.
+    fn keep_footer(&mut self, file: &FileKey, footer: Footer) -> Arc<Footer> {
+        if let Some(known) = self.footer(file) {
+            return known;
+        }
+        let FileKey { store, version } = file;
         self.uses += 1;
-        self.by_use.insert(self.uses, Arc::clone(&key));
-        self.files.insert(key, (file, self.uses));
-    }
-
-    fn forget(&mut self, key: &Key) -> Option<Arc<TableFile>> {
-        let (file, used) = self.files.remove(key)?;
-        self.by_use.remove(&used);
-        Some(file)
-    }
-
-    /// The same file under any chunk size: its footer is known.
-    fn footer_of(&self, file: &FileKey) -> Option<&Arc<TableFile>> {
-        let first = Key {
-            file: file.clone(),
-            chunk_bytes: 0,
+        self.kept += 1;
+        let footer = Arc::new(footer);
+        let entry = Entry {
+            version: version.clone(),
+            footer: Arc::clone(&footer),
+            opened: Vec::new(),
+            used: self.uses,
         };
-        let (key, (known, _)) = self.files.range(first..).next()?;
-        (key.file == *file).then_some(known)
+        let files = self.stores.entry(store.clone()).or_default();
+        files.insert(version.location.clone(), entry);
+        footer
+    }
+
+    /// Keeps a file that was opened, unless its footer was dropped or replaced meanwhile.
+    fn keep(&mut self, file: &Arc<TableFile>) {
+        if let Some(entry) = self.entry(&file.key) {
+            let others = |known: &Arc<TableFile>| known.chunk_bytes != file.chunk_bytes;
+            entry.opened.retain(others);
+            entry.opened.push(Arc::clone(file));
+        }
+    }
+
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.stores.values().flat_map(HashMap::values)
+    }
+
+    /// How many files are kept, each as often as it is open under another chunk size.
+    fn count(&self) -> usize {
+        let counts = self.entries().map(|entry| entry.opened.len().max(1));
+        counts.sum()
     }
 
     /// Forgets files that nobody uses, least recently used first, while the files take too much.
     fn drop_idle(&mut self, mut bytes: u64) {
-        let idle = |key: &Arc<Key>| {
-            let known = self.files.get(key);
-            known.is_some_and(|(file, _)| Arc::strong_count(file) == 1)
-        };
-        let idle: Vec<Arc<Key>> = self
-            .by_use
-            .values()
-            .filter(|key| idle(key))
-            .cloned()
-            .collect();
-        for key in idle {
-            if bytes == 0 && self.files.len() <= CACHED_FILES {
+        self.kept = 0;
+        let mut count = self.count();
+        let mut by_use: Vec<(u64, FileKey)> = Vec::with_capacity(count);
+        for (store, files) in &self.stores {
+            by_use.extend(files.values().map(|entry| {
+                let key = FileKey::new(store, entry.version.clone());
+                (entry.used, key)
+            }));
+        }
+        by_use.sort_unstable_by_key(|(used, _)| *used);
+        for (_, FileKey { store, version }) in by_use {
+            if bytes == 0 && count <= CACHED_FILES {
                 return;
             }
-            if let Some(file) = self.forget(&key) {
-                bytes = bytes.saturating_sub(file.bytes_known());
+            let Some(files) = self.stores.get_mut(&store) else {
+                continue;
+            };
+            let Some(entry) = files.get_mut(&version.location) else {
+                continue;
+            };
+            let before = entry.opened.len().max(1);
+            entry.opened.retain(|file| {
+                let in_use = Arc::strong_count(file) > 1;
+                if !in_use {
+                    bytes = bytes.saturating_sub(file.own.bytes());
+                }
+                in_use
+            });
+            let mut after = entry.opened.len().max(1);
+            if entry.opened.is_empty() && Arc::strong_count(&entry.footer) == 1 {
+                bytes = bytes.saturating_sub(entry.footer.charge.bytes());
+                files.remove(&version.location);
+                after = 0;
             }
+            count -= before - after;
         }
     }
 }
@@ -337,8 +367,7 @@ pub struct FileCache {
     known: Mutex<Known>,
     /// The budget that counts what is known of files.
     memory: OnceLock<Arc<MemoryBudget>>,
-    /// The descriptions of the schemas of files that are in use.
-    schemas: Mutex<HashSet<Arc<BTreeSet<String>>>>,
+    schemas: FileSchemas,
 }
 
 impl FileCache {
@@ -349,7 +378,7 @@ impl FileCache {
             devices,
             known: Mutex::default(),
             memory: OnceLock::new(),
-            schemas: Mutex::default(),
+            schemas: FileSchemas::default(),
         })
     }
 
@@ -380,8 +409,26 @@ impl FileCache {
     /// The footer of a file, if it is known.
     #[must_use]
     pub fn footer(&self, file: &FileKey) -> Option<Arc<ParquetMetaData>> {
-        let known = self.known.lock();
-        known.footer_of(file).map(|file| Arc::clone(&file.metadata))
+        let known = self.known.lock().footer(file);
+        known.map(|footer| Arc::clone(&footer.metadata))
+    }
+
+    /// The footer of a file; read with `reader` if it is not known. Planners list files of stores
+    /// that are no devices yet.
+    ///
+    /// # Errors
+    /// As [`read_footer`].
+    pub async fn footer_by<R: RangeRead + ?Sized>(
+        &self,
+        file: &FileKey,
+        reader: &R,
+    ) -> Result<Arc<ParquetMetaData>> {
+        let footer = self.read_by(file, &file.name(), reader).await?;
+        let kept = self.known.lock().kept;
+        if kept >= READ_BEFORE_TRIM {
+            self.trim();
+        }
+        Ok(Arc::clone(&footer.metadata))
     }
 
     /// From this call on the budget counts what is known of files. One budget per cache: the first
@@ -398,8 +445,12 @@ impl FileCache {
                 .map_or(0, |memory| memory.metadata_excess())
         };
         let drop_idle = |bytes| self.known.lock().drop_idle(bytes);
-        if excess() == 0 && self.known.lock().files.len() <= CACHED_FILES {
-            return;
+        {
+            let mut known = self.known.lock();
+            if excess() == 0 && known.count() <= CACHED_FILES {
+                known.kept = 0;
+                return;
+            }
         }
         drop_idle(excess());
         if let Some(memory) = self.memory.get() {
@@ -412,88 +463,52 @@ impl FileCache {
     }
 
     async fn open_one(&self, file: &FileKey, chunk_bytes: u64) -> Result<Arc<TableFile>> {
-        let key = Key {
-            file: file.clone(),
-            chunk_bytes,
-        };
-        if let Some(file) = self.known.lock().find(&key) {
+        if let Some(file) = self.known.lock().find(file, chunk_bytes) {
             return Ok(file);
         }
         let FileKey { store, version } = file;
-        let (device_id, device) = self.devices.device_for(store, &version.location).await?;
+        let (device_id, device) = self.devices.device_of(store, version).await?;
         let name = file.name();
         let reader = Reader {
             device: &*device,
             version,
         };
-        let footer = self.known.lock().footer_of(&key.file).cloned();
-        let (metadata, footer) = match footer {
-            Some(known) => (Arc::clone(&known.metadata), Arc::clone(&known.footer)),
-            None => {
-                let metadata = read_footer(&reader, &name, version.size).await?;
-                let bytes = metadata.memory_size() as u64;
-                let footer = Charge::new(self.memory.get(), bytes);
-                (metadata, Arc::new(footer))
-            }
-        };
-        let chunks = FileChunks::new(&metadata, chunk_bytes);
-        let columns = metadata.file_metadata().schema_descr().root_schema();
+        let footer = self.read_by(file, &name, &reader).await?;
+        let chunks = FileChunks::new(&footer.metadata, chunk_bytes);
+        let columns = footer.metadata.file_metadata().schema_descr().root_schema();
         let own = bytes_of_file(&name, columns.get_fields().len());
         let own = Charge::new(self.memory.get(), own + bytes_of_map(&chunks));
-        let file = TableFile::new(
-            key.file.clone(),
-            (device_id, device),
-            (metadata, footer),
-            (chunks, own),
+        let opened = Arc::new(TableFile {
+            key: Arc::new(file.clone()),
+            device_id,
+            device,
+            schema: self.schemas.of(&footer.metadata),
+            footer,
             chunk_bytes,
+            chunks,
             name,
-        );
-        let file = Arc::new(self.interned(file));
-        let mut known = self.known.lock();
-        forget_other_versions(&mut known, &key.file);
-        known.keep(key, Arc::clone(&file));
-        Ok(file)
+            own,
+        });
+        self.known.lock().keep(&opened);
+        Ok(opened)
     }
-}
 
-impl FileCache {
-    /// Lets files of one schema share its description.
-    fn interned(&self, mut file: TableFile) -> TableFile {
-        let mut schemas = self.schemas.lock();
-        if let Some(known) = schemas.get(&file.described) {
-            file.described = Arc::clone(known);
-        } else {
-            // Few folders have many schemas; descriptions that no file uses are dropped here.
-            schemas.retain(|known| Arc::strong_count(known) > 1);
-            schemas.insert(Arc::clone(&file.described));
+    /// The footer, from memory or by the reader.
+    async fn read_by<R: RangeRead + ?Sized>(
+        &self,
+        file: &FileKey,
+        name: &str,
+        reader: &R,
+    ) -> Result<Arc<Footer>> {
+        if let Some(known) = self.known.lock().footer(file) {
+            return Ok(known);
         }
-        file
-    }
-}
-
-/// Forgets all other versions of a file. Queries that still read another version hold that version
-/// themselves, for as long as the device serves it.
-fn forget_other_versions(known: &mut Known, file: &FileKey) {
-    let first = Key {
-        file: FileKey {
-            store: file.store.clone(),
-            version: FileVersion {
-                location: file.version.location.clone(),
-                size: 0,
-                modified_ns: i128::MIN,
-                e_tag: None,
-            },
-        },
-        chunk_bytes: 0,
-    };
-    let from = known.files.range(first..).map(|(key, _)| key);
-    let here = |key: &&Arc<Key>| {
-        key.file.store == file.store && key.file.version.location == file.version.location
-    };
-    let others = from.take_while(here).filter(|key| key.file != *file);
-    let others: Vec<Arc<Key>> = others.cloned().collect();
-    for other in others {
-        known.forget(&other);
+        let memory = self.memory.get();
+        let memory_max = memory.map_or(u64::MAX, |memory| memory.limit());
+        let metadata = read_footer(reader, name, file.version.size, memory_max).await?;
+        let charge = Charge::new(self.memory.get(), metadata.memory_size() as u64);
+        let footer = Footer { metadata, charge };
+        Ok(self.known.lock().keep_footer(file, footer))
     }
 }
 
@@ -561,22 +576,23 @@ impl TableFile {
             modified_ns: 0,
             e_tag: None,
         };
-        Arc::new(Self::new(
-            FileKey::new("memory://", version),
-            (DeviceId(0), Arc::new(device)),
-            (
-                Arc::new(ParquetMetaData::new(metadata, Vec::new())),
-                Arc::new(Charge::new(None, 0)),
-            ),
-            (
-                FileChunks {
-                    chunks: (0..chunks).map(chunk).collect(),
-                    shared: Vec::new(),
-                },
-                Charge::new(None, 0),
-            ),
-            1,
-            "imagined".to_owned(),
-        ))
+        let metadata = Arc::new(ParquetMetaData::new(metadata, Vec::new()));
+        Arc::new(Self {
+            key: Arc::new(FileKey::new("memory://", version)),
+            device_id: DeviceId(0),
+            device: Arc::new(device),
+            schema: FileSchemas::default().of(&metadata),
+            footer: Arc::new(Footer {
+                metadata,
+                charge: Charge::new(None, 0),
+            }),
+            chunk_bytes: 1,
+            chunks: FileChunks {
+                chunks: (0..chunks).map(chunk).collect(),
+                shared: Vec::new(),
+            },
+            name: "imagined".to_owned(),
+            own: Charge::new(None, 0),
+        })
     }
 }

@@ -10,11 +10,11 @@ use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use coscan_core::{ChunkId, ColumnId, Event, ExtentId, TableId};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 
+use super::packed::{Buffers, answered, asked};
 use super::state::{ChunkSource, Frame, Incomplete, LoadJob, State, TableState, Target};
 use super::{Inner, TableFile};
 use crate::StorageError;
@@ -50,19 +50,14 @@ fn runs(targets: &[(Target, Vec<Range<u64>>)], gap: u64) -> Vec<Run> {
             }),
         }
     }
-    let rank = |run: &Run| {
-        let ranks = run
-            .ranges
-            .iter()
-            .map(|(_, t)| targets.iter().position(|(o, _)| o == t));
+    let ranks = targets.iter().enumerate();
+    let ranks: BTreeMap<Target, usize> = ranks.map(|(rank, (target, _))| (*target, rank)).collect();
+    runs.sort_by_cached_key(|run| {
+        let ranks = run.ranges.iter().map(|(_, target)| ranks.get(target));
         ranks.min().flatten()
-    };
-    runs.sort_by_key(rank);
+    });
     runs
 }
-
-/// Bytes with their places in the file.
-type Buffers = Vec<(Range<u64>, Bytes)>;
 
 /// A load under way.
 #[derive(Default)]
@@ -118,10 +113,11 @@ impl Inner {
             .map(|run| {
                 let file = &file;
                 async move {
-                    let ranges: Vec<Range<u64>> =
-                        run.ranges.iter().map(|(range, _)| range.clone()).collect();
+                    let asked = asked(&run.ranges);
+                    let ranges = asked.iter().map(|asked| asked.range.clone());
+                    let ranges: Vec<Range<u64>> = ranges.collect();
                     let answer = self.shared.reserve.load(file, &ranges).await;
-                    (run, answer)
+                    (run, answer.map(|answers| answered(asked, answers)))
                 }
             })
             .collect();
@@ -129,11 +125,11 @@ impl Inner {
         self.report(job, &mut progress);
         while let Some((run, answer)) = reads.next().await {
             match answer {
-                Ok(bytes) => {
-                    for ((range, target), bytes) in run.ranges.into_iter().zip(bytes) {
+                Ok(of_targets) => {
+                    for (target, buffers) in of_targets {
                         if let Some((left, got)) = progress.targets.get_mut(&target) {
-                            *left -= 1;
-                            got.push((range, bytes));
+                            *left -= buffers.len();
+                            got.extend(buffers);
                         }
                     }
                     self.report(job, &mut progress);

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `state` | what the core's actions change: tables, frames, waiting consumers |
 //! | `load.rs`, `io_threads.rs` | how a load is read, and on which thread |
+//! | `packed.rs` | how the bytes of tiny column chunks are read and held |
 //! | `degree.rs` | from how many devices a scan reads at a time |
 //! | `balance.rs` | whether memory is to spare the processors or the devices |
 //! | `utilisation.rs` | how busy devices and processors are |
@@ -19,7 +20,7 @@
 //! | `decoded.rs`, `decode_pool.rs` | how a segment is decoded once for all |
 //! | `settled.rs` | whether a segment is kept as pages or as arrays |
 //! | `lend.rs`, `gate.rs` | the pool's side of the budget (`../memory`); how many chunks are in decode |
-//! | `files.rs`, `tables.rs`, `columns.rs` | which files make which table, with which columns |
+//! | `files.rs`, `file_schema.rs`, `tables.rs`, `columns.rs` | which files make which table, with which columns |
 //! | `versions.rs` | when the tables of replaced files are dropped |
 //! | `restart.rs` | what if the core panics |
 //! | `recorder.rs` | how the core's events and actions are written to a log |
@@ -38,6 +39,7 @@ mod decode_pool;
 mod decoded;
 mod degree;
 mod few_batches;
+mod file_schema;
 mod files;
 mod gate;
 mod hand_out;
@@ -47,6 +49,7 @@ mod job;
 mod lease;
 mod lend;
 mod load;
+mod packed;
 mod page_map;
 mod page_read;
 mod pick;
@@ -78,6 +81,7 @@ use parking_lot::Mutex;
 pub use crate::memory::{Admitted, METADATA_FREE, MemoryBudget, Reclaim, Refused};
 pub use column_request::ColumnRequest;
 pub use config::PoolConfig;
+pub use file_schema::FileSchema;
 pub use files::{FileCache, FileKey, TableFile};
 pub use job::ChunkJob;
 pub use lease::ChunkLease;

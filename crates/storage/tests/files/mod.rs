@@ -150,6 +150,7 @@ pub(crate) fn footer_of(bytes: &Bytes) -> Result<Arc<ParquetMetaData>> {
         &InMemory(bytes.clone()),
         "t.parquet",
         bytes.len() as u64,
+        u64::MAX,
     ))
 }
 

@@ -1,12 +1,12 @@
 //! How does a batch of a chunk's columns become rows of the scan?
 //!
-//! A pipeline is made once per file and set of conjuncts that are still to be evaluated. Conjuncts
-//! run in the query's order. Each is evaluated over the columns that it names, and these are
-//! fetched when its turn comes: a chunk in which no row passes the first conjunct decodes neither
-//! the other conjuncts' columns nor the projection's. The columns are filtered to the selected rows
-//! once, at the end, unless a conjunct can fail on rows that an earlier conjunct excludes (a
-//! division, a cast): such a conjunct sees only the rows that are left, as in a row filter of the
-//! Parquet reader.
+//! A pipeline is made once per file plan and set of conjuncts that are still to be evaluated.
+//! Conjuncts run in the query's order. Each is evaluated over the columns that it names, and these
+//! are fetched when its turn comes: a chunk in which no row passes the first conjunct decodes
+//! neither the other conjuncts' columns nor the projection's. The columns are filtered to the
+//! selected rows once, at the end, unless a conjunct can fail on rows that an earlier conjunct
+//! excludes (a division, a cast): such a conjunct sees only the rows that are left, as in a row
+//! filter of the Parquet reader.
 //! Columns arrive in the form in which they are kept (`compact.rs`), which may differ from batch to
 //! batch. Comparisons take them as they are; for other expressions they are widened.
 //! Not here: where the columns come from (`stream.rs`, `probe/`), which conjuncts are left

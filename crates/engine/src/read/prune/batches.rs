@@ -3,7 +3,8 @@
 //! Where a column's pages are sorted, a range of its values lies in few of them, and the page index
 //! tells in which. The other batches need be neither decoded nor looked at. That is asked when a
 //! chunk is begun, and only where the predicate names a column with sorted pages: elsewhere every
-//! page may hold nearly everything that the chunk holds, and the answer would cost as much.
+//! page may hold nearly everything that the chunk holds, and the answer would cost as much. Nor is
+//! it asked where batches span several tiny row groups.
 //! Not here: the statistics of a part of a row group (`chunk_bounds.rs`); how few batches are
 //! decoded (coscan-storage).
 //! Bounds: O(batches + pages) per column of the predicate and chunk; at most [`BATCHES_MAX`]
@@ -24,7 +25,7 @@ use super::chunk_bounds::PartStatistics;
 /// ask for batches of one row.
 const BATCHES_MAX: usize = 4096;
 
-/// Judges the batches of the chunks of a file.
+/// Judges the batches of the chunks of files with one plan.
 pub(crate) struct BatchPruner {
     question: Question,
     /// The names of the columns of the predicate.
@@ -47,6 +48,10 @@ impl BatchPruner {
         }
     }
 
+    pub(super) fn question(&self) -> &Question {
+        &self.question
+    }
+
     /// Which of these batches of the chunk may hold a row for which the predicate is true.
     pub(crate) fn wanted(
         &self,
@@ -55,8 +60,9 @@ impl BatchPruner {
         batches: &Batches,
     ) -> WantedBatches {
         let wanted = || {
-            let is_worth_it =
-                batches.len() <= BATCHES_MAX && self.has_sorted_pages(metadata, chunk);
+            let is_worth_it = batches.len() <= BATCHES_MAX
+                && !batches.span_pieces()
+                && self.has_sorted_pages(metadata, chunk);
             let parts = is_worth_it.then(|| parts_of(chunk, batches))?;
             let parts = parts.iter().collect();
             let schema = &self.question.schema;

@@ -66,54 +66,85 @@ pub(crate) struct Verdicts {
     pub(crate) batches: Option<Arc<BatchPruner>>,
 }
 
-/// Judges every chunk of a file.
-///
-/// Without `prunes` (the user switched statistics off) nothing is pruned or proved.
-pub(crate) fn judge(
-    file: &TableFile,
-    plan: &FilePlan,
-    prunes: bool,
-    in_list_max: usize,
-) -> Verdicts {
-    let chunks = &file.chunks().chunks;
-    let mut verdicts = Verdicts {
-        wanted: vec![!plan.empty; chunks.len()],
-        residual: vec![all_of(plan.conjuncts.len()); chunks.len()],
-        batches: None,
-    };
-    if plan.conjuncts.is_empty() || plan.empty || !prunes {
-        return verdicts;
-    }
-    let judge = Judge {
-        metadata: file.metadata(),
-        chunks,
-        schema: &plan.schema,
-    };
-    let whole = conjunction(plan.conjuncts.iter().map(|c| Arc::clone(&c.expr)));
-    let all: Vec<usize> = (0..chunks.len()).collect();
-    if let Some(whole) = Question::new(&whole, &plan.schema, in_list_max) {
-        verdicts.wanted = judge.may_hold(&whole, &all);
-        verdicts.batches = Some(Arc::new(BatchPruner::new(whole)));
-    }
-    let wanted: Vec<usize> = all.into_iter().filter(|at| verdicts.wanted[*at]).collect();
-    for (position, conjunct) in plan.conjuncts.iter().enumerate() {
-        if conjunct.dynamic || !provable(&conjunct.expr, &plan.schema) {
-            continue;
+/// What the statistics of all files of one plan are asked.
+pub(crate) struct Questions {
+    conjuncts: usize,
+    empty: bool,
+    /// May the predicate be true, for a chunk or a batch? `None` if statistics cannot tell.
+    whole: Option<Arc<BatchPruner>>,
+    /// Conjuncts that statistics may prove.
+    provable: Vec<Provable>,
+}
+
+struct Provable {
+    /// The conjunct's position.
+    at: usize,
+    conjunct: Arc<dyn PhysicalExpr>,
+    negation: Question,
+}
+
+impl Questions {
+    /// The questions for files with this plan. Without `prunes` (the user switched statistics off)
+    /// there are none: nothing is pruned or proved.
+    pub(crate) fn new(plan: &FilePlan, prunes: bool, in_list_max: usize) -> Self {
+        let mut questions = Self {
+            conjuncts: plan.conjuncts.len(),
+            empty: plan.empty,
+            whole: None,
+            provable: Vec::new(),
+        };
+        if plan.conjuncts.is_empty() || plan.empty || !prunes {
+            return questions;
         }
-        let Some(negated) = negation(&conjunct.expr, &plan.schema) else {
-            continue;
-        };
-        let Some(negated) = Question::new(&negated, &plan.schema, in_list_max) else {
-            continue;
-        };
-        let may_fail = judge.may_hold(&negated, &wanted);
-        for (at, may_fail) in wanted.iter().zip(may_fail) {
-            if !may_fail && judge.counts_nulls(&conjunct.expr, &chunks[*at]) {
-                verdicts.residual[*at] &= !(1 << position);
+        let ask =
+            |predicate: &Arc<dyn PhysicalExpr>| Question::new(predicate, &plan.schema, in_list_max);
+        let whole = conjunction(plan.conjuncts.iter().map(|c| Arc::clone(&c.expr)));
+        questions.whole = ask(&whole).map(|whole| Arc::new(BatchPruner::new(whole)));
+        for (at, conjunct) in plan.conjuncts.iter().enumerate() {
+            if conjunct.dynamic || !provable(&conjunct.expr, &plan.schema) {
+                continue;
+            }
+            let negation = negation(&conjunct.expr, &plan.schema);
+            if let Some(negation) = negation.and_then(|negation| ask(&negation)) {
+                let conjunct = Arc::clone(&conjunct.expr);
+                questions.provable.push(Provable {
+                    at,
+                    conjunct,
+                    negation,
+                });
             }
         }
+        questions
     }
-    verdicts
+
+    /// Judges every chunk of a file.
+    pub(crate) fn judge(&self, file: &TableFile, schema: &SchemaRef) -> Verdicts {
+        let chunks = &file.chunks().chunks;
+        let mut verdicts = Verdicts {
+            wanted: vec![!self.empty; chunks.len()],
+            residual: vec![all_of(self.conjuncts); chunks.len()],
+            batches: self.whole.clone(),
+        };
+        let judge = Judge {
+            metadata: file.metadata(),
+            chunks,
+            schema,
+        };
+        let all: Vec<usize> = (0..chunks.len()).collect();
+        if let Some(whole) = &self.whole {
+            verdicts.wanted = judge.may_hold(whole.question(), &all);
+        }
+        let wanted: Vec<usize> = all.into_iter().filter(|at| verdicts.wanted[*at]).collect();
+        for provable in &self.provable {
+            let may_fail = judge.may_hold(&provable.negation, &wanted);
+            for (at, may_fail) in wanted.iter().zip(may_fail) {
+                if !may_fail && judge.counts_nulls(&provable.conjunct, &chunks[*at]) {
+                    verdicts.residual[*at] &= !(1 << provable.at);
+                }
+            }
+        }
+        verdicts
+    }
 }
 
 /// For each chunk in `which`, whether the predicate may be true for some of its rows. `which` holds

@@ -7,6 +7,7 @@
 //! Bounds: a sweep costs O(row groups + pages); sweeps together take at most 1/20 of the time,
 //! however often filters change.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,8 @@ pub(crate) struct DynamicPruner {
 struct State {
     tracking: DynamicFilterTracking,
     files: Vec<WatchedFile>,
+    /// The position in `files` of each chunk's file.
+    file_of: HashMap<usize, usize>,
     /// Chunks ruled out so far, in the order found.
     dead: Vec<usize>,
     not_before: Instant,
@@ -77,9 +80,15 @@ impl DynamicPruner {
                     alive,
                 }
             })
-            .collect();
+            .collect::<Vec<WatchedFile>>();
+        let watched = files.iter().enumerate();
+        let file_of = watched.flat_map(|(at, file)| {
+            let chunks = file.alive.iter();
+            chunks.map(move |(chunk, _)| (*chunk, at))
+        });
         let state = State {
             tracking,
+            file_of: file_of.collect(),
             files,
             dead: Vec::new(),
             not_before: Instant::now(),
@@ -109,10 +118,13 @@ impl DynamicPruner {
 
     /// Stops judging a chunk that is being worked on or is done.
     pub(crate) fn consumed(&self, chunk: usize) {
-        for file in &mut self.state.lock().files {
-            if let Ok(position) = file.alive.binary_search_by_key(&chunk, |(chunk, _)| *chunk) {
-                file.alive.remove(position);
-            }
+        let mut state = self.state.lock();
+        let Some(&file) = state.file_of.get(&chunk) else {
+            return;
+        };
+        let alive = &mut state.files[file].alive;
+        if let Ok(position) = alive.binary_search_by_key(&chunk, |(chunk, _)| *chunk) {
+            alive.remove(position);
         }
     }
 }

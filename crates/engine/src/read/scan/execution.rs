@@ -27,9 +27,9 @@ use super::claims::Claims;
 use super::dynamic::DynamicPruner;
 use super::spec::{Delivery, FilePart, ScanPlan};
 use crate::error::external;
-use crate::read::FilePlan;
 use crate::read::pipeline::Pipeline;
-use crate::read::prune::{self, BatchPruner, Verdicts, WantedBatches, bloom};
+use crate::read::prune::{BatchPruner, Questions, Verdicts, WantedBatches, bloom};
+use crate::read::{FilePlan, FilePlans};
 
 /// What the streams of one execution share.
 pub(crate) struct Execution {
@@ -141,22 +141,20 @@ impl Execution {
         let mut judged: Vec<Option<Judged>> = vec![None; table.chunks().len()];
         let mut dynamic = Vec::new();
         let mut by_bloom = 0;
+        let mut file_plans = FilePlans::new(&plan.table);
+        let mut shared: HashMap<usize, OfPlan> = HashMap::new();
         for (position, file) in files.iter().enumerate() {
-            let file_plan = Arc::new(plan.table.for_file(&plan.files[position], file)?);
-            let mut verdicts = prune::judge(file, &file_plan, plan.prunes, plan.in_list_max);
+            let file_plan = file_plans.of(&plan.files[position], file)?;
+            let of_plan = shared.entry(Arc::as_ptr(&file_plan).addr());
+            let of_plan = of_plan.or_insert_with(|| OfPlan::new(plan, &file_plan));
+            let mut verdicts = of_plan.questions.judge(file, &file_plan.schema);
             if !plan.rules_out_batches {
                 verdicts.batches = None;
             }
             if plan.blooms {
                 by_bloom += bloom::prune(file, &file_plan, plan.in_list_max, &mut verdicts).await;
             }
-            make_pipelines(
-                &file_plan,
-                &verdicts,
-                &chunks[position],
-                &mut pipelines,
-                &mut judged,
-            )?;
+            of_plan.make_pipelines(&verdicts, &chunks[position], &mut pipelines, &mut judged)?;
             if file_plan.conjuncts.iter().any(|conjunct| conjunct.dynamic) {
                 dynamic.push((Arc::clone(file), file_plan, chunks[position].clone()));
             }
@@ -317,34 +315,51 @@ fn chunks_of(table: &TableView, files: &[Arc<TableFile>]) -> Vec<Vec<usize>> {
     chunks
 }
 
-/// Sets `pipelines` and `judged` for each wanted chunk of a file.
-fn make_pipelines(
-    file_plan: &Arc<FilePlan>,
-    verdicts: &Verdicts,
-    chunks: &[usize],
-    pipelines: &mut [Option<Arc<Pipeline>>],
-    judged: &mut [Option<Judged>],
-) -> Result<()> {
-    let mut made: HashMap<u64, Arc<Pipeline>> = HashMap::new();
-    for (at, chunk) in chunks.iter().enumerate() {
-        if !verdicts.wanted[at] {
-            continue;
+/// What the chunks of all files with one plan share.
+struct OfPlan {
+    plan: Arc<FilePlan>,
+    questions: Questions,
+    /// By the set of the conjuncts that are left.
+    pipelines: HashMap<u64, Arc<Pipeline>>,
+}
+
+impl OfPlan {
+    fn new(scan: &ScanPlan, plan: &Arc<FilePlan>) -> Self {
+        Self {
+            questions: Questions::new(plan, scan.prunes, scan.in_list_max),
+            plan: Arc::clone(plan),
+            pipelines: HashMap::new(),
         }
-        let residual = verdicts.residual[at];
-        let pipeline = match made.entry(residual) {
-            Entry::Occupied(known) => Arc::clone(known.get()),
-            Entry::Vacant(new) => {
-                Arc::clone(new.insert(Arc::new(Pipeline::new(file_plan, residual)?)))
-            }
-        };
-        pipelines[*chunk] = Some(pipeline);
-        judged[*chunk] = Some(Judged {
-            plan: Arc::clone(file_plan),
-            residual,
-            batches: verdicts.batches.clone().filter(|_| residual != 0),
-        });
     }
-    Ok(())
+
+    /// Sets `pipelines` and `judged` for each wanted chunk of a file.
+    fn make_pipelines(
+        &mut self,
+        verdicts: &Verdicts,
+        chunks: &[usize],
+        pipelines: &mut [Option<Arc<Pipeline>>],
+        judged: &mut [Option<Judged>],
+    ) -> Result<()> {
+        for (at, chunk) in chunks.iter().enumerate() {
+            if !verdicts.wanted[at] {
+                continue;
+            }
+            let residual = verdicts.residual[at];
+            let pipeline = match self.pipelines.entry(residual) {
+                Entry::Occupied(known) => Arc::clone(known.get()),
+                Entry::Vacant(new) => {
+                    Arc::clone(new.insert(Arc::new(Pipeline::new(&self.plan, residual)?)))
+                }
+            };
+            pipelines[*chunk] = Some(pipeline);
+            judged[*chunk] = Some(Judged {
+                plan: Arc::clone(&self.plan),
+                residual,
+                batches: verdicts.batches.clone().filter(|_| residual != 0),
+            });
+        }
+        Ok(())
+    }
 }
 
 /// Chunks whose rows suffice for the limit, because every row of them passes the predicate. `None`
@@ -442,22 +457,22 @@ impl Run {
     ) -> Self {
         let mut parts: Vec<ScanPart> = Vec::new();
         let mut by_columns: HashMap<Vec<String>, usize> = HashMap::new();
+        let mut by_pipeline: HashMap<*const Pipeline, usize> = HashMap::new();
         for chunk in chunks {
             let Some(pipeline) = &pipelines[*chunk] else {
                 continue;
             };
-            let mut columns: Vec<String> = pipeline
-                .columns
-                .iter()
-                .map(|column| column.name.clone())
-                .collect();
-            columns.sort_unstable();
-            let part = *by_columns.entry(columns).or_insert_with_key(|columns| {
-                parts.push(ScanPart {
-                    chunks: Vec::new(),
-                    columns: columns.clone(),
-                });
-                parts.len() - 1
+            let part = *by_pipeline.entry(Arc::as_ptr(pipeline)).or_insert_with(|| {
+                let columns = pipeline.columns.iter();
+                let mut columns: Vec<String> = columns.map(|column| column.name.clone()).collect();
+                columns.sort_unstable();
+                *by_columns.entry(columns).or_insert_with_key(|columns| {
+                    parts.push(ScanPart {
+                        chunks: Vec::new(),
+                        columns: columns.clone(),
+                    });
+                    parts.len() - 1
+                })
             });
             parts[part].chunks.push(*chunk);
         }

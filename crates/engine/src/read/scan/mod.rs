@@ -35,5 +35,5 @@ pub(crate) use executions::Executions;
 pub(crate) use lease_batch::LeaseBatch;
 pub(crate) use metrics::PartitionMetrics;
 pub(crate) use positions::Positions;
-pub(crate) use spec::{Delivery, ScanPlan, files_of, in_own_store};
+pub(crate) use spec::{Delivery, ScanPlan, files_of, in_own_store, key_of_listed};
 pub(crate) use stream::{open, open_runs};

@@ -11,10 +11,11 @@ use arrow::datatypes::SchemaRef;
 use coscan_storage::device::{FileVersion, known_in_full, listed_time};
 use coscan_storage::pool::FileKey;
 use datafusion::datasource::listing::PartitionedFile;
-use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, ParquetSource};
 use datafusion::error::Result;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::RuntimeEnv;
+use object_store::ObjectMeta;
 use object_store::path::Path;
 
 use crate::object_stores::joint_store::{own_place, own_stores};
@@ -43,7 +44,7 @@ pub(crate) struct ScanPlan {
     pub(crate) delivery: Delivery,
     pub(crate) table: TablePlan,
     /// Distinct files, in the order of first appearance. Ranges are dropped.
-    pub(crate) files: Vec<PartitionedFile>,
+    pub(crate) files: Arc<[PartitionedFile]>,
     /// Per partition: the parts of `files` that are its own, in order.
     pub(crate) partitions: Vec<Vec<FilePart>>,
     /// The schema of the output.
@@ -85,13 +86,17 @@ impl ScanPlan {
         config: &FileScanConfig,
         source: &ParquetSource,
     ) -> Result<Option<Self>> {
-        let Some((mut files, partitions)) = files_of(config) else {
+        let Some((files, partitions)) = files_of(config) else {
             return Ok(None);
         };
         let store = config.object_store_url.clone();
-        for file in &mut files {
-            know_in_full(&store, file);
-        }
+        let files = files.into_iter().map(|part| {
+            let mut file = part.clone();
+            file.range = None;
+            know_in_full(&store, &mut file.object_meta);
+            file
+        });
+        let files = files.collect();
         let options = source.table_parquet_options();
         Ok(Some(Self {
             resources,
@@ -153,7 +158,7 @@ impl ScanPlan {
 
     /// A file of the plan: its own store, and its path and version there, as listed at planning.
     pub(crate) fn key(&self, file: &PartitionedFile) -> FileKey {
-        let (store, version) = in_own_store(&self.store, file);
+        let (store, version) = in_own_store(&self.store, &file.object_meta);
         FileKey::new(store.as_str(), version)
     }
 
@@ -177,48 +182,55 @@ impl ScanPlan {
 /// The file's own store, and its path and version there.
 pub(crate) fn in_own_store(
     store: &ObjectStoreUrl,
-    file: &PartitionedFile,
+    file: &ObjectMeta,
 ) -> (ObjectStoreUrl, FileVersion) {
-    let (store, location) = own_place(store, &file.object_meta.location);
-    let listed = FileVersion::from(&file.object_meta);
+    let (store, location) = own_place(store, &file.location);
+    let listed = FileVersion::from(file);
     (store, FileVersion { location, ..listed })
+}
+
+/// The key of a file as it was listed; [`ScanPlan::key`] of a scan planned on that listing is the
+/// same.
+pub(crate) fn key_of_listed(store: &ObjectStoreUrl, file: &ObjectMeta) -> FileKey {
+    let mut file = file.clone();
+    know_in_full(store, &mut file);
+    let (store, version) = in_own_store(store, &file);
+    FileKey::new(store.as_str(), version)
 }
 
 /// Completes the version of a local file. Sessions with a runtime of their own list local files by
 /// a store that knows less of their versions than Coscan's store.
-fn know_in_full(store: &ObjectStoreUrl, file: &mut PartitionedFile) {
+fn know_in_full(store: &ObjectStoreUrl, file: &mut ObjectMeta) {
     let (store, listed) = in_own_store(store, file);
     if store == ObjectStoreUrl::local_filesystem()
         && let Some(version) = known_in_full(&listed)
     {
-        file.object_meta.last_modified = listed_time(&version).into();
-        file.object_meta.e_tag = version.e_tag;
+        file.last_modified = listed_time(&version).into();
+        file.e_tag = version.e_tag;
     }
 }
 
-/// The distinct files of a scan and each partition's parts of them; `None` unless the parts cover
-/// each file exactly once.
+/// The distinct files of a scan, in the order of first appearance, and each partition's parts of
+/// them; `None` unless the parts cover each file exactly once.
 pub(crate) fn files_of(
     config: &FileScanConfig,
-) -> Option<(Vec<PartitionedFile>, Vec<Vec<FilePart>>)> {
-    let mut positions: HashMap<Path, usize> = HashMap::new();
-    let mut files: Vec<PartitionedFile> = Vec::new();
-    let mut covered: Vec<Vec<Range<u64>>> = Vec::new();
+) -> Option<(Vec<&PartitionedFile>, Vec<Vec<FilePart>>)> {
+    let all = config.file_groups.iter().map(FileGroup::len).sum();
+    let mut positions: HashMap<&Path, usize> = HashMap::with_capacity(all);
+    let mut files: Vec<&PartitionedFile> = Vec::with_capacity(all);
+    let mut covered: Vec<(usize, Range<u64>)> = Vec::with_capacity(all);
     let mut partitions = Vec::with_capacity(config.file_groups.len());
     for group in &config.file_groups {
         let mut parts = Vec::with_capacity(group.len());
-        for file in group.iter() {
+        for part in group.iter() {
             let position = *positions
-                .entry(file.object_meta.location.clone())
+                .entry(&part.object_meta.location)
                 .or_insert_with(|| {
-                    let mut whole = file.clone();
-                    whole.range = None;
-                    files.push(whole);
-                    covered.push(Vec::new());
+                    files.push(part);
                     files.len() - 1
                 });
-            let (start, end) = file.range();
-            covered[position].push(start..end);
+            let (start, end) = part.range();
+            covered.push((position, start..end));
             parts.push(FilePart {
                 file: position,
                 range: start..end,
@@ -226,10 +238,11 @@ pub(crate) fn files_of(
         }
         partitions.push(parts);
     }
-    for (file, ranges) in files.iter().zip(&mut covered) {
-        ranges.sort_unstable_by_key(|range| (range.start, range.end));
+    covered.sort_unstable_by_key(|(file, range)| (*file, range.start, range.end));
+    let mut covered = covered.into_iter().peekable();
+    for (at, file) in files.iter().enumerate() {
         let mut end = 0;
-        for range in ranges.iter() {
+        while let Some((_, range)) = covered.next_if(|(file, _)| *file == at) {
             if range.start != end {
                 return None;
             }

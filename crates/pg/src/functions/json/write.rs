@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use bytes::BytesMut;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, StructArray};
 use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::internal_err;
 use datafusion::error::{DataFusionError, Result};
 
 use crate::functions::scalar::{Row, marked_type};
@@ -43,6 +44,9 @@ pub(super) fn write(
         }
         DataType::FixedSizeList(element, _) => {
             return list(&array.as_fixed_size_list().value(at), element, between, out);
+        }
+        DataType::Map(entry, _) => {
+            return map(&array.as_map().value(at), entry, between, out);
         }
         DataType::Struct(fields) => {
             let columns = array.as_struct();
@@ -89,6 +93,21 @@ fn list(values: &ArrayRef, element: &Field, between: &str, out: &mut String) -> 
         write(values, at, element, ",", out)?;
     }
     out.push(']');
+    Ok(())
+}
+
+/// The entries of a map, as an object.
+fn map(entries: &StructArray, entry: &Field, between: &str, out: &mut String) -> Result<()> {
+    let (DataType::Struct(fields), [keys, values]) = (entry.data_type(), entries.columns()) else {
+        return internal_err!("a map of {entry}");
+    };
+    out.push('{');
+    for at in 0..entries.len() {
+        out.push_str(if at > 0 { between } else { "" });
+        let _ = write!(out, "{}:", json_quoted(&shown(keys, at, &fields[0])?));
+        write(values, at, &fields[1], ",", out)?;
+    }
+    out.push('}');
     Ok(())
 }
 

@@ -12,8 +12,9 @@ use object_store::path::Path;
 
 use super::super::columns::TableColumns;
 use super::super::files::{FileKey, TableFile};
+use super::super::packed::held;
 use crate::StorageError;
-use crate::device::{FileVersion, footprint};
+use crate::device::FileVersion;
 
 /// What makes two files part of one table.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -162,7 +163,7 @@ impl CoreTable {
                     column,
                     first: id(shared.first),
                     last: id(shared.last),
-                    bytes: shared.ranges.iter().map(footprint).sum(),
+                    bytes: held(&shared.ranges),
                 });
                 let ranges = shared.ranges.clone();
                 self.extents.push(ExtentSource { ranges });

@@ -1,0 +1,31 @@
+//! In which form are structs and maps answered?
+
+/// The form of columns that contain structs or maps, in the rows of a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nested {
+    /// `PostgreSQL`'s rows and arrays of rows; a map is an array of its entries.
+    Rows,
+    /// Json: a map is an object.
+    Json,
+}
+
+impl Nested {
+    /// Every form.
+    pub const ALL: [Self; 2] = [Self::Rows, Self::Json];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rows => "rows",
+            Self::Json => "json",
+        }
+    }
+
+    /// What a setting says.
+    pub(super) fn of(value: &str) -> Result<Self, String> {
+        let name = value.trim().to_ascii_lowercase();
+        let found = Self::ALL.into_iter().find(|form| form.name() == name);
+        found.ok_or_else(|| format!("'{value}'; it is rows or json"))
+    }
+}
