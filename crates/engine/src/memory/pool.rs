@@ -32,7 +32,7 @@ pub struct QueryMemory {
     held: AtomicUsize,
     /// The most that the query would have needed when an operator was refused, in bytes.
     needed: AtomicU64,
-    /// The most that others held then, where it was enough.
+    /// The most that others held or were promised then, where it was enough.
     in_the_way: AtomicU64,
     /// Whether the query has to end, because of its memory.
     ends: Arc<AtomicBool>,
@@ -126,7 +126,8 @@ impl QueryMemory {
         needed: u64,
     ) -> DataFusionError {
         let held = self.held.load(Ordering::Relaxed) as u64;
-        let others = self.budget.operator_bytes().saturating_sub(held);
+        let usage = self.budget.usage();
+        let others = (usage.operators + usage.aside).saturating_sub(held);
         if others >= (bytes as u64).max(held / LITTLE_PART) {
             self.in_the_way.fetch_max(others, Ordering::Relaxed);
         }

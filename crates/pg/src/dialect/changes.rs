@@ -27,6 +27,10 @@ use crate::functions::FAIL;
 /// Functions that give another value each time.
 const VOLATILE: [&str; 3] = ["random", "clock_timestamp", "gen_random_uuid"];
 
+/// Why columns are not assigned from a subquery.
+const NOT_BY_COLUMN: &str = "SET (a, b) = (SELECT …) is supported where the subquery has as many \
+    columns, all named, and no LIMIT, DISTINCT or volatile function";
+
 pub(super) fn rewrite(statement: &mut Statement) {
     if let Statement::Query(query) = statement
         && let SetExpr::Insert(Statement::Insert(insert)) = query.body.as_mut()
@@ -80,6 +84,15 @@ fn single_columns(update: &mut Update) {
                     .extend(pairs.map(|(column, value)| Assignment {
                         target: AssignmentTarget::ColumnName(column),
                         value,
+                    }));
+            }
+            (AssignmentTarget::Tuple(columns), _) if matches!(value, Expr::Subquery(_)) => {
+                let refused = call(FAIL, vec![text("0A000"), text(NOT_BY_COLUMN)]);
+                update
+                    .assignments
+                    .extend(columns.into_iter().take(1).map(|column| Assignment {
+                        target: AssignmentTarget::ColumnName(column),
+                        value: refused.clone(),
                     }));
             }
             (target, _) => update.assignments.push(Assignment { target, value }),

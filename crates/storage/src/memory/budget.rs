@@ -116,7 +116,7 @@ pub struct MemoryBudget {
 
 /// What a query is promised of which nothing is known, so that merges begin beside sorts that fill
 /// the memory: a part of the limit as a divisor, and the most bytes.
-const LITTLE: u64 = 64;
+const LITTLE: u64 = 16;
 const LITTLE_MAX: u64 = 8 << 20;
 /// Between two looks at what the process takes.
 const TICK: Duration = Duration::from_millis(200);
