@@ -168,7 +168,7 @@ async fn operators_keep_what_they_have_under_a_lower_limit() {
     assert!(!ended(), "it can spill");
     // What it gave is kept for it for a moment, which counts until then.
     let begun = Instant::now();
-    while !operator.asks(1 << 18) {
+    while !operator.asks(1 << 16) {
         assert!(
             begun.elapsed() < Duration::from_secs(20),
             "what fits is given"
@@ -177,7 +177,7 @@ async fn operators_keep_what_they_have_under_a_lower_limit() {
     }
     memory.set_limit(4 << 20);
     assert!(operator.asks(2 << 20), "more room, more memory");
-    operator.gives((1 << 19) + (1 << 18) + (2 << 20));
+    operator.gives((1 << 19) + (1 << 16) + (2 << 20));
     assert_eq!(memory.operator_bytes(), 1);
     read().await;
     assert!(memory.frame_bytes() > setup.bytes / 2, "frames came back");

@@ -3,8 +3,8 @@
 //! A column of computed numerics has one scale, and what is at the end of each value is not known
 //! to be a digit or a zero that PostgreSQL shows: `avg(x)::text` of 1 and 1 is
 //! `1.00000000000000000000`. The scale of a quotient follows from its two numbers
-//! (`select_div_scale`), so where a quotient becomes text or json, its text is made with that scale.
-//! An average is a quotient in the projection below, which gets one more column.
+//! (`select_div_scale`), so where a quotient becomes text or json, its text is made with that
+//! scale. An average is a quotient in the projection below, which gets one more column.
 //!
 //! Not here: operands that are quotients themselves, roots, powers (`differences.md`).
 
