@@ -609,7 +609,7 @@ fn quick(name: Name, cells: &Float64Array) -> Option<Float64Array> {
         Name::Floor => cells.unary(f64::floor),
         Name::Trunc => cells.unary(f64::trunc),
         Name::Round => cells.unary(f64::round_ties_even),
-        Name::Sqrt if !cells.values().iter().fold(false, |any, &x| any | (x < 0.0)) => {
+        Name::Sqrt if cells.values().iter().filter(|x| **x < 0.0).count() == 0 => {
             cells.unary(f64::sqrt)
         }
         _ => return None,

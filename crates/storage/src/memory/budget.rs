@@ -420,17 +420,19 @@ impl MemoryBudget {
 
     /// Whether the client of a query does not come back for its rows.
     pub fn silent(&self, query: QueryId, is_silent: bool) {
-        self.ledger.tell([match is_silent {
-            true => Event::QuerySilent { query },
-            false => Event::QueryHeard { query },
+        self.ledger.tell([if is_silent {
+            Event::QuerySilent { query }
+        } else {
+            Event::QueryHeard { query }
         }]);
     }
 
     /// An operator of a query begins.
     pub fn begin_operator(&self, operator: OperatorId, query: QueryId, spills: bool) {
-        let on_refusal = match spills {
-            true => OnRefusal::Spills(SPILL_PRICE),
-            false => OnRefusal::Fails,
+        let on_refusal = if spills {
+            OnRefusal::Spills(SPILL_PRICE)
+        } else {
+            OnRefusal::Fails
         };
         self.ledger.tell([Event::OperatorBegan {
             operator,
