@@ -60,7 +60,7 @@ impl Resources {
     ///
     /// # Errors
     /// As [`Engine::new`](crate::Engine::new).
-    pub(crate) fn new(config: EngineConfig, budget: Arc<MemoryBudget>) -> Result<Self> {
+    pub(crate) fn new(config: EngineConfig, budget: &Arc<MemoryBudget>) -> Result<Self> {
         let throttled = config.bandwidth.is_some() || !config.latency.is_zero();
         let throttle = throttled.then(|| Throttle {
             bytes_per_second: config.bandwidth.unwrap_or(u64::MAX),
@@ -79,11 +79,11 @@ impl Resources {
                 reason,
             })?;
         }
-        let operators = Coordinator::new(&budget, config.record_trace);
+        let operators = Coordinator::new(budget, config.record_trace);
         let recorder = config.record.as_ref().map(Recorder::to_file);
         let threads = config.decode_threads.unwrap_or_else(cores);
         let files = FileCache::new(Arc::clone(&devices));
-        let shared = PoolShared::new(files, Arc::clone(&budget), threads)?;
+        let shared = PoolShared::new(files, Arc::clone(budget), threads)?;
         let spill = SpillFolder::create(config.spill_folder.as_deref())?;
         let spill_to = spill.as_ref().map(|folder| folder.path().to_owned());
         let disk = match spill_to {
@@ -95,7 +95,7 @@ impl Resources {
         let part = |of: u64| usize::try_from(limit / of).unwrap_or(usize::MAX);
         let runtime = RuntimeEnvBuilder::new()
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(disk))
-            .with_memory_pool(SharedMemory::new(&budget))
+            .with_memory_pool(SharedMemory::new(budget))
             .with_object_store_registry(stores)
             // Files are listed anew for every query: a replaced or added file is seen by the next
             // one.

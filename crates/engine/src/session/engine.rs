@@ -114,7 +114,7 @@ impl Engine {
         // Memory is asked back in the order in which its holders are made: states of chunks go
         // before what operators retain, which the resources hold.
         let board = Board::new(StateCache::new(&budget));
-        let resources = Resources::new(config, budget)?;
+        let resources = Resources::new(config, &budget)?;
         let inner = Arc::new(Inner {
             resources: Arc::new(resources),
             catalogs: Arc::new(MemoryCatalogProviderList::new()),
