@@ -497,7 +497,7 @@ async fn several_columns_are_assigned_by_a_subquery_and_defaults_stand_beside_on
         ),
         (
             "UPDATE t SET (x, y) = (SELECT p.x, p.y FROM t p LIMIT 1)",
-            Err("not"),
+            Err("no LIMIT, DISTINCT or volatile function"),
         ),
         (
             "UPDATE t SET (x, y) = (SELECT 'a', 1), y = 2",
