@@ -15,6 +15,10 @@ use super::{Action, Asking, Memory, OnRefusal, Operator, OperatorId, Query};
 /// that none takes beyond its share.
 const SIBLINGS: u64 = 4;
 
+/// The part of what may be spilled, as a divisor, that operators that spill leave to those that
+/// cannot: a merge of sorts has nothing when the sorts have taken all.
+const MERGES: u64 = 16;
+
 /// The part of its share, as a divisor, up to which an operator that spills is worth more than any
 /// holder.
 const LONG_RUN: u64 = 2;
@@ -137,13 +141,16 @@ impl Memory {
 
     /// How what operators may spill is shared.
     fn shares(&self, operator: &Operator) -> Shares {
-        let spillers = u64::from(self.queries[&operator.query].spillers);
+        let query = &self.queries[&operator.query];
+        let spillers = u64::from(query.spillers);
         // What a query gave back, and may have again, is of its share.
         let others = self.fixed() - self.sums.spillable - self.sums.credit;
         let all = self.ceiling().saturating_sub(others);
         let count = self.sums.spilling;
         // A query to come gets no more than those that are there.
-        let headroom = self.headroom.bytes().min(all / (count + 1));
+        let one_more = self.headroom.bytes().min(all / (count + 1));
+        let merges = (all / MERGES).saturating_sub(query.aside());
+        let headroom = one_more.max(merges);
         // One that has come to its end keeps what it has, so the next one needs something, too.
         let siblings = if spillers > 1 { all / SIBLINGS } else { 0 };
         Shares {

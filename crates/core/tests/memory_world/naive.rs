@@ -197,7 +197,8 @@ impl World {
         let others = self.fixed() - all_spillable - credit;
         let among = self.ceiling().saturating_sub(others);
         let largest = self.minima.iter().copied().max().unwrap_or(0);
-        let one_more = largest.min(among / (count + 1));
+        let merges = (among / 16).saturating_sub(self.aside(operator.query));
+        let one_more = largest.min(among / (count + 1)).max(merges);
         let siblings = self.of(operator.query).filter(|one| spills(one)).count() as u64;
         let free = if siblings > 1 {
             one_more.max(among / 4)
