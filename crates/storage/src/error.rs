@@ -1,4 +1,4 @@
-//! What can go wrong between a device and an array, with the place where it did.
+//! What can go wrong between a device and an array, and where?
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ pub enum StorageError {
     Read {
         /// Path or URL.
         file: String,
-        /// The bytes asked for.
+        /// The bytes that were requested.
         range: Range<u64>,
-        /// Why.
+        /// The device's error.
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// The file ended before the bytes that its metadata promises.
@@ -29,9 +29,9 @@ pub enum StorageError {
     ShortRead {
         /// Path or URL.
         file: String,
-        /// The bytes asked for.
+        /// The bytes that were requested.
         range: Range<u64>,
-        /// How many came.
+        /// How many bytes arrived.
         got: u64,
     },
     /// The device did not answer in time.
@@ -39,42 +39,41 @@ pub enum StorageError {
     TimedOut {
         /// Path or URL.
         file: String,
-        /// The bytes asked for.
+        /// The bytes that were requested.
         range: Range<u64>,
-        /// How long it was waited for, retries included.
+        /// How long the reader waited, retries included.
         seconds: u64,
     },
-    /// The file system that holds the file does not answer at all: a server that is gone, a disk
-    /// that hangs.
+    /// The file system that holds the file does not answer: its server is gone, or its disk hangs.
     #[error("{file}: its file system did not answer within {seconds} s")]
     NoAnswer {
         /// Path or URL.
         file: String,
-        /// How long it was waited for.
+        /// How long the reader waited.
         seconds: u64,
     },
-    /// A device that has a name by configuration failed.
+    /// A device that the configuration names failed.
     #[error("{reason} (device {device})")]
     OnDevice {
-        /// Its name.
+        /// The device's name.
         device: String,
-        /// What it said; it names the file.
+        /// The device's error; it names the file.
         #[source]
         reason: Box<StorageError>,
     },
-    /// Bytes of a column did not come.
+    /// Bytes of a column could not be read.
     #[error("{reason} (row group {row_group}, column {column})")]
     Unread {
-        /// The row group, from 0. Of several that were asked for at once the first that lacks
-        /// bytes, as with the column.
+        /// The row group, from 0. If several ranges were requested at once, the row group and the
+        /// column are those of the first range that lacks bytes.
         row_group: usize,
         /// The root column's name.
         column: String,
-        /// What the device said; it names the file.
+        /// The device's error; it names the file.
         #[source]
         reason: Box<StorageError>,
     },
-    /// The file is not the version that the scan was planned on.
+    /// The file is not the version that the scan was planned for.
     #[error("{file}: the file was replaced while it was being read; run the query again")]
     Replaced {
         /// Path or URL.
@@ -85,7 +84,7 @@ pub enum StorageError {
     BadFooter {
         /// Path or URL.
         file: String,
-        /// What the Parquet reader said.
+        /// The Parquet reader's message.
         reason: String,
     },
     /// A column chunk or page could not be decoded.
@@ -97,10 +96,10 @@ pub enum StorageError {
         row_group: usize,
         /// The root column's name.
         column: String,
-        /// What the Parquet reader said.
+        /// The Parquet reader's message.
         reason: String,
     },
-    /// A chunk does not fit in memory at all.
+    /// A chunk does not fit in the buffer, even an empty one.
     #[error(
         "{file}: a chunk of {bytes} bytes does not fit in the {budget} bytes that the buffer has; raise coscan.memory or lower coscan.chunk_bytes"
     )]
@@ -109,15 +108,15 @@ pub enum StorageError {
         file: String,
         /// What the scan needs of the chunk.
         bytes: u64,
-        /// What there is.
+        /// The bytes that the buffer has.
         budget: u64,
     },
-    /// A bug in Coscan: something panicked. What else runs goes on.
+    /// A bug in Coscan: something panicked. Other queries keep running.
     #[error("{place}: internal error: a panic: {reason}")]
     Panicked {
-        /// What it happened in: a file and its column, or a part of the engine.
+        /// Where it panicked: a file and its column, or a part of the engine.
         place: String,
-        /// What the panic said.
+        /// The panic's message.
         reason: String,
     },
     /// The storage layer has been shut down.

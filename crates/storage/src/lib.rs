@@ -1,4 +1,12 @@
-//! Drives the scheduling core with real devices: reads, frames, memory budget, chunk maps, decode.
+//! Drives the scheduling core (coscan-core) with real devices, threads and memory.
+//!
+//! The core decides what to load, deliver and evict; this crate carries the decisions out.
+//! `device/` reads byte ranges of files, `parquet/` finds chunks in a file's metadata and decodes
+//! them, `pool/` holds frames and decoded arrays and hands them to scans, and `memory/` divides
+//! the process's memory budget. `threads.rs`, `panics.rs` and `orphans.rs` serve all of them.
+//!
+//! Not here: SQL, plans and predicates (the engine); scheduling decisions (coscan-core).
+//! Invariants: `docs/design/storage.md`, `docs/design/memory.md`.
 
 pub mod device;
 mod error;

@@ -1,41 +1,42 @@
-//! What has a process left that was killed?
+//! Which temporary files did killed processes leave behind?
 //!
-//! Who makes something that is to go again locks a file of it (flock) for as long as he lives: the
-//! system lets go of the lock when the process ends, however it ends. So what has our name and a
-//! lock that can be taken belongs to nobody. Where locks are not known the owner goes on without,
-//! and nothing is removed.
-//! L1: only what has our name, belongs to our user, and has a lock file that nobody holds is
+//! A process keeps an flock on a lock file for as long as it uses what the file stands for; the
+//! system releases the lock when the process ends, however it ends. So a lock file of ours whose
+//! lock is free has no owner. On a file system without locks the owner works without one, and
+//! nothing is ever removed.
+//! L1: only what has our name, belongs to our user, and has a lock file that no process holds is
 //! removed.
-//! Not here: what is locked (in coscan `memory/spill.rs` and `index_catalog/litter.rs`, in
+//! Not here: what is locked (in coscan `memory/spill.rs` and `index_catalog/orphans.rs`, in
 //! coscan-rewrite `target.rs`).
 
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::Path;
 
-/// A file that is locked, so that nobody takes what it stands for as left behind.
+/// A locked file. As long as it lives, no process takes the things that it stands for as orphaned.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// Makes a lock file and locks it. Others see it under its name when it is locked.
+    /// Creates a lock file and locks it. The file appears under its name only once it is locked.
     ///
     /// # Errors
-    /// If there is a file of this name, or the system refuses.
+    /// If a file of this name exists, or the system refuses.
     pub fn create(path: &Path) -> io::Result<Self> {
         let mut draft = path.as_os_str().to_owned();
         draft.push(".new");
         let file = File::create_new(&draft)?;
         let locked = file.try_lock().map_err(io::Error::from);
-        // The lock is the file's, whatever its name.
+        // The lock belongs to the file, not to its name.
         let named = locked.and_then(|()| fs::hard_link(&draft, path));
         fs::remove_file(&draft)?;
         named.map(|()| Self { _file: file })
     }
 
-    /// Takes the lock of a file that is there; `None` if somebody holds it, or it is none of ours.
+    /// Takes the lock of an existing file; `None` if another process holds it, or if the file is
+    /// not a regular file of our user.
     #[must_use]
     pub fn take(path: &Path) -> Option<Self> {
         let is_file = fs::symlink_metadata(path).is_ok_and(|file| file.is_file());
@@ -55,7 +56,7 @@ impl Lock {
 #[must_use]
 pub fn is_ours(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
-    // A process's own folder belongs to whom it runs as.
+    // This folder belongs to the user that the process runs as.
     let Ok(own) = fs::metadata("/proc/self") else {
         return false;
     };
@@ -80,7 +81,7 @@ mod tests {
         let path = folder.path().join("lock");
         let lock = Lock::create(&path).unwrap();
         assert!(Lock::take(&path).is_none(), "it is held");
-        assert!(Lock::create(&path).is_err(), "it is there");
+        assert!(Lock::create(&path).is_err(), "it exists");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         drop(lock);
         assert!(path.exists());

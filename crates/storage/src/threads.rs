@@ -1,13 +1,16 @@
-//! What a thread asks of the host's scheduler: when it goes first, and what it has used.
+//! How does a thread tell the operating system's scheduler that it may wait, and how much
+//! processor time has it used?
 //!
-//! The host's scheduler gives every thread its share. Which of them has it first is a matter of
-//! slices: a thread that is woken interrupts one with a longer slice, otherwise it waits for the
-//! next tick, up to 4 ms [EEVDF95; `sched(7)`]. A short query changes threads several times, so
-//! threads that compute for long ask for long slices: they have no less time, only later. Threads
-//! for what may wait have less time, too, where others want it, other programs included; a thread
-//! cannot take that back, because it needs a right to raise its priority.
+//! The scheduler gives every thread its share; the slice length decides who runs first. A thread
+//! that wakes up preempts a thread with a longer slice, and otherwise waits for the next tick, up
+//! to 4 ms [EEVDF95; `sched(7)`]. A short query changes threads several times, so threads with
+//! long computations ask for long slices: they get as much time, only later. Threads for
+//! deferrable work are also niced: they get less time whenever another thread wants it, one of
+//! another program included. A thread cannot take that back, because raising its priority needs a
+//! privilege.
 //!
-//! Needs no right. Before Linux 6.12, and where the host refuses, threads stay as they are.
+//! Nothing here needs a privilege. Before Linux 6.12, and where the system refuses, threads stay
+//! as they are.
 //! Not here: which query's task runs next (the core).
 
 #![expect(unsafe_code, reason = "system calls that no safe library has")]
@@ -19,9 +22,9 @@ use std::time::Duration;
 /// How long a thread may compute while others that are woken wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slice {
-    /// The host's own.
+    /// The system's default.
     Usual,
-    /// As long as the host allows: a woken thread of the usual slice goes first.
+    /// As long as the system allows: a woken thread with the usual slice runs first.
     Long,
 }
 
@@ -32,7 +35,7 @@ thread_local! {
     static SLICE: Cell<Slice> = const { Cell::new(Slice::Usual) };
 }
 
-/// Gives the calling thread such slices.
+/// Sets the slice of the calling thread.
 pub fn set_slice(slice: Slice) {
     if SLICE.replace(slice) == slice {
         return;
@@ -46,9 +49,9 @@ pub fn set_slice(slice: Slice) {
     }
 }
 
-/// Makes the calling thread give way to those of less niceness, for as long as it exists.
-/// `steps` is above 0: each step means a fifth less of a processor that others want. The process
-/// may have a niceness already; 19 is the most there is.
+/// Makes the calling thread yield to threads of lower niceness, for the rest of its life. `steps`
+/// is above 0: each step means a fifth less of a contended processor. The steps add to the
+/// niceness that the thread has already, up to 19, the highest there is.
 pub fn give_way(steps: i32) {
     let changed = change(|attributes| {
         attributes.sched_nice = (attributes.sched_nice + steps).min(19);
@@ -60,7 +63,7 @@ pub fn give_way(steps: i32) {
     }
 }
 
-/// The processor time that the calling thread has used, by the host's count.
+/// The processor time that the calling thread has used, as the system counts it.
 #[must_use]
 pub fn processor_time() -> Duration {
     // SAFETY: all zeroes is a valid `timespec`, which the kernel fills.
@@ -73,7 +76,7 @@ pub fn processor_time() -> Duration {
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// The calling thread's niceness; 0 where the host does not say.
+/// The calling thread's niceness; 0 if the system does not report it.
 #[must_use]
 pub fn niceness() -> i32 {
     let mut found = 0;

@@ -5,13 +5,13 @@
 //! threads. A thread that hangs in the kernel cannot be interrupted; it is abandoned, and the
 //! mount's other threads continue. When all of them hang, only this mount hangs: no thread that
 //! serves queries, other devices or timers ever makes such a call.
-//! Refused: the runtime's blocking threads. All devices share them, and dropping a runtime waits
+//! Rejected: the runtime's blocking threads. All devices share them, and dropping a runtime waits
 //! for them without bound.
 //! Not here: reads (`sys`), which have their own threads or ring.
-//! Bounds: at most [`THREADS_MAX`] threads per mount, none after [`IDLE`] without a call; at most
-//! [`WAITING_MAX`] calls wait.
-//! K1: every call gets an answer or times out, even if it panics. K2: dropping the future of a call
-//! waits for nothing.
+//! Bounds: at most [`THREADS_MAX`] threads per mount, which end after [`IDLE`] without a call; at
+//! most [`WAITING_MAX`] calls wait.
+//! K1: every call gets an answer or times out, even if it panics. K2: dropping the future of a
+//! call waits for nothing.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -28,7 +28,8 @@ use crate::panics;
 
 /// Enough to hide the latency of a network file system while a folder of files is opened.
 const THREADS_MAX: usize = 8;
-/// More calls would only time out: a mount that answers handles thousands within the time-out.
+/// The most calls that wait. More would only time out: a mount that answers handles thousands
+/// within the time-out.
 const WAITING_MAX: usize = 4096;
 /// How long a thread waits for the next call.
 const IDLE: Duration = Duration::from_secs(10);
@@ -130,10 +131,10 @@ impl Shared {
     fn add(self: &Arc<Self>, call: Box<dyn Call>) -> io::Result<()> {
         let mut queue = self.queue.lock();
         if queue.calls.len() >= WAITING_MAX {
-            // All threads hang; most callers have gone.
+            // All threads hang, and most callers have gone.
             queue.calls.retain(|call| call.is_wanted());
             if queue.calls.len() >= WAITING_MAX && !call.must_be_made() {
-                let text = "its file system does not answer, and too many wait for it";
+                let text = "its file system does not answer, and too many calls wait for it";
                 return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
             }
         }
@@ -253,7 +254,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_call_that_hangs_is_given_up_and_holds_nobody_up() {
+    async fn a_call_that_hangs_times_out_and_delays_no_other_mount() {
         let calls = Calls::new(Duration::from_millis(50));
         let other = Calls::new(Duration::from_secs(20));
         let hung = calls.hang();
@@ -275,6 +276,10 @@ mod tests {
                 .await
                 .is_err()
         );
-        assert_eq!(calls.ask(|| Ok(4)).await.unwrap(), 4, "its thread goes on");
+        assert_eq!(
+            calls.ask(|| Ok(4)).await.unwrap(),
+            4,
+            "its thread survives the panic"
+        );
     }
 }

@@ -31,27 +31,27 @@ use super::{
 };
 use crate::StorageError;
 
-/// How devices are made.
+/// How to make devices.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceOptions {
     /// How local files are read.
     pub local: LocalOptions,
     /// How object stores are read.
     pub object: ObjectOptions,
-    /// Slows each device down that has no throttle of its own.
+    /// Throttles each device that has no throttle of its own.
     pub throttle: Option<Throttle>,
     /// Local devices by name.
     pub named: Vec<NamedDevice>,
 }
 
-/// A device and its numbers at one moment: a row of `coscan.devices`.
+/// A device and its meter at one moment: a row of `coscan.devices`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceSnapshot {
     /// Its id.
     pub id: DeviceId,
     /// Its name.
     pub name: String,
-    /// Where its files are: the paths configured for its name, mount points, or the store's URL.
+    /// The device's paths: those configured for its name, or mount points, or the store's URL.
     pub paths: Vec<String>,
     /// Its meter.
     pub meter: MeterSnapshot,
@@ -106,8 +106,8 @@ impl Devices {
         self.register(url, self.throttled(Arc::new(device)))
     }
 
-    /// Serves URLs below `url` from this device as given: for wrappers, tests, and other
-    /// implementations of [`Device`]. The longest registered prefix of a file's URL wins, and wins
+    /// Serves URLs below `url` from the given device: for wrappers, tests, and other
+    /// implementations of [`Device`]. The longest registered prefix of a file's URL wins, also
     /// over `st_dev`: a registered `file:///mnt/a` is a device of its own.
     ///
     /// # Errors
@@ -133,11 +133,12 @@ impl Devices {
         found.map(|(_, device)| device)
     }
 
-    /// The device that holds this version of a file of the store at `url`: as [`Self::device_for`],
-    /// but without a call if the version tells a device that is known. Cancel safe.
+    /// The device that holds this version of a file of the store at `url`: like
+    /// [`Self::device_for`], but without a call if the version's tag identifies a known device.
+    /// Cancel safe.
     ///
     /// # Errors
-    /// Those of [`Self::device_for`].
+    /// The errors of [`Self::device_for`].
     pub async fn device_of(
         &self,
         url: &str,
@@ -386,7 +387,7 @@ mod tests {
         let folder = devices.register_store("s3://b/x/y", store()).unwrap();
         let id = |url, path: &str| {
             let found = devices.device_for(url, &Path::from(path)).now_or_never();
-            found.expect("nothing is asked").map(|d| d.0)
+            found.expect("no call is made").map(|d| d.0)
         };
         assert_eq!(id("s3://b", "a.parquet").unwrap(), bucket);
         assert_eq!(id("s3://b/", "x/a.parquet").unwrap(), bucket);
@@ -401,7 +402,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn paths_of_one_name_are_one_device_of_its_own() {
+    async fn paths_of_one_name_are_one_device() {
         let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let throttle = |megabytes: u64| Throttle {
             bytes_per_second: megabytes * 1_000_000,
@@ -444,7 +445,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_mount_that_hangs_keeps_no_other_from_being_found() {
+    async fn a_mount_that_hangs_does_not_hide_other_mounts() {
         let devices = Devices::new(DeviceOptions {
             local: LocalOptions {
                 read_timeout: Duration::from_secs(1),
@@ -468,7 +469,7 @@ mod tests {
         assert_eq!(found.0, DeviceId(0));
         assert!(
             found.1 < Duration::from_millis(900),
-            "it waits for the other"
+            "it waited for the mount that hangs"
         );
         match struck.unwrap_err() {
             StorageError::NoAnswer { file, seconds: 1 } => {

@@ -1,6 +1,6 @@
 //! How does the system behave on a device that fails?
 //!
-//! A wrapper that injects faults by a plan: rules in order, each with a condition, a fault and the
+//! This wrapper injects faults by a plan: rules in order, each with a condition, a fault and the
 //! number of reads that it affects. The first rule whose condition holds for a read applies. The
 //! plan is deterministic: reads are numbered in the order in which they are first polled.
 //! Not here: random plans (a test draws its rules from its seed), faults below the device (bad
@@ -30,14 +30,14 @@ pub enum When {
     Every(u64),
     /// Reads of this file.
     File(Path),
-    /// Reads of this file that want one of these bytes.
+    /// Reads that request one of these bytes of this file.
     Bytes(Path, Range<u64>),
 }
 
 /// What happens to a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It fails with this error of the kernel.
+    /// It fails with this I/O error.
     Error(io::ErrorKind),
     /// It fails as if the file ended this many bytes before the end of its first range.
     ShortRead(u64),
@@ -65,7 +65,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// A rule that is never used up.
+    /// A rule that affects every read that it applies to.
     #[must_use]
     pub const fn new(when: When, fault: Fault) -> Self {
         Self {
@@ -121,7 +121,7 @@ impl Faulty {
         self.plan.lock().rules.push(rule);
     }
 
-    /// Removes all rules: the device does not fail from now on.
+    /// Removes all rules, so that the device works from now on.
     pub fn heal(&self) {
         self.plan.lock().rules.clear();
     }

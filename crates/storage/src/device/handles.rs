@@ -1,7 +1,7 @@
 //! Open files, and whether each is still the version that it was opened for.
 //!
-//! Opening a file walks its path and may block; a scan reads the same few files thousands of times.
-//! So handles are kept by file version, up to a bound.
+//! Opening a file walks its path and may block, and a scan reads the same few files thousands of
+//! times. So handles are cached by file version, up to a bound.
 //! On a local file system the kernel answers `fstat` of an open file from memory, so the reading
 //! thread calls it directly. Other file systems may contact a server and wait without bound; for
 //! these every call, `close` included (`open_file.rs`), goes through `calls.rs`.
@@ -46,12 +46,12 @@ pub(super) struct Handle {
 #[derive(Debug)]
 pub(super) struct Handles {
     open: Mutex<Open>,
-    /// Whether files are opened with `O_DIRECT`. Set to false for good when the file system refuses
-    /// it.
+    /// Whether files are opened with `O_DIRECT`. Becomes false permanently when the file system
+    /// refuses it.
     direct: AtomicBool,
     open_max: usize,
     calls: Arc<Calls>,
-    /// Set by tests, which have no file system that hangs: then no file counts as local.
+    /// Set by tests, which have no file system that hangs: treats every file as remote.
     #[cfg(test)]
     pub(super) all_remote: AtomicBool,
 }
@@ -104,7 +104,7 @@ impl Handles {
         if let Err(Unanswered::Io(error)) = &opened
             && is_out_of_descriptors(error)
         {
-            // Kept handles are closed first; running reads keep theirs.
+            // Cached handles are closed first; running reads keep theirs.
             self.open.lock().handles.clear();
             opened = self.open_anew(file, direct).await;
         }
@@ -127,8 +127,8 @@ impl Handles {
         self.calls.ask(move || open(&path, direct, calls)).await
     }
 
-    /// Fails, and removes the handle, unless the open file is still this version (H1). The page
-    /// cache may drop the part `unneeded`.
+    /// Fails, and removes the handle, unless the open file is still this version (H1). Also
+    /// advises the kernel to drop the part `unneeded` from the page cache.
     ///
     /// # Errors
     /// `Replaced`, `Read`, `NoAnswer`.
@@ -183,8 +183,8 @@ impl Handles {
         if handle.direct != self.direct() {
             return; // Direct reads were refused while it was being opened.
         }
-        // A linear search among a few hundred handles, only when a file is opened: cheaper than the
-        // opening.
+        // A linear search among a few hundred handles, which costs less than the opening of the
+        // file that it follows.
         if open.handles.len() >= self.open_max
             && let Some(oldest) = open.handles.iter().min_by_key(|(_, (_, used))| *used)
         {
@@ -197,7 +197,7 @@ impl Handles {
     }
 }
 
-/// Fails unless this is what the kernel says of this version (H1).
+/// Fails unless the metadata is that of this version (H1).
 fn check_version(metadata: &Metadata, file: &FileVersion) -> Result<(), StorageError> {
     if is_version(metadata, file) {
         return Ok(());

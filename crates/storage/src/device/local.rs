@@ -118,7 +118,7 @@ enum Engine {
 struct Fallback {
     /// The name of its threads.
     name: String,
-    /// `None`: no fallback, because the options ask for `io_uring` alone.
+    /// `None`: the options require `io_uring`, so there is no fallback.
     threads: Option<u16>,
     pool: OnceLock<Pool>,
 }
@@ -148,8 +148,8 @@ impl LocalDevice {
         Self::open_with(path, options, Ring::start)
     }
 
-    /// As [`LocalDevice::open`], with the function that makes the ring: tests refuse it, as some
-    /// container runtimes do.
+    /// Like [`LocalDevice::open`], with the function that makes the ring. Tests pass one that
+    /// refuses, as some container runtimes do.
     fn open_with(
         path: &std::path::Path,
         options: &LocalOptions,
@@ -171,8 +171,8 @@ impl LocalDevice {
         Self::of_number(number, None, calls, options, start_ring).map_err(fail)
     }
 
-    /// The device with this number. `calls` makes its calls that may hang. Its name is `name`, or
-    /// the system's name of the device. Makes no call to its file systems.
+    /// The device with this number. `calls` makes its calls that may hang. `name` replaces the
+    /// system's name of the device. Makes no call to the device's file systems.
     pub(super) fn of_number(
         number: u64,
         name: Option<&str>,
@@ -196,7 +196,7 @@ impl LocalDevice {
         })
     }
 
-    /// The same device with a name for errors.
+    /// The same device under this name, which errors use.
     #[must_use]
     pub fn called(self, name: &str) -> Self {
         Self {
@@ -205,7 +205,7 @@ impl LocalDevice {
         }
     }
 
-    /// Whether reads bypass the page cache. Becomes false for good at the first refusal.
+    /// Whether reads bypass the page cache. Becomes false permanently at the first refusal.
     #[must_use]
     pub fn is_direct(&self) -> bool {
         self.handles.direct()
@@ -220,8 +220,8 @@ impl LocalDevice {
         ranges: &[Range<u64>],
     ) -> Result<Outcome, StorageError> {
         let permit = self.admit(file, ranges).await?;
-        // Runs must not share a page, so a gap smaller than a page is always joined; it would be
-        // read anyway.
+        // Runs must not share a page, so a gap smaller than a page is always joined; its bytes
+        // would be read anyway.
         let runs = plan(ranges, self.request_cost_bytes().max(PAGE), u64::MAX);
         let scatter = Scatter::new(ranges, &runs, self.piece_bytes, SINK_BYTES);
         let wanted = ranges.iter().map(|range| range.end - range.start).sum();
@@ -242,9 +242,9 @@ impl LocalDevice {
         }
     }
 
-    /// Waits for admission while other reads end, otherwise until the time-out. Reads on a disk
-    /// that hangs keep their places, so without the time-out the waiting reads would never end
-    /// (D3).
+    /// Waits for admission as long as other reads end, and otherwise until the time-out. Reads
+    /// from a disk that hangs keep their permits, so without the time-out the waiting reads would
+    /// never end (D3).
     async fn admit(
         &self,
         file: &FileVersion,
@@ -271,7 +271,7 @@ impl LocalDevice {
         }
     }
 
-    /// From now on the device accepts reads and carries none out, like a disk that hangs.
+    /// From now on the device accepts reads and does not carry them out, like a disk that hangs.
     /// Positional engine only.
     #[cfg(test)]
     pub(crate) fn hang(&self) {
@@ -323,18 +323,16 @@ impl Device for LocalDevice {
             let handle = self.handles.open(file).await?;
             past_end(name_of(&file.location), file.size, ranges)?;
             let outcome = self.attempt(file, &handle, ranges).await?;
-            // After a buffered read the bytes are in a frame and in the page cache. The page cache
-            // would hold them a second time, outside the budget, and displace what other programs
-            // use. On a memory file system there is nothing to drop, and the kernel ignores the
-            // advice.
+            // A buffered read leaves the bytes in a frame and in the page cache. The page cache
+            // would hold them a second time, outside the budget, and displace pages of other
+            // programs. A memory file system ignores the advice.
             let unneeded = (!handle.direct).then(|| hull(ranges));
-            // Checked before the outcome: for a truncated file the right error is that it is
-            // another version.
+            // Checked before the outcome, so that a truncated file is reported as another version.
             self.handles.verify(&handle, file, unneeded).await?;
             match outcome {
                 Ok(answers) => return Ok(answers),
-                // Some file systems accept the flag and refuse the read. The loop ends, because the
-                // next handle is not direct.
+                // Some file systems accept the flag and refuse the read. The loop ends, because
+                // the next handle is not direct.
                 Err(Failure::Io { source, .. })
                     if handle.direct && source.raw_os_error() == Some(libc::EINVAL) =>
                 {
@@ -429,7 +427,7 @@ impl Engine {
         let (Some(threads), None) = (fallback.threads, fallback.pool.get()) else {
             return Ok(());
         };
-        // If several reads come here, one pool is kept and the others end.
+        // If several reads get here, one pool is kept and the others end.
         let pool = Pool::start(&fallback.name, threads)?;
         if fallback.pool.set(pool).is_ok() {
             log::warn!("{}: io_uring gave up; reading by pread", fallback.name);
@@ -551,7 +549,7 @@ mod tests {
             let version = stat(&device, &file).await;
             let answers = device.read(&version, &[5..19_000]).await.unwrap();
             assert!(answers[0] == vec![7; 18_995]);
-            // Options that ask for `io_uring` alone get the reason as an error.
+            // Options that require `io_uring` get the reason as an error.
             let error = refused(&file, LocalEngine::Uring, errno).unwrap_err();
             let path = file.path().display().to_string();
             assert!(
@@ -586,7 +584,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_ring_that_gives_up_in_the_midst_is_replaced_by_positional_reads() {
+    async fn positional_reads_replace_a_ring_that_breaks_under_load() {
         let file = NamedTempFile::new_in("/var/tmp").unwrap();
         let content: Vec<u8> = (0..=250).cycle().take(400_000).collect();
         fs::write(file.path(), &content).unwrap();
@@ -595,7 +593,8 @@ mod tests {
         };
         let version = stat(&device, &file).await;
         device.read(&version, &[0..10]).await.unwrap();
-        // When the ring breaks, some reads are in it, some wait for admission, some come later.
+        // When the ring breaks, some reads are in it, some wait for admission, and some come
+        // later.
         let reads = (0..40_u64).map(|n| n * 9_000..n * 9_000 + 30_000);
         let reads = futures::future::join_all(reads.map(|range| async {
             let answer = device.read(&version, std::slice::from_ref(&range)).await;
@@ -613,7 +612,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_asked_for_io_uring_alone_hears_that_it_gave_up() {
+    async fn a_device_that_requires_io_uring_reports_that_it_gave_up() {
         let file = NamedTempFile::new_in("/var/tmp").unwrap();
         fs::write(file.path(), vec![7; 20_000]).unwrap();
         let Some(device) = on_a_ring(&file, LocalEngine::Uring) else {
@@ -641,7 +640,7 @@ mod tests {
         device.read(&version, &[0..10]).await.unwrap();
         device.hang();
         tokio::time::pause();
-        // Two admitted reads, and two that wait for places that never become free.
+        // Two admitted reads, and two that wait for permits that never become free.
         for _ in 0..2 {
             let before = tokio::time::Instant::now();
             let (one, other) = tokio::join!(
@@ -666,7 +665,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_mount_that_answers_no_question_holds_no_thread_up() {
+    async fn a_mount_that_hangs_blocks_no_thread() {
         let file = NamedTempFile::new_in("/var/tmp").unwrap();
         fs::write(file.path(), vec![7; 20_000]).unwrap();
         let options = LocalOptions {
@@ -678,7 +677,7 @@ mod tests {
         device.read(&version, &[0..10]).await.unwrap();
         let hung = device.hang_calls();
         let location = version.location.clone();
-        // The file is open: the call that hangs asks whether it is still that version.
+        // The file is open: the call that hangs checks whether it is still that version.
         let mut read = pin!(device.read(&version, &[5..50]));
         let mut ask = pin!(device.stat(&location));
         let begun = std::time::Instant::now();

@@ -2,9 +2,9 @@
 //!
 //! Most programs compare size, modification time and inode; `cp -p` and `rsync -t` preserve the
 //! first two, `mv` all three. No program can set the time of the last change (ctime), so a
-//! version's time is ctime where the file system has it; its tag names all four, and the device.
-//! A file system's clock ticks every few milliseconds, so two files may have all times in common;
-//! DataFusion's caches compare size and time alone. So the time that a listing shows
+//! version's time is ctime where the file system has it; its tag contains all four values and the
+//! device. A file system's clock ticks every few milliseconds, so two files may have all times in
+//! common, and DataFusion's caches compare only size and time. So the time that a listing shows
 //! ([`listed_time()`]) also depends on the tag. Versions from `object_store`'s own listing have
 //! fewer of these values and are compared by those.
 //! V1: two equal versions made here are of one inode that did not change in between, by the file
@@ -30,7 +30,7 @@ pub fn local_version(location: &Path, metadata: &Metadata) -> FileVersion {
     FileVersion {
         location: location.clone(),
         size: metadata.len(),
-        // Some file systems have no ctime.
+        // Some file systems lack ctime.
         modified_ns: if changed > 0 { changed } else { modified },
         e_tag: Some(format!(
             "{known}-{modified:x}-{changed:x}-{:x}",
@@ -39,9 +39,9 @@ pub fn local_version(location: &Path, metadata: &Metadata) -> FileVersion {
     }
 }
 
-/// The time that a listing shows for a version made here: its second is that of the last change,
-/// the part of the second is a hash of the tag. Files that share size and second share this time
-/// once in a thousand million cases, and never one file with itself, changed.
+/// The time that a listing shows for a version made here: the second of the last change, plus a
+/// fraction that is a hash of the tag. Two files with the same size and second get the same time
+/// with a probability of one in a thousand million; two versions of one file never do.
 #[must_use]
 pub fn listed_time(file: &FileVersion) -> SystemTime {
     let mut hash = Fnv::default();
@@ -54,7 +54,8 @@ pub fn listed_time(file: &FileVersion) -> SystemTime {
     .modified()
 }
 
-/// The true time of a version whose time is that of a listing; `None` if the tag does not tell.
+/// The true time of a version whose time is that of a listing; `None` if the tag does not contain
+/// it.
 pub(super) fn time_of(e_tag: &str) -> Option<i128> {
     let parts: Vec<&str> = e_tag.split('-').collect();
     let [_, _, _, modified, changed, _] = parts.as_slice() else {
@@ -66,15 +67,15 @@ pub(super) fn time_of(e_tag: &str) -> Option<i128> {
     Some(if changed > 0 { changed } else { modified })
 }
 
-/// The number of the device that holds a local file, as its listing found it; `None` if the tag
-/// does not tell.
+/// The number of a local file's device, as its listing found it; `None` if the tag does not
+/// contain it.
 pub(super) fn device_number(e_tag: &str) -> Option<u64> {
     time_of(e_tag)?;
     let (_, number) = e_tag.rsplit_once('-')?;
     u64::from_str_radix(number, 16).ok()
 }
 
-/// The tag without the device, whose number may be another one after a restart.
+/// The tag without the device, whose number may change when the machine restarts.
 #[must_use]
 pub fn lasting_tag(e_tag: &str) -> &str {
     match (time_of(e_tag), e_tag.rsplit_once('-')) {
@@ -83,7 +84,7 @@ pub fn lasting_tag(e_tag: &str) -> &str {
     }
 }
 
-/// FNV-1a: every run and every version of Rust must give the same hash.
+/// FNV-1a, because every run and every version of Rust must compute the same hash.
 struct Fnv(u64);
 
 impl Default for Fnv {
@@ -104,8 +105,8 @@ impl Hasher for Fnv {
     }
 }
 
-/// The current version of a local file that a store has listed with fewer values, if the file still
-/// has those values. `None` if it does not, or if the version has all values already.
+/// The full version of a local file that a store has listed with fewer values, if the file still
+/// has those values. `None` if it does not, or if the version is full already.
 #[must_use]
 pub fn known_in_full(file: &FileVersion) -> Option<FileVersion> {
     if parts(file).count() == PARTS {
@@ -116,8 +117,8 @@ pub fn known_in_full(file: &FileVersion) -> Option<FileVersion> {
     is_now(file, &now).then_some(now)
 }
 
-/// Whether an open file is this version. A file that has lost its last name has a new ctime for
-/// that reason alone, because no program can open it; for such a file ctime is not compared.
+/// Whether an open file is this version. Removing a file's last name changes its ctime and not its
+/// content, because no program can open it any more; for such a file ctime is not compared.
 pub(super) fn is_version(metadata: &Metadata, file: &FileVersion) -> bool {
     let now = local_version(&file.location, metadata);
     let nameless = || {
@@ -131,7 +132,7 @@ pub(super) fn is_version(metadata: &Metadata, file: &FileVersion) -> bool {
     is_now(file, &now) || nameless()
 }
 
-/// Whether a version is the one that [`local_version()`] found: equal to it, or equal in the fewer
+/// Whether a version is the one that [`local_version()`] found: equal to it, or equal in those
 /// values that it has.
 pub(super) fn is_now(file: &FileVersion, now: &FileVersion) -> bool {
     if file == now {
@@ -154,11 +155,11 @@ pub(super) fn is_now(file: &FileVersion, now: &FileVersion) -> bool {
         && i128::from_str_radix(modified, 16).is_ok_and(|modified| modified == file.modified_ns)
 }
 
-/// The number of parts in a tag made here.
+/// The number of parts of a tag made here.
 const PARTS: usize = 6;
 /// The position of the time of the last change.
 const CHANGED: usize = 4;
-/// The number of parts that `object_store` has too; they come first.
+/// The number of parts that `object_store`'s tag has too; they come first.
 const KNOWN: usize = 3;
 
 fn parts(file: &FileVersion) -> impl Iterator<Item = &str> {
@@ -167,7 +168,7 @@ fn parts(file: &FileVersion) -> impl Iterator<Item = &str> {
 
 /// `object_store`'s tag of a local file.
 fn tag(inode: u64, modified_ns: i128, size: u64) -> String {
-    // For times before 1970 object_store writes 0.
+    // object_store writes 0 for times before 1970.
     let micros = modified_ns.max(0) / 1000;
     format!("{inode:x}-{micros:x}-{size:x}")
 }
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_share_size_and_times_are_listed_with_other_times() {
+    fn files_with_equal_size_and_times_are_listed_with_different_times() {
         let changed = format!("{:x}", 1_700_000_000_123_456_789_i64);
         let tags = ["5-1-3", "6-1-3"].map(|known| format!("{known}-1-{changed}-fd00"));
         let other_device = format!("5-1-3-1-{changed}-fd01");

@@ -148,7 +148,7 @@ mod tests {
             let issued: Vec<_> = requests.iter().map(|r| r.range.clone()).collect();
             prop_assert_eq!(&issued, &naive(&wanted, gap, max));
 
-            // Cutting up the answers gives each range its bytes, once and in order (M1).
+            // Slicing the answers gives each range its bytes, once and in order (M1).
             let file: Vec<u8> = (0..200).collect();
             let mut got = vec![Vec::new(); wanted.len()];
             for request in &requests {

@@ -1,14 +1,14 @@
 //! How busy is a device, and how fast is it?
 //!
-//! Counts requests and bytes, tracks how long at least one request was outstanding, and estimates
-//! latency and bandwidth, so that callers can weigh a second request against a longer one
-//! ([`Meter::request_cost_bytes`]).
+//! It counts requests and bytes, tracks how long at least one request was outstanding, and
+//! estimates latency and bandwidth, so that callers can weigh a second request against a longer
+//! one ([`Meter::request_cost_bytes`]).
 //!
 //! Idea: latency is the time of a small request that finds the device idle; bandwidth is the bytes
 //! per second of busy time while requests are large. Both are exponentially weighted averages that
-//! start from typical values of the kind of device, because the first plan is made before the first
-//! read.
-//! Not here: who read, and for what (the buffer manager's statistics).
+//! start from typical values of the kind of device, because the first plan is made before the
+//! first read.
+//! Not here: which query read, and for what (the buffer manager's statistics).
 //! Bounds: constant size; one short critical section when a read begins and one when it ends.
 
 use std::ops::RangeInclusive;
@@ -160,13 +160,13 @@ impl Meter {
         }
     }
 
-    /// The bytes that the device could have read in the time that one more request costs, clamped
-    /// to `bounds`: reading a gap between two ranges pays exactly while the gap is smaller.
+    /// The bytes that the device could read in the time that one more request takes, clamped to
+    /// `bounds`: reading a gap between two ranges pays off exactly while the gap is smaller.
     #[must_use]
     pub fn request_cost_bytes(&self, bounds: &RangeInclusive<u64>) -> u64 {
         let state = self.state.lock();
         let cost = state.latency_s * state.bytes_per_second;
-        // A float cast saturates, so an absurd estimate ends at a bound.
+        // A float cast saturates, so a nonsensical estimate ends at a bound.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let cost = cost as u64;
         cost.clamp(*bounds.start(), *bounds.end())

@@ -1,31 +1,32 @@
-//! What are bytes read from? Disks, mount points, buckets.
+//! Where do bytes come from? Disks, mount points, buckets.
 //!
-//! A [`Device`] has its own bandwidth and queue. It reads exact ranges of files at a known version,
-//! meters its work, and estimates the cost of one more request. Everything above it (chunk loads,
-//! footers, page requests) reads through this trait, so that a benchmark can slow a device down
-//! ([`Throttled`]) and a test can make it fail ([`Faulty`]).
+//! A [`Device`] has its own bandwidth and queue. It reads exact ranges of files at a known
+//! version, meters its work, and estimates the cost of one more request. All reads above it (chunk
+//! loads, footers, page requests) go through this trait, so that a benchmark can slow a device
+//! down ([`Throttled`]) and a test can make it fail ([`Faulty`]).
 //!
 //! | file | question or content |
 //! |---|---|
 //! | `local.rs` | local files: `io_uring` and direct I/O, with `positional.rs` as the fallback |
 //! | `object.rs` | object stores: S3, HTTP, memory |
-//! | `throttle.rs` | a device as slow as wanted |
+//! | `throttle.rs` | a device slowed down to a given speed |
 //! | `faulty.rs` | a device that fails as planned |
 //! | `devices.rs` | which device holds a file |
-//! | `named.rs` | which files are on a device that has a name by configuration |
+//! | `named.rs` | which files are on a device that the configuration names |
 //! | `merge.rs`, `scatter.rs` | which requests to issue; where their bytes go |
 //! | `meter.rs` | how busy and how fast a device is |
 //! | `handles.rs`, `open_file.rs` | open files |
-//! | `local_path.rs` | where a location of the local store is |
+//! | `local_path.rs` | the path of a location of the local store |
 //! | `local_version.rs` | when two local files are the same version |
 //! | `calls.rs` | calls into a file system that may never return |
 //! | `mounts.rs` | which mount a path is on |
 //! | `sys` | the unsafe code |
 //!
 //! Not here: what to read and when (the buffer manager), retries across devices.
-//! D1: an answer is the requested bytes of the requested version, or an error. D2: each answer owns
-//! its memory alone, at most [`footprint`] bytes, so that dropping it frees the memory whatever was
-//! read together with it. D3: every read ends, by answer or by time-out. D4: a device that waits
+//! D1: an answer is the requested bytes of the requested version, or an error. D2: each answer
+//! owns its memory alone, at most [`footprint`] bytes, so that dropping it frees the memory,
+//! whatever was read together with it. D3: every read ends, by answer or by time-out. D4: a device
+//! that waits blocks only its own threads: neither a call nor dropping its future may block.
 //! blocks no thread but its own: neither a call nor dropping its result may block.
 
 mod calls;
@@ -69,9 +70,9 @@ pub use throttle::{Throttle, Throttled};
 /// One file at one version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileVersion {
-    /// The location on its store. On the local store: its absolute path without the leading slash.
+    /// The location in its store. In the local store: the absolute path without the leading slash.
     pub location: Path,
-    /// Its size in bytes.
+    /// The file's size in bytes.
     pub size: u64,
     /// When it was last modified, in nanoseconds since 1970; for a local file, when it was last
     /// changed in any way ([`local_version()`]).
@@ -86,7 +87,7 @@ impl FileVersion {
     pub fn modified(&self) -> SystemTime {
         let nanos = self.modified_ns.unsigned_abs();
         let second = 1_000_000_000;
-        // Times beyond the range of a clock are clamped.
+        // Times beyond the range of the system's clock are clamped.
         let seconds = u64::try_from(nanos / second).unwrap_or(u64::MAX);
         let rest = u32::try_from(nanos % second).unwrap_or(0);
         let since = Duration::new(seconds.min(i64::MAX.unsigned_abs() / 2), rest);
@@ -97,8 +98,8 @@ impl FileVersion {
         }
     }
 
-    /// Whether this is the version that [`Device::stat`] found. The version of a local file may
-    /// come from a store's listing, which has fewer values.
+    /// Whether this is the version that [`Device::stat`] found. A version of a local file may come
+    /// from a store's listing, which has fewer values to compare.
     #[must_use]
     pub fn is_still(&self, now: &Self) -> bool {
         local_version::is_now(self, now)

@@ -1,11 +1,11 @@
 //! Which mount does a path belong to, judged by its name alone?
 //!
-//! A call into a file system may hang, even one that asks which file system it is. So paths are
-//! distinguished by their names alone: each mount point has its own threads for the calls that may
-//! hang (`calls.rs`), and a mount that hangs affects no other. A path through a symbolic link into
-//! another mount counts for the mount that holds the link.
-//! Bounds: the kernel's mount table is read at most once per [`FRESH`]; as many entries are kept as
-//! there were mounts.
+//! A call into a file system may hang, even one that asks which file system it is. So only the
+//! names of paths are compared. Each mount point has its own threads for calls that may hang
+//! (`calls.rs`), so a mount that hangs affects no other. A path through a symbolic link into
+//! another mount is assigned to the mount that holds the link.
+//! Bounds: the kernel's mount table is read at most once per [`FRESH`]; one entry per mount point
+//! that a path was looked up on is kept.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use super::calls::Calls;
 
-/// Mounts change rarely, and files are opened by the thousand.
+/// How old the mount table may be: mounts change rarely, and files are opened by the thousand.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// The known mounts, each with the threads for its calls.

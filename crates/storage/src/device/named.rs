@@ -1,9 +1,10 @@
-//! Which files are on a device that is named by configuration?
+//! Which files are on a device that the configuration names?
 //!
-//! A disk is identified by its number (`st_dev`). That is wrong where several disks share one
-//! number (a volume manager), one disk has several (partitions), or an experiment needs four slow
-//! disks and has one. So paths can be given the name of a device: files below the path are on that
-//! device, whatever their number; several paths with one name are one device.
+//! A disk is identified by its number (`st_dev`). That is wrong if several disks share a number (a
+//! volume manager), if one disk has several (partitions), or if an experiment needs four slow
+//! disks and has one. So the configuration can give paths the name of a device: files below a
+//! named path are on that device, whatever their number; several paths with one name are one
+//! device.
 //! Not here: making the device (`devices.rs`).
 //! N1: a file is on the device of the longest configured path that it lies below.
 
@@ -18,11 +19,11 @@ pub struct NamedDevice {
     pub name: String,
     /// A folder or a file, absolute.
     pub path: PathBuf,
-    /// Slows the device down; with several paths per device, the first path's throttle applies.
+    /// Throttles the device. If the device has several paths, the first path's throttle applies.
     pub throttle: Option<Throttle>,
 }
 
-/// The first entry of the device that a path is on, if that device has a name.
+/// The first entry of the named device that a path is on, if it is on one.
 pub(super) fn of<'a>(named: &'a [NamedDevice], path: &Path) -> Option<&'a NamedDevice> {
     let above = named.iter().filter(|named| path.starts_with(&named.path));
     let nearest = above.max_by_key(|named| named.path.components().count())?;

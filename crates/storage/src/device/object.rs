@@ -1,14 +1,14 @@
 //! Object stores: S3 and compatible stores, HTTP servers, memory.
 //!
-//! A read becomes a few concurrent ranged requests. Each asks for exactly the version that the scan
-//! was planned on (`If-Match`), and the size, tag and date of each answer are checked too, because
-//! not every server honours the header. A request that fails or stalls is repeated after a growing
-//! pause.
+//! A read becomes a few concurrent ranged requests. Each asks for exactly the version that the
+//! scan was planned for (`If-Match`), and the size, tag and date of each answer are checked too,
+//! because not every server honours the header. A request that fails or stalls is repeated after a
+//! growing pause.
 //! Not here: credentials, connection pools, signing (the `object_store` crate). A store itself
 //! retries refused connections and 5xx answers; `request_timeout` bounds these retries too.
 //! Bounds: at most `requests_max` requests outstanding; each at most `request_bytes_max` long,
-//! tried at most `attempts_max` times, with at most `request_timeout` per attempt and `backoff_max`
-//! between two.
+//! tried at most `attempts_max` times, with at most `request_timeout` per attempt and
+//! `backoff_max` between two.
 //! O1: bytes of another version never reach an answer. O2: the answer to a range is one allocation
 //! of its own; the pieces of a large range are written in place.
 
@@ -194,8 +194,8 @@ impl ObjectDevice {
                 Failed::ForGood(self.replaced(file))
             }
             error => {
-                // A store that does not support or allow an operation will not do so a second later
-                // either.
+                // A store that does not support or allow an operation will not allow it a second
+                // later either.
                 let again = matches!(error, Error::Generic { .. } | Error::JoinError { .. });
                 let error = StorageError::Read {
                     file: name,
@@ -211,8 +211,8 @@ impl ObjectDevice {
         }
     }
 
-    /// Called when the last attempt failed: determines whether the object changed (a range past the
-    /// end of a shrunk object is a plain error on most stores), and adds the time waited.
+    /// Finds the cause after the last attempt failed: whether the object changed (a range past the
+    /// end of a shrunk object is a plain error in most stores), and how long the read waited.
     async fn diagnose(
         &self,
         file: &FileVersion,
@@ -220,7 +220,7 @@ impl ObjectDevice {
         waited: Duration,
     ) -> StorageError {
         if let StorageError::TimedOut { file, range, .. } = error {
-            // A `stat` on a store that does not answer would only take longer.
+            // A `stat` of a store that does not answer would only take longer.
             let seconds = waited.as_secs();
             return StorageError::TimedOut {
                 file,

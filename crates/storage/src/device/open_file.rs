@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::calls::Calls;
 
-/// An open file; see the header of this source file.
+/// An open file that is closed without blocking its owner.
 #[derive(Debug)]
 pub(super) struct OpenFile {
     /// `Some` until the value is dropped.
@@ -44,7 +44,7 @@ impl OpenFile {
 
 impl AsRawFd for OpenFile {
     fn as_raw_fd(&self) -> RawFd {
-        // No descriptor has this number, so the kernel would reject it.
+        // No descriptor has this number, so the kernel rejects it.
         self.file.as_ref().map_or(-1, AsRawFd::as_raw_fd)
     }
 }

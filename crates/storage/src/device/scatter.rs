@@ -16,8 +16,8 @@ use std::ops::Range;
 
 use super::merge::Request;
 
-/// The unit of direct I/O and of the memory that buffers take. The logical block of every block
-/// device divides it.
+/// The unit of direct I/O and of buffer memory. It is a multiple of every block device's logical
+/// block.
 pub(super) const PAGE: u64 = 4096;
 
 /// A plan of reads and copies.

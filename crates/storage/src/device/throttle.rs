@@ -1,15 +1,15 @@
 //! How would the system run on a slower device?
 //!
-//! The model is one server with a latency and a bandwidth: requests are served one after another in
-//! the order of arrival, each takes `latency + bytes / bandwidth`, and its answer is returned when
+//! The model is one server with a latency and a bandwidth. It serves requests one after another in
+//! the order of arrival; each takes `latency + bytes / bandwidth`, and its answer is returned when
 //! the modelled device would have finished. The real read runs meanwhile, and must be faster for
 //! the model to hold.
 //!
 //! The model keeps its own time: `free_at` advances by exactly the cost of each request, so that
-//! late timers do not add up. A caller that sends its next request as soon as it has its answer
-//! comes late by the timer's lateness. Within [`SLACK`] such a request starts when the device
-//! became free, not when it arrived. Without that a single sequential reader of 1 MiB requests at
-//! 200 MB/s would measure a fifth less than 200 MB/s.
+//! late timers do not add up. A caller that sends its next request as soon as it has its answer is
+//! late by the timer's lateness. If such a request arrives within [`SLACK`], it starts when the
+//! device became free, not when it arrived. Otherwise a single sequential reader of 1 MiB requests
+//! at 200 MB/s would measure a fifth less than 200 MB/s.
 //! Not here: bursts, reordering, caches, concurrency inside a device (use several).
 //! Bounds: the wait is the backlog, which the number of callers bounds.
 //! T1: over any time the bytes returned are at most bandwidth × (time + `SLACK`).
@@ -43,7 +43,7 @@ pub struct Throttled {
     inner: Arc<dyn Device>,
     name: String,
     throttle: Throttle,
-    /// When the modelled device has served all requests so far.
+    /// When the modelled device will have served all requests that it has received.
     free_at: Mutex<Instant>,
     meter: Meter,
 }
@@ -66,8 +66,9 @@ impl Throttled {
         }
     }
 
-    /// When a read with these requests and bytes that arrives now is answered. Takes that time from
-    /// the device even if the caller goes away, because a disk does not stop then either.
+    /// Queues a read with these requests and bytes that arrives now; returns when it is answered.
+    /// The read takes its time even if its caller is dropped, because a disk does not stop then
+    /// either.
     fn serve(&self, requests: u64, bytes: u64) -> Instant {
         let now = Instant::now();
         let requests = u32::try_from(requests).unwrap_or(u32::MAX);

@@ -1,16 +1,16 @@
 //! Which batches is a chunk decoded into? The same for every column.
 //!
-//! Batches end with their piece, so that they begin where pages do. But each has a cost, so tiny
-//! pieces side by side are one *stretch*, over which batches run on.
-//! The batches are computed, not listed: a file may claim more rows than a list of their batches
-//! could hold in memory.
+//! Batches end with their piece, so that they begin where pages do. But every batch has a cost, so
+//! adjacent tiny pieces form one *stretch*, and a batch may span pieces of its stretch.
+//! The batches are computed, not listed: a damaged file may claim more rows than a list of their
+//! batches could hold in memory.
 
 use std::ops::Range;
 
 use super::chunk_map::{FileChunk, Piece};
 
-/// Pieces of less than a batch's rows by this divisor are tiny. A batch over several has no
-/// dictionary of its file, which costs more than it saves where pieces are larger.
+/// A piece of less than this part of a batch's rows (a divisor) is tiny. A batch over several
+/// pieces cannot use the file's dictionary; for larger pieces that costs more than it saves.
 const TINY: usize = 8;
 
 /// The batches of a chunk: each has `batch_rows` rows, except the last one of a stretch.
@@ -22,12 +22,12 @@ pub struct Batches {
     rows: usize,
 }
 
-/// A piece, or tiny pieces side by side.
+/// A piece, or adjacent tiny pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stretch {
     pieces: Range<usize>,
     first_batch: usize,
-    /// Counted from the chunk's first.
+    /// The first row, counted from the chunk's first.
     first_row: usize,
     rows: usize,
 }

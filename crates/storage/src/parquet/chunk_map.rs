@@ -1,10 +1,10 @@
 //! Into which chunks is a Parquet file divided, and which bytes does each chunk need?
 //!
-//! Idea: a chunk is worth one seek and one scheduling decision, so it should have about the target
-//! size whatever the writer chose. Neighbouring small row groups are joined. A row group above
-//! twice the target is cut between pages of its widest leaf, if the file has an offset index; pages
-//! of other leaves that straddle a cut, and dictionary pages, are shared by the chunks that they
-//! serve [CoopScans07 §6.1].
+//! Idea: a chunk costs one seek and one scheduling decision, so it should have about the target
+//! size, whatever row groups the writer chose. Neighbouring small row groups are joined. A row
+//! group above twice the target is split between pages of its widest leaf, if the file has an
+//! offset index; pages of other leaves that straddle a split, and dictionary pages, are shared by
+//! the chunks that they serve [CoopScans07 §6.1].
 //! Not here: reading the metadata (`footer.rs`), decoding (`decode.rs`), table-wide chunk ids (the
 //! pool).
 //! Bounds: O(row groups × leaves + pages); pure, no I/O.
@@ -70,17 +70,17 @@ pub struct SharedPages {
     pub ranges: Vec<Range<u64>>,
 }
 
-/// Bytes on disk, over all columns, that a chunk should have: large enough that a disk's seek or a
-/// request to an object store costs little in comparison, small enough that a buffer of a few
+/// The target size of a chunk: bytes on disk, over all columns. Large enough that a disk's seek or
+/// a request to an object store costs little in comparison, small enough that a buffer of a few
 /// hundred MiB holds chunks for several scans.
 pub const CHUNK_BYTES_DEFAULT: u64 = 16 << 20;
 
-/// Joining stops at this many rows whatever the bytes: columns of one repeated value take no space
-/// on disk and much when decoded.
+/// A joined chunk has at most this many rows, whatever its bytes: a column of one repeated value
+/// takes no space on disk and much when decoded.
 pub const JOINED_ROWS_MAX: u64 = 4 << 20;
 
-/// The most parts of a row group: a terabyte at the default target. The bound keeps a file's false
-/// claims cheap.
+/// The most parts of a row group: a terabyte at the default target. The bound limits the work for
+/// a file with false claims.
 const PARTS_MAX: u64 = 1 << 16;
 
 impl FileChunks {
@@ -155,7 +155,7 @@ struct Mapper<'a> {
     /// The root column of each leaf.
     roots: Vec<usize>,
     root_count: usize,
-    /// The chunk that row groups are being joined into; without rows if there is none.
+    /// The chunk that row groups are being joined into; it has no rows while no row group is open.
     open: FileChunk,
     open_bytes: u64,
     done: FileChunks,
@@ -189,7 +189,7 @@ impl<'a> Mapper<'a> {
     fn push(&mut self, mut chunk: FileChunk) {
         for ranges in &mut chunk.columns {
             *ranges = merge(std::mem::take(ranges));
-            // A list has room for four ranges, and most have one.
+            // A new list has room for four ranges, and most have one.
             ranges.shrink_to_fit();
         }
         chunk.pieces.shrink_to_fit();
@@ -211,7 +211,7 @@ impl<'a> Mapper<'a> {
         }
     }
 
-    /// Cuts a row group into chunks of about `target_bytes`.
+    /// Splits a row group into chunks of about `target_bytes`.
     fn split(&mut self, index: usize, pages: &[OffsetIndexMetaData], target_bytes: u64) {
         let row_group = self.metadata.row_group(index);
         let rows = row_group.num_rows().unsigned_abs();
@@ -249,8 +249,8 @@ impl<'a> Mapper<'a> {
             place(0, cuts.len() - 2, start..offset_of(&locations[0]));
             for (number, location) in locations.iter().enumerate() {
                 let next = locations.get(number + 1);
-                // Bytes between two pages (there should be none) belong to the page before them,
-                // for I2.
+                // There should be no bytes between two pages; if there are, they belong to the
+                // page before them (I2).
                 let range = offset_of(location)..next.map_or(start + length, offset_of);
                 let from = first_row_of(location).min(rows - 1);
                 let to = next.map_or(rows, first_row_of).saturating_sub(1).max(from);
@@ -279,8 +279,8 @@ impl<'a> Mapper<'a> {
     }
 }
 
-/// The rows at which a row group is cut, its first row and its end included: at least 2, ascending.
-/// Each but the last is the first row of a page of the widest leaf.
+/// The rows at which to split a row group, including its first row and its end: at least 2,
+/// ascending. Each but the last is the first row of a page of the widest leaf.
 fn cuts(
     row_group: &RowGroupMetaData,
     pages: &[OffsetIndexMetaData],

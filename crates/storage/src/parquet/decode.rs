@@ -1,19 +1,19 @@
 //! How do the bytes of one root column of one chunk become arrow arrays, a batch at a time?
 //!
 //! Idea: parquet's own array readers do the work on a view of the file that holds just this
-//! segment. A schema of one root column makes the set-up independent of the table's width. Each
-//! stretch of the chunk gets a reader of its own, so all columns of a chunk have the same batch
-//! boundaries ([`crate::Batches`]) and their arrays form record batches without copying.
-//! Not here: the bytes of a segment (`chunk_map.rs`), threads, caching of the arrays. Page
-//! checksums are not verified: at crc32fast's 12 GB/s that would take 4 % of the decode time of
-//! TPC-H Q1 and 5 % of Q6 (snappy), 13 % of Q6 without compression (computed from its speed and the
-//! bytes per row), and arrow-rs's writer does not write them.
+//! segment. The schema of that view has one root column, so the set-up does not depend on the
+//! table's width. Each stretch of the chunk gets a reader of its own, so all columns of a chunk
+//! have the same batch boundaries ([`crate::Batches`]) and their arrays form record batches
+//! without copying.
+//! Not here: the bytes of a segment (`chunk_map.rs`), page checksums (`page_guard.rs`), threads,
+//! caching of the arrays.
 //! Speed: decoding segments one after another takes 0.91 to 1.02 times as long as parquet's reader
 //! of all columns at once; decoding each column a batch at a time takes 1.00 to 1.06 times as long
 //! (`examples/decode_speed.rs`). Values above 1.02 are due to the dictionary: each part of a split
 //! row group decodes it, about 1 ms for one of 1 MB. So chunks far below the default target are
 //! expensive (1.3 to 1.5 times at 4 MiB).
-//! Bounds: holds the segment's bytes, one decompressed page and dictionary per leaf, and one batch.
+//! Bounds: holds the segment's bytes, one decompressed page and dictionary per leaf, and one
+//! batch.
 //! I1: a decoder yields exactly the batches of [`crate::Batches`], or an error; never other rows.
 //! I2: damaged bytes give `BadPage` and never a panic, although parquet 59.3 panics on some of
 //! them.
@@ -53,15 +53,15 @@ pub struct SegmentDecoder {
     bytes: Arc<SegmentBytes>,
     levels: FieldLevels,
     data_type: DataType,
-    /// Whether the bytes that are decoded are intervals.
+    /// Whether the column holds intervals, which are decoded as bytes.
     is_interval: bool,
     first_leaf: usize,
     batch_rows: usize,
     page_rules: PageRules,
-    /// Whether arrays become as narrow as their values allow.
+    /// Whether to narrow each array as far as its values allow.
     narrow: bool,
-    /// Stretches that are not begun, the next one last; each with its wanted rows, counted from the
-    /// stretch's first, or all rows if there is no list.
+    /// Stretches that have not begun, the next one last; each with its wanted rows, counted from
+    /// the stretch's first; `None`: all rows.
     stretches: Vec<(Vec<Piece>, Option<WantedRows>)>,
     open: Option<OpenStretch>,
 }
@@ -71,10 +71,10 @@ type WantedRows = Vec<Range<usize>>;
 
 struct OpenStretch {
     reader: ParquetRecordBatchReader,
-    /// The first one.
+    /// The first row group of the stretch.
     row_group: usize,
     rows_left: usize,
-    /// Whether all rows of the row groups are read.
+    /// Whether the stretch reads all rows of its row groups.
     whole: bool,
 }
 
@@ -84,7 +84,7 @@ impl SegmentDecoder {
     /// `field` is the arrow field to decode to: the file's own, or a coerced one (`Utf8View` for
     /// `Utf8`, microseconds for INT96 ...). Its name does not matter, but names of nested fields
     /// do. `buffers` are parts of the file that cover the column's ranges of this chunk, own and
-    /// shared; they may touch, and hold more, but not overlap.
+    /// shared; they may touch and hold more bytes, but must not overlap.
     ///
     /// # Errors
     /// [`StorageError::BadPage`] if the column cannot be decoded to `field`'s type.
@@ -155,8 +155,8 @@ impl SegmentDecoder {
         self
     }
 
-    /// Returns arrays in as few bytes as the values of each need ([`narrowest`]), so their types
-    /// may differ from each other and from the requested type.
+    /// Narrows each array to as few bytes per value as its values need ([`narrowest`]), so the
+    /// types of arrays may differ from each other and from the requested type.
     #[must_use]
     pub fn in_few_bytes(mut self) -> Self {
         self.narrow = true;
@@ -164,8 +164,8 @@ impl SegmentDecoder {
     }
 
     /// Returns only these rows of the chunk, counted from its first: ascending, not empty, not
-    /// touching. Values of other rows are skipped, which is cheaper than decoding them; pages
-    /// without a wanted row are not even decompressed.
+    /// touching. Skipping the values of other rows is cheaper than decoding them; pages without a
+    /// wanted row are not even decompressed.
     #[must_use]
     pub fn with_rows(mut self, wanted: &[Range<usize>]) -> Self {
         let mut first = 0;
@@ -182,8 +182,7 @@ impl SegmentDecoder {
         self
     }
 
-    /// The next array, of at most `batch_rows` rows. An array does not extend beyond its
-    /// stretch.
+    /// The next array, of at most `batch_rows` rows. An array does not extend beyond its stretch.
     /// `None` at the end, and after an error.
     ///
     /// # Errors
@@ -214,7 +213,7 @@ impl SegmentDecoder {
         if open.rows_left > 0 {
             self.open = Some(open);
         } else if open.whole {
-            // The footer may claim fewer rows than the column has, while other columns have the
+            // The footer may claim fewer rows than this column has, while other columns have the
             // claimed number.
             let more = catch_unwind(AssertUnwindSafe(|| open.reader.next().transpose()));
             if !matches!(more, Ok(Ok(None))) {
@@ -240,7 +239,7 @@ impl SegmentDecoder {
         })
     }
 
-    /// Whether the last array has been given, or nothing is left after an error.
+    /// Whether the decoder has returned its last array or an error.
     pub(crate) fn is_done(&self) -> bool {
         self.open.is_none() && self.stretches.is_empty()
     }
@@ -289,7 +288,8 @@ impl SegmentDecoder {
         }))
         .unwrap_or_else(|panic| Err(ParquetError::General(panic_text(&*panic))))
         .and_then(|reader| {
-            // parquet takes the requested type as a hint, and ignores one that it cannot decode to.
+            // parquet takes the requested type as a hint, and ignores a type that it cannot decode
+            // to.
             let stored = reader.schema().field(0).data_type().clone();
             if stored == self.data_type {
                 return Ok(OpenStretch {
@@ -305,7 +305,7 @@ impl SegmentDecoder {
         .map_err(|error| self.bad_page(first.row_group, error.to_string()))
     }
 
-    /// The error for this row group. Decoding ends with it.
+    /// The error for this row group. It ends the decoding.
     fn bad_page(&mut self, row_group: usize, reason: String) -> StorageError {
         self.stretches.clear();
         StorageError::BadPage {
@@ -317,8 +317,8 @@ impl SegmentDecoder {
     }
 }
 
-/// A copy of a few rows without the pages that their strings were decoded from: views would keep
-/// these pages in memory, uncounted.
+/// A copy of a few rows without the pages that their strings were decoded from. String views would
+/// keep these pages in memory, uncounted.
 #[must_use]
 pub fn without_pages(rows: ArrayRef) -> ArrayRef {
     match rows.data_type() {

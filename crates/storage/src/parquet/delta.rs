@@ -1,10 +1,10 @@
 //! How many values, and how many bytes, do the lengths of a delta-encoded page of strings claim?
 //!
 //! Idea: parquet 59.3 allocates memory for as many lengths as the page's own header claims, and
-//! `DELTA_BYTE_ARRAY` repeats the front of one value in the next, so a page of a megabyte can claim
-//! terabytes. The lengths are read here without storing them.
-//! Not here: other encodings; their number of values is that of the page header, and their values
-//! are made one batch at a time.
+//! `DELTA_BYTE_ARRAY` repeats the front of one value in the next, so a page of a megabyte can
+//! claim terabytes. The lengths are read here without storing them.
+//! Not here: other encodings. Their number of values is in the page header, and parquet makes
+//! their values one batch at a time.
 //! Bounds: O(values), constant memory.
 //! Source: parquet-format's Encodings.md, "Delta encoding" and "Delta Strings".
 
@@ -14,13 +14,13 @@ use parquet::basic::Encoding;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Strings {
     pub(crate) values: u64,
-    /// Their total bytes. Counted for `DELTA_BYTE_ARRAY` only; other encodings have no more than
-    /// the page.
+    /// Their total bytes. Counted only for `DELTA_BYTE_ARRAY`: strings of other encodings have no
+    /// more bytes than the page.
     pub(crate) bytes: u64,
 }
 
-/// The claims of a page's values, given without its levels. `None` if the page has another
-/// encoding, or if the lengths are malformed, which parquet then refuses too.
+/// What the values of a page claim, given without its levels. `None` if the page has another
+/// encoding, or if the lengths are malformed: then parquet refuses the page too.
 pub(crate) fn strings(encoding: Encoding, values: &[u8], values_max: u64) -> Option<Strings> {
     match encoding {
         Encoding::DELTA_LENGTH_BYTE_ARRAY => {
@@ -58,9 +58,9 @@ fn delta_byte_array(bytes: &[u8], values_max: u64) -> Option<Strings> {
 /// The numbers of a `DELTA_BINARY_PACKED` run of 32 bits.
 struct Lengths<'a> {
     bytes: &'a [u8],
-    /// Where the next block begins, or the last one ended.
+    /// Where the next block begins; after the last block, where it ended.
     at: usize,
-    /// The number of numbers to come.
+    /// How many numbers are left.
     left: u64,
     first: bool,
     last: i32,

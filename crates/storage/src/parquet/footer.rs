@@ -1,15 +1,15 @@
-//! Reads a Parquet file's footer and page indexes, and validates them.
+//! How is a Parquet file's footer read and validated, with its page indexes?
 //!
-//! Idea: one speculative read of the file's tail contains the whole footer of most files; otherwise
-//! one more read fetches the rest of the footer, and one the indexes. Everything that later code
-//! relies on is checked here, once per file version, so that a damaged footer is one clear error
-//! and not a panic somewhere in a scan. Some bytes would make parquet 59.3 abort:
+//! Idea: one speculative read of the file's tail contains the whole footer of most files;
+//! otherwise a second read fetches the rest of the footer, and a third the indexes. Everything
+//! that later code relies on is checked here, once per file version, so that a damaged footer is
+//! one clear error and not a panic somewhere in a scan. Some bytes would make parquet 59.3 abort:
 //! `thrift_bounds.rs` refuses them beforehand. On others it panics, which becomes an error here.
-//! Not here: devices (the caller brings a [`RangeRead`]), caching, encrypted footers (refused),
-//! which statistics are believed (`trusted.rs`).
+//! Not here: devices (the caller provides a [`RangeRead`]), caching, encrypted footers (refused),
+//! which statistics are trusted (`trusted.rs`).
 //! Bounds: at most 3 rounds of reads; a footer larger than [`FOOTER_BYTES_MAX`] is refused. Page
-//! indexes that are larger than that, or scattered over more than [`INDEX_SPREAD_MAX`], are left
-//! out, and the returned metadata then does not contain their location.
+//! indexes that are larger than that, or scattered over more than [`INDEX_SPREAD_MAX`], are
+//! ignored, and their location is removed from the returned metadata.
 //! I1: every column chunk lies between the leading magic and the footer, and no two overlap.
 //! I2: row counts are not negative and add up; flat columns have one value per row, nested columns
 //! at least one. No row group has more than [`ROW_GROUP_ROWS_MAX`] rows, nor more than its bytes
@@ -44,25 +44,25 @@ pub trait RangeRead: Send + Sync {
     fn read(&self, ranges: &[Range<u64>]) -> impl Future<Output = Result<Vec<Bytes>>> + Send;
 }
 
-/// The size of the first read, at the file's end: the footers of 9 of 10 files fit, and it costs a
-/// device little more than its smallest read.
+/// The size of the first read, at the file's end: it contains the footers of 9 of 10 files, and
+/// costs a device little more than its smallest read.
 pub const TAIL_BYTES: u64 = 64 << 10;
 
-/// Page indexes are contiguous in the files of all known writers. When they span this many bytes
-/// more than their own, reading the span would mean reading the data.
+/// All known writers write page indexes contiguously. When the indexes span this many bytes more
+/// than they have, reading the span would mean reading the data.
 pub const INDEX_SPREAD_MAX: u64 = 1 << 20;
 
-/// The footers of files with 10,000 columns and 50 row groups take half of it.
+/// The largest footer. A file with 10,000 columns and 50 row groups takes half of it.
 const FOOTER_BYTES_MAX: u64 = 256 << 20;
 
-/// Parquet-mr writes no more rows into a row group, and far fewer by default.
+/// The most rows of a row group: parquet-mr writes no more, and far fewer by default.
 const ROW_GROUP_ROWS_MAX: i64 = i32::MAX as i64;
 
 /// Validates the bytes of a page index.
 type Check = fn(&[u8]) -> Result<(), Flaw>;
 
-/// The longest values of `FIXED_LEN_BYTE_ARRAY`: parquet allocates memory for a batch of them
-/// whatever the page holds. Vectors of 16,384 floats fit.
+/// The longest values of `FIXED_LEN_BYTE_ARRAY`, because parquet allocates memory for a batch of
+/// them whatever the page holds. Vectors of 16,384 floats fit.
 const FIXED_BYTES_MAX: i32 = 64 << 10;
 
 /// A page has at least this many bytes, its header included, and at most 2^31 values.
@@ -70,10 +70,10 @@ const PAGE_BYTES_MIN: u64 = 8;
 /// The most values that a page header can count.
 const PAGE_VALUES_MAX: u64 = i32::MAX as u64;
 
-/// Where Arrow's writers note types that Parquet does not have.
+/// The key under which Arrow's writers record types that Parquet lacks.
 const ARROW_NOTES: &str = "ARROW:schema";
 
-/// The key of notes on types that `arrow` does not have.
+/// The key for the record of types that `arrow` lacks.
 pub const UNKNOWN_TYPES: &str = "coscan.unknown_types";
 
 /// The footer's own length and the magic at the file's end.
@@ -81,10 +81,10 @@ const TRAILER_BYTES: u64 = 8;
 /// The magic at the file's start.
 const MAGIC_BYTES: u64 = 4;
 
-/// The metadata of a Parquet file of `file_bytes` bytes, with column and offset indexes if the file
-/// has them for all columns. Its column chunks may take `memory_max` bytes of memory.
+/// The metadata of a Parquet file of `file_bytes` bytes, with column and offset indexes if the
+/// file has them for all columns. Its column chunks may take `memory_max` bytes of memory.
 ///
-/// Cancel safe: only the reads are outstanding.
+/// Cancel safe: a dropped call abandons only its reads.
 ///
 /// # Errors
 /// [`StorageError::BadFooter`] if the file is not Parquet or its footer or an index is damaged;
@@ -171,7 +171,7 @@ fn caught<T>(decode: impl FnOnce() -> parquet::errors::Result<T>) -> Result<T, S
     }
 }
 
-/// The end of the file, as far as it was read.
+/// The end of the file, as far as it has been read.
 struct Tail {
     start: u64,
     bytes: Bytes,
@@ -299,7 +299,7 @@ fn check_column(
         .and_then(|(start, bytes)| Some(start..start.checked_add(bytes)?))
         .ok_or_else(|| format!("I1: {bytes} bytes at {start}"))?;
     let inside = range.start >= MAGIC_BYTES && range.end <= footer_start;
-    // A column chunk without bytes has no place. If it should have rows, decoding it gives an
+    // A column chunk without bytes needs no position. If it should have rows, decoding it gives an
     // error.
     if bytes > 0 && !inside {
         return Err(format!("I1: {bytes} bytes at {start} are outside the data"));
@@ -314,7 +314,7 @@ fn check_column(
     }
     let bytes = range.end - range.start;
     let can_hold = (bytes / PAGE_BYTES_MIN).saturating_mul(PAGE_VALUES_MAX);
-    // As above: decoding a column without bytes gives an error.
+    // Decoding a column without bytes gives an error.
     if bytes > 0 && values.unsigned_abs() > can_hold {
         return Err(format!("I2: {bytes} bytes cannot hold {values} values"));
     }
@@ -359,11 +359,11 @@ fn index_ranges(metadata: &ParquetMetaData, footer_start: u64) -> Result<Vec<Ind
     Ok(ranges)
 }
 
-/// The one range that contains all of `ranges`, unless it is too large or contains much else.
+/// The range that contains all of `ranges`; `None` if it is too large or contains much else.
 fn span_of(ranges: &[IndexRange]) -> Option<Range<u64>> {
     let start = ranges.iter().map(|(range, _)| range.start).min()?;
     let end = ranges.iter().map(|(range, _)| range.end).max()?;
-    // Parts may overlap, and then each is decoded.
+    // Parts may overlap; each of them is decoded, so each counts.
     let bytes = ranges.iter().fold(0_u64, |bytes, (range, _)| {
         bytes.saturating_add(range.end - range.start)
     });
@@ -371,8 +371,8 @@ fn span_of(ranges: &[IndexRange]) -> Option<Range<u64>> {
     (spread && bytes <= FOOTER_BYTES_MAX).then_some(start..end)
 }
 
-/// The metadata without the locations of page indexes: other readers would read the indexes by
-/// them.
+/// The metadata without the locations of page indexes. Other readers would read the indexes if
+/// they found the locations.
 fn without_page_index(metadata: ParquetMetaData) -> ParquetMetaData {
     with_columns(metadata, |column, _| {
         column
@@ -383,7 +383,8 @@ fn without_page_index(metadata: ParquetMetaData) -> ParquetMetaData {
     })
 }
 
-/// The metadata without dictionaries at byte 0, where the magic is: some writers mean none by it.
+/// The metadata without dictionaries at byte 0, the position of the magic: some writers use it to
+/// say that there is none.
 fn without_dictionary_at_zero(metadata: ParquetMetaData) -> ParquetMetaData {
     let at_zero = |column: &ColumnChunkMetaData| column.dictionary_page_offset() == Some(0);
     let groups = metadata.row_groups().iter();
@@ -398,9 +399,9 @@ fn without_dictionary_at_zero(metadata: ParquetMetaData) -> ParquetMetaData {
     })
 }
 
-/// The metadata without Arrow's notes on types, if there are types among them that `arrow` does not
-/// have (polars' 128-bit integers): one such column would make the file unreadable. That there were
-/// notes stays, under [`UNKNOWN_TYPES`].
+/// The metadata without Arrow's record of types, if it contains types that `arrow` lacks (polars'
+/// 128-bit integers): one such column would make the file unreadable. The record stays under the
+/// key [`UNKNOWN_TYPES`].
 fn without_unknown_notes(metadata: ParquetMetaData) -> ParquetMetaData {
     let file = metadata.file_metadata();
     let notes = file.key_value_metadata();
@@ -421,7 +422,7 @@ fn without_unknown_notes(metadata: ParquetMetaData) -> ParquetMetaData {
     with_claims(&metadata, rows, notes)
 }
 
-/// The metadata with the sum of all rows, which some writers leave out.
+/// The metadata with the total number of rows, which some writers leave out.
 fn with_rows(metadata: ParquetMetaData) -> ParquetMetaData {
     let file = metadata.file_metadata();
     let groups = metadata.row_groups().iter();
@@ -433,7 +434,7 @@ fn with_rows(metadata: ParquetMetaData) -> ParquetMetaData {
     with_claims(&metadata, rows, notes)
 }
 
-/// The metadata with other claims about the whole file.
+/// The metadata with other file-level values.
 fn with_claims(
     metadata: &ParquetMetaData,
     rows: i64,

@@ -1,9 +1,9 @@
 //! Which fields do the structs of a Parquet file's metadata have, and of which types?
 //!
 //! Idea: parquet 59.3 reads a known field as the type that the format defines, whatever type the
-//! bytes declare. A walk by the declared type would then examine other bytes than parquet does, and
-//! a crafted footer could hide a list of a billion elements from it. So `thrift_bounds.rs` refuses
-//! a known field of another type; this table defines the known fields.
+//! bytes declare. A walk by the declared type would then examine other bytes than parquet does,
+//! and a crafted footer could hide a list of a billion elements from it. So `thrift_bounds.rs`
+//! refuses a known field of another type; this table defines the known fields.
 //! Not here: fields that parquet does not know. It skips them by their declared type, and so does
 //! the walk.
 //! Source: parquet.thrift of parquet-format 2.12.
@@ -16,7 +16,7 @@ pub(crate) enum Shape {
     /// A boolean: in a field's header, or a byte in a list.
     Bool,
     Byte,
-    /// An integer of 16, 32 or 64 bits: all are encoded alike.
+    /// An integer of 16, 32 or 64 bits, which have the same encoding.
     Int,
     Double,
     Binary,
@@ -82,7 +82,7 @@ impl Name {
     }
 
     /// The known fields by id, from 1.
-    // A table to be compared with the format's own, line by line.
+    // The table follows the format's own definition line by line.
     #[allow(clippy::too_many_lines, clippy::unnecessary_wraps)]
     fn fields(self) -> &'static [Option<Shape>] {
         const INT: Option<Shape> = Some(Int);
@@ -268,7 +268,7 @@ impl Name {
     }
 }
 
-/// Members without content; no union has more of them.
+/// Members without content. No union has more than this many.
 const UNION: &[Option<Shape>] = &[
     Some(Struct(Name::Unknown)),
     Some(Struct(Name::Unknown)),

@@ -1,10 +1,8 @@
 //! How does Parquet's INTERVAL become Arrow's?
 //!
-//! It is three unsigned numbers of four bytes: months, days, milliseconds. parquet 59.3 reads
-//! either
-//! the months or the rest and drops the other (arrow-rs `fixed_len_byte_array.rs`). So the column
-//! is
-//! decoded as plain bytes, which become months, days and nanoseconds here.
+//! An INTERVAL is three unsigned numbers of four bytes: months, days, milliseconds. parquet 59.3
+//! reads either the months or the rest and drops the other (arrow-rs `fixed_len_byte_array.rs`).
+//! So the column is decoded as plain bytes, which become months, days and nanoseconds here.
 //! Not here: which columns are intervals (coscan `tables/columns.rs`); intervals within lists and
 //! structs.
 
@@ -19,7 +17,7 @@ use parquet::schema::types::{Type, TypePtr};
 /// The bytes of an interval.
 const BYTES: i32 = 12;
 
-/// What a column of INTERVAL is decoded to.
+/// The type that an INTERVAL column is decoded to.
 pub const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
 /// Whether a root column is an INTERVAL.
@@ -40,7 +38,7 @@ pub(super) fn as_bytes(root: &Type) -> Result<(TypePtr, DataType), ParquetError>
     Ok((Arc::new(plain.build()?), DataType::FixedSizeBinary(BYTES)))
 }
 
-/// The intervals that bytes mean.
+/// The intervals that these bytes encode.
 pub(super) fn intervals(bytes: &ArrayRef) -> Result<ArrayRef, ParquetError> {
     let bytes = bytes.as_fixed_size_binary();
     let of = |value: &[u8]| -> Option<IntervalMonthDayNano> {

@@ -3,14 +3,14 @@
 //! | file | question |
 //! |---|---|
 //! | `footer.rs` | what does a file hold, and where? |
-//! | `trusted.rs` | which of its statistics are believed? |
+//! | `trusted.rs` | which of its statistics are trusted? |
 //! | `thrift_bounds.rs`, `grammar.rs` | is this metadata safe for parquet's decoder? |
 //! | `chunk_map.rs` | which row groups, or parts of them, form a chunk? |
 //! | `segment_bytes.rs` | how does parquet's reader see a file of which only some bytes are in memory? |
-//! | `page_guard.rs`, `delta.rs` | is this page what was written, and safe for parquet's decoder? |
+//! | `page_guard.rs`, `delta.rs` | is this page undamaged, and safe for parquet's decoder? |
 //! | `decode.rs`, `batches.rs` | which arrays does a segment become? |
 //! | `interval.rs` | how does Parquet's INTERVAL become Arrow's? |
-//! | `one_form.rs` | which values mean what another value means, and become that one? |
+//! | `one_form.rs` | which values have several encodings, and which encoding is kept? |
 //! | `narrow.rs` | in how few bytes can a batch be stored? |
 
 mod batches;

@@ -2,12 +2,12 @@
 //!
 //! Idea: decoded arrays are the largest data in memory, allocating memory is expensive, and most
 //! numbers are small. So a batch of integers, dates or decimals becomes integers of one, two, four
-//! or eight bytes, as its own values require, and dictionary keys become as short as the dictionary
-//! allows. The values decide, not the file's statistics, so nothing has to be trusted or checked,
-//! and a single large value makes one batch wide, not a column. Only one batch is decoded wide at a
-//! time; the allocator reuses its memory for the next.
+//! or eight bytes, as its own values require, and dictionary keys become as short as the
+//! dictionary allows. The values decide, not the file's statistics, so nothing has to be trusted
+//! or checked, and a single large value widens one batch, not a column. Only one batch is decoded
+//! wide at a time; the allocator reuses its memory for the next.
 //! Not here: the meaning of the numbers (coscan's `read/compact.rs` knows the type that the plan
-//! wants, and widens), and who requests narrow arrays.
+//! wants, and widens), and which consumers request narrow arrays.
 //! N1: values, nulls and their order are kept; a decimal becomes its digits as an integer.
 //! N2: an array that cannot become narrower is returned as it is.
 
@@ -21,8 +21,8 @@ use arrow::datatypes::{
 };
 
 /// The same values in fewer bytes: integers of 8, 16, 32 or 64 bits for integers, dates and
-/// decimals, shorter keys for dictionaries of strings. Arrays of other types, and those that cannot
-/// be narrower, stay as they are.
+/// decimals, shorter keys for dictionaries of strings. An array of another type, or one that
+/// cannot be narrowed, is returned as it is.
 #[must_use]
 pub fn narrowest(array: ArrayRef) -> ArrayRef {
     let narrower = match array.data_type() {
@@ -53,9 +53,9 @@ pub fn narrowest(array: ArrayRef) -> ArrayRef {
 const KEYS_OF_8_BITS: usize = 1 << 7;
 const KEYS_OF_16_BITS: usize = 1 << 15;
 
-/// Whole numbers as the decoder produces them.
+/// An integer type of the decoder's arrays.
 trait Whole: Copy {
-    /// The bits of one number.
+    /// The number of bits of the type.
     const BITS: u32;
     /// The most bits that any of the values needs, its sign included.
     fn needed(values: &[Self]) -> u32;
@@ -71,7 +71,7 @@ macro_rules! whole {
             clippy::cast_possible_truncation,
             clippy::cast_lossless,
             trivial_numeric_casts,
-            reason = "low bits are asked for"
+            reason = "only the low bits are wanted"
         )]
         impl Whole for $native {
             const BITS: u32 = <$native>::BITS;
@@ -102,7 +102,7 @@ macro_rules! whole {
 whole! { i16, u16; i32, u32; i64, u64; i128, u128; }
 
 /// The array with fewer bits per value, if they suffice. The value under a NULL counts too: it is
-/// another value of the batch, or 0.
+/// a copy of another value of the batch, or 0.
 fn narrower<T>(array: &PrimitiveArray<T>) -> Option<ArrayRef>
 where
     T: ArrowPrimitiveType<Native: Whole>,
@@ -132,8 +132,8 @@ fn made<T: ArrowPrimitiveType>(
     Arc::new(PrimitiveArray::<T>::new(values.collect(), nulls))
 }
 
-/// The array with shorter keys of type `K`. `None` if a key does not fit, contrary to the
-/// dictionary's size; then the array is kept.
+/// The array with shorter keys of type `K`. `None` if a key does not fit although the dictionary
+/// is small enough; the array is then kept.
 fn shorter<K>(references: &DictionaryArray<Int32Type>) -> Option<ArrayRef>
 where
     K: ArrowDictionaryKeyType,

@@ -1,15 +1,16 @@
-//! Which values of a file mean what another value means, and become that one?
+//! Which values of a file have several encodings, and which encoding is kept?
 //!
 //! | a file's value | becomes | written by |
 //! |---|---|---|
 //! | a NaN of any sign and payload | the NaN of `f64::NAN` | numpy, which sets the sign |
-//! | the least but one date or timestamp | the least: -infinity | `DuckDB` |
+//! | the second-lowest date or timestamp | the lowest: -infinity | `DuckDB` |
 //!
-//! So comparisons of arrays, which compare bits, are PostgreSQL's. Infinite timestamps are those of
-//! microseconds: in another unit no reader of ours takes a value for infinity.
-//! Not here: which of a footer's bounds are believed (`trusted.rs`).
-//! Cost: one pass over each decoded batch of floats, dates and timestamps, which is in the cache;
-//! a batch without such a value is returned as it is.
+//! Arrays are compared bit by bit, so with one encoding per value these comparisons are
+//! PostgreSQL's. Only timestamps in microseconds can be infinite: no reader of ours takes a value
+//! of another unit for infinity.
+//! Not here: which of a footer's bounds are trusted (`trusted.rs`).
+//! Cost: one pass over each decoded batch of floats, dates and timestamps, while it is in the
+//! cache; a batch without such a value is returned as it is.
 
 use std::sync::Arc;
 
@@ -21,10 +22,10 @@ use arrow::datatypes::{
 };
 use arrow::error::ArrowError;
 
-/// Values that are looked at before the pass may end.
+/// The pass can stop only after a whole block of values.
 const BLOCK: usize = 1024;
 
-/// Whether values of this type may mean what another value means.
+/// Whether values of this type can have several encodings.
 #[must_use]
 pub fn has_other_forms(data_type: &DataType) -> bool {
     use DataType as T;
@@ -45,10 +46,10 @@ pub fn has_other_forms(data_type: &DataType) -> bool {
     }
 }
 
-/// The array in which values that mean the same are the same.
+/// The array with one encoding per value.
 ///
 /// # Errors
-/// Arrow's, if it cannot put a nested array together.
+/// Arrow's, if it cannot rebuild a nested array.
 pub fn in_one_form(array: ArrayRef) -> Result<ArrayRef, ArrowError> {
     if array.data_type().is_primitive() {
         return Ok(primitive(&array).unwrap_or(array));
@@ -106,7 +107,7 @@ fn primitive(array: &ArrayRef) -> Option<ArrayRef> {
     }
 }
 
-/// The array with `by` in place of each value that is `other`; `None` if there is none.
+/// The array with `by` in place of each value for which `other` holds; `None` if there is none.
 fn replaced<T: ArrowPrimitiveType>(
     array: &ArrayRef,
     other: impl Fn(T::Native) -> bool,
@@ -114,7 +115,7 @@ fn replaced<T: ArrowPrimitiveType>(
 ) -> Option<ArrayRef> {
     let array = array.as_primitive::<T>();
     let mut blocks = array.values().chunks(BLOCK);
-    // A block is folded without an early end, so that it is computed many values at a time.
+    // The fold does not stop inside a block, so that the compiler can vectorise it.
     blocks
         .any(|block| {
             let mut values = block.iter();
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn every_nan_is_one() {
+    fn every_nan_becomes_the_same_nan() {
         let payload = f64::from_bits(0x7ff8_0000_0000_0123);
         let given: ArrayRef = Arc::new(Float64Array::from(vec![-f64::NAN, payload, -0.0, 1.0]));
         let one = in_one_form(given).unwrap();
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_but_one_is_the_least() {
+    fn the_second_lowest_moment_becomes_the_lowest() {
         let moments = TimestampMicrosecondArray::from(vec![i64::MIN + 1, i64::MAX, 0]);
         let moments: ArrayRef = Arc::new(moments.with_timezone("UTC"));
         let one = in_one_form(Arc::clone(&moments)).unwrap();
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_and_fields_too() {
+    fn elements_and_fields_are_converted_too() {
         let rows = vec![
             Some(vec![Some(1)]),
             None,

@@ -1,20 +1,18 @@
-//! Can a page of a Parquet file be decoded in the available memory, and is it what was written?
+//! Can a page of a Parquet file be decoded in the available memory, and is it undamaged?
 //!
-//! Idea: parquet 59.3 allocates as many bytes as a page's header claims, as many strings as a
-//! page's own lists of lengths claim, and decompresses GZIP and BROTLI to their end, whatever was
-//! claimed. So a few bytes can request more memory than there is, and a failed allocation aborts.
-//! Each page's claims are therefore compared with what its bytes can hold, and with a limit, before
-//! parquet sees the page. A header is recorded where parquet reads it, and checked where parquet
-//! requests the bytes of the page; for a header that cannot be parsed here no page bytes are
-//! returned. Where a header has a checksum (CRC-32 of the page as it is in the file), it is
-//! verified
-//! at the same place.
+//! Idea: parquet 59.3 allocates as many bytes as a page's header claims and as many strings as a
+//! page's own lists of lengths claim, and decompresses GZIP and BROTLI to their end, whatever size
+//! was claimed. So a few bytes can request more memory than there is, and a failed allocation
+//! aborts. Each page's claims are therefore compared with what its bytes can hold, and with a
+//! limit, before parquet sees the page. A header is recorded where parquet reads it, and checked
+//! where parquet requests the bytes of the page; for a header that cannot be parsed here no page
+//! bytes are returned. Where a header has a checksum (CRC-32 of the page as it is in the file), it
+//! is verified at the same place.
 //! Not here: footers (`footer.rs`), panics (`decode.rs`).
 //! Bounds: two headers are remembered; GZIP and BROTLI pages are decompressed twice if they could
 //! exceed the limit.
-//! G1: no page is decompressed to more than the limit. G2: with checksums on, no page whose
-//! checksum
-//! is another one is decoded.
+//! G1: no page is decompressed to more than the limit. G2: with checksums on, a page that does not
+//! match its checksum is not decoded.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -40,8 +38,8 @@ use crate::error::{Result, StorageError};
 /// The most bytes of a page without a budget: the largest size that its header can claim.
 pub const PAGE_BYTES_MAX: u64 = i32::MAX as u64;
 
-/// The bytes that parquet allocates per value of a dictionary or a delta-encoded page, beside the
-/// value itself: a `Bytes`.
+/// The bytes that parquet allocates per value of a dictionary or a delta-encoded page, in addition
+/// to the value itself: a `Bytes`.
 const VALUE_BYTES: u64 = 32;
 
 // The most bytes that one compressed byte can expand to, with a margin: Snappy copies 64 bytes with
@@ -49,15 +47,15 @@ const VALUE_BYTES: u64 = 32;
 const SNAPPY_RATIO: u64 = 32;
 const LZ4_RATIO: u64 = 256;
 const GZIP_RATIO: u64 = 1040;
-/// The bytes of a format beside its data, such as a length in front.
+/// The bytes of a format in addition to its data, such as a length in front.
 const SLACK_BYTES: u64 = 1024;
 
-/// What is asked of pages before they are decoded.
+/// The conditions that a page must meet to be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageRules {
     /// The most bytes of a page after decompression.
     pub bytes_max: u64,
-    /// Whether checksums are verified where there are some.
+    /// Whether to verify checksums where pages have them.
     pub checksums: bool,
 }
 
@@ -69,7 +67,7 @@ impl PageRules {
     };
 }
 
-/// The pages of a leaf of a piece, each of which can be decoded in `bytes_max` bytes.
+/// The pages of a leaf of a piece. A page that cannot be decoded in `bytes_max` bytes is refused.
 pub(crate) struct GuardedPages {
     pages: SerializedPageReader<GuardedBytes>,
     column: ColumnDescPtr,
@@ -122,7 +120,7 @@ impl GuardedPages {
 
     fn check(&self, page: &Page) -> Result<(), ParquetError> {
         let values = u64::from(page.num_values());
-        // A dictionary holds plain values, each of at least one byte, and parquet may make a
+        // A dictionary holds plain values of at least one byte each, and parquet may make a
         // `Bytes` of each.
         let max = match page {
             Page::DictionaryPage { buf, .. } => {
@@ -153,7 +151,7 @@ impl GuardedPages {
         within(bytes, self.rules.bytes_max.max(SLACK_BYTES * VALUE_BYTES))
     }
 
-    /// Advances in the list; returns the rows that the list gives for the page just read.
+    /// Advances in the list; returns the list's rows of the page that was just read.
     fn pass(&mut self) -> Option<(u64, u64)> {
         if std::mem::take(&mut self.dictionary_first) {
             return None;
@@ -161,15 +159,15 @@ impl GuardedPages {
         self.listed.pop_front()
     }
 
-    /// Checks that a page has as many rows as the list gives it: otherwise its rows would be
-    /// combined with other rows of other columns.
+    /// Checks that a page has as many rows as the list says: otherwise its rows would be combined
+    /// with other rows of other columns.
     fn check_rows(&self, page: &Page, listed: Option<(u64, u64)>) -> Result<(), ParquetError> {
         let nested = self.column.max_rep_level() > 0;
         let rows = match page {
             Page::DictionaryPage { .. } => return Ok(()),
             Page::DataPage { num_values, .. } if !nested => *num_values,
             Page::DataPageV2 { num_rows, .. } => *num_rows,
-            // Only its levels contain the number of rows.
+            // Only the levels of such a page contain its number of rows.
             Page::DataPage { .. } => return Ok(()),
         };
         match listed {
@@ -316,8 +314,8 @@ impl ChunkReader for GuardedBytes {
         }
         let headers = *self.headers.lock();
         let ending_here = headers.iter().flatten().filter(|(at, _)| *at == start);
-        // What was recorded where a small page begins may end here, too: its bytes, read as a
-        // header, can go on into the next one. The header begins later.
+        // The bytes of a small page, read as a header, may extend into the next page, so a header
+        // recorded at such a page's start may also end here. The real header begins later.
         let header = ending_here.min_by_key(|(_, claims)| claims.header_bytes);
         let Some((_, claims)) = header else {
             return Err(refused("a page header is damaged".to_owned()));
@@ -327,7 +325,7 @@ impl ChunkReader for GuardedBytes {
     }
 }
 
-/// Checks that a page is what was written, and can be decompressed in the memory that there is.
+/// Checks that a page matches its checksum, and that it can be decompressed within the limit.
 fn check_page(
     claims: &PageClaims,
     compression: Compression,
@@ -354,7 +352,7 @@ fn check_page(
         Compression::SNAPPY => Some(SNAPPY_RATIO),
         Compression::LZ4 | Compression::LZ4_RAW => Some(LZ4_RATIO),
         Compression::GZIP(_) => Some(GZIP_RATIO),
-        // Zstandard gets no more memory than was claimed.
+        // The Zstandard decoder gets no more memory than the header claims.
         _ => None,
     };
     let can_hold = ratio.map(|ratio| packed.saturating_mul(ratio).saturating_add(SLACK_BYTES));
@@ -376,7 +374,8 @@ fn check_page(
     }
 }
 
-/// Parquet reports damaged data: decompression that ends in an error has ended.
+/// Only the size matters here: decompression of damaged data stops at the error, which parquet
+/// reports later.
 fn unpacked_within(unpacked: impl Read, bytes_max: u64) -> Result<(), ParquetError> {
     let mut unpacked = unpacked.take(bytes_max.saturating_add(1));
     let bytes = io::copy(&mut unpacked, &mut io::sink()).unwrap_or(0);
@@ -396,11 +395,11 @@ fn refused(reason: String) -> ParquetError {
     ParquetError::General(reason)
 }
 
-/// Checks file bytes that were read for parquet's own readers: every page in them follows the
+/// Checks file bytes that were read for parquet's own readers: every page in them must follow the
 /// rules.
 ///
-/// Each range inside a column chunk must begin with a page header, as the ranges do that parquet's
-/// own readers request; ranges elsewhere are not checked.
+/// Each range inside a column chunk must begin with a page header, as the ranges that parquet's
+/// own readers request do; ranges elsewhere are not checked.
 ///
 /// # Errors
 /// [`StorageError::BadPage`].
@@ -443,7 +442,7 @@ fn column_at(group: &RowGroupMetaData, byte: u64) -> Option<&ColumnChunkMetaData
     })
 }
 
-/// Checks pages that follow one another.
+/// Checks consecutive pages.
 fn check_run(
     column: &ColumnChunkMetaData,
     start: u64,

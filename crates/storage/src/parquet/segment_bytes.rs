@@ -1,5 +1,7 @@
 //! The bytes of a segment in the form that parquet's readers expect: a file of which only some
 //! parts are in memory.
+//!
+//! Not here: checks of pages (`page_guard.rs`).
 
 use std::io::Read;
 use std::ops::Range;
@@ -8,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 
-/// A page header is shorter, its statistics included, unless these hold very long strings.
+/// The longest page header, statistics included, unless these hold very long strings.
 const HEADER_BYTES: usize = 4096;
 
 /// A file of which only some parts are in memory.
@@ -27,8 +29,8 @@ impl SegmentBytes {
         Self { parts }
     }
 
-    /// Passes `see` the bytes from `start` on; where a header may straddle two parts, with the
-    /// bytes of the next part.
+    /// Passes the bytes from `start` to the end of its part to `look`. If `look` finds nothing, a
+    /// header may straddle two parts: it then gets the next part's bytes too.
     pub(crate) fn with_bytes_at<T>(
         &self,
         start: u64,
@@ -96,7 +98,8 @@ impl ChunkReader for SegmentBytes {
         if part.len() >= length {
             return Ok(part.slice(..length));
         }
-        // The page lies in two buffers: shared and own pages, or two reads, may touch inside it.
+        // The page spans two buffers: a boundary of shared and own pages, or of two reads, lies
+        // inside it.
         let mut joined = BytesMut::from(&part[..]);
         while joined.len() < length {
             let part = self.at(start + joined.len() as u64).ok_or_else(missing)?;

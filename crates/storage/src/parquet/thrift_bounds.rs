@@ -1,16 +1,16 @@
 //! Are these Thrift bytes safe for parquet's decoder, or could they abort the process?
 //!
 //! Idea: parquet 59.3 allocates memory for as many row groups, page locations and schema children
-//! as a list or a field claims, and follows the schema recursively. One flipped bit in such a count
-//! requests more memory than there is, and a failed allocation or an overflowed stack aborts;
-//! `catch_unwind` cannot help. So the bytes are walked once, without allocating, before they are
-//! decoded; `grammar.rs` keeps the walk on the bytes that parquet examines.
-//! Not here: meaning, except that of the schema's `num_children`; parquet may still refuse bytes
-//! that pass.
+//! as a list or a field claims, and follows the schema recursively. One flipped bit in such a
+//! count requests more memory than there is, and a failed allocation or an overflowed stack
+//! aborts; `catch_unwind` cannot help. So the bytes are walked once, without allocating, before
+//! they are decoded; `grammar.rs` keeps the walk on the bytes that parquet examines.
+//! Not here: the meaning of values, except the schema's `num_children` and types; parquet may
+//! still refuse bytes that pass.
 //! Bounds: O(bytes), recursion at most [`DEPTH_MAX`].
-//! I1: in bytes that pass, no list has more elements than the bytes that are left have room for,
-//! all lists together have no more than [`ELEMENTS_MAX`], a schema's children are all present, and
-//! what parquet makes of the column chunks takes no more memory than there is.
+//! I1: in bytes that pass, no list has more elements than the remaining bytes have room for, all
+//! lists together have at most [`ELEMENTS_MAX`], a schema's children are all present, and
+//! parquet's column chunks take no more memory than there is.
 //! I2: the walk and parquet agree on where each value ends.
 
 use std::ops::Range;
@@ -26,8 +26,8 @@ const DEPTH_MAX: usize = 32;
 /// The deepest nesting of a table's columns. Parquet's decoder and arrow's schemas recurse over it.
 const SCHEMA_DEPTH_MAX: usize = 100;
 
-/// The most elements in all lists of a footer, or of one page index. Parquet makes at most 50 bytes
-/// of one.
+/// The most elements in all lists of a footer, or of one page index. Parquet makes at most 50
+/// bytes of an element.
 const ELEMENTS_MAX: u64 = 8 << 20;
 
 /// The most columns and groups of columns: each takes a kilobyte in Parquet's and Arrow's schemas.
@@ -38,12 +38,12 @@ const ROW_GROUPS_MAX: u64 = 1 << 15;
 
 /// The fewest bytes of a column chunk in a footer: eight numbers, two lists and three structs.
 const COLUMN_CHUNK_BYTES_MIN: u64 = 20;
-/// The bytes of memory that parquet makes of a column chunk.
+/// The memory of a decoded column chunk in parquet, in bytes.
 const COLUMN_CHUNK_MEMORY: u64 = 600;
 
-/// Checks a `FileMetaData` struct, of which parquet may make so many bytes of memory. If writers
-/// put fields of their own where the format later put others, returns the struct without these
-/// fields: parquet would take them for the format's.
+/// Checks a `FileMetaData` struct; parquet may allocate `memory_max` bytes for its column chunks.
+/// Some writers put their own fields under numbers that the format assigned later. If there are
+/// such fields, returns the struct without them, because parquet would take them for the format's.
 pub(crate) fn check_file_metadata(bytes: &[u8], memory_max: u64) -> Result<Option<Vec<u8>>, Flaw> {
     let mut schema = Schema {
         column_chunks_max: memory_max / COLUMN_CHUNK_MEMORY,
@@ -74,7 +74,7 @@ pub(crate) fn check_file_metadata(bytes: &[u8], memory_max: u64) -> Result<Optio
         at = bytes.len() - left.end;
     }
     mended.extend_from_slice(&bytes[at..]);
-    // What was made here passes the check as it is.
+    // The result must pass the check without further changes.
     match check_file_metadata(&mended, memory_max)? {
         None => Ok(Some(mended)),
         Some(_) => Err(OTHER_TYPE),
@@ -92,13 +92,14 @@ struct Schema {
     leaves: Vec<i64>,
     /// The number of column chunks of the current row group that have begun.
     column: usize,
-    /// The number of column chunks of all row groups so far, and the most that there may be.
+    /// The number of column chunks in the row groups walked so far, and the most that there may
+    /// be.
     column_chunks: u64,
     column_chunks_max: u64,
 }
 
 impl Schema {
-    #[expect(clippy::needless_pass_by_value, reason = "what is seen is small")]
+    #[expect(clippy::needless_pass_by_value, reason = "a visited item is small")]
     fn see(&mut self, seen: Seen) -> Result<(), Flaw> {
         match seen {
             Seen::List(Name::FileMetaData, SCHEMA, size) if size > SCHEMA_ELEMENTS_MAX => {
@@ -156,7 +157,7 @@ pub(crate) fn check_column_index(bytes: &[u8]) -> Result<(), Flaw> {
     walk(bytes, Name::ColumnIndex, &mut |_| Ok(())).map(|_| ())
 }
 
-/// The claims of a `PageHeader`. A missing value is 0.
+/// What a `PageHeader` claims. A missing value is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PageClaims {
     /// Bytes of the header itself.
@@ -165,9 +166,9 @@ pub(crate) struct PageClaims {
     pub(crate) uncompressed: i64,
     /// Bytes of the page in the file.
     pub(crate) compressed: i64,
-    /// In a page of version 2, the bytes of the levels in front, which are never compressed.
+    /// In a page of version 2, the bytes of the levels at its front, which are never compressed.
     pub(crate) level_bytes: i64,
-    /// Whether a page of version 2 is uncompressed, whatever its column chunk is.
+    /// Whether a page of version 2 is uncompressed although its column chunk is compressed.
     pub(crate) uncompressed_anyway: bool,
     /// Whether it holds strings whose lengths come first (`DELTA_LENGTH_BYTE_ARRAY`,
     /// `DELTA_BYTE_ARRAY`).
@@ -205,7 +206,7 @@ pub(crate) fn page_claims(bytes: &[u8]) -> Result<PageClaims, Flaw> {
 /// Checks that the pre-order list of `num_children` (0 for leaves) is one tree that is not too
 /// deep.
 fn check_schema(children: &[i64]) -> Result<(), Flaw> {
-    // For each open group the number of its children to come.
+    // For each open group, how many of its children are left.
     let mut open: Vec<i64> = Vec::new();
     for (index, &count) in children.iter().enumerate() {
         match open.last_mut() {
@@ -240,13 +241,14 @@ enum Seen {
     Bool(Name, i16, bool),
     /// A list with this many elements begins.
     List(Name, i16, u64),
-    /// A field of the writer's own, from its header to its end, as numbers of bytes that are left.
+    /// A field of the writer's own, from its header to its end, as distances from the end of the
+    /// bytes.
     Foreign(Range<usize>),
-    /// The header of the field that follows such a field, and the header that it has without it.
+    /// The header of the field after such a field, and the header that replaces it.
     Next(Range<usize>, Vec<u8>),
 }
 
-/// Receives what the walk visits. An error ends the walk.
+/// Called for each item that the walk visits. An error ends the walk.
 type Watch<'w> = &'w mut dyn FnMut(Seen) -> Result<(), Flaw>;
 
 struct Walk<'a, 'w> {
@@ -274,7 +276,7 @@ const ROW_GROUPS: i16 = 4;
 const COLUMNS: i16 = 1;
 /// `SchemaElement.type` and `ColumnMetaData.type`.
 const TYPE: i16 = 1;
-/// `ColumnMetaData.bloom_filter_length`, where Dremio listed its pages.
+/// `ColumnMetaData.bloom_filter_length`; Dremio used the number for a list of pages.
 const BLOOM_LENGTH: i16 = 15;
 /// `SchemaElement.num_children`.
 const NUM_CHILDREN: i16 = 5;
@@ -323,7 +325,7 @@ impl Walk<'_, '_> {
                 (self.watch)(Seen::Next(begin..self.rest.len(), header))?;
             }
             match (name.field(id), kind) {
-                // In a struct's field the header holds the boolean.
+                // The header of a struct's field holds the boolean itself.
                 (Some(Shape::Bool), TRUE | FALSE) => {
                     (self.watch)(Seen::Bool(name, id, kind == TRUE))?;
                 }
@@ -369,8 +371,8 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// A value that parquet skips. For booleans in lists parquet skips no byte, so such a list must
-    /// be empty (I2).
+    /// A value that parquet skips. In a list of booleans parquet skips no byte per element, so
+    /// such a list must be empty (I2).
     fn unknown(&mut self, kind: u8, depth: usize) -> Result<(), Flaw> {
         if depth > DEPTH_MAX {
             return Err(TOO_DEEP);
@@ -422,7 +424,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// I1: whether there are bytes for so many elements.
+    /// I1: whether the remaining bytes have room for this many elements.
     fn has_room(&self, size: u64, element_bytes: u64) -> Result<(), Flaw> {
         if size.saturating_mul(element_bytes) > self.rest.len() as u64 {
             return Err("a list is longer than the metadata");
@@ -539,7 +541,7 @@ mod tests {
         );
     }
 
-    /// A footer with one column and a row group of so many column chunks of `bytes` bytes.
+    /// A footer with one column and a row group of `chunks` column chunks of `bytes` bytes each.
     fn column_chunks(chunks: u32, bytes: u8) -> Vec<u8> {
         let mut footer = vec![0x29, 0x2c, 0x55, 0x02, 0x00, 0x00, 0x29, 0x1c, 0x19, 0xfc];
         let mut rest = chunks;
@@ -557,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn a_footer_has_as_many_column_chunks_as_it_has_room_for() {
+    fn column_chunks_are_limited_by_the_footer_and_by_memory() {
         assert_eq!(
             check_file_metadata(&column_chunks(600_000, 20), u64::MAX),
             Ok(None)

@@ -1,19 +1,17 @@
-//! Which of a footer's statistics are believed?
+//! Which of a footer's statistics are trusted?
 //!
 //! Every reader takes the footer from `footer.rs`: pruning, aggregates that are answered from
-//! footers, and DataFusion's own reader. So what must not be believed is removed here, once, and no
-//! reader has to judge. Writers erred in several ways: old ones compared text and unsigned numbers
-//! as signed ones (`min` and `max`, which `min_value` and `max_value` replaced; parquet-mr before
-//! 1.10, and Parquet issue 251 with wrong values too); some compare with NaN; some write estimates
-//! as
-//! numbers of distinct values.
-//! Not here: whether bounds that are right prove anything (coscan `read/prune/`).
-//! S1: every value of a column chunk that is neither NULL nor NaN lies between the bounds that are
-//! left. S2: a null count that is left counts; a missing one is unknown, and stays missing unless
-//! the column cannot be NULL. S3: nothing is left that some writers estimate.
+//! footers, and DataFusion's own reader. So statistics that cannot be trusted are removed here,
+//! once, and no reader has to judge. Writers erred in several ways: old ones compared text and
+//! unsigned numbers as signed ones (`min` and `max`, which `min_value` and `max_value` replaced;
+//! parquet-mr before 1.10, and Parquet issue 251 with wrong values too); some compare with NaN;
+//! some write estimates as numbers of distinct values.
+//! Not here: what correct bounds prove (coscan `read/prune/`).
+//! S1: every value of a column chunk that is neither NULL nor NaN lies between the remaining
+//! bounds. S2: a remaining null count is correct; a missing one is unknown, and stays missing
+//! unless the column cannot be NULL. S3: no statistics remain that some writers estimate.
 //! Source: parquet.thrift of parquet-format 2.12, `Statistics` and `ColumnOrder`; Parquet issue
-//! 251,
-//! Parquet issue 686.
+//! 251, Parquet issue 686.
 
 use parquet::basic::{ColumnOrder, ConvertedType, LogicalType, SortOrder, TimeUnit, Type};
 use parquet::data_type::{ByteArray, FixedLenByteArray};
@@ -22,13 +20,13 @@ use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::schema::types::ColumnDescriptor;
 
-/// `DuckDB`'s -infinity; it is read as the least date and timestamp (`one_form.rs`).
+/// `DuckDB`'s -infinity; it is read as the lowest date and timestamp (`one_form.rs`).
 const FIRST_DAY_OF_DUCKDB: i32 = i32::MIN + 1;
 const FIRST_MOMENT_OF_DUCKDB: i64 = i64::MIN + 1;
 /// The bytes of a decimal of 76 digits.
 const DECIMAL_BYTES_MAX: usize = 32;
 
-/// The metadata with the statistics of row groups that are believed.
+/// The metadata with only the trusted statistics of row groups.
 pub(super) fn trusted(metadata: ParquetMetaData) -> ParquetMetaData {
     let known = metadata.file_metadata();
     let orders: Vec<bool> = (0..known.schema_descr().num_columns())
@@ -93,7 +91,7 @@ fn with_statistics(
             }
         });
         let columns = columns.collect::<parquet::errors::Result<Vec<_>>>();
-        // The parts of a group that was built make a group.
+        // Rebuilding a valid row group does not fail; if it did, the group would stay as it is.
         match columns {
             Ok(columns) => {
                 let rebuilt = group.clone().into_builder().set_column_metadata(columns);
@@ -108,11 +106,12 @@ fn with_statistics(
 
 /// Whether the format defines how values of this column are compared, in a way that parquet knows.
 fn has_order(column: &ColumnDescriptor, order: Option<&ColumnOrder>) -> bool {
-    // Files without a list of orders are older than it, or their writers mean the type's own.
+    // A file without a list of orders is older than the list, or its writer means the type's own
+    // order.
     order != Some(&ColumnOrder::UNKNOWN) && column.sort_order() != SortOrder::UNDEFINED
 }
 
-/// The statistics that are believed. `ordered`: the column's values have a defined order.
+/// The trusted part of the statistics. `ordered`: the column's values have a defined order.
 fn judged(column: &ColumnChunkMetaData, statistics: &Statistics, ordered: bool) -> Statistics {
     let descriptor = column.column_descr();
     let values = column.num_values().unsigned_abs();
@@ -133,8 +132,8 @@ fn judged(column: &ColumnChunkMetaData, statistics: &Statistics, ordered: bool) 
     rebuilt(statistics, descriptor, nulls, keep)
 }
 
-/// The statistics without a number of distinct values, and with bounds only if they are kept and
-/// make sense.
+/// The statistics without a number of distinct values, and with bounds only if `keep` and if the
+/// bounds make sense.
 fn rebuilt(
     statistics: &Statistics,
     column: &ColumnDescriptor,
@@ -214,21 +213,21 @@ fn rebuilt(
     }
 }
 
-/// Whether bytes can be a bound of the column: not NaN, and no longer than its values.
+/// Whether bytes can be a bound of the column: not NaN, and no longer than the column's values.
 fn fits(bound: &[u8], column: &ColumnDescriptor) -> bool {
     if is_half(column) {
         return half(bound).is_some_and(|value| !value.is_nan());
     }
     let length = match column.physical_type() {
         Type::FIXED_LEN_BYTE_ARRAY => usize::try_from(column.type_length()).unwrap_or(0),
-        // Texts and bytes have any length.
+        // Strings and bytes have any length.
         _ if column.sort_order() == SortOrder::UNSIGNED => return true,
         _ => DECIMAL_BYTES_MAX,
     };
     bound.len() <= length
 }
 
-/// Whether a bound is not above another.
+/// Whether `low` is not above `high`.
 fn ordered(low: &[u8], high: &[u8], column: &ColumnDescriptor) -> bool {
     if is_half(column) {
         return half(low) <= half(high);
@@ -240,14 +239,14 @@ fn ordered(low: &[u8], high: &[u8], column: &ColumnDescriptor) -> bool {
     }
 }
 
-/// Whether a big-endian number in two's complement is not above another.
+/// The same for big-endian numbers in two's complement.
 fn digits_in_order(low: &[u8], high: &[u8]) -> bool {
     let width = low.len().max(high.len());
     let digits = |number: &[u8]| -> Vec<u8> {
         let is_negative = number.first().is_some_and(|first| first >> 7 == 1);
         let sign = if is_negative { 0xff } else { 0 };
         let mut digits = vec![sign; width + 1 - number.len()];
-        // With the sign bit turned the bytes are in the order of the numbers.
+        // With the sign bit inverted, the order of the bytes is the order of the numbers.
         digits[0] ^= 0x80;
         digits.extend_from_slice(number);
         digits
@@ -271,7 +270,7 @@ fn has_infinity(column: &ColumnDescriptor) -> bool {
     }
 }
 
-/// Bounds of which the lower is not above the upper.
+/// The bounds, or none if the lower one is above the upper one.
 fn in_order<T>(
     ordered: impl Fn(&T, &T) -> bool,
 ) -> impl Fn(Option<T>, Option<T>) -> (Option<T>, Option<T>) {
@@ -281,7 +280,7 @@ fn in_order<T>(
     }
 }
 
-/// Bounds in order, none if one of them cannot be a bound.
+/// The bounds, or none if they are out of order or one of them cannot be a bound.
 fn sensible<T>(
     low: Option<T>,
     high: Option<T>,
@@ -308,8 +307,8 @@ fn half(bytes: &[u8]) -> Option<f64> {
     Some(if bits >> 15 == 0 { size } else { -size })
 }
 
-/// The metadata with the page bounds that are believed: those of a column in a row group, or none
-/// of them.
+/// The metadata with the trusted page bounds: for each column of a row group, all page bounds or
+/// none.
 pub(super) fn trusted_pages(metadata: ParquetMetaData) -> ParquetMetaData {
     let schema = metadata.file_metadata().schema_descr_ptr();
     let believed = |leaf: usize, index: &ColumnIndexMetaData| {
@@ -391,7 +390,7 @@ mod tests {
 
     use super::*;
 
-    /// What is believed of a column declared like this, with 10 values.
+    /// The trusted part of the statistics of a column declared like this, with 10 values.
     #[expect(clippy::needless_pass_by_value, reason = "made for the call")]
     fn of(column: &str, statistics: Statistics) -> Statistics {
         let message = parse_message_type(&format!("message m {{ {column}; }}")).unwrap();
@@ -427,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_and_nan_are_no_bounds() {
+    fn nan_and_disordered_bounds_are_dropped() {
         let double = |low, high| {
             let both = Statistics::double(Some(low), Some(high), None, Some(0), false);
             bounds(&of("required double c", both)) != (None, None)
@@ -452,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_null_count_is_unknown_unless_there_can_be_none() {
+    fn a_missing_null_count_is_unknown_unless_nulls_are_impossible() {
         let uncounted = || Statistics::int64(Some(1), Some(2), Some(7), None, false);
         let optional = of("optional int64 c", uncounted());
         assert_eq!(optional.null_count_opt(), None);

@@ -1,20 +1,20 @@
 //! How much memory do the batches of a column take together?
 //!
 //! Idea: batches share memory. Strings that are not copied refer to the page that they were
-//! decompressed to, which the batch before and the batch behind refer to as well; all batches of a
-//! dictionary refer to the same values. Counting each batch whole counts TPC-H's `o_comment` 2.6
-//! times. Neighbours are compared, because only they share pages.
-//! Not here: what the allocator takes beyond that (`../memory/process.rs`).
+//! decompressed to, and so do those of the neighbouring batches; all batches of a dictionary refer
+//! to the same values. Counting each batch whole would count TPC-H's `o_comment` 2.6 times. So
+//! each batch is compared with the one before it: pages are shared only by neighbours.
+//! Not here: the allocator's overhead (`../memory/process.rs`).
 
 use arrow::array::{Array, ArrayData, ArrayRef};
 use arrow::buffer::Buffer;
 
-/// The bytes that an array takes by itself.
+/// The bytes of an array alone.
 pub(super) fn bytes_of(array: &ArrayRef) -> u64 {
     bytes_beyond(array, None)
 }
 
-/// The bytes that an array takes beyond those that `before` takes.
+/// The bytes of an array that `before` does not share.
 pub(super) fn bytes_beyond(array: &ArrayRef, before: Option<&ArrayRef>) -> u64 {
     let mut known = Vec::new();
     if let Some(before) = before {
@@ -62,7 +62,7 @@ pub(super) mod tests {
 
     pub(in super::super) const PAGE_BYTES: usize = 100_000;
 
-    /// A page of texts.
+    /// A page of strings.
     pub(in super::super) fn page() -> Buffer {
         Buffer::from(vec![b'x'; PAGE_BYTES])
     }
@@ -74,9 +74,9 @@ pub(super) mod tests {
         Arc::new(StringViewArray::try_new(views, vec![page.clone()], None).unwrap())
     }
 
-    /// Two batches of strings in the same page, and one of another page.
+    /// Two batches of strings in one page, and a batch in another page.
     #[test]
-    fn what_two_batches_refer_to_counts_once() {
+    fn memory_that_two_batches_share_counts_once() {
         let page_of_two = page();
         let (first, second) = (texts_in(&page_of_two, 0), texts_in(&page_of_two, 50_000));
         let other = texts_in(&page(), 0);

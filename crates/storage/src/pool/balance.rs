@@ -1,28 +1,28 @@
-//! What is short, the processors or the devices?
+//! Which resource is scarce, the processors or the devices?
 //!
-//! A frame spares its device a read, and decoded arrays spare the processors a decode; both take
-//! memory. So arrays may take more of it while the processors are busy and every device has time
-//! left, and less while a device is busy and the processors are not. What is between stays as it
+//! A frame saves its device a read, and decoded arrays save the processors a decode; both take
+//! memory. So the arrays' part grows while the processors are busy and every device has time to
+//! spare, and shrinks while a device is busy and the processors are not. Otherwise it stays as it
 //! is.
-//! Not here: which arrays and frames go (`idle_arrays.rs`, coscan-core), which arrays take the
-//! place of frames (`settled.rs`).
-//! Bounds: one step a tick, between [`ARRAYS_PART_MIN`] and [`ARRAYS_PART_MAX`].
+//! Not here: which arrays and frames are evicted (`idle_arrays.rs`, coscan-core), which arrays
+//! replace their frames (`settled.rs`).
+//! Bounds: one step per tick, between [`ARRAYS_PART_MIN`] and [`ARRAYS_PART_MAX`].
 //! Source: none of the papers; [RahmStohr94 §5] chooses the degree of parallelism by the same
 //! measures.
 
 use super::utilisation::Utilisation;
 use crate::memory::{ARRAYS_PART_MAX, ARRAYS_PART_MIN, MemoryBudget};
 
-/// How much of the memory changes hands in a tick. Thousandths.
+/// The part of the memory that moves in a tick. Thousandths.
 const STEP: u64 = 40;
-/// Processors that are used less have time to decode.
+/// Below this utilisation the processors have time to decode.
 const PROCESSORS_BUSY: f64 = 0.85;
-/// A device that is used less has time to read.
+/// Below this utilisation a device has time to read.
 const DEVICE_IDLE: f64 = 0.5;
-/// One that is used more is to read less.
+/// Above this utilisation a device should read less.
 const DEVICE_BUSY: f64 = 0.8;
 
-/// A tick later.
+/// Adjusts the arrays' part of the memory, once per tick.
 pub(super) fn weigh(now: &Utilisation, memory: &MemoryBudget) {
     let Some(processors) = now.processors else {
         return;
@@ -32,7 +32,8 @@ pub(super) fn weigh(now: &Utilisation, memory: &MemoryBudget) {
     memory.set_arrays_part(next_part(memory.arrays_part(), processors, busiest));
 }
 
-/// The part after a tick in which the processors, and the busiest device, were used so much.
+/// The arrays' part after a tick with this utilisation of the processors and of the busiest
+/// device.
 fn next_part(part: u64, processors: f64, busiest: f64) -> u64 {
     let processors_busy = processors > PROCESSORS_BUSY;
     if busiest > DEVICE_BUSY && !processors_busy {
@@ -53,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_goes_to_what_spares_the_one_that_is_short() {
+    fn memory_moves_to_what_saves_the_scarce_resource() {
         assert_eq!(after(ARRAYS_PART_MIN, 100, 1.0, 0.2), ARRAYS_PART_MAX);
         assert_eq!(after(ARRAYS_PART_MAX, 100, 0.8, 1.0), ARRAYS_PART_MIN);
         let between = after(ARRAYS_PART_MIN, 3, 1.0, 0.2);
@@ -62,7 +63,7 @@ mod tests {
             assert_eq!(
                 after(between, 9, processors, busiest),
                 between,
-                "both or neither"
+                "both are scarce, or neither is"
             );
         }
     }

@@ -1,11 +1,11 @@
 //! Bloom filters of row groups, read when a query asks for them.
 //!
-//! Filters only save work, so any problem (a damaged filter, a failed read) means no filter; the
-//! read that then needs the data reports the problem. Old writers record a filter's offset without
-//! its length: then the filter's header is read first.
-//! Not here: what a filter concludes (the engine). Filters are not kept: one takes up to a megabyte
-//! per row group and column, and the queries that use them read little else.
-//! Bounds: two reads per call; filters above `FILTER_BYTES_MAX` are left out.
+//! A filter only saves work, so a problem with one (damage, a failed read) means that the query
+//! runs without it; if the data itself is unreadable, the read of the data reports that. Old
+//! writers record a filter's offset without its length: then the filter's header is read first.
+//! Not here: which row groups a filter excludes (the engine). Filters are not cached: one takes up
+//! to a megabyte per row group and column, and the queries that use them read little else.
+//! Bounds: two reads per call; filters above `FILTER_BYTES_MAX` are skipped.
 
 use std::ops::Range;
 
@@ -20,12 +20,12 @@ use super::TableFile;
 /// No writer makes filters as large as the format allows (128 MiB): one for ten million distinct
 /// values takes 16 MiB.
 const FILTER_BYTES_MAX: u64 = 16 << 20;
-/// What parquet reads of a filter of unknown length.
+/// What the parquet crate reads first of a filter of unknown length.
 const HEADER_BYTES: u64 = 20;
 
 impl TableFile {
-    /// The bloom filters of leaf columns of row groups, in the order asked for: (row group, leaf).
-    /// `None` where there is none.
+    /// The bloom filters of (row group, leaf column) pairs, in the order of `wanted`. `None` where
+    /// a column has none or it cannot be read.
     pub async fn bloom_filters(&self, wanted: &[(usize, usize)]) -> Vec<Option<Sbbf>> {
         let mut parts = Parts::default();
         let known = wanted.iter().filter_map(|&(row_group, leaf)| {
@@ -49,8 +49,8 @@ impl TableFile {
         let size = self.version().size;
         ranges.retain(|r| r.end <= size && r.end - r.start <= FILTER_BYTES_MAX && !r.is_empty());
         ranges.sort_unstable_by_key(|range| (range.start, range.end));
-        // Filters do not overlap in a sound file; in a damaged one, those that overlap are left
-        // out.
+        // Filters do not overlap in a sound file; in a damaged one, overlapping filters are
+        // skipped.
         ranges.dedup_by(|next, kept| next.start < kept.end);
         if ranges.is_empty() {
             return;
@@ -74,7 +74,7 @@ impl TableFile {
     }
 }
 
-/// A file of which only some parts are in memory; it notes which other parts are asked for.
+/// A file of which only some parts are in memory; it records which other parts are asked for.
 #[derive(Default)]
 struct Parts {
     have: Vec<(Range<u64>, Bytes)>,

@@ -1,17 +1,16 @@
 //! The memory of metadata about files and tables, counted in the budget.
 //!
-//! Footers, page indexes, chunk maps and the core's own records live as long as somebody holds
-//! them. Each carries a charge; dropping the record's last owner removes the charge from the
-//! budget.
-//! Not here: what is dropped when metadata takes too much (`files.rs`, `versions.rs`), the limit
-//! (`budget.rs`).
+//! Footers, page indexes, chunk maps and the core's own records live as long as they have an
+//! owner. Each carries a charge, which leaves the budget when the last owner drops it.
+//! Not here: which metadata is dropped when it takes too much (`files.rs`, `versions.rs`), the
+//! limit (`budget.rs`).
 
 use std::sync::Arc;
 
 use crate::memory::MemoryBudget;
 use crate::parquet::FileChunks;
 
-/// Bytes that the budget counts until this is dropped.
+/// Bytes that the budget counts until the charge is dropped.
 #[derive(Debug)]
 pub(crate) struct Charge {
     memory: Option<Arc<MemoryBudget>>,
@@ -19,7 +18,7 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
-    /// Without a budget nothing is counted.
+    /// Counts nothing if there is no budget.
     pub(crate) fn new(memory: Option<&Arc<MemoryBudget>>, bytes: u64) -> Self {
         let mut charge = Self {
             memory: memory.cloned(),
@@ -66,8 +65,8 @@ pub(crate) fn bytes_of_map(chunks: &FileChunks) -> u64 {
     (own + shared) as u64
 }
 
-/// About how many bytes an open file takes beside its footer and its chunk map: its record, the
-/// order of its columns, and its name and key where it is looked for.
+/// About how many bytes an open file takes in addition to its footer and its chunk map: its
+/// record, the order of its columns, and the copies of its name and key in the maps that find it.
 pub(crate) fn bytes_of_file(name: &str, columns: usize) -> u64 {
     (768 + 8 * columns + 4 * name.len()) as u64
 }

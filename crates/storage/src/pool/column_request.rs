@@ -1,4 +1,4 @@
-//! Which arrays of a column does a consumer want, and which requests do the same arrays serve?
+//! Which arrays of a column does a consumer want, and which requests can share arrays?
 
 use arrow::datatypes::{DataType, FieldRef};
 
@@ -9,12 +9,12 @@ pub struct ColumnRequest {
     pub name: String,
     /// The arrow field to decode to.
     pub field: FieldRef,
-    /// Each whole batch comes in as few bytes per value as its values need ([`crate::narrowest`]),
-    /// so the types of batches may differ. Picked rows have the field's type.
+    /// Each whole batch comes in the narrowest type that holds its values ([`crate::narrowest`]),
+    /// so batches may differ in type. Picked rows have the field's type.
     pub narrow: bool,
 }
 
-/// Which arrays are asked for: equal for requests that the same arrays serve.
+/// Identifies arrays: two requests with equal keys share them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ArrayKey {
     pub(crate) name: String,

@@ -1,7 +1,7 @@
 //! Which of the core's columns does a root column belong to?
 //!
-//! A table's columns are fixed when the table is made: every file of it has the same columns
-//! (`TableKey`). So they are known without the pool's lock.
+//! A table's columns are fixed when the table is registered: all its files have the same columns
+//! (`TableKey`). So a lookup does not take the pool's lock.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -41,7 +41,7 @@ impl TableColumns {
         &self.names
     }
 
-    /// Whether each root column is a column of the core.
+    /// Whether each root column is a column of the core of its own (`dsm`).
     pub(crate) fn are_apart(&self) -> bool {
         self.model == StorageModel::Dsm
     }
@@ -83,8 +83,8 @@ impl TableColumns {
         chunks.collect()
     }
 
-    /// The byte ranges of a segment, without shared extents, ascending. Under nsm a segment has all
-    /// columns.
+    /// The byte ranges of a segment, without shared extents, ascending. Under `nsm` a segment has
+    /// the ranges of all columns.
     pub(crate) fn ranges(&self, file: &TableFile, at: usize, column: ColumnId) -> Vec<Range<u64>> {
         let chunk = &file.chunks().chunks[at];
         let mut ranges: Vec<Range<u64>> = match self.model {

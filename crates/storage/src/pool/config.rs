@@ -1,4 +1,4 @@
-//! How a buffer pool is set up.
+//! How is a buffer pool configured?
 
 use std::time::Duration;
 
@@ -13,26 +13,27 @@ pub struct PoolConfig {
     pub policy: Policy,
     /// What a load brings.
     pub model: StorageModel,
-    /// Frames never take more than this, whatever the memory budget leaves. Bytes.
+    /// Frames never take more than this, even if the memory budget has room. Bytes.
     pub buffer_bytes_max: Option<u64>,
-    /// Loads under way per device.
+    /// The most outstanding loads per device.
     pub loads_max: usize,
-    /// Whether reads of pages get past loads (`reserve.rs`).
+    /// Whether page reads overtake loads (`reserve.rs`).
     pub page_reserve: bool,
-    /// A scan whose consumers are silent this long no longer holds up other scans (I8).
+    /// A scan whose consumers are silent this long is stalled: it does not hold up other scans
+    /// (I8).
     pub stall_after: Duration,
     /// A consumer that leaves its chunk unread for this long loses its frames and its place in
-    /// decode (I8). If it comes back, the rest of the chunk is read anew.
+    /// decode (I8). If it comes back, the rest of the chunk is read for it separately.
     pub lapse_after: Duration,
-    /// The waiting time that weighs as much as one chunk needed, per running scan.
+    /// The waiting time that weighs as much as one needed chunk, per running scan.
     pub wait_unit: Duration,
     /// `relevance`: how many chunks may be in work at once; by default two per core.
     pub turns_max: usize,
     /// `relevance`: a chunk that is still held after this long does not count as in work.
     pub turn_length_max: Duration,
-    /// Keep a record of every load, of every read of pages by themselves, and of every chunk job.
+    /// Whether to record every load, page read and chunk job.
     pub record_trace: bool,
-    /// Writes every event and action of the core to a log, to be replayed.
+    /// Writes every event and action of the core to a log that can be replayed.
     pub recorder: Option<Recorder>,
 }
 
@@ -61,20 +62,20 @@ impl Default for PoolConfig {
             policy: Policy::Relevance,
             model: StorageModel::Dsm,
             buffer_bytes_max: None,
-            // Two loads keep a device busy while one is being settled; more loads would only fix
-            // decisions earlier than necessary.
+            // Two loads keep a device busy while the pool handles the end of one; more loads would
+            // only fix decisions earlier than necessary.
             loads_max: 2,
             page_reserve: true,
             stall_after: Duration::from_secs(5),
-            // Far above what an operator computes between two batches, far below what a person at a
-            // cursor takes. Where the guess is wrong, the rest of a chunk is decoded from its
-            // middle, and its frames are read again if they were evicted.
+            // Far above what an operator computes between two batches, far below a person's pause
+            // at a cursor. If the guess is wrong, the rest of a chunk is decoded from its middle,
+            // and its frames are read a second time if they were evicted.
             lapse_after: Duration::from_millis(500),
             wait_unit: Duration::from_millis(100),
             // A chunk that changes hands, or whose first batches are still being decoded, leaves
-            // its core to another one (`docs/decisions/turns.md`).
+            // its core free for another one (`docs/decisions/turns.md`).
             turns_max: 2 * std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-            // Several times what a chunk costs. The other input of a join waits no longer than
+            // Several times what a chunk takes. The other input of a join waits no longer than
             // this.
             turn_length_max: Duration::from_millis(250),
             record_trace: false,

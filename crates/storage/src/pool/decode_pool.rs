@@ -1,17 +1,16 @@
-//! Threads that decode, and nothing else.
+//! Threads that only decode.
 //!
-//! Decoding is long and CPU-bound: on the threads that drive I/O it would leave the device idle; on
-//! the threads that run queries it would delay other queries for longer than a batch takes.
-//! Pages and rows that a query waits for are decoded ahead of chunk batches, which are read ahead:
-//! behind the batches of several scans, a few rows would spend most of their time waiting. For the
-//! same reason a thread has usual slices when it is woken, and asks for long ones only when it goes
-//! on to what is read ahead (`decoded.rs`): one with long slices waits until others with long
-//! slices have used theirs up, 100 ms.
-//! A job that panics does not cost its thread; the caller that waits for [`DecodePool::run`] gets
+//! Decoding is long and CPU-bound: on an I/O thread it would leave the device idle; on a thread
+//! that runs queries it would delay other queries for longer than a batch takes.
+//! Pages and rows that a query waits for are decoded before chunk batches, which are read ahead:
+//! queued behind the batches of several scans, a few rows would spend most of their time waiting.
+//! For the same reason a thread takes each job with usual slices, and asks for long ones only when
+//! it reaches read-ahead batches (`decoded.rs`): a thread with long slices, when woken, waits
+//! until the others with long slices have used theirs up, 100 ms each.
+//! A job that panics does not end its thread; the caller that waits for [`DecodePool::run`] gets
 //! the error.
 //! Bounds: a fixed number of threads; the queue holds at most one job per segment in decode, and
-//! the pages that are asked for; of [`PAGES_FIRST`] + 1 consecutive jobs one is a chunk's, if one
-//! waits.
+//! the requested pages; while chunk jobs wait, one of every [`PAGES_FIRST`] + 1 jobs is a chunk's.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,8 +28,8 @@ use crate::{Result, StorageError};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// So many page jobs may run ahead of a waiting chunk job: enough for a point query, too few for an
-/// index scan that reads page after page.
+/// At most this many page jobs overtake a waiting chunk job: enough for a point query, too few for
+/// an index scan that reads page after page to starve the chunk's readers.
 const PAGES_FIRST: usize = 4;
 
 #[derive(Default)]
@@ -43,7 +42,7 @@ struct Queue {
 struct Jobs {
     pages: VecDeque<Job>,
     chunks: VecDeque<Job>,
-    /// Page jobs begun ahead of waiting chunk jobs, counted from the last chunk job that was begun.
+    /// Page jobs that have overtaken waiting chunk jobs since a chunk job last began.
     gone_first: usize,
     closed: bool,
 }
@@ -91,9 +90,9 @@ impl DecodePool {
         self.queue.filled.notify_one();
     }
 
-    /// Queues work that a query waits for, ahead of chunk batches; the future gives its result. If
-    /// the future is dropped before the job's turn, the work is not begun. `place` names the work
-    /// in the error of a panic.
+    /// Queues work that a query waits for, ahead of chunk batches; the future resolves to its
+    /// result. If the future is dropped before a thread takes the job, the work never runs.
+    /// `place` names the work in the error of a panic.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         place: impl FnOnce() -> String + Send + 'static,
@@ -130,7 +129,7 @@ impl Drop for DecodePool {
         self.queue.filled.notify_all();
         let me = std::thread::current().id();
         for thread in self.threads.drain(..) {
-            // The last owner may be a job on one of these threads; a thread cannot wait for itself.
+            // The last owner may be a job on one of these threads; a thread cannot join itself.
             if thread.thread().id() != me {
                 drop(thread.join());
             }
@@ -166,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_go_first_but_not_for_ever() {
+    fn page_jobs_do_not_starve_chunk_jobs() {
         let mut jobs = Jobs::default();
         let order = Arc::new(Mutex::new(String::new()));
         let write = |letter| -> Job {

@@ -1,12 +1,13 @@
-//! The arrays of a segment: decoded once, batch by batch, for everyone who holds the chunk.
+//! The arrays of a segment: decoded once, batch by batch, for all readers of the chunk.
 //!
-//! Idea: the fastest reader pulls the decode ahead of itself; the others find the batches there.
-//! Nobody decodes on a thread that runs queries or I/O. While memory is plentiful all batches stay
-//! for readers to come, where some are to be expected; else those that every reader has passed are
-//! dropped after a while, and a reader who comes too late for them begins a decode of its own.
-//! Not here: how long a decoded segment lives (`lease.rs`, `state.rs`), decoding itself
+//! Idea: the fastest reader pulls the decode along, some batches ahead of itself; the others find
+//! the batches ready. Decoding runs on threads of its own, never on threads that run queries or
+//! I/O. While memory is plentiful and more readers are expected, all batches stay for them.
+//! Otherwise batches that every reader has passed are dropped after a while, and a reader that
+//! comes too late starts a decode of its own.
+//! Not here: how long a decoded segment lives (`lease.rs`, `state/resident.rs`), decoding itself
 //! (`parquet/decode.rs`).
-//! Bounds: at most `AHEAD` batches are decoded beyond what was asked for.
+//! Bounds: at most `AHEAD` batches are decoded beyond the furthest request.
 //! Source: design.md "shared decode"; batches are pulled, not pushed [Psaroudakis13].
 
 use std::collections::{BTreeMap, VecDeque};
@@ -26,13 +27,14 @@ use crate::panics::caught;
 use crate::threads::{Slice, processor_time, set_slice};
 use crate::{Result, SegmentDecoder, StorageError};
 
-/// How far decode runs ahead: enough that a consumer seldom waits, little enough that the arrays
+/// How far decode runs ahead: far enough that a consumer seldom waits, near enough that the arrays
 /// are still in the CPU's cache.
 const AHEAD: usize = 4;
 
-/// So many batches are kept from the first on, whoever has passed them: scans that are handed a
-/// chunk together do not begin in the same instant, and who comes before the first batch is dropped
-/// shares the decode (a window of opportunity, in the words of [QPipe05]).
+/// The first batches of a chunk are kept until this many are decoded, even if all readers have
+/// passed them: scans that get a chunk together do not start at the same instant, and a scan that
+/// arrives before the first batch is dropped shares the decode (a window of opportunity, in the
+/// words of [QPipe05]).
 const WINDOW: usize = 16;
 
 /// Makes the decoder when the first batch is asked for.
@@ -40,56 +42,57 @@ pub(crate) type MakeDecoder = Box<dyn FnOnce() -> Result<SegmentDecoder> + Send>
 
 enum Decoder {
     NotMade(MakeDecoder),
-    /// Boxed: it is large and moves between the job and here.
+    /// Boxed, because it is large and moves between this state and the job.
     Idle(Box<SegmentDecoder>),
-    /// A job has it.
+    /// The running job owns it.
     Running,
-    /// The end, or an error, was reached.
+    /// It has reached the end or failed.
     Done,
 }
 
 struct State {
     decoder: Decoder,
-    /// Batches `first..first + batches.len()`, with their sizes: what the first one holds, and what
-    /// each other one holds beyond the one before it.
+    /// Batches `first..first + batches.len()`, with their sizes: all bytes of the first one, and
+    /// of each other one the bytes that it does not share with the one before it.
     batches: VecDeque<(ArrayRef, u64)>,
     first: usize,
-    /// The processor time that decode has taken.
+    /// The processor time spent on decoding.
     work: Duration,
     error: Option<StorageError>,
-    /// Whether readers are to be expected beyond those there are.
+    /// Whether more readers are expected than have joined.
     lasting: bool,
-    /// How many batches are to be decoded.
+    /// How many batches decode should reach.
     target: usize,
     wakers: Vec<Waker>,
     /// Where each reader is: the batch it asked for last.
     readers: BTreeMap<u64, usize>,
     next_reader: u64,
-    /// Bytes of batches that the budget counts as idle: those of all while nobody reads, else none.
+    /// Bytes of batches that the budget counts as idle: all of them while there is no reader, else
+    /// 0.
     idle: u64,
-    /// The price below which arrays were dropped when the last reader left.
+    /// The price below which the budget was dropping arrays when the last reader left.
     left: u64,
-    /// Whether the core counts the batches as the segment's bytes, and the budget does not.
+    /// Whether the core, and not the budget, counts the batches: they are the segment's bytes.
     settled: bool,
 }
 
-/// One decoded segment, in the making.
+/// The arrays of one segment, as far as they are decoded.
 pub(crate) struct DecodedSegment {
-    /// What errors call it.
+    /// How errors name the segment.
     place: String,
     state: Mutex<State>,
     pool: Arc<DecodePool>,
     memory: Arc<MemoryBudget>,
-    /// Of the whole process: arrays produced by decode, in bytes.
+    /// Counts the array bytes that decode has produced in the whole process.
     produced: Arc<AtomicU64>,
 }
 
-/// Arrays that nobody reads.
+/// Arrays without a reader.
 pub(crate) struct Idle {
-    /// What is freed when they are dropped.
+    /// What dropping them frees.
     pub(crate) bytes: u64,
-    /// What they are worth: the processor time that decoding them took per byte, on top of the
-    /// price of what was dropped last when their last reader left.
+    /// Their value: the processor time per KiB of decoding them, plus the price of the arrays
+    /// dropped last when their last reader left.
     pub(crate) price: u64,
 }
 
@@ -100,8 +103,8 @@ pub(crate) struct Reader {
 }
 
 impl DecodedSegment {
-    /// Of batch `first` on, which the decoder begins with. `lasting`: whether readers are to be
-    /// expected beyond the first.
+    /// A segment without arrays. `first` is the first batch that the decoder gives; `lasting` says
+    /// whether more readers are expected after the first.
     pub(crate) fn new(
         place: String,
         make: MakeDecoder,
@@ -135,8 +138,8 @@ impl DecodedSegment {
         })
     }
 
-    /// A reader that begins with batch `at`; `None` if that is gone, or decode has failed: whoever
-    /// comes later tries again, with bytes that may have been loaded anew.
+    /// Adds a reader that begins with batch `at`. `None` if that batch is gone, or if decode has
+    /// failed: a later reader starts another decode, perhaps with bytes from a new load.
     pub(crate) fn join(self: &Arc<Self>, at: usize) -> Option<Reader> {
         let mut state = self.state.lock();
         if state.first > at || state.error.is_some() {
@@ -153,9 +156,9 @@ impl DecodedSegment {
         })
     }
 
-    /// Whether it is to be kept: somebody reads it, or there is room and readers may come who still
-    /// find its first batch. What is not decoded to its end holds more memory than is counted, so
-    /// that it stays only where few arrays do.
+    /// Whether the segment should be kept: it has a reader, or its first batch is there, more
+    /// readers may come, and there is room for them. A partly decoded segment holds uncounted
+    /// memory, so it is kept only while there are few arrays.
     pub(crate) fn stays(&self) -> bool {
         let state = self.state.lock();
         state.settled
@@ -166,7 +169,8 @@ impl DecodedSegment {
                     || state.is_whole() && self.memory.keeps_spare_arrays())
     }
 
-    /// What dropping it saves and costs; `None` while somebody reads it, and if it is settled.
+    /// What dropping the arrays would free and cost. `None` while they have a reader, or if they
+    /// are settled.
     pub(crate) fn idle(&self) -> Option<Idle> {
         let state = self.state.lock();
         let idle = state.readers.is_empty() && !state.settled;
@@ -183,9 +187,9 @@ impl DecodedSegment {
         first.is_some_and(|(array, _)| is_text(array.data_type()))
     }
 
-    /// Makes the arrays the segment's only form in memory (`settled.rs`), if all of them are
-    /// there, readers are to be expected, and they take at most `bytes_max` bytes; returns how
-    /// many. From now on the core counts them.
+    /// Makes the arrays the segment's only form in memory (`settled.rs`) if all of them are
+    /// decoded, more readers are expected, and they take at most `bytes_max`. Returns their bytes,
+    /// which the core counts from now on.
     pub(crate) fn settle(&self, bytes_max: u64) -> Option<u64> {
         let mut state = self.state.lock();
         let bytes = state.batches.iter().map(|(_, bytes)| bytes).sum();
@@ -204,13 +208,13 @@ impl DecodedSegment {
         (state.first..state.decoded()).contains(&at)
     }
 
-    /// Whether a newcomer can join.
+    /// Whether a new reader can begin with the first batch.
     pub(crate) fn has_first(&self) -> bool {
         let state = self.state.lock();
         state.first == 0 && state.error.is_none()
     }
 
-    /// A job on the decode pool: up to the target, which may move meanwhile.
+    /// A job of the decode pool: decodes up to the target, which may grow while it runs.
     fn decode(&self, decoder: Decoder) {
         match caught(|| self.place.clone(), || self.advance(decoder)) {
             Ok(true) => {}
@@ -219,7 +223,7 @@ impl DecodedSegment {
         }
     }
 
-    /// Decodes up to the target; false at the end.
+    /// Decodes up to the target; false if the decoder had nothing left.
     fn advance(&self, decoder: Decoder) -> Result<bool> {
         let mut decoder = match decoder {
             Decoder::NotMade(make) => Box::new(make()?),
@@ -234,7 +238,7 @@ impl DecodedSegment {
             let Some(array) = decoder.next_batch()? else {
                 return Ok(false);
             };
-            // Only this job adds batches, and the last one stays.
+            // Only this job adds batches, and the last batch is never dropped.
             let before = self.last();
             let bytes = bytes_beyond(&array, before.as_ref());
             self.produced.fetch_add(bytes, Ordering::Relaxed);
@@ -248,9 +252,10 @@ impl DecodedSegment {
             }
             state.batches.push_back((array, bytes));
             let wakers = std::mem::take(&mut state.wakers);
-            // Nobody reads on: a job must not run for a query that was cancelled.
+            // Stops when the last reader has left: a job must not run for a cancelled query.
             let enough = state.decoded() >= state.target || state.readers.is_empty();
-            // Whoever gets the last batch finds the segment whole.
+            // Marked as done together with the last batch, so that its reader finds the segment
+            // whole.
             let done = decoder.is_done();
             if enough || done {
                 state.decoder = if done {
@@ -267,8 +272,8 @@ impl DecodedSegment {
         }
     }
 
-    /// Whether the next batch is not among the first ones of the chunk: who reads so far is no
-    /// short query, and lets these go first.
+    /// Whether decode is beyond the chunk's first batches. A query that reads this far is not
+    /// short, so its decode yields to short ones.
     fn is_far(&self) -> bool {
         let state = self.state.lock();
         state.decoded() > AHEAD
@@ -300,7 +305,7 @@ fn is_text(data_type: &DataType) -> bool {
 }
 
 impl State {
-    /// How many batches have been decoded, dropped ones included.
+    /// How many batches have been decoded, including those that were dropped.
     fn decoded(&self) -> usize {
         self.first + self.batches.len()
     }
@@ -309,8 +314,8 @@ impl State {
         self.first == 0 && self.error.is_none() && matches!(self.decoder, Decoder::Done)
     }
 
-    /// Takes out the batches that every reader has passed, except the last, once the window for
-    /// newcomers is over; with the bytes that this frees.
+    /// Removes the batches that every reader has passed, except the last one, once the window for
+    /// new readers has closed. Returns them with the bytes that this frees.
     fn passed(&mut self) -> (Vec<ArrayRef>, u64) {
         let slowest = self.readers.values().copied().min().unwrap_or(self.first);
         let others = self.batches.len().saturating_sub(1);
@@ -322,7 +327,7 @@ impl State {
         let passed = self.batches.drain(..count);
         let (passed, bytes): (Vec<ArrayRef>, Vec<u64>) = passed.unzip();
         let mut freed = bytes.iter().sum();
-        // What the next one shares with them stays, and is the next one's from now on.
+        // Bytes that the next batch shares with them stay in memory and now count as its own.
         if let Some((array, own)) = self.batches.front_mut() {
             let shared = bytes_of(array).saturating_sub(*own).min(freed);
             *own += shared;
@@ -333,14 +338,15 @@ impl State {
 }
 
 impl Reader {
-    /// Whether the batch that it asked for last is still to be decoded.
+    /// Whether the reader waits for decode of the batch that it asked for last.
     pub(crate) fn waits(&self) -> bool {
         let state = self.segment.state.lock();
         let at = state.readers.get(&self.id).copied().unwrap_or_default();
         at < state.target && at >= state.decoded() && !matches!(state.decoder, Decoder::Done)
     }
 
-    /// Asks for batch `at` and those behind it; false if it is gone, for all readers had passed it.
+    /// Moves the reader to batch `at`; false if that batch was dropped because all readers had
+    /// passed it.
     pub(crate) fn go_to(&self, at: usize) -> bool {
         let mut state = self.segment.state.lock();
         let is_there = state.first <= at;
@@ -350,8 +356,8 @@ impl Reader {
         is_there
     }
 
-    /// Batch `at`, or `None` past the end. Starts as much decode as is needed. It must not be gone
-    /// ([`Reader::go_to`]).
+    /// Batch `at`, or `None` past the end. Starts decode if needed. The batch must not have been
+    /// dropped ([`Reader::go_to`]).
     pub(crate) fn poll_batch(&self, at: usize, waker: &Waker) -> Poll<Result<Option<ArrayRef>>> {
         let segment = &self.segment;
         let mut state = segment.state.lock();
@@ -380,7 +386,7 @@ impl Reader {
             return Poll::Ready(Err(error.clone()));
         }
         if at < state.first {
-            // Nobody would wake who waits for it.
+            // Fails, because no job would ever wake a reader that waits for it.
             let message = format!("{}: batch {at} is gone", segment.place);
             return Poll::Ready(Err(StorageError::Internal(message)));
         }
@@ -428,15 +434,15 @@ mod tests {
     use super::super::array_bytes::tests::{PAGE_BYTES, page, texts_in};
     use super::*;
 
-    /// Long for a test, short for ever.
+    /// Generous for a test, and still a limit.
     const SOON: Duration = Duration::from_secs(20);
 
-    /// Three batches to a page, so that the last reader leaves within one.
+    /// Three batches share a page, and the last reader stops in the middle of one.
     #[test]
-    fn batches_that_are_passed_free_what_the_next_one_does_not_share() {
+    fn passed_batches_free_what_the_next_one_does_not_share() {
         let pool = Arc::new(DecodePool::new(1).unwrap());
         let memory = MemoryBudget::new(1 << 30);
-        let make: MakeDecoder = Box::new(|| panic!("nobody decodes"));
+        let make: MakeDecoder = Box::new(|| panic!("no batch is decoded"));
         let place = "t.parquet, column v".to_owned();
         let segment = DecodedSegment::new(
             place,
@@ -489,8 +495,7 @@ mod tests {
             }
             assert!(segment.join(0).is_none() && !segment.has_first());
         }
-        // Work that is asked for by itself, such as picked rows, and a job that lets its panic
-        // through.
+        // Jobs of `run`, such as picked rows, and a job that does not catch its own panic.
         pool.submit(|| panic!("another bug"));
         let work = pool.run(|| "here".to_owned(), || -> Result<()> { panic!("a third") });
         let error = tokio::time::timeout(SOON, work).await.unwrap().unwrap_err();

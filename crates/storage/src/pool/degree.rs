@@ -1,16 +1,17 @@
 //! From how many devices does each scan read at a time?
 //!
-//! A scan of one device reads from that one, and nothing is decided here. For scans over several
-//! the controller of the core (`coscan_core::parallelism`) is told of scans that come, loads that
-//! end and meters, and says how many workers each has; the core of the pool chooses loads for a
-//! scan from as many devices (`DegreeChanged`). Which ones it chooses itself: the controller would
-//! hold a scan to a device whose chunks others have loaded for it meanwhile, and a scan whose
-//! consumers wait for another scan (a join) would keep that one from its devices.
-//! Not here: when the controller is told (`state/degrees.rs`); what one query may ask for by itself
+//! A scan of one device reads from that device, and nothing is decided here. For scans over
+//! several devices this file tells the core's controller (`coscan_core::parallelism`) of new
+//! scans, ended loads and measured utilisation. The controller answers with a number of workers
+//! for each scan, and the pool's core then chooses the scan's loads from that many devices
+//! (`DegreeChanged`). The core also chooses which devices. The controller would bind a scan to a
+//! device whose chunks other scans have loaded meanwhile, and a scan whose consumers wait for
+//! another scan (a join) would keep that scan from its devices.
+//! Not here: when the controller gets its events (`state/degrees.rs`); a query's own limit
 //! (`ScanRequest::devices_max`).
-//! Bounds: [`DEVICES_MAX`] devices; O(devices) for an event; meters are read once in a tick.
-//! G1: a scan reads from one device at least. G2: a pool whose scans have one device each asks
-//! nobody.
+//! Bounds: [`DEVICES_MAX`] devices; O(devices) per event; utilisation is read once per tick.
+//! G1: a scan reads from at least one device. G2: a pool whose scans have one device each never
+//! asks the controller.
 
 use std::collections::BTreeMap;
 
@@ -19,25 +20,25 @@ use coscan_core::{DeviceId, ScanId};
 
 use super::utilisation::Utilisation;
 
-/// Scans with chunks on devices beyond read from all of theirs.
+/// A scan with a chunk on a device of a higher number reads from all its devices.
 const DEVICES_MAX: u16 = 256;
 
-/// A worker beyond the eighth on a device only waits: loads are as large as chunks.
+/// More than eight workers on a device only wait: loads are as large as chunks.
 const WIDTH_MAX: u32 = 8;
 
-/// What a scan reads ahead of a device in memory: two chunks of 16 MiB.
+/// What a scan holds in memory as read-ahead from one device: two chunks of 16 MiB.
 const AHEAD_BYTES: u64 = 32 << 20;
 
-/// The part of the memory that may be read ahead into, as a divisor.
+/// The part of the memory that read-ahead may take, as a divisor.
 const AHEAD_PART: u64 = 2;
 
-/// Higher than the study's 850 and 980 (`docs/design/shared-disk.md`): here scans share what they
-/// read, so one more worker seldom reads what would not be read anyway.
+/// Higher than the study's 850 and 980 (`docs/design/shared-disk.md`): here scans share their
+/// reads, so an extra worker seldom reads anything that would not have been read anyway.
 const LOW_PERMILLE: u32 = 970;
 const HIGH_PERMILLE: u32 = 990;
 const PROCESSORS_PERMILLE: u32 = 950;
 
-/// See the file's header.
+/// The degrees of all scans over several devices.
 pub(crate) struct Degrees {
     controller: Parallelism,
     scans: BTreeMap<ScanId, Known>,
@@ -45,12 +46,12 @@ pub(crate) struct Degrees {
 
 struct Known {
     devices: u32,
-    /// What the core was told last.
+    /// The degree that the core was given last.
     told: Option<u32>,
 }
 
 impl Degrees {
-    /// Where so many bytes of memory are there for everything.
+    /// `memory_bytes` is the whole memory limit of the process.
     pub(crate) fn new(memory_bytes: u64) -> Self {
         let room = memory_bytes / AHEAD_PART / AHEAD_BYTES;
         let config = ParallelismConfig {
@@ -60,7 +61,7 @@ impl Degrees {
             width_max: WIDTH_MAX,
             low_permille: LOW_PERMILLE,
             high_permille: HIGH_PERMILLE,
-            // No device is kept idle for pages: they get past loads otherwise (`reserve.rs`).
+            // No device is kept idle for pages: page reads overtake loads (`reserve.rs`).
             reserve_permille: 0,
             processors_permille: PROCESSORS_PERMILLE,
         };
@@ -70,19 +71,20 @@ impl Degrees {
         }
     }
 
-    /// The core that knew these scans is gone.
+    /// Forgets all scans, because the core that knew them is gone.
     pub(crate) fn forget(&mut self) {
         for scan in std::mem::take(&mut self.scans).into_keys() {
             self.tell(ParallelismEvent::ScanEnded { scan });
         }
     }
 
-    /// Whether there is a scan to be decided about.
+    /// Whether the controller decides about any scan.
     pub(crate) fn is_active(&self) -> bool {
         !self.scans.is_empty()
     }
 
-    /// A scan with chunks on these devices comes: from how many it may read. `None`: from all.
+    /// Adds a scan with chunks on these devices. Returns the number that it may read from at a
+    /// time; `None`: all.
     pub(crate) fn register(&mut self, scan: ScanId, devices: &[DeviceId]) -> Option<u32> {
         let beyond = devices.iter().any(|device| device.0 >= DEVICES_MAX);
         if devices.len() < 2 || beyond {
@@ -110,7 +112,8 @@ impl Degrees {
         (workers < known.devices).then_some(workers.max(1))
     }
 
-    /// A load for the scan has ended on the device, of which it misses nothing more if `drained`.
+    /// A load for the scan has ended on the device; `drained` if the scan lacks no other chunk
+    /// there.
     pub(crate) fn end_chunk(&mut self, scan: ScanId, device: DeviceId, drained: bool) {
         if self.scans.contains_key(&scan) && self.controller.served(scan).any(|at| at == device) {
             self.tell(ParallelismEvent::ChunkEnded {
@@ -146,18 +149,19 @@ impl Degrees {
             log::error!("degree of parallelism: {error}");
             debug_assert!(false, "degree of parallelism: {error}");
         }
-        // The core is told of the number of workers; which device each serves is its own matter.
+        // The core is given only the number of workers and chooses the devices itself.
         self.controller.orders();
     }
 
-    /// The scans that it decides about, and on which devices the controller gives each a worker.
+    /// The scans that the controller decides about, with the devices on which each has a worker.
     pub(crate) fn served(&self) -> Vec<(ScanId, Vec<DeviceId>)> {
         let scans = self.scans.keys().copied();
         let served = |scan| (scan, self.controller.served(scan).collect());
         scans.map(served).collect()
     }
 
-    /// The scans whose degree is not the one that the core was told, with the new one.
+    /// The scans whose degree differs from the one that the core was given last, with the new
+    /// degree.
     pub(crate) fn changed(&mut self) -> Vec<(ScanId, Option<u32>)> {
         let ids: Vec<ScanId> = self.scans.keys().copied().collect();
         let mut changed = Vec::new();
@@ -189,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_later_reads_from_what_is_left_and_from_one_device_at_least() {
+    fn a_later_scan_gets_the_remaining_devices_or_one() {
         let mut degrees = Degrees::new(8 << 30);
         assert_eq!(degrees.register(ScanId(0), &devices(1)), None);
         assert!(!degrees.is_active(), "G2");
@@ -203,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_bounds_what_all_read_ahead() {
+    fn memory_bounds_the_read_ahead_of_all_scans() {
         let mut degrees = Degrees::new(3 * AHEAD_PART * AHEAD_BYTES);
         assert_eq!(degrees.register(ScanId(1), &devices(4)), Some(3));
         assert_eq!(degrees.register(ScanId(2), &devices(4)), Some(1));

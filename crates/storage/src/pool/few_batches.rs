@@ -1,8 +1,9 @@
-//! Which few batches of a chunk does a consumer want, and which of them are picked already?
+//! Which few batches of a chunk does a consumer want, and which of them have been picked?
 //!
-//! A consumer may know that it wants few batches of a chunk, because statistics rule out the rest.
-//! Batches are decoded for all from the first on, so one far behind would wait for all before it.
-//! So few batches are picked, several at once: each pick decodes the dictionary of its column anew.
+//! A consumer may want only few batches of a chunk, because statistics exclude the others. Shared
+//! decode starts at the first batch, so a batch near the end would wait for all batches before it.
+//! Instead, the few batches are picked: only their rows are decoded. Several are picked at once,
+//! because each pick decodes its column's dictionary.
 //! Not here: the pick (`pick.rs`).
 //! Bounds: [`AT_ONCE`] batches of each column.
 
@@ -13,21 +14,21 @@ use parking_lot::Mutex;
 
 use super::column_request::{ArrayKey, ColumnRequest};
 
-/// Batches are few if they are at most one in so many of the chunk's.
+/// Batches are few if they are at most this part of the chunk's, as a divisor.
 const FEW_ONE_IN: usize = 16;
 
-/// So many batches are picked at once.
+/// How many batches are picked at once.
 const AT_ONCE: usize = 8;
 
 pub(super) struct FewBatches {
     /// Ascending.
     batches: Vec<usize>,
-    /// What was picked, from the batch on that was asked for last.
+    /// Picked batches, from the batch that was requested last onward.
     picked: Mutex<BTreeMap<(ArrayKey, usize), ArrayRef>>,
 }
 
 impl FewBatches {
-    /// These batches (ascending) of a chunk of `all` batches; `None` if they are not few.
+    /// `None` if these batches (ascending) of a chunk of `all` batches are not few.
     pub(super) fn of(batches: Vec<usize>, all: usize) -> Option<Self> {
         (batches.len() <= all / FEW_ONE_IN).then(|| Self {
             batches,
@@ -35,15 +36,14 @@ impl FewBatches {
         })
     }
 
-    /// The batches to pick with batch `at`, which is the first of them; `None` if it is not one of
-    /// the few.
+    /// Batch `at` and those to pick along with it; `None` if it is not one of the few.
     pub(super) fn group(&self, at: usize) -> Option<&[usize]> {
         let first = self.batches.binary_search(&at).ok()?;
         let end = self.batches.len().min(first + AT_ONCE);
         self.batches.get(first..end)
     }
 
-    /// The columns of which batch `at` is not picked. Earlier batches are forgotten.
+    /// The columns whose batch `at` has not been picked. Forgets earlier batches.
     pub(super) fn missing(&self, columns: &[ColumnRequest], at: usize) -> Vec<ColumnRequest> {
         let mut picked = self.picked.lock();
         picked.retain(|(_, batch), _| *batch >= at);
@@ -55,7 +55,7 @@ impl FewBatches {
         self.picked.lock().insert((column.key(), at), array);
     }
 
-    /// Batch `at` of the columns, if all of them are picked.
+    /// Batch `at` of the columns, if all of them have been picked.
     pub(super) fn get(&self, columns: &[ColumnRequest], at: usize) -> Option<Vec<ArrayRef>> {
         let picked = self.picked.lock();
         let array = |column: &ColumnRequest| picked.get(&(column.key(), at)).cloned();

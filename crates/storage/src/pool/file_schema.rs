@@ -1,10 +1,10 @@
 //! Which files have the same columns?
 //!
-//! A folder has thousands of files and few schemas. Files whose footers describe the same columns
-//! with the same notes share one [`FileSchema`], and what depends on nothing else of a file is made
-//! once for all of them: here the names, in the engine the plan of a scan.
+//! A folder has thousands of files and few schemas. Files whose footers have the same columns and
+//! the same key-value metadata share one [`FileSchema`], and values that depend only on these are
+//! computed once for all such files: here the names, in the engine the plan of a scan.
 //! Not here: what two files of one table must have in common (`state/core_table.rs`).
-//! Bounds: a schema that no file has is dropped when the next one is added.
+//! Bounds: adding a schema drops the schemas that no file uses.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use parquet::file::metadata::{KeyValue, ParquetMetaData};
 use parquet::schema::types::TypePtr;
 
-/// The columns that files have, and the notes of their writers.
+/// The columns of a set of files, and their writers' key-value metadata.
 #[derive(Debug)]
 pub struct FileSchema {
     root: TypePtr,
@@ -66,7 +66,7 @@ impl FileSchema {
     }
 }
 
-/// The schemas of files that are in use.
+/// The schemas of the files in use.
 #[derive(Debug, Default)]
 pub(super) struct FileSchemas {
     /// By a hash of the columns' names.

@@ -1,10 +1,11 @@
-//! Parquet files at one version: where they are, what their footers say, how they fall into chunks.
+//! Parquet files at one version: where are they, what do their footers say, how are they divided
+//! into chunks?
 //!
-//! Footers are kept in memory that the budget counts, once for planning and for scans. When they
-//! take too much, footers that nobody uses are dropped, least recently used first. Sessions with
-//! different chunk sizes share the footer and have a chunk map each.
+//! Planning and scans share cached footers, which the budget counts. When footers take too much
+//! memory, unused ones are dropped, least recently used first. Sessions with different chunk sizes
+//! share a footer and have a chunk map each.
 //! Bounds: footers are read `FOOTERS_AT_ONCE` at a time; beyond `MemoryBudget::metadata_bytes_max`
-//! and `CACHED_FILES` only files in use are kept, and only one version of each.
+//! and `CACHED_FILES` only files in use stay cached, and only one version of each.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -26,10 +27,10 @@ use crate::{FileChunks, RangeRead, Result, StorageError, read_footer};
 
 /// Enough to hide a store's latency, few enough not to flood the store.
 const FOOTERS_AT_ONCE: usize = 32;
-/// The bound on cached files without a budget, and on what the budget does not count, such as keys.
+/// The most cached files: without a budget, and for what the budget does not count, such as keys.
 const CACHED_FILES: usize = 16_384;
-/// Footers are dropped after so many were read, if they take too much: to look for those that
-/// nobody uses takes a step for each that is known.
+/// The cache is trimmed only after this many footers were read, because finding unused footers
+/// visits every cached one.
 const READ_BEFORE_TRIM: usize = 256;
 
 /// A Parquet file at one version, with its parsed footer and its chunk map.
@@ -44,7 +45,7 @@ pub struct TableFile {
     chunks: FileChunks,
     name: String,
     schema: Arc<FileSchema>,
-    /// What it takes beside the footer, most of it for its chunk map.
+    /// The bytes of the file without its footer, mostly its chunk map.
     own: Charge,
 }
 
@@ -82,7 +83,7 @@ impl FileKey {
         &self.version
     }
 
-    /// What messages call it: the path of a local file, or its URL.
+    /// How messages name the file: the path of a local file, or the URL.
     fn name(&self) -> String {
         let Self { store, version } = self;
         match store.as_str() {
@@ -105,7 +106,7 @@ impl TableFile {
         &self.key.version
     }
 
-    /// The bytes of what is known of it: footer, page indexes, chunk map.
+    /// The bytes of the file's metadata in memory: footer, page indexes, chunk map.
     pub(crate) fn bytes_known(&self) -> u64 {
         self.footer.charge.bytes() + self.own.bytes()
     }
@@ -116,13 +117,13 @@ impl TableFile {
         &self.key
     }
 
-    /// Its columns; files of one schema share them.
+    /// The file's columns; files of one schema share them.
     #[must_use]
     pub fn schema(&self) -> &Arc<FileSchema> {
         &self.schema
     }
 
-    /// Its root columns with their Parquet types.
+    /// The root columns with their Parquet types.
     pub(crate) fn described(&self) -> &Arc<BTreeSet<String>> {
         self.schema.described()
     }
@@ -133,19 +134,19 @@ impl TableFile {
         &self.footer.metadata
     }
 
-    /// Its chunks.
+    /// The file's chunks.
     #[must_use]
     pub fn chunks(&self) -> &FileChunks {
         &self.chunks
     }
 
-    /// The target chunk size that [`TableFile::chunks`] was made with.
+    /// The target chunk size of [`TableFile::chunks`].
     #[must_use]
     pub fn chunk_bytes(&self) -> u64 {
         self.chunk_bytes
     }
 
-    /// The device it is read from.
+    /// The device that the file is read from.
     #[must_use]
     pub fn device(&self) -> &Arc<dyn Device> {
         &self.device
@@ -157,16 +158,16 @@ impl TableFile {
         self.device_id
     }
 
-    /// What messages call it.
+    /// How messages name the file.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Reads ranges of its data.
+    /// Reads byte ranges of the file.
     ///
     /// # Errors
-    /// The device's. An error about bytes also names their row group and column.
+    /// The device's errors. An error about bytes also names their row group and column.
     pub(crate) async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let answer = self.device.read(self.version(), ranges).await;
         answer.map_err(|error| self.placed(ranges, error))
@@ -181,7 +182,7 @@ impl TableFile {
         else {
             return error;
         };
-        // The range in the error may be wider than the range asked for (whole device pages) and so
+        // The range in the error may be wider than the requested range (whole device pages), so it
         // may begin in another column.
         let range = range.clone();
         let error = match self.device.label() {
@@ -234,29 +235,29 @@ impl TableFile {
     }
 }
 
-/// The files that are kept: of each path one version.
+/// The cached files: one version of each path.
 #[derive(Debug, Default)]
 struct Known {
     /// By store and path.
     stores: HashMap<String, HashMap<Path, Entry>>,
     uses: u64,
-    /// How many footers were kept since the last time that files were dropped.
+    /// How many footers were cached since the cache was last trimmed.
     kept: usize,
 }
 
-/// A file version that is kept.
+/// A cached file version.
 #[derive(Debug)]
 struct Entry {
     version: FileVersion,
     footer: Arc<Footer>,
-    /// The file under each chunk size that it was opened with.
+    /// The file, once per chunk size that it was opened with.
     opened: Vec<Arc<TableFile>>,
     /// The time of its last use.
     used: u64,
 }
 
 impl Known {
-    /// The entry of this version of a file, used now.
+    /// The entry of this version of a file; marks it as used.
     fn entry(&mut self, file: &FileKey) -> Option<&mut Entry> {
         let FileKey { store, version } = file;
         let entry = self.stores.get_mut(store)?.get_mut(&version.location)?;
@@ -278,9 +279,9 @@ impl Known {
         self.entry(file).map(|entry| Arc::clone(&entry.footer))
     }
 
-    /// Keeps a footer in place of that of any other version of the file. Queries that still read
-    /// another version hold that version themselves, for as long as the device serves it. If the
-    /// version's footer is kept already, returns that one.
+    /// Caches a footer and drops that of any other version of the file. Queries that still read
+    /// another version own that version, and read it for as long as the device serves it. If this
+    /// version's footer is cached already, returns the cached one.
     fn keep_footer(&mut self, file: &FileKey, footer: Footer) -> Arc<Footer> {
         if let Some(known) = self.footer(file) {
             return known;
@@ -300,7 +301,7 @@ impl Known {
         footer
     }
 
-    /// Keeps a file that was opened, unless its footer was dropped or replaced meanwhile.
+    /// Caches an opened file, unless its footer was dropped or replaced meanwhile.
     fn keep(&mut self, file: &Arc<TableFile>) {
         if let Some(entry) = self.entry(&file.key) {
             let others = |known: &Arc<TableFile>| known.chunk_bytes != file.chunk_bytes;
@@ -313,13 +314,14 @@ impl Known {
         self.stores.values().flat_map(HashMap::values)
     }
 
-    /// How many files are kept, each as often as it is open under another chunk size.
+    /// How many files are cached; a file counts once per chunk size that it is open with.
     fn count(&self) -> usize {
         let counts = self.entries().map(|entry| entry.opened.len().max(1));
         counts.sum()
     }
 
-    /// Forgets files that nobody uses, least recently used first, while the files take too much.
+    /// Drops unused files, least recently used first, until `bytes` bytes are freed and at most
+    /// `CACHED_FILES` are left.
     fn drop_idle(&mut self, mut bytes: u64) {
         self.kept = 0;
         let mut count = self.count();
@@ -360,12 +362,12 @@ impl Known {
     }
 }
 
-/// Files that have been opened. One per process.
+/// The cache of opened files. One per process.
 #[derive(Debug)]
 pub struct FileCache {
     devices: Arc<Devices>,
     known: Mutex<Known>,
-    /// The budget that counts what is known of files.
+    /// The budget that counts the cached metadata.
     memory: OnceLock<Arc<MemoryBudget>>,
     schemas: FileSchemas,
 }
@@ -382,20 +384,20 @@ impl FileCache {
         })
     }
 
-    /// The devices files are read from.
+    /// The devices that files are read from.
     #[must_use]
     pub fn devices(&self) -> &Arc<Devices> {
         &self.devices
     }
 
-    /// Opens files: reads the footers that are not known, several at once. The answer is in the
-    /// order asked for.
+    /// Opens files: reads the footers that are not cached, several at once. The result has the
+    /// order of `files`.
     ///
     /// # Errors
     /// The first file that cannot be read or is not Parquet.
     pub async fn open(&self, files: &[FileKey], chunk_bytes: u64) -> Result<Vec<Arc<TableFile>>> {
-        // Boxed one by one: with a closure over borrowed keys the future is not `Send` for callers
-        // that need it to be.
+        // Boxed one by one: with a closure over borrowed keys the future would not be `Send` where
+        // callers need it to be.
         let mut opening: Vec<BoxFuture<'_, Result<Arc<TableFile>>>> = Vec::new();
         for file in files {
             opening.push(self.open_one(file, chunk_bytes).boxed());
@@ -406,15 +408,15 @@ impl FileCache {
         opened
     }
 
-    /// The footer of a file, if it is known.
+    /// The footer of a file, if it is cached.
     #[must_use]
     pub fn footer(&self, file: &FileKey) -> Option<Arc<ParquetMetaData>> {
         let known = self.known.lock().footer(file);
         known.map(|footer| Arc::clone(&footer.metadata))
     }
 
-    /// The footer of a file; read with `reader` if it is not known. Planners list files of stores
-    /// that are no devices yet.
+    /// The footer of a file; `reader` reads it if it is not cached. Planners list files in stores
+    /// that are not devices yet.
     ///
     /// # Errors
     /// As [`read_footer`].
@@ -431,13 +433,13 @@ impl FileCache {
         Ok(Arc::clone(&footer.metadata))
     }
 
-    /// From this call on the budget counts what is known of files. One budget per cache: the first
-    /// one stays.
+    /// From this call on the budget counts the cached metadata. A cache has one budget: the first
+    /// one given to it.
     pub(crate) fn count_in(&self, memory: &Arc<MemoryBudget>) {
         self.memory.get_or_init(|| Arc::clone(memory));
     }
 
-    /// Drops what is known of files and tables that nobody uses, as far as it exceeds its bound.
+    /// Drops metadata of unused files and tables, as far as it exceeds its bound.
     fn trim(&self) {
         let excess = || {
             self.memory
@@ -493,7 +495,7 @@ impl FileCache {
         Ok(opened)
     }
 
-    /// The footer, from memory or by the reader.
+    /// The footer, from the cache or from the reader.
     async fn read_by<R: RangeRead + ?Sized>(
         &self,
         file: &FileKey,
@@ -525,7 +527,7 @@ impl RangeRead for Reader<'_> {
 
 #[cfg(test)]
 impl TableFile {
-    /// Some of its chunks share these bytes of a column.
+    /// Adds bytes of a column that some of the file's chunks share.
     pub(super) fn share(
         &mut self,
         column: usize,
@@ -540,7 +542,7 @@ impl TableFile {
         });
     }
 
-    /// A file of so many columns and chunks: its metadata and chunk map exist, its bytes do not.
+    /// A file of this many columns and chunks: its metadata and chunk map exist, its bytes do not.
     #[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
     pub(super) fn imagined(columns: u64, chunks: u64) -> Arc<Self> {
         use parquet::file::metadata::FileMetaData;

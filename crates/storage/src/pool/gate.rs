@@ -1,17 +1,17 @@
 //! How many chunks are being decoded at once?
 //!
-//! A chunk in decode costs memory that no frame accounts for: decompressed pages, dictionaries and
-//! a window of arrays, for each column. With 64 connections of two streams each that would be more
+//! A chunk in decode takes memory that no frame accounts for: decompressed pages, dictionaries and
+//! a window of arrays, for each column. For 64 connections of two streams each that would be more
 //! than all frames together, and no faster on a few cores. So a consumer passes a gate before it
-//! works on a chunk. Another consumer of a chunk that is already open costs almost nothing, because
-//! decode is shared: consumers of the same chunk pass together. The estimate is too low where
-//! readers of one chunk are far apart, because all arrays between them are kept; so nobody passes
-//! either while the arrays that are read exceed the capacity by themselves. A waiting consumer
-//! takes the passes of consumers that do not come back (`place.rs`), so that consumers that stop
-//! reading hold nobody up (I8).
-//! Bounds: the open chunks' estimates stay within the capacity, but one chunk may always be open. A
-//! waiting consumer is let in once no chunk has closed for `PATIENCE`: it does not wait longer for
-//! consumers that read slowly.
+//! works on a chunk. A second consumer of an open chunk costs almost nothing, because decode is
+//! shared: consumers of the same chunk pass together. The estimate is too low if the readers of a
+//! chunk are far apart, because all arrays between them are kept; so the gate also stays closed
+//! while the arrays in use exceed the capacity by themselves. A waiting consumer may take the
+//! passes of consumers that have gone silent (`place.rs`), so a consumer that stops reading does
+//! not hold up others (I8).
+//! Bounds: the open chunks' estimates stay within the capacity, but one chunk may always be open.
+//! The gate lets a consumer in after `PATIENCE` without a chunk closing, so slow readers delay it
+//! no longer than that.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,27 +25,27 @@ use tokio::time::Instant;
 use super::silent::{WANTED_AFTER, Watched};
 use crate::memory::MemoryBudget;
 
-/// The part of the memory limit that chunks in decode may cost, as a divisor.
+/// The part of the memory limit that chunks in decode may take, as a divisor.
 const IN_DECODE: u64 = 4;
 
-/// What one column of a chunk in decode costs: a decompressed page and a dictionary of up to 1 MiB
+/// What one column of a chunk in decode takes: a decompressed page and a dictionary of up to 1 MiB
 /// each, half a megabyte of arrays.
 pub(crate) const COLUMN_BYTES: u64 = 2 << 20;
 
-/// How long a consumer waits at most while no chunk closes.
+/// The longest that a consumer waits while no chunk closes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A chunk of one of the process's pools.
+/// A chunk in one of the process's pools.
 pub(crate) type GateKey = (usize, TableId, ChunkId);
 
 #[derive(Debug, Default)]
 struct Open {
-    /// By chunk: how many leases, and the largest estimate among them.
+    /// By chunk: the number of leases, and the largest of their estimates.
     chunks: BTreeMap<GateKey, (usize, u64)>,
     bytes: u64,
 }
 
-/// See the file's header.
+/// Limits the memory of chunks in decode.
 #[derive(Debug)]
 pub(crate) struct Gate {
     memory: Arc<MemoryBudget>,
@@ -54,7 +54,7 @@ pub(crate) struct Gate {
     closed: Notify,
 }
 
-/// The right to decode a chunk. Given back when dropped.
+/// Permission to decode a chunk; dropping it gives it back.
 #[derive(Debug)]
 pub(crate) struct Pass {
     gate: Arc<Gate>,
@@ -71,7 +71,7 @@ impl Gate {
         })
     }
 
-    /// Waits until the chunk may be worked on. Cancel safe.
+    /// Waits until the consumer may work on the chunk. Cancel safe.
     pub(crate) async fn enter(self: &Arc<Self>, key: GateKey, bytes: u64) -> Pass {
         if !self.try_enter(key, bytes, false) {
             self.wait(key, bytes).await;
@@ -95,7 +95,7 @@ impl Gate {
             }
             tokio::select! {
                 () = closed => patience.as_mut().reset(Instant::now() + PATIENCE),
-                // Consumers that do not come back make way first.
+                // Takes the passes of silent consumers first.
                 () = tokio::time::sleep(WANTED_AFTER) => self.watched.lapse_silent(Some(WANTED_AFTER)),
                 () = &mut patience => {
                     self.try_enter(key, bytes, true);
@@ -114,8 +114,8 @@ impl Gate {
         let mut open = self.open.lock();
         let (leases, held) = open.chunks.get(&key).copied().unwrap_or_default();
         let more = bytes.saturating_sub(held);
-        // A higher limit is seen by the next caller, and by waiting callers when a chunk closes or
-        // their patience ends.
+        // A raised limit takes effect for the next caller, and for waiting callers when a chunk
+        // closes or their patience ends.
         let capacity = self.memory.limit() / IN_DECODE;
         let full = open.bytes + more > capacity || self.memory.read_array_bytes() > capacity;
         if leases == 0 && !force && open.bytes > 0 && full {
@@ -166,7 +166,7 @@ mod tests {
         drop((first, again));
         let second = waiting.await.unwrap();
         assert!(begun.elapsed() < PATIENCE);
-        // Nobody leaves: the next consumer is still let in, but later.
+        // No lease is dropped: the next consumer is still let in, but later.
         let begun = tokio::time::Instant::now();
         drop(gate.enter(key(2), 8).await);
         assert!(begun.elapsed() >= PATIENCE);

@@ -1,10 +1,10 @@
 //! How does a consumer get the next chunk of its scan?
 //!
-//! Idea: a consumer that asks has a claim, and the core's answers go to whichever consumer has one.
-//! A call that is dropped gives up its claim, or passes its answer on.
+//! Idea: a consumer that asks holds a claim; the core's answers go to any consumer with a claim. A
+//! dropped call gives up its claim, or passes its answer on.
 //! Not here: which chunk (coscan-core), what the consumer then holds (`place.rs`).
-//! C1: `next_chunk` is cancel safe: a chunk that was handed to a call that was dropped goes to the
-//! next consumer that asks.
+//! C1: `next_chunk` is cancel safe: a chunk that was handed to a dropped call goes to the next
+//! consumer that asks.
 //! C2: every chunk of a scan is handed out once, or withdrawn, or the scan fails.
 
 use std::future::poll_fn;
@@ -21,7 +21,7 @@ use super::state::{Answer, Handed};
 use crate::{Result, StorageError};
 
 impl Scan {
-    /// As [`Scan::next_chunk`], for a new lease or for one that resumes after a lapse.
+    /// Like [`Scan::next_chunk`], for a new lease or for one that resumes after a lapse.
     pub(crate) async fn next_place(self: &Arc<Self>) -> Result<Option<Kept>> {
         let begun = Instant::now();
         let mut claim = Claim {
@@ -68,7 +68,7 @@ impl Scan {
                 return Poll::Ready(Err(StorageError::ShutDown));
             }
             if !claim.active {
-                // Answers beyond the claims were meant for calls that were cancelled (C1).
+                // Answers beyond the number of claims were meant for cancelled calls (C1).
                 if scan.answers.len() > scan.claims
                     && let Some(answer) = scan.answers.pop_front()
                 {
@@ -116,7 +116,7 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// A consumer's place in the queue; it is given up when the call is cancelled.
+/// A consumer's claim to an answer; a cancelled call gives it up.
 struct Claim<'a> {
     scan: &'a Scan,
     active: bool,

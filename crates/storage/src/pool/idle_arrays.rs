@@ -1,12 +1,14 @@
-//! Which decoded arrays go first?
+//! Which decoded arrays are dropped first?
 //!
-//! Idea: what a running scan is still to read is worth more than what none is known to want (the
-//! buffer manager knows the future of running scans, [CoopScans07 §4]). Among equals, those stay
-//! whose decode took the most processor time per byte, and what was read lately, by GreedyDual-Size
-//! [CaoIrani97 §4]: what is dropped raises the price of what comes after it. So texts, which take
-//! much memory, do not displace all numbers whenever they are read.
-//! Not here: how much goes, and when (`../memory/budget.rs`).
-//! Bounds: a look at every idle segment, so `../memory/budget.rs` frees some steps at a time.
+//! Idea: arrays that a running scan will still read are worth more than arrays that no running
+//! scan needs (the buffer manager knows the future of running scans, [CoopScans07 §4]). Among
+//! equals the victim is chosen by GreedyDual-Size [CaoIrani97 §4]: arrays stay if decoding them
+//! took much processor time per byte, or if they were read recently, because each drop raises the
+//! price of arrays that come later. So strings, which take much memory, do not displace all
+//! numbers whenever they are read.
+//! Not here: how much is dropped, and when (`../memory/budget.rs`).
+//! Bounds: every call visits all idle segments, so `../memory/budget.rs` frees several steps'
+//! worth at a time.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -17,7 +19,7 @@ use super::decoded::{DecodedSegment, Idle};
 use super::state::{DecodedKey, Effects, State};
 use crate::memory::MemoryBudget;
 
-/// A segment that nobody reads.
+/// An idle segment: its arrays have no reader.
 struct Candidate {
     wanted: bool,
     idle: Idle,
@@ -26,15 +28,15 @@ struct Candidate {
 }
 
 impl State {
-    /// Drops arrays that nobody reads, or the frames that they were decoded from (`settled.rs`),
-    /// the least valuable first, until `bytes` have gone or none is left.
+    /// Drops idle arrays, or instead the frames that they were decoded from (`settled.rs`), the
+    /// least valuable first, until `bytes` are freed or no idle array is left.
     pub(crate) fn drop_idle_arrays(
         &mut self,
         bytes: u64,
         memory: &MemoryBudget,
         effects: &mut Effects,
     ) {
-        // Memory is short: that is why some are to go.
+        // This runs only when memory is short.
         let settles = memory.has_few_arrays();
         let mut idle = self.idle_arrays();
         idle.sort_unstable_by_key(|segment| Reverse((segment.wanted, segment.idle.price)));

@@ -1,10 +1,10 @@
 //! Which thread waits for a device?
 //!
-//! Each device has a thread of its own: a device that blocks its thread, against its contract (D4),
-//! delays its own loads and no others. One more thread is for tasks that wait for no device, such
-//! as the tick.
+//! Each device has a thread of its own: a device that blocks its thread, against its contract
+//! (D4), delays only its own loads. One more thread runs tasks that wait for no device, such as
+//! the tick.
 //! Not here: the loads themselves (`load.rs`).
-//! Bounds: one thread per device that something was loaded from, and one more.
+//! Bounds: one thread per device that something was loaded from, plus one.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -44,7 +44,7 @@ impl IoThreads {
         match known.map_or_else(|| self.start(device), Ok) {
             Ok(thread) => thread.spawn(task),
             Err(error) => {
-                // A task on the common thread may be delayed by others; that is better than not
+                // On the common thread other tasks may delay this one, which is better than not
                 // running it.
                 log::warn!("device {} has no thread of its own: {error}", device.0);
                 self.common.spawn(task);

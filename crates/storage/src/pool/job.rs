@@ -1,17 +1,19 @@
-//! How does one consumer's work on a chunk (a chunk job) serve other scans, and what is the core
-//! told?
+//! How does one consumer's work on a chunk (a chunk job) serve other scans, and which events does
+//! the core get?
 //!
-//! Idea: the scan whose consumer holds the chunk leads, the others join. The core hands the chunk
-//! to none of them while the job runs, and counts it as done for the scans that the job served.
-//! Not here: who joins, and what the job does (the engine); what a job means to the core
+//! Idea: the scan whose consumer holds the chunk leads, the others join. The core delivers the
+//! chunk to none of them while the job runs, and counts it as consumed by the scans that the job
+//! served.
+//! Not here: which scans join, and what the job does (the engine); what a job means to the core
 //! (`docs/design/abm.md`, "Chunk jobs").
 //! Bounds: the pool's lock is taken once when the job begins and once when it ends; O(members)
 //! each.
-//! J1: however a job ends, each scan that joined and was not served is given the chunk back, unless
-//! the scan is over. J2: a chunk that the core has handed to a scan and that no consumer has taken
-//! is taken back, and the scan joins; a consumer that has taken the chunk keeps it, and its scan
-//! does not join. J3: what the core cannot count is withdrawn from the scan instead: chunks without
-//! bytes, jobs whose lease has lapsed, chunks that a consumer has taken.
+//! J1: however a job ends, each scan that joined and was not served gets the chunk back, unless
+//! the scan has ended. J2: a chunk that the core has delivered to a scan and that no consumer has
+//! taken is taken back, and the scan joins; a consumer that has taken the chunk keeps it, and its
+//! scan does not join. J3: a chunk that the core cannot count as part of a job is withdrawn from
+//! the scan instead: chunks without bytes, jobs whose lease has lapsed, chunks that a consumer has
+//! taken.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,24 +26,24 @@ use super::lease::ChunkLease;
 use super::place::Place;
 use super::state::{Answer, Effects, JobTrace, State};
 
-/// A chunk job, as the core knows it. Dropping it ends it. Drop it before the lease: once the lease
-/// is dropped, the leader is done with the chunk, served or not.
+/// A running chunk job; dropping it ends it. Drop it before the lease: once the lease is dropped,
+/// the leader is done with the chunk, served or not.
 pub struct ChunkJob {
     place: Arc<Place>,
-    /// The scans that the core knows the job works for, the leader included. Empty if the core was
-    /// not told of the job.
+    /// The scans that the core counts in the job, the leader included. Empty if the core does not
+    /// know of the job.
     joined: BTreeSet<ScanId>,
     served: BTreeSet<ScanId>,
     begun: Instant,
-    /// The leader's label; the leader may end before the job.
+    /// The leader's label, kept here because the leader may end before the job.
     label: Arc<str>,
 }
 
 impl ChunkLease {
     /// Begins a job on the chunk that also works for these scans. All of them are unordered, over
-    /// the lease's table, and different from the lease's scan. Their consumers are not handed the
-    /// chunk from now on, whether their scan joins or not; a consumer that has already taken it
-    /// keeps it.
+    /// the lease's table, and different from the lease's scan. From now on their consumers do not
+    /// get the chunk, whether their scan joins or not; a consumer that has already taken it keeps
+    /// it.
     #[must_use]
     pub fn begin_job(&self, members: &[ScanId]) -> ChunkJob {
         let place = Arc::clone(self.own().place());
@@ -61,22 +63,22 @@ impl ChunkLease {
         }
     }
 
-    /// Ends the scan while the lease lives on: its query is over, but the consumer still works on
-    /// the chunk for other scans.
+    /// Ends the scan but not the lease: its query has ended, while the consumer still works on the
+    /// chunk for other scans.
     pub fn end_scan(&self) {
         self.own().place().scan.end();
     }
 }
 
 impl ChunkJob {
-    /// Whether the chunk is given back to this scan, which then hands it out itself, if the job
-    /// does not serve it.
+    /// Whether this scan gets the chunk back, and then hands it out itself, if the job does not
+    /// serve it.
     #[must_use]
     pub fn gives_back_to(&self, scan: ScanId) -> bool {
         self.joined.contains(&scan)
     }
 
-    /// The job's result has reached this scan's query.
+    /// Records that the job's result has reached this scan's query.
     pub fn serve(&mut self, scan: ScanId) {
         self.served.insert(scan);
     }
@@ -171,11 +173,11 @@ impl State {
                 joined.extend(joining.iter().copied().chain([leader]));
             }
             Inner::log(begun);
-            // Without this a consumer would take an answer queued before the job, end, and not ask
-            // for the chunk that the job may give back.
+            // Otherwise a consumer would take an `Exhausted` that was queued before the job, end,
+            // and never ask for the chunk that the job may give back.
             asking.extend(self.forget_exhausted(&joining));
         }
-        // Not earlier: these requests may hand the chunk to a scan that joins.
+        // Only now, because these requests may deliver the chunk to a scan that joins.
         for scan in asking {
             Inner::log(self.handle(Event::ChunkRequested { scan }, effects));
         }
@@ -190,8 +192,9 @@ impl State {
         joined
     }
 
-    /// Takes back a chunk that was handed to a scan and that no consumer has taken; false if there
-    /// is none. Adds the scan to `asking` if one of its waiting consumers needs another answer.
+    /// Takes back a chunk that was delivered to a scan and that no consumer has taken; false if
+    /// there is none. Adds the scan to `asking` if one of its waiting consumers then lacks an
+    /// answer.
     fn take_back(&mut self, id: ScanId, chunk: ChunkId, asking: &mut Vec<ScanId>) -> bool {
         let held = self.abm.holds(id, chunk);
         let Some(scan) = self.scans.get_mut(&id).filter(|_| held) else {
@@ -208,9 +211,9 @@ impl State {
         true
     }
 
-    /// Drops the queued answers that say that these scans are exhausted: a job may give them a
-    /// chunk back, or has done so. Returns the scans whose consumers wait for another answer, once
-    /// per answer.
+    /// Drops the queued `Exhausted` answers of these scans, because a job may give them a chunk
+    /// back, or has done so. Returns the scans whose consumers wait for another answer, once per
+    /// answer.
     fn forget_exhausted(&mut self, scans: &[ScanId]) -> Vec<ScanId> {
         let mut asking = Vec::new();
         for id in scans {

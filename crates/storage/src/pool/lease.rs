@@ -1,21 +1,20 @@
-//! A chunk in a consumer's hands: its frames are pinned, and its arrays are read column by column,
-//! batch by batch.
+//! A lease: a chunk in a consumer's hands. Its frames are pinned, and the consumer reads its
+//! arrays column by column, batch by batch.
 //!
-//! A consumer that does not come back for long loses the memory, not the chunk (`place.rs`). When
-//! it comes back, a new scan of this one chunk is announced for what is left. The core loads and
-//! hands out the chunk for that scan as for any other; the arrays continue with the batch that is
-//! asked for. So a batch of a lease is the same whenever it is asked for, and the scan that the
-//! lease came from hands the chunk to nobody else.
+//! A consumer that is silent for long loses the memory, but not the chunk (`place.rs`). When it
+//! comes back, the pool registers a new scan of only this chunk for the remaining batches. The
+//! core loads and delivers the chunk for that scan as for any other; the arrays continue with the
+//! requested batch. So a batch of a lease is always the same, and the lease's own scan delivers
+//! the chunk to no other consumer.
 //!
 //! L1: the frames of the leased columns, or the arrays in their place (`settled.rs`), stay in
 //! memory until the lease is dropped or lapses. L2: a segment is decoded once for all leases that
 //! overlap in time, and for later leases while memory is plentiful and the frame is resident.
-//! While there is memory that nothing else needs, later leases share every segment. Where arrays
-//! displace frames, they share only columns that another scan wants and chunks that were not
-//! loaded for this scan alone: arrays that are read only once would displace data that is read
-//! repeatedly. A consumer that comes back late decodes the rest for itself, unless another
-//! reader's arrays are still in memory. L3: a chunk's batches depend only on its file, its rows
-//! and their number per batch.
+//! While memory is spare, later leases share every segment. When arrays displace frames, later
+//! leases share only columns that another scan needs and chunks that were not loaded for this scan
+//! alone: arrays that are read only once would displace data that is read repeatedly. A consumer
+//! that comes back late decodes the rest for itself, unless another reader's arrays are still in
+//! memory. L3: a chunk's batches depend only on its file, its rows and their number per batch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
@@ -43,9 +42,9 @@ use crate::{Batches, Result, SegmentDecoder, StorageError};
 /// A chunk handed to one consumer of a scan. Dropping it releases the chunk.
 pub struct ChunkLease {
     own: Kept,
-    /// After the first place has lapsed: the place for what is left.
+    /// After the first place has lapsed: the place for the remaining batches.
     again: Mutex<Option<Kept>>,
-    /// Columns beyond the scan's, which a consumer that comes back needs too.
+    /// Columns beyond the scan's that a consumer needs when it comes back.
     sure_of: Mutex<BTreeSet<String>>,
     pub(crate) batches: Batches,
     batch_rows: usize,
@@ -57,17 +56,17 @@ pub struct ChunkLease {
 /// How often a consumer's progress is reported within the length of a turn.
 const PROGRESS_PER_TURN: u32 = 4;
 
-/// Rows per batch unless the consumer says otherwise: DataFusion's default.
+/// Rows per batch unless the consumer sets another number: DataFusion's default.
 const BATCH_ROWS: usize = 8192;
 
 impl Scan {
-    /// The next chunk, in whatever order suits all scans best (or ascending, if the scan is
+    /// The next chunk, in the order that suits all scans best (or ascending, if the scan is
     /// ordered); `None` when none is left.
     ///
-    /// Cancel safe: a dropped call loses nothing.
+    /// Cancel safe: a dropped call loses no chunk.
     ///
     /// # Errors
-    /// A chunk could not be read: the scan is over, and every further call gives the same error.
+    /// A chunk could not be read: the scan has ended, and every further call gives the same error.
     pub async fn next_chunk(self: &Arc<Self>) -> Result<Option<ChunkLease>> {
         Ok(self.next_place().await?.map(ChunkLease::new))
     }
@@ -88,8 +87,8 @@ impl ChunkLease {
         lease
     }
 
-    /// Gives the chunk to whichever consumer of its scan asks next, as if it had not been handed
-    /// out yet.
+    /// Gives the chunk back; the consumer of the scan that asks next gets it, as if it had not
+    /// been handed out.
     pub fn hand_on(self) {
         let scan = Arc::clone(&self.own.place().scan);
         scan.hand_on(self.own);
@@ -99,33 +98,33 @@ impl ChunkLease {
         &self.own
     }
 
-    /// How many rows a batch has at most. To be called before the first batch is asked for.
+    /// Sets the most rows of a batch. Call this before asking for the first batch.
     pub fn set_batch_rows(&mut self, rows: usize) {
         self.batch_rows = rows.max(1);
         let info = self.info();
         self.batches = Batches::of(&info.file.chunks().chunks[info.file_chunk], self.batch_rows);
     }
 
-    /// Its position in the scan's [`super::TableView::chunks`].
+    /// The chunk's position in the scan's [`super::TableView::chunks`].
     #[must_use]
     pub fn index(&self) -> usize {
         self.own.place().index
     }
 
-    /// Which chunk of which file it is.
+    /// The chunk's file, and its position there.
     #[must_use]
     pub fn info(&self) -> &ChunkInfo {
         &self.own.place().scan.table().chunks()[self.index()]
     }
 
-    /// Why it was in memory; `None` if it has no bytes.
+    /// Which load brought the chunk; `None` if it has no bytes.
     #[must_use]
     pub fn origin(&self) -> Option<LoadOrigin> {
         let place = self.own.place();
         place.known.then_some(place.origin)
     }
 
-    /// Rows of each batch.
+    /// The numbers of rows of the batches.
     #[must_use]
     pub fn batches(&self) -> &Batches {
         &self.batches
@@ -134,7 +133,7 @@ impl ChunkLease {
     /// Batch `at` of the given columns, all arrays of the same length; `None` past the last batch.
     /// Columns that the file lacks are null.
     ///
-    /// Decode of the following batches goes on in the background. Cancel safe.
+    /// The following batches are decoded in the background. Cancel safe.
     ///
     /// # Errors
     /// `BadPage` if a column cannot be decoded.
@@ -182,14 +181,14 @@ impl ChunkLease {
         Ok(Some(arrays.collect()))
     }
 
-    /// Secures these columns, which need not be the scan's: false if one of them is not in memory.
-    /// After `true`, [`ChunkLease::batch`] can read them as long as the lease lives.
+    /// Secures these columns, which may be columns beyond the scan's; false if one of them is not
+    /// in memory. After `true`, [`ChunkLease::batch`] can read them as long as the lease lives.
     pub fn make_sure_of(&self, columns: &[ColumnRequest]) -> bool {
         let place = self.latest();
         let sure = place.step(|work| {
             let own = |c: &&ColumnRequest| !work.by_column.contains_key(&c.key());
             let missing: Vec<&ColumnRequest> = columns.iter().filter(own).collect();
-            // All or none: a reader that never reads would keep batches that all others have
+            // All or none: a reader that never reads would keep the batches that all others have
             // passed.
             let there = place.scan.inner().with_state(|state, _| {
                 let root = |name: &str| self.info().file.column(name);
@@ -213,8 +212,8 @@ impl ChunkLease {
         sure
     }
 
-    /// A place that has not lapsed when this is called, for a consumer that came too late `tries`
-    /// times. Cancel safe.
+    /// A place that has not lapsed at the time of the call. `tries` says how often in a row the
+    /// consumer came back too late. Cancel safe.
     pub(crate) async fn place(&self, mut tries: u32) -> Result<Arc<Place>> {
         loop {
             let place = self.latest();
@@ -227,7 +226,7 @@ impl ChunkLease {
             let scan = own.scan.again(own.chunk, &more, tries)?;
             let gone = || StorageError::Internal("a scan of one chunk has none".to_owned());
             let kept = scan.next_place().await?.ok_or_else(gone)?;
-            // A concurrent call may have stored a place already; either place will do.
+            // A concurrent call may have stored a place already; either will do.
             let before = self.again.lock().replace(kept);
             drop(before);
             tries += 1;
@@ -240,8 +239,8 @@ impl ChunkLease {
         Arc::clone(again.as_ref().unwrap_or(&self.own).place())
     }
 
-    /// Reports progress: the core counts the chunk as in work only while the consumer makes
-    /// progress.
+    /// Reports progress to the core, which counts the chunk as in work only while the consumer
+    /// makes progress.
     pub(crate) fn tell_progress(&self, place: &Place) {
         let told = *self.progress_told.lock();
         let inner = place.scan.inner();
@@ -258,8 +257,8 @@ impl ChunkLease {
         });
     }
 
-    /// The readers of the columns; new readers begin at batch `at` or earlier. `None` for columns
-    /// that the file lacks.
+    /// The positions of the columns' readers in `work`; new readers begin at batch `at` or
+    /// earlier. `None` for columns that the file lacks.
     fn readers(
         &self,
         place: &Place,
@@ -276,9 +275,9 @@ impl ChunkLease {
             {
                 return Ok(Some(reader));
             }
-            // A consumer that resumes after a lapse does not need the batches that it has had; a
-            // consumer that goes back to dropped batches begins at `at`, because nothing earlier is
-            // left.
+            // A consumer that resumes after a lapse does not need the batches that it has read.
+            // For a consumer that goes back to dropped batches the reader begins at `at`, because
+            // nothing earlier is left.
             let resumed = !std::ptr::eq(place, Arc::as_ptr(self.own.place()));
             let first = if resumed || known.is_some() { at } else { 0 };
             let Some(reader) = self.reader(place, column, first, fetched.get(&own))? else {
@@ -296,9 +295,9 @@ impl ChunkLease {
         readers.collect()
     }
 
-    /// A reader of the column's decoded segment from batch `first` on. The segment is shared with
-    /// its other readers. `None` if the file lacks the column. `fetched`: the column's bytes, if
-    /// the lease has read them for itself.
+    /// A reader of the column's decoded segment from batch `first` on; it shares the segment with
+    /// other readers if it can. `None` if the file lacks the column. `fetched`: the column's
+    /// bytes, if the lease has read them for itself.
     fn reader(
         &self,
         place: &Place,
@@ -335,8 +334,8 @@ impl ChunkLease {
             let segment = self.begin(state, place, root, column, first, buffers);
             let late = || StorageError::Internal("a new segment has its first batch".to_owned());
             let reader = segment.join(first).ok_or_else(late)?;
-            // A segment without its first batches is useless to new readers: only its own readers
-            // hold it.
+            // A segment without its first batches is useless to new readers, so only its own
+            // readers hold it.
             if first == 0
                 && let Some(table) = state.tables.get_mut(&place.scan.table().table)
             {
@@ -362,7 +361,8 @@ impl ChunkLease {
             .map(|(_, segment)| Arc::clone(segment))
     }
 
-    /// Whether a scan other than the place's wants one of these columns of the chunk.
+    /// Whether a scan other than the place's needs one of these columns of the chunk, or holds the
+    /// chunk.
     #[allow(clippy::unused_self)] // It is about the lease's chunk.
     pub(crate) fn others_want(
         &self,
@@ -415,7 +415,7 @@ impl ChunkLease {
         DecodedSegment::new(name, make, first, lasting, decode, memory, produced)
     }
 
-    /// Whether only arrays of one of these columns are in memory.
+    /// Whether of one of these columns only arrays are in memory, not bytes.
     pub(crate) fn has_only_arrays(&self, state: &State, columns: &[ColumnRequest]) -> bool {
         let place = self.own.place();
         let table = state.tables.get(&place.scan.table().table);
@@ -476,10 +476,11 @@ type Buffers = Vec<(Range<u64>, Bytes)>;
 /// Columns that a lease has read for itself.
 type Fetched = BTreeMap<ArrayKey, Buffers>;
 
-/// Why is there no reader of a column?
+/// Why a column has no reader.
 enum NoReader {
     Failed(StorageError),
-    /// Only arrays of other batches, or of another type, are in memory (`settled.rs`).
+    /// Of the column only arrays are in memory (`settled.rs`), and they have other batches or
+    /// another type.
     OnlyOtherArrays {
         root: usize,
         key: ArrayKey,

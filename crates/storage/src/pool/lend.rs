@@ -1,6 +1,8 @@
-//! The pool's side of the memory budget: what it holds, needs and gives up.
+//! The pool's side of the memory budget: what does it hold, what does it need, and how does it
+//! give memory back?
 //!
-//! Not here: how the limit is divided (`../memory/budget.rs`); which frames go (coscan-core).
+//! Not here: how the limit is divided (`../memory/budget.rs`); which frames are evicted
+//! (coscan-core).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -41,8 +43,8 @@ impl Lender for Inner {
     fn drop_stalled(self: Arc<Self>, bytes: u64) {
         self.with_state(|state, effects| {
             let budget = state.abm.budget_bytes();
-            // Frames that only stalled scans need count as garbage, and the core evicts garbage
-            // first, the oldest first: lowering the budget for a moment evicts them.
+            // The core counts frames that only stalled scans need as garbage and evicts garbage
+            // first, the oldest first, so lowering the budget for a moment evicts them.
             let bytes = bytes.min(state.abm.stalled_bytes());
             let less = state.abm.used_bytes().saturating_sub(bytes).min(budget);
             for bytes in [less, budget] {
@@ -81,8 +83,7 @@ impl Lender for Inner {
 }
 
 impl State {
-    /// Fails a scan that would wait for ever for a chunk that cannot fit; its consumers get the
-    /// reason.
+    /// Fails a scan that would wait for a chunk that can never fit; its consumers get the reason.
     fn fail_too_large(
         &mut self,
         id: ScanId,
@@ -102,7 +103,7 @@ impl State {
         Inner::log(self.handle(Event::ChunksWithdrawn { scan: id, chunks }, effects));
     }
 
-    /// Counts the frames that only stalled scans need, if the last count is old.
+    /// Recounts the frames that only stalled scans need, if the last count is old.
     pub(crate) fn recount_stalled(&mut self) {
         if self.stalled_counted_at.elapsed() > STALLED_RECOUNTED {
             self.count_stalled();
@@ -114,13 +115,13 @@ impl State {
         self.stalled_counted_at = Instant::now();
     }
 
-    /// Call this when a scan begins or ends.
+    /// Finds the largest load of all scans. Call this when a scan begins or ends.
     pub(crate) fn count_largest_load(&mut self) {
         let largest = self.scans.values().filter_map(|scan| scan.largest);
         self.largest_load_bytes = largest.map(|largest| largest.bytes).max().unwrap_or(0);
     }
 }
 
-/// Counting looks at every frame that may be evicted; a scan stalls only after some hundred
-/// milliseconds.
+/// How old a count may be. Counting visits every frame that may be evicted, and a scan stalls only
+/// after several hundred milliseconds.
 const STALLED_RECOUNTED: Duration = Duration::from_millis(50);

@@ -1,8 +1,10 @@
-//! Carrying out a load: one request per run of neighbouring ranges; the core is told as columns
-//! arrive.
+//! How does the pool carry out a load of the core?
 //!
-//! Columns arrive in the order the core lists them (increasing size, [CoopScans07 §6.2]), but
-//! columns that lie side by side in the file come with one request.
+//! It sends one request per run of neighbouring ranges and tells the core as columns arrive. They
+//! arrive in the order in which the core lists them (increasing size, [CoopScans07 §6.2]), except
+//! that columns that lie side by side in the file come with one request.
+//! Not here: which chunks and columns to load (coscan-core); how a load yields to page reads
+//! (`reserve.rs`).
 //! Bounds: one task per load; `loads_max` loads per device.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,15 +22,15 @@ use super::{Inner, TableFile};
 use crate::StorageError;
 use crate::panics::panicked;
 
-/// Ranges that are read with one request.
+/// Ranges that are read in one request.
 #[derive(Debug, PartialEq, Eq)]
 struct Run {
     /// (file range, the target that it belongs to), ascending.
     ranges: Vec<(Range<u64>, Target)>,
 }
 
-/// Groups ranges that touch, or whose gap is cheaper than a request. Runs come in the order of the
-/// first target they serve.
+/// Groups ranges that touch, or whose gap costs less than a request. The runs are in the order of
+/// the first target that each serves.
 fn runs(targets: &[(Target, Vec<Range<u64>>)], gap: u64) -> Vec<Run> {
     let mut all: Vec<(Range<u64>, Target)> = targets
         .iter()
@@ -59,7 +61,7 @@ fn runs(targets: &[(Target, Vec<Range<u64>>)], gap: u64) -> Vec<Run> {
     runs
 }
 
-/// A load under way.
+/// The state of an outstanding load.
 #[derive(Default)]
 struct Progress {
     /// How many ranges each target still waits for, and the buffers that have arrived.
@@ -73,7 +75,8 @@ struct Plan {
 }
 
 impl Inner {
-    /// Reads what the job names and tells the core. Runs on the I/O runtime.
+    /// Reads the columns and extents of the job and reports them to the core. Runs on the I/O
+    /// runtime.
     pub(crate) async fn load(self: Arc<Self>, job: LoadJob) {
         let work = AssertUnwindSafe(self.carry_out(&job)).catch_unwind();
         if let Err(panic) = work.await {
@@ -96,7 +99,7 @@ impl Inner {
 
     async fn carry_out(self: &Arc<Self>, job: &LoadJob) {
         let Some(Plan { file, targets }) = self.plan(job) else {
-            return; // The table was dropped, so nobody waits.
+            return; // The table was dropped, so no scan waits for the load.
         };
         let mut progress = Progress {
             targets: targets
@@ -161,7 +164,7 @@ impl Inner {
         Some(Plan { file, targets })
     }
 
-    /// Stores complete targets as frames; tells the core of segments that are whole.
+    /// Stores complete targets as frames and reports segments that are whole to the core.
     fn report(self: &Arc<Self>, job: &LoadJob, progress: &mut Progress) {
         let complete: Vec<Target> = progress
             .targets
@@ -210,7 +213,7 @@ impl Inner {
         });
     }
 
-    /// Gives up on targets, and on every loading segment that cannot become whole without them.
+    /// Gives up targets, and every loading segment that cannot become whole without them.
     fn fail(
         self: &Arc<Self>,
         job: &LoadJob,
@@ -261,7 +264,7 @@ impl Inner {
     }
 }
 
-/// Moves segments that have all their extents to the frames; returns their columns by chunk.
+/// Moves segments whose extents have all arrived to the frames; returns their columns by chunk.
 fn settle(table: &mut TableState) -> BTreeMap<ChunkId, Vec<ColumnId>> {
     let mut settled: BTreeMap<ChunkId, Vec<ColumnId>> = BTreeMap::new();
     let incomplete = std::mem::take(&mut table.incomplete);
@@ -278,7 +281,7 @@ fn settle(table: &mut TableState) -> BTreeMap<ChunkId, Vec<ColumnId>> {
     settled
 }
 
-/// Segments being loaded that need the extent.
+/// The loading segments that need the extent.
 fn waiting_for(state: &State, id: TableId, extent: ExtentId) -> Vec<(ChunkId, ColumnId)> {
     let Some(table) = state.tables.get(&id) else {
         return Vec::new();
@@ -311,8 +314,7 @@ mod tests {
         let devices = Devices::default();
         let options = LocalOptions {
             engine: LocalEngine::Positional,
-            // A device that hangs never answers, so after that the length of the timeout does not
-            // matter; until then it must be long enough for a read.
+            // The test waits this long for the device that hangs; an ordinary read must take less.
             read_timeout: Duration::from_secs(2),
             ..LocalOptions::default()
         };
@@ -352,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_come_with_one_request_and_small_columns_first() {
+    fn neighbours_share_a_request_and_small_columns_come_first() {
         let (a, b, c) = (ColumnId(0), ColumnId(1), ColumnId(2));
         let ranges = |r: Range<u64>| vec![r];
         let targets = vec![

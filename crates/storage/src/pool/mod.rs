@@ -2,27 +2,27 @@
 //!
 //! | file | what it answers |
 //! |---|---|
-//! | `state` | what the core's actions change: tables, frames, waiting consumers |
+//! | `state` | the pool's state, as the core's actions change it: tables, frames, waiting consumers |
 //! | `load.rs`, `io_threads.rs` | how a load is read, and on which thread |
 //! | `packed.rs` | how the bytes of tiny column chunks are read and held |
 //! | `degree.rs` | from how many devices a scan reads at a time |
-//! | `balance.rs` | whether memory is to spare the processors or the devices |
+//! | `balance.rs` | whether memory goes to arrays or to frames |
 //! | `utilisation.rs` | how busy devices and processors are |
-//! | `reserve.rs` | how pages that a query waits for get past loads |
+//! | `reserve.rs` | how page reads that a query waits for overtake loads |
 //! | `scan.rs`, `spec.rs` | a scan, and what it needs of the core |
-//! | `hand_out.rs` | how consumers get its chunks |
-//! | `lease.rs`, `column_request.rs` | how a chunk's arrays are had, and which |
-//! | `job.rs` | how one consumer's work on it serves other scans |
-//! | `place.rs` | what a consumer holds meanwhile, and when that is taken back |
-//! | `silent.rs` | who is asked for it |
-//! | `pick.rs` | how single rows of it are had, where few are wanted |
-//! | `page_map.rs`, `page_read.rs` | which pages can be read by themselves; how a smooth scan reads them |
-//! | `decoded.rs`, `decode_pool.rs` | how a segment is decoded once for all |
+//! | `hand_out.rs` | how consumers get their chunks |
+//! | `lease.rs`, `column_request.rs` | how a consumer gets a chunk's arrays, and which |
+//! | `job.rs` | how one consumer's work on a chunk serves other scans |
+//! | `place.rs` | what a consumer holds meanwhile, and when the pool takes it back |
+//! | `silent.rs` | which consumers the pool takes it back from |
+//! | `pick.rs` | how a consumer gets a few rows of a chunk |
+//! | `page_map.rs`, `page_read.rs` | which pages can be read alone; how a smooth scan reads them |
+//! | `decoded.rs`, `decode_pool.rs` | how a segment is decoded once for all its readers |
 //! | `settled.rs` | whether a segment is kept as pages or as arrays |
 //! | `lend.rs`, `gate.rs` | the pool's side of the budget (`../memory`); how many chunks are in decode |
 //! | `files.rs`, `file_schema.rs`, `tables.rs`, `columns.rs` | which files make which table, with which columns |
 //! | `versions.rs` | when the tables of replaced files are dropped |
-//! | `restart.rs` | what if the core panics |
+//! | `restart.rs` | what happens if the core panics |
 //! | `recorder.rs` | how the core's events and actions are written to a log |
 //! | `bloom.rs` | bloom filters of a file |
 //!
@@ -108,7 +108,7 @@ use silent::Watched;
 use state::{Effects, Epoch, PageRequests, State, Traces};
 use utilisation::Meters;
 
-/// How often the core hears that time passed, which is how stalled scans are found.
+/// How often the pool tells the core that time has passed; the core finds stalled scans by it.
 const TICK: Duration = Duration::from_millis(250);
 const TICK_MIN: Duration = Duration::from_millis(1);
 
@@ -127,10 +127,10 @@ pub struct PoolShared {
 }
 
 impl PoolShared {
-    /// Threads for I/O and decode, a memory budget, a cache of files.
+    /// Creates the threads for I/O and decode. The pools use the given budget and file cache.
     ///
     /// # Errors
-    /// The system gives no threads.
+    /// The system refuses a thread.
     pub fn new(
         files: Arc<FileCache>,
         memory: Arc<MemoryBudget>,
@@ -153,7 +153,7 @@ impl PoolShared {
         }))
     }
 
-    /// The files that have been opened.
+    /// The cache of opened files.
     #[must_use]
     pub fn files(&self) -> &Arc<FileCache> {
         &self.files
@@ -165,7 +165,7 @@ impl PoolShared {
         &self.memory
     }
 
-    /// Chunks that consumers are decoding, or hold the right to decode.
+    /// Chunks that consumers are decoding or may decode.
     #[must_use]
     pub fn chunks_in_decode(&self) -> usize {
         self.gate.open_chunks()
@@ -188,16 +188,16 @@ pub(crate) struct Inner {
     pub(crate) state: Mutex<State>,
     pub(crate) shared: Arc<PoolShared>,
     pub(crate) config: PoolConfig,
-    /// Bytes that the core counts, whether scans run, what their largest load needs: to be read
-    /// without the lock.
+    /// Bytes that the core counts, whether any scan runs, and the bytes of the largest load that
+    /// one needs: copies that are read without the lock.
     held: AtomicU64,
-    /// What only stalled scans need of it, about.
+    /// About how many of these bytes only stalled scans need.
     stalled: AtomicU64,
     active: AtomicBool,
     largest_load_bytes: AtomicU64,
     /// The longest that the lock was held. Nanoseconds.
     locked_ns_max: AtomicU64,
-    /// Its number among the pools of the process.
+    /// The pool's number among the pools of the process.
     pub(crate) number: usize,
 }
 
@@ -211,7 +211,7 @@ pub struct BufferPool {
 }
 
 impl BufferPool {
-    /// Its number among the pools of the process.
+    /// The pool's number among the pools of the process.
     #[must_use]
     pub fn number(&self) -> usize {
         self.inner.number
@@ -266,24 +266,25 @@ impl BufferPool {
         Self { inner }
     }
 
-    /// Closes the log that [`PoolConfig::recorder`] asked for, and waits until it is written. What
-    /// happens after is not recorded. (Dropping the pool closes the log too, but does not wait.)
-    /// Blocks; does nothing if nothing is recorded.
+    /// Closes the log that [`PoolConfig::recorder`] asked for and waits until it is written; later
+    /// events are not recorded. (Dropping the pool closes the log too, but does not wait.) Blocks.
+    /// Does nothing if the pool does not record.
     pub fn finish_recording(&self) {
         let recording = self.inner.state.lock().recording.take();
         if let Some(writer) = recording.and_then(recorder::Recording::finish) {
-            // It panics only if the sink does; then the log is cut off, which a reader notices.
+            // The writer panics only if the sink does; then the log is cut off, and its reader
+            // reports that.
             let _ = writer.join();
         }
     }
 
-    /// How it was set up.
+    /// The pool's configuration.
     #[must_use]
     pub fn config(&self) -> &PoolConfig {
         &self.inner.config
     }
 
-    /// What it shares with the other pools of the process.
+    /// What the pool shares with the other pools of the process.
     #[must_use]
     pub fn shared(&self) -> &Arc<PoolShared> {
         &self.inner.shared
@@ -298,7 +299,7 @@ impl std::fmt::Debug for BufferPool {
     }
 }
 
-/// Tells the core that time passes, for as long as the pool lives.
+/// Tells the core that time passes, until the pool is gone.
 async fn tick(pool: Weak<Inner>) {
     let mut meters = Meters::default();
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -343,9 +344,9 @@ async fn tick(pool: Weak<Inner>) {
 }
 
 impl Inner {
-    /// Works on the state, then carries out what it left to do.
+    /// Runs `work` on the state, then carries out the effects that it has collected.
     ///
-    /// If it panics the pool begins anew (`restart.rs`), and the answer says so.
+    /// If `work` panics, the pool restarts with a new core (`restart.rs`), and the result says so.
     pub(crate) fn with_state<T: OnPanic>(
         self: &Arc<Self>,
         work: impl FnOnce(&mut State, &mut Effects) -> T,
@@ -374,15 +375,16 @@ impl Inner {
                 .swap(state.largest_load_bytes, Ordering::Relaxed)
                 != state.largest_load_bytes;
             if panic.is_some() {
-                // The new core has no memory yet. Not divided here, for this may be in the middle
-                // of dividing: the next tick does it.
+                // The new core has no memory yet. The memory is not divided here, because this
+                // call may come from the division; the next tick divides it.
                 self.shared.memory.forget_told();
             }
             let locked = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
             self.locked_ns_max.fetch_max(locked, Ordering::Relaxed);
             (result, woke || wants)
         };
-        // First of all: a load that was decided on must be carried out whatever happens here.
+        // First, so that a load that the core has decided on is carried out whatever happens
+        // below.
         let loads = !effects.loads.is_empty();
         for job in effects.loads {
             let device = job.device;
@@ -400,7 +402,8 @@ impl Inner {
         result
     }
 
-    /// A refused event is a bug in this crate; the scan it was about goes on, or fails by itself.
+    /// A refused event is a bug in this crate. The scan that it concerns continues, or fails
+    /// alone.
     pub(crate) fn log(outcome: Result<()>) {
         if let Err(error) = outcome {
             log::error!("buffer pool: {error}");

@@ -1,13 +1,14 @@
 //! How are the bytes of tiny column chunks read and held?
 //!
-//! A device's answer to a range holds whole pages, so a column chunk of a few hundred bytes, as
+//! A device answers with whole pages, so the frame of a column chunk of a few hundred bytes, as
 //! files of many small row groups have, would hold ten times its bytes. So small ranges are copied
-//! out of what was read: those of one segment that come with one request into one buffer. Small
-//! ranges that lie side by side, of whatever segments, are asked for as one range: together they
-//! touch the pages that they would touch one by one.
-//! Not here: which ranges come with one request (`load.rs`), memory of devices (`../device`).
-//! Bounds: a range that is asked for spans at most [`ASKED_BYTES_MAX`], beside one that is larger.
-//! P1: a segment holds what [`held`] says of its ranges.
+//! out of the device's answer: those of one segment that come with one request share a buffer.
+//! Small ranges that lie side by side, of any segments, are requested as one range, which touches
+//! the same pages as the separate ranges.
+//! Not here: which ranges share a request (`load.rs`), memory of devices (`../device`).
+//! Bounds: small ranges are joined into a range of at most [`ASKED_BYTES_MAX`]; a large range is
+//! requested as it is.
+//! P1: a segment holds as many bytes as [`held`] computes from its ranges.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,21 +17,21 @@ use bytes::{Bytes, BytesMut};
 
 use crate::device::footprint;
 
-/// Ranges of fewer bytes are copied: with the pages at their ends they would hold a quarter more
-/// than their bytes, or far more.
+/// Ranges of fewer bytes are copied. With the pages at its ends a range of this size holds up to a
+/// quarter more than its bytes, and a smaller one far more.
 const SMALL_BELOW: u64 = 16 << 10;
-/// Ranges with a smaller gap between them touch pages side by side.
+/// Ranges with a smaller gap between them touch the same page or neighbouring pages.
 const GAP_BYTES: u64 = 4096;
-/// The most bytes that small ranges are asked for together.
+/// The longest range that small ranges are joined to.
 const ASKED_BYTES_MAX: u64 = 1 << 20;
-/// The bytes that a small range takes beside its own, for its place and its part of a buffer.
+/// What a small range takes in addition to its bytes: its place and its part of a buffer.
 const RECORD_BYTES: u64 = 64;
 
 /// Bytes with their places in the file.
 pub(super) type Buffers = Vec<(Range<u64>, Bytes)>;
 
-/// A range to read: one that is large, or small ones side by side, each with the target that it is
-/// read for.
+/// A range to request: a large one, or joined small ones, each with the target that it is read
+/// for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Asked<T> {
     pub(super) range: Range<u64>,
@@ -53,7 +54,7 @@ fn is_small(range: &Range<u64>) -> bool {
     range.end - range.start < SMALL_BELOW
 }
 
-/// What is asked for so that these ranges come, which ascend.
+/// The ranges to request for these ranges, which ascend.
 pub(super) fn asked<T: Copy>(ranges: &[(Range<u64>, T)]) -> Vec<Asked<T>> {
     let mut asked: Vec<Asked<T>> = Vec::new();
     for (range, target) in ranges {
@@ -79,7 +80,7 @@ pub(super) fn asked<T: Copy>(ranges: &[(Range<u64>, T)]) -> Vec<Asked<T>> {
     asked
 }
 
-/// The buffers of each target, from the answers to what was asked for.
+/// The buffers of each target, from the answers to the requested ranges.
 pub(super) fn answered<T: Copy + Ord>(
     asked: Vec<Asked<T>>,
     answers: Vec<Bytes>,
@@ -117,7 +118,7 @@ pub(super) fn answered<T: Copy + Ord>(
     of_targets
 }
 
-/// Ranges that are in memory are no longer than it.
+/// The length of a range whose bytes are in memory, so that it fits `usize`.
 fn length(range: &Range<u64>) -> usize {
     usize::try_from(range.end - range.start).unwrap_or(usize::MAX)
 }
@@ -138,7 +139,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_range_comes_once_and_holds_what_is_said(
+        fn every_range_arrives_once_and_takes_no_extra_pages(
             steps in prop::collection::vec(
                 (prop_oneof![Just(0), 1u64..9000], prop_oneof![1u64..700, 1..40_000u64], 0u16..4),
                 1..60,

@@ -1,14 +1,14 @@
-//! Into which pages do the chunks of a table fall, and which bytes does a run of them need?
+//! Which pages do the chunks of a table consist of, and which bytes does a run of pages need?
 //!
-//! A *page* is the unit of a smooth scan: an aligned run of rows that can be read by itself. In a
-//! file whose columns begin their pages at the same rows (`coscan rewrite` writes such files) it is
-//! a page of each column; in files by other writers it is the run between two rows at which all
-//! needed columns begin a page; without a page index it is the row group. No page spans two chunks,
-//! so a chunk in memory serves all its pages.
-//! Pages are numbered in the order of their rows' positions. The index that names the rows assigns
-//! each file its position.
+//! A *page* is the unit of a smooth scan: an aligned run of rows that can be read alone. In a file
+//! whose columns begin their pages at the same rows (`coscan rewrite` writes such files) it is a
+//! page of each column. In files by other writers it is the run between two rows at which all
+//! needed columns begin a page, and without a page index it is the row group. No page spans two
+//! chunks, so a chunk in memory serves all its pages.
+//! Pages are numbered in the order of their rows' positions. The index that refers to the rows
+//! assigns each file its position.
 //! Not here: reading (`pool/page_read.rs`), which pages to read (coscan-core's `smooth`).
-//! Bounds: pure; 40 bytes a page.
+//! Bounds: pure; 40 bytes per page.
 //! P1: the pages of a map partition the rows of its chunks.
 
 use std::ops::Range;
@@ -21,10 +21,10 @@ use super::files::TableFile;
 use super::tables::TableView;
 use crate::parquet::{Piece, page_index};
 
-/// A run of rows of one chunk that can be read by itself.
+/// A run of rows of one chunk that can be read alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TablePage {
-    /// The chunk it is in, a position in [`TableView::chunks`].
+    /// Its chunk, as a position in [`TableView::chunks`].
     pub chunk: usize,
     /// Its rows. Never empty.
     pub piece: Piece,
@@ -61,16 +61,16 @@ pub struct PagePiece {
 #[derive(Clone, Debug, Default)]
 pub struct PageMap {
     pages: Vec<TablePage>,
-    /// For each block of `1 << block_bits` positions, counted from position 0: how many pages begin
-    /// before the block. The last entry counts all pages.
+    /// For each block of `1 << block_bits` positions, counted from position 0: the number of pages
+    /// that begin before the block. The last entry counts all pages.
     begun: Vec<u32>,
     block_bits: u32,
 }
 
 impl PageMap {
-    /// The pages of the chunks of `table`. `columns` names the columns that are needed of a chunk;
-    /// `None` means that no column of the chunk is needed: then each piece of it is one page.
-    /// `first_row` gives the position of a file's first row; files' positions must not overlap.
+    /// The pages of the chunks of `table`. `columns` names the needed columns of a chunk; `None`
+    /// means that no column of it is needed: then each piece of the chunk is one page. `first_row`
+    /// gives the position of a file's first row; files' positions must not overlap.
     pub fn new<'a>(
         table: &TableView,
         columns: impl Fn(usize) -> Option<&'a [String]>,
@@ -105,9 +105,9 @@ impl PageMap {
     /// A map of these pages, which ascend by position.
     fn of(pages: Vec<TablePage>) -> Self {
         let end = pages.last().map_or(0, |page| page.positions().end);
-        // A block has about as many positions as an average page: a lookup examines one or two
-        // pages. Rounded up: where all pages but the last have the same size, a power of two, a
-        // block is one page.
+        // A block has about as many positions as an average page, so a lookup examines one or two
+        // pages. The average is rounded up: if all pages but the last have the same size, a power
+        // of two, a block is one page.
         let block_bits = end.div_ceil((pages.len() as u64).max(1)).max(1).ilog2();
         let blocks = (end >> block_bits) + 1;
         let mut begun = Vec::new();
@@ -126,13 +126,13 @@ impl PageMap {
         }
     }
 
-    /// How many pages there are.
+    /// The number of pages.
     #[must_use]
     pub fn len(&self) -> u32 {
         u32::try_from(self.pages.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether there is none.
+    /// Whether the map has no page.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pages.is_empty()
@@ -144,7 +144,7 @@ impl PageMap {
         &self.pages
     }
 
-    /// A page.
+    /// The page of this number.
     ///
     /// # Panics
     /// There is no such page.
@@ -165,7 +165,7 @@ impl PageMap {
         inside.then(|| u32::try_from(after - 1).unwrap_or(u32::MAX))
     }
 
-    /// The rows of a run, neighbouring pages joined up to `rows_max` rows.
+    /// The rows of a run; neighbouring pages are joined up to `rows_max` rows.
     #[must_use]
     pub fn pieces(&self, run: &PageRun, rows_max: u64) -> Vec<PagePiece> {
         let mut pieces: Vec<PagePiece> = Vec::new();
@@ -209,8 +209,8 @@ impl PageLayout for PageMap {
     }
 }
 
-/// The rows of a piece at which all these root columns begin a page; the piece's first row and its
-/// end are included.
+/// The rows of a piece at which all these root columns begin a page, including the piece's first
+/// row and its end.
 fn cuts(metadata: &ParquetMetaData, piece: &Piece, columns: &[usize]) -> Vec<u64> {
     let inside = |row: &u64| piece.rows.start < *row && *row < piece.rows.end;
     let mut common: Option<Vec<u64>> = None;
@@ -244,8 +244,8 @@ fn leaves_of<'a>(
 }
 
 /// The byte ranges that decoding these rows of a root column needs: its dictionary and every page
-/// that holds one of the rows. Ascending, not empty. Without a page index: the whole column of the
-/// row group.
+/// with one of the rows. Ascending, not empty. Without a page index: the whole column of the row
+/// group.
 #[must_use]
 pub fn bytes_of_rows(metadata: &ParquetMetaData, column: usize, piece: &Piece) -> Vec<Range<u64>> {
     let group = metadata.row_group(piece.row_group);

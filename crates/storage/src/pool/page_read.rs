@@ -1,14 +1,14 @@
-//! How does a smooth scan read pages: from a chunk that is in memory, from a chunk whose load is
-//! under way, or by themselves?
+//! How does a smooth scan read pages: from a chunk in memory, from an outstanding load of the
+//! chunk, or alone?
 //!
-//! Every read is announced to the core as a page request [CoopScans07 §7.1]. A chunk that is in
-//! memory is pinned while its pages are read. If the chunk's load is under way, the request waits
-//! for it, because the bytes come anyway. Otherwise the pages are read here, in one scatter-gather
-//! request, and meanwhile the core counts the request in favour of loading the chunk. So are pages
-//! of which only the arrays are in memory (`settled.rs`).
-//! Not here: which pages (coscan-core's `smooth`), what is done with their rows (the engine).
-//! Bounds: the bytes read here count in the memory budget until they are dropped; the caller bounds
-//! how many (`MemoryBudget::page_bytes`).
+//! Every read is announced to the core as a page request [CoopScans07 §7.1]. A chunk in memory is
+//! pinned while its pages are read. If the chunk is being loaded, the request waits for the load,
+//! because the bytes come anyway. Otherwise the pages are read here, in one scatter-gather
+//! request, and meanwhile the request raises the chunk's load relevance. Pages whose chunk is in
+//! memory only as arrays (`settled.rs`) are read here too.
+//! Not here: which pages (coscan-core's `smooth`), how their rows are used (the engine).
+//! Bounds: the budget counts the bytes read here until they are dropped; the caller bounds how
+//! many (`MemoryBudget::page_bytes`).
 //! R1: a request is announced to the core once and taken back once, however the call ends. Cancel
 //! safe.
 
@@ -28,17 +28,17 @@ use super::{BufferPool, ChunkInfo, ColumnRequest, Inner, TableFile, TableView};
 use crate::device::footprint;
 use crate::{FileChunk, Piece, Result, SegmentDecoder, StorageError};
 
-/// The bytes in memory of each root column, with their file ranges.
+/// The bytes of each root column, with their file ranges.
 type Buffers = BTreeMap<usize, Vec<(Range<u64>, Bytes)>>;
 
 /// Pages to read.
 #[derive(Clone, Debug)]
 pub struct PageRequest {
-    /// The chunk they are in, a position in [`TableView::chunks`].
+    /// Their chunk, as a position in [`TableView::chunks`].
     pub chunk: usize,
     /// Their rows.
     pub pieces: Vec<Piece>,
-    /// Root columns by name. Those that the file lacks are not read.
+    /// Root columns by name; those that the file lacks are skipped.
     pub columns: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ pub struct PageBytes {
     buffers: Buffers,
     bytes_read: u64,
     requests: u64,
-    /// Keeps the chunk in memory if the bytes belong to it.
+    /// Pins the chunk if the bytes belong to it.
     ticket: Option<Ticket>,
     memory: Counted,
 }
@@ -60,7 +60,7 @@ impl BufferPool {
     /// Reads pages of one chunk. Cancel safe.
     ///
     /// # Errors
-    /// The device's errors, or the error of the load that was to bring the pages; `Internal` for a
+    /// The device's errors, or the error of the load that the request waited for; `Internal` for a
     /// chunk that is not in the table.
     pub async fn read_pages(&self, table: &TableView, request: &PageRequest) -> Result<PageBytes> {
         let info = table.chunks.get(request.chunk).ok_or_else(|| {
@@ -99,7 +99,7 @@ impl BufferPool {
         Ok(pages)
     }
 
-    /// Records that pages were read, if the pool keeps a trace.
+    /// Records the read of pages, if the pool keeps a trace.
     fn trace_pages(&self, table: &TableView, info: &ChunkInfo, pieces: &[Piece]) {
         if !self.inner.config.record_trace {
             return;
@@ -153,8 +153,8 @@ impl BufferPool {
 }
 
 impl PageBytes {
-    /// CRC-32 of the bytes of a piece, column after column: two reads of the same pages give the
-    /// same.
+    /// CRC-32 of the bytes of a piece, column after column. Two reads of the same pages have the
+    /// same checksum.
     #[must_use]
     pub fn checksum(&self, piece: usize) -> u32 {
         let mut crc = crc32fast::Hasher::new();
@@ -176,7 +176,7 @@ impl PageBytes {
         crc.finalize()
     }
 
-    /// The pieces that were asked for.
+    /// The requested pieces.
     #[must_use]
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
@@ -188,13 +188,13 @@ impl PageBytes {
         self.ticket.is_some()
     }
 
-    /// Bytes read for this request alone.
+    /// Bytes read for this request alone, not as part of a load.
     #[must_use]
     pub fn bytes_read(&self) -> u64 {
         self.bytes_read
     }
 
-    /// Requests to the device for this request alone, as planned.
+    /// Planned device requests for this request alone.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.requests
@@ -237,9 +237,9 @@ impl PageBytes {
         Ok(())
     }
 
-    /// The rows of piece number `piece` of the given columns, one array per column: the rows
-    /// `wanted`, counted from the piece's first (ascending, not empty, not touching), or all rows.
-    /// Columns that the file lacks are null.
+    /// Rows of piece number `piece`, one array per column: the rows `wanted`, counted from the
+    /// piece's first (ascending, not empty, not touching), or all rows. Columns that the file
+    /// lacks are null.
     ///
     /// # Errors
     /// `BadPage` if a column cannot be decoded; `ShutDown`.
@@ -310,7 +310,7 @@ impl std::fmt::Debug for PageBytes {
     }
 }
 
-/// A request that the core knows of. Dropping it takes it back.
+/// A page request in the core. Dropping it takes the request back.
 struct Ticket {
     pool: Arc<Inner>,
     id: PageRequestId,
@@ -356,7 +356,7 @@ impl Ticket {
         })
     }
 
-    /// True once the chunk serves the pages; false if they must be read by themselves.
+    /// True once the chunk serves the pages; false if they must be read alone.
     async fn wait(&self) -> Result<bool> {
         poll_fn(|cx| {
             let mut state = self.pool.state.lock();
@@ -376,7 +376,8 @@ impl Ticket {
         .await
     }
 
-    /// The chunk's bytes of these root columns; `None` if only the arrays of some are in memory.
+    /// The chunk's bytes of these root columns; `None` if some columns are in memory only as
+    /// arrays.
     fn frames(
         &self,
         table: &TableView,
@@ -427,7 +428,7 @@ impl Drop for Ticket {
     }
 }
 
-/// Bytes that the budget counts until this is dropped.
+/// Bytes that the budget counts until this value is dropped.
 pub(super) struct Counted {
     pool: Arc<Inner>,
     bytes: u64,

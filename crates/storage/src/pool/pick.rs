@@ -1,14 +1,14 @@
-//! Single rows or batches of a leased chunk, for a scan that needs few of them.
+//! How does a scan that needs few rows or batches of a leased chunk get them?
 //!
 //! Idea: pages without a wanted row are not decompressed, and of the other pages only the wanted
-//! values are decoded. Values decoded this way serve nobody else, so no single rows are picked from
-//! columns that another scan wants, and nothing from what is decoded already. While memory is
-//! plentiful, decoded arrays stay for the next query and picked values do not. So picking ends once
-//! the work of picking from a chunk reaches a part of what decoding all of it takes: when it is
-//! unknown how often something is needed, rent first, then buy; and rent again when what was bought
-//! is lost.
-//! Bounds: the caller bounds the rows; meanwhile in memory are the pages of [`PICKED_ROWS`] rows
-//! and a dictionary per column.
+//! values are decoded. Other consumers cannot use values decoded this way. So single rows are not
+//! picked from a column that another scan needs, and nothing is picked from a column that is
+//! decoded already. While memory is plentiful, decoded arrays stay for the next query, and picked
+//! values do not. So picking ends once the work of picking from a chunk reaches a part of the work
+//! of decoding it whole. This is the rent-or-buy rule for a need of unknown length: rent first,
+//! then buy, and rent again after the purchase is lost.
+//! Bounds: the caller bounds the rows; a pick holds the pages of [`PICKED_ROWS`] rows and a
+//! dictionary per column in memory.
 //! P1: picked rows equal the rows that `batch` gives at the same places.
 
 use std::ops::Range;
@@ -30,8 +30,8 @@ use crate::{Result, StorageError, without_pages};
 impl ChunkLease {
     /// Rows of the chunk, one array per column: the rows `wanted`, counted from the chunk's first
     /// (ascending, not empty, not touching). Columns that the file lacks are null. `None` where
-    /// whole batches cost no more: another scan wants one of the columns, a column is already
-    /// decoded, or so much of this chunk was picked already that arrays which stay would be
+    /// whole batches cost no more: another scan needs one of the columns, a column is already
+    /// decoded, or so many rows of this chunk have been picked that arrays which stay would be
     /// cheaper.
     ///
     /// Cancel safe.
@@ -47,18 +47,18 @@ impl ChunkLease {
         self.pick_unless(columns, wanted, is_shared).await
     }
 
-    /// Says that no other batches than these (ascending) will be asked for: [`ChunkLease::batch`]
-    /// decodes them without the others if they are few.
+    /// Promises that only these batches (ascending) will be requested. If they are few,
+    /// [`ChunkLease::batch`] decodes them without the others.
     pub fn want_only(&mut self, batches: Vec<usize>) {
         self.few = FewBatches::of(batches, self.batches.len());
     }
 
-    /// Batch `at`, if it is one of few and costs less by itself: it is not decoded yet, and not so
-    /// much of this chunk was picked that arrays which stay would be cheaper. That another scan
-    /// wants the columns does not matter. Cancel safe.
+    /// Batch `at`, if it is one of few and costs less alone: it is not decoded yet, and not so
+    /// many rows of this chunk have been picked that arrays which stay would be cheaper. Here it
+    /// does not matter whether another scan needs the columns. Cancel safe.
     ///
     /// # Errors
-    /// As [`ChunkLease::pick`].
+    /// Like [`ChunkLease::pick`].
     pub(super) async fn one_of_few(
         &self,
         columns: &[ColumnRequest],
@@ -105,7 +105,7 @@ impl ChunkLease {
         all
     }
 
-    /// These rows, unless `costs_no_more` says that whole batches cost no more.
+    /// These rows; `None` if `costs_no_more` says that whole batches cost no more.
     async fn pick_unless(
         &self,
         columns: &[ColumnRequest],
@@ -148,13 +148,13 @@ impl ChunkLease {
             };
             answers.push(shared.decode.run(place, work));
         }
-        // All jobs are submitted before the first is waited for.
+        // All jobs are queued before the first is awaited.
         let picked = try_join_all(answers).await?;
         place.in_time();
         Ok(Some(picked))
     }
 
-    /// A decoder for each column that the file has; `None` if rows are not to be picked.
+    /// A decoder for each column that the file has; `None` if the rows should not be picked.
     fn pickers(
         &self,
         place: &Place,
@@ -182,8 +182,8 @@ impl ChunkLease {
         })
     }
 
-    /// Whether picking is still cheaper than arrays that stay for the next query. If so, counts the
-    /// batches that it touches.
+    /// Whether picking is still cheaper than arrays that stay for the next query. If so, counts
+    /// the batches that this pick touches.
     fn may_pick(&self, state: &mut State, place: &Place, wanted: &[Range<usize>]) -> bool {
         if !place.scan.inner().shared.memory.keeps_arrays() {
             return true;
@@ -208,7 +208,7 @@ impl ChunkLease {
         may
     }
 
-    /// Whether another scan wants one of these columns of the chunk, or one of them is decoded
+    /// Whether another scan needs one of these columns of the chunk, or one of them is decoded
     /// already: then [`ChunkLease::pick`] returns `None`.
     #[must_use]
     pub fn is_shared(&self, columns: &[ColumnRequest]) -> bool {
@@ -231,14 +231,15 @@ impl ChunkLease {
 /// While memory is plentiful, the batches that rows are picked from may add up to this part of the
 /// chunk, as a divisor. Processor time of queries over wide columns of TPC-H lineitem, SF 1, whole
 /// columns against picked rows: 300 and 100 ms with rows in one of thirty batches, 560 and 310 ms
-/// in about half of them, 310 and 260 ms in all. The next such query takes 10 ms if the columns are
+/// in about half of them, 310 and 260 ms in all. The next such query takes 10 ms if the columns
+/// are decoded, so rows in most batches are not picked.
 /// decoded, so rows in most batches are not picked.
 const PICKED_PART: usize = 2;
 
-/// Rows that are picked at once: their decompressed pages are in memory together.
+/// Rows that are picked together: their decompressed pages are in memory at the same time.
 const PICKED_ROWS: usize = 1024;
 
-/// A column that is being picked; it is counted while this exists.
+/// Counts a column as being picked while it lives.
 struct Picking(Arc<AtomicUsize>);
 
 impl Picking {

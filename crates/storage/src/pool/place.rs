@@ -1,18 +1,18 @@
-//! What does a consumer hold while it works on a chunk, and when is that taken back?
+//! What does a consumer hold while it works on a chunk, and when does the pool take it back?
 //!
-//! Idea: a consumer that does not come back (an idle cursor, a client that does not read, an input
-//! that a merge does not need yet) keeps its chunk, but not the memory: its place *lapses*. The
-//! core unpins the frames, the gate's pass is given back, the decoded arrays are dropped. A
-//! consumer that comes back gets a new place for what is left (`lease.rs`), and continues where it
+//! Idea: a consumer that goes silent (an idle cursor, a client that does not read, an input that a
+//! merge does not need yet) keeps its chunk, but not the memory: its place *lapses*. The core
+//! unpins the frames, the gate gets its pass back, and the decoded arrays are dropped. A consumer
+//! that comes back gets a new place for the remaining batches (`lease.rs`), and continues where it
 //! stopped.
-//! Not here: how the new place is asked for (`lease.rs`), what a lapse means to the core
+//! Not here: how a consumer gets the new place (`lease.rs`), what a lapse means to the core
 //! (`docs/design/abm.md`).
-//! Bounds: a place lapses after `lapse_after` of silence, doubled with each try of a consumer that
-//! comes back, but always too late; after `WANTED_AFTER` while somebody waits at the gate. Time
-//! that a consumer waits for decode is not silence.
-//! P1: a place ends with one of: a lapse and then a release; a release alone; the end of a job that
-//! gives the chunk back (`job.rs`). P2: work on a place is done under its lock, so a place never
-//! lapses in the middle of a step.
+//! Bounds: a place lapses after `lapse_after` of silence, doubled each time that its consumer
+//! comes back too late; after `WANTED_AFTER` while another consumer waits at the gate. The time in
+//! which a consumer waits for decode is not silence.
+//! P1: a place ends in one of three ways: a lapse and then a release; a release alone; the end of
+//! a job that gives the chunk back (`job.rs`). P2: a consumer uses its place under the place's
+//! lock, so a place never lapses in the middle of a step.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -40,21 +40,21 @@ pub(crate) struct Place {
     /// Its position in the scan's table.
     pub(crate) index: usize,
     pub(crate) origin: LoadOrigin,
-    /// False for chunks that are handed out without bytes: the core does not know of them.
+    /// False for a chunk that is handed out without bytes: the core does not know of the hand-out.
     pub(crate) known: bool,
     stay: Mutex<Stay>,
 }
 
 struct Stay {
-    /// Not lapsed.
+    /// Whether the place has not lapsed.
     here: bool,
-    /// `None` until the gate is passed, and after a lapse.
+    /// `None` until the consumer has passed the gate, and after a lapse.
     work: Option<Work>,
     /// When the consumer last used the place.
     used: Instant,
-    /// How often in a row the consumer came back too late.
+    /// How many times in a row the consumer came back too late.
     tries: u32,
-    /// A job has given the chunk back to the scan: it is not this consumer's.
+    /// A job has given the chunk back to the scan: this consumer does not own it.
     given_back: bool,
 }
 
@@ -65,15 +65,15 @@ pub(crate) struct Work {
     pub(crate) by_column: BTreeMap<ArrayKey, usize>,
     /// How many columns are being picked for it.
     pub(crate) picking: Arc<AtomicUsize>,
-    /// The right to decode.
+    /// Permission to decode.
     _pass: Pass,
 }
 
-/// How far a consumer got with the arrays of a batch.
+/// How a consumer's step with the arrays of a batch ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Done,
-    /// The place has lapsed in the meantime.
+    /// The place has lapsed.
     Lapsed,
 }
 
@@ -103,7 +103,7 @@ impl Place {
         Arc::new(place)
     }
 
-    /// Waits for the right to decode. A place that lapses meanwhile does not get it. Cancel safe.
+    /// Waits for permission to decode. A place that lapses meanwhile does not get it. Cancel safe.
     pub(crate) async fn enter(&self) {
         if !self.stay.lock().here {
             return;
@@ -130,7 +130,7 @@ impl Place {
         }
     }
 
-    /// Does a step of the consumer's work; `None` if the place has lapsed.
+    /// Runs a step of the consumer's work; `None` if the place has lapsed.
     pub(crate) fn step<T>(&self, step: impl FnOnce(&mut Work) -> T) -> Option<T> {
         let mut stay = self.stay.lock();
         stay.used = Instant::now();
@@ -142,7 +142,7 @@ impl Place {
         self.step(|_| ()).is_some()
     }
 
-    /// The consumer got its data before the place lapsed: its tries are counted from zero.
+    /// The consumer got its data before the place lapsed: resets the count of late returns.
     pub(crate) fn in_time(&self) {
         self.stay.lock().tries = 0;
     }
@@ -181,7 +181,7 @@ impl Place {
         polled.unwrap_or(Poll::Ready(Ok(Step::Lapsed)))
     }
 
-    /// Gives the chunk back to the scan; `tell` tells the core with the event of its choice.
+    /// Gives the chunk back to the scan; `tell` sends the core the event that fits.
     pub(crate) fn give_back(&self, tell: impl FnOnce(&mut State, &mut Effects)) {
         let work = {
             let mut stay = self.stay.lock();
@@ -217,7 +217,7 @@ impl Place {
                 state.settle_arrays(table, self.chunk, &inner.shared.memory, effects);
             }
             tell(state, effects);
-            // Keep segments that others use; keep the rest only while memory allows.
+            // Keeps segments that others read; keeps the other ones only while memory allows.
             if worked
                 && let Some(table) = state.tables.get_mut(&table)
                 && let Some(list) = table.decoded.get_mut(&self.chunk)
@@ -250,7 +250,7 @@ impl Lapses for Place {
             match &stay.work {
                 Some(work) if work.waits() => stay.used = now,
                 Some(_) => {}
-                // At the gate the consumer is woken only when another chunk closes, or when the
+                // A consumer at the gate is woken only when another chunk closes, or when the
                 // gate's patience ends.
                 None => patience += PATIENCE,
             }
@@ -269,11 +269,11 @@ impl Lapses for Place {
     }
 }
 
-/// A place with the consumer's right to it. Dropping this releases the chunk.
+/// A place with its consumer's claim to it. Dropping it releases the chunk.
 pub(crate) struct Kept {
     place: Arc<Place>,
     watch: Option<Watch>,
-    /// The chunk was handed to another consumer.
+    /// Another consumer owns the chunk.
     handed_on: bool,
 }
 
@@ -292,11 +292,11 @@ impl Kept {
         &self.place
     }
 
-    /// For a consumer that does not want the chunk: returns what another consumer is to be handed.
+    /// The consumer does not want the chunk: returns the answer for the next consumer.
     pub(crate) fn hand_on(mut self) -> Handed {
         let mut stay = self.place.stay.lock();
         let lapsed = !stay.here;
-        // The old place must not lapse from here on.
+        // From here on the old place must not lapse.
         stay.here = false;
         let work = stay.work.take();
         drop(stay);

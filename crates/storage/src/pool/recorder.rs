@@ -1,13 +1,12 @@
-//! A log of what a pool's core hears and decides, written while it happens, to be replayed (`coscan
-//! sim replay`).
+//! Records a core's events and actions to a log that can be replayed (`coscan sim replay`).
 //!
 //! Idea: lines (`coscan_core::log`) are collected under the pool's lock, where events have an
-//! order, and handed in blocks to a thread that writes them, so that queries never wait for the
-//! disk of the log.
+//! order, and passed in blocks to a thread that writes them, so that queries never wait for the
+//! log's disk.
 //! Not here: the format, the replay (coscan-core, coscan-sim).
 //! Bounds: at most `BLOCKS_MAX` blocks wait to be written. When the disk is too slow for that, or
-//! full, recording stops with one warning: a log with a hole cannot be replayed, a log that was cut
-//! off can. Costs nothing when off: a pool without a recorder has no thread and formats nothing.
+//! full, recording stops with one warning: a truncated log can be replayed, a log with a hole
+//! cannot. A pool without a recorder pays nothing: it has no thread and formats nothing.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -32,8 +31,8 @@ type Sink = Box<dyn Write + Send>;
 
 impl Recorder {
     /// Records to a file, which is created with the first pool; the second pool's log is `path`
-    /// with `.1` added, and so on. (A process has a pool for each policy and storage model that is
-    /// used.)
+    /// with `.1` added, and so on. (A process has a pool for each policy and storage model in
+    /// use.)
     #[must_use]
     pub fn to_file(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
@@ -46,8 +45,8 @@ impl Recorder {
         })
     }
 
-    /// Records each pool to the sink that `open` returns for the pool's number (from 0). A thread
-    /// of its own writes the sink, in blocks.
+    /// Records each pool to the sink that `open` returns for the pool's number (from 0). Each sink
+    /// has a thread that writes to it in blocks.
     #[must_use]
     pub fn new(open: impl Fn(usize) -> io::Result<Sink> + Send + Sync + 'static) -> Self {
         Self {
@@ -56,7 +55,7 @@ impl Recorder {
         }
     }
 
-    /// Begins the next pool's log. Logs a warning and gives None if the log cannot be opened.
+    /// Begins the next pool's log. Logs a warning and returns `None` if the log cannot be opened.
     pub(crate) fn begin(&self, config: &AbmConfig) -> Option<Recording> {
         let pool = self.pools.fetch_add(1, Ordering::Relaxed);
         let recording = (self.open)(pool).and_then(|sink| Recording::new(sink, config));
@@ -76,11 +75,11 @@ impl std::fmt::Debug for Recorder {
     }
 }
 
-/// One pool's log. Dropping it closes the log, but does not wait for the disk;
-/// [`Recording::finish`] does.
+/// One pool's log. Dropping it closes the log without waiting for the disk; [`Recording::finish`]
+/// allows waiting.
 pub(crate) struct Recording {
     lines: String,
-    /// None once recording has stopped.
+    /// `None` once recording has stopped.
     blocks: Option<SyncSender<String>>,
     writer: Option<JoinHandle<()>>,
 }
@@ -128,7 +127,7 @@ impl Recording {
         }
     }
 
-    /// Hands the lines so far to the thread that writes them.
+    /// Passes the collected lines to the writer's thread.
     pub(crate) fn hand_over(&mut self) {
         let Some(blocks) = &self.blocks else { return };
         if self.lines.is_empty() {
@@ -170,7 +169,7 @@ impl Drop for Recording {
     }
 }
 
-/// Writes blocks until there are no more, or the sink fails.
+/// Writes blocks until the channel closes or the sink fails.
 fn write_all(mut sink: Sink, blocks: &Receiver<String>) {
     let write = |sink: &mut Sink, block: &str| {
         sink.write_all(block.as_bytes())?;

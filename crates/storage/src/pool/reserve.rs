@@ -1,15 +1,16 @@
-//! How do pages that a query waits for get past chunks that are read ahead?
+//! How do page reads that a query waits for overtake chunks that are read ahead?
 //!
-//! A scan by an index reads a few pages and waits for them; a load reads a chunk of megabytes, and
-//! two are under way on a device at any time. On a slow device a page behind them waits for most of
-//! a second. So, while pages are asked for on a device, its loads are read in *slices* of what it
-//! reads in [`SLICE`], one slice of all loads at a time, and a slice lets pages go first that are
-//! under way. The next slice is asked for a moment before the one under way is expected, so that
-//! the device does not wait for it. Where nobody asks for pages nothing is different: one request a
-//! run.
+//! An index scan reads a few pages and waits for them; a load reads a chunk of megabytes, and two
+//! loads are outstanding on a device at any time. On a slow device a page read behind them waits
+//! for most of a second. So, while pages are read from a device, its loads are split into *slices*
+//! of the bytes that it reads in [`SLICE`]. One slice of all loads is outstanding at a time, and a
+//! slice waits for the outstanding page reads. The next slice is requested a moment before the
+//! outstanding one should end, so that the device does not idle. A device without recent page
+//! reads gets loads as they are: one request per run.
 //! Not here: which pages (`page_read.rs`), which loads (the core).
-//! Bounds: a load waits for pages [`PATIENCE`] a slice at most; a page for one slice and a quarter.
-//! R2: the bytes of a range are the same, however many slices they came in.
+//! Bounds: a load waits for pages for at most [`PATIENCE`] per slice; a page read waits for one
+//! slice and a quarter.
+//! R2: the bytes of a range are the same, whatever the number of slices.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -24,23 +25,24 @@ use tokio::sync::{Notify, Semaphore};
 use super::TableFile;
 use crate::Result;
 
-/// Of the device's time. Short against what a page costs on a disk, long against what a request
-/// costs on a fast one.
+/// The device time of a slice: short compared with a page read on a disk, long compared with a
+/// request to a fast device.
 const SLICE: Duration = Duration::from_millis(3);
 
-/// No slice is smaller: a request for less costs as much.
+/// The smallest slice: a request for less costs as much.
 const SLICE_BYTES_MIN: u64 = 128 << 10;
 
-/// The next slice is asked for so long after the one under way is expected to begin.
+/// The next slice is requested this long after the outstanding one should have begun.
 const NEXT_AFTER: Duration = Duration::from_micros(2250);
 
-/// So long after the last page the device's loads are read in slices.
+/// A device's loads are split into slices until this long after the last page read.
 const RECENT: Duration = Duration::from_secs(1);
 
-/// How long a slice waits for pages: scans go on, however many pages are asked for.
+/// The longest that a slice waits for page reads, so that scans progress however many pages are
+/// requested.
 const PATIENCE: Duration = Duration::from_millis(30);
 
-/// The devices that pages were asked for on.
+/// The devices that pages have been read from.
 #[derive(Debug, Default)]
 pub(super) struct Reserve {
     devices: Mutex<HashMap<DeviceId, Arc<OfDevice>>>,
@@ -48,7 +50,7 @@ pub(super) struct Reserve {
 
 #[derive(Debug)]
 struct OfDevice {
-    /// How many reads of pages are under way, and when the last began.
+    /// The number of outstanding page reads, and when the last one began.
     pages: Mutex<(usize, Instant)>,
     none_left: Notify,
     slices: Semaphore,
@@ -59,25 +61,25 @@ struct OfDevice {
 #[derive(Debug)]
 struct Queue {
     length: u32,
-    /// When it is expected to have answered all.
+    /// When the device should have answered all of them.
     free_at: Instant,
 }
 
-/// A read of pages that is under way.
+/// An outstanding page read.
 #[derive(Debug)]
 pub(super) struct PagesUnderWay {
     device: Arc<OfDevice>,
 }
 
-/// A slice that is under way.
+/// An outstanding slice.
 struct SliceUnderWay<'a> {
     device: &'a OfDevice,
-    /// When the next one is to be asked for.
+    /// When to request the next slice.
     next_at: Instant,
 }
 
 impl Reserve {
-    /// Pages are about to be read on the device.
+    /// Registers a page read on the device, which lasts until the result is dropped.
     pub(super) fn pages(&self, device: DeviceId) -> PagesUnderWay {
         let mut devices = self.devices.lock();
         let entry = devices.entry(device).or_insert_with(|| {
@@ -102,7 +104,7 @@ impl Reserve {
     /// Reads ranges for a load.
     ///
     /// # Errors
-    /// As [`TableFile::read`].
+    /// Like [`TableFile::read`].
     pub(super) async fn load(&self, file: &TableFile, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let known = self.devices.lock().get(&file.device_id()).cloned();
         let asked_for = known.filter(|device| device.pages.lock().1.elapsed() < RECENT);
@@ -138,7 +140,8 @@ impl Reserve {
                 } else {
                     let joined = &mut answers[at];
                     if joined.is_empty() {
-                        // All at once: what grows by doubling takes more than it holds.
+                        // Reserved at once: a buffer that grows by doubling takes more memory than
+                        // it holds.
                         let length = ranges[at].end - ranges[at].start;
                         joined.reserve(usize::try_from(length).unwrap_or_default());
                     }
@@ -154,7 +157,7 @@ impl Reserve {
 }
 
 impl OfDevice {
-    /// A slice is about to be read.
+    /// Registers a slice that is about to be requested.
     fn begin_slice(&self) -> SliceUnderWay<'_> {
         let mut queue = self.queue.lock();
         queue.length += 1;
@@ -192,7 +195,8 @@ impl Drop for PagesUnderWay {
     }
 }
 
-/// Cuts ranges into slices of at most so many bytes; a part knows which range it is of.
+/// Splits ranges into slices of at most `bytes` bytes. Each part carries the position of its
+/// range.
 fn slices(ranges: &[Range<u64>], bytes: u64) -> Vec<Vec<(usize, Range<u64>)>> {
     let mut slices = Vec::new();
     let (mut slice, mut room) = (Vec::new(), bytes);
@@ -224,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slices_are_all_bytes_once_in_order() {
+    fn slices_hold_all_bytes_once_in_order() {
         let ranges = [0..10, 20..20, 20..25, 30..55];
         let slices = slices(&ranges, 10);
         let lengths = slices

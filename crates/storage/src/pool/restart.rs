@@ -1,12 +1,12 @@
-//! What if the core, or the code that carries out its actions, panics?
+//! What happens if the core, or the code that carries out its actions, panics?
 //!
-//! The panic may leave the state half changed, so none of it is trusted: the pool continues with an
-//! empty core and empty tables. Scans and page requests of the old core fail with `Panicked`; their
-//! owners' later events are not passed on to the new core, which never knew them. Queries that
-//! begin later register their tables anew and are served as usual.
-//! Refused: continuing with the state as it is (rows could be lost), passing the panic on (it would
-//! hang all who wait for the pool, and abort the process where it meets a `drop`).
-//! X1 (`panics.rs`): all who wait are woken, with an error.
+//! The panic may leave the state half changed, so the pool discards it and continues with an empty
+//! core and no tables. Scans and page requests of the old core fail with `Panicked`; later events
+//! of their owners are not passed to the new core, which does not know them. Queries that begin
+//! later register their tables with the new core and run as usual.
+//! Rejected: continuing with the state as it is (rows could be lost); letting the panic propagate
+//! (every waiter of the pool would hang, and a panic inside a `drop` would abort the process).
+//! X1 (`panics.rs`): every waiter is woken, with an error.
 
 use std::task::Poll;
 
@@ -15,7 +15,7 @@ use coscan_core::{Abm, PageRequestId, ScanId, TableId};
 use super::state::{Effects, Epoch, State};
 use crate::{Result, StorageError};
 
-/// The result of work under the pool's lock that panicked.
+/// A result that work under the pool's lock returns if it panics.
 pub(crate) trait OnPanic {
     fn panicked(error: StorageError) -> Self;
 }
@@ -60,7 +60,7 @@ impl State {
         self.degrees.forget();
         self.untaken.clear();
         self.load_error = None;
-        // A log that continued after the restart could not be replayed.
+        // A log that spans the restart could not be replayed.
         self.recording = None;
         for scan in self.scans.values_mut() {
             scan.failure.get_or_insert_with(|| error.clone());
@@ -92,7 +92,7 @@ mod tests {
     use crate::memory::MemoryBudget;
 
     #[tokio::test]
-    async fn a_panic_under_the_lock_leaves_nobody_waiting() {
+    async fn a_panic_under_the_lock_answers_every_waiter() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.parquet");
         write(&path);
@@ -111,7 +111,7 @@ mod tests {
                 ..PoolConfig::default()
             };
             let pool = BufferPool::new(config, Arc::clone(&shared));
-            // One scan holds a chunk, one waits for a load that never ends, one has not begun.
+            // One scan holds a chunk, one waits for a load that hangs, one has not begun.
             let holding = start(&pool, &file, vec![0]);
             let lease = holding.next_chunk().await.unwrap().unwrap();
             let job = lease.begin_job(&[]);
@@ -132,7 +132,7 @@ mod tests {
                 let text = error.to_string();
                 assert!(text.contains("a panic: I2: a bug"), "{policy:?}: {text}");
             }
-            // What the old scans still hold, and the events they send, must have no effect.
+            // Leases of the old scans, and the events that they send, must have no effect.
             holding.withdraw(&[1]);
             drop((job, lease, holding, view));
             device.heal();

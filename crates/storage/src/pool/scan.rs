@@ -1,4 +1,4 @@
-//! A scan: announced to the core, and ended by being dropped.
+//! A scan: registered with the core when it begins, and ended when it is dropped.
 //!
 //! Not here: how its consumers get chunks (`hand_out.rs`).
 
@@ -12,19 +12,20 @@ use super::state::ScanState;
 use super::{BufferPool, Inner, ScanMetrics, TableView};
 use crate::Result;
 
-/// A running scan. Shared by its consumers in an `Arc`; dropping the last ends it at once.
+/// A running scan. Its consumers share it in an `Arc`; dropping the last reference ends it at
+/// once.
 pub struct Scan {
     inner: Arc<Inner>,
     id: ScanId,
     table: TableView,
-    /// Where each chunk is in the table, and in which part of the request.
+    /// For each chunk: its position in the table, and its part of the request.
     positions: BTreeMap<ChunkId, (usize, usize)>,
     /// The columns wanted, by part.
     columns: Vec<Vec<String>>,
 }
 
 impl BufferPool {
-    /// Announces a scan.
+    /// Registers a scan with the core.
     ///
     /// # Errors
     /// `ChunkTooLarge` if a chunk can never fit into memory; `Internal` for parts that overlap or
@@ -96,11 +97,11 @@ impl BufferPool {
 }
 
 impl Scan {
-    /// A scan of what is left of a lapsed chunk of this scan, with `more` columns, for the same
-    /// consumer, which came too late `tries` times.
+    /// A scan of the remaining batches of a lapsed chunk of this scan, with `more` columns, for
+    /// the same consumer, which came back too late `tries` times in a row.
     ///
     /// # Errors
-    /// As [`BufferPool::scan`].
+    /// Like [`BufferPool::scan`].
     pub(crate) fn again(
         &self,
         chunk: ChunkId,
@@ -127,8 +128,8 @@ impl Scan {
         Ok(Arc::new(scan))
     }
 
-    /// Tells the core that chunks are not needed. Chunks that are already handed out are not
-    /// affected.
+    /// Tells the core that the scan does not need these chunks. Chunks that are handed out already
+    /// are not affected.
     pub fn withdraw(&self, positions: &[usize]) {
         let chunks: ChunkSet = positions
             .iter()
@@ -139,13 +140,13 @@ impl Scan {
             .with_state(|pool, effects| pool.withdraw(self.id, chunks, effects));
     }
 
-    /// The chunks that the scan chose from.
+    /// The view of the table that the scan's chunks come from.
     #[must_use]
     pub fn table(&self) -> &TableView {
         &self.table
     }
 
-    /// What it has done so far.
+    /// The scan's counters.
     #[must_use]
     pub fn metrics(&self) -> ScanMetrics {
         self.with_scan(|state| state.metrics).unwrap_or_default()
@@ -167,14 +168,14 @@ impl Scan {
         &self.inner
     }
 
-    /// Its id in its pool.
+    /// The scan's id in its pool.
     #[must_use]
     pub fn id(&self) -> ScanId {
         self.id
     }
 
-    /// Ends the scan. A consumer that still holds one of its chunks may work on; the core does not
-    /// know of that.
+    /// Ends the scan. A consumer that still holds one of its chunks may continue to work on it;
+    /// the core then does not know.
     pub(crate) fn end(&self) {
         self.inner.with_state(|pool, effects| {
             let Some(gone) = pool.scans.remove(&self.id) else {
@@ -219,7 +220,7 @@ impl std::fmt::Debug for Scan {
     }
 }
 
-/// The devices that a scan's chunks are on, ascending.
+/// The devices of a scan's chunks, ascending.
 fn devices_of(table: &TableView, parts: &[ScanPart]) -> Vec<DeviceId> {
     let chunks = parts.iter().flat_map(|part| &part.chunks);
     let files = chunks.filter_map(|&at| table.chunks.get(at));

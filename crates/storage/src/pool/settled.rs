@@ -1,14 +1,14 @@
-//! In which form is a segment kept: as pages, or as arrays?
+//! In which form is a segment in memory: as pages, or as arrays?
 //!
-//! Idea: pages and arrays of the same column hold the same values, so memory that is short holds
-//! one of them. As far as arrays may take memory from frames (`balance.rs`), a segment that was
-//! decoded whole *settles*: its arrays take the place of its frame. The core counts their bytes,
-//! and evicts and pins them as it does frames, so a chunk that is handed out later is not decoded.
-//! A segment that was evicted is loaded as pages.
-//! Not here: reading pages where only arrays are in memory (`lease.rs`, `page_read.rs`).
+//! Idea: pages and arrays of a column hold the same values, so when memory is short, only one of
+//! them stays. As far as arrays may take memory from frames (`balance.rs`), a segment that was
+//! decoded whole *settles*: its arrays replace its frame. The core counts their bytes, and evicts
+//! and pins them like a frame, so later readers of the chunk do not decode it. An evicted segment
+//! is loaded as pages.
+//! Not here: reading pages of a segment that is in memory as arrays (`lease.rs`, `page_read.rs`).
 //! Bounds: [`TEXTS_PER_PAGES`], [`SEGMENT_PART`].
-//! F1: settling changes no batch: the arrays are the ones that the frame was decoded to.
-//! Source: none of the papers; [CoopScans07 §6.2] manages columns of chunks in one form.
+//! F1: settling changes no batch: the arrays are those that the frame was decoded to.
+//! Source: none of the papers; [CoopScans07 §6.2] keeps columns of chunks in one form.
 
 use coscan_core::{ChunkId, Event, TableId};
 
@@ -16,17 +16,18 @@ use super::Inner;
 use super::state::{DecodedKey, Effects, State};
 use crate::memory::MemoryBudget;
 
-/// Texts without a dictionary that take more than so many times the bytes of their pages do not
-/// settle: they take much memory, and spare little time for it. TPC-H's `o_comment` spares 2
-/// nanoseconds of decode per byte that it takes beyond its pages, numbers and references 4 to 300.
+/// Strings without a dictionary that take more than this many times the bytes of their pages do
+/// not settle: they take much memory for the little time that they save. TPC-H's `o_comment` saves
+/// 2 nanoseconds of decode per byte that it takes beyond its pages, numbers and references save 4
+/// to 300.
 const TEXTS_PER_PAGES: u64 = 3;
 
-/// A segment that takes more than this part of the memory limit, as a divisor, does not settle: the
-/// chunks that a query holds at once must fit however few frames operators leave.
+/// A segment that takes more than this part of the memory limit, as a divisor, does not settle:
+/// the chunks that a query holds at once must fit, however few frames the operators leave.
 const SEGMENT_PART: u64 = 64;
 
 impl State {
-    /// Settles the segments of a chunk that may be settled.
+    /// Settles the segments of a chunk that can settle.
     pub(crate) fn settle_arrays(
         &mut self,
         table: TableId,
@@ -49,8 +50,8 @@ impl State {
         }
     }
 
-    /// Settles a segment, if it is decoded whole and its frame is in memory; returns the bytes of
-    /// the frame, which are freed.
+    /// Settles a segment if it is decoded whole and its frame is in memory; returns the freed
+    /// bytes of the frame.
     pub(crate) fn settle(
         &mut self,
         id: TableId,
@@ -60,7 +61,7 @@ impl State {
     ) -> Option<u64> {
         let table = self.tables.get_mut(&id)?;
         let chunk = key.0;
-        // A frame of all columns cannot be replaced by the arrays of one.
+        // The arrays of one column cannot replace a frame of all columns.
         let apart = table.core.columns.are_apart();
         let column = table.core.column(&key.1.name).filter(|_| apart)?;
         let frame = table.frames.get(&(chunk, column))?;
@@ -104,7 +105,7 @@ mod tests {
     use crate::device::{Devices, LocalDevice, LocalOptions};
     use crate::memory::MemoryBudget;
 
-    /// Memory of which operators hold so much that arrays stay only in place of frames.
+    /// A memory limit, of which operators hold so much that arrays stay only in place of frames.
     const LIMIT: u64 = 4 << 20;
     const OPERATORS: u64 = 3 << 20;
     const OPERATOR: OperatorId = OperatorId(1);
@@ -126,7 +127,7 @@ mod tests {
             devices.register("file://", Arc::new(device)).unwrap();
             let files = FileCache::new(Arc::new(devices));
             let memory = MemoryBudget::new(LIMIT);
-            // It lasts as long as the process.
+            // The query lasts as long as the process.
             let query = ManuallyDrop::new(memory.begin_query());
             memory.begin_operator(OPERATOR, query.query(), false);
             memory.took(OPERATOR, OPERATORS);
@@ -141,7 +142,7 @@ mod tests {
             }
         }
 
-        /// Arrays last from the second scan on.
+        /// Scans twice, because arrays stay from the second scan on.
         async fn read_twice(&self, column: &ColumnRequest) {
             for _ in 0..2 {
                 assert_eq!(values(self.scan(), column, 300).await, expected());
@@ -152,7 +153,7 @@ mod tests {
             start(&self.pool, &self.file, vec![0, 1, 2])
         }
 
-        /// What has been read and decoded so far. Bytes.
+        /// The bytes read and the bytes decoded, in total.
         fn work(&self) -> (u64, u64) {
             let devices = self.shared.files().devices().snapshots();
             let read = devices.iter().map(|device| device.meter.bytes).sum();
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_decoded_whole_is_neither_read_nor_decoded_again() {
+    async fn a_wholly_decoded_segment_is_neither_read_nor_decoded_again() {
         let world = World::new().await;
         let column = v();
         world.read_twice(&column).await;
@@ -219,8 +220,8 @@ mod tests {
         let before = world.work();
         assert_eq!(values(world.scan(), &column, 300).await, expected());
         assert_eq!(world.work(), before);
-        // A limit that leaves no memory takes them away as it does frames, and what is asked for
-        // later is read.
+        // A limit that leaves no memory evicts arrays like frames, and later requests read the
+        // segments.
         memory.set_limit(0);
         assert_eq!(world.forms(), (0, 0));
         assert_eq!((memory.decoded_bytes(), memory.frame_bytes()), (0, 0));
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_idle_arrays_that_cost_least_per_byte_go_first() {
+    async fn the_idle_arrays_that_cost_least_per_byte_are_dropped_first() {
         let world = World::new().await;
         let memory = world.shared.memory();
         memory.gave(OPERATOR, OPERATORS);
@@ -262,9 +263,9 @@ mod tests {
         assert_eq!(world.forms(), (3, 0));
     }
 
-    /// Although they are few enough to stay beside their frames.
+    /// They settle although they are few enough to stay beside their frames.
     #[tokio::test]
-    async fn idle_arrays_that_are_to_go_settle_while_processors_are_short() {
+    async fn idle_victims_settle_while_processors_are_scarce() {
         let world = World::new().await;
         world.shared.memory().gave(OPERATOR, OPERATORS);
         world.read_twice(&v()).await;
@@ -274,16 +275,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn frames_stay_while_devices_are_short() {
+    async fn frames_stay_while_devices_are_scarce() {
         let world = World::new().await;
         world.shared.memory().set_arrays_part(0);
         world.read_twice(&v()).await;
         assert_eq!(world.forms(), (3, 0));
     }
 
-    /// Consumers that want other batches, another type, picked rows or pages.
+    /// For consumers that want other batches, another type, picked rows or pages.
     #[tokio::test]
-    async fn other_forms_are_had_although_only_arrays_are_in_memory() {
+    async fn other_forms_are_available_while_only_arrays_are_in_memory() {
         let world = World::new().await;
         let column = v();
         world.read_twice(&column).await;
@@ -320,7 +321,7 @@ mod tests {
         assert_eq!(world.shared.memory().page_bytes(), 0);
     }
 
-    /// A scan that holds a chunk keeps its arrays, whoever else settles or evicts.
+    /// A scan that holds a chunk keeps its arrays, whatever other scans settle or evict.
     #[tokio::test]
     async fn arrays_in_use_are_not_evicted() {
         let world = World::new().await;

@@ -1,10 +1,10 @@
-//! Which consumers hold memory that is taken back when they are silent?
+//! Which consumers hold memory that the pool takes back when they go silent?
 //!
-//! Idea: whatever pins frames or holds a pass for a consumer is on a list. The pool's clock and
-//! consumers that wait at the gate go through the list.
-//! Not here: what counts as silence, and what is given back (`place.rs`; the engine's reads of
-//! single pages).
-//! Bounds: one entry for each chunk in a consumer's hands, and for each page read under way.
+//! Idea: a list holds everything that pins frames or holds a pass for a consumer. The pool's tick,
+//! and consumers that wait at the gate, go through the list.
+//! Not here: what counts as silence, and which memory is given back (`place.rs`; the engine's
+//! reads of single pages).
+//! Bounds: one entry per chunk in a consumer's hands, and per page read under way.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -14,17 +14,17 @@ use parking_lot::Mutex;
 
 use super::BufferPool;
 
-/// Silence after which a place (`place.rs`) lapses while somebody waits at the gate.
+/// Silence after which a place (`place.rs`) lapses while another consumer waits at the gate.
 pub(crate) const WANTED_AFTER: Duration = Duration::from_millis(100);
 
-/// The patience for a consumer that keeps coming too late grows at most to two to the power of this
-/// times the first.
+/// The patience with a consumer that keeps coming back too late doubles at most this many times.
 pub(crate) const DOUBLINGS_MAX: u32 = 6;
 
 /// Something that holds memory for a consumer.
 pub trait Lapses: Send + Sync {
     /// Gives the memory back if the consumer has been silent for
-    /// [`super::PoolConfig::lapse_after`], or for `wanted_after` if somebody waits for the memory.
+    /// [`super::PoolConfig::lapse_after`], or for `wanted_after` if another consumer waits for
+    /// memory.
     fn lapse_if_silent(&self, now: Instant, wanted_after: Option<Duration>);
 }
 
@@ -44,7 +44,7 @@ pub struct Watch {
 }
 
 impl BufferPool {
-    /// Puts `it` on the list of what may lapse, for as long as the returned entry lives.
+    /// Lists `it` as something that may lapse, for as long as the returned entry lives.
     #[must_use]
     pub fn watch(&self, it: Weak<dyn Lapses>) -> Watch {
         Watched::enter(&self.inner.shared.watched, it)
@@ -63,7 +63,7 @@ impl Watched {
         }
     }
 
-    /// Makes every entry lapse whose consumer is silent. Must not be called under a lock.
+    /// Makes every entry lapse whose consumer is silent. Call it without holding a lock.
     pub(crate) fn lapse_silent(&self, wanted_after: Option<Duration>) {
         let all: Vec<Weak<dyn Lapses>> = self.list.lock().1.values().cloned().collect();
         let now = Instant::now();

@@ -1,4 +1,4 @@
-//! What the pool's own tests share: a small file and scans of it.
+//! Shared by the pool's unit tests: a small file and scans of it.
 #![allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
 
 use std::fs::File;

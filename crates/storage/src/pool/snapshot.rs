@@ -17,13 +17,13 @@ pub struct ScanRow {
     pub table: u32,
     /// The label of its session.
     pub label: String,
-    /// Chunks not handed out yet.
+    /// Chunks that have not been handed out.
     pub chunks_left: u64,
     /// Chunks in its consumers' hands.
     pub chunks_held: u64,
-    /// Chunks handed to consumers that were silent for so long that the memory was taken back.
+    /// Chunks whose memory was taken back because their consumers were silent for long.
     pub chunks_lapsed: u64,
-    /// Chunks that jobs of other scans work on for it.
+    /// Chunks that other scans' jobs work on for this scan.
     pub chunks_in_jobs: u64,
     /// Chunks not handed out that are in memory or loading.
     pub chunks_coming: u64,
@@ -33,26 +33,26 @@ pub struct ScanRow {
     pub starved: bool,
     /// Whether its consumers have been silent for long.
     pub stalled: bool,
-    /// What it has done so far.
+    /// The scan's counters.
     pub metrics: ScanMetrics,
 }
 
-/// A chunk with something in memory or loading: a row of `coscan.chunks`.
+/// A chunk with columns in memory or loading: a row of `coscan.chunks`.
 #[derive(Clone, Debug)]
 pub struct ChunkRow {
     /// The table's id in its pool.
     pub table: u32,
     /// The chunk's id in its table.
     pub chunk: u32,
-    /// The file it is in.
+    /// The chunk's file.
     pub file: String,
     /// Columns in memory.
     pub resident: Vec<String>,
     /// Columns that are loading.
     pub loading: Vec<String>,
-    /// Columns that are being read.
+    /// Columns pinned by consumers.
     pub pinned: Vec<String>,
-    /// Scans that still need it.
+    /// Scans that need the chunk.
     pub interested: Vec<u64>,
 }
 
@@ -61,17 +61,17 @@ pub struct ChunkRow {
 pub struct PoolSnapshot {
     /// Running scans.
     pub scans: Vec<ScanRow>,
-    /// Chunks with something in memory or loading.
+    /// Chunks with columns in memory or loading.
     pub chunks: Vec<ChunkRow>,
-    /// Tables that the pool knows. Those of replaced files count as long as they are in use.
+    /// The number of tables, including those of replaced files while they are in use.
     pub tables: usize,
     /// Bytes of frames, loads under way included.
     pub used_bytes: u64,
-    /// The bytes it may hold.
+    /// The pool's memory budget in bytes.
     pub budget_bytes: u64,
 }
 
-/// Counters of a pool since it was made.
+/// Counters of a pool since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolMetrics {
     /// Time spent in the scheduling core. Nanoseconds.
@@ -138,7 +138,7 @@ impl BufferPool {
         }
     }
 
-    /// For how many scans each device is reading a chunk now.
+    /// For each device, the number of scans that it is reading a chunk for.
     #[must_use]
     pub fn workers(&self) -> BTreeMap<DeviceId, usize> {
         let state = self.inner.state.lock();
@@ -152,7 +152,7 @@ impl BufferPool {
         counts.collect()
     }
 
-    /// Counters.
+    /// The pool's counters.
     #[must_use]
     pub fn metrics(&self) -> PoolMetrics {
         let state = self.inner.state.lock();
@@ -163,7 +163,7 @@ impl BufferPool {
         }
     }
 
-    /// The loads since the pool was made, if it records them.
+    /// All loads so far, if the pool records them.
     #[must_use]
     pub fn trace(&self) -> Vec<LoadTrace> {
         let state = self.inner.state.lock();
@@ -171,7 +171,7 @@ impl BufferPool {
         trace.map_or_else(Vec::new, |trace| trace.loads.clone())
     }
 
-    /// The chunk jobs that have ended since the pool was made, if it records them.
+    /// All chunk jobs that have ended, if the pool records them.
     #[must_use]
     pub fn job_trace(&self) -> Vec<JobTrace> {
         let state = self.inner.state.lock();
@@ -179,8 +179,7 @@ impl BufferPool {
         trace.map_or_else(Vec::new, |trace| trace.jobs.clone())
     }
 
-    /// The pages that were read by themselves since the pool was made, in the order of their reads,
-    /// if the pool records them.
+    /// The page reads so far, in the order of their reads, if the pool records them.
     #[must_use]
     pub fn page_trace(&self) -> Vec<PageTrace> {
         let state = self.inner.state.lock();

@@ -1,9 +1,9 @@
 //! What does a scan ask for, and what does it need of the core?
 //!
-//! This is worked out from the files that the query holds, before the pool's lock is taken: it
+//! The spec is computed from the files that the query holds, before the pool's lock is taken: it
 //! takes a step per chunk and column of the table, and holding the lock for that long would delay
 //! every other query.
-//! Not here: whether the memory suffices meanwhile (`../memory/budget.rs`).
+//! Not here: whether there is enough memory at the moment (`../memory/budget.rs`).
 //! Bounds: O(chunks × columns wanted + shared extents).
 
 use std::collections::{BTreeMap, VecDeque};
@@ -22,7 +22,7 @@ use crate::{Result, StorageError};
 pub struct ScanPart {
     /// Positions in [`TableView::chunks`].
     pub chunks: Vec<usize>,
-    /// Root columns by name. Names that a file lacks are not read there. May be empty: such chunks
+    /// Root columns by name; a file that lacks one is read without it. May be empty: such chunks
     /// are handed out without a read.
     pub columns: Vec<String>,
 }
@@ -30,39 +30,39 @@ pub struct ScanPart {
 /// What a scan asks for.
 #[derive(Clone, Debug)]
 pub struct ScanRequest {
-    /// The chunks to choose from.
+    /// The table; `parts` choose among its chunks.
     pub table: TableView,
     /// Disjoint sets of chunks with the columns wanted of them.
     pub parts: Vec<ScanPart>,
-    /// How many consumers will call [`super::Scan::next_chunk`] at once.
+    /// How many consumers will call [`super::Scan::next_chunk`] at the same time.
     pub consumers: usize,
-    /// Chunks must come in ascending order of their position.
+    /// Whether chunks must come in ascending order of their position.
     pub ordered: bool,
-    /// From how many devices the scan may read at a time, at least 1. None: as many as suit all
+    /// From how many devices the scan may read at a time, at least 1. `None`: as many as suits all
     /// running scans (`degree.rs`).
     pub devices_max: Option<u32>,
     /// The scan's name in traces and in `coscan.scans`.
     pub label: Arc<str>,
 }
 
-/// A scan before it is announced.
+/// A scan before it is registered.
 #[derive(Debug, Default)]
 pub(super) struct Spec {
     pub(super) parts: Vec<Part>,
-    /// Where each chunk is in the view, and in which part of the request.
+    /// For each chunk: its position in the view, and its part of the request.
     pub(super) positions: BTreeMap<ChunkId, (usize, usize)>,
-    /// Chunks of which no bytes are wanted.
+    /// Chunks of which the scan wants no bytes.
     pub(super) without_bytes: VecDeque<ChunkId>,
     pub(super) chunks_wanted: u64,
     pub(super) largest: Option<LargestLoad>,
 }
 
 impl Spec {
-    /// The spec of a scan of these parts, where a chunk may take at most `budget` bytes.
+    /// The spec of a scan of these parts. A chunk may take at most `budget` bytes.
     ///
     /// # Errors
-    /// `ChunkTooLarge` if a chunk never fits: the scan would wait for it for ever. `Internal` for a
-    /// chunk that is not in the table.
+    /// `ChunkTooLarge` if a chunk can never fit, so that the scan would wait without end.
+    /// `Internal` for a chunk that is not in the table.
     pub(super) fn new(table: &TableView, parts: &[ScanPart], budget: u64) -> Result<Self> {
         let mut spec = Self::default();
         for (number, part) in parts.iter().enumerate() {
@@ -125,8 +125,7 @@ impl Spec {
 struct FileBytes {
     file: Arc<TableFile>,
     roots: Vec<usize>,
-    /// For each chunk, the bytes of the extents that it shares with others; empty if no chunk
-    /// shares any.
+    /// For each chunk, the bytes of its shared extents; empty if no chunk shares any.
     shared: Vec<u64>,
 }
 
@@ -146,7 +145,8 @@ impl FileBytes {
         let mut shared = Vec::new();
         let chunks = file.chunks();
         if !chunks.shared.is_empty() {
-            // For each chunk, the shared bytes that begin at it and those that end before it.
+            // For each chunk, the shared bytes that begin with it and those that ended with the
+            // chunk before.
             let mut steps = vec![(0, 0); chunks.chunks.len() + 1];
             for extent in &chunks.shared {
                 if roots.binary_search(&extent.column).is_ok() {
@@ -194,14 +194,14 @@ mod tests {
 
     const CHUNKS: u64 = 6400;
 
-    /// How long the lock is held at a time: to make a table of the file, and to begin a scan of all
-    /// of it. The least of a few tries, because the machine may be busy.
+    /// How long the lock is held at a time: to register a table of the file, and to begin a scan
+    /// of all of it. The minimum of a few tries, because the machine may be busy.
     fn locked_ns(file: &Arc<TableFile>, model: StorageModel) -> [u64; 2] {
         let columns: Vec<String> = file.column_names().map(str::to_owned).collect();
         let mut least = [u64::MAX; 2];
         for _ in 0..4 {
             let files = FileCache::new(Arc::new(Devices::default()));
-            // Loads fail at once, because there is no such file.
+            // Loads fail at once, because the file does not exist.
             let shared = PoolShared::new(files, MemoryBudget::new(1 << 40), 1).unwrap();
             let config = PoolConfig {
                 policy: Policy::Relevance,
@@ -231,14 +231,14 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_the_lock_takes_no_step_per_column() {
+    fn no_work_per_column_is_done_under_the_lock() {
         let narrow = TableFile::imagined(3, CHUNKS);
         let wide = TableFile::imagined(300, CHUNKS);
         for model in [StorageModel::Nsm, StorageModel::Dsm] {
             let (few, many) = (locked_ns(&narrow, model), locked_ns(&wide, model));
             println!("{model:?}, 3 and 300 columns: table and scan {few:?}, {many:?} ns");
-            // The core sums up the new chunks' columns once. Nothing that a scan does under the
-            // lock depends on the number of columns.
+            // The core sums up the new chunks' columns once. A scan's work under the lock does not
+            // depend on the number of columns.
             assert!(many[0] < 60 * few[0], "table: {many:?} against {few:?}");
             assert!(many[1] < 15 * few[1], "scan: {many:?} against {few:?}");
         }

@@ -1,8 +1,8 @@
 //! Which chunks does a query over these files see?
 //!
-//! Queries that planned different subsets of a folder (partition pruning, a file that was added
-//! meanwhile) must still share. So a core table is a folder with one schema; it grows as files
-//! appear, and a query's [`TableView`] names the query's chunks in it.
+//! Queries that planned different subsets of a folder (partition pruning, a new file) must still
+//! share. So a core table is a folder with one schema; it grows as files appear, and a query's
+//! [`TableView`] lists the query's chunks in it.
 //! Not here: the core table (`state/core_table.rs`).
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::Result;
 impl BufferPool {
     /// The chunks of these files. Registers files that are new to the pool.
     ///
-    /// Work that takes a step per chunk and column is done without the pool's lock.
+    /// Work per chunk and column is done without the pool's lock.
     ///
     /// # Errors
     /// `Internal` if the files have different target chunk sizes.
@@ -97,7 +97,7 @@ fn infos(files: &[Arc<TableFile>], bases: &[u32]) -> Arc<[ChunkInfo]> {
     chunks.collect()
 }
 
-/// A chunk as a query sees it.
+/// A chunk in a query's view.
 #[derive(Clone, Debug)]
 pub struct ChunkInfo {
     /// Its file.
@@ -114,7 +114,7 @@ impl ChunkInfo {
         self.chunk
     }
 
-    /// How many rows it has.
+    /// The number of its rows.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.file.chunks().chunks[self.file_chunk].rows
@@ -145,8 +145,7 @@ impl TableView {
         &self.chunks
     }
 
-    /// The table that the chunks belong to: views of the same pool with the same number share
-    /// chunks.
+    /// The table of the chunks. Views of the same pool with the same table id share chunks.
     #[must_use]
     pub fn table(&self) -> TableId {
         self.table

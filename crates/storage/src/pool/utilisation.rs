@@ -1,9 +1,9 @@
 //! How busy are the devices and the processors?
 //!
-//! Idea: meters only count up; what they say of the time between two looks at them decides how
-//! memory is divided (`balance.rs`) and from how many devices a scan reads (`degree.rs`).
+//! Idea: meters only count up. The difference between two readings decides how memory is divided
+//! (`balance.rs`) and from how many devices a scan reads (`degree.rs`).
 //! Not here: the meters of devices (`device/meter.rs`).
-//! Bounds: one small file is read and each device's meter copied at a look.
+//! Bounds: a reading reads one small file and copies each device's meter.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use coscan_core::DeviceId;
 
 use crate::device::{DeviceSnapshot, MeterSnapshot};
 
-/// What was used since the look before, from 0 to 1.
+/// The utilisation since the previous reading, from 0 to 1.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Utilisation {
-    /// Of each device, the part of the time in which it had a request. One that was not there at
-    /// the look before is missing.
+    /// For each device, the part of the time in which it had a request. A device without a
+    /// previous reading is missing.
     pub(crate) devices: Vec<(DeviceId, f64)>,
-    /// The part of all processors' time that this process used; `None` at the first look.
+    /// The part of all processors' time that this process used; `None` at the first reading.
     pub(crate) processors: Option<f64>,
 }
 
-/// The meters as they were at the last look.
+/// The previous reading of the meters.
 #[derive(Debug, Default)]
 pub(super) struct Meters {
     devices: BTreeMap<DeviceId, MeterSnapshot>,
@@ -30,7 +30,7 @@ pub(super) struct Meters {
 }
 
 impl Meters {
-    /// A look, at these devices and this processor time of the process.
+    /// Takes a reading: of these devices, and of this processor time of the process.
     pub(super) fn look(
         &mut self,
         devices: &[DeviceSnapshot],
@@ -62,8 +62,8 @@ pub(super) fn processor_time() -> Duration {
     Duration::from_millis(10 * ticks(&text))
 }
 
-/// User and system time in "pid (name) state ppid …", the 14th and 15th field; a name may have
-/// spaces.
+/// The sum of user and system time, the 14th and 15th field of "pid (name) state ppid …"; a name
+/// may contain spaces.
 fn ticks(stat: &str) -> u64 {
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let fields = after_name.split_ascii_whitespace().skip(11).take(2);
@@ -91,10 +91,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_since_the_look_before() {
+    fn utilisation_is_relative_to_the_previous_reading() {
         let mut meters = Meters::default();
         let first = meters.look(&[device(0, 900, 1000)], Duration::from_secs(7), 2);
-        assert_eq!(first, Utilisation::default(), "there was no look before");
+        assert_eq!(
+            first,
+            Utilisation::default(),
+            "there is no previous reading"
+        );
         let devices = [device(0, 950, 1200), device(1, 100, 100)];
         let second = meters.look(&devices, Duration::from_millis(7100), 2);
         assert_eq!(second.devices, [(DeviceId(0), 0.25)]);
@@ -102,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn processor_time_is_read_behind_the_name() {
+    fn processor_time_is_parsed_after_the_name() {
         let stat = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 30 12 0 0";
         assert_eq!(ticks(stat), 42);
         assert_eq!(ticks(""), 0);

@@ -1,15 +1,15 @@
 //! When are the tables of replaced files dropped?
 //!
-//! A core table grows and never shrinks, so a replaced file's old chunks stay in it. When they are
-//! half of it, the table is *retired*: queries from then on get a new table with the current files,
-//! and the old one is dropped, with everything of it in memory, when its last scan has ended. So
-//! old versions never take more than current ones, and a folder of many files of which one changes
-//! now and then does not lose its buffer each time. Deleted files cannot be told from files that a
-//! query does not read, so they stay as long as there is room for what is known of files and tables
-//! (`MemoryBudget::metadata_bytes_max`). Beyond that, tables that nobody uses are dropped, least
-//! recently used first. A table of which half was not asked for lately is then retired like a table
-//! of replaced files: otherwise a folder whose files always get new names would keep the deleted
-//! ones, because its table is always in use.
+//! A core table grows and never shrinks, so a replaced file's old chunks stay in it. When they
+//! reach half of it, the table is *retired*: later queries get a new table with the current files,
+//! and the old table is dropped, with everything of it in memory, when its last scan has ended. So
+//! old versions never take more memory than current ones, and a folder of many files of which one
+//! changes now and then keeps its buffer. The pool cannot tell a deleted file from a file that
+//! queries do not read, so metadata of both stays as long as there is room
+//! (`MemoryBudget::metadata_bytes_max`). Beyond that, unused tables are dropped, least recently
+//! used first. A used table of which half has not been requested lately is then retired like a
+//! table of replaced files; otherwise a folder whose files always get new names would keep the
+//! deleted ones, because its table is always in use.
 //! Not here: footers (`files.rs`).
 //! V1: a view or scan of a table keeps the table. V2: a retired table gets no new views.
 
@@ -21,7 +21,7 @@ use super::TableFile;
 use super::state::{Effects, State, TableKey, TableState};
 
 impl State {
-    /// The table for queries over these files that begin now; it may not exist yet.
+    /// The table for new queries over these files; it may not exist yet.
     pub(crate) fn current_table(
         &mut self,
         key: TableKey,
@@ -50,7 +50,7 @@ impl State {
         }
     }
 
-    /// Drops the retired tables that nobody uses.
+    /// Drops the retired tables that are not in use.
     pub(crate) fn drop_retired(&mut self, effects: &mut Effects) {
         if self.retired.is_empty() {
             return;
@@ -64,8 +64,8 @@ impl State {
         }
     }
 
-    /// Drops tables that nobody uses, least recently used first, until `bytes` bytes of what is
-    /// known of them are gone; the most recently used table stays.
+    /// Drops unused tables, least recently used first, until `bytes` bytes of their metadata are
+    /// freed; the most recently used table stays.
     pub(crate) fn drop_idle_tables(&mut self, bytes: u64, effects: &mut Effects) {
         self.drop_retired(effects);
         let mut by_use: Vec<(u64, TableId)> = Vec::new();
@@ -92,8 +92,8 @@ impl State {
         !viewed && self.loads.values().all(|load| load.table != id)
     }
 
-    /// Drops the table. False if the core still has a load or a page request of it: try again
-    /// later.
+    /// Drops the table. False if the core still has a load or a page request of it; a later call
+    /// can drop it.
     fn drop_table(&mut self, id: TableId, effects: &mut Effects) -> bool {
         let registered = self
             .tables
@@ -110,8 +110,8 @@ impl State {
     }
 }
 
-/// The bytes of what is known of a table and of the files of its chunks. A file that others know
-/// too is counted in full.
+/// The metadata bytes of a table and of the files of its chunks. A file counts in full even if it
+/// has other owners.
 fn bytes_known(table: &TableState) -> u64 {
     let files = table
         .core

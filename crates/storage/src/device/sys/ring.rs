@@ -3,11 +3,11 @@
 //! Callers put transfers into an inbox and ring an eventfd (the bell). The thread keeps a read of
 //! that eventfd in the ring, so that one wait covers both completions and arrivals.
 //! Bounds: at most `depth` transfers are in the kernel; the rest wait in the order of arrival,
-//! bounded by the reads that the device admits. A transfer that no caller waits for is dropped when
-//! its turn comes.
+//! bounded by the reads that the device admits. A transfer without a waiting caller is dropped
+//! when it would be submitted.
 //! R1: a transfer stays in its slot from submission to completion (U2).
-//! R2: a ring that the kernel refuses to continue answers every transfer, present and later, with
-//! [`Failure::Abandoned`]; the caller may then read in another way.
+//! R2: when the kernel refuses to continue a ring, the ring answers every transfer, present and
+//! later, with [`Failure::Abandoned`]; the caller may then read in another way.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -231,7 +231,7 @@ impl Driver {
             // reaped (R1). It keeps its file open and its memory alive (U2); its list of segments
             // is on the heap and does not change meanwhile.
             if unsafe { self.ring.submission().push(&entry) }.is_err() {
-                // The submission queue is full until the kernel has taken the entries.
+                // The submission queue stays full until the kernel has taken its entries.
                 self.waiting.push_front(transfer);
                 self.free.push(slot);
                 return;
@@ -262,8 +262,8 @@ impl Driver {
         }
     }
 
-    /// The ring is broken (R2). Transfers in the kernel stay there, their memory leaked (U2): at
-    /// most once per device, and no more than was in flight.
+    /// The ring is broken (R2). Transfers in the kernel stay there and their memory is leaked
+    /// (U2): at most once per device, and no more than is in flight.
     fn give_up(mut self, error: &io::Error) {
         log::error!("io_uring stopped: {error}");
         let mut inbox = self.shared.inbox.lock();
@@ -276,7 +276,7 @@ impl Driver {
     }
 }
 
-/// Errors after which waiting can be repeated: a signal, or a temporary lack of kernel memory.
+/// Errors after which the wait can be repeated: a signal, or a temporary lack of kernel memory.
 fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

@@ -24,7 +24,7 @@ pub(crate) enum Failure {
     },
     /// The file ended at this position.
     EndOfFile { at: u64 },
-    /// The caller had gone before the transfer began.
+    /// The caller was dropped before the transfer began.
     Unwanted,
     /// The ring gave up; the state of the transfer is unknown.
     Abandoned,
@@ -51,7 +51,7 @@ pub(crate) struct Job {
 struct Caller {
     answer: oneshot::Sender<Outcome>,
     in_flight: InFlight,
-    /// Held until the kernel is done, even if the caller has gone: it bounds memory.
+    /// Held until the kernel is done, even if the caller is gone: it bounds memory.
     permit: OwnedSemaphorePermit,
 }
 
@@ -62,7 +62,7 @@ impl Caller {
             Err(_) => drop(self.in_flight),
         }
         drop(self.permit);
-        // The caller may have gone; then the bytes are dropped.
+        // If the caller is gone, the bytes are dropped.
         let _unheard = self.answer.send(outcome);
     }
 }

@@ -1,6 +1,7 @@
 //! A table as the core knows it: which part of which file is each of its chunks?
 //!
-//! Not here: what of the table is in memory (`resident.rs`), when it is dropped (`../versions.rs`).
+//! Not here: which parts of the table are in memory (`resident.rs`), when it is dropped
+//! (`../versions.rs`).
 //! T1: a file version's chunks are in a core table once, as a run of ids in file order.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -16,7 +17,7 @@ use super::super::packed::held;
 use crate::StorageError;
 use crate::device::FileVersion;
 
-/// What makes two files part of one table.
+/// Files with equal keys belong to one table.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TableKey {
     /// (store, folder) of the files; several for a query over several folders.
@@ -65,7 +66,7 @@ pub(crate) struct ChunkSource {
 }
 
 impl ChunkSource {
-    /// Its rows, counted from the file's first.
+    /// The chunk's rows, counted from the file's first.
     pub(crate) fn rows(&self) -> Range<u64> {
         let chunk = &self.file.chunks().chunks[self.at];
         let first = chunk.pieces.first();
@@ -90,10 +91,9 @@ pub(crate) struct CoreTable {
     pub(crate) extents: Vec<ExtentSource>,
     extents_of: BTreeMap<(ChunkId, ColumnId), Vec<ExtentId>>,
     files: HashMap<Arc<FileKey>, Place>,
-    /// How many views of the table have been made.
+    /// The number of views made of the table.
     pub(crate) views: u64,
-    /// The version of each file that was added last, by store and path, with that version's number
-    /// of chunks.
+    /// The most recently added version of each file, by store and path, with its number of chunks.
     latest: BTreeMap<(String, Path), (FileVersion, usize)>,
     /// Chunks of versions that are not the latest.
     replaced_chunks: usize,
@@ -119,7 +119,8 @@ impl CoreTable {
         self.columns.id(name)
     }
 
-    /// Adds the files that are not in the table yet; returns what the core is to append.
+    /// Adds the files that are not in the table yet; returns the layout that the core should
+    /// append.
     pub(crate) fn add(&mut self, files: Vec<(Arc<TableFile>, Vec<ChunkLayout>)>) -> TableLayout {
         let mut layout = TableLayout {
             columns: self.columns.count(),
@@ -172,8 +173,8 @@ impl CoreTable {
         layout
     }
 
-    /// Whether at least half of the table would be chunks of replaced files once these files are
-    /// added.
+    /// Whether, with these files added, at least half of the table would be chunks of replaced
+    /// files.
     pub(crate) fn would_be_outdated(&self, files: &[Arc<TableFile>]) -> bool {
         let (mut all, mut replaced) = (self.chunks.len(), self.replaced_chunks);
         for file in files.iter().filter(|file| self.base(file).is_none()) {
@@ -186,7 +187,7 @@ impl CoreTable {
         replaced > 0 && 2 * replaced >= all
     }
 
-    /// The error for a chunk that needs `bytes` where `budget` is the most there can ever be.
+    /// The error for a chunk that needs `bytes` while the budget can never exceed `budget`.
     pub(crate) fn too_large(&self, chunk: ChunkId, bytes: u64, budget: u64) -> StorageError {
         StorageError::ChunkTooLarge {
             file: self.chunks[chunk.0 as usize].file.name().to_owned(),
@@ -213,14 +214,14 @@ impl CoreTable {
         Some(self.files.get(&**file.key())?.base)
     }
 
-    /// As [`Self::base`]; also notes that a view asks for the file.
+    /// Like [`Self::base`]; also records that a view requests the file.
     pub(crate) fn ask(&mut self, file: &TableFile) -> Option<u32> {
         let place = self.files.get_mut(&**file.key())?;
         place.asked = self.views;
         Some(place.base)
     }
 
-    /// Whether at least half of the table is chunks of files that no view has asked for lately.
+    /// Whether at least half of the table is chunks of files that no view has requested lately.
     pub(crate) fn is_mostly_unused(&self) -> bool {
         let lately = self.views.saturating_sub(UNUSED_AFTER);
         let unused = self.files.values().filter(|place| place.asked < lately);
@@ -229,9 +230,9 @@ impl CoreTable {
     }
 }
 
-/// A file counts as unused once so many views were made since a view last asked for it; this
-/// matters only where memory is short. Queries over a part of a folder ask for different files, and
-/// should not lose their table too soon.
+/// A file counts as unused after this many views without a request for it; this matters only when
+/// memory is short. Queries over parts of a folder request different files, and should not lose
+/// their table too soon.
 const UNUSED_AFTER: u64 = 8;
 
 /// Where a file's chunks are in a core table.
@@ -239,11 +240,11 @@ const UNUSED_AFTER: u64 = 8;
 struct Place {
     base: u32,
     chunks: usize,
-    /// The last view that asked for the file.
+    /// The last view that requested the file.
     asked: u64,
 }
 
-/// A file's store and path, whatever its version.
+/// A file's store and path, which all its versions share.
 fn place(file: &TableFile) -> (String, Path) {
     (file.store().to_owned(), file.version().location.clone())
 }

@@ -1,6 +1,6 @@
-//! When is the controller of parallelism told, and the core what it says?
+//! When does the controller of parallelism get events, and how does the core get its decisions?
 //!
-//! Not here: what it says (`../degree.rs`).
+//! Not here: the decisions (`../degree.rs`).
 
 use coscan_core::{DeviceId, Event, ScanId};
 
@@ -19,7 +19,7 @@ impl State {
         self.change_degrees(effects);
     }
 
-    /// The scan is over.
+    /// The scan has ended.
     pub(crate) fn degree_ends(&mut self, scan: ScanId, effects: &mut Effects) {
         if self.degrees.is_active() {
             self.degrees.end(scan);
@@ -27,8 +27,9 @@ impl State {
         }
     }
 
-    /// Time has passed: the controller is told what was used meanwhile, and devices whose chunks
-    /// others have loaded for a scan are not its own any more.
+    /// A tick: gives the controller the utilisation since the last one, and takes from each scan
+    /// the devices on which it needs no more loads, because other scans have loaded its chunks
+    /// there.
     pub(crate) fn measure_degrees(&mut self, used: &Utilisation, effects: &mut Effects) {
         for (scan, served) in self.degrees.served() {
             let missed = self.abm.misses(scan);
@@ -42,7 +43,7 @@ impl State {
 
     fn change_degrees(&mut self, effects: &mut Effects) {
         for (scan, devices_max) in self.degrees.changed() {
-            // One that has failed meanwhile is about to end.
+            // A scan that has failed meanwhile is about to end.
             Inner::log(self.handle(Event::DegreeChanged { scan, devices_max }, effects));
         }
     }

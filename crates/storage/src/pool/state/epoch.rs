@@ -1,14 +1,14 @@
-//! Does an event concern the core that is in use, or a core that panicked?
+//! Does an event concern the current core, or a core that panicked?
 //!
-//! Numbers only grow: whatever has a lower number than the first of the core in use belongs to a
-//! core that panicked, and events about it are not passed on.
+//! Ids only grow: an id below the current core's first one belongs to a core that panicked, and
+//! events with such an id are discarded.
 //! Not here: how a new core begins (`../restart.rs`).
 
 use coscan_core::{Event, PageRequestId, ScanId, TableId};
 
 use crate::StorageError;
 
-/// The first numbers of the core that is in use.
+/// The first ids of the current core.
 #[derive(Default)]
 pub(crate) struct Epoch {
     scan: ScanId,
@@ -35,7 +35,7 @@ impl Epoch {
         }
     }
 
-    /// Whether the event is about something that only an earlier core knew.
+    /// Whether the event concerns something that only an earlier core knew.
     pub(super) fn is_before(&self, event: &Event) -> bool {
         match event {
             Event::ChunkRequested { scan }

@@ -1,11 +1,12 @@
-//! The pool's state under its one lock: the core, the frames it decided on, the waiting consumers.
+//! The pool's state under its one lock: the core, the frames of resident segments, the waiting
+//! consumers.
 //!
 //! Every change goes through [`State::handle`]: it passes an event to the core and carries out
 //! those of the core's actions that change this state. Reads to start and wakers to wake are
-//! returned, to be acted on after the lock is released.
+//! returned as [`Effects`], for after the lock is released.
 //! S1: a frame exists exactly for what the core calls resident. S2: a lease holds its frames by
-//! reference, so a frame that the core evicts early (a scan that ended while its consumer still
-//! decodes) lives on until that consumer is done.
+//! reference, so a frame that the core evicts early (because its scan ended while the consumer
+//! still decodes) lives until that consumer is done.
 
 mod core_table;
 mod degrees;
@@ -49,7 +50,7 @@ pub(crate) struct Handed {
     pub(crate) origin: LoadOrigin,
     /// False for a chunk without bytes: the core does not know of it.
     pub(crate) known: bool,
-    /// The chunk stayed untaken for so long that its memory was taken back.
+    /// Whether the chunk stayed untaken for so long that its memory was taken back.
     pub(crate) lapsed: bool,
     pub(crate) since: Instant,
 }
@@ -71,17 +72,17 @@ impl Handed {
 pub(crate) struct ScanState {
     pub(crate) label: Arc<str>,
     pub(crate) answers: VecDeque<Answer>,
-    /// Chunks that need no bytes, handed out without the core.
+    /// Chunks of which the scan needs no bytes; the pool hands them out without the core.
     pub(crate) without_bytes: VecDeque<ChunkId>,
-    /// Consumers waiting in `next_chunk`.
+    /// Consumers that wait in `next_chunk`.
     pub(crate) claims: usize,
     pub(crate) wakers: Vec<Waker>,
     pub(crate) failure: Option<StorageError>,
-    /// What the scan's largest chunk needs in memory; none if no chunk has bytes.
+    /// The scan's largest chunk; `None` if no chunk has bytes.
     pub(crate) largest: Option<LargestLoad>,
     pub(crate) metrics: ScanMetrics,
-    /// For a scan of what is left of a lapsed chunk: the scan that the chunk came from, and how
-    /// often the consumer came too late.
+    /// For a scan of the rest of a lapsed chunk: the scan that the chunk came from, and how often
+    /// in a row the consumer came back too late.
     pub(crate) again: Option<(ScanId, u32)>,
 }
 
@@ -93,22 +94,22 @@ pub(crate) struct LargestLoad {
     pub(crate) chunk: ChunkId,
 }
 
-/// What a scan has done so far.
+/// Counters of a scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanMetrics {
-    /// Chunks asked for.
+    /// Chunks that the scan requested.
     pub chunks_wanted: u64,
-    /// Chunks given back before they were handed out.
+    /// Chunks that the scan withdrew before they were handed out.
     pub chunks_withdrawn: u64,
-    /// Chunks that jobs of other scans worked on for this one.
+    /// Chunks that other scans' jobs worked on for this scan.
     pub chunks_joined: u64,
     /// Chunks handed out that were in memory when the scan began.
     pub chunks_from_buffer: u64,
     /// Chunks handed out that were loaded for this scan.
     pub chunks_loaded_for_me: u64,
-    /// Chunks handed out that were loaded for other scans meanwhile.
+    /// Chunks handed out that were loaded for other scans while this scan ran.
     pub chunks_loaded_for_others: u64,
-    /// Chunks handed out that needed no bytes at all.
+    /// Chunks handed out of which the scan needed no bytes.
     pub chunks_without_bytes: u64,
     /// Loads chosen for this scan.
     pub loads: u64,
@@ -116,11 +117,11 @@ pub struct ScanMetrics {
     pub load_bytes: u64,
     /// Chunks whose memory was taken back because the consumer was silent for long.
     pub chunks_lapsed: u64,
-    /// Segments whose decode this scan shared with another scan or found done.
+    /// Segments whose decode this scan shared with another scan or found finished.
     pub decode_shared: u64,
     /// Segments whose decode this scan began.
     pub decode_begun: u64,
-    /// Rows that were picked from columns for this scan, because no other scan wanted the columns.
+    /// Rows that were picked from columns for this scan, because no other scan needed the columns.
     pub rows_picked: u64,
     /// Time that consumers waited for a chunk, summed over consumers. Nanoseconds.
     pub waited_ns: u64,
@@ -129,13 +130,13 @@ pub struct ScanMetrics {
 /// One load, for traces.
 #[derive(Clone, Debug)]
 pub struct LoadTrace {
-    /// When it was decided, since the pool was made. Nanoseconds.
+    /// When the core chose it, since the pool's creation. Nanoseconds.
     pub time_ns: u64,
-    /// The table, as the core numbers tables.
+    /// The table's id in the core.
     pub table: u32,
     /// The chunk.
     pub chunk: u32,
-    /// The label of the scan it was chosen for.
+    /// The label of the scan that the load was chosen for.
     pub label: Arc<str>,
     /// Bytes.
     pub bytes: u64,
@@ -143,15 +144,15 @@ pub struct LoadTrace {
     pub rows: Range<u64>,
 }
 
-/// Pages that an index scan read by themselves, for traces.
+/// Pages that an index scan read alone, for traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageTrace {
-    /// When the read completed, since the pool was made: many pages are asked for at once, and the
-    /// device reads one after the other. Nanoseconds.
+    /// When the read completed, since the pool's creation. (Many pages are requested at once, and
+    /// the device reads one after another.) Nanoseconds.
     pub time_ns: u64,
-    /// The table, as the core numbers tables.
+    /// The table's id in the core.
     pub table: u32,
-    /// The chunk that they are in.
+    /// The chunk of the pages.
     pub chunk: u32,
     /// Their rows, without a gap, counted from their file's first.
     pub rows: Range<u64>,
@@ -160,21 +161,21 @@ pub struct PageTrace {
 /// One chunk job, for traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobTrace {
-    /// When it began, since the pool was made. Nanoseconds.
+    /// When it began, since the pool's creation. Nanoseconds.
     pub begun_ns: u64,
-    /// When it ended, likewise.
+    /// When it ended, on the same clock.
     pub ended_ns: u64,
-    /// The table, as the core numbers tables.
+    /// The table's id in the core.
     pub table: u32,
     /// The chunk.
     pub chunk: u32,
     /// The label of the scan that began it.
     pub label: Arc<str>,
-    /// The labels of the other scans that it served, without those that had ended.
+    /// The labels of the other scans that it served, except scans that had ended.
     pub served: Vec<Arc<str>>,
 }
 
-/// What a pool that keeps a trace has read, and which chunk jobs it has run.
+/// The trace of a pool that keeps one: its loads, page reads and chunk jobs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Traces {
     pub(crate) jobs: Vec<JobTrace>,
@@ -189,8 +190,8 @@ pub(crate) enum Target {
     Extent(ExtentId),
 }
 
-/// A load under way: the targets that the core still expects from it. A failure may cancel targets
-/// of other loads (`../load.rs`).
+/// An outstanding load: the targets that the core still expects from it. A failure may cancel
+/// targets of other loads (`../load.rs`).
 pub(crate) struct Outstanding {
     pub(crate) table: TableId,
     pub(crate) chunk: ChunkId,
@@ -208,19 +209,19 @@ pub(crate) struct LoadJob {
     pub(crate) chunk: ChunkId,
     /// The device that the chunk is on.
     pub(crate) device: DeviceId,
-    /// In the order to read them.
+    /// In reading order.
     pub(crate) columns: Vec<ColumnId>,
     pub(crate) extents: Vec<ExtentId>,
 }
 
-/// What is left to do after the lock is released.
+/// Work for after the lock is released.
 #[derive(Default)]
 pub(crate) struct Effects {
     pub(crate) loads: Vec<LoadJob>,
     pub(crate) wakers: Vec<Waker>,
-    /// Decoded arrays to drop after the lock is released: dropping megabytes takes time.
+    /// Decoded arrays to drop; dropping megabytes takes time.
     pub(crate) dropped: Vec<Arc<DecodedSegment>>,
-    /// Dropped tables, likewise.
+    /// Dropped tables, for the same reason.
     pub(crate) dropped_tables: Vec<TableState>,
 }
 
@@ -231,7 +232,7 @@ pub(crate) struct State {
     pub(crate) tables: BTreeMap<TableId, TableState>,
     pub(crate) by_key: BTreeMap<TableKey, TableId>,
     pub(crate) next_table: u32,
-    /// How often a table was asked for.
+    /// The number of requests for a table so far; it serves as a clock.
     pub(crate) uses: u64,
     /// Retired tables: no query gets a new view of them (`../versions.rs`). A retired table is
     /// dropped when its last user has ended.
@@ -240,32 +241,32 @@ pub(crate) struct State {
     pub(crate) next_scan: u64,
     /// The largest load that a running scan needs.
     pub(crate) largest_load_bytes: u64,
-    /// Bytes of frames that only stalled scans need, as last counted.
+    /// Bytes of frames that only stalled scans need, at the last count.
     pub(crate) stalled: u64,
     pub(crate) stalled_counted_at: Instant,
     pub(crate) loads: BTreeMap<u64, Outstanding>,
     pub(crate) next_load: u64,
     /// Page requests that the core knows of.
     pub(crate) pages: PageRequests,
-    /// Chunks that were handed to scans that then failed before a consumer took them: the core is
-    /// to get them back.
+    /// Chunks that the core delivered to scans that then failed before a consumer took them. They
+    /// go back to the core with the next event.
     pub(crate) untaken: Vec<(ScanId, ChunkId)>,
-    /// Why the loads of a chunk failed, for the `Fail` actions that follow.
+    /// The error for the `Fail` actions that follow a failed load.
     pub(crate) load_error: Option<StorageError>,
     pub(crate) trace: Option<Traces>,
     /// The log of the core, if it is recorded.
     pub(crate) recording: Option<Recording>,
-    /// Time spent deciding. Nanoseconds.
+    /// Time spent in the core. Nanoseconds.
     pub(crate) sched_ns: u64,
     pub(crate) decisions: u64,
     pub(crate) shut_down: bool,
-    /// Which events concern this core, and not one that panicked (`../restart.rs`).
+    /// Tells events for this core from events for a core that panicked (`../restart.rs`).
     pub(crate) epoch: Epoch,
     pub(crate) degrees: Degrees,
 }
 
 impl State {
-    /// Tells the core what happened and carries out what it decides.
+    /// Passes an event to the core and carries out the actions that follow.
     pub(crate) fn handle(&mut self, event: Event, effects: &mut Effects) -> Result<()> {
         if self.epoch.is_before(&event) {
             return Ok(());
@@ -309,7 +310,7 @@ impl State {
         Ok(())
     }
 
-    #[allow(clippy::too_many_lines)] // One arm an action.
+    #[allow(clippy::too_many_lines)] // One arm per action.
     fn carry_out(&mut self, action: Action, now: Time, effects: &mut Effects) {
         match action {
             Action::Load {
@@ -412,7 +413,7 @@ impl State {
                 effects.wakers.extend(self.pages.failed(request, error));
             }
             action => {
-                log::error!("buffer pool: the core does what nobody here knows: {action:?}");
+                log::error!("buffer pool: unknown action of the core: {action:?}");
                 debug_assert!(false, "unknown action {action:?}");
             }
         }
@@ -425,7 +426,7 @@ impl State {
         self.load_error.clone().unwrap_or_else(unknown)
     }
 
-    /// The shared extents of a segment that the core does not count as in memory.
+    /// The shared extents of a segment that are not resident in the core's view.
     pub(crate) fn pending_extents(
         &self,
         id: TableId,
@@ -441,7 +442,7 @@ impl State {
             .collect()
     }
 
-    /// Lets chunks lapse that were handed out and that no consumer has taken for `after`
+    /// Makes chunks lapse that were delivered and that no consumer has taken for `after`
     /// (`../place.rs`).
     pub(crate) fn lapse_untaken(&mut self, after: Duration, effects: &mut Effects) {
         let mut lapsed = Vec::new();
@@ -463,7 +464,7 @@ impl State {
         }
     }
 
-    /// Takes back the memory of a chunk that a consumer holds.
+    /// Takes back the memory of a chunk that was handed out.
     pub(crate) fn lapse(&mut self, scan: ScanId, chunk: ChunkId, effects: &mut Effects) {
         if !self.abm.holds(scan, chunk) {
             return;
@@ -474,9 +475,9 @@ impl State {
         Inner::log(self.handle(Event::ChunkLapsed { scan, chunk }, effects));
     }
 
-    /// Fails the scan: its consumers get the error. Chunks that were handed to it and not taken
-    /// would stay pinned as long as anybody holds the scan, and other scans might wait for that
-    /// memory for ever; the next event gives them back.
+    /// Fails the scan: its consumers get the error. Chunks that were delivered to it and not taken
+    /// would stay pinned as long as the scan has an owner, and other scans might wait for that
+    /// memory forever, so the next event gives them back.
     pub(crate) fn fail_scan(&mut self, id: ScanId, error: StorageError, effects: &mut Effects) {
         let Some(scan) = self.scans.get_mut(&id) else {
             return;
@@ -490,7 +491,7 @@ impl State {
         }
     }
 
-    /// No load is to bring this target; what has arrived of it is dropped.
+    /// Cancels this target in all outstanding loads and drops what has arrived of it.
     pub(crate) fn forget(&mut self, id: TableId, chunk: Option<ChunkId>, target: Target) {
         for load in self.loads.values_mut().filter(|load| load.table == id) {
             if chunk.is_none_or(|chunk| load.chunk == chunk) {

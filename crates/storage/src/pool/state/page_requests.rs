@@ -1,6 +1,6 @@
-//! Where is each page request that the core knows of?
+//! What is the state of each page request that the core knows of?
 //!
-//! Not here: who sends requests, and what is read (`../page_read.rs`).
+//! Not here: where requests come from, and what is read (`../page_read.rs`).
 
 use std::collections::BTreeMap;
 use std::task::Waker;
@@ -11,14 +11,14 @@ use crate::StorageError;
 
 /// The state of an announced request.
 pub(crate) enum PageSlot {
-    /// The core counts it; the driver reads the pages itself.
+    /// The core counts the request; the pool reads the pages itself.
     Queued,
-    /// A load brings the page.
+    /// A load will bring the page.
     Awaited(Option<Waker>),
     /// The page's chunk is in memory, pinned.
     Served,
     Failed(StorageError),
-    /// A load brings the page, but the request was dropped.
+    /// A load will bring the page, but the request was dropped.
     Abandoned,
 }
 
@@ -27,12 +27,12 @@ pub(crate) enum PageSlot {
 pub(crate) struct PageRequests {
     pub(crate) slots: BTreeMap<PageRequestId, PageSlot>,
     pub(crate) next: u64,
-    /// Dropped requests that the core has served: they are to be taken back.
+    /// Dropped requests that the core has served; they must be released.
     pub(super) unwanted: Vec<PageRequestId>,
 }
 
 impl PageRequests {
-    /// The core serves a page from its chunk. Returns the waker of the request.
+    /// The core serves the page from its chunk. Returns the request's waker.
     pub(super) fn served(&mut self, id: PageRequestId) -> Option<Waker> {
         match self.slots.insert(id, PageSlot::Served) {
             Some(PageSlot::Awaited(waker)) => waker,
@@ -45,14 +45,14 @@ impl PageRequests {
         }
     }
 
-    /// A load brings the page.
+    /// A load will bring the page.
     pub(super) fn awaited(&mut self, id: PageRequestId) {
         if let Some(slot @ PageSlot::Queued) = self.slots.get_mut(&id) {
             *slot = PageSlot::Awaited(None);
         }
     }
 
-    /// The load that was to bring the page failed. Returns the waker of the request.
+    /// The load that should have brought the page failed. Returns the request's waker.
     pub(super) fn failed(&mut self, id: PageRequestId, error: StorageError) -> Option<Waker> {
         match self.slots.insert(id, PageSlot::Failed(error)) {
             Some(PageSlot::Awaited(waker)) => waker,
@@ -64,8 +64,8 @@ impl PageRequests {
         }
     }
 
-    /// The core that knew the requests is gone: waiting requests fail with `error`. Returns their
-    /// wakers.
+    /// The core that knew the requests is gone: fails all waiting requests with `error`. Returns
+    /// their wakers.
     pub(crate) fn fail_all(&mut self, error: &StorageError) -> Vec<Waker> {
         let mut wakers = Vec::new();
         self.unwanted.clear();

@@ -1,6 +1,7 @@
-//! What of a table is in memory?
+//! Which parts of a table are in memory?
 //!
-//! S3: what the core calls resident is a frame, or arrays in its place (`../settled.rs`).
+//! S3: for every segment that the core calls resident there is a frame, or arrays in its place
+//! (`../settled.rs`).
 //! Not here: what is loaded and evicted (the core decides), how it is read (`../load.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,28 +19,29 @@ use super::core_table::CoreTable;
 /// The bytes of a segment or shared extent, with their places in the file.
 pub(crate) type Frame = Arc<Vec<(Range<u64>, Bytes)>>;
 
-/// What identifies a decoded segment within a table.
+/// Identifies a decoded segment within a table: chunk, column and type, rows per batch.
 pub(crate) type DecodedKey = (ChunkId, ArrayKey, usize);
 
-/// One table: what the core knows of it and what is in memory.
+/// A table: its chunks as the core knows them, and its parts in memory.
 pub(crate) struct TableState {
     pub(crate) core: CoreTable,
-    /// When the table was last asked for, counted by [`super::State::uses`].
+    /// When a query last requested the table, by the clock of [`super::State::uses`].
     pub(crate) used: u64,
-    /// The memory of what the core and the pool know of its chunks.
+    /// The memory of the table's metadata in the core and in the pool.
     pub(crate) known: Charge,
-    /// Held by every view of the table, and so by its scans.
+    /// Every view of the table holds a reference, and through its view every scan.
     pub(crate) users: Arc<()>,
     pub(crate) frames: BTreeMap<(ChunkId, ColumnId), Frame>,
     pub(crate) extents: BTreeMap<ExtentId, Frame>,
     pub(crate) decoded: BTreeMap<ChunkId, Vec<(DecodedKey, Arc<DecodedSegment>)>>,
     /// Segments that are in memory as arrays instead of as a frame; the arrays are in `decoded`.
     pub(crate) as_arrays: BTreeSet<(ChunkId, ColumnId)>,
-    /// For each chunk, the rows of batches that rows were picked from since the chunk last lost a
-    /// frame, or arrays that took memory from others (`pick.rs`).
+    /// For each chunk, the rows of the batches that rows were picked from (`pick.rs`). The count
+    /// starts again at 0 when the chunk loses a frame, or when its arrays are dropped for lack of
+    /// memory.
     pub(crate) picked: BTreeMap<ChunkId, usize>,
-    /// Segments whose own bytes have arrived, but whose shared extents are still in another chunk's
-    /// load.
+    /// Segments whose own bytes have arrived while another chunk's load still reads their shared
+    /// extents.
     pub(crate) incomplete: Vec<Incomplete>,
 }
 
@@ -66,7 +68,7 @@ impl TableState {
         }
     }
 
-    /// Evicts a segment: its frame, and its arrays, which are returned.
+    /// Evicts a segment: removes its frame, and returns its arrays for the caller to drop.
     pub(super) fn evict(&mut self, chunk: ChunkId, column: ColumnId) -> Vec<Arc<DecodedSegment>> {
         self.frames.remove(&(chunk, column));
         self.as_arrays.remove(&(chunk, column));
@@ -83,7 +85,7 @@ impl TableState {
         gone
     }
 
-    /// Whether one of these root columns of a chunk is in memory as arrays only.
+    /// Whether one of these root columns of a chunk is in memory only as arrays.
     pub(crate) fn has_only_arrays<'a>(
         &self,
         chunk: ChunkId,
@@ -96,8 +98,8 @@ impl TableState {
     }
 
     /// The parts of a segment's frames, own and shared, that overlap the wanted ranges, ascending;
-    /// `None` if a wanted byte is not in memory. When a segment's own bytes are gone, pages that it
-    /// shares with a neighbour may still be here.
+    /// `None` if a wanted byte is not in memory. Pages that the segment shares with a neighbour
+    /// may be in memory without its own bytes.
     pub(crate) fn buffers(
         &self,
         chunk: ChunkId,
@@ -124,7 +126,7 @@ impl TableState {
     }
 }
 
-/// Whether the buffers, ascending, have every byte of the ranges.
+/// Whether the buffers, which ascend, hold every byte of the ranges.
 fn covers(buffers: &[(Range<u64>, Bytes)], wanted: &[Range<u64>]) -> bool {
     wanted.iter().all(|range| {
         let mut at = range.start;
