@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use coscan::{Disk, SystemDisk};
-use coscan_storage::litter::Lock;
+use coscan_storage::orphans::Lock;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use object_store::buffered::BufWriter;

@@ -10,8 +10,8 @@
 
 pub mod device;
 mod error;
-pub mod litter;
 mod memory;
+pub mod orphans;
 mod panics;
 mod parquet;
 pub mod pool;

@@ -18,7 +18,7 @@ use object_store::local::LocalFileSystem;
 
 use super::folder::{Folder, MANIFEST_SUFFIX};
 use super::manifest::Manifest;
-use coscan_storage::litter::Lock;
+use coscan_storage::orphans::Lock;
 
 /// How the names of data files end, and what the names of their lock files add to them.
 const DATA_SUFFIX: &str = ".index";

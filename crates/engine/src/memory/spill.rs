@@ -3,7 +3,7 @@
 //! In a folder of the engine's own, `coscan-spill-…`, in the folder that the configuration names,
 //! or else in the system's folder for temporary files. The engine's folder is removed with the
 //! engine's runtime. A process that is killed leaves it, with all that was spilled; the next engine
-//! that uses the same place removes it, if no process holds its lock (`litter.rs`).
+//! that uses the same place removes it, if no process holds its lock (`orphans.rs`).
 //! Not here: the files in it, which are DataFusion's, except for rows of smooth scans
 //! (`probe/result_cache.rs`), which go there, too.
 
@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use coscan_storage::litter::{Lock, is_ours};
+use coscan_storage::orphans::{Lock, is_ours};
 
 /// The option that has another default here;
 /// [`CoscanExt::with_coscan`](crate::CoscanExt::with_coscan) says why.

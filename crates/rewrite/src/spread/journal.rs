@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use coscan::{Disk, SystemDisk};
-use coscan_storage::litter::Lock;
+use coscan_storage::orphans::Lock;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Result, RewriteError};

@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use coscan_storage::litter::Lock;
+use coscan_storage::orphans::Lock;
 
 use super::disk::{self, Disk, folder_of};
 

@@ -11,7 +11,7 @@
 use std::fs;
 use std::path::Path;
 
-use coscan_storage::litter::Lock;
+use coscan_storage::orphans::Lock;
 
 use super::disk::{STAGED, SystemDisk};
 use super::journal;

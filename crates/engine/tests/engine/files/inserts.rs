@@ -9,7 +9,7 @@ use arrow::array::{
     LargeStringArray, ListArray, StringArray, StringViewArray, TimestampMillisecondArray,
 };
 use arrow::datatypes::{Int8Type, Int32Type};
-use coscan_storage::litter::Lock;
+use coscan_storage::orphans::Lock;
 
 use super::{batch, files, one, open, open_small, run, types, write};
 use crate::common::rows;

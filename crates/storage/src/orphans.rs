@@ -6,7 +6,7 @@
 //! nothing is ever removed.
 //! L1: only what has our name, belongs to our user, and has a lock file that no process holds is
 //! removed.
-//! Not here: what is locked (in coscan `memory/spill.rs` and `index_catalog/orphans.rs`, in
+//! Not here: what is locked (in coscan `memory/spill.rs` and `index_catalog/litter.rs`, in
 //! coscan-rewrite `target.rs`).
 
 use std::fs::{self, File, TryLockError};
