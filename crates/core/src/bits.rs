@@ -1,7 +1,7 @@
 //! A set of small numbers, one bit each.
 //!
 //! Column sets and sets of scans are bit sets. A decision counts and intersects thousands of them,
-//! so members up to 127 lie in two words without a loop; larger members lie in a box.
+//! so members up to 127 are stored in two words without a loop, and larger members in a box.
 
 use std::hash::{Hash, Hasher};
 
@@ -12,7 +12,7 @@ const LOW: usize = 2;
 #[derive(Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Bits {
     low: [u64; LOW],
-    /// Words from 128 on, without trailing zeros.
+    /// The words for members from 128 on, without trailing zeros.
     high: Box<[u64]>,
 }
 

@@ -30,11 +30,11 @@ id!(
     ColumnId(u16)
 );
 id!(
-    /// A registered scan. Ascends with registration, never used twice.
+    /// A registered scan. Ids ascend with registration and are never used twice.
     ScanId(u64)
 );
 id!(
-    /// A device: something with a bandwidth and a queue of its own.
+    /// A device: it has its own bandwidth and queue.
     DeviceId(u16)
 );
 id!(

@@ -1,29 +1,29 @@
-//! The scheduling core of Coscan: pure state machines that decide what is read, what is kept, what
-//! each scan is handed and what is evicted.
+//! The scheduling core of Coscan: pure state machines that decide what is read, what is kept,
+//! which scan gets which chunk, and what is evicted.
 //!
 //! Nothing here reads a clock, starts a thread, touches a file or draws a random number. A driver
 //! (the storage crate with real devices, the simulator with modelled ones) tells the core what
-//! happened through [`Abm::handle`] and carries out the actions it takes from [`Abm::poll_action`].
-//! The same events always give the same actions: replay, simulation and the oracle test depend on
-//! that.
+//! happened through [`Abm::handle`] and carries out the actions that it takes from
+//! [`Abm::poll_action`]. The same events always give the same actions: replay, simulation and the
+//! oracle test depend on that.
 //!
 //! `abm/` is the state machine of the buffer manager, `state.rs` and `table/` hold its state, and
 //! `policy/` holds its rules. `smooth/` is the smooth scan, `operators/` shares operators between
-//! queries, `parallelism/` chooses how many workers each scan has, `borders.rs` finds the complete
-//! groups of a sorted table, `tasks/` chooses which query's task runs next, and `memory/` decides
-//! who gets memory.
+//! queries, `parallelism/` chooses how many workers each scan has, `group_borders.rs` finds the
+//! complete groups of a sorted table, `tasks/` chooses which query's task runs next, and `memory/`
+//! decides which query gets memory.
 //!
 //! The contract is `docs/design/abm.md`; the papers are named in `docs/BIBLIOGRAPHY.md`.
 #![forbid(unsafe_code)]
 
 mod abm;
 mod bits;
-pub mod borders;
-mod by_name;
 mod chunk_set;
 mod column_set;
+pub mod group_borders;
 mod ids;
 pub mod memory;
+mod names;
 pub mod operators;
 pub mod parallelism;
 mod policy;
@@ -37,10 +37,10 @@ pub use abm::error::EventError;
 pub use abm::event::{Action, Event, LoadOrigin};
 pub use abm::snapshot::{ChunkSnapshot, JobSnapshot, ScanSnapshot};
 pub use abm::{Abm, log};
-pub use by_name::UnknownName;
 pub use chunk_set::ChunkSet;
 pub use column_set::ColumnSet;
 pub use ids::{ChunkId, ColumnId, DeviceId, ExtentId, PageRequestId, ScanId, TableId, Time};
+pub use names::UnknownName;
 pub use policy::Policy;
 pub use policy::turns::TurnLimit;
 pub use table::layout::{ChunkLayout, SharedExtent, StorageModel, TableLayout};

@@ -1,4 +1,4 @@
-//! What does it cost to verify the checksums of pages, beside decoding them?
+//! What does verifying the checksums of pages cost, compared with decoding them?
 //!
 //! ```text
 //! cargo run --release -p coscan-storage --example checksum_speed FILE [ROUNDS]

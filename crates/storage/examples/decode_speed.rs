@@ -1,5 +1,5 @@
-//! What does decoding a column at a time, chunk by chunk, cost against parquet's own reader of all
-//! columns at once?
+//! What does decoding one column at a time, chunk by chunk, cost compared with parquet's own
+//! reader of all columns at once?
 //!
 //! ```text
 //! cargo run --release -p coscan-storage --example decode_speed [SCALE] [none|snappy|zstd] [TARGET_MIB] [ROUNDS]
@@ -124,7 +124,7 @@ fn main() {
     }
 }
 
-/// Parquet's own reader, the columns of a batch together.
+/// Parquet's own reader: all columns, batch by batch.
 fn at_once(bytes: &Bytes, metadata: &ArrowReaderMetadata, columns: &[usize]) -> usize {
     let mask = ProjectionMask::roots(metadata.parquet_schema(), columns.iter().copied());
     ParquetRecordBatchReaderBuilder::new_with_metadata(bytes.clone(), metadata.clone())
@@ -165,7 +165,7 @@ fn decoders(
     columns.iter().map(decoder).collect()
 }
 
-/// A whole segment, then the next.
+/// One whole segment after another.
 fn by_segment(
     bytes: &Bytes,
     metadata: &Arc<ParquetMetaData>,
@@ -184,7 +184,7 @@ fn by_segment(
     rows / columns.len()
 }
 
-/// A batch of each column of a chunk, then the next batch.
+/// One batch of each column of a chunk, then the next batch of each.
 fn in_step(
     bytes: &Bytes,
     metadata: &Arc<ParquetMetaData>,

@@ -1,8 +1,8 @@
 //! How fast does a local device read?
 //!
-//! `cargo run --release -p coscan-storage --example read_bandwidth -- [FOLDER] [MIB]` writes a file
-//! there, reads it back in loads of 16 MiB, four at a time, by each engine, and then pages at
-//! random, one at a time.
+//! `cargo run --release -p coscan-storage --example read_bandwidth -- [FOLDER] [MIB]` writes a
+//! file there, reads it back in loads of 16 MiB, four at a time, with each engine, and then reads
+//! random pages, one at a time.
 
 #![allow(
     clippy::single_range_in_vec_init,
@@ -77,7 +77,7 @@ async fn measure(path: &std::path::Path, options: &LocalOptions) -> Result<(), B
     Ok(())
 }
 
-/// User and system time of this process so far, from `/proc/self/stat`, in ticks of 10 ms.
+/// User and system time of this process, from `/proc/self/stat`, in ticks of 10 ms.
 fn cpu_time() -> Result<Duration, Box<dyn Error>> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let fields = stat.rsplit_once(')').ok_or("no command in stat")?.1;

@@ -1,6 +1,6 @@
-//! Promised: a device that blocks its thread, or panics, costs only the queries that read from it.
-//! Queries of other devices go on, a query that is dropped is gone at once, and every query that
-//! waits for a panicking device gets the error.
+//! Promised: a device that blocks its thread, or panics, affects only the queries that read from
+//! it. Queries of other devices continue, a dropped query ends at once, and every query that waits
+//! for a panicking device gets the error.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -32,7 +32,7 @@ enum Mood {
     Panics,
 }
 
-/// A disk that breaks the contract of devices.
+/// A disk that breaks the contract of [`Device`].
 #[derive(Debug)]
 struct Bad {
     inner: LocalDevice,
@@ -146,7 +146,7 @@ impl World {
     }
 }
 
-/// Long for a test, but bounded.
+/// A generous limit for a test.
 async fn soon<T>(what: impl Future<Output = T>) -> T {
     let soon = tokio::time::timeout(Duration::from_secs(30), what).await;
     soon.expect("it ends")
@@ -155,7 +155,7 @@ async fn soon<T>(what: impl Future<Output = T>) -> T {
 const ALL: (i64, u64) = (SUM, ROWS.cast_unsigned());
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_that_blocks_its_thread_holds_up_only_its_own_queries() {
+async fn a_disk_that_blocks_its_thread_delays_only_its_own_queries() {
     let world = world(StorageModel::Dsm).await;
     world.bad.set(Mood::Blocks);
     let (kept, dropped) = (world.query(0), world.query(0));
@@ -171,7 +171,7 @@ async fn a_disk_that_blocks_its_thread_holds_up_only_its_own_queries() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_device_that_panics_is_an_error_of_its_queries() {
+async fn a_device_that_panics_fails_only_its_queries() {
     for model in [StorageModel::Nsm, StorageModel::Dsm] {
         let world = world(model).await;
         world.bad.set(Mood::Panics);

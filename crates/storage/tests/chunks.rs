@@ -110,14 +110,14 @@ fn check_decode(file: &File, metadata: &Arc<ParquetMetaData>, map: &FileChunks, 
         for column in 0..file.batch.num_columns() {
             let mut buffers = buffers_of(&file.bytes, map, number, column);
             if batch_rows.is_multiple_of(2) {
-                // As in a pool that reads touching ranges at once.
+                // Like a pool that reads touching ranges with one request.
                 let ranges = map.ranges_of(number, column);
                 buffers = ranges
                     .into_iter()
                     .map(|r| (r.clone(), part(&file.bytes, &r)))
                     .collect();
             } else if batch_rows.is_multiple_of(3) {
-                // As in a pool whose frames are small.
+                // Like a pool with small frames.
                 buffers = buffers
                     .into_iter()
                     .flat_map(|(range, bytes)| {
@@ -178,7 +178,8 @@ fn check_picked(decoder: SegmentDecoder, all: &ArrayRef, run: usize) {
     );
 }
 
-/// Pages of three rows, whose bytes look like the front of a header that goes on into the next one.
+/// Pages of three rows, whose bytes look like the start of a header that continues in the next
+/// page.
 #[test]
 fn a_small_page_is_not_taken_for_a_header() {
     let shape = Shape {
@@ -212,7 +213,8 @@ proptest! {
         let map = FileChunks::new(&metadata, target);
         check_rows(&metadata, &map);
         check_bytes(&file, &metadata, &map);
-        // Single rows are slow to decode, and show nothing that a few row groups do not.
+        // Rows are decoded in groups, because single rows are slow and show no more than a few row
+        // groups.
         if batch_rows >= 5 || shape.rows < 500 {
             check_decode(&file, &metadata, &map, batch_rows);
         }
@@ -272,7 +274,7 @@ fn small_row_groups_are_joined_up_to_the_target() {
 }
 
 #[test]
-fn joining_ends_at_so_many_rows() {
+fn joined_chunks_have_a_limited_number_of_rows() {
     let nulls: ArrayRef = Arc::new(Int64Array::new_null(1 << 20));
     let batch = RecordBatch::try_from_iter_with_nullable([("nothing", nulls, true)]).unwrap();
     let mut bytes = Vec::new();
@@ -331,7 +333,7 @@ fn tiny_row_groups_are_decoded_together() {
 }
 
 #[test]
-fn segments_decode_to_the_type_asked_for() {
+fn segments_decode_to_the_requested_type() {
     let file = shape().write();
     let metadata = file.metadata();
     let map = FileChunks::new(&metadata, 20_000);
@@ -361,7 +363,7 @@ fn segments_decode_to_the_type_asked_for() {
 }
 
 #[test]
-fn a_type_that_it_cannot_decode_to_is_an_error() {
+fn an_impossible_type_is_an_error() {
     let file = shape().write();
     let metadata = file.metadata();
     let map = FileChunks::new(&metadata, u64::MAX);

@@ -41,7 +41,7 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Decoding these files takes milliseconds, even in a debug build on a busy machine.
+/// Far longer than decoding takes: milliseconds, even in a debug build on a busy machine.
 const HANG: Duration = Duration::from_secs(20);
 
 fn flipped(bytes: &Bytes, at: usize, mask: u8) -> Bytes {
@@ -145,7 +145,7 @@ fn column_at(metadata: &ParquetMetaData, at: usize) -> usize {
         .unwrap()
 }
 
-/// The footer is either refused with `BadFooter`, or gives metadata on which nothing later panics.
+/// The footer is either refused with `BadFooter`, or gives metadata that causes no later panic.
 fn check_footer(file: &File, bytes: &Bytes) {
     let started = Instant::now();
     match footer_of(bytes) {
@@ -231,8 +231,9 @@ fn count_panic(panics: &mut Panics, error: &StorageError) {
     }
 }
 
-/// Every bit of the footer and the indexes: `footer.rs` relies on parquet refusing them without a
-/// panic. `cargo test --release -p coscan-storage --test damage -- --ignored --nocapture`
+/// Flips every bit of the footer and the indexes: `footer.rs` relies on parquet refusing them
+/// without a panic. `cargo test --release -p coscan-storage --test damage -- --ignored
+/// --nocapture`
 #[test]
 #[ignore = "minutes"]
 fn every_flipped_bit_in_a_footer() {
@@ -248,8 +249,8 @@ fn every_flipped_bit_in_a_footer() {
     }
 }
 
-/// Every byte of the pages. Counts the panics that became errors: they are why `decode.rs` catches
-/// panics.
+/// Damages every byte of the pages, and counts the panics that became errors: they are why
+/// `decode.rs` catches panics.
 #[test]
 #[ignore = "minutes"]
 fn every_damaged_byte_in_a_page() {

@@ -56,7 +56,7 @@ enum Place {
     Store(Arc<dyn ObjectStore>),
 }
 
-/// What locations are relative to.
+/// What the locations of a device are relative to.
 #[derive(PartialEq)]
 enum Root {
     System,
@@ -171,7 +171,7 @@ fn slice<'a>(bytes: &'a [u8], range: &Range<u64>) -> &'a [u8] {
     &bytes[range.start as usize..range.end as usize]
 }
 
-/// Longer than a tick of the coarsest file system clock that is known.
+/// Longer than a tick of the coarsest known file system clock.
 async fn tick() {
     tokio::time::sleep(Duration::from_millis(12)).await;
 }
@@ -287,9 +287,9 @@ async fn missing(subject: &Subject) {
 }
 
 async fn replaced(subject: &Subject) {
-    // A device that has never read the old version must see each of these changes. A device that
-    // has read it must never give a mixture or the new bytes; while it still holds the old file it
-    // may read that on.
+    // A device that has never read the old version must notice each of these changes. A device
+    // that has read it must never return a mixture or the new bytes; while it keeps the old file
+    // open, it may continue to read that.
     for len in [50_000, 40_000, 60_000] {
         for warm in [false, true] {
             for in_place in [false, true] {
@@ -357,8 +357,8 @@ async fn cancelled(subject: &Subject) {
         // The timeouts range from before the first poll to after the last.
         let _some_end = tokio::time::timeout(Duration::from_micros(i * 20), read).await;
     }
-    // Whatever was dropped, the next read is right, and no request stays counted as outstanding for
-    // long.
+    // Whatever was dropped, the next read is right, and dropped requests soon stop counting as
+    // outstanding.
     let answers = subject.read(&file, &[1..LEN - 1]).await.unwrap();
     assert!(answers[0] == slice(&bytes, &(1..LEN - 1)));
     let end = std::time::Instant::now() + Duration::from_secs(10);
@@ -403,8 +403,8 @@ async fn local_uring_direct() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn local_uring_narrow() {
-    // Everything as small as possible: pieces of two pages, two pieces at once, one read, one
-    // handle.
+    // Everything as small as possible: pieces of two pages, two pieces in the kernel, one read,
+    // one handle.
     let narrow = LocalOptions {
         queue_depth: 2,
         piece_bytes: 8192,
@@ -534,12 +534,12 @@ async fn a_listing_and_a_stat_name_the_same_version() {
     let listed = LocalFileSystem::new().head(&location).await.unwrap();
     let device = LocalDevice::open(folder.path(), &LocalOptions::default()).unwrap();
     let version = device.stat(&location).await.unwrap();
-    // A listing knows less than `stat`, but what it knows is right.
+    // A listing has fewer values than `stat`, but those that it has are equal.
     let listed = FileVersion::from(&listed);
     assert!(listed.is_still(&version) && !version.is_still(&listed));
     assert_eq!(device.read(&listed, &[0..3]).await.unwrap()[0], b"abc"[..]);
 
-    // Same size, time and inode, other contents: only the time of the change differs.
+    // Same size, time and inode, other contents: only the time of the last change differs.
     let modified = fs::metadata(&path).unwrap().modified().unwrap();
     tick().await;
     fs::write(&path, b"ABC").unwrap();

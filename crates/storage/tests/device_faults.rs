@@ -1,7 +1,7 @@
-//! Promised: devices tolerate what networks and disks do. An object store's passing faults (errors,
-//! stalls, short answers) are retried and not seen. Lasting faults end, within the bounds of the
-//! options, in an error that names file and range and keeps its source. A fault in one read
-//! disturbs no other. A throttled device is as slow as configured, to a percent.
+//! Promised: devices tolerate the faults of networks and disks. An object store's transient faults
+//! (errors, stalls, short answers) are retried and invisible to the reader. Lasting faults end,
+//! within the bounds of the options, in an error that names file and range and keeps its source. A
+//! fault in one read affects no other. A throttled device is as slow as configured, to a percent.
 
 #![allow(clippy::unwrap_used, reason = "it is a test")]
 #![allow(
@@ -37,7 +37,7 @@ use object_store::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How one `get` goes wrong.
+/// How one `get` fails.
 #[derive(Clone, Copy, Debug)]
 enum Get {
     Fails,
@@ -49,7 +49,7 @@ enum Get {
     EndsEarly,
 }
 
-/// A store whose next `get`s go wrong.
+/// A store whose next `get`s fail as scripted.
 #[derive(Debug)]
 struct Flaky {
     inner: InMemory,
@@ -140,7 +140,7 @@ async fn flaky(script: &[Get]) -> (ObjectDevice, FileVersion, Arc<Flaky>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn passing_faults_are_not_seen() {
+async fn transient_faults_are_retried() {
     for script in [
         &[Get::Fails, Get::Hangs, Get::EndsEarly][..],
         &[Get::BreaksOff, Get::BreaksOff, Get::Fails],
@@ -177,7 +177,7 @@ async fn lasting_faults_end_in_an_error() {
     );
     // Three pauses: 0.1, 0.2, 0.4 s.
     assert_eq!(before.elapsed().as_millis(), 700);
-    // The device works again, and so does the next read.
+    // The script is over: the next read succeeds.
     assert_eq!(device.read(&file, &[5..6]).await.unwrap()[0][0], 5);
 
     let (device, file, _) = flaky(&[Get::EndsEarly; 4]).await;
@@ -202,7 +202,7 @@ async fn a_stalled_store_times_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_forbidden_is_not_tried_again() {
+async fn a_forbidden_request_is_not_retried() {
     let (device, file, store) = flaky(&[Get::Refused, Get::Fails]).await;
     let error = device.read(&file, &[5..50]).await.unwrap_err();
     assert!(matches!(error, StorageError::Read { .. }), "{error:?}");
@@ -261,7 +261,7 @@ async fn requests_are_served_one_after_another() {
         (20, 200_000_000, 20)
     );
     assert!(meter.utilisation() > 0.99);
-    // Idle time is not credited.
+    // Idle time earns no credit.
     tokio::time::sleep(Duration::from_secs(10)).await;
     let before = Instant::now();
     device.read(&file, &[0..10_000_000]).await.unwrap();
@@ -281,7 +281,7 @@ async fn one_reader_gets_the_whole_bandwidth_and_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_further_request_costs_a_latency_unless_the_gap_is_cheaper() {
+async fn another_request_costs_a_latency_unless_the_gap_is_cheaper() {
     let (device, file) = throttled(Duration::from_millis(10)).await;
     assert_eq!(device.request_cost_bytes(), 2_000_000);
     let before = Instant::now();
@@ -307,8 +307,8 @@ async fn keeps_the_bandwidth_on_the_real_clock() {
     for _ in 0..200 {
         device.read(&file, &[0..1_000_000]).await.unwrap();
     }
-    // Never faster, by more than the slack of 3 ms. How much slower depends on what else uses the
-    // machine.
+    // Never faster, except by the slack of 3 ms. How much slower depends on the machine's other
+    // load.
     let took = before.elapsed();
     println!("200 MB at 200 MB/s took {took:?}");
     assert!(took > Duration::from_millis(990), "{took:?}");

@@ -1,5 +1,5 @@
-//! Promised: where a process may open few files, a device keeps no file open that nobody reads, and
-//! continues to work. A test binary of its own, because the limit is per process.
+//! Promised: where a process may open few files, a device closes the files that are not being
+//! read, and continues to work. A test binary of its own, because the limit is per process.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(
@@ -11,7 +11,7 @@ use coscan_storage::device::{Device, LocalDevice, LocalOptions};
 use object_store::path::Path;
 
 #[tokio::test]
-async fn open_files_are_let_go_where_descriptors_run_out() {
+async fn idle_files_are_closed_when_descriptors_run_out() {
     let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
     for n in 0..100_u8 {
         std::fs::write(folder.path().join(format!("{n}")), [n; 100]).unwrap();

@@ -1,7 +1,7 @@
-//! Promised: a chunk job serves each scan that it was begun for once, whichever of them ends, fails
-//! or falls silent. What it does not serve is handed out anew; what it works on stays in memory;
-//! and the core's log, jobs included, replays action for action. All this under every policy, with
-//! scans that come and go every millisecond.
+//! Promised: a chunk job serves each scan that it was begun for once, whichever of the scans ends,
+//! fails or falls silent. Chunks that it does not serve are handed out again, and its own chunk
+//! stays in memory. The core's log, jobs included, replays action for action. All this holds under
+//! every policy, with scans that come and go every millisecond.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(
@@ -36,7 +36,7 @@ fn all(view: &TableView) -> Vec<usize> {
     (0..view.chunks().len()).collect()
 }
 
-/// The sum of v over the chunk, and its rows.
+/// The sum of v over the chunk, and the number of its rows.
 async fn sum_of(lease: &ChunkLease) -> Result<(i64, u64), StorageError> {
     let (mut sum, mut rows, mut at) = (0, 0, 0);
     while let Some(arrays) = lease.batch(&[column("v")], at).await? {
@@ -49,7 +49,7 @@ async fn sum_of(lease: &ChunkLease) -> Result<(i64, u64), StorageError> {
 }
 
 #[tokio::test]
-async fn a_job_does_a_chunk_for_all_who_want_it() {
+async fn a_job_does_a_chunk_for_all_scans_that_want_it() {
     for policy in POLICIES {
         let (setup, _) = setup(256 << 20, Vec::new()).await;
         let pool = pool(&setup, policy, StorageModel::Dsm, None);
@@ -83,7 +83,7 @@ async fn a_job_does_a_chunk_for_all_who_want_it() {
 }
 
 #[tokio::test]
-async fn what_a_job_does_not_serve_is_handed_out_anew() {
+async fn unserved_chunks_of_a_job_are_handed_out_again() {
     for policy in POLICIES {
         let (setup, _) = setup(256 << 20, Vec::new()).await;
         let config = PoolConfig {
@@ -97,7 +97,7 @@ async fn what_a_job_does_not_serve_is_handed_out_anew() {
             [(); 3].map(|()| start(&pool, &view, vec![0], &["v"], 1));
         let lease = leader.next_chunk().await.unwrap().unwrap();
         let mut job = lease.begin_job(&[served.id(), not_served.id()]);
-        // No scan is told that no chunk is left while a job might give one back.
+        // No scan is exhausted while a job might give a chunk back.
         let waiting = tokio::spawn({
             let scan = Arc::clone(&not_served);
             async move { scan.next_chunk().await }
@@ -107,9 +107,9 @@ async fn what_a_job_does_not_serve_is_handed_out_anew() {
         job.serve(served.id());
         drop(job);
         drop(lease);
-        let anew = waiting.await.unwrap().unwrap().expect("the chunk");
-        assert_eq!(sum_of(&anew).await.unwrap().1, ROWS as u64 / CHUNKS as u64);
-        drop(anew);
+        let again = waiting.await.unwrap().unwrap().expect("the chunk");
+        assert_eq!(sum_of(&again).await.unwrap().1, ROWS as u64 / CHUNKS as u64);
+        drop(again);
         assert!(served.next_chunk().await.unwrap().is_none());
         assert!(not_served.next_chunk().await.unwrap().is_none());
         let [traced] = &pool.job_trace()[..] else {
@@ -117,7 +117,7 @@ async fn what_a_job_does_not_serve_is_handed_out_anew() {
         };
         assert_eq!((&*traced.label, traced.chunk), ("test", 0));
         assert_eq!(traced.served, ["test".into()]);
-        // The leader itself was not served: its chunk is handed out once more.
+        // The job did not serve the leader itself: its chunk is handed out once more.
         assert_eq!(leader.next_chunk().await.unwrap().unwrap().index(), 0);
         assert!(leader.next_chunk().await.unwrap().is_none());
     }
@@ -126,7 +126,7 @@ async fn what_a_job_does_not_serve_is_handed_out_anew() {
 #[tokio::test]
 async fn the_query_that_began_a_job_may_end() {
     let (setup, _) = setup(256 << 20, Vec::new()).await;
-    // Room for about two chunks: an unpinned chunk would be evicted.
+    // Memory for about two chunks: an unpinned chunk would be evicted.
     let buffer = Some(setup.bytes / 6);
     let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, buffer);
     let view = pool.table(&setup.files).unwrap();
@@ -167,7 +167,7 @@ async fn members_that_end_leave_and_members_that_fail_too() {
     drop(ends);
     let fault = Fault::Error(std::io::ErrorKind::InvalidData);
     faulty.add(Rule::new(When::Every(1), fault));
-    // Chunk 5 may be in memory already. If not, the scan fails and is not concerned by the job.
+    // Chunk 5 may be in memory already. If it is not, the scan fails, and the job is not involved.
     let _chunk = fails.next_chunk().await;
     assert!(job.gives_back_to(gone));
     drop(job);
@@ -176,7 +176,7 @@ async fn members_that_end_leave_and_members_that_fail_too() {
 }
 
 #[tokio::test]
-async fn what_lapsed_or_has_no_bytes_is_withdrawn_instead() {
+async fn chunks_that_lapsed_or_have_no_bytes_are_withdrawn_instead() {
     let (setup, _) = setup(256 << 20, Vec::new()).await;
     let config = PoolConfig {
         lapse_after: Duration::from_millis(5),
@@ -204,7 +204,7 @@ async fn what_lapsed_or_has_no_bytes_is_withdrawn_instead() {
     assert!(leader.next_chunk().await.unwrap().is_none());
 }
 
-/// A query, and what it has counted of each chunk.
+/// A query, with its results by chunk.
 struct Query {
     scan: Arc<Scan>,
     chunks: Vec<usize>,
@@ -213,9 +213,9 @@ struct Query {
 
 #[derive(Default)]
 struct Ledger {
-    /// By chunk: `None` while somebody works on it, then what was found.
+    /// By chunk: `None` while a consumer works on it, then its sum and rows.
     claimed: BTreeMap<usize, Option<(i64, u64)>>,
-    /// Chunks that jobs gave back and that the scan does not hand out anew.
+    /// Chunks that jobs gave back and that the scan does not hand out again.
     kept: Vec<usize>,
 }
 
@@ -223,7 +223,7 @@ struct Ledger {
 struct Order {
     query: Arc<Query>,
     chunk: usize,
-    handed_out_anew: bool,
+    handed_out_again: bool,
     delivered: bool,
 }
 
@@ -237,7 +237,7 @@ impl Order {
         Some(Self {
             query: Arc::clone(query),
             chunk,
-            handed_out_anew: false,
+            handed_out_again: false,
             delivered: false,
         })
     }
@@ -248,7 +248,7 @@ impl Drop for Order {
         if !self.delivered {
             let mut ledger = self.query.ledger.lock();
             ledger.claimed.remove(&self.chunk);
-            if !self.handed_out_anew {
+            if !self.handed_out_again {
                 ledger.kept.push(self.chunk);
             }
         }
@@ -298,7 +298,7 @@ async fn lead(query: Arc<Query>, others: Arc<Mutex<Vec<Weak<Query>>>>, seed: u64
         let ids = orders.iter().skip(1).map(|order| order.query.scan.id());
         let job = lease.begin_job(&ids.collect::<Vec<_>>());
         for order in &mut orders {
-            order.handed_out_anew = job.gives_back_to(order.query.scan.id());
+            order.handed_out_again = job.gives_back_to(order.query.scan.id());
         }
         let fails = random.below(5) == 0;
         // A task of its own, as in the engine, so that the job outlives the query that began it.
@@ -307,9 +307,9 @@ async fn lead(query: Arc<Query>, others: Arc<Mutex<Vec<Weak<Query>>>>, seed: u64
     }
 }
 
-/// Waits for jobs of other queries: they may still work for a query whose consumers are done, and
+/// Waits for jobs of other queries. They may still work for a query whose consumers are done, and
 /// may give back chunks that its scan does not hand out.
-async fn settled(query: &Query) {
+async fn jobs_ended(query: &Query) {
     while !query.ledger.lock().claimed.values().all(Option::is_some) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -324,7 +324,7 @@ fn check(query: &Query, view: &TableView, chunks: &[usize]) {
     done.dedup();
     assert_eq!(done, chunks);
     for (at, found) in &ledger.claimed {
-        let rows = found.expect("settled").1;
+        let rows = found.expect("counted").1;
         assert_eq!(rows, view.chunks()[*at].rows());
     }
 }
@@ -393,7 +393,7 @@ async fn come_and_go(setup: &Setup, policy: Policy, model: StorageModel, seed: u
         for lead in leads {
             lead.await.unwrap();
         }
-        settled(&query).await;
+        jobs_ended(&query).await;
         check(&query, &view, &chunks);
     }
     let over = tokio::time::timeout(Duration::from_secs(20), idle(&pool)).await;

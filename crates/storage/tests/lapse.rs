@@ -1,8 +1,8 @@
-//! Promised: a consumer that does not come back holds neither frames nor the right to decode,
-//! whichever policy runs, and holds nobody up (I8). When it comes back it gets the rest of its
-//! chunk, from the batch where it stopped: each row once, and in order where order was promised
-//! (I5). That holds wherever it stopped: before its first batch, in the middle of a call, between
-//! two chunks.
+//! Promised: a consumer that goes silent holds neither frames nor permission to decode, under
+//! every policy, and does not hold up others (I8). When it comes back it gets the rest of its
+//! chunk, from the batch where it stopped: each row once, and in order if the scan is ordered
+//! (I5). That holds wherever it stopped: before its first batch, in the middle of a call, or
+//! between two chunks.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(
@@ -68,7 +68,7 @@ impl Reader {
                 self.lease = Some((lease, 0));
             }
             let (lease, at) = self.lease.as_mut().unwrap();
-            // Column v is first asked for in the middle of a chunk. Without a lapse such a column
+            // Column v is first requested in the middle of a chunk. Without a lapse such a column
             // is decoded from the chunk's first batch on.
             let columns = if *at < 3 {
                 vec![column("k")]
@@ -120,7 +120,7 @@ fn lapsed(snapshot: &PoolSnapshot) -> u64 {
     snapshot.scans.iter().map(|scan| scan.chunks_lapsed).sum()
 }
 
-/// Waits until no consumer holds memory, though so many chunks still belong to consumers.
+/// Waits until no consumer holds memory, while `chunks` chunks still belong to consumers.
 async fn nothing_is_held(pool: &BufferPool, chunks: u64) {
     let nothing = async {
         loop {
@@ -144,7 +144,7 @@ fn all_rows() -> Vec<i64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_does_not_come_back_holds_nothing_and_goes_on_where_it_stopped() {
+async fn a_silent_consumer_holds_no_memory_and_resumes_where_it_stopped() {
     for policy in POLICIES {
         for (model, layout) in [
             (StorageModel::Dsm, Layout::Pages),
@@ -167,7 +167,7 @@ async fn who_does_not_come_back_holds_nothing_and_goes_on_where_it_stopped() {
                 readers.push((n, reader));
             }
             nothing_is_held(&pool, 8).await;
-            // Everything in memory of the silent consumers makes way.
+            // All memory of the silent consumers can be evicted.
             let scan = start(&pool, &view, all.clone(), &["v"], 1);
             let whole = consume(scan, Duration::ZERO).await.unwrap();
             assert_eq!(whole, (SUM, ROWS as u64), "{policy:?} {model:?}");
@@ -188,7 +188,7 @@ async fn who_does_not_come_back_holds_nothing_and_goes_on_where_it_stopped() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_lapses_between_any_two_batches_gets_every_row_once() {
+async fn a_lapse_between_any_two_batches_loses_no_row() {
     let (setup, _) = setup_as(64 << 20, Vec::new(), Layout::Pages).await;
     let often = Duration::from_millis(1);
     let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, often);
@@ -214,7 +214,7 @@ async fn who_lapses_between_any_two_batches_gets_every_row_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_chunk_that_is_not_taken_lapses_and_goes_to_whoever_asks() {
+async fn an_untaken_chunk_lapses_and_goes_to_the_next_consumer() {
     let (setup, _) = setup(64 << 20, Vec::new()).await;
     for dropped in [false, true] {
         let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, LAPSE_AFTER);
@@ -245,7 +245,7 @@ async fn a_chunk_that_is_not_taken_lapses_and_goes_to_whoever_asks() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_nobody_goes_on_with_lapses_too() {
+async fn a_call_that_is_not_polled_lapses_too() {
     let (setup, _) = setup(64 << 20, Vec::new()).await;
     let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, LAPSE_AFTER);
     let view = pool.table(&setup.files).unwrap();
@@ -274,8 +274,9 @@ async fn a_call_that_nobody_goes_on_with_lapses_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_waits_at_the_gate_does_not_wait_for_the_silent() {
-    // Room for one chunk of one column in decode; no consumer lapses by itself in the test's time.
+async fn silent_consumers_do_not_hold_up_the_gate() {
+    // Memory for one chunk of one column in decode; the test is too short for a consumer to lapse
+    // without a waiter.
     let (setup, _) = setup(8 << 20, Vec::new()).await;
     let pool = pool(
         &setup,
@@ -296,7 +297,7 @@ async fn who_waits_at_the_gate_does_not_wait_for_the_silent() {
     let (_, rows) = consume(scan, Duration::ZERO).await.unwrap();
     let took = begun.elapsed();
     assert_eq!(rows, 8 * world::ROW_GROUP as u64);
-    // A second of patience for each of its chunks would take eight seconds.
+    // With a second of patience for each of its chunks it would take eight seconds.
     assert!(took < Duration::from_secs(4), "{took:?}");
     for reader in silent {
         assert_eq!(reader.read_all().await.len(), world::ROW_GROUP);
@@ -313,7 +314,7 @@ async fn a_chunk_that_cannot_be_read_again_fails_its_scan_alone() {
     lease.set_batch_rows(BATCH_ROWS);
     lease.batch(&[column("k")], 0).await.unwrap().unwrap();
     nothing_is_held(&pool, 1).await;
-    // Chunks of another scan take its place in memory.
+    // Chunks of another scan evict it.
     let others = start(&pool, &view, (1..12).collect(), &["k", "v", "s"], 1);
     consume(others, Duration::ZERO).await.unwrap();
     faulty.add(Rule::new(

@@ -1,6 +1,6 @@
-//! Promised: what the budget counts for files and tables is about what the allocator gives for
-//! them, be they few files under many chunk sizes or many files under one. This is the only test of
-//! its program, because the allocator counts what all threads do.
+//! Promised: the budget's count of metadata of files and tables is close to the allocator's, for
+//! few files under many chunk sizes and for many files under one. This is the only test of its
+//! program, because the allocator counts all threads.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -31,7 +31,7 @@ fn allocated() -> u64 {
     (stats.bytes_allocated - stats.bytes_deallocated) as u64
 }
 
-/// Files of one chunk under names of their own.
+/// Files of one chunk, with different names.
 fn write_days(setup: &Setup, days: usize) -> Vec<std::path::PathBuf> {
     let v: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
     let columns = (1..COLUMNS).map(|n| (format!("column_{n}"), Arc::clone(&v)));
@@ -49,7 +49,8 @@ fn write_days(setup: &Setup, days: usize) -> Vec<std::path::PathBuf> {
     paths.collect()
 }
 
-/// What is counted and what is allocated for files under chunk sizes, beside what is read of them.
+/// The counted and the allocated bytes of files under different chunk sizes, without the data read
+/// from them.
 async fn counted_and_allocated(days: usize, settings: u64) -> (u64, u64) {
     let (setup, device) = setup(1 << 30, Vec::new()).await;
     let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
@@ -77,8 +78,8 @@ async fn counted_and_allocated(days: usize, settings: u64) -> (u64, u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_known_counts_as_what_it_takes() {
-    // The first time also makes what there is once.
+async fn metadata_counts_as_much_as_it_takes() {
+    // The first round also creates global state.
     for (days, settings) in [(5, 1), (5, 400), (400, 1), (100, 20)] {
         let (counted, allocated) = counted_and_allocated(days, settings).await;
         println!("{days} files, {settings} chunk sizes: {counted} counted, {allocated} allocated");

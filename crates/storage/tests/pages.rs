@@ -1,7 +1,7 @@
 //! Promised: the pages of a table partition its rows, whatever columns are needed. Pages are read
-//! as they were written, from the device or from a chunk in memory, whole or some rows of them. A
-//! chunk in memory is not read again. A page that fails fails alone. Every request is taken back,
-//! so that the table can be scanned and dropped afterwards.
+//! as they were written, from the device or from a chunk in memory, whole or some of their rows. A
+//! chunk in memory is not read from the device. A page that fails affects no other. Every request
+//! is taken back, so that the table can be scanned and dropped afterwards.
 
 #![allow(
     clippy::unwrap_used,
@@ -124,7 +124,7 @@ async fn pages_are_what_was_written_wherever_they_come_from() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_that_fails_fails_alone() {
+async fn a_page_that_fails_affects_no_other() {
     let (setup, device) = setup_as(64 << 20, Vec::new(), Layout::Pages).await;
     let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
     let view = pool.table(&setup.files).unwrap();

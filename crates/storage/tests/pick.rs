@@ -1,6 +1,6 @@
 //! Promised: a lease gives single rows of its chunk, equal to those of whole batches, and decodes
-//! little for them. It does not pick where another scan wants the column or the column is already
-//! decoded, because whole batches then cost no more; nor does it pick without limit. A lease gives
+//! little for them. It does not pick from a column that another scan needs or that is decoded
+//! already, because whole batches then cost no more; nor does it pick without limit. A lease gives
 //! any batch at any time, even if all readers of the column have passed it.
 
 #![allow(
@@ -87,7 +87,7 @@ async fn little_is_decoded_for_few_rows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_picked_of_what_is_shared() {
+async fn nothing_is_picked_from_shared_columns() {
     let (setup, _) = setup_as(64 << 20, Vec::new(), Layout::RowGroups).await;
     let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
     let view = pool.table(&setup.files).unwrap();
@@ -95,7 +95,7 @@ async fn nothing_is_picked_of_what_is_shared() {
     let lease = next(&scan).await.unwrap();
     assert!(picks(&lease, "v").await);
 
-    // Scans of another chunk, or of another column, do not matter.
+    // Scans of another chunk, or of another column, do not count.
     let other = 1 - lease.index();
     let elsewhere = start(&pool, &view, vec![other], &["v"], 1);
     let beside = start(&pool, &view, vec![lease.index()], &["k"], 1);
@@ -103,7 +103,7 @@ async fn nothing_is_picked_of_what_is_shared() {
     drop((elsewhere, beside));
     assert!(picks(&lease, "k").await);
 
-    // A scan that needs the column, or holds the chunk.
+    // A scan that needs the column, or that holds the chunk, does.
     let needing = start(&pool, &view, vec![lease.index()], &["v"], 1);
     assert!(!picks(&lease, "v").await);
     let held = needing.next_chunk().await.unwrap().unwrap();
@@ -117,7 +117,7 @@ async fn nothing_is_picked_of_what_is_shared() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn picking_ends_once_it_took_as_much_as_decoding() {
+async fn picking_ends_once_it_has_cost_as_much_as_decoding() {
     let (setup, _) = setup_as(64 << 20, Vec::new(), Layout::RowGroups).await;
     let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
     let view = pool.table(&setup.files).unwrap();
@@ -132,7 +132,7 @@ async fn picking_ends_once_it_took_as_much_as_decoding() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_consumer_that_goes_back_gets_what_is_gone() {
+async fn a_consumer_that_goes_back_gets_dropped_batches() {
     for layout in [Layout::RowGroups, Layout::Pages] {
         let (setup, _) = setup_as(1 << 20, Vec::new(), layout).await;
         let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);

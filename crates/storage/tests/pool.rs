@@ -1,7 +1,7 @@
 //! Promised to a buffer pool's consumers, on real Parquet files read through real devices: every
-//! scan gets every row exactly once, whatever the policy and however many scans run; concurrent
+//! scan gets every row exactly once, under every policy and with any number of scans; concurrent
 //! scans share reads and decode; memory stays in budget; a failed read fails only the scans that
-//! need it; cancelled calls lose nothing.
+//! need it; a cancelled call loses no chunk.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(
@@ -145,7 +145,7 @@ async fn a_failed_read_fails_only_the_scans_that_need_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn cancelled_calls_lose_nothing() {
+async fn cancelled_calls_lose_no_chunk() {
     let (setup, _) = setup(256 << 20, Vec::new()).await;
     let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
     let view = pool.table(&setup.files).unwrap();
@@ -165,7 +165,7 @@ async fn cancelled_calls_lose_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_consumer_that_stops_reading_stalls_nobody() {
+async fn a_consumer_that_stops_reading_stalls_no_other() {
     for policy in POLICIES {
         let (setup, _) = setup(256 << 20, Vec::new()).await;
         let config = PoolConfig {
@@ -190,7 +190,7 @@ async fn a_consumer_that_stops_reading_stalls_nobody() {
             (SUM, ROWS as u64),
             "{policy:?}"
         );
-        // The scan that stopped can go on, too.
+        // The scan that stopped can continue, too.
         let first = lease.info().rows();
         drop(lease);
         assert_eq!(
@@ -235,7 +235,7 @@ async fn chunks_without_columns_need_no_read() {
     assert_eq!(faulty.reads(), reads);
 }
 
-/// Consumes everything and decodes the string column too; all chunks share its dictionary.
+/// Reads all chunks, decoding the string column too; all chunks share its dictionary.
 async fn consume_strings(scan: Arc<Scan>) -> Result<u64, StorageError> {
     let (columns, mut rows) = ([column("v"), column("s")], 0);
     while let Some(lease) = scan.next_chunk().await? {
@@ -285,7 +285,7 @@ async fn chunks_that_share_pages_are_whole() {
 }
 
 #[tokio::test]
-async fn pages_of_a_neighbour_are_not_taken_for_the_whole_segment() {
+async fn a_neighbours_pages_are_not_taken_for_the_whole_segment() {
     let (setup, _) = setup_as(256 << 20, Vec::new(), Layout::Pages).await;
     // This policy has no turns: no scan waits for the holder of a chunk.
     let pool = pool(&setup, Policy::Elevator, StorageModel::Dsm, None);
@@ -293,12 +293,12 @@ async fn pages_of_a_neighbour_are_not_taken_for_the_whole_segment() {
     let scan = start(&pool, &view, vec![0], &["v"], 1);
     let lease = scan.next_chunk().await.unwrap().unwrap();
     assert!(!lease.make_sure_of(&[column("s")]));
-    // The next chunk brings the dictionary of s, which both chunks share, but not the first chunk's
-    // pages.
+    // The next chunk's load brings the dictionary of s, which both chunks share, but not the first
+    // chunk's pages.
     let beside = start(&pool, &view, vec![1], &["s"], 1);
     let other = beside.next_chunk().await.unwrap().unwrap();
     assert!(!lease.make_sure_of(&[column("s")]));
-    // Both leases have all of it once a scan has loaded it.
+    // Both leases have the whole segment once a scan has loaded it.
     let own = start(&pool, &view, vec![0], &["s"], 1);
     let loaded = own.next_chunk().await.unwrap().unwrap();
     assert!(lease.make_sure_of(&[column("s")]));
@@ -311,7 +311,7 @@ async fn pages_of_a_neighbour_are_not_taken_for_the_whole_segment() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failed_shared_page_fails_all_who_need_it_and_heals() {
+async fn a_failed_shared_page_fails_all_scans_that_need_it_and_heals() {
     let (setup, faulty) = setup_as(256 << 20, Vec::new(), Layout::Pages).await;
     let pool = pool(
         &setup,

@@ -1,7 +1,7 @@
 //! Promised: the memory limit may change while scans run and operators hold memory. Every scan
-//! still gets its rows. Frames go first; operators keep what they have and get nothing more until
-//! it fits. What can never fit fails with an error, and nothing else fails. Operators cannot take
-//! from a running scan what its largest chunk needs.
+//! still gets its rows. Frames are evicted first; operators keep what they have and get no more
+//! until it fits. A query that can never fit fails with an error, and no other query fails.
+//! Operators cannot take from a running scan what its largest chunk needs.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -24,11 +24,11 @@ fn all() -> Vec<usize> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn scans_go_on_while_the_limit_moves() {
+async fn scans_continue_while_the_limit_moves() {
     for policy in POLICIES {
         let (setup, _) = setup(4 << 20, Vec::new()).await;
         let memory = Arc::clone(setup.shared.memory());
-        // Two pools, so that a changing limit is also divided.
+        // Two pools, so that the changing limit has to be divided.
         let pools =
             [StorageModel::Nsm, StorageModel::Dsm].map(|model| pool(&setup, policy, model, None));
         let mut tasks = Vec::new();
@@ -65,7 +65,7 @@ async fn scans_go_on_while_the_limit_moves() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn idle_arrays_have_the_memory_that_nobody_wants() {
+async fn idle_arrays_keep_the_unused_memory() {
     let limit = 2 << 20;
     let (setup, _) = setup(limit, Vec::new()).await;
     let memory = setup.shared.memory();
@@ -85,15 +85,15 @@ async fn idle_arrays_have_the_memory_that_nobody_wants() {
     assert_eq!(read().await, 0);
     let (decoded, frames) = (memory.decoded_bytes(), memory.frame_bytes());
     assert!(decoded >= arrays, "{memory:?}");
-    // An operator gets all memory except the frames', the part in which arrays may displace frames,
-    // and the reserve; frames stay.
+    // An operator takes all memory except that of the frames, the part in which arrays may
+    // displace frames, and the reserve; frames stay.
     let wanted = limit - frames - limit / 8 - limit / 16;
     let operator = Operator::new(memory);
     assert!(operator.asks(wanted), "{memory:?}");
     assert!(memory.decoded_bytes() < decoded, "{memory:?}");
     assert!(memory.decoded_bytes() + wanted + memory.frame_bytes() <= limit);
     assert_eq!(memory.frame_bytes(), frames);
-    // While memory is short, arrays keep to that part; when it is free, all arrays are kept anew.
+    // While memory is short, arrays keep to that part; once it is free, all arrays are kept.
     assert!(read().await > 0);
     assert!(memory.decoded_bytes() <= limit / 8 + arrays / CHUNKS as u64);
     operator.gives(wanted);
@@ -102,7 +102,7 @@ async fn idle_arrays_have_the_memory_that_nobody_wants() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn idle_arrays_make_way_for_frames() {
+async fn idle_arrays_yield_to_frames() {
     let (all_columns, arrays) = (["k", "v", "s"], 8 * ROWS as u64);
     let (setup, _) = setup(arrays + (1 << 20), Vec::new()).await;
     let memory = setup.shared.memory();
@@ -162,11 +162,11 @@ async fn operators_keep_what_they_have_under_a_lower_limit() {
     assert!(memory.frame_bytes() <= (1 << 20) / 8, "frames go first");
     assert!(!operator.asks(1), "nothing new until it fits");
     assert!(operator.asks(0), "which is nothing");
-    // Scans go on, one chunk at a time.
+    // Scans continue, one chunk at a time.
     read().await;
     operator.gives(3 << 19);
     assert!(!ended(), "it can spill");
-    // What it gave is kept for it for a moment, which counts until then.
+    // The memory that it gave back stays reserved for it for a moment, and counts until then.
     let begun = Instant::now();
     while !operator.asks(1 << 16) {
         assert!(
@@ -184,7 +184,7 @@ async fn operators_keep_what_they_have_under_a_lower_limit() {
 }
 
 #[test]
-fn a_query_that_cannot_spill_ends_where_a_lower_limit_leaves_no_room() {
+fn a_query_that_cannot_spill_ends_when_a_lower_limit_leaves_no_room() {
     let memory = MemoryBudget::new(4 << 20);
     let operator = Operator::new(&memory);
     let ended = operator.ended();
@@ -197,12 +197,12 @@ fn a_query_that_cannot_spill_ends_where_a_lower_limit_leaves_no_room() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_scan_whose_chunk_cannot_fit_any_more_fails_and_no_other() {
+async fn only_a_scan_whose_chunk_can_never_fit_fails() {
     for policy in POLICIES {
         let (setup, faulty) = setup(4 << 20, Vec::new()).await;
         let pool = pool(&setup, policy, StorageModel::Dsm, None);
         let view = pool.table(&setup.files).unwrap();
-        // Reads are so slow that both scans are in the middle when the limit falls.
+        // Reads are slow, so that both scans are half done when the limit falls.
         faulty.add(Rule::new(
             When::Always,
             Fault::Stall(Duration::from_millis(20)),
@@ -250,7 +250,8 @@ async fn operators_leave_a_running_scan_its_largest_chunk() {
     memory.set_limit(4 * largest);
     let pool = pool(&setup, Policy::Relevance, StorageModel::Nsm, None);
     let view = pool.table(&setup.files).unwrap();
-    // As in a hash join: its build takes all memory it can get, then the probe's scan begins.
+    // Like a hash join: its build takes all the memory that it can get, then the probe's scan
+    // begins.
     let operator = Operator::new(memory);
     let mut taken = 0;
     while operator.asks(1 << 10) {
@@ -269,12 +270,12 @@ async fn operators_leave_a_running_scan_its_largest_chunk() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failed_scan_gives_back_what_nobody_took() {
+async fn a_failed_scan_gives_back_untaken_chunks() {
     let (setup, _) = setup(4 << 20, Vec::new()).await;
     let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
     let view = pool.table(&setup.files).unwrap();
     let scan = start(&pool, &view, all(), &["k", "v"], 1);
-    // A consumer that asks, but does not look for the answer.
+    // A consumer that asks, but never takes the answer.
     let mut call = Box::pin(scan.next_chunk());
     assert!(futures::poll!(&mut call).is_pending());
     while pool.snapshot().scans[0].chunks_held == 0 {

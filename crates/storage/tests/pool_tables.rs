@@ -1,5 +1,5 @@
-//! Promised: what the pool keeps of replaced files stays bounded. The old version's table is
-//! dropped, with its frames, when its last scan has ended and not before that. Other files of the
+//! Promised: the memory that the pool keeps of replaced files is bounded. The old version's table
+//! is dropped, with its frames, when its last scan has ended, and not earlier. Other files of the
 //! folder stay in memory. Rows are always those of the version that was planned.
 
 #![allow(
@@ -35,9 +35,9 @@ async fn open(setup: &Setup, device: &dyn Device, paths: &[&Path]) -> Vec<Arc<Ta
     setup.shared.files().open(&keys, 1).await.unwrap()
 }
 
-/// Writes the same rows anew, at a later time.
+/// Rewrites the file with the same rows, at a later time.
 async fn replace(setup: &Setup, name: &str) -> std::path::PathBuf {
-    // Longer than a tick of the coarsest file system clock that is known.
+    // Longer than a tick of the coarsest known file system clock.
     tokio::time::sleep(Duration::from_millis(12)).await;
     write(&setup.folder, name, Layout::RowGroups)
 }
@@ -59,7 +59,7 @@ async fn read_all(pool: &BufferPool, files: &[Arc<TableFile>]) -> ScanMetrics {
     scan.metrics()
 }
 
-/// Waits for something that happens at the next tick.
+/// Waits for an effect of the next tick.
 async fn until(what: impl Fn() -> bool) {
     let begun = Instant::now();
     while !what() {
@@ -79,8 +79,8 @@ async fn a_footer_that_a_planner_read_serves_scans() {
     let read = files.footer_by(&key, &Planner(&path)).await.unwrap();
     let requests = || device.meter().snapshot().requests;
     let before = requests();
-    let nobody = Planner(Path::new("/nowhere"));
-    let again = files.footer_by(&key, &nobody).await.unwrap();
+    let unreachable = Planner(Path::new("/nowhere"));
+    let again = files.footer_by(&key, &unreachable).await.unwrap();
     let opened = files.open(std::slice::from_ref(&key), 1).await.unwrap();
     assert!(Arc::ptr_eq(&read, &again) && Arc::ptr_eq(&read, opened[0].metadata()));
     assert_eq!(requests(), before, "it is not read again");
@@ -89,7 +89,7 @@ async fn a_footer_that_a_planner_read_serves_scans() {
     read_all(&pool, &opened).await;
 }
 
-/// Reads a file as a planner does, past the device.
+/// Reads a file like a planner, without the device.
 struct Planner<'a>(&'a Path);
 
 impl RangeRead for Planner<'_> {
@@ -101,7 +101,7 @@ impl RangeRead for Planner<'_> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_is_replaced_often_leaves_nothing_behind() {
+async fn old_versions_of_a_file_do_not_accumulate() {
     for policy in POLICIES {
         for model in [StorageModel::Nsm, StorageModel::Dsm] {
             let (setup, device) = setup(256 << 20, Vec::new()).await;
@@ -174,7 +174,7 @@ async fn a_scan_keeps_the_version_that_it_reads() {
         CHUNKS,
         "the new version is in memory, and nothing else"
     );
-    // A query that planned on the old version and comes late gets a table of it, like any other
+    // A query that planned on the old version and starts late gets a table of it, like any other
     // query.
     let late = pool.table(&setup.files).unwrap();
     assert_eq!(late.chunks().len(), CHUNKS);
@@ -199,7 +199,7 @@ async fn a_folder_keeps_the_files_that_did_not_change() {
         replace(&setup, "w.parquet").await;
         let files = open(&setup, &*device, &all).await;
         let metrics = read_all(&pool, &files).await;
-        // Only the file that changed is read, except in rounds in which the table is made anew.
+        // Only the file that changed is read, except in rounds in which the table is replaced.
         match usize::try_from(metrics.loads).unwrap() {
             CHUNKS => assert_eq!(metrics.chunks_from_buffer, 3 * CHUNKS as u64),
             loads => {

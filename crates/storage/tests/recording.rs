@@ -1,6 +1,6 @@
-//! Promised: a pool that records leaves a log that replays action for action, whatever the policy,
-//! with faults too. A sink that fails or hangs ends the recording and harms no query. Each pool has
-//! a log of its own.
+//! Promised: a pool that records leaves a log that replays action for action, under every policy,
+//! with faults too. A sink that fails or hangs ends the recording and affects no query. Each pool
+//! has its own log.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -40,7 +40,7 @@ fn replay_file(path: &Path) -> Replayed {
 }
 
 /// Seven scans at once, two of them slow, one cancelled; all on one pool. With faults any of them
-/// may fail, because neighbouring columns are read with one request.
+/// may fail, because neighbouring columns share a request.
 async fn run(setup: &Setup, pool: &BufferPool, faults: bool) {
     let view = pool.table(&setup.files).unwrap();
     let count = view.chunks().len();
@@ -91,7 +91,7 @@ async fn a_pools_run_replays_action_for_action() {
             let log = std::fs::read_to_string(&path).unwrap();
             let failed = log.contains("LoadFailed") && log.contains("> Fail ");
             assert_eq!(failed, model == StorageModel::Dsm);
-            // A scan that is not recorded still works.
+            // A scan after the end of the recording still works.
             faulty.heal();
             let view = pool.table(&setup.files).unwrap();
             let scan = start(&pool, &view, (0..view.chunks().len()).collect(), &["v"], 1);
@@ -130,7 +130,7 @@ async fn each_pool_has_a_log_and_dropping_it_closes_the_log() {
     }
 }
 
-/// A sink that takes so many bytes and is then full.
+/// A sink that takes `room` bytes and is then full.
 struct Full {
     left: usize,
     refused: Arc<AtomicUsize>,
@@ -155,7 +155,7 @@ impl Write for Full {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_ends_the_recording_and_nothing_else() {
+async fn a_full_disk_ends_only_the_recording() {
     let (setup, _) = setup(256 << 20, Vec::new()).await;
     let refused = Arc::new(AtomicUsize::new(0));
     let written = Arc::new(parking_lot::Mutex::new(Vec::new()));
@@ -168,7 +168,7 @@ async fn a_full_disk_ends_the_recording_and_nothing_else() {
         }))
     });
     let pool = recorded(&setup, Policy::Relevance, StorageModel::Dsm, recorder);
-    // Longer than a tick, so that lines are handed over while the pool runs.
+    // Longer than a tick, so that the pool hands lines over while it runs.
     for _ in 0..2 {
         run(&setup, &pool, false).await;
         tokio::time::sleep(Duration::from_millis(300)).await;
@@ -197,7 +197,7 @@ impl Write for Hung {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_that_hangs_holds_nobody_up() {
+async fn a_log_disk_that_hangs_delays_no_query() {
     let (setup, _) = setup(256 << 20, Vec::new()).await;
     let hangs = Arc::new(AtomicBool::new(true));
     let hung = Arc::clone(&hangs);
@@ -216,7 +216,7 @@ async fn a_disk_that_hangs_holds_nobody_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_log_that_cannot_be_opened_harms_no_query() {
+async fn a_log_that_cannot_be_opened_affects_no_query() {
     let (setup, _) = setup(256 << 20, Vec::new()).await;
     let nowhere = setup.folder.path().join("no such folder/core.log");
     let pool = recorded(

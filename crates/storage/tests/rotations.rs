@@ -1,7 +1,7 @@
-//! Promised: what is known of files and tables stays within its part of the memory budget, whatever
+//! Promised: metadata of files and tables stays within its part of the memory budget, whatever
 //! clients do: folders whose files always get new names, settings that always change, and both
-//! while a scan keeps a table. What queries still use stays, and rows are right. The heavy version
-//! (`--ignored`) looks at the process's memory.
+//! while a scan keeps a table. Metadata in use stays, and rows are right. The heavy version
+//! (`--ignored`) also measures the process's memory.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -21,14 +21,14 @@ use parquet::file::properties::WriterProperties;
 use world::{Setup, consume, pool, setup, start};
 
 const LIMIT: u64 = 16 << 20;
-/// What is known may exceed its part by what is in use: a scan keeps its table, and a table keeps
-/// its files until most of them are unused.
+/// How far metadata in use may exceed the part: a scan keeps its table, and a table keeps its
+/// files until most of them are unused.
 const IN_USE: u64 = 4 << 20;
 /// What a process may take beyond the budget: thread stacks, the allocator's reserves, the test
 /// itself.
 const BEYOND_BUDGET: u64 = 64 << 20;
 
-/// A file of ten chunks of ten rows, under a name of its own.
+/// A file of ten chunks of ten rows, under a new name.
 fn write_day(setup: &Setup, day: usize) -> std::path::PathBuf {
     let path = setup.folder.path().join(format!("day-{day}.parquet"));
     let v: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
@@ -121,12 +121,12 @@ async fn deleted_files_are_forgotten() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn deleted_files_are_forgotten_beside_a_scan_that_stays() {
+async fn deleted_files_are_forgotten_while_a_scan_runs() {
     rotate(400, true).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn settings_of_the_past_are_forgotten() {
+async fn past_settings_are_forgotten() {
     set(2000).await;
 }
 

@@ -1,4 +1,4 @@
-//! Recomputes and checks every invariant.
+//! Recomputes every invariant of the buffer manager and compares it with the state.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The fixed properties of a buffer manager.
+//! The fixed properties of a buffer manager: the interface of its constructor.
 
 use crate::{Policy, StorageModel, TurnLimit};
 

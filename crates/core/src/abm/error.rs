@@ -1,8 +1,8 @@
-//! How an event can contradict the state. Each error is a bug in the driver.
+//! How can an event contradict the state? Each error is a bug in the driver.
 
 use crate::{ChunkId, ColumnId, PageRequestId, ScanId, TableId};
 
-/// An event that was refused.
+/// Why an event was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EventError {
@@ -12,7 +12,7 @@ pub enum EventError {
     /// The id is taken.
     #[error("table {0} is registered already")]
     TableExists(TableId),
-    /// Scans, loads, jobs or page requests on the table are left.
+    /// The table still has scans, loads, jobs or page requests.
     #[error("table {0} is in use")]
     TableInUse(TableId),
     /// The chunks and columns of the layout do not add up.
@@ -34,7 +34,7 @@ pub enum EventError {
     /// The scan does not hold the chunk.
     #[error("scan {0} does not hold chunk {1}")]
     NotHeld(ScanId, ChunkId),
-    /// The scan has begun a chunk job on the chunk already.
+    /// The scan leads a chunk job on the chunk already.
     #[error("scan {0} leads a chunk job on chunk {1} already")]
     JobExists(ScanId, ChunkId),
     /// The scan leads no chunk job on the chunk.
@@ -50,7 +50,7 @@ pub enum EventError {
     /// The scan reads another table.
     #[error("scan {0} does not scan table {1}")]
     OtherTable(ScanId, TableId),
-    /// An ordered scan takes its chunks one after the other, so it takes part in no chunk job.
+    /// An ordered scan takes its chunks one after another, so it takes part in no chunk job.
     #[error("scan {0} is ordered")]
     OrderedScan(ScanId),
     /// The column is not in an outstanding load.

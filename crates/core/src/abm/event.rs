@@ -11,7 +11,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// A table can be scanned from now on.
+    /// A new table can be scanned.
     TableRegistered {
         /// Its id.
         table: TableId,
@@ -39,8 +39,8 @@ pub enum Event {
         /// What it needs.
         spec: ScanSpec,
     },
-    /// The number of devices that loads are chosen from for a scan at a time has changed
-    /// (`parallelism/`).
+    /// `parallelism/` has changed the number of devices that loads are chosen from for a scan at a
+    /// time.
     DegreeChanged {
         /// The scan.
         scan: ScanId,
@@ -57,7 +57,7 @@ pub enum Event {
         /// The scan.
         scan: ScanId,
     },
-    /// A consumer still works on a chunk it holds. The driver reports this a few times per
+    /// A consumer still works on a chunk that it holds. The driver reports this a few times per
     /// `TurnLimit::length_ns_max`.
     ChunkProgressed {
         /// The scan.
@@ -65,7 +65,7 @@ pub enum Event {
         /// The chunk.
         chunk: ChunkId,
     },
-    /// A consumer of the scan has not come back to a chunk it holds: the driver takes the chunk's
+    /// A consumer of the scan is silent while it holds a chunk: the driver takes the chunk's
     /// memory back. The chunk stays assigned to the consumer, which reads the rest of it through a
     /// scan of its own and releases the chunk at the end.
     ChunkLapsed {
@@ -81,7 +81,7 @@ pub enum Event {
         /// The chunk.
         chunk: ChunkId,
     },
-    /// The scan's need for these chunks has ended (dynamic filters). Chunks already handed out, and
+    /// The scan has stopped needing these chunks (dynamic filters). Chunks already delivered, and
     /// chunks that the scan has joined a job for, are not affected.
     ChunksWithdrawn {
         /// The scan.
@@ -91,19 +91,19 @@ pub enum Event {
     },
     /// The consumer of a scan that holds a chunk works on it for other scans too; these need no
     /// delivery of the chunk. The job pins the resident columns among those that its scans want.
-    /// The job continues whichever of its scans ends, the first scan included.
+    /// The job continues if one of its scans ends, even the one that began it.
     ChunkJobBegun {
         /// The scan that holds the chunk.
         scan: ScanId,
         /// The chunk.
         chunk: ChunkId,
-        /// The other scans. Each needs the chunk, or was handed it too. No scan of the job is
+        /// The other scans. Each needs the chunk, or got it delivered too. No scan of the job is
         /// ordered.
         members: Vec<ScanId>,
     },
-    /// A chunk job is over. The chunk is consumed for every member except those in `given_back`,
-    /// which need it from now on. If the scan that began the job is named there, it needs the chunk
-    /// too; otherwise it has consumed the chunk when it releases it.
+    /// A chunk job has ended. Every member has consumed the chunk, except those in `given_back`,
+    /// which need it from now on. If the scan that began the job is among these, it needs the
+    /// chunk too; otherwise it has consumed the chunk when it releases it.
     ChunkJobEnded {
         /// The scan that held the chunk when the job began. It may have ended.
         scan: ScanId,
@@ -112,7 +112,7 @@ pub enum Event {
         /// The registered scans for which the job did not consume the chunk.
         given_back: Vec<ScanId>,
     },
-    /// The scan is over: finished, cancelled or failed.
+    /// The scan has ended: finished, cancelled or failed.
     ScanEnded {
         /// The scan.
         scan: ScanId,
@@ -126,7 +126,7 @@ pub enum Event {
         /// The columns, all of them in an outstanding load.
         columns: Vec<ColumnId>,
     },
-    /// Columns of a load could not be read; the driver does not try further.
+    /// Columns of a load could not be read; the driver does not retry.
     LoadFailed {
         /// The table.
         table: TableId,
@@ -136,8 +136,8 @@ pub enum Event {
         columns: Vec<ColumnId>,
     },
     /// A resident segment takes another amount of memory from now on, because the driver keeps it
-    /// in another form, such as decoded arrays. A load of it brings the bytes of its layout, as
-    /// before. Its shared extents stay as they are.
+    /// in another form, such as decoded arrays. A load of it still brings the bytes of its layout.
+    /// Its shared extents do not change.
     SegmentResized {
         /// The table.
         table: TableId,
@@ -159,12 +159,12 @@ pub enum Event {
         /// The columns wanted. Not empty.
         columns: ColumnSet,
     },
-    /// The driver read a queued page by itself.
+    /// The driver itself has read a queued page.
     PageCompleted {
         /// The request.
         request: PageRequestId,
     },
-    /// A page that was served from a chunk is not used by its request from now on.
+    /// The request no longer uses a page that was served from a chunk.
     PageReleased {
         /// The request.
         request: PageRequestId,
@@ -202,7 +202,7 @@ pub enum Action {
         chunk: ChunkId,
         /// The columns, in the order to read them: increasing size, then id.
         columns: Vec<ColumnId>,
-        /// The shared extents of these columns that are to be read too, ascending.
+        /// The shared extents of these columns that the load has to read too, ascending.
         extents: Vec<ExtentId>,
         /// Own bytes of the columns plus bytes of the extents.
         bytes: u64,
@@ -235,13 +235,14 @@ pub enum Action {
         /// Which load brought the chunk.
         origin: LoadOrigin,
     },
-    /// Tell a waiting consumer that the scan needs no chunk, and that no chunk job could give one
-    /// back.
+    /// Tell a waiting consumer that the scan needs no more chunks, and that no chunk job could
+    /// give one back.
     Exhausted {
         /// The scan.
         scan: ScanId,
     },
-    /// A chunk that the scan needs could not be loaded. The scan needs nothing from now on; end it.
+    /// A chunk that the scan needs could not be loaded. The scan needs no chunk from now on; end
+    /// it.
     Fail {
         /// The scan.
         scan: ScanId,
@@ -253,12 +254,12 @@ pub enum Action {
         /// The request.
         request: PageRequestId,
     },
-    /// Do not read this page by itself: a load brings it; `ServePage` or `FailPage` follows.
+    /// Do not read this page alone, because a load brings it; `ServePage` or `FailPage` follows.
     DropPageRequest {
         /// The request.
         request: PageRequestId,
     },
-    /// The load that was to bring the page failed.
+    /// The load that should have brought the page failed.
     FailPage {
         /// The request.
         request: PageRequestId,

@@ -1,10 +1,10 @@
-//! The Active Buffer Manager: one event in, the actions that follow out.
+//! The Active Buffer Manager: takes one event at a time and answers with the actions that follow.
 //!
 //! Idea: the [`State`] holds what is known of tables and scans; a policy's [`Rules`] read it and
 //! choose; the files of this folder change it. `event.rs` and `config.rs` are the driver's
-//! interface, `validate.rs` refuses events that contradict the state, `handle/` applies the others,
-//! `check.rs` and `snapshot.rs` read the state, `log/` writes events and actions down.
-//!
+//! interface, `validate.rs` refuses events that contradict the state, `handle/` applies the
+//! others, `check.rs` and `snapshot.rs` read the state, `log/` writes events and actions to a log.
+//! Not here: the choices (`policy/`), reads and memory (the driver).
 //! Bounds: at most `loads_max` outstanding loads per device; actions queue until the driver polls
 //! them.
 //! ABM-I1 a segment is loading at most once. ABM-I2 a pinned segment is never a victim. ABM-I3
@@ -68,12 +68,12 @@ pub struct Abm {
     turn_limit: Option<TurnLimit>,
     pub(crate) state: State,
     scan_last: Option<ScanId>,
-    /// Scans with a waiting consumer that may be served now.
+    /// Scans with a waiting consumer that may be served.
     serve: BTreeSet<ScanId>,
     /// When each scan that is neither waiting nor stalled becomes stalled.
     stalls: BTreeSet<(Time, ScanId)>,
     turns: Turns,
-    /// Chunk jobs under way.
+    /// Running chunk jobs.
     jobs: Jobs,
     /// Outstanding loads: the columns still to come.
     loads: BTreeMap<(TableId, ChunkId), Vec<OutstandingLoad>>,
@@ -116,8 +116,8 @@ impl Abm {
         self.actions.pop_front()
     }
 
-    /// When `TimePassed` is due: the next moment at which a scan may become stalled, or a turn ends
-    /// by its length.
+    /// When the driver should send `TimePassed`: the next moment at which a scan may become
+    /// stalled, or at which a turn's length is over.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         let stall = self.stalls.first().map(|&(time, _)| time);

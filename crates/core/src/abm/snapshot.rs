@@ -1,4 +1,5 @@
-//! What the buffer manager holds and which scans it serves, for system tables and tests.
+//! Which segments does the buffer manager hold, and which scans does it serve? For system tables
+//! and tests.
 
 use crate::abm::Abm;
 use crate::table::scan::Scan;
@@ -30,7 +31,7 @@ pub struct ScanSnapshot {
     pub stalled: bool,
     /// Chunks that the scan has consumed.
     pub chunks_worked: u64,
-    /// The scan's share of the time that these chunks were in work, in nanoseconds.
+    /// The scan's share of the time that its consumed chunks were in work, in nanoseconds.
     pub worked_ns: u64,
 }
 
@@ -65,8 +66,8 @@ pub struct JobSnapshot {
 }
 
 impl Abm {
-    /// Whether a scan needs a chunk: the chunk was not handed to the scan, and no chunk job works
-    /// on it for the scan.
+    /// Whether a scan needs a chunk: the chunk was not delivered to the scan, and no chunk job
+    /// works on it for the scan.
     #[must_use]
     pub fn needs(&self, scan: ScanId, chunk: ChunkId) -> bool {
         self.state.scans.get(&scan).is_some_and(|scan| {
@@ -98,7 +99,7 @@ impl Abm {
     }
 
     /// Whether a chunk job that `leader` began on the chunk could give it back to a scan: the scan
-    /// has joined, or it leads and has not let go of the chunk.
+    /// has joined, or it is the leader and has not released the chunk.
     #[must_use]
     pub fn serves(&self, leader: ScanId, chunk: ChunkId, scan: ScanId) -> bool {
         self.jobs.get((leader, chunk)).is_some_and(|job| {
@@ -109,7 +110,7 @@ impl Abm {
         })
     }
 
-    /// Whether a scan holds a chunk that was handed to it: neither released nor lapsed.
+    /// Whether a scan holds a chunk that was delivered to it: neither released nor lapsed.
     #[must_use]
     pub fn holds(&self, scan: ScanId, chunk: ChunkId) -> bool {
         self.state
@@ -139,7 +140,7 @@ impl Abm {
     }
 
     /// Bytes of segments that may be evicted one by one and that only stalled scans need. Visits
-    /// all such segments of tables that have a stalled scan.
+    /// all such segments of tables with a stalled scan.
     #[must_use]
     pub fn stalled_bytes(&self) -> u64 {
         let of_table = |table: &Table| -> u64 {

@@ -66,7 +66,7 @@ impl<K: Ord + Clone> Operators<K> {
                 }
                 assert!(
                     nexts.into_iter().all(|next| next <= list.front()),
-                    "OPS-I1: nobody is beyond the front"
+                    "OPS-I1: no packet is beyond the front"
                 );
                 if let Producer::Polled { by, .. } = list.producer {
                     assert!(

@@ -1,4 +1,4 @@
-//! What does each micro-engine run now, and what has it done?
+//! What is each micro-engine running, and what has it done?
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub struct MicroEngine {
     pub windows_open: u64,
     /// Bytes that runs retain in memory.
     pub retained_bytes: u64,
-    /// Bytes that runs take besides their batches.
+    /// Bytes that runs take in addition to their batches.
     pub overhead_bytes: u64,
     /// Counters since the engine started.
     pub done: Done,
@@ -38,7 +38,7 @@ pub struct Done {
     pub batches_shared: u64,
     /// Batches that went to disk.
     pub batches_to_disk: u64,
-    /// Satellites that were detached and ran by themselves.
+    /// Satellites that were detached and ran their own plan.
     pub reruns: u64,
     /// Deadlocks that were resolved.
     pub deadlocks: u64,

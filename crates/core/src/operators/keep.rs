@@ -2,16 +2,17 @@
 //!
 //! Idea: a run that has produced all its output and retains it can stay joinable after its last
 //! packet. Its output is small, its key names the versions of the files that it read, and a
-//! dashboard that refreshes asks the same query. So the run is kept without its plan, and a later
-//! packet reads the retained output. Dropped first is the run that costs least to repeat for the
-//! bytes it takes and has not been asked for lately (Greedy-Dual-Size): a run is worth `age + cost
-//! / bytes`, where `age` is the worth of the run that was dropped last. So a run that no query asks
-//! for is dropped in the end, whatever its cost.
+//! dashboard that refreshes sends the same query again. So the run is kept without its plan, and a
+//! later packet reads the retained output. The victim among kept runs is chosen by
+//! Greedy-Dual-Size: the run that costs least to repeat per byte that it takes and that no query
+//! has asked for lately. A run is worth `age + cost / bytes`, where `age` is the worth of the run
+//! that was dropped last, so a run that no query asks for is eventually dropped, whatever its
+//! cost.
 //! Bounds: the number of kept runs (`Config`); their bytes, at most `Request::keep_bytes_max` of
-//! the request that made the run that is to be kept. Each run counts `Request::overhead_bytes` more
-//! bytes than its batches.
-//! Source: [QPipe05 §2.3], query caching and plan recycling; [CaoIrani97 §4] for the order of
-//! dropping.
+//! the request that made the run in question. Each run counts `Request::overhead_bytes` in
+//! addition to its batches.
+//! Source: [QPipe05 §2.3], query caching and plan recycling; [CaoIrani97 §4] for the choice of
+//! victims.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +43,7 @@ impl KeptRuns {
         self.by_worth.len()
     }
 
-    /// Bytes that the kept runs take besides their batches.
+    /// Bytes that the kept runs take in addition to their batches.
     pub(super) fn overhead(&self) -> u64 {
         self.bytes - self.memory
     }
@@ -78,7 +79,7 @@ impl<K: Ord + Clone> Operators<K> {
         self.actions.push_back(Action::Keep { run: id });
     }
 
-    /// A packet joins a kept run: the run is not kept from now on.
+    /// A packet joins a kept run, which then no longer counts as kept.
     pub(super) fn take_up(&mut self, id: RunId) {
         let run = self.run_mut(id);
         let Some(worth) = run.kept.take() else { return };

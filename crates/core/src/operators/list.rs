@@ -31,9 +31,10 @@ pub(super) struct Batch {
 pub(super) enum Producer {
     /// The stream can be polled.
     Ready,
-    /// OPS-I3: a packet polls the stream. `woken`: the stream announced meanwhile that it has more.
+    /// OPS-I3: a packet polls the stream. `woken`: the stream has announced meanwhile that it has
+    /// more.
     Polled { by: PacketId, woken: bool },
-    /// The stream had nothing and will announce when it has.
+    /// The stream had no batch, and will announce the next one.
     Pending,
     /// The stream has ended.
     Ended,

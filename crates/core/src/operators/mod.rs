@@ -8,12 +8,12 @@
 //! not being polled, polls the host's plan itself.
 //!
 //! ```text
-//! arrive ─ Host, Satellite, or nothing (run by yourself)
-//! pull   ─ Take n           a batch that is retained
+//! arrive ─ Host, Satellite, or nothing (the query runs its own plan)
+//! pull   ─ Take n           a retained batch
 //!        ├ Poll             the plan: then place, produced | pending | ended | failed
 //!        ├ Wait, Full       until Wake; impatient, if Full lasts
 //!        └ End, Failed, Rerun
-//! close, leave ─ whenever a query is done with a partition, with all of it
+//! close, leave ─ whenever a query is done with a partition, or with all of them
 //! ```
 //! Not here: the content of keys, plans, batches, wakers, disk (the engine).
 //! Bounds (`Config`, `Request`): bytes retained for a run, exceeded by at most one batch per list,
@@ -30,16 +30,16 @@
 //! OPS-I6: no cycle of the waits-for graph has a wait at a full list that is not materialised.
 //! OPS-I7: a run exists while it has a packet or is kept. A kept run has ended and retains its
 //! whole output in memory.
-//! OPS-I8: a packet that has taken a batch, or was told the end of a list, never reruns.
+//! OPS-I8: a packet that has taken a batch, or has seen the end of a list, never reruns.
 //! Source: [QPipe05 §3, §4.3]; we differ: packets pull instead of being pushed to, and no query's
 //! output waits for a thread of another query.
 
 mod check;
 mod counts;
-mod cut;
 mod keep;
 mod kind;
 mod list;
+mod min_cut;
 mod packet;
 mod retain;
 mod waits;
@@ -99,7 +99,7 @@ pub struct Request {
     /// The most bytes that kept runs may take if this run is to be kept among them; 0: this run is
     /// not kept, and the packet does not read kept runs.
     pub keep_bytes_max: u64,
-    /// Bytes that the run takes besides its batches: its key, its lists.
+    /// Bytes that the run takes in addition to its batches: its key, its lists.
     pub overhead_bytes: u64,
 }
 
@@ -262,7 +262,7 @@ impl<K: Ord + Clone> Operators<K> {
             return None;
         }
         let there = self.open.get(&key).copied();
-        // A key determines the number of partitions, so another number is a bug in the driver.
+        // A key determines the number of partitions, so a different number is a bug in the driver.
         let there = there.filter(|run| self.runs[run].lists.len() == request.partitions);
         let (run, role) = match there {
             Some(run) if self.run(run).kept.is_some() => {
@@ -358,7 +358,7 @@ impl<K: Ord + Clone> Operators<K> {
             self.done(kind).batches_shared += 1;
             self.release(run_id, partition);
             if self.waits_full > 0 {
-                // The slowest packet may be another one now.
+                // Another packet may be the slowest now.
                 self.wake(run_id, partition);
             }
             return Pull::Take(place.next);
@@ -389,8 +389,9 @@ impl<K: Ord + Clone> Operators<K> {
         }
     }
 
-    /// Decides where the batch of `bytes` bytes goes that the polling packet got. `granted`: memory
-    /// for it was granted. The driver stores the batch there, then calls [`Operators::produced`].
+    /// Decides where to put the batch of `bytes` bytes that the polling packet got. `granted`: the
+    /// query got memory for it. The driver stores the batch there, then calls
+    /// [`Operators::produced`].
     pub fn place(&mut self, run_id: RunId, partition: usize, bytes: u64, granted: bool) -> Keep {
         let fits = |core: &Self| {
             let run = core.run(run_id).memory.saturating_add(bytes);
@@ -401,7 +402,7 @@ impl<K: Ord + Clone> Operators<K> {
         let (kind, company) = (run.kind, run.had_company);
         let by = self.polled(run_id, partition);
         let others = run.packets.iter().any(|id| {
-            // Every other reader wants the batch: the batch is beyond all their positions.
+            // Every other reader wants the batch, because it is beyond all their positions.
             *id != by && !self.packets[id].places[partition].closed
         });
         if run.failed {
@@ -420,7 +421,7 @@ impl<K: Ord + Clone> Operators<K> {
             return Keep::Drop;
         }
         let materialised = self.run(run_id).lists[partition].materialised;
-        // The bound is exceeded by one batch; a packet that wants the next one has to wait.
+        // One batch may exceed the bound; a packet that wants the next one has to wait.
         if fits(self) || (granted && !materialised) {
             Keep::Memory
         } else {
@@ -466,7 +467,7 @@ impl<K: Ord + Clone> Operators<K> {
         true
     }
 
-    /// The polling packet got nothing; [`Operators::ready`] follows.
+    /// The polling packet got no batch; [`Operators::ready`] follows.
     ///
     /// # Panics
     /// OPS-I3: no packet polls the list.
@@ -481,7 +482,7 @@ impl<K: Ord + Clone> Operators<K> {
         self.wait(by, partition, Wait::Empty);
     }
 
-    /// A run's plan has something for a list. Has no effect on a run that has ended.
+    /// A run's plan has a batch for a list. Has no effect on a run that has ended.
     pub fn ready(&mut self, run_id: RunId, partition: usize) {
         let Some(run) = self.runs.get_mut(&run_id) else {
             return;
@@ -545,8 +546,8 @@ impl<K: Ord + Clone> Operators<K> {
         self.wake(run_id, partition);
     }
 
-    /// A query takes nothing more of one partition of a packet. Closing all partitions does not
-    /// replace [`Operators::leave`].
+    /// A query closes one partition of a packet. Closing all partitions does not replace
+    /// [`Operators::leave`].
     ///
     /// # Panics
     /// There is no such packet or partition.
@@ -555,12 +556,12 @@ impl<K: Ord + Clone> Operators<K> {
         self.place_mut(id, partition).closed = true;
         if let Some(run) = self.packets[&id].run {
             self.release(run, partition);
-            // Another packet may be the slowest now, or has to poll.
+            // Another packet may be the slowest now, or may have to poll.
             self.wake(run, partition);
         }
     }
 
-    /// A query is done with a packet, at whatever position.
+    /// A query is done with a packet, at any position.
     ///
     /// # Panics
     /// There is no such packet, or the packet polls a list.
@@ -641,7 +642,7 @@ impl<K: Ord + Clone> Operators<K> {
         match self.run(run_id).lists[partition].producer {
             Producer::Polled { by, .. } => by,
             Producer::Ready | Producer::Pending | Producer::Ended => {
-                panic!("OPS-I3: nobody polls this list")
+                panic!("OPS-I3: no packet polls this list")
             }
         }
     }

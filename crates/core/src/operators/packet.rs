@@ -18,9 +18,9 @@ pub(super) struct Packet {
 pub(super) struct Place {
     /// The number of the batch that the packet takes next.
     pub(super) next: u64,
-    /// Whether the packet was told the end.
+    /// Whether the packet has seen the end.
     pub(super) ended: bool,
-    /// Whether the packet takes nothing more.
+    /// Whether the packet is closed: it takes no more batches.
     pub(super) closed: bool,
     pub(super) wait: Option<Wait>,
 }
@@ -35,7 +35,7 @@ pub(super) enum Wait {
 }
 
 impl Packet {
-    /// Whether the packet has seen nothing of the run.
+    /// Whether the packet has seen no batch and no end of the run.
     pub(super) fn is_untouched(&self) -> bool {
         let untouched = |place: &Place| place.next == 0 && !place.ended;
         self.places.iter().all(untouched)

@@ -1,15 +1,15 @@
 //! Which batches are retained, and which are dropped first?
 //!
-//! Batches that only a window wants are dropped first, when a bound is exceeded or memory is short.
-//! Kept runs are dropped next, down to `Config::kept_bytes_min`. A batch that a packet still has to
-//! take is never dropped; it makes the list full instead.
+//! Batches that only a window needs are dropped first, when a bound is exceeded or memory is
+//! short. Kept runs are dropped next, down to `Config::kept_bytes_min`. A batch that a packet
+//! still has to take is never dropped; it makes the list full instead.
 
 use super::{Action, Operators, PacketId, RunId, Window};
 
 impl<K: Ord + Clone> Operators<K> {
     /// Memory is short: closes windows, those that retain the most first, then drops kept runs,
-    /// those worth least first, until `bytes` bytes are free or nothing is left. Returns the bytes
-    /// that the following actions free, those of kept runs with what they take besides batches.
+    /// those worth least first, until `bytes` bytes are freed or nothing is left to drop. Returns
+    /// the bytes that the following actions free, the overhead of kept runs included.
     pub fn shrink(&mut self, bytes: u64) -> u64 {
         let before = self.retained();
         let open = self.runs.iter();
@@ -40,7 +40,7 @@ impl<K: Ord + Clone> Operators<K> {
         run.window_open || run.packets.iter().filter(open).count() > 1
     }
 
-    /// No packet can join the run from now on.
+    /// From now on no packet can join the run.
     pub(super) fn close_window(&mut self, id: RunId) {
         let run = self.run_mut(id);
         if !run.window_open {

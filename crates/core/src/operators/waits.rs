@@ -3,25 +3,25 @@
 //! Nodes are owners (queries and runs) and full lists. An owner with a waiting packet waits for
 //! others: at an empty list for the run, at a full list for the owners of the slowest packets
 //! there. A run waits for the owners of its packets, because it has no thread and makes progress
-//! when one of them polls it. A cycle with a full list in it may be a deadlock; it need not be one,
-//! because an owner may read several packets at a time, and another packet may poll the run. No
-//! packet has to wait at a materialised list. Of all sets of lists that break the cycles, the
-//! cheapest is materialised; the cost is what its lists retain. That is correct even where there
+//! when one of them polls it. A cycle with a full list in it may be a deadlock; it need not be
+//! one, because an owner may read several packets at a time, and another packet may poll the run.
+//! No packet has to wait at a materialised list. Of all sets of lists that break the cycles, the
+//! cheapest is materialised; the cost of a list is what it retains. That is correct even if there
 //! was no deadlock.
 //!
 //! An owner's cycles are searched for when it begins a wait and when its packet arrives. No other
-//! event adds an edge (when the slowest packet changes, the packets that wait for it are woken), so
-//! every new cycle leads through that owner, and the cheapest set is a least cut between the owner
-//! and itself (`cut.rs`).
-//! Bounds: a search is linear in the waits that the owner leads to, and in the packets of their
-//! runs.
+//! event adds an edge (when the slowest packet changes, the packets that wait for it are woken),
+//! so every new cycle leads through that owner, and the cheapest set is a minimum cut between the
+//! owner and itself (`min_cut.rs`).
+//! Bounds: a search is linear in the waits that it follows from the owner, and in the packets of
+//! their runs.
 //! OPS-I6: no cycle remains.
 //! Source: [QPipe05 §4.3.3].
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use super::cut::least_cut;
+use super::min_cut::min_cut;
 use super::packet::Wait;
 use super::{Operators, Owner, PacketId, RunId};
 
@@ -32,7 +32,7 @@ type ListOf = (RunId, usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Node {
     Owner(Owner),
-    /// A list that a packet waits at because it is full.
+    /// A full list that a packet waits at.
     Full(ListOf),
 }
 
@@ -72,7 +72,7 @@ impl<K: Ord + Clone> Operators<K> {
         }
         let (nodes, edges) = self.cycles_of(owner);
         let costs: Vec<Option<u64>> = nodes.iter().map(|node| self.cost(*node)).collect();
-        let cut = least_cut(&costs, &edges);
+        let cut = min_cut(&costs, &edges);
         let Some(Node::Full((first, _))) = cut.first().map(|node| nodes[*node]) else {
             return;
         };
@@ -95,10 +95,10 @@ impl<K: Ord + Clone> Operators<K> {
         nodes.into_iter().filter_map(list).collect()
     }
 
-    /// What materialising costs; `None`: this is no list.
+    /// What materialising the node costs; `None` if it is not a list.
     fn cost(&self, node: Node) -> Option<u64> {
         match node {
-            // Of lists that retain nothing, too, as few as possible.
+            // Plus 1, so that as few lists as possible are chosen, even if they retain nothing.
             Node::Full((run, partition)) => Some(self.run(run).lists[partition].memory() + 1),
             Node::Owner(_) => None,
         }
@@ -150,7 +150,7 @@ impl<K: Ord + Clone> Operators<K> {
         )
     }
 
-    /// What a node waits for.
+    /// The nodes that a node waits for.
     fn waits_of(&self, node: Node) -> Vec<Node> {
         let owner = match node {
             Node::Full((run, partition)) => {

@@ -1,8 +1,8 @@
 //! Which rules does the buffer manager decide by? One file per policy.
 //!
 //! Idea: a policy reads the state and chooses; it changes nothing. Rules that several policies
-//! share are beside them: `in_order.rs` (scans that take their chunks in a fixed order),
-//! `victims.rs`, `keep.rs`, `turns.rs`.
+//! share are in `in_order.rs` (scans that take their chunks in a fixed order), `victims.rs`,
+//! `keep.rs` and `turns.rs`.
 //! To add a policy: a file with a unit struct that implements [`Rules`], and an entry in the list
 //! below. Settings, logs, help, chaos and the tests over all policies use that list.
 //! Not here: what follows from a choice (`abm/handle/`).
@@ -24,7 +24,7 @@ pub(crate) mod victims;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::by_name::{UnknownName, by_name};
+use crate::names::{UnknownName, parse_name};
 use crate::state::{LoadChoice, State};
 use crate::table::scan::Scan;
 use crate::table::{Table, Upkeep};
@@ -46,14 +46,14 @@ pub(crate) trait Rules: fmt::Debug + Sync {
         in_order::next_load(state)
     }
 
-    /// The ready chunk that a scan is handed. Not called for scans that take their chunks in a
+    /// The ready chunk that a scan gets next. Not called for scans that take their chunks in a
     /// fixed order.
     fn delivery(&self, state: &State, scan: &Scan) -> Option<ChunkId> {
         in_order::next_in_order(state, scan)
     }
 
-    /// The next victim, for a load or because the budget shrank. Never pinned segments, nor
-    /// segments of a chunk with a load under way (ABM-I2).
+    /// The next victim, for a load or because the budget shrank. It contains no pinned segment,
+    /// and no segment of a chunk with an outstanding load (ABM-I2).
     fn victim(&self, state: &State, load: Option<&LoadChoice>) -> Option<Victim>;
 
     /// The victim when the budget shrank and `victim` finds none.
@@ -61,7 +61,7 @@ pub(crate) trait Rules: fmt::Debug + Sync {
         None
     }
 
-    /// How many loads ahead of its consumers keep a scan fed. The default is one, however many
+    /// How many loads ahead of its consumers keep a scan fed. The default is one, even if more
     /// loads may be outstanding: under LRU a scan that runs further ahead than its share of the
     /// buffer evicts chunks that it has not used yet.
     fn loads_ahead(&self, _loads_max: usize) -> usize {
@@ -157,9 +157,9 @@ impl fmt::Display for Policy {
 impl FromStr for Policy {
     type Err = UnknownName;
 
-    /// In upper or lower case.
+    /// Accepts upper and lower case.
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        by_name(text, &Self::ALL, Self::name)
+        parse_name(text, &Self::ALL, Self::name)
     }
 }
 

@@ -26,7 +26,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
 use datafusion::physical_plan::aggregates::order::{GroupOrdering, GroupOrderingFull};
 
-use coscan_core::borders::Edges;
+use coscan_core::group_borders::Edges;
 
 use super::accumulators::Accumulators;
 use super::recognise::Grouping;

@@ -16,7 +16,7 @@
 //! | `join/` | joins of two tables that are clustered by the same key |
 //!
 //! Which groups at the borders of chunks are complete is decided in the core
-//! ([`coscan_core::borders`]). Design: `docs/design/ordered.md`, `docs/design/merge-join.md`.
+//! ([`coscan_core::group_borders`]). Design: `docs/design/ordered.md`, `docs/design/merge-join.md`.
 
 mod accumulators;
 mod chunk_groups;

@@ -24,7 +24,7 @@ use datafusion::physical_plan::metrics::{
 use futures::StreamExt;
 use futures::future::BoxFuture;
 
-use coscan_core::borders::Edges;
+use coscan_core::group_borders::Edges;
 
 use super::chunk_groups::{ChunkGroups, Pushed};
 use super::runs::Runs;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arrow::compute::SortOptions;
 use arrow::row::OwnedRow;
-use coscan_core::borders::{BorderError, Borders, Edges};
+use coscan_core::group_borders::{BorderError, Borders, Edges};
 use datafusion::common::internal_err;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryReservation;

@@ -5,7 +5,7 @@
 //! spare, and shrinks while a device is busy and the processors are not. Otherwise it stays as it
 //! is.
 //! Not here: which arrays and frames are evicted (`idle_arrays.rs`, coscan-core), which arrays
-//! replace their frames (`settled.rs`).
+//! replace their frames (`segment_form.rs`).
 //! Bounds: one step per tick, between [`ARRAYS_PART_MIN`] and [`ARRAYS_PART_MAX`].
 //! Source: none of the papers; [RahmStohr94 §5] chooses the degree of parallelism by the same
 //! measures.

@@ -187,7 +187,7 @@ impl DecodedSegment {
         first.is_some_and(|(array, _)| is_text(array.data_type()))
     }
 
-    /// Makes the arrays the segment's only form in memory (`settled.rs`) if all of them are
+    /// Makes the arrays the segment's only form in memory (`segment_form.rs`) if all of them are
     /// decoded, more readers are expected, and they take at most `bytes_max`. Returns their bytes,
     /// which the core counts from now on.
     pub(crate) fn settle(&self, bytes_max: u64) -> Option<u64> {

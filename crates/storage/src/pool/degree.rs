@@ -47,7 +47,7 @@ pub(crate) struct Degrees {
 struct Known {
     devices: u32,
     /// The degree that the core was given last.
-    told: Option<u32>,
+    sent: Option<u32>,
 }
 
 impl Degrees {
@@ -97,11 +97,11 @@ impl Degrees {
             floor: 1,
         });
         let devices = u32::try_from(devices.len()).unwrap_or(u32::MAX);
-        let told = None;
-        self.scans.insert(scan, Known { devices, told });
+        let sent = None;
+        self.scans.insert(scan, Known { devices, sent });
         let degree = self.degree(scan);
         if let Some(known) = self.scans.get_mut(&scan) {
-            known.told = degree;
+            known.sent = degree;
         }
         degree
     }
@@ -168,9 +168,9 @@ impl Degrees {
         for scan in ids {
             let degree = self.degree(scan);
             if let Some(known) = self.scans.get_mut(&scan)
-                && known.told != degree
+                && known.sent != degree
             {
-                known.told = degree;
+                known.sent = degree;
                 changed.push((scan, degree));
             }
         }

@@ -28,8 +28,8 @@ struct Candidate {
 }
 
 impl State {
-    /// Drops idle arrays, or instead the frames that they were decoded from (`settled.rs`), the
-    /// least valuable first, until `bytes` are freed or no idle array is left.
+    /// Drops idle arrays, or instead the frames that they were decoded from (`segment_form.rs`),
+    /// the least valuable first, until `bytes` are freed or no idle array is left.
     pub(crate) fn drop_idle_arrays(
         &mut self,
         bytes: u64,

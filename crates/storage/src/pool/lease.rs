@@ -7,7 +7,7 @@
 //! requested batch. So a batch of a lease is always the same, and the lease's own scan delivers
 //! the chunk to no other consumer.
 //!
-//! L1: the frames of the leased columns, or the arrays in their place (`settled.rs`), stay in
+//! L1: the frames of the leased columns, or the arrays in their place (`segment_form.rs`), stay in
 //! memory until the lease is dropped or lapses. L2: a segment is decoded once for all leases that
 //! overlap in time, and for later leases while memory is plentiful and the frame is resident.
 //! While memory is spare, later leases share every segment. When arrays displace frames, later
@@ -479,7 +479,7 @@ type Fetched = BTreeMap<ArrayKey, Buffers>;
 /// Why a column has no reader.
 enum NoReader {
     Failed(StorageError),
-    /// Of the column only arrays are in memory (`settled.rs`), and they have other batches or
+    /// Of the column only arrays are in memory (`segment_form.rs`), and they have other batches or
     /// another type.
     OnlyOtherArrays {
         root: usize,

@@ -202,7 +202,7 @@ impl Inner {
                     }
                 }
             }
-            for (chunk, columns) in settle(table) {
+            for (chunk, columns) in take_complete(table) {
                 let event = Event::LoadCompleted {
                     table: job.table,
                     chunk,
@@ -265,20 +265,20 @@ impl Inner {
 }
 
 /// Moves segments whose extents have all arrived to the frames; returns their columns by chunk.
-fn settle(table: &mut TableState) -> BTreeMap<ChunkId, Vec<ColumnId>> {
-    let mut settled: BTreeMap<ChunkId, Vec<ColumnId>> = BTreeMap::new();
+fn take_complete(table: &mut TableState) -> BTreeMap<ChunkId, Vec<ColumnId>> {
+    let mut complete: BTreeMap<ChunkId, Vec<ColumnId>> = BTreeMap::new();
     let incomplete = std::mem::take(&mut table.incomplete);
     for segment in incomplete {
         let Incomplete { chunk, column, .. } = segment;
         let mut extents = table.core.extents_of(chunk, column);
         if extents.all(|extent| table.extents.contains_key(&extent)) {
             table.frames.insert((chunk, column), segment.frame);
-            settled.entry(chunk).or_default().push(column);
+            complete.entry(chunk).or_default().push(column);
         } else {
             table.incomplete.push(segment);
         }
     }
-    settled
+    complete
 }
 
 /// The loading segments that need the extent.

@@ -18,7 +18,7 @@
 //! | `pick.rs` | how a consumer gets a few rows of a chunk |
 //! | `page_map.rs`, `page_read.rs` | which pages can be read alone; how a smooth scan reads them |
 //! | `decoded.rs`, `decode_pool.rs` | how a segment is decoded once for all its readers |
-//! | `settled.rs` | whether a segment is kept as pages or as arrays |
+//! | `segment_form.rs` | whether a segment is kept as pages or as arrays |
 //! | `lend.rs`, `gate.rs` | the pool's side of the budget (`../memory`); how many chunks are in decode |
 //! | `files.rs`, `file_schema.rs`, `tables.rs`, `columns.rs` | which files make which table, with which columns |
 //! | `versions.rs` | when the tables of replaced files are dropped |
@@ -58,7 +58,7 @@ mod recorder;
 mod reserve;
 mod restart;
 mod scan;
-mod settled;
+mod segment_form;
 mod silent;
 #[cfg(test)]
 mod small_world;

@@ -5,7 +5,7 @@
 //! pinned while its pages are read. If the chunk is being loaded, the request waits for the load,
 //! because the bytes come anyway. Otherwise the pages are read here, in one scatter-gather
 //! request, and meanwhile the request raises the chunk's load relevance. Pages whose chunk is in
-//! memory only as arrays (`settled.rs`) are read here too.
+//! memory only as arrays (`segment_form.rs`) are read here too.
 //! Not here: which pages (coscan-core's `smooth`), how their rows are used (the engine).
 //! Bounds: the budget counts the bytes read here until they are dropped; the caller bounds how
 //! many (`MemoryBudget::page_bytes`).

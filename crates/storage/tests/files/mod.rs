@@ -30,7 +30,7 @@ pub(crate) struct Shape {
     pub(crate) dictionary: bool,
     pub(crate) v2: bool,
     pub(crate) compression: u8,
-    /// Without an offset index if false.
+    /// Whether the file has an offset index.
     pub(crate) index: bool,
 }
 
@@ -52,7 +52,7 @@ impl Shape {
             |(seed, rows, (row_group_rows, page_rows, page_bytes), flags)| Self {
                 seed,
                 rows,
-                // At most 60 row groups, or the test is slow.
+                // With more than 60 row groups the test would be slow.
                 row_group_rows: row_group_rows.max(rows / 60 + 1),
                 page_rows,
                 page_bytes,
@@ -104,7 +104,7 @@ impl Shape {
     }
 }
 
-/// A file and what is in it.
+/// A file and the rows that were written to it.
 pub(crate) struct File {
     pub(crate) bytes: Bytes,
     pub(crate) batch: RecordBatch,
@@ -166,7 +166,7 @@ pub(crate) fn part(bytes: &Bytes, range: &Range<u64>) -> Bytes {
     bytes.slice(range.start as usize..range.end as usize)
 }
 
-/// The own and the shared ranges of a segment, each in a buffer of its own.
+/// The own and the shared ranges of a segment, each in its own buffer.
 pub(crate) fn buffers_of(
     bytes: &Bytes,
     map: &FileChunks,

@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-/// The S3 server on loopback; dropping this stops it. Key `test`, secret `test-secret`, one bucket
-/// named `bucket`.
+/// The S3 server on loopback; dropping the value stops it. Key `test`, secret `test-secret`, one
+/// bucket named `bucket`.
 pub(crate) struct S3Server {
     process: Child,
     port: u16,
@@ -57,7 +57,7 @@ impl S3Server {
 
 impl Drop for S3Server {
     fn drop(&mut self) {
-        // Dropping this closes the server's input, which ends it; killing it only makes sure.
+        // Closing the server's input ends the server; killing it only makes sure.
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }

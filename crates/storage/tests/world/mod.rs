@@ -1,6 +1,6 @@
-//! The common parts of the buffer pool's tests: a file, a pool over devices that can fail,
-//! consumers that count and sum.
-#![allow(dead_code)] // Every test binary uses its own part.
+//! Shared by the buffer pool's tests: a file, a pool over devices that can fail, consumers that
+//! count and sum.
+#![allow(dead_code)] // Each test binary uses only a part.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +38,7 @@ pub(crate) struct Setup {
 pub(crate) enum Layout {
     /// 12 row groups, one chunk each.
     RowGroups,
-    /// One row group, cut between pages: chunks share pages and dictionaries.
+    /// One row group, split between pages: chunks share pages and dictionaries.
     Pages,
 }
 
@@ -171,7 +171,7 @@ pub(crate) fn start(
     Arc::new(pool.scan(request).unwrap())
 }
 
-/// Sums v over all rows that the scan hands out, and counts them.
+/// Sums v over all rows that the scan delivers, and counts them.
 pub(crate) async fn consume(scan: Arc<Scan>, pause: Duration) -> Result<(i64, u64), StorageError> {
     let (mut sum, mut rows) = (0, 0);
     let columns = [column("v")];
@@ -196,7 +196,7 @@ pub(crate) const POLICIES: [Policy; 4] = [
     Policy::Relevance,
 ];
 
-/// An operator of a query of its own.
+/// The operator of a query that has only this operator.
 pub(crate) struct Operator {
     memory: Arc<MemoryBudget>,
     query: Admitted,
@@ -209,7 +209,7 @@ impl Operator {
         Self::begin(memory, false)
     }
 
-    /// One that can spill all but a byte.
+    /// An operator that can spill all but a byte.
     pub(crate) fn spilling(memory: &Arc<MemoryBudget>) -> Self {
         let operator = Self::begin(memory, true);
         operator.takes(1);
@@ -234,7 +234,7 @@ impl Operator {
         self.memory.took(OPERATOR, bytes);
     }
 
-    /// From now on the answer says whether the query was told to end.
+    /// The returned closure says whether the query was told to end since this call.
     pub(crate) fn ended(&self) -> impl Fn() -> bool + use<> {
         let ended = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&ended);

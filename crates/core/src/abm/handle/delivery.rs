@@ -1,7 +1,7 @@
 //! Which waiting consumers get a chunk now?
 //!
 //! Not here: which chunk (`policy/`), and which scan has the next turn (`turns.rs`).
-//! ABM-I5: each scan is handed each of its chunks once.
+//! ABM-I5: each scan gets each of its chunks once.
 
 use crate::abm::Abm;
 use crate::policy::in_order::next_in_order;
@@ -19,7 +19,7 @@ impl Abm {
         }
     }
 
-    /// Hands the scan what is ready, as long as its consumers wait.
+    /// Delivers ready chunks to the scan, as long as its consumers wait.
     pub(crate) fn deliver_at_once(&mut self, id: ScanId) {
         let waits = |abm: &Self| {
             let scan = abm.state.scans.get(&id);
@@ -33,7 +33,7 @@ impl Abm {
         self.answer_exhausted(id);
     }
 
-    /// The chunk that the scan is handed next, if one is ready.
+    /// The chunk that the scan gets next, if one is ready.
     pub(crate) fn choose_available(&self, id: ScanId) -> Option<ChunkId> {
         let scan = self.state.scan(id);
         if scan.sequential {

@@ -1,4 +1,4 @@
-//! Eviction: a load needs space, or the budget shrinks.
+//! What is evicted when a load needs space, or when the budget shrinks?
 //!
 //! Victims are evicted one by one, because each eviction changes which scans are starved. If the
 //! victims do not suffice, all are restored, so a load that cannot start evicts nothing.
@@ -12,14 +12,14 @@ use crate::table::Table;
 use crate::table::segments::Evicted;
 use crate::{Action, ColumnId, ColumnSet, ExtentId, TableId};
 
-/// One thing to evict.
+/// A victim.
 #[derive(Debug)]
 enum Eviction {
     Extent(TableId, ExtentId),
     Segments(Victim),
 }
 
-/// One evicted thing, with what its restoration needs.
+/// An evicted victim, with what its restoration needs.
 #[derive(Debug)]
 enum Undo {
     Extent(TableId, ExtentId),
@@ -49,13 +49,13 @@ impl Abm {
         }
     }
 
-    /// A load that would not fit beside what its chunk has in memory, even if all else were
-    /// evicted, would wait for ever. Evicts the chunk's idle segments that the driver has made
-    /// larger, and returns whether there are any: the next load brings them as they were.
+    /// A load that would not fit even if everything except its own chunk were evicted would wait
+    /// without end. If the driver has made idle segments of the chunk larger, evicts them, so that
+    /// the next load brings them at their original size; returns whether there were any.
     pub(crate) fn evict_grown(&mut self, load: &LoadChoice) -> bool {
         let (id, chunk) = (load.table, load.chunk);
         let table = self.state.table(id);
-        // Extents of the load's columns that are in memory stay: the chunk needs them.
+        // Resident extents of the load's columns stay, because the chunk needs them.
         let bytes = table.bytes_with_extents(chunk, &load.columns);
         if bytes + table.resident_bytes(chunk) <= self.state.budget {
             return false;

@@ -1,12 +1,11 @@
 //! Chunk jobs: one consumer works on a chunk once for several scans.
 //!
-//! Idea: the scan that was handed the chunk leads, the others *join*. A scan that has joined needs
-//! no delivery, but has not consumed the chunk either: it needs the chunk if the job gives it back.
-//! The scans that a job served share its time in work, so a scan that joins many jobs has less work
-//! than one that works alone, and its turn comes earlier (`turns.rs`).
+//! Idea: the scan that holds the chunk leads, the others *join*. A scan that has joined needs no
+//! delivery, but has not consumed the chunk either: it needs the chunk if the job gives it back.
+//! The scans that a job served share its time in work, so a scan that joins many jobs has less
+//! work than one that works alone, and its turn comes earlier (`turns.rs`).
 //! Not here: which scans form a class and join. The driver knows the plans and tells the core.
-//! Bounds: as many jobs as chunks that are held; O(members · log scans) when a job begins and when
-//! it ends.
+//! Bounds: as many jobs as held chunks; O(members · log scans) when a job begins and when it ends.
 //! ABM-I2: the columns that a job reads are pinned from its begin to its end, whichever of its
 //! scans ends meanwhile, unless its chunk lapses.
 //! ABM-I5: a chunk of a scan is in one place: needed, held, lapsed, joined or consumed.
@@ -22,7 +21,7 @@ use crate::{ChunkId, EventError, ScanId, TableId};
 /// The leader and the chunk. A scan holds a chunk at most once at a time.
 pub(crate) type JobId = (ScanId, ChunkId);
 
-/// A chunk job under way.
+/// A running chunk job.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) table: TableId,
@@ -33,7 +32,7 @@ pub(crate) struct Job {
     pub(crate) members: BTreeSet<ScanId>,
 }
 
-/// Which side holds the chunk.
+/// Who holds the chunk, the leader or its job.
 #[derive(Clone, Copy, Debug)]
 enum Hold {
     /// The leader; its scan has the turn.
@@ -44,7 +43,7 @@ enum Hold {
     Lapsed { worked_ns: u64 },
 }
 
-/// All jobs under way.
+/// All running jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs(BTreeMap<JobId, Job>);
 
@@ -95,8 +94,8 @@ impl Abm {
                 .table(member.table)
                 .part_of(member, chunk)
                 .is_some();
-            // A scan that joined the leader's turn was handed the chunk before the driver could
-            // report that a job serves the scan.
+            // A scan that joined the leader's turn got the chunk before the driver could report
+            // that a job serves the scan.
             let idle = self.jobs.get((id, chunk)).is_none();
             let in_hand = id != leader && member.held.contains_key(&chunk) && idle;
             if !needed && !in_hand || !seen.insert(id) {
@@ -296,7 +295,10 @@ impl Abm {
             for (pinner, _) in &pins.by {
                 if let Pinner::Job(leader) = pinner {
                     let job = self.jobs.get((*leader, chunk));
-                    assert!(job.is_some(), "ABM-I2: what nobody reads is not pinned");
+                    assert!(
+                        job.is_some(),
+                        "ABM-I2: a chunk without a job or a holder is not pinned"
+                    );
                 }
             }
         }

@@ -9,7 +9,7 @@ use crate::state::LoadChoice;
 use crate::table::LastLoad;
 use crate::{Action, ChunkId, ColumnId, ColumnSet, DeviceId, ScanId, TableId};
 
-/// The columns of a load that are still to come.
+/// The columns of a load that have not arrived.
 #[derive(Debug)]
 pub(crate) struct OutstandingLoad {
     columns: ColumnSet,
@@ -35,8 +35,8 @@ impl Abm {
         }
     }
 
-    /// The columns that several scans want together may be larger than the budget; the columns that
-    /// the chosen scan misses may fit.
+    /// The columns that several scans want together may exceed the budget; the columns that the
+    /// chosen scan misses may fit.
     fn cut_to_budget(&self, choice: &mut LoadChoice) {
         if self
             .state
@@ -91,15 +91,15 @@ impl Abm {
 
     pub(crate) fn complete_load(&mut self, id: TableId, chunk: ChunkId, columns: &ColumnSet) {
         let seq = self.state.next_seq();
-        self.settle_load(id, chunk, columns);
+        self.remove_from_loads(id, chunk, columns);
         // The coming columns stay the same: loading becomes resident.
         self.state.table_mut(id).complete_load(chunk, columns, seq);
         let table = self.state.table(id);
         let resident = &table.group(chunk).state.resident;
         let ready: Vec<ScanId> = table
             .interest(chunk)
-            // Only waiting scans are served here: a scan that asks later is served then, and most
-            // scans that need a chunk are working on another.
+            // Only waiting scans are served here. A scan that asks later is served then, and most
+            // scans that need a chunk are working on another one.
             .iter_and(&table.waiting)
             .map(|slot| table.slot(slot))
             .filter(|slot| slot.columns.is_subset(resident))
@@ -110,7 +110,7 @@ impl Abm {
     }
 
     pub(crate) fn fail_load(&mut self, id: TableId, chunk: ChunkId, columns: &ColumnSet) {
-        self.settle_load(id, chunk, columns);
+        self.remove_from_loads(id, chunk, columns);
         let mut freed = 0;
         self.state
             .change_coming(id, chunk, |table| freed = table.fail_load(chunk, columns));
@@ -144,7 +144,7 @@ impl Abm {
     }
 
     /// Removes arrived or failed columns from their outstanding loads.
-    fn settle_load(&mut self, table: TableId, chunk: ChunkId, columns: &ColumnSet) {
+    fn remove_from_loads(&mut self, table: TableId, chunk: ChunkId, columns: &ColumnSet) {
         let Some(loads) = self.loads.get_mut(&(table, chunk)) else {
             return;
         };

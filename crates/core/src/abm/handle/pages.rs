@@ -1,8 +1,9 @@
-//! Single pages that smooth scans request, and how they meet chunk loads.
+//! How are the single pages that smooth scans request combined with chunk loads?
 //!
 //! A page whose chunk is resident is served from it. A page whose chunk is loading waits for the
-//! load. Other requests queue and raise the load relevance of their chunk. Source: [CoopScans07
-//! §7.1].
+//! load. Other requests queue and raise the load relevance of their chunk.
+//! Not here: reading pages (the driver).
+//! Source: [CoopScans07 §7.1].
 
 use std::collections::BTreeMap;
 
@@ -12,9 +13,9 @@ use crate::{Action, ChunkId, ColumnSet, EventError, PageRequestId, TableId};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PageState {
-    /// The request counts in `pages(c)`; the driver may read the page by itself.
+    /// The request counts in `pages(c)`; the driver may read the page alone.
     Queued,
-    /// A load brings the page.
+    /// A load will bring the page.
     AwaitsLoad,
     /// The page is resident, its columns pinned.
     Served,

@@ -1,6 +1,6 @@
-//! Scans register, request chunks, release them and end.
+//! How do scans register, request chunks, release them and end?
 //!
-//! Not here: which chunk a scan is handed (`delivery.rs`).
+//! Not here: which chunk a scan gets (`delivery.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,8 @@ use crate::table::scan::{PartState, Scan, Turn};
 use crate::{ChunkId, ChunkSet, ScanId, ScanSpec};
 
 /// When more chunks than this are coming from a device, one more does not change the scan's
-/// starvation. A scan that may not read from all devices has no such bound: any chunk may change
-/// which devices it reads from.
+/// starvation. For a scan that may not read from all devices there is no such number: any chunk
+/// may change which devices it reads from.
 fn plenty(lookahead: usize, devices_max: Option<u32>) -> usize {
     devices_max.map_or(lookahead, |_| usize::MAX)
 }
@@ -87,8 +87,8 @@ impl Abm {
         self.state.refresh(id);
     }
 
-    /// Changes from how many devices the scan reads at a time; a sequential scan keeps its
-    /// look-ahead.
+    /// Changes the number of devices that the scan reads from at a time; a sequential scan keeps
+    /// its look-ahead.
     pub(crate) fn change_degree(&mut self, id: ScanId, devices_max: Option<u32>) {
         let scan = self.state.scan_mut(id);
         scan.devices_max = devices_max;
@@ -132,9 +132,9 @@ impl Abm {
         self.state.refresh(id);
     }
 
-    /// A consumer does not come back to its chunk. That is not activity: a scan that holds nothing
-    /// else and has no waiting consumer is stalled from now on, so that nothing is loaded in the
-    /// chunk's place (ABM-I8).
+    /// A consumer is silent while it holds a chunk. A lapse is not activity: if the scan holds no
+    /// other chunk and has no waiting consumer, it is stalled from now on, so that no load takes
+    /// the chunk's place for it (ABM-I8).
     pub(crate) fn lapse(&mut self, id: ScanId, chunk: ChunkId) {
         let turn = self.let_go(id, chunk);
         if !self.lapse_hold(id, chunk, turn) {

@@ -1,6 +1,6 @@
 //! How do turns begin, how do scans join them, how do they continue and end?
 //!
-//! Not here: rank and joining rules (`policy/turns.rs`), which chunk a scan is handed (the policy).
+//! Not here: rank and joining rules (`policy/turns.rs`), which chunk a scan gets (the policy).
 //! Bounds: O(scans · log scans) per turn.
 //! ABM-I6: a chunk counts as in work only while its consumer makes progress, so a consumer that
 //! waits for something else delays no scan beyond `length_ns_max`. Sequential scans take no turns.
@@ -15,11 +15,11 @@ use crate::{Action, ChunkId, ScanId, TableId, Time, TurnLimit};
 /// Chunks in work, and scans that wait for a turn.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    /// The chunks in work, the scan each is for, and when each stops counting.
+    /// The chunks in work: when each stops counting, and its scan.
     ends: BTreeSet<(Time, ScanId, TableId, ChunkId)>,
-    /// The chunks in work, each with the number of scans that work on it.
+    /// The chunks in work, with the number of scans that work on each.
     open: BTreeMap<(TableId, ChunkId), usize>,
-    /// Scans that may be handed a chunk once a turn is free, by rank.
+    /// Scans that may get a chunk once a turn is free, by rank.
     queue: BTreeSet<(u64, ScanId)>,
 }
 
@@ -85,9 +85,9 @@ impl Abm {
         }
     }
 
-    /// Whether the scan is handed its chunks at once. The consumer of a sequential scan may hold a
-    /// chunk while it waits for another scan (a merge join reads its inputs crosswise); if both
-    /// scans waited for turns, it would wait for the end of its own.
+    /// Whether the scan gets its chunks without waiting for turns. The consumer of a sequential
+    /// scan may hold a chunk while it waits for another scan (a merge join reads its inputs
+    /// crosswise); if both scans waited for turns, it would wait for its own turn to end.
     fn takes_no_turns(&self, id: ScanId) -> bool {
         let scan = self.state.scans.get(&id);
         self.turn_limit.is_none() || scan.is_some_and(|scan| scan.sequential)
@@ -113,8 +113,8 @@ impl Abm {
         }
     }
 
-    /// Answers all consumers of a scan that needs no chunk and that no job could give a chunk back
-    /// to.
+    /// Answers all consumers of a scan that needs no chunk and to which no job could give a chunk
+    /// back.
     pub(crate) fn answer_exhausted(&mut self, id: ScanId) {
         while let Some(scan) = self.state.scans.get_mut(&id)
             && scan.waiting > 0
@@ -127,7 +127,7 @@ impl Abm {
         }
     }
 
-    /// Begins the turn of a chunk that is handed out now.
+    /// Begins the turn of a chunk that is being delivered.
     pub(crate) fn begin_turn(&mut self, id: ScanId, chunk: ChunkId, part: usize) -> Turn {
         let (begun, end) = (self.state.now, self.end_of_turn());
         if !self.takes_no_turns(id) {
@@ -156,7 +156,7 @@ impl Abm {
         }
     }
 
-    /// The scan released the chunk or ended: its time in work is counted.
+    /// The scan has released the chunk or ended: counts its time in work.
     pub(crate) fn end_turn(&mut self, id: ScanId, table: TableId, chunk: ChunkId, turn: Turn) {
         self.leave_work(id, table, chunk, turn);
         self.count_work(id, turn.worked_ns(self.state.now) / turn.served);
@@ -191,7 +191,7 @@ impl Abm {
         }
     }
 
-    /// When the next turn ends by itself.
+    /// When the first of the running turns ends because of its length.
     pub(crate) fn turn_deadline(&self) -> Option<Time> {
         self.turns.ends.first().map(|&(end, ..)| end)
     }

@@ -13,7 +13,8 @@ use crate::{
     Part, ScanId, ScanSpec, SharedExtent, TableId, TableLayout, Time, TurnLimit,
 };
 
-/// More chunks than any layout has. The bound keeps a damaged line from allocating all memory.
+/// The most chunks of a layout, more than any layout has. The bound keeps a damaged line from
+/// allocating all memory.
 const CHUNKS_MAX: usize = 1 << 24;
 
 /// The content of a line.
@@ -249,7 +250,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// The degree, if the line has another field.
+    /// The limit on devices, if the line has one more field.
     fn degree(&mut self) -> Result<Option<u32>, LogError> {
         let Some(word) = self.0.next() else {
             return Ok(None);
@@ -294,7 +295,7 @@ fn turns(text: &str) -> Result<Option<TurnLimit>, LogError> {
     limit(both).map(Some)
 }
 
-/// The parts of a list; `-` is the empty one.
+/// The parts of a list; `-` is the empty list.
 fn items(text: &str, separator: char) -> impl Iterator<Item = &str> {
     let text = (text != "-").then_some(text);
     text.into_iter().flat_map(move |text| text.split(separator))

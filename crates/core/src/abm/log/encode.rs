@@ -220,7 +220,7 @@ fn write_spec(out: &mut impl Write, spec: &ScanSpec) -> Result {
     write_degree(out, *devices_max)
 }
 
-/// Writes the limit on devices; nothing if there is none.
+/// Writes the limit on devices; writes nothing if there is no limit.
 fn write_degree(out: &mut impl Write, devices_max: Option<u32>) -> Result {
     match devices_max {
         Some(max) => write!(out, " devices={max}"),
@@ -278,7 +278,7 @@ fn write_columns(out: &mut impl Write, columns: impl Iterator<Item = ColumnId>) 
     write_list(out, columns.map(|column| column.0.into()))
 }
 
-/// Writes ids one by one: a run of 64-bit numbers could make the reader allocate any amount of
+/// Writes ids one by one. A run of 64-bit numbers could make the reader allocate any amount of
 /// memory.
 fn write_scans(out: &mut impl Write, scans: &[ScanId]) -> Result {
     for (at, scan) in scans.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Which parts of a table are in memory?
 //!
 //! S3: for every segment that the core calls resident there is a frame, or arrays in its place
-//! (`../settled.rs`).
+//! (`../segment_form.rs`).
 //! Not here: what is loaded and evicted (the core decides), how it is read (`../load.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
-//! Serves a folder as S3 on a port of 127.0.0.1 and prints the port. The folders in it are the
-//! buckets. The server ends when its standard input ends, so that it does not outlive the test that
-//! started it.
+//! Serves a folder as S3 on a port of 127.0.0.1 and prints the port. The folder's subfolders are
+//! the buckets. The server ends when its standard input ends, so that it does not outlive the test
+//! that started it.
 
 use std::error::Error;
 
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 let service = service.clone();
                 tokio::spawn(async move {
                     let server = Builder::new(TokioExecutor::new());
-                    // A client that has gone away is not an error of the server.
+                    // A client that disconnects is not an error of the server.
                     let _ = server.serve_connection(TokioIo::new(socket), service).await;
                 });
             }

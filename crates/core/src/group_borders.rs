@@ -1,22 +1,22 @@
 //! Which groups of an ordered aggregation are complete?
 //!
-//! Chunks of a sorted table come in any order. Within a chunk a group is a run of rows, so all
-//! groups of a chunk except its first and its last are complete when the chunk has been worked on.
-//! The first group may have rows in the chunks before, the last group in the chunks after. Both are
-//! kept aside, with their aggregate so far, until the neighbouring chunk is known.
+//! Chunks of a sorted table arrive in any order. Within a chunk a group is a run of rows, so all
+//! groups of a chunk except its first and its last are complete when a consumer has worked on the
+//! chunk. The first group may have rows in the chunks before, the last group in the chunks after.
+//! The aggregates of both are kept until the neighbouring chunk is known.
 //!
-//! Idea: chunks that have come, or that are known to have no row, form stretches without a gap. A
-//! stretch can grow only at its two ends. Where two stretches meet, the groups on both sides of the
-//! border are either one group or complete there. The two ends of the table are stretches that
-//! nothing can grow beyond.
+//! Idea: chunks that have arrived, or that are known to have no row, form stretches without a gap.
+//! A stretch can grow only at its two ends. Where two stretches meet, the groups on both sides of
+//! the border are either one group or complete there. The two ends of the table are stretches too,
+//! and nothing lies beyond them.
 //! Not here: what is grouped and aggregated, and the order of a table's chunks. The driver knows
-//! both; for each chunk it gives the first and the last key, and the *part* to keep of each: the
+//! both; for each chunk it gives the first and the last key, and the *part* of each to keep: the
 //! aggregate of that group's rows in the chunk.
 //! Bounds: O(log chunks) for each chunk, and O(log chunks) moves of each part; at most two parts
-//! are held per chunk, and none of a complete group.
+//! are kept per chunk, and none of a complete group.
 //! BORD-I1: a part is given back once, together with all parts of its group. BORD-I2: stretches
-//! neither overlap nor touch. BORD-I3: keys of chunks that meet do not descend; otherwise the error
-//! names the two chunks.
+//! neither overlap nor touch. BORD-I3: keys of chunks that meet do not descend; otherwise the
+//! error names the two chunks.
 //! Source: [CoopScans07 §7.2], ordered aggregation.
 
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ pub enum BorderError {
         /// The later chunk.
         after: usize,
     },
-    /// The chunk does not belong to the scan, or has come already.
+    /// The chunk does not belong to the scan, or has arrived already.
     #[error("chunk {0} is not awaited")]
     NotAwaited(usize),
 }
@@ -78,7 +78,7 @@ struct Stretch<K, P> {
 enum Open<K, P> {
     /// The stretch has no rows.
     Nothing,
-    /// All rows of the stretch are of one group.
+    /// All rows of the stretch belong to one group.
     Both(Group<K, P>),
     /// The groups at the two ends; `None` at an end of the table.
     Ends {
@@ -97,8 +97,8 @@ struct Group<K, P> {
 }
 
 impl<K: Ord, P> Borders<K, P> {
-    /// The state before any of `chunks` chunks has come. Chunks are numbered from 0 in the order of
-    /// their keys.
+    /// The state before any of `chunks` chunks has arrived. Chunks are numbered from 0 in the
+    /// order of their keys.
     #[must_use]
     pub fn new(chunks: usize) -> Self {
         let end = |at, last| {
@@ -117,12 +117,11 @@ impl<K: Ord, P> Borders<K, P> {
         }
     }
 
-    /// Records that a chunk was worked on, or never will be (`Edges::Empty`). Returns, for each
-    /// group that this completes, all its parts, in no particular order.
-    ///
+    /// Records that a consumer has worked on a chunk, or that none ever will (`Edges::Empty`).
+    /// Returns, for each group that this completes, all its parts, in no particular order.
     /// # Errors
-    /// The chunk is not awaited, or its keys are not in order with those of a neighbour. The state
-    /// is undefined afterwards: the caller must not use it.
+    /// The chunk is not awaited, or its keys are not in order with those of a neighbour.
+    /// Afterwards the state is undefined, and the caller must not use it.
     pub fn came(&mut self, chunk: usize, edges: Edges<K, P>) -> Result<Vec<Vec<P>>, BorderError> {
         if chunk >= self.chunks || self.is_known(chunk) {
             return Err(BorderError::NotAwaited(chunk));
@@ -151,7 +150,7 @@ impl<K: Ord, P> Borders<K, P> {
         Ok(ready)
     }
 
-    /// Whether every chunk has come. No part is kept then.
+    /// Whether every chunk has arrived. Then no part is kept.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.stretches.len() == 1

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use coscan_core::borders::{BorderError, Borders, Edges};
+use coscan_core::group_borders::{BorderError, Borders, Edges};
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 

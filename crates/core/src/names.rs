@@ -1,5 +1,5 @@
-//! The names of storage models and access paths in settings, plans, traces, logs and on command
-//! lines.
+//! How are storage models and access paths named in settings, plans, traces, logs and on command
+//! lines?
 //!
 //! Not here: the names of policies (`policy/mod.rs`).
 
@@ -93,41 +93,41 @@ impl fmt::Display for StorageModel {
 impl FromStr for StorageModel {
     type Err = UnknownName;
 
-    /// In upper or lower case.
+    /// Accepts upper and lower case.
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        by_name(text, &Self::ALL, Self::name)
+        parse_name(text, &Self::ALL, Self::name)
     }
 }
 
 impl FromStr for AccessPath {
     type Err = UnknownName;
 
-    /// In upper or lower case.
+    /// Accepts upper and lower case.
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        by_name(text, &Self::ALL, Self::name)
+        parse_name(text, &Self::ALL, Self::name)
     }
 }
 
 impl FromStr for SmoothPolicy {
     type Err = UnknownName;
 
-    /// In upper or lower case.
+    /// Accepts upper and lower case.
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        by_name(text, &Self::ALL, Self::name)
+        parse_name(text, &Self::ALL, Self::name)
     }
 }
 
 impl FromStr for SmoothTrigger {
     type Err = UnknownName;
 
-    /// In upper or lower case.
+    /// Accepts upper and lower case.
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        by_name(text, &Self::ALL, Self::name)
+        parse_name(text, &Self::ALL, Self::name)
     }
 }
 
 /// The member of `all` with this name, in upper or lower case.
-pub(crate) fn by_name<T: Copy>(
+pub(crate) fn parse_name<T: Copy>(
     text: &str,
     all: &[T],
     name: impl Fn(T) -> &'static str,

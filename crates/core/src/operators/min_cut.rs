@@ -1,19 +1,20 @@
-//! The cheapest nodes without which no cycle leads through the first node of a graph.
+//! Which nodes of a graph have to be removed, at the least cost, so that no cycle leads through
+//! the first node?
 //!
 //! Idea: such a set is a cut between the node and itself. By the theorem of Ford and Fulkerson the
-//! least cut costs as much as the greatest flow, which is found by augmenting the shortest path
-//! that is not full (Edmonds and Karp). A node of a cost carries at most its cost, others any flow.
+//! minimum cut costs as much as the maximum flow, which is found by augmenting the shortest path
+//! with free capacity (Edmonds and Karp). The capacity of a node with a cost is its cost; other
+//! nodes carry any flow.
 //!
 //! Not here: what nodes are, and what they cost (`waits.rs`).
-//! Bounds: with n nodes of a cost, at most n augmentations for each node; each is linear in the
-//! edges.
+//! Bounds: with n costly nodes, at most n augmentations per node; each is linear in the edges.
 
 use std::collections::VecDeque;
 
-/// More than any cut costs.
+/// The capacity of a node without a cost: more than any cut costs.
 const ENDLESS: u64 = u64::MAX / 2;
 
-/// An arc of the residual graph; its reverse is the arc of the number with the lowest bit changed.
+/// An arc of the residual graph; flipping the lowest bit of its number gives the reverse arc.
 struct Arc {
     to: usize,
     left: u64,
@@ -26,30 +27,30 @@ struct Network {
     leaving: Vec<Vec<usize>>,
 }
 
-/// The cheapest set of nodes that have a cost, without which no cycle with such a node leads
-/// through node 0. `edges`: for each node those that it leads to. Node 0 has no cost.
-pub(super) fn least_cut(costs: &[Option<u64>], edges: &[Vec<usize>]) -> Vec<usize> {
+/// The cheapest set of costly nodes whose removal breaks all cycles through node 0 that contain a
+/// costly node. `edges`: for each node, its successors. Node 0 has no cost.
+pub(super) fn min_cut(costs: &[Option<u64>], edges: &[Vec<usize>]) -> Vec<usize> {
     let mut back = vec![Vec::new(); costs.len()];
     for (from, to) in edges.iter().enumerate() {
         for to in to {
             back[*to].push(from);
         }
     }
-    // Cycles without a node of a cost stay. So the flow begins where such a node is met first, and
-    // ends where none is left to meet.
+    // A cycle in which no node has a cost is left alone. So the flow begins where a path from node
+    // 0 meets its first costly node, and ends after its last.
     let (begin, end) = (without_cost(costs, edges), without_cost(costs, &back));
     let (source, sink) = (2 * costs.len(), 2 * costs.len() + 1);
     let mut network = Network {
         arcs: Vec::new(),
         leaving: (0..=sink).map(|_| Vec::new()).collect(),
     };
-    // A node is two vertices: what flows in, and what flows out.
+    // A node is two vertices, one for the flow in and one for the flow out.
     for (node, cost) in costs.iter().enumerate() {
         network.add(2 * node, 2 * node + 1, cost.unwrap_or(ENDLESS));
         for to in &edges[node] {
             let from = if begin[node] { source } else { 2 * node + 1 };
             match (cost, costs[*to]) {
-                // Where the flow has not met a cost yet, or will meet none any more.
+                // An edge before the first costly node, or after the last.
                 (None, None) if begin[node] || end[*to] => {}
                 (Some(_), None) if end[*to] => network.add(2 * node + 1, sink, ENDLESS),
                 _ => network.add(from, 2 * *to, ENDLESS),
@@ -62,7 +63,7 @@ pub(super) fn least_cut(costs: &[Option<u64>], edges: &[Vec<usize>]) -> Vec<usiz
     (0..costs.len()).filter(cut).collect()
 }
 
-/// The nodes that node 0 leads to without meeting a node of a cost.
+/// The nodes that node 0 reaches without passing a costly node.
 fn without_cost(costs: &[Option<u64>], edges: &[Vec<usize>]) -> Vec<bool> {
     let mut found = vec![false; costs.len()];
     let mut to_visit = vec![0];
@@ -82,7 +83,7 @@ impl Network {
         self.arcs.push(Arc { to: from, left: 0 });
     }
 
-    /// For each vertex that more could flow to, the arc by which it is reached first (the source:
+    /// For each vertex that more flow can reach, the first arc that reaches it (for the source:
     /// any number).
     fn reached(&self, source: usize) -> Vec<Option<usize>> {
         let mut by = vec![None; self.leaving.len()];
@@ -100,7 +101,7 @@ impl Network {
         by
     }
 
-    /// Lets as much flow as the shortest path carries; `false`: there is none.
+    /// Adds the flow that the shortest path can carry; `false` if there is no path.
     fn augment(&mut self, source: usize, sink: usize) -> bool {
         let by = self.reached(source);
         let mut path = Vec::new();
@@ -127,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// The nodes that `from` leads to by at least one edge, without the nodes in `cut`.
+    /// The nodes that `from` reaches by at least one edge, without passing the nodes in `cut`.
     fn after(edges: &[Vec<usize>], from: usize, cut: &[usize]) -> Vec<bool> {
         let mut found = vec![false; edges.len()];
         let mut to_visit = edges[from].clone();
@@ -139,7 +140,7 @@ mod tests {
         found
     }
 
-    /// Whether a node of a cost that is not in `cut` is in a cycle with node 0.
+    /// Whether a costly node that is not in `cut` is in a cycle with node 0.
     fn has_cycle(costs: &[Option<u64>], edges: &[Vec<usize>], cut: &[usize]) -> bool {
         let from_first = after(edges, 0, cut);
         (0..costs.len())
@@ -155,14 +156,14 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-        /// Against all sets of nodes.
+        /// Compared with all sets of nodes.
         #[test]
         fn nothing_cheaper_breaks_all_cycles(
             costs in vec(proptest::option::weighted(0.6, 1_u64..20), 8),
             edges in vec(vec(0_usize..8, 0..4), 8),
         ) {
             let costs: Vec<_> = [None].into_iter().chain(costs.into_iter().skip(1)).collect();
-            let cut = least_cut(&costs, &edges);
+            let cut = min_cut(&costs, &edges);
             prop_assert!(!has_cycle(&costs, &edges, &cut));
             let of_cost: Vec<usize> = (0..8).filter(|node| costs[*node].is_some()).collect();
             let sets = (0..1_usize << of_cost.len()).map(|mask| {
