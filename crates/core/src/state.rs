@@ -1,11 +1,11 @@
 //! What the buffer manager knows: tables, scans, and which bytes are in memory or being loaded.
 //!
-//! Idea: rules (`policy/`) look at the state and choose, the manager (`abm/`) changes it. So a
-//! policy can change nothing, and neither needs to know the files of the other. Availability is
-//! counted as chunks come and go, so that asking whether a scan is starved is cheap.
+//! Idea: rules (`policy/`) read the state and choose, the manager (`abm/`) changes it. So a policy
+//! can change nothing, and neither needs the other's files. Available chunks are counted as they
+//! come and go, so that finding out whether a scan is starved is cheap.
 //! Not here: waiting consumers, turns, jobs, page requests and actions (`abm/`).
-//! Source of starvation: [CoopScans07 Figure 3, queryStarved]; we differ: loads in flight count as
-//! available.
+//! Source of starvation: [CoopScans07 Figure 3, queryStarved]; we differ: outstanding loads count
+//! as available.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -80,7 +80,7 @@ impl State {
         self.seq
     }
 
-    /// The last sequence number given out.
+    /// The sequence number that was given out last.
     pub(crate) fn peek_seq(&self) -> u64 {
         self.seq
     }
@@ -168,7 +168,7 @@ impl State {
     }
 
     /// starved(q, d), where d is the device in this place. A sequential scan takes the next chunk
-    /// of its order, on whichever device that is.
+    /// of its order, whatever its device.
     pub(crate) fn starved_of(&self, scan: &Scan, place: usize) -> bool {
         if scan.sequential {
             return self.is_short(scan, scan.lookahead);
@@ -243,7 +243,7 @@ impl State {
         let starved_of: Bits = several
             .filter(|&place| self.starved_of(scan, place))
             .collect();
-        // Chunks come and go far more often than this changes.
+        // Chunks come and go far more often than starvation changes.
         if (starved, almost) == (scan.starved, scan.almost) && starved_of == scan.starved_of {
             return;
         }

@@ -1,8 +1,8 @@
-//! Events that contradict the state.
+//! How can an event contradict the controller's state?
 
 use crate::ids::{DeviceId, ScanId};
 
-/// Why an event was refused. The state is unchanged.
+/// Why an event was refused. The state has not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParallelismError {
@@ -38,7 +38,7 @@ pub enum ParallelismError {
         /// The device.
         device: DeviceId,
     },
-    /// The event has meters of another number of devices.
+    /// The event has meters for a different number of devices.
     #[error("meters of {count} devices")]
     OtherDevices {
         /// The number of meters.

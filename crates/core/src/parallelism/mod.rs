@@ -2,24 +2,24 @@
 //!
 //! Idea: a worker serves one device for its scan, and a scan has at most one worker per device, so
 //! that a scan never contends with itself (the paper's P · k = D). The *width* of a device is the
-//! number of workers that it takes at a time; scans are served in the order of registration. So a
-//! scan that runs alone has a worker on every device, and as more scans run each has fewer: the
-//! degree of parallelism is what older scans leave, without any knowledge of the load. The width
-//! follows the measured utilisation: wider where the device has time left and a scan waits for it,
-//! narrower where it is fully used. The number of all workers is bounded by the memory for what
-//! each reads ahead: one more worker would evict data that another has read and must then read
-//! again, which costs the devices more than the worker adds. Under load scans therefore wait for a
-//! first worker instead of disturbing each other.
+//! number of workers that it accepts at a time; scans are served in the order of registration. So
+//! a scan that runs alone has a worker on every device, and the more scans run, the fewer workers
+//! each has: a scan's degree of parallelism is what older scans leave, without any knowledge of
+//! the load. The width follows the measured utilisation: a device becomes wider while it has time
+//! left and a scan waits for it, and narrower while it is fully used. The number of all workers is
+//! bounded by the memory for their read-ahead: one more worker would evict data that another has
+//! read and must then read a second time, which costs the devices more than the worker adds. So
+//! under load scans wait for their first worker instead of disturbing each other.
 //! Decisions are made when a scan registers or ends, when a worker ends a chunk, and when meters
 //! are read.
 //! Not here: threads, nodes, reads; the definition of a chunk (the driver's).
 //! Bounds: O(width + log scans) per event and device; O(scans + devices that one scan waits for)
 //! when all workers are in use; width at most `width_max`.
-//! Q1: a scan has at most one worker on a device. Q2: a device has more workers than its width only
-//! while the workers beyond it finish their chunk, or for a floor. Q3: a scan has at most as many
-//! workers as its limit. Q4: a scan that waits for a device waits for older scans, for its own
-//! limit, for the processors, or for the limit of all workers. Q5: all scans together have at most
-//! `workers_total_max` workers, except for floors.
+//! Q1: a scan has at most one worker on a device. Q2: a device has more workers than its width
+//! only while the workers beyond it finish their chunk, or for a floor. Q3: a scan has at most as
+//! many workers as its limit. Q4: a scan that waits for a device waits for older scans, for its
+//! own limit, for the processors, or for the limit of all workers. Q5: all scans together have at
+//! most `workers_total_max` workers, except for floors.
 //! Source: [RahmStohr94 §2, §4.4, §5]; we differ: the paper says what must be chosen, not how.
 
 mod error;
@@ -48,17 +48,18 @@ pub struct ParallelismConfig {
     pub devices: u16,
     /// The most workers of one scan. At least 1.
     pub workers_max: u32,
-    /// The most workers of all scans, bounded by the memory for what they read ahead. At least 1.
+    /// The most workers of all scans, bounded by the memory for their read-ahead. At least 1.
     pub workers_total_max: u32,
     /// The most workers on one device. At least 1.
     pub width_max: u32,
-    /// A device with a lower utilisation that scans wait for becomes wider. Thousandths.
+    /// A device that scans wait for becomes wider while its utilisation is lower. Thousandths.
     pub low_permille: u32,
-    /// A device with a higher utilisation becomes narrower. Thousandths, at least `low_permille`.
+    /// A device becomes narrower while its utilisation is higher. Thousandths, at least
+    /// `low_permille`.
     pub high_permille: u32,
     /// How much lower both limits are while page requests are served. Thousandths.
     pub reserve_permille: u32,
-    /// No worker is added beyond a higher utilisation of the processors. Thousandths.
+    /// No worker is added while the processors' utilisation is higher. Thousandths.
     pub processors_permille: u32,
 }
 
@@ -73,7 +74,8 @@ pub enum ParallelismEvent {
         access: ScanAccess,
         /// The devices that hold the rows.
         devices: Vec<DeviceId>,
-        /// The fewest workers of the scan, however busy its devices are: for interactive queries.
+        /// The fewest workers that the scan gets, however busy its devices are: for interactive
+        /// queries.
         floor: u32,
     },
     /// A worker has ended a chunk. An order follows: to continue or to rest.
@@ -104,8 +106,8 @@ pub enum ParallelismEvent {
 /// What a worker has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Process the scan's next chunk on the device. The worker is new, or the one that ended a
-    /// chunk.
+    /// Process the scan's next chunk on the device. The worker is new, or it is the one that ended
+    /// a chunk.
     Work {
         /// The scan.
         scan: ScanId,
@@ -136,7 +138,7 @@ struct Scan {
     floor: u32,
     working: BTreeSet<DeviceId>,
     waiting: BTreeSet<DeviceId>,
-    /// The device that the scan tries first when it may not have all devices at once.
+    /// The device that the scan tries first if it may not have all devices at once.
     first: DeviceId,
 }
 
@@ -370,8 +372,8 @@ impl Parallelism {
         Ok(())
     }
 
-    /// Called when workers have become free after all were in use: gives devices to the scans, the
-    /// oldest first.
+    /// Called when all workers were in use and some have become free: gives devices to the scans,
+    /// the oldest first.
     fn admit(&mut self) {
         let scans: Vec<ScanId> = self.scans.keys().copied().collect();
         for id in scans {
@@ -506,7 +508,10 @@ impl Parallelism {
             );
             let known = |id: &ScanId| self.scans.contains_key(id);
             assert!(device.working.iter().all(known), "Q1: a worker has a scan");
-            assert!(device.waiting.iter().all(known), "Q4: who waits is a scan");
+            assert!(
+                device.waiting.iter().all(known),
+                "Q4: every waiter is a scan"
+            );
         }
     }
 }

@@ -54,7 +54,7 @@ fn a_scan_alone_has_every_device_and_the_third_waits() {
     assert_eq!(register(&mut it, 1, ScanAccess::Whole, 0).len(), 8);
     assert_eq!(register(&mut it, 2, ScanAccess::Whole, 0).len(), 8);
     assert_eq!(register(&mut it, 3, ScanAccess::Whole, 0), []);
-    // The third scan gets what the first leaves.
+    // The third scan gets the devices that the first leaves.
     let (device, scan) = (DeviceId(5), ScanId(3));
     assert_eq!(
         chunk_ended(&mut it, 1, 5, true),
@@ -136,12 +136,12 @@ fn all_workers_have_room_for_what_they_read_ahead() {
     assert_eq!(register(&mut it, 3, ScanAccess::Whole, 0), []);
     let floor = register(&mut it, 4, ScanAccess::Whole, 1);
     assert_eq!(floor.len(), 1, "interactive: beyond all");
-    // Eleven workers: the next one that ends a chunk stops, and none takes its place.
+    // Eleven workers: the next worker that ends a chunk stops, and no other takes its place.
     let device = it.served(ScanId(2)).next().unwrap();
     let orders = chunk_ended(&mut it, 2, device.0, false);
     assert_eq!(orders.len(), 1);
     assert!(matches!(orders[0], Order::Rest { .. }));
-    // After that the oldest scan that wants more workers gets what becomes free.
+    // After that the oldest scan that wants more workers gets each one that becomes free.
     let orders = chunk_ended(&mut it, 1, 3, true);
     assert!(matches!(
         orders[1],
@@ -208,7 +208,7 @@ impl World {
                     assert_eq!(
                         ended.take(),
                         Some((scan.0, device.0)),
-                        "who ended a chunk rests"
+                        "the worker that ended a chunk rests"
                     );
                     assert!(self.workers.remove(&(scan.0, device.0)));
                 }
@@ -223,7 +223,7 @@ impl World {
                 }
             }
         }
-        assert_eq!(ended, None, "who ended a chunk is told something");
+        assert_eq!(ended, None, "a worker that ended a chunk gets an order");
     }
 }
 

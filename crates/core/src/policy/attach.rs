@@ -1,4 +1,4 @@
-//! `attach`: as `normal`, but a new scan starts at the position of the running scan with the
+//! `attach`: like `normal`, but a new scan starts at the position of the running scan with the
 //! largest remaining overlap.
 //!
 //! Source: [CoopScans07 §3]; weighted column overlap: §6.2.

@@ -1,8 +1,8 @@
 //! `elevator`: one cursor per table moves over the chunks in order; for each chunk it loads the
 //! columns that any scan needs.
 //!
-//! A chunk stays until every scan that needs it has had it, so the cursor waits for the slowest
-//! scan. Evicted are garbage, and then chunks that no scan can use because columns are missing.
+//! A chunk stays until every scan that needs it has taken it, so the cursor waits for the slowest
+//! scan. Victims are garbage, and then chunks that no scan can use because columns are missing.
 //! Stalled scans do not count.
 //! Source: [CoopScans07 §3, §6.2].
 
@@ -58,8 +58,8 @@ impl Rules for Elevator {
     }
 }
 
-/// The first ready chunk at or after the cursor, cyclically: of all ready chunks the one read
-/// longest ago.
+/// The first ready chunk at or after the cursor, cyclically: of all ready chunks the one that was
+/// read longest ago.
 fn oldest_behind_cursor(state: &State, scan: &Scan) -> Option<ChunkId> {
     let table = state.table(scan.table);
     first_from_cursor(table, |group| {
@@ -89,7 +89,7 @@ fn next_load(state: &State) -> Option<LoadChoice> {
     })
 }
 
-/// A chunk that no scan can use: it waits for columns that cannot be loaded because the buffer is
+/// A chunk that no scan can use: it lacks columns that cannot be loaded, because the buffer is
 /// full of such chunks.
 fn stuck(state: &State, load: Option<&LoadChoice>) -> Option<Victim> {
     least_recent_chunk(state, load, |table, group| {
@@ -98,8 +98,8 @@ fn stuck(state: &State, load: Option<&LoadChoice>) -> Option<Victim> {
     })
 }
 
-/// The first chunk at or after the cursor, cyclically, of which a scan that is not stalled misses
-/// columns, with these columns.
+/// The first chunk at or after the cursor, cyclically, that lacks columns of a scan that is not
+/// stalled; with these columns.
 fn next_needed(table: &Table) -> Option<(ChunkId, ColumnSet)> {
     let chunk = first_from_cursor(table, |group| {
         let mut slots = Bits::default();

@@ -1,4 +1,4 @@
-//! Scans that take their chunks in an order fixed at registration.
+//! Which chunk comes next for a scan that takes its chunks in an order fixed at registration?
 //!
 //! Starved scans are served round robin, scans with waiting consumers first; each may be
 //! `lookahead` chunks ahead. This holds for all scans of the sequential policies (`normal` and the
@@ -50,9 +50,9 @@ pub(super) fn first_missing(state: &State, scan: &Scan) -> ChunkId {
     missing.unwrap_or(ChunkId(u32::MAX))
 }
 
-/// The estimated nanoseconds until the scan comes to a chunk that it needs, at its pace so far. A
-/// scan starts at its first chunk, so its distance to a chunk is the number of needed chunks before
-/// it. A scan without a consumed or held chunk counts as having one. Source: [PBM12 §3].
+/// The estimated nanoseconds until the scan reaches a chunk that it needs, at its average pace. A
+/// scan starts at its first chunk, so its distance to a chunk is the number of needed chunks
+/// before it. A scan without a consumed or held chunk counts as having one. Source: [PBM12 §3].
 pub(super) fn time_to(state: &State, scan: &Scan, chunk: ChunkId) -> u64 {
     let before = state.table(scan.table).needed_in(scan, &(0..chunk.0)) as u128;
     let elapsed = u128::from(state.now.0 - scan.registered_at.0);
@@ -78,8 +78,8 @@ pub(super) fn next_load(state: &State) -> Option<LoadChoice> {
     })
 }
 
-/// The chunks that a load's scan takes up to the chunk to be loaded. Evicting one of them for the
-/// load gains nothing: while the scan does not ask, it would load them by turns.
+/// The chunks that a load's scan takes before the chunk to be loaded. Evicting one of them for the
+/// load gains nothing: while the scan does not ask, it would load the two chunks in turn.
 #[derive(Debug)]
 pub(super) struct TakenBefore {
     table: TableId,

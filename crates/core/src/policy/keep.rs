@@ -1,11 +1,11 @@
 //! keepRelevance: which chunk is least worth keeping?
 //!
-//! Idea: a chunk is kept for the scans that would starve without it, then for the number of those
-//! that can take it at any time. Scans in order take it when they come to it, so how many they are
-//! says little; how soon the next one comes says all.
-//! Bounds: a search with bounds among the resident chunks; where ties are broken by what scans in
-//! order want, linear in the chunks that tie.
-//! Source: [CoopScans07 §4 Figure 3, §6.2 Figure 11]; [PBM12 §3] for scans in order; we differ as
+//! Idea: a chunk is kept for the scans that would starve without it, then for the number of scans
+//! that can take it at any time. An ordered scan takes a chunk when it reaches it, so the number
+//! of such scans matters little; the time until the first of them arrives decides.
+//! Bounds: a search with bounds among the resident chunks; where ties are broken by the needs of
+//! ordered scans, linear in the chunks that tie.
+//! Source: [CoopScans07 §4 Figure 3, §6.2 Figure 11]; [PBM12 §3] for ordered scans; we differ as
 //! `docs/design/abm.md` says.
 
 use std::cmp::Reverse;
@@ -24,8 +24,8 @@ use crate::table::interest::Member;
 use crate::table::scan::Scan;
 use crate::{ChunkId, StorageModel, TableId};
 
-/// (E / Pe or the number of almost starved scans, number of interested scans that are not in order,
-/// time until a scan in order comes to it): the smallest goes first.
+/// (E / Pe or the number of almost starved scans, number of interested scans that are not in
+/// order, time until a scan in order reaches it): the chunk with the smallest is evicted first.
 type KeepRelevance = (Ratio, u32, Reverse<u64>);
 
 /// The chunk with the smallest keepRelevance that no starved scan can use and `trigger` does not
@@ -67,7 +67,7 @@ pub(super) fn least_kept(
         for group in table.groups.iter().filter(|group| group.is_evictable()) {
             let spared = protection(table, group);
             let most = table.weight(&group.state.resident);
-            // Scans without overlap have no part in Pe; without overlapping scans E / Pe is 0.
+            // Scans without overlap do not count in Pe; without overlapping scans E / Pe is 0.
             let overlapping = table.overlapping(&group.state.resident);
             let kept_for = overlapping.intersection(&keeping.almost);
             group.members.search(
@@ -99,14 +99,14 @@ pub(super) fn least_kept(
     best.map(|(_, table, chunk)| Victim::whole(state, table, chunk))
 }
 
-/// Whom the chunks of a table are kept for.
+/// The scans that the chunks of a table are kept for.
 struct Keeping<'a> {
     state: &'a State,
     table: &'a Table,
     /// Slots of almost starved scans that can take any chunk.
     almost: Bits,
-    /// Slots of almost starved scans in order, each with the first chunk that it misses. It can use
-    /// the chunks before that one.
+    /// Slots of almost starved scans in order, each with the first chunk that it misses. Such a
+    /// scan can use the chunks before that one.
     frontiers: SmallVec<[(usize, ChunkId); 4]>,
 }
 
@@ -125,7 +125,7 @@ impl<'a> Keeping<'a> {
         }
     }
 
-    /// How many of so many interested scans can take any chunk, at least.
+    /// A lower bound on how many of `interested` scans can take any chunk.
     fn at_least(&self, interested: u32) -> u32 {
         interested.saturating_sub(self.table.sequential.len())
     }

@@ -1,11 +1,11 @@
-//! `pbm`: the segment that is needed last is evicted first, estimated from the scans' positions and
-//! paces.
+//! `pbm`: evicts first the segment that will be needed last, as estimated from the scans'
+//! positions and paces.
 //!
 //! Idea: scans read their chunks in order, each at its own pace, so the time until a segment is
-//! needed next can be estimated. The segment with the longest time is evicted; of the segments that
-//! no scan wants, the one used longest ago. We differ: estimates are computed when space is needed.
-//! The paper keeps pages in buckets by estimated time, because its units are many and small; ours
-//! are chunks.
+//! needed next can be estimated. The victim is the segment with the longest time; among segments
+//! that no scan wants, the least recently used. We differ: estimates are computed when space is
+//! needed. The paper keeps pages in buckets by estimated time, because its units are many and
+//! small; ours are chunks.
 //! Bounds: linear in the idle segments and the scans that want them.
 //! Source: [PBM12 §3].
 

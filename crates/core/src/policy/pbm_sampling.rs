@@ -1,6 +1,6 @@
-//! `pbm-sampling`: as `pbm`, but examines a few idle segments drawn at random instead of all.
+//! `pbm-sampling`: like `pbm`, but examines a few idle segments drawn at random instead of all.
 //!
-//! Bounds: examines `SAMPLE` segments, and all only if none of these may be evicted.
+//! Bounds: examines `SAMPLE` segments, and all segments only if none of these may be evicted.
 //! Source: [Vanderkooy23].
 
 use crate::policy::Rules;

@@ -1,4 +1,4 @@
-//! `relevance`: as `relevance-2007`, but scans take turns on the cores, and a scan is fed by as
+//! `relevance`: like `relevance-2007`, but scans take turns on the cores, and a scan is fed by as
 //! many loads as may be outstanding at once. Segments that only stalled scans need are garbage, so
 //! a cursor whose client is idle keeps no frames from scans that make progress.
 //!

@@ -1,7 +1,7 @@
 //! `relevance-2007`: relevance functions pick scan, chunk and victim, as in the paper.
 //!
 //! Idea: serve the starved scan that needs the fewest chunks (or has waited long), with the chunk
-//! that unblocks the most starved scans; hand out first the chunk that the fewest other scans need,
+//! that unblocks the most starved scans; deliver first the chunk that the fewest other scans need,
 //! so that it can be evicted early.
 //! Not here: keepRelevance, which picks the victim (`keep.rs`).
 //! Bounds: O(scans · log scans) to choose the scan; its chunk is found by a search with bounds
@@ -345,5 +345,5 @@ impl Unions {
 }
 
 /// The most unions of column sets that a bound examines; more unions make the bound tighter and
-/// dearer.
+/// costlier.
 const UNIONS_MAX: usize = 16;

@@ -1,40 +1,42 @@
 //! Which scan works on a chunk now, and which waits for a turn?
 //!
 //! Idea: when the cores are the bottleneck, scans that all work at once all end late. So only as
-//! many chunks are in work as the cores can take. Each scan has a deadline, the later the more work
-//! it is, by order of magnitude, and the earliest deadline goes first: shortest first minimises
-//! the mean response time of one server [Schrage68], but gains nothing among similar scans, and
-//! lets the longest wait for all others.
-//! The cost of a chunk to a scan is measured. A chunk is decoded once for all scans that work on it
-//! at a time, so other scans join its turn. The order does not depend on the current time, so it is
-//! kept, not recomputed.
+//! many chunks are in work as the cores can take. Each scan has a deadline; more work means a
+//! later deadline, by order of magnitude, and the earliest deadline is served first. Shortest
+//! first minimises the mean response time of one server [Schrage68], but it gains nothing among
+//! similar scans, and makes the longest scan wait for all others.
+//! The cost of a chunk to a scan is measured. A chunk is decoded once for all scans that work on
+//! it at the same time, so other scans join its turn. The order does not depend on the current
+//! time, so it is kept, not recomputed.
 //! Sequential scans take no turns.
-//! Not here: the queue and the turns under way (`abm/handle/turns.rs`), which chunk a scan is
-//! handed (the policy).
+//! Not here: the queue and the running turns (`abm/handle/turns.rs`), which chunk a scan gets (the
+//! policy).
 //! Bounds: O(scans · log scans) per turn.
-//! ABM-I6: every scan's turn comes, because scans that come much later have later deadlines.
-//! Source: none of the papers; [CoopScans07] hands out whatever is available.
+//! ABM-I6: every scan gets its turn, because scans that arrive much later have later deadlines.
+//! Source: none of the papers; [CoopScans07] delivers every available chunk at once.
 
 use crate::state::State;
 use crate::table::Table;
 use crate::table::scan::Scan;
 use crate::{ChunkId, ScanId, TableId};
 
-/// The limit on turns: a ready chunk is handed out only while fewer chunks than this are in work.
+/// The limit on turns: a ready chunk is delivered only while fewer chunks than this are in work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TurnLimit {
-    /// The most different chunks in work at once, at least 1. More than cores, where a chunk that
-    /// changes hands leaves its core idle.
+    /// The most different chunks in work at once, at least 1. More than there are cores, if a
+    /// chunk that changes hands leaves its core idle.
     pub chunks_max: usize,
-    /// A chunk stops counting as in work this long after its hand-out or its last
-    /// `ChunkProgressed`: its consumer waits for something else. Nanoseconds, at least 1.
+    /// A chunk stops counting as in work this long after its delivery or its last
+    /// `ChunkProgressed`, because its consumer is waiting for something else. Nanoseconds, at
+    /// least 1.
     pub length_ns_max: u64,
 }
 
-/// The scan's rank; the smallest goes first. It is a deadline that leaves long scans more time: all
-/// the work of the scan at its price so far, rounded up to a power of [`LEVEL`], plus a share of
-/// the time at which it came. So scans of similar length go in the order in which they came, and a
-/// long scan is overtaken only by shorter ones that come within [`AGE_PER_WORK`] times its level.
+/// The scan's rank; the smallest is served first. It is a deadline that leaves long scans more
+/// time: the total work of the scan at its average price, rounded up to a power of [`LEVEL`], plus
+/// a share of its arrival time. So scans of similar length are served in the order of arrival, and
+/// a long scan is overtaken only by shorter ones that arrive within [`AGE_PER_WORK`] times its
+/// level.
 pub(crate) fn rank(table: &Table, scan: &Scan) -> u64 {
     let chunks = table.needed_len(scan) as u128 + u128::from(scan.chunks_worked);
     let all = chunks * u128::from(scan.worked_ns) / u128::from(scan.chunks_worked.max(1));
@@ -51,17 +53,17 @@ fn level(work_ns: u64) -> u64 {
     level
 }
 
-/// The scan's work per consumed chunk so far, in nanoseconds, where the work on a chunk is shared
-/// between the scans it was done for; 0 before the first chunk.
+/// The scan's average work per consumed chunk, in nanoseconds, where scans that shared the work on
+/// a chunk each count their share; 0 before the first chunk.
 pub(crate) fn price(scan: &Scan) -> u64 {
     scan.worked_ns / scan.chunks_worked.max(1)
 }
 
-/// The scans that join a turn with this chunk, by rank. Its decode is shared by all scans that work
-/// on it now. `at_work` is the number of scans that have a chunk in work.
+/// The scans that join a turn with this chunk, by rank. All scans that work on it now share its
+/// decode. `at_work` is the number of scans that have a chunk in work.
 ///
-/// Joining spares the scan and all scans after it a later decode; it delays the scans before it by
-/// the rest of its work. The share of decode in a price is not known: half of the lower of the two
+/// Joining saves a later decode for the scan and all scans after it; it delays the scans before it
+/// by the rest of its work. The decode's share of a price is unknown: half of the lower of the two
 /// prices stands for it.
 pub(crate) fn joiners(
     state: &State,
@@ -92,9 +94,9 @@ pub(crate) fn joiners(
     ready.into_iter().enumerate().filter_map(joins)
 }
 
-/// Scans whose work differs by less than this factor go in the order of registration. With similar
-/// queries, as in a mix of TPC-H's, an order by remaining work lets the longest wait for all the
-/// others and does not improve the mean.
+/// Scans whose work differs by less than this factor are served in the order of registration. With
+/// similar queries, as in a mix of TPC-H's, serving the least remaining work first makes the
+/// longest wait for all the others and does not improve the mean.
 const LEVEL: u64 = 10;
 
 /// This many seconds of age weigh as much as one second less of work. With 1, turns lose to the

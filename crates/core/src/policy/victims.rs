@@ -1,6 +1,6 @@
 //! Which segments may be evicted? The eviction rules that policies share.
 //!
-//! ABM-I2: pinned segments and chunks with a load under way are never victims.
+//! ABM-I2: pinned segments and chunks with an outstanding load are never victims.
 //! Source: [CoopScans07 §4 findFreeSlot, §6.2 "finding space for a chunk"].
 
 use smallvec::SmallVec;
@@ -89,7 +89,7 @@ fn least_recent_segment(
     Some(Victim::segment(table, chunk, column))
 }
 
-/// The evictable chunk used longest ago among those that `protection` does not cover.
+/// The least recently used evictable chunk that `protection` does not cover.
 pub(super) fn least_recent_chunk(
     state: &State,
     load: Option<&LoadChoice>,

@@ -1,17 +1,17 @@
-//! The ways to find rows by an indexed column.
+//! Which ways are there to find rows by an indexed column?
 
-/// How the rows of a predicate on an indexed column are found.
+/// How a scan finds the rows of a predicate on an indexed column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AccessPath {
-    /// The whole table is read without the index.
+    /// Reads the whole table without the index.
     Full,
-    /// Each row that the index names is fetched in the order of the index, one page per row.
+    /// Fetches each row that the index names in the order of the index, one page per row.
     Index,
-    /// All rows that the index names are collected, then their pages are read in the table's order
-    /// (a bitmap scan).
+    /// Collects all rows that the index names, then reads their pages in the table's order (a
+    /// bitmap scan).
     Sort,
-    /// As `Index` until more rows came than the optimizer estimated, then as `Full`. [SmoothScan18
-    /// §7.7]
+    /// Like `Index` until it has found more rows than the optimizer estimated, then like `Full`.
+    /// [SmoothScan18 §7.7]
     Switch,
     /// Morphs between `Index` and `Full` while it runs. [SmoothScan18 §3]
     Smooth,
@@ -22,8 +22,8 @@ pub enum AccessPath {
 pub enum SmoothTrigger {
     /// At once.
     Eager,
-    /// When more rows came than the optimizer estimated.
+    /// When it has found more rows than the optimizer estimated.
     Optimizer,
-    /// When fetching further rows one by one could exceed a promised time.
+    /// When fetching more rows one by one could exceed a promised time.
     Sla,
 }

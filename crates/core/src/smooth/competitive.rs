@@ -1,15 +1,15 @@
-//! How much dearer than the best access path can a smooth scan be?
+//! How much more than the best access path can a smooth scan cost?
 //!
 //! The *competitive ratio* compares it with an oracle that knows the pages that hold results and
 //! reads only these, in sequence. Each function is the ratio for one distribution of results, as a
-//! formula; `coscan sim run smooth-worst` runs the state machine over the same distributions.
-//! Page costs are in any unit.
+//! formula; `coscan sim run smooth-worst` runs the state machine over the same distributions. Page
+//! costs are in any unit.
 //! Source: [SmoothScan18 §6, eq. 28 to 42].
 
 use super::PageCosts;
 
 impl PageCosts {
-    /// The price of `pages` pages of which `jumps` are read by themselves.
+    /// The price of `pages` pages, of which `jumps` are read alone.
     #[must_use]
     pub fn of(self, pages: f64, jumps: f64) -> f64 {
         jumps * self.random as f64 + (pages - jumps) * self.sequential as f64
@@ -63,7 +63,7 @@ pub fn one_in(costs: PageCosts, factor: u32) -> f64 {
     costs.of(factor.into(), 1.0) / costs.oracle(1.0)
 }
 
-/// As [`one_in`], compared with a full scan.
+/// Like [`one_in`], compared with a full scan.
 #[must_use]
 pub fn one_in_against_full_scan(costs: PageCosts, factor: u32) -> f64 {
     costs.of(factor.into(), 1.0) / costs.of(factor.into(), 0.0)
@@ -100,8 +100,8 @@ mod tests {
         assert_eq!(ratios(flash), (6.0, 3.0));
         // "the morphing increase factor of 10 for HDD gives a competitive ratio of 19".
         assert!((one_in(DISK, 10) - 19.0).abs() < 1e-9);
-        // "... from an initial value of 10 for one random access": one page that holds results at a
-        // time.
+        // "... from an initial value of 10 for one random access": regions of one page that holds
+        // results.
         assert!((elastic(DISK, 1, 1_000) - 10.0).abs() < 0.05);
     }
 

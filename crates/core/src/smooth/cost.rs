@@ -15,9 +15,9 @@ pub struct CostModel {
     pub page_bytes: u64,
     /// Bytes of an index key (`K_S`). At least 1; an index page holds two keys or more.
     pub key_bytes: u64,
-    /// Price of a page read by itself (`rand_cost`).
+    /// Price of a page read alone (`rand_cost`).
     pub random: f64,
-    /// Price of a page read after the one before it (`seq_cost`).
+    /// Price of a page read right after its predecessor (`seq_cost`).
     pub sequential: f64,
     /// Price of examining a row (`cpu_cost`).
     pub cpu: f64,
@@ -142,9 +142,9 @@ impl CostModel {
         (rows + 2.0 * pages as f64 + again) * self.cpu
     }
 
-    /// The SLA-driven trigger: the number of rows that can be fetched one by one so that a smooth
-    /// scan that begins to morph then, and finds results in every page, still ends within `sla`. 0
-    /// if a smooth scan that morphs at once does not.
+    /// The SLA-driven trigger: the number of rows that can be fetched one by one such that a
+    /// smooth scan which begins to morph then, and finds results in every page, still ends within
+    /// `sla`. 0 if even a smooth scan that morphs at once does not.
     #[must_use]
     pub fn rows_within(&self, sla: f64) -> u64 {
         let rest = self.shape().pages;

@@ -1,9 +1,9 @@
 //! What does a page cost on this device? Measured while the scan runs, not assumed.
 //!
-//! Idea: the time between two finished regions is that of one jump and of the pages in sequence, so
-//! it is linear in the number of pages. A line fitted to the measurements, with less weight on
-//! older regions, gives both prices. They include everything that matters: the device's latency and
-//! bandwidth, the requests that it serves at once, and the decoding of a page. Before the first
+//! Idea: the time between two finished regions is the time of one jump and of the pages in
+//! sequence, so it is linear in the number of pages. A line fitted to the measurements, with less
+//! weight on older regions, gives both prices. They include everything that matters: the device's
+//! latency and bandwidth, its concurrent requests, and the decoding of a page. Before the first
 //! measurement the device's meters give the prices.
 //! Bounds: constant size.
 
@@ -21,7 +21,7 @@ pub struct DeviceCosts {
     believed: Believed,
 }
 
-/// The prices by the meters, in nanoseconds.
+/// The prices from the meters, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Believed {
     jump: f64,
@@ -37,8 +37,8 @@ const PRIOR_REGIONS: f64 = 2.0;
 const FAR: f64 = 64.0;
 
 impl DeviceCosts {
-    /// The state before the first measurement: a page by itself is believed to take `random_ns`,
-    /// the next page in sequence `sequential_ns`.
+    /// The state before the first measurement: assumes `random_ns` for a page alone and
+    /// `sequential_ns` for the next page in sequence.
     #[must_use]
     pub fn new(random_ns: u64, sequential_ns: u64) -> Self {
         let page = (sequential_ns as f64).max(1.0);
@@ -72,13 +72,13 @@ impl DeviceCosts {
         self.add(1.0, f64::from(pages), nanoseconds as f64);
     }
 
-    /// The prices by the measurements so far.
+    /// The measured prices.
     #[must_use]
     pub fn costs(&self) -> PageCosts {
         let spread = self.weight * self.squares - self.pages * self.pages;
         let mean_pages = self.pages / self.weight;
         let mean_time = self.time / self.weight;
-        // Regions of equal size do not show what one more page costs: the believed ratio of the
+        // Regions of equal size do not show what one more page costs, so the ratio of the assumed
         // prices is kept.
         let slope = if spread > SPREAD_MIN * self.weight * self.weight {
             (self.weight * self.products - self.pages * self.time) / spread

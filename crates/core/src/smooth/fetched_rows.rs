@@ -1,11 +1,11 @@
-//! Which rows has a scan by an index returned one by one?
+//! Which rows has an index scan fetched one by one?
 //!
-//! A later read of a whole page or chunk leaves these rows out: a region after mode 0, and the scan
+//! A later read of a whole page or chunk skips these rows: a region after mode 0, and the scan
 //! that takes over when the index fails or `switch` changes over. Positions arrive in the order of
 //! the keys, which is not the order of the table.
 //! Not here: pages that were read whole (`seen_rows.rs`).
 //! Bounds: two bytes per row, and at most 8 KiB per 65,536 rows of the table.
-//! SMOOTH-I9: a row is in the set iff a job that was issued fetches it.
+//! SMOOTH-I9: a row is in the set iff an issued job fetches it.
 
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_and_many_rows_are_told_from_the_others() {
+    fn few_and_many_rows_are_distinguished_from_the_others() {
         let mut set = FetchedRows::default();
         let mut model: BTreeSet<u64> = BTreeSet::new();
         // Steps that are prime to the span visit it out of order; the first block gets many rows,

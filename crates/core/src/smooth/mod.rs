@@ -1,15 +1,15 @@
 //! Smooth scan: an access path that morphs between index probe and full scan while it runs.
 //!
-//! Idea: the index names pages one after the other. At first each page is read alone. Where pages
-//! that hold results lie close together the scan reads more pages around them, twice as many each
-//! time, until it is in effect a full scan; where they lie apart it reads fewer, down to one. No
-//! decision depends on an estimate, so no estimate can be wrong, and no single row changes the cost
-//! by much.
+//! Idea: the index names pages one after another. At first each page is read alone. Where pages
+//! that hold results lie close together, the scan reads more pages around them, twice as many each
+//! time, until it is in effect a full scan; where they lie apart, it reads fewer, down to one. No
+//! decision depends on an estimate, so no estimate can be wrong, and no single row changes the
+//! cost by much.
 //!
-//! [`Probe`] is the state machine of a scan by an index, for every access path: a driver carries
-//! out its jobs and reports the results. [`SmoothScan`] is the part of it that chooses regions.
-//! [`CostModel`] and [`competitive`] are the paper's analysis as functions. Not here: the index and
-//! its order, the rows and their order (Result Cache), devices.
+//! [`Probe`] is the state machine of an index scan, for every access path: a driver carries out
+//! its jobs and reports the results. [`SmoothScan`] is the part of it that chooses regions.
+//! [`CostModel`] and [`competitive`] are the paper's analysis as functions. Not here: the index
+//! and its order, the rows and their order (Result Cache), devices.
 //! Source: [SmoothScan18 §3 to §6].
 
 mod access_path;

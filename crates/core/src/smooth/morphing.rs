@@ -1,21 +1,22 @@
 //! How many pages does a smooth scan read around a page? The size of the morphing region.
 //!
-//! Idea: after every region its density, the share of its pages that held results, is compared with
-//! that of all pages so far. A denser region doubles the size. Under `Elastic` any other region
-//! halves it, so that a dense part of the table does not mislead the scan for the rest of the
-//! table. We differ: a region in which every page holds results counts as denser, because its
-//! density cannot rise (the paper's rule taken literally would never expand where every page holds
-//! results). And once the prices of pages are known, they decide under `Elastic`. Reading on pays
-//! where the share of results among the pages that the index did not name exceeds the price of a
-//! page in sequence divided by that of a page by itself (break-even). Where half of the pages hold
-//! results at random, the size under the paper's rule goes up and down and stays small: 2.3 times
-//! the best access path on a disk, 55 times on an object store (`coscan sim run smooth-density`).
-//! Three more rules keep chance and a dense beginning from costing much (`smooth-skew`):
+//! Idea: after every region its density, the share of its pages that held results, is compared
+//! with that of all pages examined before. A denser region doubles the size. Under `Elastic` any
+//! other region halves it, so that a dense part of the table does not mislead the scan for the
+//! rest of the table. We differ: a region in which every page holds results counts as denser,
+//! because its density cannot rise (the paper's rule taken literally would never expand where
+//! every page holds results). And once the prices of pages are known, they decide under `Elastic`.
+//! Reading on pays off where the share of results among the pages that the index did not name
+//! exceeds the price of a page in sequence divided by that of a page alone (break-even). Where
+//! half of the pages hold results at random, the size under the paper's rule goes up and down and
+//! stays small: 2.3 times the best access path on a disk, 55 times on an object store (`coscan sim
+//! run smooth-density`). Three more rules keep chance and a dense beginning from costing much
+//! (`smooth-skew`):
 //! - Small regions give little evidence, so a part of what jumps cost is spent on larger regions
 //!   without evidence; the longer this finds nothing, the smaller the part.
 //! - A region that should have shown results and did not shrinks the next one to the size that its
 //!   results support, instead of by half.
-//! - Regions on their way are all read before the first of them can show that results have become
+//! - Outstanding regions are all read before the first of them can show that results have become
 //!   rare. So the pages that they may read in vain are bounded by the results found and the jumps
 //!   paid so far: regions stay small until there is evidence, however many are requested.
 //!
@@ -26,19 +27,20 @@
 pub enum SmoothPolicy {
     /// The region doubles every time.
     Greedy,
-    /// The region doubles when the last one was denser than all pages so far, and keeps its size
-    /// otherwise.
+    /// The region doubles when the last one was denser than all pages before it, and keeps its
+    /// size otherwise.
     SelectivityIncrease,
-    /// The region doubles when the last one was denser than all pages so far, and halves otherwise.
+    /// The region doubles when the last one was denser than all pages before it, and halves
+    /// otherwise.
     Elastic,
 }
 
 /// The prices of reading one page, as measured on the device. Any unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageCosts {
-    /// A page read by itself.
+    /// A page read alone.
     pub random: u64,
-    /// A page read after the page before it.
+    /// A page read right after its predecessor.
     pub sequential: u64,
 }
 
@@ -63,7 +65,7 @@ pub(crate) struct Morphing {
     region_pages: u32,
     region_pages_max: u32,
     so_far: Density,
-    /// Pages of regions that were issued and not examined, and the number of these regions, which
+    /// Pages of issued regions that have not been examined, and the number of these regions, which
     /// is never larger.
     pages_coming: u64,
     regions_coming: u64,
@@ -83,13 +85,13 @@ struct Prices {
     explored: u64,
 }
 
-/// At first, exploring may take one in this many of the pages whose price the jumps would have
-/// paid: little, and soon enough for evidence.
+/// At first, exploring may take one in this many of the pages that the price of the jumps would
+/// have paid for: few pages, and evidence soon enough.
 const EXPLORE_ONE_IN: u64 = 8;
-/// Beyond the pages that the index named, one page may be on its way for every this many pages that
-/// held results.
+/// In addition to the pages that the index named, one page may be outstanding for every this many
+/// pages that held results.
 const COMING_ONE_IN: u64 = 16;
-/// From this many results on that break-even predicts in a region, their absence is not chance.
+/// When break-even predicts at least this many results in a region, their absence is not chance.
 const EXPECTED_MIN: u64 = 2;
 
 impl Prices {
@@ -138,7 +140,7 @@ impl Prices {
         power_of_two_within(supported.min(half))
     }
 
-    /// The pages that a region may have beyond the page that the index names.
+    /// The pages that a region may have in addition to the page that the index names.
     fn may_come(&self, results: u64, coming: u64) -> u64 {
         let allowed = results / COMING_ONE_IN + self.pages_at_risk().saturating_mul(2);
         allowed.saturating_sub(coming)
@@ -173,7 +175,7 @@ impl Morphing {
         prices.costs = costs;
     }
 
-    /// The size of the next region without the bound by regions on their way.
+    /// The size of the next region, without the bound by outstanding regions.
     pub(crate) fn region_pages_unbounded(&self) -> u32 {
         self.region_pages
     }
@@ -195,19 +197,19 @@ impl Morphing {
         }
     }
 
-    /// A region of `pages` pages was issued.
+    /// Records that a region of `pages` pages was issued.
     pub(crate) fn given(&mut self, pages: u32) {
         self.pages_coming += u64::from(pages);
         self.regions_coming += 1;
     }
 
-    /// `pages` pages of a region will not be examined.
+    /// Records that `pages` pages of a region will not be examined.
     pub(crate) fn pages_pruned(&mut self, pages: u32) {
         self.pages_coming = self.pages_coming.saturating_sub(pages.into());
     }
 
-    /// A region was examined: `results` of its `pages` pages held results. A region of no pages
-    /// gives no evidence.
+    /// Records that a region was examined: `results` of its `pages` pages held results. A region
+    /// of no pages gives no evidence.
     pub(crate) fn examined(&mut self, pages: u32, results: u32) {
         self.pages_coming = self.pages_coming.saturating_sub(pages.into());
         self.regions_coming = self.regions_coming.saturating_sub(1);
@@ -320,7 +322,8 @@ mod tests {
         assert_eq!(after, [4, 8, 16, 8, 4, 2]);
     }
 
-    /// Examines regions one at a time, as they are requested, with results in the named page only.
+    /// Examines regions one at a time, as they are requested, where only the named page holds
+    /// results.
     fn sparse(morphing: &mut Morphing, regions: u32) -> u32 {
         let examine = |_| {
             let pages = morphing.region_pages();
@@ -336,7 +339,7 @@ mod tests {
         for (regions, at_most, at_least) in [(16, 8, 12), (1_600, 50, 120)] {
             let mut morphing = Morphing::new(SmoothPolicy::Elastic, 64);
             morphing.set_costs(DISK);
-            // The remainder of the last attempt, on the way back, is added.
+            // The remainder of the last attempt, while the size shrinks, is added.
             let vain = sparse(&mut morphing, regions);
             let jumps = 10 * regions;
             let share = jumps / at_least..=jumps / at_most + 8;
@@ -383,14 +386,14 @@ mod tests {
         morphing.given(4);
         morphing.examined(4, 4);
         morphing.region_pages = 64;
-        // 2 × 10 × √1 pages beyond the named pages.
+        // 2 × 10 × √1 pages in addition to the named pages.
         let mut given = Vec::new();
         for _ in 0..5 {
             given.push(morphing.region_pages());
             morphing.given(morphing.region_pages());
         }
         assert_eq!(given, [16, 4, 2, 2, 1]);
-        // Pruned pages and examined pages do not count as on their way.
+        // Pruned pages and examined pages do not count as outstanding.
         morphing.pages_pruned(15);
         assert_eq!(morphing.region_pages(), 16);
         morphing.examined(1, 1);

@@ -1,7 +1,8 @@
-//! How do the rows of a table fall into pages, and the pages into chunks?
+//! How are the rows of a table divided into pages, and the pages into chunks?
 //!
-//! The driver implements this (the engine with Parquet's page indexes, the simulator by arithmetic)
-//! for the probe. Rows are named by position; pages are numbered from 0 in the order of their rows.
+//! The driver implements this (the engine with Parquet's page indexes, the simulator by
+//! arithmetic) for the probe. Rows are identified by position; pages are numbered from 0 in the
+//! order of their rows.
 //! Not here: which pages are read (`probe/`).
 
 use std::ops::Range;
@@ -28,8 +29,8 @@ impl PageRun {
         self.pages.is_empty()
     }
 
-    /// Removes and returns the first `count` pages, or all if there are fewer; the rest may be
-    /// empty.
+    /// Removes and returns the first `at_most` pages, or all if there are fewer. The run may
+    /// then be empty.
     #[must_use]
     pub fn take_first(&mut self, at_most: u32) -> Self {
         let begin = self.pages.start;
@@ -58,7 +59,7 @@ pub trait PageLayout {
     fn chunk_of(&self, page: u32) -> usize;
 
     /// Runs `check`, which looks up the pages of many entries. A driver overrides this to measure
-    /// how long that takes.
+    /// the time that `check` takes.
     fn check_entries<R>(&self, check: impl FnOnce() -> R) -> R {
         check()
     }

@@ -1,10 +1,10 @@
 //! Which pages does a smooth scan read when the index names one?
 //!
 //! Modes: 1, *entire page*: a page is read once and all its rows are examined; 2, *flattening*:
-//! pages around it are read too, as many as the morphing region says (`morphing.rs`). We differ:
+//! pages around it are read too, as many as the morphing region has (`morphing.rs`). We differ:
 //! the region is the aligned block that contains the page, not the pages after it, so that reading
-//! leaves no gaps that cost a jump each. Several regions may be on their way at once; each counts
-//! when it is examined, in any order. The pages on their way bound the size of the next region
+//! leaves no gaps that cost a jump each. Several regions may be outstanding at once; each counts
+//! when it is examined, in any order. The outstanding pages bound the size of the next region
 //! (`morphing.rs`), so the driver has to report every region as examined.
 //! Not here: mode 0, in which rows are fetched one by one, and the rows that the index names
 //! (`probe/`).
@@ -58,7 +58,7 @@ impl SmoothScan {
     }
 
     /// Sets or updates the prices of pages: from now on the elastic policy grows the region where
-    /// that pays. Other policies ignore prices.
+    /// that pays off. Other policies ignore prices.
     pub fn set_costs(&mut self, costs: PageCosts) {
         self.morphing.set_costs(costs);
     }
@@ -81,8 +81,8 @@ impl SmoothScan {
         Some(runs)
     }
 
-    /// `pages` pages of a region will not be examined, because statistics rule them out: they give
-    /// no evidence. Must be called before [`SmoothScan::examined`] for the region.
+    /// `pages` pages of a region will not be examined, because statistics exclude them: they give
+    /// no evidence. Call this before [`SmoothScan::examined`] for the region.
     pub fn pages_pruned(&mut self, pages: u32) {
         self.morphing.pages_pruned(pages);
     }
@@ -109,7 +109,7 @@ impl SmoothScan {
         self.seen.contains(page)
     }
 
-    /// The size of the next region if none were on its way. It reflects the evidence so far and
+    /// The size of the next region if none were outstanding. It reflects the evidence so far and
     /// decides when a scan takes over.
     #[must_use]
     pub fn region_pages_unbounded(&self) -> u32 {
@@ -131,8 +131,8 @@ impl SmoothScan {
         morphing.region_pages()
     }
 
-    /// The pages that were in no region, as ascending runs: a full scan that takes over has to read
-    /// these.
+    /// The pages that were in no region, as ascending runs, which a full scan that takes over has
+    /// to read.
     pub fn unseen(&self) -> impl Iterator<Item = Range<u32>> + '_ {
         self.seen.absent(0..self.pages)
     }

@@ -1,10 +1,11 @@
 //! Page ID Cache by rows: which rows lie in pages that a scan has read?
 //!
-//! An index names rows, and once most pages are read most entries name a row of such a page.
-//! Finding the page of a row takes a search in the table of pages, which is not in the near caches:
-//! 12 ns per entry, most of it the search, not the test of the bit in `page_set.rs`. So each
-//! *block* of rows, about as large as a page, has a bit too, which is set once all pages with rows
-//! in the block are read. A set bit makes the search unnecessary; an unset bit decides nothing.
+//! An index names rows, and once most pages have been read, most entries name a row of such a
+//! page. Finding the page of a row takes a search in the table of pages, which is not in the near
+//! caches: 12 ns per entry, most of it the search, not the test of the bit in `page_set.rs`. So
+//! each *block* of rows, about as large as a page, has a bit too, which is set once all pages with
+//! rows in the block have been read. A set bit makes the search unnecessary; an unset bit decides
+//! nothing.
 //! Not here: the set of pages (`page_set.rs`), the treatment of other rows (the driver).
 //! Bounds: one bit and four bytes per block; as many blocks as pages, or up to twice as many.
 //! SMOOTH-I8: the count of a block is the number of its pages that were not taken.
@@ -51,7 +52,7 @@ impl SeenRows {
         Self::new((0..layout.page_count()).map(|page| layout.positions_of(page)))
     }
 
-    /// Takes the page with these rows: it is read, or on its way.
+    /// Takes the page with these rows: it has been read, or its read is outstanding.
     ///
     /// # Panics
     /// There is no such page, or it was taken already.
@@ -101,7 +102,7 @@ fn blocks(rows: &Range<u64>, block_bits: u32) -> Range<usize> {
 mod tests {
     use super::*;
 
-    /// Pages of these sizes, one after the other; size 0 stands for a gap of 100 rows.
+    /// Consecutive pages of these sizes; size 0 stands for a gap of 100 rows.
     fn pages(sizes: &[u64]) -> Vec<Range<u64>> {
         let mut at = 0;
         let mut pages = Vec::new();

@@ -1,4 +1,4 @@
-//! Finding the best chunk of a set without examining every chunk.
+//! How is the best chunk of a set found without examining every chunk?
 //!
 //! Idea: branch and bound. Blocks hold 64 chunks, branches hold 64 blocks, and every node knows
 //! which scans are interested in any of its chunks, which in all of them, and the smallest and the
@@ -25,8 +25,8 @@ use crate::table::interest::{Interest, Member};
 
 /// Chunks per block and blocks per branch: the bits of a word.
 const FAN: u32 = 64;
-/// With at most this many branches a hand-out visits them in order; with more, starting at the best
-/// branch saves more than finding it costs.
+/// With at most this many branches a delivery visits them in order; with more, starting at the
+/// best branch saves more than finding it costs.
 const BRANCHES_IN_ORDER: usize = 4;
 
 /// Which slots are interested in the chunks below a node.
@@ -169,11 +169,11 @@ impl Branch {
     }
 }
 
-/// Which chunks a search examines.
+/// The chunks that a search examines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Among<'a> {
     All,
-    /// All, by a score that depends on the chunk, too.
+    /// All chunks, by a score that also depends on the chunk itself.
     Each,
     /// Chunks that this slot needs.
     Slot(usize),
@@ -330,10 +330,10 @@ impl ChunkTree {
 
     /// Replaces `best` if a chunk at or after `from` scores more, or as much with a lower id.
     ///
-    /// `bound`: no chunk below the node scores more; `None`: no chunk below counts. `score`: `None`
-    /// if the chunk does not count, or if its score is already known to be below the best so far,
-    /// which is passed in. Apart from that the score must depend on the interest alone, but among
-    /// `Each`.
+    /// `bound`: no chunk below the node scores more; `None`: no chunk below counts. `score`:
+    /// `None` if the chunk does not count, or if its score is known to be below the best one
+    /// found, which is passed in. Apart from that the score must depend on the interest alone,
+    /// except with `Each`.
     pub(crate) fn search<S: Ord + Copy>(
         &self,
         best: &mut Option<(S, ChunkId)>,
@@ -387,8 +387,7 @@ impl ChunkTree {
 
     /// Replaces `best` if a chunk that the slot needs is needed by fewer scans, or by as many with
     /// a lower id.
-    ///
-    /// Equivalent to [`Self::search`] with the negated count as score, but faster: a scan is handed
+    /// Equivalent to [`Self::search`] with the negated count as score, but faster. A scan gets
     /// first the chunks that the fewest scans need, so the least-wanted chunks of the region that
     /// it has passed are chunks that it does not need itself, and the bounds exclude little. Most
     /// blocks are opened, so opening a block has to be cheap.

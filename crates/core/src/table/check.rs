@@ -1,4 +1,4 @@
-//! Recomputes and checks every invariant of a table.
+//! Recomputes every invariant of a table and compares it with the state.
 
 use std::collections::BTreeSet;
 

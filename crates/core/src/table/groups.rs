@@ -1,9 +1,9 @@
-//! Groups of chunks whose bytes are in the same state.
+//! Which chunks of a table have their bytes in the same state?
 //!
-//! A decision first asks which columns of a chunk are resident or loading, and whether the chunk is
-//! pinned. Chunks that are alike in this form a *group*; there are few groups, because scans want
-//! few combinations of columns. Which scans need a chunk differs from chunk to chunk; the group's
-//! members hold that (`best_chunk.rs`). Which columns are pinned differs too (`Table::idle`).
+//! A decision first asks which columns of a chunk are resident or loading, and whether the chunk
+//! is pinned. Chunks that are alike in this form a *group*; there are few groups, because scans
+//! want few combinations of columns. The scans that need a chunk differ from chunk to chunk; the
+//! group's members record them (`best_chunk.rs`). The pinned columns differ too (`Table::idle`).
 //! Source: [CoopScans07 §4, Figure 3]; we differ: the paper recounts interest for every chunk and
 //! decision (§5.2.4).
 

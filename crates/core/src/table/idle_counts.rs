@@ -25,7 +25,7 @@ impl IdleCounts {
     pub(crate) fn push(&mut self) {
         let node = self.sums.len() + 1;
         let mut sum = 0;
-        // The nodes whose ranges make up the range of the new node.
+        // The range of the new node consists of the ranges of these nodes and the new chunk.
         let mut below = node - 1;
         while below > node - lowest_bit(node) {
             sum += self.sums[below - 1];
@@ -34,7 +34,7 @@ impl IdleCounts {
         self.sums.push(sum);
     }
 
-    /// A chunk has `now` idle segments and had `before`.
+    /// The number of the chunk's idle segments changes from `before` to `now`.
     pub(crate) fn change(&mut self, chunk: ChunkId, before: usize, now: usize) {
         self.total = self.total + now - before;
         let columns = |n: usize| u32::try_from(n).expect("a chunk has at most 2^16 columns");

@@ -2,7 +2,7 @@
 //!
 //! Idea: the same interest is stored in three ways, because a search rejects most chunks and must
 //! reject them cheaply. By slot: one word for 64 chunks. By count: four bytes per chunk. By chunk:
-//! the set of interested slots, for the chunks that remain.
+//! the set of interested slots, for the chunks that are not rejected.
 //! ABM-I10: the three ways agree.
 
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! The physical shape of a table: chunks, columns, bytes, and extents that several chunks share.
+//! The physical shape of a table: its chunks, columns, bytes, and the extents that several chunks
+//! share.
 
 use crate::{ChunkId, ColumnId, DeviceId};
 

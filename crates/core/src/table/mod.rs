@@ -1,5 +1,5 @@
-//! One table in the buffer manager: which segments are resident or loading, and which scans want
-//! them.
+//! One table in the buffer manager: which of its segments are resident or loading, and which scans
+//! want them?
 //!
 //! Not here: operations on segments and extents (`segments.rs`); the choice of scan, chunk and
 //! victim (`policy/`).
@@ -34,7 +34,7 @@ use crate::{
 /// What a table keeps up to date for a policy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Upkeep {
-    /// Whether every idle segment may be evicted by itself. Otherwise only *garbage* may: idle
+    /// Whether every idle segment may be evicted alone. Otherwise only *garbage* may: idle
     /// segments that no scan wants [CoopScans07 §6.2, "finding space for a chunk"].
     pub(crate) wanted_segments_may_go: bool,
     /// Whether the columns that stalled scans need count as wanted.
@@ -53,8 +53,8 @@ pub(crate) struct Slot {
     pub(crate) needed: PerDevice,
     /// The needed chunks that are coming.
     pub(crate) coming: PerDevice,
-    /// While more chunks than this are coming from a device, the scan is not even almost starved of
-    /// it. `None` for a sequential scan, which depends on its next chunk.
+    /// While more chunks than this are coming from a device, the scan is not even almost starved
+    /// of the device. `None` for a sequential scan, whose starvation depends on its next chunk.
     pub(crate) plenty: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! What a scan announces, and the state of a registered scan.
+//! What does a scan register with, and what is the state of a registered scan?
 //!
 //! Not here: the chunks that it still needs (`needed.rs`), whether it is starved (`state.rs`).
 
@@ -16,7 +16,7 @@ pub struct Part {
     pub columns: ColumnSet,
 }
 
-/// What a scan announces.
+/// The request that a scan registers with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScanSpec {
     /// The table.
@@ -28,8 +28,8 @@ pub struct ScanSpec {
     pub consumers: u32,
     /// Whether chunks must be handed out in ascending order.
     pub ordered: bool,
-    /// The number of devices that loads are chosen from for the scan at a time, at least 1. `None`:
-    /// all.
+    /// The number of devices that loads are chosen from for the scan at a time, at least 1.
+    /// `None`: all devices.
     pub devices_max: Option<u32>,
 }
 
@@ -78,9 +78,9 @@ pub(crate) struct Scan {
     pub(crate) id: ScanId,
     pub(crate) table: TableId,
     pub(crate) parts: Vec<PartState>,
-    /// Chunks handed out, neither released nor lapsed.
+    /// Delivered chunks, neither released nor lapsed.
     pub(crate) held: BTreeMap<ChunkId, Turn>,
-    /// Chunks handed out whose consumer has not come back: not pinned, not in work, and not
+    /// Delivered chunks whose consumers have gone silent: not pinned, not in work, and not
     /// released.
     pub(crate) lapsed: BTreeSet<ChunkId>,
     /// Chunks that other scans' chunk jobs work on for this scan.
@@ -96,7 +96,7 @@ pub(crate) struct Scan {
     pub(crate) start: ChunkId,
     pub(crate) waiting: u32,
     pub(crate) wait_since: Time,
-    /// The last event of the scan's consumers, or the last hand-out.
+    /// The last event of the scan's consumers, or the last delivery.
     pub(crate) last_activity: Time,
     pub(crate) stalled: bool,
     pub(crate) starved: bool,
@@ -117,8 +117,8 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
-    /// The number of chunks handed out and not released. A lapsed chunk counts: its consumer is
-    /// away, and needs no other chunk in its place.
+    /// The number of chunks delivered and not released. A lapsed chunk counts: its consumer is
+    /// silent, and needs no other chunk in its place.
     pub(crate) fn in_hands(&self) -> usize {
         self.held.len() + self.lapsed.len()
     }

@@ -1,5 +1,5 @@
-//! Operations on the bytes of a table: uses, pins, loads, evictions, and the extents that segments
-//! share.
+//! The operations on the bytes of a table: uses, pins, loads, evictions, and the extents that
+//! segments share.
 //!
 //! Not here: the choice of segments (`policy/`).
 //! ABM-I1: an extent is loading at most once, and belongs to the load that brings it. A resident
@@ -42,8 +42,7 @@ impl Table {
         }
     }
 
-    /// A resident segment takes this many own bytes in memory from now on; returns what it took
-    /// before.
+    /// Sets the own bytes of a resident segment in memory; returns the previous value.
     pub(crate) fn resize(&mut self, chunk: ChunkId, column: ColumnId, bytes: u64) -> u64 {
         let mut resident = self.chunks[chunk.0 as usize].residences.iter_mut();
         let segment = resident.find(|segment| segment.column == column);
@@ -88,8 +87,8 @@ impl Table {
         }
     }
 
-    /// The resident columns of a chunk that are not pinned; none while a load of the chunk is under
-    /// way (ABM-I2).
+    /// The resident columns of a chunk that are not pinned; none while a load of the chunk is
+    /// outstanding (ABM-I2).
     pub(crate) fn idle(&self, chunk: ChunkId) -> ColumnSet {
         let group = self.group(chunk);
         if !group.may_be_idle() {
@@ -291,8 +290,8 @@ impl Table {
         resident.find(|e| !self.neighbour_uses(&self.extents[e.0 as usize].shape, None))
     }
 
-    /// The lowest resident extent whose column no chunk in range has resident or loading, whether
-    /// or not a scan wants it. Extents that `load` needs are excepted.
+    /// The lowest resident extent whose column no chunk in range has resident or loading, even if
+    /// a scan wants it. Extents that `load` needs are excepted.
     pub(crate) fn bare_extent(&self, load: Option<(ChunkId, &ColumnSet)>) -> Option<ExtentId> {
         let mut resident = self.resident_extents.iter().copied();
         resident.find(|extent| {

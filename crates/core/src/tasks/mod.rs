@@ -1,42 +1,43 @@
 //! Which query's task runs next?
 //!
-//! Idea: tasks execute a query; each task runs for a moment, one batch, whenever it has something
-//! to do. As many tasks run at a time as there are workers; the others wait here. Queries are in
-//! levels by the processor time that they have used, or are expected to use if that is more. A
-//! level with waiting tasks gets [`Config::ratio`] times as much time as the next level, however
-//! many tasks wait there. So a short question is answered while a hundred long queries run, and
-//! these continue at a known share. Within a level the query that came first goes first. Where each
-//! client waits for its answer before it asks its next question, the mean of all latencies is the
-//! number of clients divided by the throughput, whatever the order (Little's law); and the
-//! latencies of similar queries differ least if the queries end in the order in which they came.
-//! Then also no more queries hold memory at a time than keep the workers busy.
+//! Idea: a query is executed by tasks; each task runs for a moment, one batch, whenever it has
+//! something to do. As many tasks run at a time as there are workers; the others wait here.
+//! Queries are in levels by the processor time that they have used, or are expected to use if that
+//! is more. A level with waiting tasks gets [`Config::ratio`] times as much time as the next
+//! level, however many tasks wait there. So a short query is answered while a hundred long queries
+//! run, and these continue at a known share. Within a level, queries are served in the order of
+//! arrival. If each client waits for its answer before it sends its next query, the mean of all
+//! latencies is the number of clients divided by the throughput, whatever the order (Little's
+//! law); and the latencies of similar queries differ least if the queries end in the order in
+//! which they arrived. Then also no more queries hold memory at a time than keep the workers busy.
 //!
 //! Expectations come from statistics and may be wrong by any factor. One that is too low costs
 //! nothing, because the used time corrects it; one that is too high costs a query at most the
 //! levels up to [`Config::expected_max_ns`]. Without expectations a hundred joins that arrive
-//! together would all pass through the levels of short queries, and a question that comes then
-//! would wait for most of their work.
+//! together would all pass through the levels of short queries, and a short query that arrives
+//! then would wait for most of their work.
 //!
-//! No task is interrupted, and a task may compute for long: building a hash table is one step. So
-//! there are more workers than cores, and some workers serve only queries of the first levels:
-//! these run beside the long tasks, at the share that the operating system's scheduler gives them.
+//! A running task is not interrupted, and it may compute for long: building a hash table is one
+//! step. So there are more workers than cores, and some workers serve only queries of the first
+//! levels: these run beside the long tasks, at the share that the operating system's scheduler
+//! gives them.
 //!
 //! ```text
 //! begin ─ enter ─ Run ── leave ─ … ─ end
-//!               └ Wait ─ (leave of another says: this one) ─ enter ─ Run
+//!               └ Wait ─ (the leave of another task returns this one) ─ enter ─ Run
 //! ```
 //! Not here: tasks, wakers, the clock (the engine).
 //! Bounds: one entry per waiting task.
 //!
 //! TASKS-I1: no task waits while a worker that may run it is free.
-//! TASKS-I2: the workers taken are the tasks that run or are told to run; at most `cores` of these
-//! tasks belong to long queries.
-//! TASKS-I3: a level with waiting tasks gets its share of the time: with weights `w`, after a total
-//! of `t` it has had `t · w / Σw`, up to what one task runs at a time.
-//! TASKS-I4: within a level no task runs before a waiting task of a query that came earlier.
-//! Source: [StrideSched95 §2], [TaskSched21 §3], where priorities decay with use. We differ: levels
-//! have shares, not queries; otherwise many long queries would together have many times the share
-//! of a short one.
+//! TASKS-I2: the taken workers are those of the running tasks and of the tasks called to run; at
+//! most `cores` of these tasks belong to long queries.
+//! TASKS-I3: a level with waiting tasks gets its share of the time: with weights `w`, after a
+//! total of `t` it has got `t · w / Σw`, as far as one task at a time can run.
+//! TASKS-I4: within a level no task runs before a waiting task of a query that arrived earlier.
+//! Source: [StrideSched95 §2], [TaskSched21 §3], where priorities decay with use. We differ:
+//! levels have shares, not queries; otherwise many long queries would together have many times the
+//! share of a short one.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +60,7 @@ pub struct Config {
     pub short_levels: usize,
     /// The upper ends of the levels, ascending: nanoseconds that a query has used.
     pub level_ends: Vec<u64>,
-    /// How many times as much time a level gets as the next level.
+    /// How many times as much time a level gets as the level after it.
     pub ratio: u64,
     /// The most nanoseconds that an expectation counts for.
     pub expected_max_ns: u64,
@@ -72,7 +73,7 @@ impl Config {
     }
 }
 
-/// What a task with something to do has to do.
+/// What a task that has something to do should do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// It runs, and calls [`Tasks::leave`] afterwards.
@@ -81,19 +82,19 @@ pub enum Turn {
     Wait,
 }
 
-/// All tasks that run or wait.
+/// The running and waiting tasks.
 #[derive(Clone, Debug)]
 pub struct Tasks {
     config: Config,
     /// TASKS-I2: the number of workers taken.
     taken: usize,
-    /// The number of these that long queries have.
+    /// How many of these long queries have.
     taken_by_long: usize,
     queries: BTreeMap<QueryId, Query>,
     levels: Vec<Level>,
-    /// The `had` of the level that was picked last.
+    /// The `used` of the level that was picked last.
     clock: u64,
-    /// Tasks that wait, that are told to run, and that run.
+    /// Tasks that wait, that are called to run, and that run.
     tasks: BTreeMap<TaskId, Place>,
     /// Orders tasks that arrive at the same time.
     arrivals: u64,
@@ -109,8 +110,8 @@ struct Query {
 
 #[derive(Clone, Debug, Default)]
 struct Level {
-    /// The time that the level has had, divided by its weight.
-    had: u64,
+    /// The time that the level has used, divided by its weight.
+    used: u64,
     /// By query, in the order of arrival; then by arrival of the task.
     waiting: BTreeMap<(QueryId, u64), TaskId>,
 }
@@ -157,8 +158,8 @@ impl Tasks {
         self.queries.insert(id, query);
     }
 
-    /// Sets what a query is expected to use in total, in nanoseconds. Applies to tasks that wait
-    /// from now on.
+    /// Sets the expected total time of a query, in nanoseconds. Applies to tasks that begin to
+    /// wait after this call.
     ///
     /// # Panics
     /// There is no such query.
@@ -173,7 +174,7 @@ impl Tasks {
         self.queries.remove(&id).map_or(0, |query| query.used_ns)
     }
 
-    /// A task has something to do, or was told to run.
+    /// A task has something to do, or was called to run.
     ///
     /// # Panics
     /// There is no such query.
@@ -240,8 +241,8 @@ impl Tasks {
         let query = self.queries.get(&id).expect("the query has begun");
         let level = &mut self.levels[query.level];
         if level.waiting.is_empty() {
-            // A level has no claim to the time during which none of its tasks waited.
-            level.had = level.had.max(self.clock);
+            // A level earns nothing for the time during which none of its tasks waited.
+            level.used = level.used.max(self.clock);
         }
         let key = (id, self.arrivals);
         level.waiting.insert(key, task);
@@ -250,7 +251,7 @@ impl Tasks {
     }
 
     /// A task has run for `ran_ns` nanoseconds; `again`: it has more to do at once. Returns the
-    /// task that has to run in its place, which may be the same task.
+    /// task that should run in its place, which may be the same task.
     ///
     /// # Panics
     /// There is no such query, or the task does not run.
@@ -265,7 +266,7 @@ impl Tasks {
         // Weights are powers of the ratio; the last level has weight 1.
         let below = self.config.level_ends.len() - query.level;
         let weight = (0..below).fold(1_u64, |weight, _| weight * self.config.ratio.max(1));
-        self.levels[query.level].had += ran_ns / weight;
+        self.levels[query.level].used += ran_ns / weight;
         query.level = self.config.level(query);
         if again {
             self.wait(id, task);
@@ -273,8 +274,8 @@ impl Tasks {
         self.call_next()
     }
 
-    /// A task will not run, although it waits or was told to run. Returns the task that has to run
-    /// in its place.
+    /// A task that waits or was called to run will not run. Returns the task that should run in
+    /// its place.
     #[must_use]
     pub fn give_up(&mut self, task: TaskId) -> Option<TaskId> {
         match self.tasks.remove(&task)? {
@@ -295,9 +296,9 @@ impl Tasks {
             let waits = !self.levels[*at].waiting.is_empty();
             waits && self.is_free(self.is_long_level(*at))
         });
-        let at = waiting.min_by_key(|at| self.levels[*at].had)?;
+        let at = waiting.min_by_key(|at| self.levels[*at].used)?;
         let level = &mut self.levels[at];
-        self.clock = self.clock.max(level.had);
+        self.clock = self.clock.max(level.used);
         let (_, task) = level.waiting.pop_first()?;
         let is_long = self.is_long_level(at);
         self.take(is_long);

@@ -27,7 +27,6 @@
 //! owns its memory alone, at most [`footprint`] bytes, so that dropping it frees the memory,
 //! whatever was read together with it. D3: every read ends, by answer or by time-out. D4: a device
 //! that waits blocks only its own threads: neither a call nor dropping its future may block.
-//! blocks no thread but its own: neither a call nor dropping its result may block.
 
 mod calls;
 mod devices;

@@ -15,7 +15,8 @@
 //! readers. Beyond that part they may only take memory that nothing else needs: they are kept while
 //! there is some, and are dropped to the byte before frames are evicted. Arrays that *settled*
 //! (`pool/segment_form.rs`) take the place of frames and count as frames. Frames that only stalled
-//! scans need are evicted before idle arrays, because the consumers of these scans may never return.
+//! scans need are evicted before idle arrays, because the consumers of these scans may never
+//! return.
 //! Not here: the choice of victims (coscan-core), spilling (DataFusion), sensible limits (the
 //! engine), what the kernel counts (`process.rs`).
 //! Bounds: the buffer keeps at least `POOL_FLOOR` of the limit, and each pool at least the largest

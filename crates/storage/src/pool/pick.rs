@@ -233,7 +233,6 @@ impl ChunkLease {
 /// columns against picked rows: 300 and 100 ms with rows in one of thirty batches, 560 and 310 ms
 /// in about half of them, 310 and 260 ms in all. The next such query takes 10 ms if the columns
 /// are decoded, so rows in most batches are not picked.
-/// decoded, so rows in most batches are not picked.
 const PICKED_PART: usize = 2;
 
 /// Rows that are picked together: their decompressed pages are in memory at the same time.

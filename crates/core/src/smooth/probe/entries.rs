@@ -1,7 +1,7 @@
-//! Which row of the index entries read so far comes next?
+//! Which row of the index entries that were read last comes next?
 //!
-//! Invariant: `done <= before <= positions.len()`, unless the bound is before entries already
-//! taken.
+//! Invariant: `done <= before <= positions.len()`, unless the bound lies before entries that
+//! [`Entries::take_all`] has taken.
 
 /// The index entries that were read last, in the order of their keys.
 #[derive(Clone, Debug, Default)]

@@ -1,4 +1,4 @@
-//! What a driver reports to a probe, and what the probe asks of it.
+//! What does a driver report to a probe, and what does the probe ask of it?
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::smooth::{FetchedRows, PageRun};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub u64);
 
-/// What the driver has to do next. Jobs that ask the index are repeated until they are answered;
+/// What the driver has to do next. Jobs that read the index are repeated until they are answered;
 /// every other job is issued once.
 #[derive(Clone, Debug)]
 pub enum Job {
@@ -31,21 +31,21 @@ pub enum Job {
         /// The regions, in the order in which they were chosen.
         regions: Vec<Vec<PageRun>>,
     },
-    /// Examine all rows of these pages of one chunk, ascending. No answer: the pages to read are
-    /// all known.
+    /// Examine all rows of these pages of one chunk, ascending. Needs no answer, because all the
+    /// pages to read are known.
     Pages(Vec<PageRun>),
     /// No entry with a key before the bound is left; [`Event::BoundMoved`] may add some.
     Bound,
-    /// Let a cooperative scan read the rest. The index gives nothing more.
+    /// Let a cooperative scan read the rest. The probe reads no more of the index.
     HandOver(HandOver),
     /// The probe has ended.
     End,
 }
 
-/// What a cooperative scan that takes over must leave out.
+/// What a cooperative scan that takes over must skip.
 #[derive(Clone, Debug)]
 pub struct HandOver {
-    /// Per page, whether it was in a job or the index names no row of it.
+    /// Per page, whether the scan must skip it: it was in a job, or the index names no row of it.
     pub done: Vec<bool>,
     /// Rows that were fetched one by one.
     pub fetched: Arc<FetchedRows>,
@@ -73,7 +73,7 @@ impl HandOver {
 pub enum Event<'a> {
     /// The index names rows at these positions, in the order of their keys.
     EntriesRead {
-        /// The positions of rows of the table; other entries are left out.
+        /// The positions of rows of the table; entries of other rows are omitted.
         positions: &'a [u64],
         /// The number of positions before the bound; all if there is no bound.
         before: usize,
@@ -84,8 +84,7 @@ pub enum Event<'a> {
     EntriesSampled(Option<Sample<'a>>),
     /// The bound has moved. Bounds ascend.
     BoundMoved {
-        /// The number of the entries read last that are before the bound now; all if there is no
-        /// bound.
+        /// How many of the entries read last are before the bound now; all if there is no bound.
         before: usize,
     },
     /// The regions of a job were examined; results in the order of the job's regions.
@@ -95,7 +94,7 @@ pub enum Event<'a> {
         /// The result of each region.
         regions: &'a [Examined],
     },
-    /// The index cannot be read. Its open job is not answered.
+    /// The index cannot be read. Its open job gets no other answer.
     IndexFailed,
 }
 
@@ -117,6 +116,6 @@ pub struct Examined {
     pub pages: u32,
     /// Those of them that held results.
     pub with_results: u32,
-    /// Pages that statistics ruled out.
+    /// Pages that statistics excluded.
     pub pruned: u32,
 }

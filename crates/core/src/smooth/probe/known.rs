@@ -1,31 +1,32 @@
-//! Is the rest of the index worth reading, and what is read once all its pages are known?
+//! Is the rest of the index worth reading, and which pages are read once the index has named all
+//! of them?
 //!
-//! Used by `sort` from the start, and by `smooth` where a scan would take over.
+//! Used by `sort` from the start, and by `smooth` when a scan would take over.
 //! Not here: which way of reading is cheaper in each chunk (`rest.rs`).
 
 use super::rest::{Named, Rest, named_runs, saving};
 use super::{Job, Phase, Probe, Sample};
 use crate::smooth::{PageLayout, PageRun};
 
-/// What happens to the pages that the index names.
+/// What to do with the pages that the index names.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AfterCollecting {
-    /// All are read by themselves.
+    /// Read all of them alone.
     Read,
-    /// In each chunk the cheaper way is chosen.
+    /// Choose the cheaper way in each chunk.
     Choose,
 }
 
-/// What follows after the known pages are read.
+/// What to do after the known pages have been read.
 #[derive(Clone, Debug)]
 pub(super) enum AfterKnown {
     End,
-    /// A scan takes over; it leaves these pages out.
+    /// Let a scan take over; it skips these pages.
     HandOver(Vec<bool>),
 }
 
 impl<L: PageLayout> Probe<L> {
-    /// Decides whether reading the whole rest of the index pays.
+    /// Decides whether reading the whole rest of the index pays off.
     pub(super) fn sampled(&mut self, sample: Option<Sample<'_>>) {
         let ahead = match &mut self.phase {
             Phase::Weighing { ahead } => Some(std::mem::take(ahead)),

@@ -1,10 +1,10 @@
 //! Scanning a table by an index: what is read next?
 //!
 //! An index names rows, key by key. An access path turns these into reads: row by row (`index`),
-//! all pages in the table's order once all are known (`sort`), row by row until there are more than
-//! estimated (`switch`), or by regions that grow and shrink (`smooth`). Each path is a walk through
-//! the phases below; none knows the keys, the device or the values of rows. The driver carries out
-//! what [`Probe::poll_job`] asks for, several jobs at once, and reports the results to
+//! all pages in the table's order once all are known (`sort`), row by row until there are more
+//! than estimated (`switch`), or by regions that grow and shrink (`smooth`). Each path is a walk
+//! through the phases below; none knows the keys, the device or the values of rows. The driver
+//! carries out the jobs of [`Probe::poll_job`], several at once, and reports the results to
 //! [`Probe::handle`]: the engine with real reads, the simulator with modelled ones.
 //!
 //! ```text
@@ -16,19 +16,19 @@
 //!                                                          └ Collecting → Known → HandingOver
 //! any             index failed → HandingOver → Over
 //! ```
-//! Once the region of a smooth scan is a quarter of a chunk, a cooperative scan takes over what is
-//! left. If the index may name most pages, the smooth scan considers that at the beginning too.
+//! Once the region of a smooth scan is a quarter of a chunk, a cooperative scan takes over the
+//! rest. If the index may name most pages, the smooth scan considers that at the beginning too.
 //! First it examines a few leaves of the rest of the index. If knowing the whole rest promises to
 //! save more than reading it takes, the whole rest is read, and in each chunk the cheaper of its
 //! named pages and of the whole chunk is read (`rest.rs`).
 //! Not here: the pages of a region (`scan.rs`), the index and its keys, reading, and which rows of
 //! a page are in the answer (the driver).
 //! Bounds: the entries that were read last; one bit per page, one bit and four bytes per block of
-//! rows; two bytes per row fetched by itself.
+//! rows; two bytes per row fetched alone.
 //!
-//! SMOOTH-I3: each row that the index names is in one place: fetched by itself, in a page of one
-//! job, or in a page that is handed over. (Rows fetched by themselves are left out of pages that
-//! are examined later: [`Probe::fetched`].)
+//! SMOOTH-I3: each row that the index names is in one place: fetched alone, in a page of one job,
+//! or in a page that is handed over. (Pages that are examined later skip rows that were fetched
+//! alone: [`Probe::fetched`].)
 //! SMOOTH-I4: entries are consumed once: at [`Job::Bound`] all entries before the bound are in
 //! jobs, at [`Job::End`] all entries of the index are.
 //! SMOOTH-I5: when the index fails, exactly the pages that are in no job are handed over.
@@ -65,12 +65,12 @@ use rows::{AfterRows, Gathered};
 /// hold a notable share of the results.
 pub const SAMPLED_LEAVES: usize = 8;
 
-/// With fewer than this many times the sample left, no sample is taken: reading the rest costs
-/// little more.
+/// With fewer leaves left than this many times the sample, no sample is taken: reading the rest
+/// costs little more.
 const SAMPLE_OF_MIN: usize = 4;
 
-/// Which of the leaves that are left form a sample of `wanted` leaves, evenly spread; `None` if too
-/// few are left.
+/// The leaves of an evenly spread sample of `wanted` of the `left` leaves; `None` if too few are
+/// left.
 #[must_use]
 pub fn sampled_leaves(left: usize, wanted: usize) -> Option<impl Iterator<Item = usize>> {
     let enough = wanted > 0 && left >= SAMPLE_OF_MIN * wanted;
@@ -131,7 +131,7 @@ pub struct Probe<L> {
     examined_at: Time,
     /// The rows fetched one by one (Tuple ID cache).
     fetched: Arc<FetchedRows>,
-    /// Jobs that are not examined: the number of pages of each of their regions.
+    /// Jobs that have not been examined: the number of pages of each of their regions.
     coming: BTreeMap<JobId, Vec<u32>>,
     jobs: u64,
     /// The number of pages in all regions.
@@ -143,7 +143,7 @@ pub struct Probe<L> {
 /// The phase of a probe.
 #[derive(Clone, Debug)]
 enum Phase {
-    /// Rows are fetched one by one, `left` more of them.
+    /// Rows are fetched one by one; `left` rows remain.
     Rows {
         gathered: Gathered,
         left: u64,
@@ -155,11 +155,11 @@ enum Phase {
     Morphing {
         /// Positions taken from the entries, descending.
         ahead: Vec<u64>,
-        /// The most regions of one job. It grows with every examined job, so that there is evidence
-        /// before much is on its way.
+        /// The most regions of one job. It grows with every examined job, so that evidence arrives
+        /// before many regions are outstanding.
         regions_max: usize,
     },
-    /// Would a scan that takes over read many pages that the index does not name?
+    /// Decides whether a scan that takes over would read many pages that the index does not name.
     Weighing { ahead: Vec<u64> },
     /// The rest of the index is being read.
     Collecting { named: Named, then: AfterCollecting },
@@ -168,7 +168,7 @@ enum Phase {
         runs: VecDeque<PageRun>,
         then: AfterKnown,
     },
-    /// A scan takes over; it leaves these pages out.
+    /// A scan takes over; it skips these pages.
     HandingOver(Vec<bool>),
     /// The probe has ended.
     Over,
@@ -188,7 +188,7 @@ impl<L: PageLayout> Probe<L> {
             left,
             then,
         };
-        // An index with more entries than the table has pages may name most pages; the sample shows
+        // An index with more entries than the table has pages may name most pages; a sample shows
         // that before any page is read.
         let pages = u64::from(layout.page_count()).max(1);
         let asked_first = options.entries_at_most.is_some_and(|all| all >= pages);
@@ -274,7 +274,7 @@ impl<L: PageLayout> Probe<L> {
         Arc::clone(&self.fetched)
     }
 
-    /// The most jobs that may be on their way at once. At least 1.
+    /// The most outstanding jobs. At least 1.
     #[must_use]
     pub fn jobs_max(&self) -> usize {
         match self.phase {
@@ -292,8 +292,8 @@ impl<L: PageLayout> Probe<L> {
         self.smooth.region_pages()
     }
 
-    /// The size of the next region, had a region of `pages` pages with `with_results` result pages
-    /// been examined: for an adversary.
+    /// The size that the next region would have if a region of `pages` pages with `with_results`
+    /// result pages had been examined: for an adversary.
     #[must_use]
     pub fn region_pages_after(&self, pages: u32, with_results: u32) -> u32 {
         self.smooth.region_pages_after(pages, with_results)
@@ -315,7 +315,7 @@ impl<L: PageLayout> Probe<L> {
                     "SMOOTH-I4: entries are read when none is left"
                 );
                 self.entries.read(positions, before);
-                // The first entry is examined by itself, the others in the table's order.
+                // The first entry is examined alone, the others in the table's order.
                 if let Next::Row(first) = self.entries.next() {
                     ahead.push(first);
                 }
@@ -345,14 +345,14 @@ impl<L: PageLayout> Probe<L> {
         );
     }
 
-    /// A scan takes over what is in no job, gathered rows included.
+    /// A scan takes over everything that is in no job, gathered rows included.
     fn failed(&mut self) {
         match self.phase {
             Phase::Rows { .. }
             | Phase::Morphing { .. }
             | Phase::Weighing { .. }
             | Phase::Collecting { .. } => self.phase = Phase::HandingOver(self.given()),
-            // The index is not needed in these phases.
+            // These phases do not need the index.
             Phase::LastRows(_) | Phase::Known { .. } | Phase::HandingOver(_) | Phase::Over => {}
         }
     }

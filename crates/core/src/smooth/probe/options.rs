@@ -1,4 +1,4 @@
-//! What determines how a table is scanned by an index, before anything is read?
+//! Which options determine how a table is scanned by an index, before anything is read?
 
 use super::ReadAhead;
 use crate::smooth::{AccessPath, CostModel, DeviceCosts, PageCosts, SmoothOptions, SmoothTrigger};
@@ -21,7 +21,7 @@ pub struct ProbeOptions {
     /// About how many entries the index has. `None`: the index is not sampled before the first
     /// region.
     pub entries_at_most: Option<u64>,
-    /// How many jobs and pages are on their way at once.
+    /// The limits on outstanding jobs and pages.
     pub read_ahead: ReadAhead,
 }
 
@@ -32,7 +32,8 @@ pub enum Pricing {
     Unknown,
     /// These prices.
     Known(PageCosts),
-    /// Prices measured by the times between events; until then these, in nanoseconds.
+    /// Prices measured by the times between events; before the first measurement these, in
+    /// nanoseconds.
     Measured(PageCosts),
 }
 
@@ -131,8 +132,8 @@ pub fn take_over_pages(pages: u32, chunks: usize, region_pages_max: u32) -> u32 
 }
 
 /// A scan takes over when regions reach this part of a chunk, as a divisor. The scan reads whole
-/// chunks, so pages that regions have read of them are read twice: 10 % of a full scan of 58 chunks
-/// when regions had to be as large as a chunk, on a disk limited to 200 MB/s.
+/// chunks, so it reads pages of them a second time that regions have read: 10 % of a full scan of
+/// 58 chunks when regions had to be as large as a chunk, on a disk limited to 200 MB/s.
 const TAKE_OVER_PART: u64 = 4;
-/// About the bytes of an index key. The model needs a value; the result hardly depends on it.
+/// Approximate bytes of an index key. The model needs a value; the result hardly depends on it.
 const KEY_BYTES: u64 = 8;

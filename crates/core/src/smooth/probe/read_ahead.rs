@@ -1,23 +1,22 @@
-//! How much of a scan by an index is on its way at once?
+//! How many jobs and pages of an index scan are outstanding at once?
 //!
-//! Enough to keep a flash disk busy, and little compared with the memory: reading pages requests no
-//! memory from the budget beforehand.
+//! Enough to keep a flash disk busy, and little compared with the memory, because page reads do
+//! not reserve memory in the budget.
 //! Not here: which pages are read (`mod.rs`), and when the reads begin (the driver).
 //! Bounds: about an eighth of the memory, but at least one job per stream.
 
-/// The most jobs on their way, over all streams.
+/// The most outstanding jobs, over all streams.
 const JOBS_MAX: usize = 16;
-/// The part of the memory that pages on their way may take, as a divisor.
+/// The part of the memory that outstanding pages may take, as a divisor.
 const MEMORY_PART: u64 = 8;
-/// The most pages of large regions on their way, over all streams: pages requested with large
-/// regions are all read before a sparse part of the table can shrink the regions.
+/// The most outstanding pages of large regions, over all streams: all of them are read before a
+/// sparse part of the table can shrink the regions.
 const REGION_PAGES_MAX: usize = 128;
-/// The most pages of one job whose pages lie apart: rows, or small regions.
+/// The most pages of a job whose pages lie apart: rows, or small regions.
 const APART_MAX: usize = 16;
-/// The most jobs on their way when all pages are known, and the most pages of each. Few and large,
+/// The most outstanding jobs when all pages are known, and the most pages of each. Few and large,
 /// because a job is one request per column. Sixteen jobs of 12 pages took a disk 1.7 times as long
 /// as sixteen of 128.
-/// request per column. Sixteen jobs of 12 pages took a disk 1.7 times as long as sixteen of 128.
 const SORTED_JOBS_MAX: usize = 4;
 const SORTED_PAGES_MAX: u32 = 128;
 
@@ -26,21 +25,21 @@ const SORTED_PAGES_MAX: u32 = 128;
 pub struct PageBytes {
     /// On disk, counting the needed columns.
     pub together: u64,
-    /// In memory when read by itself, approximately: reads cover whole sectors.
+    /// In memory when read alone, approximately: reads cover whole sectors.
     pub alone: u64,
 }
 
 /// The sizes of jobs and their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadAhead {
-    /// The most pages on their way at once, if they are adjacent.
+    /// The most outstanding pages, if they are adjacent.
     pages: usize,
-    /// The most pages on their way at once, if each is read by itself.
+    /// The most outstanding pages, if each is read alone.
     alone: usize,
 }
 
 impl ReadAhead {
-    /// One region per job, whatever the memory.
+    /// One region per job, with any amount of memory.
     pub const SINGLE: Self = Self {
         pages: usize::MAX,
         alone: 1,
@@ -59,20 +58,20 @@ impl ReadAhead {
         }
     }
 
-    /// About the most pages of one job whose pages lie apart; at least 1.
+    /// About the most pages of a job whose pages lie apart; at least 1.
     #[must_use]
     pub fn pages_apart(&self) -> usize {
         (self.alone / JOBS_MAX).clamp(1, APART_MAX)
     }
 
-    /// The most pages of one job when all pages are known; at least 1.
+    /// The most pages of a job when all pages are known; at least 1.
     #[must_use]
     pub fn sorted_pages(&self) -> u32 {
         let pages = u32::try_from(self.pages / SORTED_JOBS_MAX).unwrap_or(u32::MAX);
         pages.clamp(1, SORTED_PAGES_MAX)
     }
 
-    /// The most jobs of regions of this size on their way at once, over all streams; at least 1.
+    /// The most outstanding jobs of regions of this size, over all streams; at least 1.
     #[must_use]
     pub fn region_jobs(&self, region_pages: u32) -> usize {
         let pages = self.pages.min(REGION_PAGES_MAX);
@@ -80,15 +79,14 @@ impl ReadAhead {
         jobs.min(self.alone).clamp(1, JOBS_MAX)
     }
 
-    /// The most jobs of [`ReadAhead::sorted_pages`] on their way at once, over all streams; at
-    /// least 1.
+    /// The most outstanding jobs of [`ReadAhead::sorted_pages`], over all streams; at least 1.
     #[must_use]
     pub fn sorted_jobs(&self) -> usize {
         self.pages.clamp(1, SORTED_JOBS_MAX)
     }
 }
 
-/// The bytes of pages on their way, over all scans, beyond which no further read begins. One read
+/// The bytes of outstanding pages, over all scans, beyond which no further read begins. One read
 /// per stream is always allowed.
 #[must_use]
 pub fn pages_bytes_max(memory_bytes: u64) -> u64 {

@@ -1,9 +1,9 @@
 //! How is the rest of a table read, once regions are so large that a scan may take over?
 //!
 //! A cooperative scan reads whole chunks. Where the index names few pages of a chunk, these pages
-//! are read by themselves instead, in the table's order. So a table that is dense at one end and
-//! sparse elsewhere is not scanned to its end, however large the regions became. The measured
-//! prices of pages decide (`DeviceCosts`).
+//! are read alone instead, in the table's order. So a table that is dense at one end and sparse
+//! elsewhere is not scanned to its end, however large the regions became. The measured prices of
+//! pages decide (`DeviceCosts`).
 //! Not here: reading the index (`mod.rs`), the scan (the driver).
 
 use crate::smooth::{PageCosts, PageLayout, PageRun, SeenRows};
@@ -12,7 +12,7 @@ use crate::smooth::{PageCosts, PageLayout, PageRun, SeenRows};
 #[derive(Clone, Debug)]
 pub(super) struct Named {
     pages: Vec<bool>,
-    /// The rows of these pages: for most entries the page need not be looked up.
+    /// The rows of these pages, so that for most entries the page need not be looked up.
     rows: SeenRows,
 }
 
@@ -47,9 +47,9 @@ impl Named {
 
 /// What remains to be read, and how.
 pub(super) struct Rest {
-    /// Pages that are read by themselves, ascending, in runs.
+    /// Pages that are read alone, ascending, in runs.
     pub(super) runs: Vec<PageRun>,
-    /// Per page, whether a scan that takes over leaves it out.
+    /// Per page, whether a scan that takes over skips it.
     pub(super) done: Vec<bool>,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn saving(
 }
 
 impl Rest {
-    /// `done`: pages that are read, or of which the index names no row.
+    /// `done`: pages that have been read, or of which the index names no row.
     pub(super) fn new(layout: &impl PageLayout, mut done: Vec<bool>, costs: PageCosts) -> Self {
         let mut all: Vec<PageRun> = Vec::new();
         for chunk in layout.runs(0..layout.page_count()) {
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn chunks_with_few_named_pages_are_read_page_by_page() {
-        // All of chunk 0, ten pages that lie apart of chunk 1 (100 against 109), eleven of chunk 2.
+        // All of chunk 0, ten separate pages of chunk 1 (100 against 109), eleven of chunk 2.
         let named = |page: u32| match page {
             0..100 => true,
             100..200 => page.is_multiple_of(10),
@@ -191,7 +191,7 @@ mod tests {
         let of = |sampled: &[u64], scale| saving(&Table, |page| page < 100, sampled, scale, DISK);
         // Chunk 0 is read; of chunk 1 one page is named, of chunk 2 none.
         assert!((of(&[1_000, 1_001], 1.0) - (99.0 + 109.0)).abs() < 1e-9);
-        // Five pages are 50 times as many, so scanning that chunk is not dearer.
+        // Five pages stand for 50 times as many, so scanning that chunk does not cost more.
         assert!((of(&[1_000], 5.0) - (59.0 + 109.0)).abs() < 1e-9);
         assert!((of(&[1_000], 50.0) - 109.0).abs() < 1e-9);
     }

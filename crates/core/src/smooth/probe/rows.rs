@@ -10,7 +10,7 @@ use super::entries::Next;
 use super::{Job, Phase, Probe};
 use crate::smooth::PageLayout;
 
-/// Rows to be fetched that are in no job yet, by page.
+/// Rows to be fetched that are in no job, by page.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gathered {
     pub(super) pages: BTreeMap<u32, Vec<u64>>,
@@ -18,7 +18,7 @@ pub(super) struct Gathered {
     pub(super) rows: usize,
 }
 
-/// What follows after the rows are fetched one by one.
+/// What to do after the rows have been fetched one by one.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AfterRows {
     HandOver,
