@@ -1,11 +1,11 @@
 //! What does one scheduling decision cost at 64 scans × 100,000 chunks?
 //!
 //! A tiny driver runs a buffer of a quarter of the table: loads complete in turn, scans of mixed
-//! speeds and ranges request and release. Every `handle` is timed, with the hand-out of its
-//! actions; criterion gets the mean, the percentiles over all decisions are printed, because the
-//! promise is about the p99 (docs/BENCHMARKS.md). Scans that come and go are printed apart: they
-//! cost what they announce. `scattered` is the hard case: ranges full of holes, so that hardly two
-//! chunks interest the same scans.
+//! speeds and ranges request and release. Every `handle` is timed, including the removal of its
+//! actions. Criterion gets the mean; the percentiles over all decisions are printed, because the
+//! promise is about the p99 (docs/BENCHMARKS.md). Scans that come and go are printed separately,
+//! because their cost depends on what they announce. `scattered` is the hard case: ranges full of
+//! holes, so that hardly two chunks interest the same scans.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -31,14 +31,14 @@ use criterion::{Criterion, criterion_group, criterion_main};
 const CHUNKS: u32 = 100_000;
 const SCANS: u64 = 64;
 const CHUNK_BYTES: u64 = 1 << 20;
-/// The engine's on two cores.
+/// The engine's limit on two cores.
 const TURNS: TurnLimit = TurnLimit {
     chunks_max: 2,
     length_ns_max: 250_000_000,
 };
 const TABLE: TableId = TableId(0);
 
-/// A splitmix64 sequence: the bench must not depend on anybody's generator.
+/// A splitmix64 sequence, so that the bench depends on no other generator.
 struct Random(u64);
 
 impl Random {
@@ -54,7 +54,7 @@ impl Random {
 #[derive(Clone, Copy, PartialEq)]
 enum Case {
     Ranges,
-    /// A quarter of each range drawn out at random.
+    /// Ranges from which a quarter of the chunks is removed at random.
     Scattered,
     /// Ranges, and scans take turns on the cores, as in the engine.
     Turns,
@@ -65,11 +65,11 @@ struct Driver {
     random: Random,
     now: u64,
     loads: VecDeque<(ChunkId, Vec<ColumnId>)>,
-    /// What the core says, kept for its memory.
+    /// The core's actions; the vector keeps its memory.
     actions: Vec<Action>,
     /// (scan, chunk) in consumers' hands.
     held: Vec<(ScanId, ChunkId)>,
-    /// How long each took, and how many chunks it handed out.
+    /// How long each decision took, and how many chunks it delivered.
     decisions: Vec<(Duration, usize)>,
     /// Scans that register or end.
     announcements: Vec<(Duration, usize)>,
@@ -193,7 +193,7 @@ impl Driver {
         }
     }
 
-    /// One thing happens: a consumer goes on to its next chunk, or a load arrives.
+    /// One step: a consumer continues with its next chunk, or a load completes.
     fn step(&mut self) {
         self.now += 1_000_000;
         let load = self.held.is_empty() || self.random.below(3) == 0;
@@ -221,7 +221,7 @@ fn decisions(criterion: &mut Criterion) {
         ] {
             let label = format!("{name}{suffix}");
             let mut driver = Driver::new(model, case);
-            // Into the middle of things: a warm buffer, scans at all positions.
+            // Warms up: a full buffer, scans at all positions.
             for _ in 0..40_000 {
                 driver.step();
             }

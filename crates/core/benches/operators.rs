@@ -1,10 +1,10 @@
 //! What do the decisions of shared operators cost with 1,000 packets in flight?
 //!
 //! With 1,000 runs of one packet each, a packet joins one of them and leaves. In the other worlds
-//! query n is ahead in run n, whose list is full, and the next query has taken nothing of it, so
-//! each query waits for the next one: in the chain the last does not wait, and the search for a
-//! cycle goes through all of them for nothing; in the cycle the last waits for the first, and the
-//! cheapest list is materialised.
+//! query n is ahead in run n, whose list is full, and the next query has taken no batch of it, so
+//! each query waits for the next one. In the chain the last query does not wait, and the search
+//! for a cycle visits all of them in vain; in the cycle the last query waits for the first, and
+//! the cheapest list is materialised.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -55,8 +55,8 @@ fn drain(core: &mut Operators<u64>) {
     }
 }
 
-/// A world in which each query waits at a full list for the next one, the last, if `closed`, for
-/// the first, which does not wait yet: its packet.
+/// A world in which each query except the first waits at a full list for the next one; the last
+/// waits for the first only if `closed`. Returns the packet with which the first query will wait.
 fn queries(count: u64, closed: bool) -> (Operators<u64>, PacketId) {
     let mut core = Operators::new(CONFIG);
     let mut hosts = Vec::new();

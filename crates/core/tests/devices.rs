@@ -1,6 +1,6 @@
-//! Promised: every device of which a scan misses chunks has loads for the scan under way, whatever
-//! has come from the other devices; when memory is short an idle device gets a load before a busy
-//! one gets its next; a scan limited to some devices reads from as many and ends.
+//! Promised: every device of which a scan misses chunks has outstanding loads for the scan,
+//! whatever has arrived from the other devices; when memory is short, an idle device gets a load
+//! before a busy one gets its next; a scan limited to some devices reads from that many and ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ const DEVICES: u16 = 4;
 const CHUNKS: u32 = 40;
 
 fn device_of(chunk: ChunkId) -> u32 {
-    // Chunks are stored device after device, as files in the order of their paths.
+    // Chunks are stored device by device, like files in the order of their paths.
     chunk.0 / (CHUNKS / u32::from(DEVICES))
 }
 
@@ -28,7 +28,8 @@ struct World {
 }
 
 impl World {
-    /// One scan with one consumer over four devices, two loads on each, and room for `room` chunks.
+    /// One scan with one consumer over four devices, two loads on each, and memory for `room`
+    /// chunks.
     fn new(room: u64, devices_max: Option<u32>) -> Self {
         let abm = Abm::new(AbmConfig {
             policy: Policy::Relevance,
@@ -119,8 +120,8 @@ impl World {
 fn a_slow_device_is_never_idle() {
     let mut world = World::new(u64::from(CHUNKS), None);
     assert_eq!(world.loads(), [2, 2, 2, 2]);
-    // All devices but the last are fast, and the consumer is away: their chunks are read ahead, and
-    // then these devices are idle.
+    // All devices but the last are fast, and the consumer is silent: their chunks are read ahead,
+    // and then these devices are idle.
     while world.loads()[..3].iter().any(|&loads| loads > 0) {
         let busy = world.loads()[..3].iter().position(|&loads| loads > 0);
         world.complete(u32::try_from(busy.expect("one")).expect("few"));
@@ -141,7 +142,7 @@ fn an_idle_device_comes_first_where_memory_is_short() {
 }
 
 #[test]
-fn a_scan_is_held_to_some_devices_and_gets_through() {
+fn a_scan_limited_to_some_devices_ends() {
     for devices_max in [Some(1), Some(2), Some(3), None] {
         let mut world = World::new(u64::from(CHUNKS), devices_max);
         let most = devices_max.unwrap_or(4) as usize;

@@ -1,7 +1,7 @@
 //! Promised: scans that arrive without end prevent no scan from ending, if the budget has room for
-//! one load beside what the arriving scans hold (ABM-I6).
+//! one load in addition to what the arriving scans hold (ABM-I6).
 //!
-//! With room for one load only that is impossible for any scheduler that keeps the other promises
+//! With room for only one load that is impossible for any scheduler that keeps the other promises
 //! (`docs/design/chaos.md`). The last test shows the run of the proof: a deliberate change of one
 //! of these promises fails here and leads to the page to change.
 
@@ -16,15 +16,15 @@ const TABLE: TableId = TableId(0);
 const CHUNK_BYTES: u64 = 10;
 const ARRIVALS: u64 = 100;
 const EVENTS_MAX: u64 = 20 * ARRIVALS;
-/// The scan that must not starve. Wants chunks 1 to 4.
+/// The scan that must not starve. It wants chunks 1 to 4.
 const PATIENT: ScanId = ScanId(1);
 
 struct Run {
     abm: Abm,
     now: u64,
-    /// The number of chunks handed to the patient scan.
+    /// The number of chunks delivered to the patient scan.
     handed: u32,
-    /// Whether the patient scan was told that nothing is left.
+    /// Whether the patient scan is exhausted.
     ended: bool,
 }
 
@@ -80,7 +80,7 @@ impl Run {
     }
 
     /// Each load completes after the preceding events are handled. The patient scan releases and
-    /// requests at once; the other scans keep what they are handed.
+    /// requests at once; the other scans keep their chunks.
     fn tell(&mut self, events: impl Into<VecDeque<Event>>) {
         let mut events = events.into();
         while let Some(event) = events.pop_front() {

@@ -29,8 +29,8 @@ fn last_actions(log: &str) -> Vec<String> {
     last
 }
 
-/// Seed 1: the cursor reaches a chunk of which scan 0 has all the columns that it wants in memory.
-/// The bug attributed the load to scan 0.
+/// Seed 1: the cursor reaches a chunk of which scan 0 has all wanted columns in memory. The bug
+/// attributed the load to scan 0.
 #[test]
 fn elevator_loads_for_a_scan_that_misses_something() {
     let actions = last_actions(

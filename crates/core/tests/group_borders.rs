@@ -1,6 +1,5 @@
-//! Promised: in whatever order the chunks of a sorted table come, each group is given back once,
-//! whole, and as soon as its completeness follows from the chunks known; descending keys are
-//! detected.
+//! Promised: in whatever order the chunks of a sorted table arrive, each group is given back once,
+//! whole, and as soon as the known chunks prove it complete; descending keys are detected.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +13,8 @@ type Part = (u8, u64);
 /// The keys of each chunk's rows, ascending.
 type Table = Vec<Vec<u8>>;
 
-/// What an ordered aggregation of one chunk keeps aside, and the groups that it completes at once.
+/// The groups that an ordered aggregation of one chunk has to keep, and those that it completes at
+/// once.
 fn worked_on(rows: &[u8]) -> (Edges<u8, Part>, Vec<Part>) {
     let mut runs: Vec<Part> = Vec::new();
     for row in rows {
@@ -41,8 +41,7 @@ fn open_keys(table: &Table, known: &[bool]) -> Vec<u8> {
         let (Some(first), Some(last), true) = (rows.first(), rows.last(), known[at]) else {
             continue;
         };
-        // From a border of the chunk outwards: does an unknown chunk come before rows of another
-        // key?
+        // Outwards from a border of the chunk: does an unknown chunk precede rows of another key?
         let mut behind = at + 1..table.len();
         let mut before = (0..at).rev();
         let grows = |key: u8, others: &mut dyn Iterator<Item = usize>| {

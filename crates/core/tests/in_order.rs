@@ -1,9 +1,10 @@
-//! Promised: scans in order that follow one another do not lose the chunks that they come to next
-//! to each other's loads.
+//! Promised: scans in order that follow one another do not evict the chunks that another will take
+//! next.
 //!
-//! A scan that is further ahead leaves chunks behind that those behind it will want, each the later
-//! the further it is. When space is needed, the chunk that is wanted last goes [PBM12 §3]. The
-//! other way round the scan behind loads what it is about to take, loses it, and loads it again.
+//! A scan that is further ahead leaves chunks behind that the scans behind it will want; the
+//! further ahead it is, the later. When space is needed, the chunk that will be wanted last is
+//! evicted [PBM12 §3]. Otherwise the scan behind would load the chunk that it is about to take,
+//! lose it, and load it a second time.
 
 use coscan_core::{
     Abm, AbmConfig, Action, ChunkId, ChunkLayout, ChunkSet, ColumnSet, DeviceId, Event, Part,
@@ -14,14 +15,14 @@ const TABLE: TableId = TableId(0);
 const CHUNK_BYTES: u64 = 10;
 const CHUNKS: u32 = 40;
 
-/// Scans in order of one table, each of which works on a chunk for a unit of time.
+/// Ordered scans of one table, each of which works on a chunk for a unit of time.
 struct World {
     abm: Abm,
     now: u64,
     loads: u32,
-    /// Loads under way; each takes half a unit.
+    /// Outstanding loads; each takes half a unit.
     loading: Vec<Action>,
-    /// Scans with what is in their hands.
+    /// Scans with the chunks that they hold.
     held: Vec<(ScanId, Option<ChunkId>)>,
 }
 
@@ -93,7 +94,7 @@ impl World {
         self.take(Event::ChunkRequested { scan });
     }
 
-    /// A unit of time: every scan gives back what it has worked on and asks for the next.
+    /// A unit of time: every scan releases the chunk that it has worked on and requests the next.
     fn step(&mut self, left: &mut [(u64, u32)]) {
         for _ in 0..2 {
             self.now += 50;
@@ -131,7 +132,7 @@ impl World {
     }
 }
 
-/// How many chunks are loaded for scans that start one after the other, `apart` chunks apart.
+/// How many chunks are loaded for scans that start one after another, `apart` chunks apart.
 fn loads(model: StorageModel, in_memory: u64, scans: u64, apart: u32) -> u32 {
     let mut world = World::new(model, in_memory);
     let mut left = Vec::new();
@@ -150,12 +151,12 @@ fn loads(model: StorageModel, in_memory: u64, scans: u64, apart: u32) -> u32 {
 }
 
 #[test]
-fn who_is_behind_finds_what_is_left_for_it() {
+fn a_scan_behind_finds_the_chunks_that_the_one_ahead_has_left() {
     for model in [StorageModel::Nsm, StorageModel::Dsm] {
         for apart in 1..CHUNKS {
             let loads = loads(model, 10, 2, apart);
-            // Of the chunks in memory, the two loads under way of each scan and those in their
-            // hands cannot be left from the other.
+            // Of the chunks in memory, a scan cannot use the two outstanding loads of each scan
+            // and the chunks that they hold.
             assert!(loads <= 2 * CHUNKS - 5, "{model:?}, {apart} apart: {loads}");
         }
     }

@@ -1,7 +1,7 @@
-//! Promised: a chunk job serves each of its members once (ABM-I5), whichever of them ends; the
-//! columns that it works on stay resident while it runs (ABM-I2); a chunk that it gives back is
-//! needed; an event that contradicts the state is refused and changes nothing; the scans that it
-//! served share its price.
+//! Promised: a chunk job serves each of its members once (ABM-I5), whichever of them ends; its
+//! columns stay resident while it runs (ABM-I2); a chunk that it gives back is needed; an event
+//! that contradicts the state is refused and changes nothing; the scans that it served share its
+//! price.
 
 use coscan_core::{
     Abm, AbmConfig, Action, ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, Event,
@@ -22,7 +22,7 @@ struct Driver {
     now: u64,
 }
 
-/// Two tables of four chunks, with room for all; loads complete at once.
+/// Two tables of four chunks, with memory for all; loads complete at once.
 fn driver(turns: Option<TurnLimit>) -> Driver {
     driver_under(Policy::Relevance, turns)
 }
@@ -191,7 +191,7 @@ fn a_member_is_exhausted_when_its_jobs_have_ended() {
 }
 
 #[test]
-fn what_is_given_back_is_handed_out() {
+fn a_chunk_that_is_given_back_is_delivered() {
     let mut driver = begin();
     driver.tell(Event::ChunkRequested { scan: MEMBER });
     let answers = driver.tell(ended(LEADER, CHUNK, &[MEMBER]));
@@ -216,7 +216,7 @@ fn the_leader_may_be_given_the_chunk_back() {
     }
 }
 
-/// Whichever scan ends, in whatever order, the columns of both stay resident until the job has
+/// Whichever scan ends, and in whatever order, the columns of both stay resident until the job has
 /// ended.
 #[test]
 fn a_job_goes_on_whoever_ends() {
@@ -249,7 +249,7 @@ fn a_leader_may_release_the_chunk_before_the_job_ends() {
 }
 
 #[test]
-fn what_lapses_is_not_pinned_by_its_job() {
+fn a_lapsed_chunk_is_not_pinned_by_its_job() {
     let mut driver = begin();
     let (scan, chunk) = (LEADER, CHUNK);
     driver.tell(Event::ChunkLapsed { scan, chunk });
@@ -307,7 +307,7 @@ fn a_member_that_fails_leaves_its_job() {
 }
 
 #[test]
-fn who_cannot_join_is_refused() {
+fn a_scan_that_cannot_join_is_refused() {
     let mut driver = driver(None);
     driver.register(LEADER, 0..2, &[0]);
     driver.register(MEMBER, 0..2, &[0]);
@@ -350,7 +350,7 @@ fn who_cannot_join_is_refused() {
 }
 
 #[test]
-fn a_chunk_is_with_one_job() {
+fn a_chunk_of_a_scan_is_in_one_job() {
     let mut driver = driver(None);
     let [second, later] = [3, 4].map(ScanId);
     for scan in [LEADER, MEMBER, second] {
@@ -383,10 +383,10 @@ fn a_chunk_is_with_one_job() {
     driver.tell(ended(second, CHUNK, &[]));
 }
 
-/// The core hands a chunk to all scans that join a turn before the driver can report that a job
-/// serves them.
+/// The core delivers a chunk to all scans that join a turn, before the driver can report that a
+/// job serves them.
 #[test]
-fn who_was_handed_the_chunk_too_may_join() {
+fn a_scan_that_holds_the_chunk_too_may_join() {
     for given_back in [false, true] {
         let mut driver = driver(None);
         driver.register(LEADER, 0..1, &[0]);
@@ -451,7 +451,7 @@ fn a_job_costs_each_member_its_share() {
 
 /// A waiting scan that joins a job pays half of that chunk, and its turn comes earlier.
 #[test]
-fn who_joins_while_he_waits_ranks_by_what_he_paid() {
+fn a_waiting_scan_that_joins_ranks_by_its_share() {
     let mut driver = driver(Some(TurnLimit {
         chunks_max: 1,
         length_ns_max: 1_000_000,
@@ -486,7 +486,7 @@ fn who_joins_while_he_waits_ranks_by_what_he_paid() {
     );
 }
 
-/// When a job begins, the columns of all scans it works for are used, not only those of its leader.
+/// When a job begins, the columns of all its scans count as used, not only those of its leader.
 #[test]
 fn a_job_is_a_use_of_all_its_columns() {
     let mut driver = driver_under(Policy::Normal, None);

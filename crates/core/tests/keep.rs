@@ -1,9 +1,9 @@
-//! Promised: of the chunks that may be evicted, the one with the smallest keepRelevance is,
-//! whatever the search has found so far.
+//! Promised: of the chunks that may be evicted, the victim is the one with the smallest
+//! keepRelevance, in whatever order the search examines them.
 //!
 //! keepRelevance counts the scans for which a chunk is kept: almost starved scans that want one of
-//! its *resident* columns [CoopScans07 §6.2]. The search must leave other scans out of its bounds
-//! too; otherwise it passes over chunks that are kept for no scan.
+//! its *resident* columns [CoopScans07 §6.2]. The search must exclude other scans from its bounds
+//! too; otherwise it skips chunks that are kept for no scan.
 
 use coscan_core::{
     Abm, AbmConfig, Action, ChunkId, ChunkLayout, ColumnId, ColumnSet, DeviceId, Event, Part,
@@ -90,12 +90,12 @@ fn start(abm: &mut Abm, scan: u64, chunks: &[u32], column: ColumnId) -> Vec<Acti
 }
 
 /// Chunks 0 to 2 have column A resident, for a scan that is fed. Scan ids start at `first`.
-fn kept_for_nobody(abm: &mut Abm, first: u64) {
+fn kept_for_no_scan(abm: &mut Abm, first: u64) {
     for chunk in 0..3 {
         scan(abm, first + u64::from(chunk), &[chunk], A);
     }
     scan(abm, first + 3, &[0, 1, 2], A);
-    // The helper scans loaded the chunks: alone, the scan would have stopped at two.
+    // Helper scans loaded the chunks, because the scan alone would have stopped at two.
     for helper in first..first + 3 {
         let ended = Event::ScanEnded {
             scan: ScanId(helper),
@@ -110,11 +110,11 @@ fn kept_for_one(abm: &mut Abm, first: u64) {
 }
 
 #[test]
-fn who_wants_other_columns_keeps_nothing() {
+fn a_scan_of_other_columns_keeps_no_chunk() {
     // In either order: the search first examines the chunks that were loaded first.
     for order in [
-        [kept_for_nobody, kept_for_one],
-        [kept_for_one, kept_for_nobody],
+        [kept_for_no_scan, kept_for_one],
+        [kept_for_one, kept_for_no_scan],
     ] {
         let mut abm = abm();
         for (fill, first) in order.into_iter().zip([0, 10]) {

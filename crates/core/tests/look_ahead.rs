@@ -1,5 +1,5 @@
 //! Promised: a scan whose consumer does not ask loads each of its chunks ahead at most once,
-//! however little space there is.
+//! however little memory there is.
 
 use coscan_core::{
     Abm, AbmConfig, Action, ChunkId, ChunkLayout, ChunkSet, ColumnSet, DeviceId, Event, Part,

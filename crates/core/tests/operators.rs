@@ -1,8 +1,8 @@
-//! Promised: whichever packets arrive, are cancelled, fail, stall or read in crossing orders, every
-//! packet gets each batch of its run once and in order, or none of them and runs its own plan;
-//! retained batches are needed by a packet or keep a window open; and once no reader stalls every
-//! query ends without any packet being impatient. The oracle is a plan's own output, batch by
-//! batch.
+//! Promised: whichever packets arrive, are cancelled, fail, stall or read in crossing orders,
+//! every packet gets each batch of its run once and in order, or none of them and runs its own
+//! plan; retained batches are needed by a packet or keep a window open; and once no reader stalls,
+//! every query ends without any packet being impatient. The oracle is a plan's own output, batch
+//! by batch.
 
 mod draw;
 mod operators_world;
@@ -39,7 +39,7 @@ fn the_same_seed_is_the_same_world() {
     }
 }
 
-/// What a kept run takes besides its batches.
+/// Bytes that a kept run takes in addition to its batches.
 const OVERHEAD: u64 = 1 << 10;
 
 const CONFIG: Config = Config {
@@ -152,7 +152,7 @@ fn a_slow_satellite_holds_for_a_while_and_then_reruns_or_the_list_goes_to_disk()
 }
 
 #[test]
-fn two_that_read_crosswise_are_not_held() {
+fn two_queries_that_read_crosswise_do_not_deadlock() {
     let mut core = Operators::new(CONFIG);
     let both = |core: &mut Operators<&'static str>, key| {
         let one = core.arrive(key, request(OperatorKind::Sort, 1));
@@ -185,7 +185,7 @@ fn two_that_read_crosswise_are_not_held() {
 }
 
 #[test]
-fn an_error_reaches_who_has_taken_something() {
+fn an_error_reaches_packets_that_have_taken_a_batch() {
     let mut core = Operators::new(CONFIG);
     let (host, run) = arrive(&mut core, OperatorKind::Sort, 1);
     let (taken, _) = arrive(&mut core, OperatorKind::Sort, 2);
@@ -198,8 +198,8 @@ fn an_error_reaches_who_has_taken_something() {
     assert_eq!(core.pull(taken, 0), Pull::Failed);
     assert_eq!(core.pull(host, 0), Pull::Failed);
     assert_eq!(core.pull(untouched, 0), Pull::Rerun);
-    let anew = core.arrive("key", request(OperatorKind::Sort, 4));
-    assert_eq!(anew.expect("shared").role, Role::Host);
+    let again = core.arrive("key", request(OperatorKind::Sort, 4));
+    assert_eq!(again.expect("shared").role, Role::Host);
     for packet in [host, taken, untouched] {
         core.leave(packet);
         core.check();
@@ -223,7 +223,7 @@ fn windows_close_when_memory_is_short() {
 }
 
 #[test]
-fn who_polls_one_partition_does_not_rerun_for_another() {
+fn a_packet_that_polls_one_partition_does_not_rerun_for_another() {
     let mut core = Operators::new(CONFIG);
     let request = |owner| Request {
         partitions: 2,
@@ -270,7 +270,7 @@ fn kept(core: &Operators<&'static str>) -> (u64, u64) {
 }
 
 #[test]
-fn what_has_ended_stays_for_who_comes_later() {
+fn an_ended_run_stays_for_later_packets() {
     let mut core = Operators::new(CONFIG);
     keep(&mut core, "a", 60, 10);
     assert_eq!(kept(&core), (1, 60));
@@ -280,8 +280,8 @@ fn what_has_ended_stays_for_who_comes_later() {
         std::iter::from_fn(|| core.poll_action())
             .any(|action| matches!(action, Action::Keep { .. }))
     );
-    let anew = core.arrive("a", request(OperatorKind::Aggregate, 2));
-    assert!(anew.is_none(), "it wants nothing that is kept");
+    let again = core.arrive("a", request(OperatorKind::Aggregate, 2));
+    assert!(again.is_none(), "it does not read kept runs");
     // `keep` asserts that this packet came late.
     keep(&mut core, "a", 60, 10);
     assert_eq!(core.micro_engines()[&OperatorKind::Aggregate].done.late, 1);
@@ -297,7 +297,7 @@ fn what_has_ended_stays_for_who_comes_later() {
 }
 
 #[test]
-fn what_is_cheap_to_do_anew_goes_first_and_in_the_end_what_nobody_asks_for() {
+fn cheap_runs_are_dropped_first_and_unused_ones_in_the_end() {
     let mut core = Operators::new(CONFIG);
     let is_kept = |core: &Operators<&'static str>, key| {
         let request = Request {
@@ -315,18 +315,18 @@ fn what_is_cheap_to_do_anew_goes_first_and_in_the_end_what_nobody_asks_for() {
         keep(&mut core, "one", 40, 2 * OVERHEAD);
         keep(&mut core, "other", 40, 2 * OVERHEAD);
     }
-    assert!(!is_kept(&core, "dear"), "nobody has asked for it");
+    assert!(!is_kept(&core, "dear"), "no query has asked for it");
 }
 
 #[test]
-fn what_is_not_whole_is_not_kept() {
+fn an_incomplete_run_is_not_kept() {
     let mut core = Operators::new(CONFIG);
     let request = Request {
         keep_bytes_max: 10 * OVERHEAD,
         ..request(OperatorKind::Aggregate, 1)
     };
-    // Not kept: a run cancelled before its end, a run without retained batches, a run whose request
-    // allows no keeping.
+    // Not kept: a run cancelled before its end, a run without retained batches, a run whose
+    // request forbids keeping.
     let half = core.arrive("half", request).expect("shared");
     produce(&mut core, half.packet, half.run, 10);
     core.leave(half.packet);

@@ -4,8 +4,8 @@
 //!
 //! Random operations drive random worlds. `agrees`: the fast scheduler against the naive one.
 //! `live`: after a random prefix nothing fails, and every scan must end. `live` runs on both
-//! machines, so a flaw of the contract shows on the oracle, and a flaw of the implementation only
-//! on the fast scheduler. `PROPTEST_CASES` scales the number of cases. A failure prints the
+//! machines, so that a flaw of the contract shows on the oracle, and a flaw of the implementation
+//! only on the fast scheduler. `PROPTEST_CASES` scales the number of cases. A failure prints the
 //! configuration, every event and its actions.
 
 mod once_stuck;
@@ -168,7 +168,7 @@ fn play_against_oracle<M: Machine>(case: &Case, verbose: bool) {
     }
 }
 
-/// Plays a random prefix; after it there are no faults, there is room for any load, and consumers
+/// Plays a random prefix. After it there are no faults, there is room for any load, and consumers
 /// keep asking.
 fn play_to_the_end<M: Machine>(case: &Case, seed: u64, verbose: bool) {
     let mut world = World::new(case.config.budget_bytes);
@@ -194,8 +194,8 @@ fn play_to_the_end<M: Machine>(case: &Case, seed: u64, verbose: bool) {
     };
     feed(&mut world, &enough);
 
-    // Each chunk needs a request, a load of up to five steps and a release. Evicted loads and
-    // events that do not concern a scan have a generous allowance.
+    // Each chunk needs a request, a load of up to five steps and a release. The limit also allows
+    // generously for evicted loads and for events that do not concern a scan.
     let mut events_left = 2000 + 200 * world.needed();
     while !world.scans.is_empty() {
         let possible = liveness_events(&world, &mut random);
@@ -222,7 +222,7 @@ fn liveness_events(world: &World, random: &mut u64) -> Vec<Event> {
     for (table, chunk) in chunks {
         let (mut columns, orphans) = (world.completable(table, chunk), world.orphans(table, chunk));
         if !orphans.is_empty() {
-            // Left behind by a fault of the prefix.
+            // Left over from a fault of the prefix.
             events.push(Event::LoadFailed {
                 table,
                 chunk,
@@ -265,8 +265,8 @@ fn liveness_events(world: &World, random: &mut u64) -> Vec<Event> {
     events
 }
 
-/// A linear congruential generator: which of the possible events comes next must follow from the
-/// case alone.
+/// A linear congruential generator, because the case alone must determine which of the possible
+/// events comes next.
 fn next(state: &mut u64) -> u64 {
     *state = state
         .wrapping_mul(6_364_136_223_846_793_005)

@@ -26,13 +26,13 @@ struct Driver {
     now: Time,
     /// The end of the current load, and its answer.
     device: Option<(Time, Event)>,
-    /// When each scan was told that nothing is left, in units.
+    /// When each scan was exhausted, in units.
     finished: BTreeMap<ScanId, u64>,
 }
 
 impl Driver {
-    /// The queries enter at the same time: nothing can be loaded before both have asked for their
-    /// first chunk.
+    /// The queries enter at the same time, so nothing can be loaded before both have asked for
+    /// their first chunk.
     fn run(policy: Policy, q1: Range<u32>, q2: Range<u32>) -> (u64, u64) {
         let abm = Abm::new(AbmConfig {
             policy,

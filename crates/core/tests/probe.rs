@@ -104,7 +104,7 @@ impl Index {
     }
 }
 
-/// The jobs that a driver has under way.
+/// The outstanding jobs of a driver.
 enum Coming {
     Rows(Vec<u64>),
     Regions(JobId, Vec<Vec<PageRun>>),
@@ -206,7 +206,7 @@ impl Driver<'_> {
         }
     }
 
-    /// The rows of a page, without rows that were fetched by themselves.
+    /// The rows of a page, without rows that were fetched alone.
     fn rows_of(&self, page: u32) -> Vec<u64> {
         let fetched = self.probe.fetched();
         let rows = self.table.positions_of(page);
@@ -409,7 +409,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn each_row_of_the_answer_is_given_once(
+    fn each_row_of_the_answer_is_returned_once(
         pages in 1u32..200,
         chunk_pages in 1usize..60,
         share in prop_oneof![Just(100u64), 0u64..100],
@@ -633,7 +633,7 @@ fn large() -> Probe<Plain> {
 }
 
 #[test]
-fn a_scan_takes_over_where_the_rest_of_the_index_is_not_worth_its_time() {
+fn a_scan_takes_over_where_reading_the_rest_of_the_index_does_not_pay_off() {
     let mut probe = large();
     // 1,000 pages in ten chunks: at most 1,090 can be saved.
     let sample = Sample {
@@ -650,7 +650,7 @@ fn a_scan_takes_over_where_the_rest_of_the_index_is_not_worth_its_time() {
 }
 
 #[test]
-fn otherwise_what_the_index_names_is_read_as_is_cheapest() {
+fn otherwise_the_named_pages_are_read_in_the_cheapest_way() {
     let mut probe = large();
     let sample = Sample {
         positions: &[5_000],
@@ -658,7 +658,7 @@ fn otherwise_what_the_index_names_is_read_as_is_cheapest() {
         took_ns: 400.0,
     };
     probe.handle(Time(0), Event::EntriesSampled(Some(sample)));
-    // A page of chunk 5, a page that is read, all of chunk 7.
+    // A page of chunk 5, a page that has been read, all of chunk 7.
     entries(&mut probe, &[5_000, 21]);
     let dense: Vec<u64> = (7_000..8_000).collect();
     entries(&mut probe, &dense);
@@ -685,7 +685,7 @@ fn otherwise_what_the_index_names_is_read_as_is_cheapest() {
 }
 
 #[test]
-fn an_index_of_more_entries_than_pages_is_asked_first() {
+fn an_index_of_more_entries_than_pages_is_sampled_first() {
     let first = |entries_at_most, rows_first| {
         let options = ProbeOptions {
             entries_at_most,

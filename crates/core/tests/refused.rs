@@ -1,5 +1,5 @@
-//! Promised: an event that contradicts the state is refused and changes nothing; an event that only
-//! looks odd is accepted.
+//! Promised: an event that contradicts the state is refused and changes nothing; an event that
+//! only looks odd is accepted.
 
 use coscan_core::{
     Abm, AbmConfig, Action, ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, Event,
@@ -212,7 +212,7 @@ fn one_event_may_answer_several_loads() {
 }
 
 #[test]
-fn a_segment_that_is_not_resident_has_no_other_size() {
+fn a_segment_that_is_not_resident_cannot_be_resized() {
     let mut abm = abm(2, Vec::new());
     let resized = |column, bytes| Event::SegmentResized {
         table: TABLE,
@@ -233,7 +233,7 @@ fn a_segment_that_is_not_resident_has_no_other_size() {
     assert_eq!(error, EventError::NotResident(TABLE, CHUNK, B));
 }
 
-/// Two loads share an extent that the first of them had to bring.
+/// Two loads share an extent that the first of them should have brought.
 #[test]
 fn a_segment_is_not_complete_without_its_extents() {
     let mut abm = abm(2, vec![extent(0, 1)]);
@@ -257,7 +257,7 @@ fn a_segment_is_not_complete_without_its_extents() {
 }
 
 #[test]
-fn what_has_lapsed_is_only_released() {
+fn a_lapsed_chunk_can_only_be_released() {
     let mut abm = abm(1, Vec::new());
     let id = ScanId(1);
     take(&mut abm, scan(1, &[0], A));

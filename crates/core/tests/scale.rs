@@ -1,6 +1,6 @@
 //! Promised: what holds in the oracle's small worlds also holds where chunks fill several branches
-//! of the index: every scan ends and is handed each of its chunks once, and scans with the same
-//! chunks share their loads.
+//! of the index: every scan ends and gets each of its chunks once, and scans with the same chunks
+//! share their loads.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

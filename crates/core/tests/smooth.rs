@@ -1,6 +1,6 @@
-//! Promised: whatever the index names, in whatever order and however many regions are on their way,
-//! each page is read once, every page that the index names is read, and a device-aware elastic scan
-//! never costs much more than the cheaper of full scan and index scan.
+//! Promised: whatever rows the index names, in whatever order, and however many regions are
+//! outstanding, each page is read once, every page that the index names is read, and a
+//! device-aware elastic scan never costs much more than the cheaper of full scan and index scan.
 
 use std::collections::{BTreeSet, VecDeque};
 

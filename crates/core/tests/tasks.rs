@@ -1,7 +1,7 @@
 //! Promised: no worker is free while a task waits; a short query beside a hundred long ones takes
-//! little longer than alone, also when all arrive together and the long ones are known to be long;
-//! of similar queries the one that came first ends first; no level waits for ever; and tasks that
-//! are dropped at any point occupy no worker.
+//! little longer than alone, even if all arrive together and the long ones are known to be long;
+//! similar queries end in the order of arrival; no level starves; and tasks that are dropped at
+//! any point occupy no worker.
 
 mod draw;
 
@@ -31,7 +31,7 @@ struct World {
     running: BTreeSet<(u64, TaskId)>,
     /// By task: its query, and how long it runs each time.
     tasks: BTreeMap<TaskId, (QueryId, u64)>,
-    /// By query: the time it has had.
+    /// By query: the time that it has run.
     had: BTreeMap<QueryId, u64>,
 }
 
@@ -91,7 +91,7 @@ impl World {
         self.core.check();
     }
 
-    /// Runs until `until`, or until the query in `of` has had that much time.
+    /// Runs until `until`, or until the query in `of` has run that long.
     fn run(&mut self, until: u64, of: Option<(QueryId, u64)>) {
         while let Some((at, task)) = self.running.pop_first() {
             assert!(at >= self.now);
@@ -127,7 +127,7 @@ fn a_short_query_is_done_while_a_hundred_long_ones_run() {
 }
 
 #[test]
-fn a_short_query_waits_for_nobody_who_computes_for_long() {
+fn a_short_query_does_not_wait_for_long_computations() {
     let mut world = World::new(2, 1);
     for long in 0..100 {
         world.begin(long, 6, 400 * MS);
@@ -136,8 +136,8 @@ fn a_short_query_waits_for_nobody_who_computes_for_long() {
     let begun = world.now;
     let short = world.begin(1_000, 2, MS);
     world.run(u64::MAX, Some((short, 40 * MS)));
-    // The query has a worker of its own; sharing two cores among three workers is the operating
-    // system's matter.
+    // The query has a worker of its own; how three workers share two cores is up to the operating
+    // system.
     assert!(world.now - begun <= 40 * MS, "{}", world.now - begun);
 }
 
@@ -168,7 +168,7 @@ fn of_alike_queries_the_first_ends_first() {
         .map(|n| world.begin(n, 3 + 7 * n, (1 + n) * MS))
         .collect();
     world.run(1_000_000 * MS, Some((queries[0], 5_000 * MS)));
-    // The other queries have had the time that it takes to reach the first query's level, and the
+    // The other queries have used the time that it takes to reach the first query's level, and the
     // shares of the levels.
     for query in &queries[1..] {
         assert!(world.had[query] < 1_000 * MS, "{:?}", world.had);
@@ -183,12 +183,12 @@ fn of_alike_queries_the_first_ends_first() {
 }
 
 #[test]
-fn a_long_query_goes_on_beside_short_ones_that_never_end() {
+fn a_long_query_progresses_beside_an_endless_stream_of_short_ones() {
     let mut world = World::new(2, 0);
     let long = world.begin(0, 4, 5 * MS);
     world.run(2_000 * MS, None);
     let (begun, before) = (world.now, world.had[&long]);
-    // One short query after the other, 40 ms each, two tasks at a time.
+    // One short query after another, 40 ms each, two tasks at a time.
     let mut short = 0;
     while world.now < begun + 20_000 * MS {
         short += 1;
@@ -197,8 +197,8 @@ fn a_long_query_goes_on_beside_short_ones_that_never_end() {
         world.end(query);
     }
     let share = (world.had[&long] - before) as f64 / (2 * (world.now - begun)) as f64;
-    // A seventeenth while short queries run, and both workers each time until the running tasks
-    // have left.
+    // It gets a seventeenth of the time while short queries run, and each time both workers until
+    // the running tasks have left.
     assert!((0.05..0.25).contains(&share), "{share}");
 }
 

@@ -1,7 +1,7 @@
 //! Promised: with turns no more chunks are in work than allowed, the scan with less work (by its
 //! order of magnitude) is served first, other scans of high rank join it, an old scan is not
-//! overtaken for ever, and a consumer that holds its chunk for long delays no scan. Ordered scans
-//! take no turns.
+//! overtaken without end, and a consumer that holds its chunk for long delays no scan. Ordered
+//! scans take no turns.
 
 use std::ops::Range;
 
@@ -117,7 +117,7 @@ impl Driver {
         self.tell(Event::ChunkRequested { scan })
     }
 
-    /// The consumer worked for `ns`, releases the chunk and requests the next. Returns the
+    /// The consumer works for `ns`, releases the chunk and requests the next. Returns the
     /// deliveries that follow.
     fn work(&mut self, (scan, chunk): (ScanId, ChunkId), ns: u64) -> Vec<(ScanId, ChunkId)> {
         self.now += ns;
@@ -175,7 +175,7 @@ fn what_a_chunk_costs_counts() {
 }
 
 #[test]
-fn an_old_scan_is_not_passed_over_for_ever() {
+fn an_old_scan_does_not_starve() {
     let mut driver = Driver::new(1);
     driver.register(LONG, 50..100, 1);
     let mut turn = handed_out(&driver.request(LONG));
@@ -225,7 +225,7 @@ fn a_chunk_that_is_held_for_long_stops_counting() {
 }
 
 #[test]
-fn a_consumer_that_goes_on_keeps_its_turn() {
+fn a_consumer_that_makes_progress_keeps_its_turn() {
     let mut driver = Driver::new(1);
     driver.register(LONG, 50..100, 1);
     driver.register(SHORT, 0..5, 1);
@@ -243,8 +243,8 @@ fn a_consumer_that_goes_on_keeps_its_turn() {
     assert_eq!(handed_out(&driver.tell(Event::TimePassed)).len(), 1);
 }
 
-/// A merge join reads two ordered scans crosswise: it holds a chunk of each while it asks for the
-/// next. Beside it other scans take their turns.
+/// A merge join reads two ordered scans crosswise: it holds a chunk of each while it requests the
+/// next. Other scans take their turns at the same time.
 #[test]
 fn ordered_scans_take_no_turns() {
     let (left, right) = (ScanId(3), ScanId(4));
@@ -323,13 +323,13 @@ fn waiting_scans_of_high_rank_join_a_turn() {
         next = handed_out(&driver.tell(Event::ChunkReleased { scan, chunk }));
     }
     // All prices are equal now. The oldest scan leads, and three join: the third has three scans
-    // before it, and three from itself on.
+    // before it, and, counting itself, three after.
     let scans: Vec<ScanId> = next.iter().map(|&(scan, _)| scan).collect();
     assert_eq!(scans, ids[..4]);
 }
 
 #[test]
-fn who_does_not_need_the_chunk_does_not_join() {
+fn a_scan_that_does_not_need_the_chunk_does_not_join() {
     let mut driver = Driver::new(1);
     driver.register(LONG, 50..100, 1);
     driver.register(SHORT, 0..5, 1);

@@ -4,7 +4,7 @@
 pub(crate) struct Draw(pub(crate) u64);
 
 impl Draw {
-    /// A number from 0 to below `end`.
+    /// A number below `end`, from 0.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0 = self
             .0

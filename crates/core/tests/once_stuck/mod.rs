@@ -60,7 +60,7 @@ fn loaded(chunk: u32) -> Event {
     }
 }
 
-/// A load must be under way at the end: no other event could follow.
+/// At the end a load must be outstanding, because no other event could follow.
 fn moves_on<M: Machine>(policy: Policy, budget_bytes: u64, events: Vec<Event>) {
     moves_on_by::<M>(StorageModel::Nsm, policy, budget_bytes, events);
 }
@@ -93,7 +93,7 @@ fn moves_on_by<M: Machine>(
 }
 
 /// 1: chunks that are ready for an ordered scan are protected for it, although they cannot be
-/// handed out before an earlier chunk, for which there is no space.
+/// delivered before an earlier chunk, for which there is no space.
 fn chunks_ahead_of_an_ordered_scan<M: Machine>(policy: Policy) {
     let end = Event::ScanEnded { scan: ScanId(0) };
     let ahead = [scan(0, &[2, 3], false), loaded(2), loaded(3)];
@@ -127,8 +127,9 @@ fn extent_of_an_absent_neighbour<M: Machine>(policy: Policy, first: u32, neighbo
     moves_on::<M>(policy, 3, events);
 }
 
-/// 3: a segment that has grown keeps the other column of its chunk out, by no more than the bytes
-/// of an extent that this column shares with a neighbour and that is in memory.
+/// 3: a segment that has grown leaves no space for the other column of its chunk. What is missing
+/// is at most the bytes of an extent that this column shares with a neighbour and that is in
+/// memory.
 fn grown_beside_an_extent<M: Machine>(policy: Policy) {
     let chunk = |bytes: [u64; 2]| ChunkLayout {
         device: DeviceId(0),
@@ -172,7 +173,8 @@ fn grown_beside_an_extent<M: Machine>(policy: Policy) {
             column: ColumnId(1),
             bytes: 60,
         },
-        // Room for any load, and not for the grown segment, the extent and the other column.
+        // Room for any load, but not for the grown segment, the extent and the other column
+        // together.
         Event::BudgetChanged { bytes: 108 },
         Event::ChunkReleased {
             scan,

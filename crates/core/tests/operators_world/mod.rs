@@ -1,6 +1,6 @@
-//! A world of queries with overlapping plans, for the test of shared operators. Everything is drawn
-//! from a seed. Streams are polled as the engine polls them: a waiting query is polled only when it
-//! was woken.
+//! A world of queries with overlapping plans, for the test of shared operators. Everything is
+//! drawn from a seed. Streams are polled like the engine polls them: a waiting query is polled
+//! only when it was woken.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -17,7 +17,7 @@ impl Draw {
     }
 }
 
-/// Counts of what happened in worlds.
+/// Counts of events in worlds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) shared: u64,
@@ -46,16 +46,16 @@ struct Operator {
     kind: OperatorKind,
     partitions: usize,
     children: Vec<usize>,
-    /// The steps it takes for each partition.
+    /// The number of its steps in each partition.
     steps: Vec<Step>,
     bytes: u64,
     cost: u64,
-    /// The bytes of kept runs among which it may be.
+    /// How many bytes kept runs may take for this one to be kept.
     keep: u64,
     overhead: u64,
 }
 
-/// About what a run takes besides its batches.
+/// Approximate bytes that a run takes in addition to its batches.
 const OVERHEAD: u64 = 1 << 10;
 
 #[derive(Clone, Copy)]
@@ -101,7 +101,7 @@ enum Polled {
     Error,
 }
 
-/// What has to be polled.
+/// What to poll.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Waker {
     Query(usize),
@@ -110,16 +110,16 @@ enum Waker {
 
 struct Query {
     readers: Vec<Reader>,
-    /// Whether it reads both children by turns; otherwise the first to its end first.
+    /// Whether it alternates between its children; otherwise it reads the first to its end first.
     by_turns: bool,
     at: Option<(usize, usize)>,
     runnable: bool,
     stalled: bool,
-    /// Set while it waits for slower packets.
+    /// Whether it waits for slower packets.
     held: Option<(PacketId, usize)>,
 }
 
-/// What a run retains: a plan, and for each partition the first batch number and the batches.
+/// What a run has: a plan, and for each partition the first batch number and the retained batches.
 struct Kept {
     node: Option<Node>,
     lists: Vec<(u64, VecDeque<u64>)>,
@@ -133,12 +133,12 @@ pub(crate) struct World {
     runs: BTreeMap<RunId, Kept>,
     queries: BTreeMap<usize, Query>,
     waiting: BTreeMap<(RunId, usize), BTreeSet<Waker>>,
-    /// Wakers of the queries that wait for something outside of this world.
+    /// Wakers of the queries that wait for an event outside of this world.
     outside: Vec<Waker>,
     to_drop: Vec<Node>,
     faults: bool,
     held: Option<(PacketId, usize)>,
-    /// The query that is polled, and whether it was woken meanwhile.
+    /// The query that is being polled, and whether it was woken meanwhile.
     polling: Option<(usize, bool)>,
     polls: u64,
 }
@@ -209,9 +209,9 @@ impl World {
         let mut quiet = 0;
         while !self.queries.is_empty() {
             if self.draw.one_in(3) || !self.queries.values().any(|query| query.runnable) {
-                let nobody = self.outside.is_empty();
+                let none_outside = self.outside.is_empty();
                 self.wake_outside();
-                let stuck = nobody && !self.queries.values().any(|query| query.runnable);
+                let stuck = none_outside && !self.queries.values().any(|query| query.runnable);
                 assert!(!stuck, "seed {}: {:?}", self.seed, self.core);
             }
             self.step();
@@ -446,7 +446,7 @@ impl World {
         };
         query.at = Some((reader, partition));
         if self.faults && self.draw.one_in(60) {
-            // A limit is reached in this partition.
+            // The partition's limit is reached.
             self.close(&mut query.readers[reader], partition);
             query.at = None;
             self.queries.insert(id, query);

@@ -1,4 +1,4 @@
-//! Which chunk is handed out, and which chunk is loaded next, for which scan?
+//! Which chunk is delivered, and which chunk is loaded next, for which scan?
 //!
 //! Idea: the paper's foreach loops with a strict comparison, so that the lowest id wins a tie.
 //! Not here: freeing space for the load (`eviction.rs`).
@@ -44,7 +44,7 @@ impl PartialEq for Fraction {
 
 impl Eq for Fraction {}
 
-/// The choice of the chunk that a scan is handed.
+/// Chooses the chunk that a scan gets.
 impl Oracle {
     pub(super) fn choose_available_chunk(&self, q_trigger: ScanId) -> Option<ChunkId> {
         if self.is_sequential(q_trigger) {
@@ -126,7 +126,7 @@ impl Oracle {
     }
 }
 
-/// The choice of the next load.
+/// Chooses the next load.
 impl Oracle {
     pub(super) fn choose_load(&self) -> Option<Choice> {
         match self.config.policy {
@@ -211,8 +211,8 @@ impl Oracle {
         })
     }
 
-    /// The columns that several scans want together may be larger than the budget; the columns that
-    /// the chosen scan misses may fit.
+    /// The columns that several scans want together may exceed the budget; the columns that the
+    /// chosen scan misses may fit.
     fn at_most_the_budget(&self, choice: Choice) -> Choice {
         let (scan, table, chunk) = (choice.scan, choice.table, choice.chunk);
         if self.bytes_to_load(table, chunk, &choice.columns) <= self.budget {

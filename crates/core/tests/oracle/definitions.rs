@@ -38,7 +38,7 @@ impl Oracle {
         all.filter(|(id, _)| !self.is_sequential(*id))
     }
 
-    /// Whether a chunk handed out is in work, if its last progress was at `last`.
+    /// Whether a delivered chunk is in work, if its last progress was at `last`.
     fn in_work(&self, last: Time) -> bool {
         let length = self.turns().map_or(0, |limit| limit.length_ns_max);
         last.0.saturating_add(length) > self.now.0
@@ -290,12 +290,12 @@ impl Oracle {
 }
 
 impl Scan {
-    /// Whether nothing is left to be handed out or given back.
+    /// Whether the scan needs no chunk, and no job could give one back.
     pub(super) fn is_exhausted(&self) -> bool {
         self.needed.is_empty() && self.joined.is_empty()
     }
 
-    /// The number of chunks handed out and not released.
+    /// The number of chunks delivered and not released.
     fn in_hands(&self) -> usize {
         self.held.len() + self.lapsed.len()
     }
@@ -347,7 +347,7 @@ impl Oracle {
                 .is_subset(&self.resident_or_loading(q.spec.table, chunk))
     }
 
-    /// Whether the scan could be handed the chunk before any other load for it.
+    /// Whether the scan could get the chunk before any other load for it.
     pub(super) fn usable(&self, scan: ScanId, chunk: ChunkId) -> bool {
         let mut coming = self
             .order(scan)
@@ -399,7 +399,7 @@ impl Oracle {
         q.spec.consumers as usize + fed_by * ahead
     }
 
-    /// available(q, d): only coming chunks of device d count; for a sequential scan available(q).
+    /// available(q, d): counts only coming chunks of device d; for a sequential scan available(q).
     fn available_of(&self, scan: ScanId, device: DeviceId) -> usize {
         if self.is_sequential(scan) {
             return self.available(scan);

@@ -11,7 +11,7 @@ use coscan_core::{Action, ChunkId, ColumnId, ExtentId, Policy, ScanId, StorageMo
 use super::choose::{Choice, Fraction};
 use super::{ExtentState, Oracle};
 
-/// (E or E / Pe, |I|, −next(c)): the chunk with the smallest goes first.
+/// (E or E / Pe, |I|, −next(c)): the chunk with the smallest is evicted first.
 type KeepRelevance = (Fraction, usize, Reverse<u64>);
 
 /// The next victim.
@@ -38,8 +38,8 @@ impl Oracle {
         true
     }
 
-    /// Evicts the segments of the load's chunk that stand in its way for ever because they have
-    /// grown; false if there are none.
+    /// Evicts the segments of the load's chunk that block it permanently because they have grown;
+    /// false if there are none.
     pub(super) fn give_up_grown(&mut self, load: &Choice) -> bool {
         let (table, chunk) = (load.table, load.chunk);
         let resident = self.resident(table, chunk);
@@ -184,7 +184,7 @@ impl Oracle {
         segments
     }
 
-    /// [Vanderkooy23]: ten of all idle segments, without those that the load excludes.
+    /// [Vanderkooy23]: ten of all idle segments, except those that the load excludes.
     fn sample(&self, load: Option<&Choice>) -> Vec<(TableId, ChunkId, ColumnId)> {
         let all = self.idle_segments(None);
         let allowed = self.idle_segments(load);
@@ -218,7 +218,7 @@ impl Oracle {
         self.oldest_segment(segments)
     }
 
-    /// [PBM12]: until a scan in order comes to a chunk that it needs.
+    /// [PBM12]: the time until a scan in order reaches a chunk that it needs.
     fn time_to(&self, q: ScanId, chunk: ChunkId) -> u64 {
         let scan = &self.scans[&q];
         let order = self.order(q);

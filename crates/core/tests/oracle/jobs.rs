@@ -9,7 +9,7 @@ use coscan_core::{ChunkId, ColumnSet, ScanId, TableId, Time};
 
 use super::Oracle;
 
-/// A job under way.
+/// A running job.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) table: TableId,
@@ -90,8 +90,8 @@ impl Oracle {
             let q = self.scan_mut(q);
             q.joined.remove(chunk);
             q.held.remove(&chunk);
-            // An earlier job on it may have served others; when it is handed out again, it serves
-            // its scan alone.
+            // An earlier job on it may have served other scans; when it is delivered again, it
+            // serves its scan alone.
             q.served.remove(&chunk);
             q.lapsed.remove(chunk);
             q.needed.insert(chunk);

@@ -78,7 +78,7 @@ struct Scan {
     needed: ChunkSet,
     /// With the times of the hand-out and of the last progress.
     held: BTreeMap<ChunkId, (Time, Time)>,
-    /// Held chunks whose job is done, with the number of scans that it served.
+    /// Held chunks whose job has ended, with the number of scans that it served.
     served: BTreeMap<ChunkId, u64>,
     lapsed: ChunkSet,
     /// Chunks that other scans' jobs work on.
@@ -112,7 +112,7 @@ enum PageState {
     Served,
 }
 
-/// Occupies a place of its device until its last column has completed or failed.
+/// Occupies a place on its device until its last column has completed or failed.
 #[derive(Clone, Debug)]
 struct OutstandingLoad {
     table: TableId,
@@ -180,7 +180,7 @@ impl Oracle {
     }
 
     /// Step 2.
-    #[allow(clippy::too_many_lines)] // One arm an event.
+    #[allow(clippy::too_many_lines)] // One arm per event.
     fn apply(&mut self, event: Event) {
         match event {
             Event::TableRegistered { table, layout } => {
@@ -403,8 +403,8 @@ impl Oracle {
         }
     }
 
-    /// The driver reports a column when all its bytes are in memory, extents that another chunk's
-    /// load brings included; these are then resident for every segment.
+    /// The driver reports a column when all its bytes are in memory, including extents that
+    /// another chunk's load brings; these are then resident for every segment.
     fn complete(&mut self, table: TableId, chunk: ChunkId, columns: &[ColumnId]) {
         for &column in columns {
             self.take_from_load(table, chunk, column);

@@ -56,7 +56,7 @@ pub(crate) struct Scan {
     pub(crate) done: BTreeSet<ChunkId>,
     pub(crate) waiting: u32,
     pub(crate) failed: bool,
-    /// The scan was told `Exhausted`.
+    /// The scan was exhausted.
     pub(crate) exhausted: bool,
 }
 
@@ -79,9 +79,9 @@ pub(crate) struct Page {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PageState {
-    /// The driver has to read the page by itself.
+    /// The driver itself has to read the page.
     Queued,
-    /// A load brings the page.
+    /// A load will bring the page.
     Dropped,
     Served,
 }
@@ -126,7 +126,7 @@ impl World {
     }
 
     /// Columns that are loading but wait for an extent that no load brings, because the load that
-    /// was to bring it failed.
+    /// should have brought it failed.
     pub(crate) fn orphans(&self, table: TableId, chunk: ChunkId) -> Vec<ColumnId> {
         let mut columns = self.loading(table, chunk);
         columns.retain(|&column| self.is_orphan(table, chunk, column));
@@ -151,7 +151,7 @@ impl World {
         serves.map(|(extent, _)| extent).collect()
     }
 
-    /// Bytes of the largest load there can be: a whole chunk with its extents.
+    /// Bytes of the largest possible load: a whole chunk with its extents.
     pub(crate) fn largest_load(&self) -> u64 {
         let bytes = |table: &TableId, chunk: u32| {
             let layout = &self.tables[table];
@@ -169,16 +169,16 @@ impl World {
             .unwrap_or(0)
     }
 
-    /// The number of chunks still to be handed out, over all scans.
+    /// The number of chunks that have not been delivered, over all scans.
     pub(crate) fn needed(&self) -> usize {
         self.scans.values().map(|q| q.needed.len()).sum()
     }
 }
 
-/// The books are kept and checked.
+/// Keeps and checks the books.
 impl World {
     /// Records the driver's own part of an event, before its actions are known.
-    #[allow(clippy::too_many_lines)] // One arm an event.
+    #[allow(clippy::too_many_lines)] // One arm per event.
     pub(crate) fn record(&mut self, event: &Event) {
         match event {
             Event::TableRegistered { table, layout } => {
@@ -318,7 +318,7 @@ impl World {
             load.columns.remove(&column);
             load.extents.retain(|extent| !extents.contains(extent));
             if completed {
-                // The extents are resident, whichever load was to bring them.
+                // The extents are resident, whichever load should have brought them.
                 let of_table = self.loads.iter_mut().filter(|l| l.table == table);
                 of_table.for_each(|l| l.extents.retain(|extent| !extents.contains(extent)));
                 let bytes = self.own(table, chunk, column);

@@ -1,7 +1,7 @@
-//! What does an operation mean in this world?
+//! Which event does an operation stand for in this world?
 //!
-//! Idea: indices select among the events that are possible now, so every event is valid; impossible
-//! operations are skipped.
+//! Idea: indices select among the events that are possible now, so every event is valid;
+//! impossible operations are skipped.
 //! Not here: events that a driver must not send (`tests/refused.rs`).
 
 use std::collections::BTreeSet;
@@ -216,7 +216,7 @@ impl World {
                     columns: columns_of(self.tables[&table].columns, *bits),
                 })
             }
-            // A driver may have begun to read a page before it was told that a load brings it.
+            // A driver may have begun to read a page before it learned that a load brings it.
             Op::CompletePage(at) => Some(Event::PageCompleted {
                 request: pick(pages_where(&[PageState::Queued, PageState::Dropped]), *at)?,
             }),

@@ -1,8 +1,8 @@
 //! Were all promises to the driver kept?
 //!
 //! ABM-I1 a segment is loading at most once; ABM-I2 a pinned column is not evicted; ABM-I3 a load
-//! fits the budget; ABM-I4 a load has a scan that needs it; ABM-I5 a scan is handed each of its
-//! chunks exactly once; ABM-I7 a failed load fails exactly the scans that need it.
+//! fits the budget; ABM-I4 a load has a scan that needs it; ABM-I5 a scan gets each of its chunks
+//! exactly once; ABM-I7 a failed load fails exactly the scans that need it.
 
 use coscan_core::{Action, ChunkId, ChunkSet, ColumnId, Event, ExtentId, ScanId};
 
@@ -108,7 +108,7 @@ impl World {
             Action::Deliver { scan, chunk, .. } => self.take_chunk(*scan, *chunk),
             Action::Exhausted { scan } => {
                 let q = self.scan(*scan);
-                assert!(q.waiting > 0, "nobody waits for {action:?}");
+                assert!(q.waiting > 0, "no consumer waits for {action:?}");
                 assert!(
                     q.needed.is_empty() && q.joined.is_empty(),
                     "ABM-I5: chunks are left: {action:?}"
@@ -169,7 +169,7 @@ impl World {
 
     fn take_chunk(&mut self, scan: ScanId, chunk: ChunkId) {
         let q = &self.scans[&scan];
-        assert!(q.waiting > 0, "nobody waits for {chunk}");
+        assert!(q.waiting > 0, "no consumer waits for {chunk}");
         assert!(
             q.needed.contains(chunk),
             "ABM-I5: {scan} got {chunk} twice, or never needed it"
@@ -229,7 +229,10 @@ impl World {
                 "loaded what is resident: {action:?}"
             );
             let wanted = self.scans.values().any(|q| q.wants(table, chunk, column));
-            assert!(wanted, "ABM-I4: nobody wants column {column} of {action:?}");
+            assert!(
+                wanted,
+                "ABM-I4: no scan wants column {column} of {action:?}"
+            );
             for extent in self.extents_of(table, chunk, column) {
                 let elsewhere = self
                     .loads

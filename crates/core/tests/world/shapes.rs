@@ -1,7 +1,7 @@
-//! What may happen, drawn before the world in which it happens is known.
+//! Which tables, scans and operations occur, drawn before the world is known?
 //!
-//! Idea: shapes and operations hold numbers that are taken modulo what exists, so that proptest can
-//! shrink them freely.
+//! Idea: shapes and operations hold numbers that are taken modulo what exists, so that proptest
+//! can shrink them freely.
 //! Not here: their meaning in a given world (`next.rs`).
 
 use coscan_core::{
