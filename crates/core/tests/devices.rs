@@ -134,7 +134,7 @@ fn a_slow_device_is_never_idle() {
 }
 
 #[test]
-fn an_idle_device_comes_first_where_memory_is_short() {
+fn an_idle_device_is_served_first_when_memory_is_short() {
     let world = World::new(4, None);
     assert_eq!(world.loads(), [1, 1, 1, 1]);
     let world = World::new(6, None);

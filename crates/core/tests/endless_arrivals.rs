@@ -137,7 +137,7 @@ impl Run {
 const HOT: u32 = 0;
 
 #[test]
-fn room_for_one_load_beside_what_they_hold_is_enough() {
+fn room_for_one_more_load_is_enough() {
     for policy in Policy::ALL {
         let run = Run::of_arrivals(policy, 2 * CHUNK_BYTES);
         assert_eq!((run.handed, run.ended), (4, true), "{policy:?}");
@@ -145,7 +145,7 @@ fn room_for_one_load_beside_what_they_hold_is_enough() {
 }
 
 #[test]
-fn with_room_for_one_load_only_it_waits_for_the_last_of_them() {
+fn with_room_for_one_load_the_patient_scan_waits_for_the_last() {
     for policy in Policy::ALL {
         let mut run = Run::of_arrivals(policy, CHUNK_BYTES);
         assert_eq!((run.handed, run.ended), (0, false), "{policy:?}");

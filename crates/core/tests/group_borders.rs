@@ -100,7 +100,7 @@ proptest! {
     #![proptest_config(Config { max_global_rejects: 1 << 16, ..Config::with_cases(4096) })]
 
     #[test]
-    fn each_group_is_given_back_once_and_as_soon_as_it_can_be((table, order) in tables()) {
+    fn each_group_is_returned_once_as_soon_as_it_is_complete((table, order) in tables()) {
         let mut borders = Borders::new(table.len());
         let mut known = vec![false; table.len()];
         let mut counted: BTreeMap<u8, u64> = BTreeMap::new();

@@ -219,7 +219,7 @@ fn the_leader_may_be_given_the_chunk_back() {
 /// Whichever scan ends, and in whatever order, the columns of both stay resident until the job has
 /// ended.
 #[test]
-fn a_job_goes_on_whoever_ends() {
+fn a_job_continues_whichever_scan_ends() {
     for gone in [[LEADER, MEMBER], [MEMBER, LEADER]] {
         let mut driver = begin();
         assert_eq!(driver.pinned(CHUNK), ColumnSet::all(2));
@@ -488,7 +488,7 @@ fn a_waiting_scan_that_joins_ranks_by_its_share() {
 
 /// When a job begins, the columns of all its scans count as used, not only those of its leader.
 #[test]
-fn a_job_is_a_use_of_all_its_columns() {
+fn a_job_counts_as_a_use_of_all_its_columns() {
     let mut driver = driver_under(Policy::Normal, None);
     driver.register(LEADER, 0..1, &[0]);
     driver.register(MEMBER, 0..1, &[0, 1]);

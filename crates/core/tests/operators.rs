@@ -109,7 +109,7 @@ fn a_spike_is_open_until_the_first_batch() {
 }
 
 #[test]
-fn full_goes_to_disk_once_somebody_has_joined() {
+fn a_full_window_goes_to_disk_once_a_satellite_has_joined() {
     let mut core = Operators::new(CONFIG);
     let (host, run) = arrive(&mut core, OperatorKind::HashBuild, 1);
     let (satellite, _) = arrive(&mut core, OperatorKind::HashBuild, 2);
@@ -125,7 +125,7 @@ fn full_goes_to_disk_once_somebody_has_joined() {
 }
 
 #[test]
-fn a_slow_satellite_holds_for_a_while_and_then_reruns_or_the_list_goes_to_disk() {
+fn a_slow_satellite_reruns_or_its_list_goes_to_disk() {
     for (cost_bytes, reruns) in [(10, true), (10_000, false)] {
         let mut core = Operators::new(CONFIG);
         let request = |owner| Request {

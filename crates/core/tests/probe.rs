@@ -603,7 +603,7 @@ fn examine(probe: &mut Probe<Plain>) -> Vec<u32> {
 }
 
 #[test]
-fn entries_at_hand_are_gone_through_in_the_tables_order_after_the_first() {
+fn entries_are_handled_in_table_order_after_the_first() {
     let options = ProbeOptions {
         pricing: Pricing::Unknown,
         ..smooth(u32::MAX)

@@ -25,7 +25,7 @@ fn costs() -> impl Strategy<Value = Option<PageCosts>> {
 
 proptest! {
     #[test]
-    fn every_page_that_is_named_is_read_and_none_twice(
+    fn every_named_page_is_read_once(
         pages in 1u32..2_000,
         rows in prop::collection::vec(0u32..2_000, 1..400),
         policy in policy(),

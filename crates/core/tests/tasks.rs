@@ -142,7 +142,7 @@ fn a_short_query_does_not_wait_for_long_computations() {
 }
 
 #[test]
-fn a_burst_that_is_known_to_be_long_does_not_go_first() {
+fn a_burst_known_to_be_long_is_not_served_first() {
     let took = |is_known: bool| {
         let mut world = World::new(2, 0);
         for long in 0..100 {
@@ -162,7 +162,7 @@ fn a_burst_that_is_known_to_be_long_does_not_go_first() {
 }
 
 #[test]
-fn of_alike_queries_the_first_ends_first() {
+fn similar_queries_end_in_the_order_of_arrival() {
     let mut world = World::new(2, 0);
     let queries: Vec<_> = (0..5)
         .map(|n| world.begin(n, 3 + 7 * n, (1 + n) * MS))

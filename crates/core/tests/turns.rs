@@ -158,7 +158,7 @@ fn the_scan_with_least_work_left_is_served_first() {
 }
 
 #[test]
-fn what_a_chunk_costs_counts() {
+fn the_cost_of_a_chunk_counts() {
     let mut driver = Driver::new(1);
     driver.register(LONG, 50..100, 1);
     driver.register(SHORT, 0..5, 1);

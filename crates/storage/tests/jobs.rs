@@ -155,7 +155,7 @@ async fn the_query_that_began_a_job_may_end() {
 }
 
 #[tokio::test]
-async fn members_that_end_leave_and_members_that_fail_too() {
+async fn members_that_end_or_fail_leave_the_job() {
     let (setup, faulty) = setup(256 << 20, Vec::new()).await;
     let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
     let view = pool.table(&setup.files).unwrap();

@@ -100,7 +100,7 @@ async fn pages_partition_the_rows_whatever_columns_are_needed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_are_what_was_written_wherever_they_come_from() {
+async fn pages_are_read_as_written_from_any_source() {
     for layout in [Layout::RowGroups, Layout::Pages] {
         for model in [StorageModel::Dsm, StorageModel::Nsm] {
             let (setup, device) = setup_as(64 << 20, Vec::new(), layout).await;

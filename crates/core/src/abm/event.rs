@@ -164,7 +164,7 @@ pub enum Event {
         /// The request.
         request: PageRequestId,
     },
-    /// The request no longer uses a page that was served from a chunk.
+    /// A request has stopped using a page that was served from a chunk.
     PageReleased {
         /// The request.
         request: PageRequestId,

@@ -75,7 +75,7 @@ pub struct Abm {
     turns: Turns,
     /// Running chunk jobs.
     jobs: Jobs,
-    /// Outstanding loads: the columns still to come.
+    /// Outstanding loads, with the columns that have not arrived.
     loads: BTreeMap<(TableId, ChunkId), Vec<OutstandingLoad>>,
     pages: Pages,
     actions: VecDeque<Action>,
@@ -111,7 +111,7 @@ impl Abm {
         }
     }
 
-    /// The oldest action not yet taken.
+    /// Takes the oldest action; `None` if the driver has taken all.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }

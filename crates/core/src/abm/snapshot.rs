@@ -52,7 +52,7 @@ pub struct ChunkSnapshot {
     pub interested: Vec<ScanId>,
 }
 
-/// A chunk job under way.
+/// A running chunk job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobSnapshot {
     /// The leader: the scan that began the job. It may have ended.
@@ -88,7 +88,7 @@ impl Abm {
         }
     }
 
-    /// The chunk jobs under way, ascending by scan and chunk.
+    /// The running chunk jobs, ascending by scan and chunk.
     pub fn jobs(&self) -> impl Iterator<Item = JobSnapshot> + '_ {
         self.jobs.iter().map(|((scan, chunk), job)| JobSnapshot {
             scan,

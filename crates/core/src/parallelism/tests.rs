@@ -126,7 +126,7 @@ fn devices_with_time_left_become_wider_and_full_ones_narrower() {
 }
 
 #[test]
-fn all_workers_have_room_for_what_they_read_ahead() {
+fn the_read_ahead_of_all_workers_fits_in_memory() {
     let mut it = Parallelism::new(ParallelismConfig {
         workers_total_max: 10,
         ..CONFIG
@@ -153,7 +153,7 @@ fn all_workers_have_room_for_what_they_read_ahead() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_events_are_refused() {
     let mut it = Parallelism::new(CONFIG);
     register(&mut it, 4, ScanAccess::Whole, 0);
     let scan = ScanId(4);

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_smooth_scan_is_little_dearer_than_a_full_scan() {
+    fn the_worst_smooth_scan_costs_little_more_than_a_full_scan() {
         let worst = TABLE.smooth_scan([0, 0, TABLE.rows]).total();
         assert!(worst < 1.03 * TABLE.full_scan().total(), "{worst}");
     }

@@ -124,14 +124,14 @@ mod tests {
     }
 
     #[test]
-    fn the_meters_are_believed_at_first() {
+    fn the_meters_prices_apply_at_first() {
         let costs = DeviceCosts::new(10_000, 1_000).costs();
         near(costs.random, 10_000.0, 0.01);
         near(costs.sequential, 1_000.0, 0.01);
     }
 
     #[test]
-    fn what_is_seen_replaces_what_was_believed() {
+    fn measurements_replace_the_meters_prices() {
         let mut costs = DeviceCosts::new(100_000, 1_000);
         // The true prices: a jump costs 3000 and a page 2000.
         for round in 0..100 {

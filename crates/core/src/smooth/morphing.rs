@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn elastic_goes_back_where_results_become_rare() {
+    fn elastic_shrinks_where_results_become_rare() {
         let dense = (0..7).map(|n| (1 << n, 1 << n));
         let sparse = (1..7).rev().map(|n| (1, 1 << n));
         let regions: Vec<(u32, u32)> = dense.chain(sparse).chain([(1, 1), (1, 2)]).collect();
@@ -309,7 +309,7 @@ mod tests {
     };
 
     #[test]
-    fn reading_on_pays_from_the_share_of_results_that_prices_say() {
+    fn reading_on_pays_off_above_the_break_even_share() {
         // Shares among the pages that were not named: 1/1, 1/3, 1/7, 1/15 (too few), 0/7, 0/3.
         let regions = [(2, 2), (2, 4), (2, 8), (2, 16), (1, 8), (1, 4)];
         let mut morphing = Morphing::new(SmoothPolicy::Elastic, 64);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn ever_less_of_the_price_of_jumps_is_spent_on_looking_further() {
+    fn exploring_takes_a_falling_share_of_the_price_of_jumps() {
         for (regions, at_most, at_least) in [(16, 8, 12), (1_600, 50, 120)] {
             let mut morphing = Morphing::new(SmoothPolicy::Elastic, 64);
             morphing.set_costs(DISK);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn it_grows_where_results_become_frequent_late() {
+    fn the_region_grows_where_results_become_frequent_late() {
         let mut morphing = Morphing::new(SmoothPolicy::Elastic, 64);
         morphing.set_costs(DISK);
         sparse(&mut morphing, 10_000);
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_region_without_the_results_it_should_have_shrinks_to_what_it_supports() {
+    fn a_region_without_predicted_results_shrinks_to_what_it_supports() {
         // Break-even predicts 6.3 of 63. Of 19 pages it predicts too few to tell, so the size
         // halves.
         let after = |results, pages| {
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_its_way_bounds_what_is_given_out() {
+    fn outstanding_pages_bound_the_next_region() {
         let mut morphing = Morphing::new(SmoothPolicy::Elastic, 64);
         morphing.set_costs(DISK);
         morphing.region_pages = 64;
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn without_costs_nothing_bounds_it() {
+    fn without_costs_the_region_is_unbounded() {
         let mut morphing = Morphing::new(SmoothPolicy::Elastic, 64);
         morphing.region_pages = 64;
         morphing.given(64);

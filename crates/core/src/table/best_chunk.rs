@@ -486,7 +486,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn finds_what_a_look_at_every_chunk_finds(
+        fn finds_what_an_exhaustive_search_finds(
             changes in prop::collection::vec(change(), 1..300),
             slots in prop::collection::btree_set(0usize..140, 0..80),
             from in 0u32..CHUNKS,

@@ -210,7 +210,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_slot_needs_what_was_set(
+        fn a_slot_needs_the_chunks_that_were_set(
             needed in prop::collection::btree_set(0u32..200, 0..200),
             gone in prop::collection::btree_set(0u32..200, 0..60),
             range in (0u32..220, 0u32..220).prop_map(|(a, b)| a.min(b)..a.max(b)),

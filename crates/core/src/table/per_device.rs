@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_added_is_counted_where_it_was() {
+    fn counts_are_kept_per_device() {
         let mut counts = PerDevice::default();
         counts.add(2, 3);
         counts.add(0, 1);

@@ -40,8 +40,8 @@ pub fn local_version(location: &Path, metadata: &Metadata) -> FileVersion {
 }
 
 /// The time that a listing shows for a version made here: the second of the last change, plus a
-/// fraction that is a hash of the tag. Two files with the same size and second get the same time
-/// with a probability of one in a thousand million; two versions of one file never do.
+/// fraction that is a hash of the tag. Two files, or two versions of a file, with the same size
+/// and second get the same time with a probability of one in a thousand million.
 #[must_use]
 pub fn listed_time(file: &FileVersion) -> SystemTime {
     let mut hash = Fnv::default();

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn days_are_two_bytes_and_nothing_is_one() {
+    fn days_take_two_bytes_and_nulls_take_one() {
         let days: ArrayRef = Arc::new(Date32Array::from(vec![Some(8_036), None, Some(10_591)]));
         assert_eq!(narrowest(days).data_type(), &DataType::Int16);
         let far: ArrayRef = Arc::new(Date32Array::from(vec![Some(i32::MAX), None]));

@@ -37,7 +37,7 @@ const AHEAD: usize = 4;
 /// words of [QPipe05]).
 const WINDOW: usize = 16;
 
-/// Makes the decoder when the first batch is asked for.
+/// Makes the decoder when a reader requests the first batch.
 pub(crate) type MakeDecoder = Box<dyn FnOnce() -> Result<SegmentDecoder> + Send>;
 
 enum Decoder {

@@ -118,7 +118,7 @@ impl Reserve {
         let mut whole: Vec<Option<Bytes>> = vec![None; ranges.len()];
         for parts in slices(ranges, slice.max(SLICE_BYTES_MIN)) {
             let turn = device.slices.acquire().await;
-            device.let_pages_go_first().await;
+            device.wait_for_pages().await;
             let wanted: Vec<Range<u64>> = parts.iter().map(|(_, range)| range.clone()).collect();
             let slice = device.begin_slice();
             let read = file.read(&wanted);
@@ -169,7 +169,7 @@ impl OfDevice {
         }
     }
 
-    async fn let_pages_go_first(&self) {
+    async fn wait_for_pages(&self) {
         let left = self.none_left.notified();
         if self.pages.lock().0 > 0 {
             let _ = tokio::time::timeout(PATIENCE, left).await;

@@ -65,7 +65,7 @@ pub struct PoolSnapshot {
     pub chunks: Vec<ChunkRow>,
     /// The number of tables, including those of replaced files while they are in use.
     pub tables: usize,
-    /// Bytes of frames, loads under way included.
+    /// Bytes of frames, outstanding loads included.
     pub used_bytes: u64,
     /// The pool's memory budget in bytes.
     pub budget_bytes: u64,

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_its_way_is_small_beside_memory() {
+    fn outstanding_reads_take_a_small_part_of_memory() {
         for page_kib in [8, 80, 800, 8_000] {
             let sizes = sizes(page_kib << 10, page_kib << 10, 256 * MIB);
             let bytes = |jobs: usize, pages: usize| ((jobs * pages) as u64 * page_kib) << 10;
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn plenty_of_memory_is_not_plenty_of_reads() {
+    fn much_memory_does_not_mean_many_reads() {
         let sizes = sizes(80 << 10, 90 << 10, 16_000 * MIB);
         assert_eq!((sizes.sorted_jobs(), sizes.sorted_pages()), (4, 128));
         assert_eq!((sizes.region_jobs(1), sizes.pages_apart()), (16, 16));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn small_pages_take_the_room_of_their_sectors() {
+    fn small_pages_take_the_memory_of_their_sectors() {
         let sizes = sizes(8 << 10, 64 << 10, 16 * MIB);
         assert_eq!((sizes.sorted_jobs(), sizes.sorted_pages()), (4, 64));
         assert_eq!((sizes.region_jobs(1), sizes.pages_apart()), (16, 2));

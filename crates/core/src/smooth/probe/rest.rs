@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_promises_what_chunks_cost_beyond_their_named_pages() {
+    fn a_sample_estimates_the_cost_of_unnamed_pages() {
         let of = |sampled: &[u64], scale| saving(&Table, |page| page < 100, sampled, scale, DISK);
         // Chunk 0 is read; of chunk 1 one page is named, of chunk 2 none.
         assert!((of(&[1_000, 1_001], 1.0) - (99.0 + 109.0)).abs() < 1e-9);
