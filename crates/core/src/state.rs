@@ -247,7 +247,7 @@ impl State {
         if (starved, almost) == (scan.starved, scan.almost) && starved_of == scan.starved_of {
             return;
         }
-        let scan = self.scans.get_mut(&id).expect("it was there");
+        let scan = self.scans.get_mut(&id).expect("the scan is registered");
         (scan.starved, scan.almost) = (starved, almost);
         scan.starved_of = starved_of;
         if starved {

@@ -25,7 +25,7 @@ pub enum StorageError {
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// The file ended before the bytes that its metadata promises.
-    #[error("{file}: bytes {}..{} asked for, but only {got} came: the file is shorter than it says", range.start, range.end)]
+    #[error("{file}: reading bytes {}..{} gave only {got}: the file is shorter than its metadata says", range.start, range.end)]
     ShortRead {
         /// Path or URL.
         file: String,

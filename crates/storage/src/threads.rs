@@ -59,7 +59,7 @@ pub fn give_way(steps: i32) {
     });
     match changed {
         Ok(()) => SLICE.set(Slice::Long),
-        Err(error) => log::debug!("a thread does not give way: {error}"),
+        Err(error) => log::debug!("a thread keeps its niceness: {error}"),
     }
 }
 

@@ -330,6 +330,6 @@ impl Tasks {
         }
         assert_eq!((taken, long), (self.taken, self.taken_by_long), "TASKS-I2");
         let all: usize = self.levels.iter().map(|level| level.waiting.len()).sum();
-        assert_eq!(waiting, all, "what waits has a place");
+        assert_eq!(waiting, all, "every waiting task has a place");
     }
 }

@@ -608,7 +608,11 @@ mod tests {
             assert!(answer.unwrap()[0] == expected, "{range:?}");
         }
         assert!(device.name().contains(" (pread, "), "{}", device.name());
-        assert_eq!(device.admission.available_permits(), 4, "all room is back");
+        assert_eq!(
+            device.admission.available_permits(),
+            4,
+            "all permits are back"
+        );
     }
 
     #[tokio::test]

@@ -122,7 +122,7 @@ impl ObjectDevice {
             if attempt >= self.options.attempts_max {
                 return Err(self.diagnose(file, error, started.elapsed()).await);
             }
-            log::debug!("attempt {attempt}: {error}; again in {pause:?}");
+            log::debug!("attempt {attempt}: {error}; retrying in {pause:?}");
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(self.options.backoff_max);
             attempt += 1;

@@ -57,7 +57,7 @@ impl TableFile {
         }
         match self.device().read(self.version(), &ranges).await {
             Ok(bytes) => parts.have.extend(ranges.into_iter().zip(bytes)),
-            Err(error) => log::debug!("bloom filters are left out: {error}"),
+            Err(error) => log::debug!("bloom filters are skipped: {error}"),
         }
     }
 
@@ -67,7 +67,7 @@ impl TableFile {
             // A filter without blocks is dropped: a lookup in it would ask for its first block.
             Ok(filter) => filter.filter(|filter| filter.num_blocks() > 0),
             Err(error) => {
-                log::debug!("{}: a bloom filter is left out: {error}", self.name());
+                log::debug!("{}: a bloom filter is skipped: {error}", self.name());
                 None
             }
         }

@@ -57,7 +57,7 @@ impl Scan {
 
     fn poll_answer(&self, cx: &Context<'_>, claim: &mut Claim<'_>) -> Poll<Result<Answer>> {
         self.inner().with_state(|pool, effects| {
-            let gone = || StorageError::Internal("the scan is gone".into());
+            let gone = || StorageError::Internal("the scan has ended".into());
             let Some(scan) = pool.scans.get_mut(&self.id()) else {
                 return Poll::Ready(Err(gone()));
             };

@@ -224,7 +224,7 @@ impl ChunkLease {
             let own = self.own.place();
             let more = self.sure_of.lock().clone();
             let scan = own.scan.again(own.chunk, &more, tries)?;
-            let gone = || StorageError::Internal("a scan of one chunk has none".to_owned());
+            let gone = || StorageError::Internal("a scan of one chunk got no chunk".to_owned());
             let kept = scan.next_place().await?.ok_or_else(gone)?;
             // A concurrent call may have stored a place already; either will do.
             let before = self.again.lock().replace(kept);

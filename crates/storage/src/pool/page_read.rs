@@ -64,7 +64,7 @@ impl BufferPool {
     /// chunk that is not in the table.
     pub async fn read_pages(&self, table: &TableView, request: &PageRequest) -> Result<PageBytes> {
         let info = table.chunks.get(request.chunk).ok_or_else(|| {
-            StorageError::Internal("a page of a chunk that is not there".to_owned())
+            StorageError::Internal("a page request names a chunk that the table lacks".to_owned())
         })?;
         let mut roots: Vec<usize> = request
             .columns

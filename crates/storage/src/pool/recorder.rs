@@ -139,7 +139,7 @@ impl Recording {
             // The writer has already logged why.
             Err(TrySendError::Disconnected(_)) => self.stop(),
             Err(TrySendError::Full(_)) => {
-                log::warn!("recording stops: the disk of the log is too slow");
+                log::warn!("recording stops: the log's disk is too slow");
                 self.stop();
             }
         }

@@ -84,7 +84,7 @@ impl Spec {
         let mut file: Option<FileBytes> = None;
         for &at in &part.chunks {
             let info = table.chunks.get(at).ok_or_else(|| {
-                StorageError::Internal("a scan names a chunk that is not there".to_owned())
+                StorageError::Internal("a scan names a chunk that the table lacks".to_owned())
             })?;
             self.chunks_wanted += 1;
             self.positions.insert(info.chunk, (at, number));

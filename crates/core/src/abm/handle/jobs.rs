@@ -261,7 +261,7 @@ impl Abm {
     pub(crate) fn leave_jobs(&mut self, id: ScanId, joined: BTreeMap<ChunkId, Joined>) {
         for (chunk, Joined { leader, .. }) in joined {
             let job = self.jobs.0.get_mut(&(leader, chunk));
-            job.expect("who has joined has a job").members.remove(&id);
+            job.expect("a joined scan has a job").members.remove(&id);
         }
     }
 

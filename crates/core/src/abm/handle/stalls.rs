@@ -18,7 +18,11 @@ impl Abm {
         let now = self.state.now;
         let old = self.stall_time(self.state.scan(id));
         self.stalls.remove(&(old, id));
-        let scan = self.state.scans.get_mut(&id).expect("it was there");
+        let scan = self
+            .state
+            .scans
+            .get_mut(&id)
+            .expect("the scan is registered");
         scan.last_activity = now;
         let (waiting, stalled) = (scan.waiting > 0, scan.stalled);
         let table = self.state.tables.get_mut(&scan.table);
