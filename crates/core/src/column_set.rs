@@ -1,4 +1,4 @@
-//! Sets of columns.
+//! Sets of columns: bit sets (`bits.rs`) with the interface of a set of [`ColumnId`]s.
 
 use crate::ColumnId;
 use crate::bits::Bits;

@@ -240,7 +240,7 @@ fn a_packet_that_polls_one_partition_does_not_rerun_for_another() {
         !core.produced(host.run, 0, 1, Keep::Drop),
         "it counts for nothing"
     );
-    assert_eq!(core.pull(satellite, 0), Pull::Failed, "it was told");
+    assert_eq!(core.pull(satellite, 0), Pull::Failed, "it has seen an end");
     core.check();
 }
 

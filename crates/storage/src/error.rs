@@ -1,4 +1,8 @@
 //! What can go wrong between a device and an array, and where?
+//!
+//! Idea: every error names its file, and its row group and column if they are known; an error that
+//! wraps another keeps it as its source.
+//! Not here: what a query reports (the engine).
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,8 @@
-//! Recomputes every invariant of the buffer manager and compares it with the state.
+//! Does every invariant of the buffer manager hold?
+//!
+//! Idea: each kept count, set and flag is recomputed from what it summarises and compared with it.
+//! Not here: the checks of tables, jobs and turns, which are beside their state.
+//! Bounds: O(state); for tests and simulation.
 
 use std::collections::BTreeSet;
 

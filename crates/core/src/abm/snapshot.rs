@@ -1,5 +1,8 @@
-//! Which segments does the buffer manager hold, and which scans does it serve? For system tables
-//! and tests.
+//! Which segments does the buffer manager hold, and which scans does it serve?
+//!
+//! For system tables and tests, and for the questions that the storage crate asks between events.
+//! Reads the state and changes nothing.
+//! Bounds: each function states what it visits.
 
 use crate::abm::Abm;
 use crate::table::scan::Scan;

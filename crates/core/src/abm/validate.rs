@@ -1,4 +1,4 @@
-//! Which events are refused: those that contradict the state.
+//! Which events are refused? Those that contradict the state.
 //!
 //! Idea: every event is validated before anything changes, so a refused event changes nothing.
 //! Contract: `docs/design/abm.md`, "One event".

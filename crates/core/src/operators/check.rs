@@ -1,4 +1,8 @@
-//! Recomputes and checks every invariant of the shared operators.
+//! Does every invariant of the shared operators hold?
+//!
+//! Idea: the counts and indexes of [`Operators`](super::Operators) are recomputed from its runs
+//! and packets and compared with them.
+//! Bounds: O(packets² × partitions); for tests and simulation.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,6 @@
-//! The state of one packet in its run: its position in each list, and its waits.
+//! Where is a packet in each list of its run, and what does it wait for?
+//!
+//! Not here: the lists (`list.rs`), who waits for whom (`waits.rs`).
 
 use super::{Owner, RunId};
 

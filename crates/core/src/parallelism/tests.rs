@@ -1,3 +1,6 @@
+//! Promised: after any events the controller's invariants hold, its orders can be obeyed, and every
+//! scan processes all its chunks.
+
 use super::*;
 use proptest::prelude::*;
 

@@ -1,4 +1,7 @@
-//! Scores that are fractions, compared exactly.
+//! How are scores that are fractions compared exactly?
+//!
+//! By cross-multiplication, in 64 bits if the numbers are small and in 128 bits otherwise. The
+//! oracle computes the same scores, so rounding would make the schedulers differ.
 
 /// A score `num / den`, compared exactly.
 #[derive(Clone, Copy, Debug)]

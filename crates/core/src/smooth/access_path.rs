@@ -1,4 +1,7 @@
 //! Which ways are there to find rows by an indexed column?
+//!
+//! Not here: what each way reads next (`probe/`), their names (`names.rs`), their costs
+//! (`cost.rs`).
 
 /// How a scan finds the rows of a predicate on an indexed column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

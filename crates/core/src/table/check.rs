@@ -1,4 +1,7 @@
-//! Recomputes every invariant of a table and compares it with the state.
+//! Does every invariant of a table hold?
+//!
+//! Idea: groups, counts and sets are recomputed from the chunks and compared with them.
+//! Bounds: O(table); for tests and simulation.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,8 @@
-//! A world of queries with overlapping plans, for the test of shared operators. Everything is
-//! drawn from a seed. Streams are polled like the engine polls them: a waiting query is polled
-//! only when it was woken.
+//! A world of queries with overlapping plans, for the test of shared operators.
+//!
+//! Everything is drawn from a seed. Streams are polled like the engine polls them: a waiting query
+//! is polled only when it was woken.
+//! Not here: what is promised (`operators.rs`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

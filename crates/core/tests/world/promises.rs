@@ -67,7 +67,11 @@ impl World {
             Action::Fail { scan, chunk } => Some((*scan, *chunk)),
             _ => None,
         });
-        assert_eq!(failed.collect::<Vec<_>>(), expected, "ABM-I7: who fails");
+        assert_eq!(
+            failed.collect::<Vec<_>>(),
+            expected,
+            "ABM-I7: the scans that fail"
+        );
     }
 
     fn carry_out(&mut self, action: &Action) {

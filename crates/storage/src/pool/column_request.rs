@@ -1,4 +1,6 @@
 //! Which arrays of a column does a consumer want, and which requests can share arrays?
+//!
+//! Not here: decoding (`decoded.rs`), narrowing (`parquet/narrow.rs`).
 
 use arrow::datatypes::{DataType, FieldRef};
 

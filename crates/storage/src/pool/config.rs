@@ -1,4 +1,6 @@
 //! How is a buffer pool configured?
+//!
+//! Not here: the settings that set these fields (the engine), the memory limit (`../memory`).
 
 use std::time::Duration;
 

@@ -5,7 +5,7 @@
 //! I/O. While memory is plentiful and more readers are expected, all batches stay for them.
 //! Otherwise batches that every reader has passed are dropped after a while, and a reader that
 //! comes too late starts a decode of its own.
-//! Not here: how long a decoded segment lives (`lease.rs`, `state/resident.rs`), decoding itself
+//! Not here: how long a decoded segment lives (`place.rs`, `idle_arrays.rs`), decoding itself
 //! (`parquet/decode.rs`).
 //! Bounds: at most `AHEAD` batches are decoded beyond the furthest request.
 //! Source: design.md "shared decode"; batches are pulled, not pushed [Psaroudakis13].

@@ -1,6 +1,9 @@
 //! A scan: registered with the core when it begins, and ended when it is dropped.
 //!
-//! Not here: how its consumers get chunks (`hand_out.rs`).
+//! Idea: the consumers of a scan share it in an `Arc`, so dropping the last of them (a cancel, a
+//! LIMIT, an error) ends the scan at once, and the core stops loading for it.
+//! Not here: how its consumers get chunks (`hand_out.rs`), which chunks and bytes it needs
+//! (`spec.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

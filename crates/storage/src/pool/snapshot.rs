@@ -1,4 +1,6 @@
 //! What is a pool doing at this moment? For system tables, metrics and traces.
+//!
+//! Bounds: a snapshot holds the pool's lock while it visits all scans and all chunks in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;

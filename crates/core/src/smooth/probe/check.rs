@@ -1,4 +1,8 @@
-//! Recomputes and checks every invariant of a probe.
+//! Does every invariant of a probe hold?
+//!
+//! Idea: the sets of read pages and rows are recomputed from the phase and the regions and
+//! compared.
+//! Bounds: O(table); for tests and simulation.
 
 use super::known::AfterKnown;
 use super::{Phase, Probe};
@@ -22,7 +26,7 @@ impl<L: PageLayout> Probe<L> {
         let coming: u64 = self.coming.values().flatten().copied().map(u64::from).sum();
         assert!(
             coming <= self.pages_given,
-            "SMOOTH-I6: what is examined was given out"
+            "SMOOTH-I6: examined pages were issued"
         );
         match &self.phase {
             Phase::Rows { gathered, .. } | Phase::LastRows(gathered) => {
@@ -38,7 +42,7 @@ impl<L: PageLayout> Probe<L> {
             Phase::Morphing { ahead, .. } | Phase::Weighing { ahead } => {
                 assert!(
                     ahead.is_sorted_by(|a, b| a >= b),
-                    "what is ahead is in the table's order"
+                    "entries ahead are in the table's order"
                 );
             }
             Phase::Known { runs, then } => self.check_known(runs.iter(), then),

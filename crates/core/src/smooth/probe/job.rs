@@ -1,4 +1,6 @@
 //! What does a driver report to a probe, and what does the probe ask of it?
+//!
+//! Not here: the order of jobs and events (`mod.rs`).
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
-//! Page-aligned memory for direct I/O.
+//! Page-aligned memory for direct I/O: allocated here, filled by the kernel, read as `Bytes`.
+//!
+//! Not here: which parts are initialised (`transfer.rs`); U1 to U3 are in `mod.rs`.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;

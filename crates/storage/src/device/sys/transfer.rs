@@ -1,4 +1,10 @@
-//! One read as the kernel sees it: a job that owns the memory, and the job's transfers.
+//! What is a read to the kernel? A job that owns the memory, and the job's transfers.
+//!
+//! Idea: a [`Job`] holds the buffers of all its ranges. It is divided into transfers, each a
+//! vectored read of adjacent pages. The last transfer to end gets the job, copies the shares of
+//! pages that two ranges touch, and answers the caller.
+//! Not here: the division (`scatter.rs`), who runs the transfers (`ring.rs`, `positional.rs`).
+//! T1: a transfer has read less than it needs until it ends. U1 to U3: `mod.rs`.
 
 use std::io;
 use std::ops::Range;
