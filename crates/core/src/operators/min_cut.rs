@@ -1,5 +1,5 @@
-//! Which nodes of a graph have to be removed, at the least cost, so that no cycle leads through
-//! the first node?
+//! Which nodes of a graph have to be removed, at the least cost, so that no cycle with a costly
+//! node leads through the first node?
 //!
 //! Idea: such a set is a cut between the node and itself. By the theorem of Ford and Fulkerson the
 //! minimum cut costs as much as the maximum flow, which is found by augmenting the shortest path

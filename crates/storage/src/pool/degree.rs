@@ -4,9 +4,9 @@
 //! several devices this file tells the core's controller (`coscan_core::parallelism`) of new
 //! scans, ended loads and measured utilisation. The controller answers with a number of workers
 //! for each scan, and the pool's core then chooses the scan's loads from that many devices
-//! (`DegreeChanged`). The core also chooses which devices. The controller would bind a scan to a
-//! device whose chunks other scans have loaded meanwhile, and a scan whose consumers wait for
-//! another scan (a join) would keep that scan from its devices.
+//! (`DegreeChanged`). The core also chooses which devices. If the controller chose them, it would
+//! bind a scan to a device whose chunks other scans have loaded meanwhile, and a scan whose
+//! consumers wait for another scan (a join) would keep that scan from its devices.
 //! Not here: when the controller gets its events (`state/degrees.rs`); a query's own limit
 //! (`ScanRequest::devices_max`).
 //! Bounds: [`DEVICES_MAX`] devices; O(devices) per event; utilisation is read once per tick.

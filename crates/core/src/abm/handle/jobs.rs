@@ -280,7 +280,10 @@ impl Abm {
             let leading = self.state.scans.get(&leader);
             let held = leading.is_some_and(|scan| scan.held.contains_key(&chunk));
             let leads = matches!(job.hold, Hold::Leader);
-            assert_eq!(held, leads, "one has the chunk in hand");
+            assert_eq!(
+                held, leads,
+                "the leader holds the chunk exactly while its job says so"
+            );
             for id in &job.members {
                 let member = self.state.scan(*id);
                 assert_eq!(member.table, job.table);
@@ -295,10 +298,7 @@ impl Abm {
             for (pinner, _) in &pins.by {
                 if let Pinner::Job(leader) = pinner {
                     let job = self.jobs.get((*leader, chunk));
-                    assert!(
-                        job.is_some(),
-                        "ABM-I2: a chunk without a job or a holder is not pinned"
-                    );
+                    assert!(job.is_some(), "ABM-I2: a job's pin ends with the job");
                 }
             }
         }
