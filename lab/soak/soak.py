@@ -116,8 +116,6 @@ def soak(args, out):
         if remains and verdict.is_left(remains):
             with open(os.path.join(out, "left.txt"), "w", encoding="utf-8") as file:
                 file.writelines(line + "\n" for line in after.describes())
-        seen.sample()
-        after.close()
     kept = changes.done if changes else [(0.0, limits.size(args.memory))] if args.memory else []
     promised = kept if not args.group else ()
     found = list(
