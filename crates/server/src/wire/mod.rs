@@ -1,8 +1,8 @@
 //! One client's socket: messages in, messages out, and the news that the client has gone.
 //!
-//! While a statement runs and while rows are written, the connection keeps reading, because a client
-//! that hangs up says so only on the read side. What arrives meanwhile waits in a bounded queue; when
-//! that is full reading stops, and a vanished client is noticed at the next write instead.
+//! While a statement runs and while rows are written, the connection keeps reading, because a
+//! client that hangs up says so only on the read side. What arrives meanwhile waits in a bounded
+//! queue; when that is full reading stops, and a vanished client is noticed at the next write.
 //!
 //! W1: before a client is authenticated its messages are at most `STARTUP_BYTES_MAX` long, so that
 //! strangers cannot make the server buffer gigabytes.
