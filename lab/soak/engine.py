@@ -8,6 +8,8 @@ import time
 
 import psycopg
 
+LEFT = ("coscan.scans", "coscan.operators", "coscan.fragments", "coscan.memory", "pg_stat_activity")
+
 
 class Engine:
     """`coscan.memory`, over a connection of its own."""
@@ -32,6 +34,13 @@ class Engine:
         cursor = self.connection.execute("select * from coscan.memory")
         names = [column.name for column in cursor.description]
         return {name: int(cell) for name, cell in zip(names, cursor.fetchone())}
+
+    def describes(self):
+        """What the server says of everything that runs or is kept, a line each."""
+        for table in LEFT:
+            cursor = self.connection.execute(f"select * from {table}")
+            yield f"{table}: {' '.join(column.name for column in cursor.description)}"
+            yield from (f"  {row}" for row in cursor.fetchall())
 
     def close(self):
         if self.connection is not None:

@@ -7,7 +7,8 @@
 Starts a server over TPC-H's tables (FOLDER has lineitem.parquet and the seven others), lets clients
 do what `clients.py` says, and compares rows with DuckDB's. `--group` puts the server into a control
 group of this size (root); `--limits` changes `coscan.memory` on a schedule. Ends with 1 if a promise
-of `verdict.py` was broken. In `--out`: the server's log, `samples.json`, `memory.svg`, `report.txt`.
+of `verdict.py` was broken. In `--out`: the server's log, `samples.json`, `memory.svg`, `report.txt`,
+and `left.txt`, what was left after the load (K8).
 
 A seed fixes the questions and what each client draws, not how the clients meet.
 Not here: what a client does (`clients.py`), what is seen of memory (`watch.py`).
@@ -112,8 +113,9 @@ def soak(args, out):
         alive = server.alive()
         after = engine.Engine(server.dsn, counts)
         remains = left(after) if alive else None
-        seen.sample()
-        after.close()
+        if remains and verdict.is_left(remains):
+            with open(os.path.join(out, "left.txt"), "w", encoding="utf-8") as file:
+                file.writelines(line + "\n" for line in after.describes())
     kept = changes.done if changes else [(0.0, limits.size(args.memory))] if args.memory else []
     promised = kept if not args.group else ()
     found = list(

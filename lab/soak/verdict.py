@@ -37,6 +37,12 @@ def beyond(samples, changes):
     return found
 
 
+def is_left(left):
+    """Whether scans, or more bytes than are kept for queries to come, are left after the load."""
+    scans, operators = left
+    return scans > 0 or operators > KEPT_MAX
+
+
 def faults(tally, samples, *, alive, hung, left, changes=()):
     """What went wrong, a line each. `left`: rows of `coscan.scans` and operators' bytes after the
     load, or `None` if they could not be asked. `changes`: when which limit came into force, if the
@@ -59,7 +65,7 @@ def faults(tally, samples, *, alive, hung, left, changes=()):
         yield f"K7: {sum(tally.losses.values())} connections were lost without a word"
     if alive and left is None:
         yield "K8: the server does not say what is left"
-    elif left and (left[0] or left[1] > KEPT_MAX):
+    elif left and is_left(left):
         yield f"K8: {left[0]} scans and {left[1] / watch.MIB:.0f} MiB of operators are left"
     if not tally.ends["answered"]:
         yield "nothing was answered"

@@ -42,7 +42,7 @@ pub(crate) struct Options {
     /// Replace DST if it is there.
     #[arg(long)]
     force: bool,
-    /// Memory to use: a size, or a share of the machine's [default: 70%, but 320 MiB are left].
+    /// Memory to use: a size, or a share of the machine's [default: 80%, but 320 MiB are left].
     #[arg(long, value_name = "SIZE|%", value_parser = args::memory)]
     memory: Option<u64>,
     /// Where a sort puts what it has no memory for [default: the system's folder for temporary

@@ -35,7 +35,7 @@ pub(crate) struct Options {
     /// How pages are compressed: snappy, zstd or none.
     #[arg(long, value_name = "NAME", default_value = "zstd")]
     compression: PageCompression,
-    /// Memory to use: a size, or a share of the machine's [default: 70%, but 320 MiB are left].
+    /// Memory to use: a size, or a share of the machine's [default: 80%, but 320 MiB are left].
     #[arg(long, value_name = "SIZE|%", value_parser = args::memory)]
     memory: Option<u64>,
     /// Where a sort puts what it has no memory for [default: the system's folder for temporary

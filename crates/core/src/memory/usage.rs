@@ -47,6 +47,18 @@ impl Memory {
         }
     }
 
+    /// What the process may take.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.config.limit
+    }
+
+    /// What operators hold, and what is kept for queries beyond that.
+    #[must_use]
+    pub fn of_queries(&self) -> u64 {
+        self.sums.operators + self.sums.aside
+    }
+
     /// The bytes that may be taken by anything but the reserve's own.
     pub(super) fn ceiling(&self) -> u64 {
         self.config.limit.saturating_sub(self.config.reserve)

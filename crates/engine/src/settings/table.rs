@@ -109,7 +109,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "memory",
         values: Values::Kind("a size (2GB, 512MiB) or a share of the machine's memory (50%)"),
-        default: "70%, but 320 MiB are left",
+        default: "80%, but 320 MiB are left",
         applies_to: "the whole engine, at once",
         help: "Bytes that buffered chunks, decoded columns and operators may use together. Less takes nothing from operators that run: chunks in the buffer go first, operators get no more until they fit again, and scans of which a chunk cannot fit at all fail",
         set: |settings, value| {

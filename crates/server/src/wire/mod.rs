@@ -1,8 +1,8 @@
 //! One client's socket: messages in, messages out, and the news that the client has gone.
 //!
-//! While a statement runs its connection keeps reading, because a client that hangs up says so only
-//! on the read side. What arrives meanwhile waits in a bounded queue; when that is full reading
-//! stops, and a vanished client is noticed at the next write instead.
+//! While a statement runs and while rows are written, the connection keeps reading, because a
+//! client that hangs up says so only on the read side. What arrives meanwhile waits in a bounded
+//! queue; when that is full reading stops, and a vanished client is noticed at the next write.
 //!
 //! W1: before a client is authenticated its messages are at most `STARTUP_BYTES_MAX` long, so that
 //! strangers cannot make the server buffer gigabytes.
@@ -17,9 +17,11 @@
 mod layout;
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BytesMut};
 use futures::{SinkExt, StreamExt};
@@ -129,16 +131,20 @@ impl Wire {
 
     /// Resolves when the client hangs up; reads ahead until then. Cancel safe.
     pub(crate) async fn hung_up(&mut self) {
+        poll_fn(|cx| self.poll_hung_up(cx)).await;
+    }
+
+    fn poll_hung_up(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.ahead.len() < AHEAD_MAX && self.ahead_bytes < AHEAD_BYTES_MAX {
-            match self.framed.next().await {
+            match ready!(self.framed.poll_next_unpin(cx)) {
                 Some(Ok(received)) => {
                     self.ahead_bytes += received.bytes;
                     self.ahead.push_back(received);
                 }
-                Some(Err(_)) | None => return,
+                Some(Err(_)) | None => return Poll::Ready(()),
             }
         }
-        std::future::pending::<()>().await;
+        Poll::Pending
     }
 
     /// From here on, reads messages of the authentication exchange.
@@ -178,9 +184,23 @@ impl Wire {
         message.encode(self.framed.write_buffer_mut())
     }
 
-    /// Writes the buffer out. Cancel safe: what is not written yet stays in the buffer.
+    /// Writes the buffer out. While the client takes nothing, reads ahead: a client that hangs up
+    /// with a full receive buffer may leave a connection that accepts no byte and reports no error.
+    /// Cancel safe: what is not written yet stays in the buffer.
+    ///
+    /// # Errors
+    /// The socket's, or `BrokenPipe` if the client has hung up.
     pub(crate) async fn flush(&mut self) -> PgWireResult<()> {
-        self.framed.flush().await
+        poll_fn(|cx| {
+            let flushed = self.framed.poll_flush_unpin(cx);
+            // During startup a message must not be decoded before its stage.
+            if flushed.is_ready() || self.stranger.is_some() {
+                return flushed;
+            }
+            let hung_up = self.poll_hung_up(cx);
+            hung_up.map(|()| Err(io::Error::from(io::ErrorKind::BrokenPipe).into()))
+        })
+        .await
     }
 
     /// Adds a message and writes everything out.

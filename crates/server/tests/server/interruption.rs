@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::common::raw::RawClient;
 use crate::common::{LONG, TestServer, connect, state};
 use futures::{TryStreamExt, pin_mut};
 use tokio_postgres::NoTls;
@@ -115,6 +116,25 @@ async fn a_client_that_vanishes_takes_its_query_along() {
         query.abort();
         server.all_dropped().await;
     }
+}
+
+/// A client that closes with a full receive buffer: its system acknowledges nothing more, and
+/// reports no error until a minute later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_hangs_up_while_its_rows_are_written_takes_its_query_along() {
+    let server = TestServer::start().await;
+    let addr = server.addr;
+    let hang_up = move || {
+        let mut client = RawClient::connect(addr);
+        client.send(b'Q', b"SELECT n FROM endless\0");
+        client
+    };
+    let client = tokio::task::spawn_blocking(hang_up).await.unwrap();
+    server.some_live().await;
+    tokio::time::sleep(SECOND).await;
+    client.close_writing();
+    server.all_dropped().await;
+    drop(client);
 }
 
 #[tokio::test]

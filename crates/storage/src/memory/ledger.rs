@@ -204,8 +204,10 @@ impl Ledger {
     /// A query begins at once: with this minimum if queries have less than half of the memory, and
     /// it is there; else without. Where many begin, promises to some would leave others nothing.
     pub(super) fn begin(&self, minimum: u64) -> QueryId {
-        let usage = self.usage();
-        let is_free = usage.operators + usage.aside < usage.limit / 2;
+        let is_free = {
+            let core = &self.state.lock().core;
+            core.of_queries() < core.limit() / 2
+        };
         let minimum = if is_free { minimum } else { 0 };
         let (query, mut admitted) = self.arrive(minimum);
         if admitted.try_recv().is_ok() {

@@ -2,7 +2,7 @@
 //! parameters can be anything.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 
 /// A startup message of protocol 3.0.
 pub(crate) const STARTUP: &[u8] = b"\0\0\0\x10\0\x03\0\0user\0x\0\0";
@@ -46,6 +46,11 @@ impl RawClient {
         message.extend_from_slice(&length.to_be_bytes());
         message.extend_from_slice(body);
         self.stream.write_all(&message).unwrap();
+    }
+
+    /// Says that no more will be sent. What the server sends stays unread.
+    pub(crate) fn close_writing(&self) {
+        self.stream.shutdown(Shutdown::Write).unwrap();
     }
 
     fn message(&mut self) -> (u8, Vec<u8>) {
