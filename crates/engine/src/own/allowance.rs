@@ -3,8 +3,9 @@
 //! Every byte is reserved in the engine's memory pool, so a table in memory evicts chunks and
 //! makes operators spill as an operator's memory does. What restricted sessions create stays while
 //! they are idle, so there is a second bound: all of it together holds at most a part of the
-//! budget, and the rest serves queries. O1: the pool and the allowance have granted all memory
-//! that is held, and get it back when its owner is dropped.
+//! budget, and the rest serves queries.
+//! O1: the pool and the allowance have granted all memory that is held, and get it back when its
+//! owner is dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -2,10 +2,10 @@
 //!
 //! Every lookup reads the shared catalogs and schemas, so a session sees the current state of what
 //! other sessions change. A name of the session's own comes first. The system schema is shown as
-//! it is. `pg_temp` has the session's own names of the schema `public`, and nothing else. Not
-//! here: which statement is refused (`check.rs`). O2 holds even without that check. O2: without
-//! the right to write, a session changes nothing in the shared catalogs. O3: the memory of each
-//! name is reserved when the name is created.
+//! it is. `pg_temp` has the session's own names of the schema `public`, and nothing else.
+//! Not here: which statement is refused (`check.rs`). O2 holds even without that check.
+//! O2: without the right to write, a session changes nothing in the shared catalogs.
+//! O3: the memory of each name is reserved when the name is created.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -1,7 +1,8 @@
 //! Which statement needs which right?
 //!
 //! The check reads the plan, not the text: a plan contains every statement that would run,
-//! whatever wraps it. Not here: settings (`../rights/settings.rs`).
+//! whatever wraps it.
+//! Not here: settings (`../rights/settings.rs`).
 
 use coscan_pg::PgError;
 use datafusion::catalog::SchemaProvider;

@@ -8,7 +8,8 @@
 //! (`change/`), ROLLBACK restores them (`saved.rs`). A view reads the tables that have its names
 //! now (`views.rs`). A statement is checked (`check.rs`, `dependents.rs`) and carried out
 //! (`execute.rs`, `drop.rs`) as a plan. A transaction may be READ ONLY (`read_only.rs`) or
-//! REPEATABLE READ (`snapshot.rs`). Not here: the rights themselves (`../right.rs`, `../rights/`).
+//! REPEATABLE READ (`snapshot.rs`).
+//! Not here: the rights themselves (`../right.rs`, `../rights/`).
 
 mod allowance;
 mod catalogs;

@@ -1,9 +1,9 @@
 //! How does ROLLBACK restore what a session had?
 //!
 //! Batches are never changed in place, so a copy of a table is a list of its batches. Names and
-//! rows that all sessions see (files, published tables) are not restored. O8: after
-//! [`SavedOwn::restore`] a session has the names, and its tables have the rows, that they had at
-//! [`save_own`].
+//! rows that all sessions see (files, published tables) are not restored.
+//! O8: after [`SavedOwn::restore`] a session has the names, and its tables have the rows, that
+//! they had at [`save_own`].
 
 use std::sync::Arc;
 

@@ -4,9 +4,9 @@
 //! Coscan keeps no old files: a statement that finds other files is refused, as PostgreSQL refuses
 //! a transaction that cannot be serialized, and the client starts the transaction again. Only the
 //! session changes its own tables, so they need no check. Shared tables in memory have no record
-//! of their versions, so the transaction cannot read them. Not here: READ COMMITTED, in which each
-//! statement sees the current files. SN1: the files are compared after a statement has listed
-//! those that it reads.
+//! of their versions, so the transaction cannot read them.
+//! Not here: READ COMMITTED, in which each statement sees the current files.
+//! SN1: the files are compared after a statement has listed those that it reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -2,10 +2,11 @@
 //!
 //! DataFusion's `MemTable` holds the batches and is scanned, but it does not account for memory,
 //! and it deletes and updates only by the filters of a statement, which may not be all of its
-//! predicate. A batch counts with all buffers that it keeps alive, even shared ones. Not here:
-//! which rows a DELETE or UPDATE changes (`change/`), constraints (`unique.rs`). O4: a table's
-//! `held` covers the bytes of its batches, of those that a [`Kept`] may restore, and of a running
-//! change. O7: a scan sees all of a change or none of it.
+//! predicate. A batch counts with all buffers that it keeps alive, even shared ones.
+//! Not here: which rows a DELETE or UPDATE changes (`change/`), constraints (`unique.rs`).
+//! O4: a table's `held` covers the bytes of its batches, of those that a [`Kept`] may restore, and
+//! of a running change.
+//! O7: a scan sees all of a change or none of it.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -3,9 +3,9 @@
 //! DataFusion relies on them (it leaves out columns of GROUP BY that a key determines), so a row
 //! that breaks one causes wrong answers. Keys are compared before the table changes: an INSERT's
 //! with those that the previous INSERT left here, and all keys after an UPDATE of a key column.
-//! Not here: NOT NULL (DataFusion's sink, `change/apply.rs`). U1: two rows of a table have no
-//! equal keys without NULL; a primary key has no NULL. Bounds: the table's account holds the keys
-//! of all rows.
+//! Not here: NOT NULL (DataFusion's sink, `change/apply.rs`).
+//! U1: two rows of a table have no equal keys without NULL; a primary key has no NULL.
+//! Bounds: the table's account holds the keys of all rows.
 
 use std::collections::HashSet;
 

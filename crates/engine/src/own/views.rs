@@ -5,8 +5,9 @@
 //! plan scans, by name. When a statement names the view and another table has such a name, the
 //! plan gets that table. A renamed table is followed. If no table has the name, or its columns
 //! have other types, the view stays, so that lists of tables show it, but it cannot be read
-//! (42P01, 0A000). Not here: what the session itself may not drop (`dependents.rs`). V1: a view
-//! scans the tables that have its names now, or fails.
+//! (42P01, 0A000).
+//! Not here: what the session itself may not drop (`dependents.rs`).
+//! V1: a view scans the tables that have its names now, or fails.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

@@ -4,13 +4,15 @@
 //! more. A session that a server creates for a client has the rights that the server was started
 //! with; a session in the user's own process is unrestricted, and all sessions of its engine see
 //! the names that it creates. A session's rights never change, so a check at the time a statement
-//! is prepared still holds when it runs. Not here: the rights themselves (`right.rs`), which
-//! statement needs which right (`own/check.rs`), which setting does (`settings.rs`), what a
-//! session learns of the server's files (`places.rs`, R3). `docs/design/rights.md` has the table
-//! for users; a test checks each of its rows. R1: the check of a statement covers everything in
-//! it: subqueries, and the statements inside EXPLAIN, PREPARE and CREATE … AS. R2: a write is also
-//! checked when it is planned, because a view may hide it.
-//! PREPARE and CREATE … AS contain.
+//! is prepared still holds when it runs.
+//! Not here: the rights themselves (`right.rs`), which statement needs which right
+//! (`own/check.rs`), which setting does (`settings.rs`), what a session learns of the server's
+//! files (`places.rs`, R3). `docs/design/rights.md` has the table for users; a test checks each of
+//! its rows.
+//! R1: the check of a statement covers everything in it: subqueries, and the statements inside
+//! EXPLAIN, PREPARE and CREATE … AS.
+//! R2: a write is also checked when it is planned, because a view may hide it. PREPARE and CREATE
+//! … AS contain.
 //! R2: what writes is also checked when it is planned, because it may be hidden in a view.
 
 pub(crate) mod places;

@@ -3,8 +3,9 @@
 //!
 //! R3: a session without the right to files learns nothing of the server's folders: not from
 //! system tables, settings, definitions of tables, plans that EXPLAIN shows, or errors (which the
-//! server rewrites with [`without_folders`]). Not here: the value of `coscan.index_folder`
-//! (`settings/`), definitions of shared tables (`own/catalogs.rs`).
+//! server rewrites with [`without_folders`]).
+//! Not here: the value of `coscan.index_folder` (`settings/`), definitions of shared tables
+//! (`own/catalogs.rs`).
 
 use std::sync::{Arc, LazyLock};
 

@@ -4,7 +4,8 @@
 //! query on any data can take resources that all sessions share: an array of as many elements as
 //! the option says, a task for each of a million partitions, a recursion that overflows the stack.
 //! Such an option has a range of harmless values, which includes DataFusion's default; other
-//! values need the right to engine settings. Not here: Coscan's own settings (`../settings/`).
+//! values need the right to engine settings.
+//! Not here: Coscan's own settings (`../settings/`).
 
 use std::num::NonZero;
 

@@ -2,9 +2,10 @@
 //!
 //! A plan holds for parameters of certain types and for its *basis*: the tables and settings at
 //! the time of planning. If the values have those types and the basis is unchanged, the values are
-//! filled into the plan. Otherwise the statement is planned again. Not here: the types of
-//! parameters (`coscan_pg::parameters`), how a plan runs. PS1: a plan runs only while its basis is
-//! current. PS2: the result has the announced columns, by name and type, or the statement fails.
+//! filled into the plan. Otherwise the statement is planned again.
+//! Not here: the types of parameters (`coscan_pg::parameters`), how a plan runs.
+//! PS1: a plan runs only while its basis is current.
+//! PS2: the result has the announced columns, by name and type, or the statement fails.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

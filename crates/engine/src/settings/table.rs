@@ -1,8 +1,8 @@
 //! Which settings are there?
 //!
 //! Idea: [`SETTINGS`] declares each setting once. SET and RESET, SHOW, the flags of the command
-//! line, the check of [`EngineConfig`] and `docs/settings.md` all use this row. Not here: how
-//! values are written (`values.rs`), and the code that a setting controls.
+//! line, the check of [`EngineConfig`] and `docs/settings.md` all use this row.
+//! Not here: how values are written (`values.rs`), and the code that a setting controls.
 
 use coscan_core::smooth::{AccessPath, SmoothPolicy, SmoothTrigger};
 use coscan_core::{Policy, StorageModel};

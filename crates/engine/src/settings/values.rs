@@ -1,8 +1,8 @@
 //! How are the values of settings written?
 //!
 //! Each function parses one kind of value; its refusal says which values are possible. SET, flags
-//! and [`EngineConfig`](crate::EngineConfig) use the same functions. Not here: which setting has
-//! which kind (`table.rs`).
+//! and [`EngineConfig`](crate::EngineConfig) use the same functions.
+//! Not here: which setting has which kind (`table.rs`).
 
 use std::str::FromStr;
 

@@ -7,9 +7,9 @@
 //! Not here: names, keywords, operators of several characters. Each character of an operator is a
 //! piece, so there are never fewer pieces than tokens. Quotes and comments are those of the
 //! generic dialect: PostgreSQL's, and backticks. A test compares the scan with the tokenizer on
-//! random texts, by the places of semicolons and by the numbers of pieces. Bounds: linear time, no
-//! memory. Comments nest `COMMENTS_MAX` deep, because the tokenizer calls itself for the contents
-//! of a comment.
+//! random texts, by the places of semicolons and by the numbers of pieces.
+//! Bounds: linear time, no memory. Comments nest `COMMENTS_MAX` deep, because the tokenizer calls
+//! itself for the contents of a comment.
 
 use super::error::StatementError;
 

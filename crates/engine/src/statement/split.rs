@@ -2,7 +2,8 @@
 //!
 //! The text is cut at semicolons, except those in a string, a comment or a quoted name. The
 //! statements are parts of the original text, so the position of an error points into what the
-//! user wrote. Bounds: nothing between statements is kept, so 64 MiB of semicolons cost 64 MiB.
+//! user wrote.
+//! Bounds: nothing between statements is kept, so 64 MiB of semicolons cost 64 MiB.
 
 use super::error::StatementError;
 use super::scan::{Kind, Scan};

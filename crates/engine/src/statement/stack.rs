@@ -6,8 +6,8 @@
 //! is used. Mapping such a stack, touching it and unmapping it took a quarter of the processor
 //! time of `SELECT 1` in a server, so a server's threads have
 //! [`THREAD_STACK_BYTES`](super::THREAD_STACK_BYTES), and only statements that need more get
-//! another stack. Rejected: only threads with large stacks, which every embedder would have to set
-//! up.
+//! another stack.
+//! Rejected: only threads with large stacks, which every embedder would have to set up.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

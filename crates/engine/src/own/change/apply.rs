@@ -2,8 +2,9 @@
 //!
 //! The positions and new values are collected first. Then, with the table locked, every batch with
 //! a changed row is written as a new batch, and all batches are exchanged at once. An error leaves
-//! the table as it was. O6: a change applies only to the version in which its rows were found; if
-//! the table has changed since, the statement is refused.
+//! the table as it was.
+//! O6: a change applies only to the version in which its rows were found; if the table has changed
+//! since, the statement is refused.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -9,8 +9,9 @@
 //! Idea: a change is an ordinary query over a scan that adds each row's position. So a predicate
 //! means the same as in SELECT, with subqueries, joins and NULLs. DataFusion 55.2 passes to a
 //! table only the filters that it finds in the plan, and finds none where a predicate became a
-//! join or an empty relation. O5: a row changes only if the query returned its position, and only
-//! in the version of the table that the query read.
+//! join or an empty relation.
+//! O5: a row changes only if the query returned its position, and only in the version of the table
+//! that the query read.
 
 mod apply;
 mod plan;

@@ -5,8 +5,8 @@
 //! predicates, while the plan still follows the statement. It replaces the scan of the target by
 //! the scan with positions (`positions.rs`), projects to the positions and the assigned columns,
 //! and makes this the input of an INSERT into a [`RowChange`], which DataFusion plans like any
-//! other INSERT. TRUNCATE is a DELETE of all rows. Not here: whether the session may change the
-//! table (`../check.rs`).
+//! other INSERT. TRUNCATE is a DELETE of all rows.
+//! Not here: whether the session may change the table (`../check.rs`).
 
 use std::sync::Arc;
 

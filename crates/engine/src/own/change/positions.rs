@@ -1,8 +1,8 @@
 //! How does a query identify a row of a table in memory?
 //!
 //! Two columns after the table's own hold the table's version and the row's position. Appending
-//! rows leaves positions valid; every other change makes a new version. Bounds: `PARTITIONS_MAX`
-//! partitions, `ROWS_MAX` rows in each.
+//! rows leaves positions valid; every other change makes a new version.
+//! Bounds: `PARTITIONS_MAX` partitions, `ROWS_MAX` rows in each.
 
 use std::sync::Arc;
 
