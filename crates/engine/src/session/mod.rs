@@ -70,8 +70,9 @@ const SORT_SHARE: u64 = 2048;
 impl Engine {
     /// Creates an engine. Its threads start when the first query needs them.
     ///
-    /// # Errors If the configuration has a value that an engine cannot have, or if the operating
-    /// system refuses a resource or the file to record to.
+    /// # Errors
+    /// If the configuration has a value that an engine cannot have, or if the operating system
+    /// refuses a resource or the file to record to.
     pub fn new(config: EngineConfig) -> Result<Self> {
         let engine = Self::bare(config)?;
         let catalog = MemoryCatalogProvider::new();

@@ -60,8 +60,8 @@ impl Prepared {
     /// Plans a statement of this size. `declared` are the parameter types that the client gave,
     /// `written` those that casts in the text give.
     ///
-    /// # Errors Those of planning and of rights, and of parameters whose type cannot be
-    /// determined.
+    /// # Errors
+    /// Those of planning and of rights, and of parameters whose type cannot be determined.
     pub async fn new(
         state: &SessionState,
         statement: DfStatement,

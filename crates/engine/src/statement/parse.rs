@@ -26,7 +26,8 @@ use crate::settings::{Nested, Settings};
 /// Trees that `parse` drops are dropped on that stack. Trees that it returns must have passed
 /// [`shape_statement`] or [`shape_datafusion`].
 ///
-/// # Errors [`StatementError`] if no stack is large enough for the text.
+/// # Errors
+/// [`StatementError`] if no stack is large enough for the text.
 pub fn parse_statement<T>(
     statement: StatementText<'_>,
     parse: impl FnOnce(&str) -> T,

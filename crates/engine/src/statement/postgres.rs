@@ -23,7 +23,8 @@ use super::split::StatementText;
 /// The trees are built where there is enough stack for them, and are returned only if they fit on
 /// any stack.
 ///
-/// # Errors 42601 if the text is not SQL, 54001 if it is nested too deeply, and
+/// # Errors
+/// 42601 if the text is not SQL, 54001 if it is nested too deeply, and
 /// [`StatementError`](super::StatementError).
 pub fn parse_postgresql(statement: StatementText<'_>) -> Result<Vec<DfStatement>> {
     // Chains of operators are balanced before expressions are rewritten.

@@ -54,8 +54,9 @@ impl<'a> Scan<'a> {
 
     /// The next piece; `None` at the end.
     ///
-    /// # Errors [`StatementError::Unended`] for a quote or comment that does not end; the rest
-    /// cannot be read.
+    /// # Errors
+    /// [`StatementError::Unended`] for a quote or comment that does not end; the rest cannot be
+    /// read.
     pub(super) fn next(&mut self) -> Result<Option<Piece>, StatementError> {
         let start = self.at;
         let Some(first) = self.peek(0) else {
