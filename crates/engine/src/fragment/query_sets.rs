@@ -287,8 +287,8 @@ mod tests {
                 for (bit, seed) in seeds.iter().enumerate() {
                     prop_assert_eq!(known.admits(*set, bit), admits(*seed, row));
                 }
-                let nobody = seeds.iter().all(|seed| !admits(*seed, row));
-                prop_assert_eq!(*set == EMPTY_SET, nobody);
+                let no_member = seeds.iter().all(|seed| !admits(*seed, row));
+                prop_assert_eq!(*set == EMPTY_SET, no_member);
             }
         }
     }

@@ -9,7 +9,6 @@
 //! there, so they cost only space.
 //! L2: data are removed only with their lock held, and only if each manifest in the folder was
 //! read and names other data.
-//! and names other data.
 
 use std::collections::HashSet;
 use std::fs;

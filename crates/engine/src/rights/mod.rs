@@ -11,9 +11,7 @@
 //! its rows.
 //! R1: the check of a statement covers everything in it: subqueries, and the statements inside
 //! EXPLAIN, PREPARE and CREATE … AS.
-//! R2: a write is also checked when it is planned, because a view may hide it. PREPARE and CREATE
-//! … AS contain.
-//! R2: what writes is also checked when it is planned, because it may be hidden in a view.
+//! R2: a write is also checked when it is planned, because a view may hide it.
 
 pub(crate) mod places;
 mod settings;
