@@ -1,4 +1,4 @@
-//! Promised: `docs/settings.md` says what the table of settings says, and each default there is the
+//! Promised: `docs/settings.md` agrees with the table of settings, and each default there is the
 //! default of sessions.
 //!
 //! To write the page after a change: `COSCAN_WRITE_PAGES=1 cargo test --release -p coscan --test
