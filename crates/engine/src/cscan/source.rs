@@ -3,7 +3,7 @@
 //! The replaced scan answers all planning questions (schema, statistics, orderings, partitioning).
 //! Coscan only does the reading, and for small tables not even that (`plain.rs`). A plan may be
 //! executed several times, one execution after the other: each has its own [`Execution`], which
-//! its streams share and keep alive (`executions.rs`).
+//! its streams share and keep alive (`read/scan/executions.rs`).
 //! Not here: when a scan is replaced (`plan/swap_scans.rs`), what an execution does (`read/scan/`,
 //! `probe/`).
 

@@ -2,10 +2,10 @@
 //!
 //! A member is one execution of a fragment. The buffer manager hands chunks to its streams, which
 //! start chunk jobs; jobs of other queries serve it, too. A stream or job claims a chunk for the
-//! member before it processes the chunk (`scan/claims.rs`), so each row is counted once. A job
-//! that fails gives the chunk back: the member's scan hands it out a second time, and the member
-//! processes it and all remaining chunks alone, row by row. It then returns what it would return
-//! without sharing, or the same error.
+//! member before it processes the chunk (`read/scan/claims.rs`), so each row is counted once. A
+//! job that fails gives the chunk back: the member's scan hands it out a second time, and the
+//! member processes it and all remaining chunks alone, row by row. It then returns what it would
+//! return without sharing, or the same error.
 //! Not here: the other members (`board.rs`), jobs (`job.rs`).
 //! I5: a chunk is taken from the cache, or served by one job, or processed alone.
 //! I8: the states of a member that does not read are few; they wait, and no other member waits for

@@ -6,9 +6,10 @@
 //! `percentile_cont` merges only the first row, and a user's function may have the same bug. With
 //! GROUP BY a `GroupsAccumulator` gets the group of each row, so it must read all of them; a
 //! function without one is called as without GROUP BY, with all states of a group in a batch.
-//! Not here: whether a function depends on the order of its rows (`recognise.rs`). FRAG-I6: a
-//! batch of several states reaches only functions that are known to merge each of its rows: those
-//! whose code was read (`EVERY_ROW`), and with groups those with a `GroupsAccumulator`.
+//! Not here: whether a function depends on the order of its rows (`recognise.rs`).
+//! FRAG-I6: a batch of several states reaches only functions that are known to merge each of its
+//! rows: those whose code was read (`EVERY_ROW`), and with groups those with a
+//! `GroupsAccumulator`.
 
 use std::sync::{Arc, LazyLock};
 

@@ -4,8 +4,9 @@
 //! projections and round-robin repartitions between them. Its states for a set of chunks are a
 //! merge of its states for each chunk. The pair becomes a `FragmentExec` (`exec.rs`); the final
 //! aggregate above it stays DataFusion's, and `merge.rs` says how many states a batch for it may
-//! have. Not fragments: grouping sets, aggregates that depend on an order, limits, scans with
-//! dynamic filters (which rows pass depends on when they are read), and expressions without a key.
+//! have.
+//! Not fragments: grouping sets, aggregates that depend on an order, limits, scans with dynamic
+//! filters (which rows pass depends on when they are read), and expressions without a key.
 
 use std::sync::Arc;
 

@@ -2,7 +2,8 @@
 //!
 //! `CREATE INDEX` builds an index beside the table, and smooth scans use it. It is a Parquet file
 //! of (key, position), sorted by both: its footer is the root, its page index the inner level, its
-//! pages the leaves. NULL keys are left out. Contract: `docs/design/index.md`.
+//! pages the leaves. NULL keys are left out.
+//! Contract: `docs/design/index.md`.
 //!
 //! | file | question |
 //! |---|---|

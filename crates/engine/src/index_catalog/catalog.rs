@@ -2,8 +2,8 @@
 //!
 //! An index belongs to files, not to a table's name: any scan of a file that the index covers, at
 //! the covered version, may use it.
-//! Not here: where and when indexes are looked for (`folder.rs`, `discovery.rs`), building
-//! (`build.rs`), which index a query uses (`probe/plan.rs`).
+//! Not here: where and when indexes are looked for (`folder.rs`, `index/discovery.rs`),
+//! building (`index/build.rs`), which index a query uses (`probe/plan.rs`).
 //! C1: the manifest on disk is authoritative; an index that was found broken stays listed with the
 //! reason, and is not used until REFRESH repairs it.
 

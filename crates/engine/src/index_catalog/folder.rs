@@ -2,7 +2,7 @@
 //!
 //! In the folder `_coscan` beside a table's files, or in the folder of `coscan.index_folder`, for
 //! tables whose folder is read-only.
-//! Not here: when indexes are looked for (`discovery.rs`).
+//! Not here: when indexes are looked for (`index/discovery.rs`).
 
 use std::sync::Arc;
 

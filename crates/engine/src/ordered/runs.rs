@@ -2,8 +2,8 @@
 //!
 //! The rows of a chunk that is in order are runs of equal keys, and keys never descend. Both are
 //! checked by comparing each row with the previous one. Keys of fixed width without NULL are
-//! compared directly, other keys as bytes that have the same order. ORD-I2: a key that descends is
-//! found before anything is concluded from its batch.
+//! compared directly, other keys as bytes that have the same order.
+//! ORD-I2: a key that descends is found before anything is concluded from its batch.
 
 use std::sync::Arc;
 

@@ -6,7 +6,8 @@
 //! sorted is trusted about its own row groups if these have no bounds, and checked if they have.
 //! Row groups that declare themselves sorted say nothing about each other.
 //! Not here: whether the rows within a chunk are in order, which is known only when they are read
-//! (`runs.rs`). ORD-I1: a sequence that is found is true if the bounds and the declarations are.
+//! (`runs.rs`).
+//! ORD-I1: a sequence that is found is true if the bounds and the declarations are.
 //! Bounds: O(n log n) in files, O(n) in row groups or chunks.
 
 use std::cmp::Ordering;

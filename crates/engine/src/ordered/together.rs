@@ -3,8 +3,9 @@
 //!
 //! When the files are open, the bounds of the wanted chunks are examined, because a predicate may
 //! leave only some chunks. If they are not in sequence, the execution runs the original plan, by
-//! hash. ORD-I4: every wanted chunk comes once, with or without rows; when all have come, no group
-//! is kept.
+//! hash.
+//! ORD-I4: every wanted chunk comes once, with or without rows; when all have come, no group is
+//! kept.
 //! Bounds: two parts for each chunk.
 
 use std::collections::HashMap;

@@ -3,9 +3,9 @@
 //! DataFusion's context runs it, with these differences. Rights are checked. A plan that returns
 //! rows keeps the session state with which it was planned, because each clone copies the names of
 //! all functions. CREATE TABLE … AS counts the rows as they come, and returns their number. A
-//! table that a restricted session creates is its own with or without TEMPORARY. The plan of a
-//! view over views has a maximal size: if each names another one twice, twenty views are a million
-//! nodes.
+//! table that a restricted session creates is its own with or without TEMPORARY. RESET restores
+//! Coscan's defaults. COPY writes PostgreSQL's names of columns. The plan of a view over views has
+//! a maximal size: if each names another one twice, twenty views are a million nodes.
 
 use std::path::Path;
 use std::sync::Arc;

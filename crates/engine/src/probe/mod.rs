@@ -17,7 +17,8 @@
 //! | `metrics.rs`, `region_sizes.rs`, `index_used.rs` | what does EXPLAIN ANALYZE show? |
 //!
 //! The state machine `coscan_core::smooth::Probe` decides what is read next, for every access
-//! path; `coscan_storage` reads the pages. Contract: `docs/design/smooth.md`.
+//! path; `coscan_storage` reads the pages.
+//! Contract: `docs/design/smooth.md`.
 
 mod execution;
 mod fetched_rows;

@@ -2,9 +2,10 @@
 //!
 //! The streams of an execution take jobs from one [`Probing`](super::probing::Probing), and each
 //! runs several reads at a time. When no jobs are left, they share the take-over scan, if there is
-//! one. Cancel safety: dropping the reader drops its reads, its chunk and its share of the scan.
-//! Bounds: `read_ahead.rs` limits the reads under way; they lapse if the stream is not polled
-//! (`lapsing.rs`).
+//! one.
+//! Cancel safety: dropping the reader drops its reads, its chunk and its share of the scan.
+//! Bounds: the core limits the reads under way (`smooth/probe/read_ahead.rs`); they lapse if the
+//! stream is not polled (`lapsing.rs`).
 
 use std::collections::BTreeMap;
 use std::ops::Range;

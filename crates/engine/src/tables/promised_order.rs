@@ -4,8 +4,9 @@
 //! order of the file. That is right only if the row groups follow each other, which their bounds
 //! may prove.
 //! Not here: whether the rows within a row group are sorted; that is checked when they are read
-//! (`plan/checked_orders.rs`). ORD-I3: an order over several row groups is promised only if bounds
-//! prove that no row of one belongs before a row of the previous one.
+//! (`plan/checked_orders.rs`).
+//! ORD-I3: an order over several row groups is promised only if bounds prove that no row of one
+//! belongs before a row of the previous one.
 
 use arrow::datatypes::SchemaRef;
 use datafusion::physical_expr::expressions::Column;

@@ -2,7 +2,7 @@
 //!
 //! DataFusion answers count, min and max from them, skips files by them, and plans by them. It
 //! reads a file's statistics as values of the table's type, although the file may store a narrower
-//! type (`wider.rs`); it then loses bounds, or calls wrong ones exact. Here they are read in the
+//! type (`wider.rs`); it then loses bounds and still calls them exact. Here they are read in the
 //! file's own type and then cast. Bounds that do not cover NaN are dropped
 //! (`read/prune/floats.rs`), once per file rather than in each plan.
 //! Not here: which statistics of a footer are trusted (coscan-storage, `trusted.rs`).

@@ -10,9 +10,10 @@
 //! end if it is the last of that border's chunks to come. The intervals of all chunks cover each
 //! key once, so joining the rows of both tables interval by interval joins each row once.
 //! Not here: the other table, the join itself, and the order of chunks, which are the caller's.
-//! Bounds: O(chunks) memory, O(parts) for each chunk. KEY-I1: each key is in exactly one returned
-//! interval. KEY-I2: a part is returned once, with the interval that contains its key. KEY-I3:
-//! when all chunks have come, no part is kept.
+//! Bounds: O(chunks) memory, O(parts) for each chunk.
+//! KEY-I1: each key is in exactly one returned interval.
+//! KEY-I2: a part is returned once, with the interval that contains its key.
+//! KEY-I3: when all chunks have come, no part is kept.
 //! Source: [Zukowski09 §7.5.2], Cooperative Merge Join; we differ: one table's chunks are the
 //! joined table's.
 

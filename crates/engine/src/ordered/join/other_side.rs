@@ -4,13 +4,15 @@
 //! manager knows that they are wanted and shares what other scans read. A chunk of this table may
 //! serve several chunks of the driving table, so a few chunks are kept decoded. Partitions read
 //! different chunks at the same time; a partition that needs a chunk that another one is reading
-//! waits for it. Cancel safety: a reader that is dropped while a chunk comes loses the chunk; the
-//! next reader that needs it reads it.
+//! waits for it.
+//! Cancel safety: a reader that is dropped while a chunk comes loses the chunk; the next reader
+//! that needs it reads it.
 //! Bounds: [`KEPT_BEYOND_PARTITIONS`] chunks more than there are partitions, and for each running
 //! search the chunks that it needs; a chunk that no chunk of the driving table can need any more
-//! is dropped at once. JOIN-I2: a search for a key finds every row with that key, however often
-//! the row's chunk is read. JOIN-I3: the keys of a chunk are within its bounds, or an error names
-//! the chunk.
+//! is dropped at once.
+//! JOIN-I2: a search for a key finds every row with that key, however often the row's chunk is
+//! read.
+//! JOIN-I3: the keys of a chunk are within its bounds, or an error names the chunk.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Bound;

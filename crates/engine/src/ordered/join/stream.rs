@@ -3,8 +3,9 @@
 //! It takes whichever chunk the buffer manager hands out. Rows with a key that neighbouring chunks
 //! may have are kept for the stream that gets the last of these chunks. Then the partition fetches
 //! the rows of the other table with the complete keys, and `DataFusion`'s hash join joins both.
-//! The partition holds no chunk in the meantime. Cancel safety: a stream that is dropped takes its
-//! current rows with it; the execution returns no more rows with their keys.
+//! The partition holds no chunk in the meantime.
+//! Cancel safety: a stream that is dropped takes its current rows with it; the execution returns
+//! no more rows with their keys.
 //! Bounds: the rows of one chunk, the rows of the other table with the same keys, and a hash table
 //! of one of the two.
 

@@ -4,9 +4,9 @@
 //! When the files are open, the bounds of the wanted chunks are examined. If the driving table's
 //! chunks are not in sequence, or the bounds of the other table are unknown, the execution runs
 //! the original plan. Chunks of the driving table that meet no chunk of the other table are not
-//! read, unless rows without a partner are returned. JOIN-I1: every wanted chunk of the driving
-//! table comes once, with or without rows; when all have come, no row is kept. The last stream of
-//! an execution checks this.
+//! read, unless rows without a partner are returned.
+//! JOIN-I1: every wanted chunk of the driving table comes once, with or without rows; when all
+//! have come, no row is kept. The last stream of an execution checks this.
 //! Bounds: for each chunk the rows of two keys, which are kept until the neighbouring chunks have
 //! come.
 

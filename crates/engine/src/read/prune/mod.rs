@@ -9,7 +9,7 @@
 //! something only at its two ends. A chunk is pruned, or a conjunct is proved for it, if this
 //! holds for each of its row groups, or for the part of a row group that the chunk is.
 //! Not here: which batches of a chunk can hold a row of the result (`batches.rs`); when dynamic
-//! filters are judged again (`dynamic.rs`); which bounds of floating-point columns count
+//! filters are judged again (`scan/dynamic.rs`); which bounds of floating-point columns count
 //! (`floats.rs`).
 //! I1: a proof holds for every row. Truncated bounds are enough for that. Statistics ignore NaN,
 //! so floating-point columns take no part in proofs. Statistics may be missing; a missing null

@@ -60,8 +60,8 @@ impl FewRows {
         }
     }
 
-    /// Evaluates the conjuncts over this batch of the chunk, and returns the rows that can be
-    /// returned.
+    /// Evaluates the conjuncts over this batch of the chunk, and returns the rows that are
+    /// complete.
     ///
     /// # Errors
     /// As [`Pipeline::rows`].
