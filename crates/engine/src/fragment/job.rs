@@ -52,7 +52,7 @@ impl Job {
         let others: Vec<ScanId> = orders.iter().skip(1).map(|order| order.scan).collect();
         let shared = lease.begin_job(&others);
         for order in &mut orders {
-            order.handed_out_anew = shared.gives_back_to(order.scan);
+            order.handed_out_again = shared.gives_back_to(order.scan);
         }
         Self {
             board,
@@ -156,7 +156,7 @@ impl Job {
     fn stop(&mut self, stop: &Stop) {
         match stop {
             Stop::Failed(error) => {
-                log::debug!("a chunk job failed, its members go on alone: {error}");
+                log::debug!("a chunk job failed, its members continue alone: {error}");
             }
             Stop::StatesTooLarge(class) => {
                 self.board.avoid(self.table, class.clone(), Avoid::States);

@@ -123,7 +123,7 @@ pub(crate) struct Order {
     delivered: bool,
     /// Whether the buffer manager knows of the job; it then hands out again a chunk that is given
     /// back.
-    pub(crate) handed_out_anew: bool,
+    pub(crate) handed_out_again: bool,
     /// Whether jobs may still serve the member after the chunk is given back.
     pub(crate) goes_on_sharing: bool,
 }
@@ -245,7 +245,7 @@ impl Member {
             position,
             running,
             delivered: false,
-            handed_out_anew: false,
+            handed_out_again: false,
             goes_on_sharing: false,
         })
     }
@@ -398,7 +398,7 @@ impl Drop for Order {
                 self.member.leave();
             }
             self.running.claims.give_back(self.position);
-            let kept = (!self.handed_out_anew).then_some(self.position);
+            let kept = (!self.handed_out_again).then_some(self.position);
             self.member.end(kept);
         }
     }

@@ -225,7 +225,7 @@ impl Cursor {
             let read = coming.await;
             self.coming = None;
             let read = read.map_err(|error| {
-                DataFusionError::Execution(format!("reading an index was given up: {error}"))
+                DataFusionError::Execution(format!("reading an index failed: {error}"))
             })?;
             self.here = read?.into_iter();
             self.ask();

@@ -70,7 +70,7 @@ pub(super) fn named_folder(session: &dyn Session) -> Option<NamedFolder> {
 async fn look_through(indexes: &Indexes, folder: &Folder, runtime: &RuntimeEnv) {
     match runtime.object_store(&folder.store) {
         Ok(store) => indexes.discover(folder, &store).await,
-        Err(error) => log::warn!("{}: no indexes from there: {error}", folder.display()),
+        Err(error) => log::warn!("{}: its indexes cannot be read: {error}", folder.display()),
     }
 }
 

@@ -79,7 +79,7 @@ impl Index {
         if broken.is_none() {
             let name = &self.manifest.name;
             log::warn!(
-                "{}: {reason}; scanning instead. REFRESH INDEX {name} mends it",
+                "{}: {reason}; queries scan instead. REFRESH INDEX {name} repairs it",
                 self.display()
             );
             *broken = Some(reason.to_owned());

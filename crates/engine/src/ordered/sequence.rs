@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn nulls_stand_at_one_end() {
+    fn nulls_are_at_one_end() {
         let last = vec![vec![unit(1, 5), with_nulls(unit(5, 9), 3), all_null()]];
         assert!(order(&last).is_some());
         let first = vec![vec![all_null(), with_nulls(unit(1, 5), 3), unit(5, 9)]];

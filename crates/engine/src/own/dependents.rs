@@ -3,7 +3,8 @@
 //! A view holds the plan that it was created with, so it would keep showing the rows of a dropped
 //! table. PostgreSQL refuses to drop a table that a view reads (2BP01), and so does Coscan, also
 //! for CREATE OR REPLACE. The names in a view's text decide, so a name that a view uses for
-//! something else, such as a common table expression, also blocks the drop. A view follows the renaming of its tables.
+//! something else, such as a common table expression, also blocks the drop. A view follows the
+//! renaming of its tables.
 //! Not here: tables that other sessions drop (`views.rs`).
 
 use std::sync::Arc;

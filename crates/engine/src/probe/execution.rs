@@ -107,7 +107,7 @@ impl SmoothExecution {
         // Positions depend on the index that is used, which is not known yet if there are several.
         let early = (plan.others.is_empty()).then(|| map_of(&plan.condition.index));
         let cursor = opening.await.map_err(|error| {
-            DataFusionError::Execution(format!("opening an index was given up: {error}"))
+            DataFusionError::Execution(format!("opening an index failed: {error}"))
         })?;
         let index = cursor.as_ref().map(Cursor::index);
         let index = index.unwrap_or(&plan.condition.index);

@@ -332,7 +332,7 @@ impl ResultCache {
         self.take_ahead();
         let sorted = coming.rows.join().await;
         sorted.map_err(|error| {
-            DataFusionError::Execution(format!("sorting a range of keys was given up: {error}"))
+            DataFusionError::Execution(format!("sorting a range of keys failed: {error}"))
         })?
     }
 

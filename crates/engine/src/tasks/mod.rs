@@ -324,7 +324,7 @@ pub fn install() {
     }
 
     if set_join_set_tracer(&Tracer).is_err() {
-        log::debug!("tasks are traced already");
+        log::debug!("tasks are already traced");
     }
 }
 
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_plan_is_expected_to_take_what_it_took_last_time() {
+    async fn a_plan_is_expected_to_take_as_long_as_last_time() {
         let queue = TaskQueue::new(1, 1, None);
         let empty = EmptyExec::new(Arc::new(Schema::empty()));
         let plans = [false, true].map(|has_row| LogicalPlanBuilder::empty(has_row).build());

@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-    async fn a_short_query_goes_before_long_ones() {
+    async fn a_short_query_runs_before_long_ones() {
         let queue = TaskQueue::new(1, 1, None);
         let (long, short) = (Arc::default(), Arc::default());
         let each = Duration::from_millis(2);
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn a_task_goes_on_for_a_turn() {
+    async fn a_task_continues_for_a_turn() {
         const BATCHES: usize = 80;
         for (each, expected) in [(TURN / 100, 2..=9), (2 * TURN, 60..=BATCHES)] {
             let queue = TaskQueue::new(1, 1, None);
@@ -594,7 +594,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_long_query_goes_on_on_threads_of_its_own() {
+    async fn a_long_query_continues_on_threads_for_long_queries() {
         let long = LongThreads::new(1, &Handle::current()).unwrap();
         let queue = TaskQueue::new(1, 2, Some(&long));
         let query = queue.begin();

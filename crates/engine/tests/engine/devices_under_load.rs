@@ -67,7 +67,7 @@ async fn a_device_that_disappears_under_load_fails_the_queries_that_need_it_and_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_device_a_hundred_times_slower_is_asked_from_the_first_moment() {
+async fn a_device_a_hundred_times_slower_gets_requests_from_the_first_moment() {
     let folder = three();
     let rate = 20_000_000;
     let limits = [

@@ -52,7 +52,7 @@ impl Shown {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_scans_that_share_say_what_each_got() {
+async fn explain_analyze_shows_what_each_of_two_sharing_scans_got() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("t.parquet");
     let schema = common::schema(vec![Field::new("x", DataType::Int64, false)]);

@@ -324,7 +324,7 @@ async fn a_query_fails_only_for_its_own_rows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cancelled_members_harm_nobody() {
+async fn cancelled_members_harm_no_other_query() {
     let table = table();
     let sessions = sessions(12, common::config(), &table).await;
     let plain = plain(&[("t", &table.path())]).await;
@@ -455,7 +455,7 @@ async fn members_come_and_go_every_millisecond() {
     assert!(begun > 20, "{begun} jobs");
     let jobs = log.lines().filter(|line| line.contains("ChunkJobBegun"));
     let joined = jobs.filter(|line| line.ends_with(|last: char| last.is_ascii_digit()));
-    assert!(joined.count() > 0, "nobody joined");
+    assert!(joined.count() > 0, "no query joined the fragment");
     assert_eq!(begun, log.matches("ChunkJobEnded").count());
     assert!(!log.contains("\n! "), "the core refused an event");
 }

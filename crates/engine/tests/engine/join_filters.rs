@@ -132,7 +132,7 @@ async fn few_rows_of_a_chunk_need_not_know_the_same_columns() {
             async move { rows(&session, sql).await }
         });
         let asked = tokio::time::timeout(Duration::from_secs(60), join_all(asked));
-        for answer in asked.await.expect("nobody waits for ever") {
+        for answer in asked.await.expect("every query ends in time") {
             assert!(answer == expected, "{round}");
         }
     }

@@ -464,7 +464,7 @@ async fn postgres(session: &Session, sql: &str) -> Result<Vec<String>, String> {
 
 /// PostgreSQL's answers.
 #[tokio::test(flavor = "multi_thread")]
-async fn several_columns_are_assigned_by_a_subquery_and_defaults_stand_beside_one() {
+async fn a_subquery_may_assign_several_columns_beside_defaults() {
     let session = Engine::new(common::config()).unwrap().session();
     for (sql, expected) in [
         (

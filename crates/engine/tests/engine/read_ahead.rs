@@ -68,7 +68,7 @@ async fn pages_on_their_way_are_few_beside_memory() {
                         most = most.max(memory.page_bytes());
                         tokio::time::sleep(Duration::from_micros(200)).await;
                     }
-                } => unreachable!("it goes on for ever"),
+                } => unreachable!("the loop does not end"),
             };
             assert!(found == expected, "{access_path}, {page_rows}");
             assert!(most > 0, "{access_path}, {page_rows}: no pages were read");

@@ -429,7 +429,7 @@ async fn the_memory_limit_moves_while_queries_run() {
     };
     tokio::select! {
         () = sorts => {}
-        () = moves => unreachable!("it goes on for ever"),
+        () = moves => unreachable!("the loop does not end"),
     }
     set("16MiB").await;
     memory_comes_back(&session).await;

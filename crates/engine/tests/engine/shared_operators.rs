@@ -528,7 +528,7 @@ async fn queries_that_read_each_others_runs_crosswise_end() {
             async move { assert_eq!(&rows(session, sql).await, expected, "{number}, hash {hash}") }
         });
         let all = tokio::time::timeout(Duration::from_secs(120), join_all(asked));
-        all.await.expect("nobody waits for ever");
+        all.await.expect("every query ends in time");
         let metrics = metrics(&sessions[0]);
         assert!(metrics.operators_joined >= 6, "{metrics:?}");
         all_is_over(&sessions[0]).await;

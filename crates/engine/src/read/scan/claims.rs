@@ -53,6 +53,9 @@ mod tests {
         assert!(claims.is_claimed(1) && !claims.is_claimed(0));
         claims.give_back(1);
         assert!(claims.claim(1));
-        assert!(!claims.claim(2), "chunks that are not there are nobody's");
+        assert!(
+            !claims.claim(2),
+            "a chunk that does not exist cannot be claimed"
+        );
     }
 }

@@ -166,7 +166,7 @@ fn refused(error: &str) -> String {
     let place = error.contains("mutant") || error.contains(".parquet");
     if error.contains("panicked") {
         if !error.contains("the Parquet reader panicked") {
-            wrong(&format!("a panic that nobody caught: {error}"));
+            wrong(&format!("an uncaught panic: {error}"));
         }
         if !place {
             wrong(&format!("no file named: {error}"));
@@ -189,7 +189,7 @@ pub(crate) async fn caught<T>(what: &str, future: impl Future<Output = T>) -> T 
         Ok(Err(panic)) => {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
-            wrong(&format!("{what}: a panic that nobody caught: {text:?}"))
+            wrong(&format!("{what}: an uncaught panic: {text:?}"))
         }
         Err(_) => wrong(&format!("{what}: hangs")),
     }
