@@ -23,9 +23,9 @@ pub enum Error {
     Table {
         /// The table's name.
         name: String,
-        /// What it was to be made of.
+        /// The path or URL of its files.
         path: String,
-        /// Why not.
+        /// Why it cannot be registered.
         reason: String,
     },
     /// A file is not sorted as declared, or as its statistics say.
@@ -37,12 +37,12 @@ pub enum Error {
     OutOfOrder {
         /// The file.
         file: String,
-        /// The row groups that are examined together; one of them is not in order with another or
-        /// within itself.
+        /// The row groups that were examined together. One of them is out of order, within itself
+        /// or relative to another.
         row_groups: RangeInclusive<usize>,
         /// The column.
         column: String,
-        /// Whether it was declared, by `WITH ORDER` or in the file.
+        /// Whether the order was declared, by `WITH ORDER` or in the file.
         declared: bool,
     },
     /// The rows of a table are not in the order that its files or its declaration promise.
@@ -53,7 +53,7 @@ pub enum Error {
         /// The promised order.
         order: String,
     },
-    /// A file was replaced by one whose columns the table, as it was planned, cannot hold.
+    /// A file was replaced by one whose columns do not fit the table as it was planned.
     #[error(
         "cached plan must not change result type: {file}: its column {column:?} is {found}, and \
          the table's is {known}"
@@ -71,12 +71,12 @@ pub enum Error {
     /// The scheduler's log cannot be written.
     #[error("{path}: the log cannot be written: {reason}")]
     Record {
-        /// Where it was to be written.
+        /// The file of the log.
         path: String,
         /// Why not.
         reason: std::io::Error,
     },
-    /// The folder that was named for spilling cannot be used.
+    /// The folder that was configured for spilling cannot be used.
     #[error("{path}: cannot be the folder to spill to: {reason}")]
     Spill {
         /// The folder.
@@ -84,7 +84,7 @@ pub enum Error {
         /// Why not.
         reason: std::io::Error,
     },
-    /// No object store can be made for a URL.
+    /// A URL names no usable object store.
     #[error("{url}: {reason}")]
     Store {
         /// The URL.
@@ -92,35 +92,35 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
-    /// An index cannot be written. An index that was there is unchanged.
+    /// An index cannot be written. An existing index of that name is unchanged.
     #[error("index {name} cannot be written in {folder}: {}", innermost(reason.as_ref()))]
     IndexWrite {
         /// The index's name.
         name: String,
-        /// Where it was to be.
+        /// The folder of the index.
         folder: String,
-        /// Why not.
+        /// The cause.
         reason: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A file of a COPY cannot be made.
+    /// A COPY cannot create its file.
     #[error("could not open file {path:?} for writing: {reason}")]
     CannotWrite {
         /// The file.
         path: String,
-        /// Why not.
+        /// The cause, as PostgreSQL words it.
         reason: &'static str,
     },
-    /// A session may not do what it was asked to.
+    /// The session lacks a right.
     #[error("permission denied: {what}{}", needed(missing))]
     Denied {
         /// The statement or setting, and why it is refused.
         what: String,
-        /// The rights that it needs and the session lacks; empty for what no right allows.
+        /// The rights that the statement needs and the session lacks; empty if no right allows it.
         missing: Vec<Right>,
     },
 }
 
-/// Result of an operation of the engine.
+/// The result of an operation of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 fn of_groups(groups: &RangeInclusive<usize>) -> String {
@@ -138,8 +138,8 @@ fn needed(missing: &[Right]) -> String {
     }
 }
 
-/// The innermost cause of an error, such as a full disk. The layers in between say where they are,
-/// which a reader does not want to know.
+/// The innermost cause of an error, such as a full disk. The errors around it only name the layers
+/// that passed it on, which does not help a user.
 pub(crate) fn innermost<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> &'a dyn std::error::Error {
@@ -150,13 +150,13 @@ pub(crate) fn innermost<'a>(
     error
 }
 
-/// A storage error on its way through a query plan. [`storage_error`] finds it again.
+/// Wraps a storage error for its way through a query plan. [`storage_error`] unwraps it.
 pub(crate) fn external(error: StorageError) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
-/// The storage error behind a query's failure, if it is one: it names the file, the row group and
-/// the column.
+/// The storage error behind a query's failure, if there is one: it names the file, the row group
+/// and the column.
 #[must_use]
 pub fn storage_error(error: &DataFusionError) -> Option<&StorageError> {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
@@ -169,7 +169,7 @@ pub fn storage_error(error: &DataFusionError) -> Option<&StorageError> {
     None
 }
 
-/// Whether a query failed because its session may not do what it asks for: [`Error::Denied`].
+/// Whether a query failed because its session lacks a right: [`Error::Denied`].
 #[must_use]
 pub fn is_denied(error: &DataFusionError) -> bool {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_write_of_an_index_is_told_in_one_sentence() {
+    fn a_failed_write_of_an_index_is_reported_in_one_sentence() {
         let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
         let by_store = object_store::Error::Generic {
             store: "LocalFileSystem",

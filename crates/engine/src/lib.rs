@@ -14,10 +14,10 @@
 //! # }
 //! ```
 //!
-//! An [`Engine`] owns memory, devices and tables; each [`Session`] has settings of its own
-//! ([`Settings`], changed by SET). Queries are planned by DataFusion; scans of Parquet tables then
-//! are replaced by cooperative scans, which are scheduled together by the Active Buffer Manager of
-//! `coscan-core`. A DataFusion session of your own gets them by [`CoscanExt`].
+//! An [`Engine`] owns memory, devices and tables; each [`Session`] has its own settings
+//! ([`Settings`], changed by SET). DataFusion plans the queries; an optimizer rule then replaces
+//! scans of Parquet tables by cooperative scans, which the Active Buffer Manager of `coscan-core`
+//! schedules together. [`CoscanExt`] adds them to a DataFusion session of your own.
 
 mod cscan;
 mod error;

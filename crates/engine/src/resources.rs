@@ -1,11 +1,11 @@
-//! What do the queries of an engine share below their plans?
+//! What do all queries of an engine share, whatever their plans?
 //!
-//! Memory, devices, buffers, the known indexes and the shared operators. Plans, scans and builds of
-//! indexes hold these, and an [`Engine`](crate::Engine) with its sessions stands on them. Buffers
-//! are made when a query first needs them: one pool for each policy and storage model in use. The
-//! pools share one memory budget, the devices and the threads; queries share reads with queries of
-//! the same pool and chunk size.
-//! Not here: what plans share (`fragment/`), sessions (`session/`), settings (`settings/`).
+//! Memory, devices, buffer pools, the catalogue of indexes and the coordinator of shared
+//! operators. Plans, scans and index builds hold these; an [`Engine`](crate::Engine) and its
+//! sessions are built on them. A buffer pool is created when a query first needs it, one for each
+//! policy and storage model in use. The pools share one memory budget, the devices and the
+//! threads. Two queries share reads if they use the same pool and the same chunk size. Not here:
+//! what plans share (`fragment/`), sessions (`session/`), settings (`settings/`).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -29,11 +29,11 @@ use crate::object_stores::StoreRegistry;
 use crate::operators::Coordinator;
 use crate::settings::{EngineConfig, Settings};
 
-/// The part of the memory limit that an engine starts with, as a divisor, that the statistics of
-/// files may take which DataFusion plans with. They are not counted in the budget.
+/// The part of the initial memory limit, as a divisor, that DataFusion's cache of file statistics
+/// may take. The budget does not count these bytes.
 const STATISTICS_KEPT: u64 = 16;
 
-/// See the file's header.
+/// The shared resources of an engine; see the file's header.
 pub(crate) struct Resources {
     config: EngineConfig,
     shared: Arc<PoolShared>,
@@ -42,13 +42,13 @@ pub(crate) struct Resources {
     runtime: Arc<RuntimeEnv>,
     indexes: Arc<Indexes>,
     operators: Arc<Coordinator>,
-    /// The folder for indexes that sessions start with.
+    /// The index folder that new sessions start with.
     index_folder: Option<NamedFolder>,
-    /// Pages that scans by an index have read or found in memory.
+    /// Pages that index scans have read from a device or found in memory.
     pages_read: AtomicU64,
 }
 
-/// What decides whether two queries share reads.
+/// Two queries share reads only if their keys are equal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct PoolKey {
     policy: Policy,
@@ -56,7 +56,7 @@ struct PoolKey {
 }
 
 impl Resources {
-    /// Devices and threads, with nothing in memory yet.
+    /// Creates devices and threads; nothing is in memory yet.
     ///
     /// # Errors
     /// As [`Engine::new`](crate::Engine::new).
@@ -72,8 +72,8 @@ impl Resources {
             ..DeviceOptions::default()
         }));
         if let Some(path) = &config.record {
-            // Created here rather than with the first pool: whoever asked for a log must hear at
-            // once that there will be none.
+            // The log is created here rather than with the first pool, so that the caller hears of
+            // a failure at once.
             File::create(path).map_err(|reason| Error::Record {
                 path: path.display().to_string(),
                 reason,
@@ -97,8 +97,8 @@ impl Resources {
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(disk))
             .with_memory_pool(SharedMemory::new(budget))
             .with_object_store_registry(stores)
-            // Files are listed anew for every query: a replaced or added file is seen by the next
-            // one.
+            // Every query lists its files itself, so it sees files that were added or replaced
+            // since the previous query.
             .with_object_list_cache_limit(0)
             .with_file_statistics_cache_limit(
                 part(STATISTICS_KEPT).min(DEFAULT_FILE_STATISTICS_MEMORY_LIMIT),
@@ -129,27 +129,26 @@ impl Resources {
         Settings::new(&self.config, Arc::clone(self.memory()), index_folder)
     }
 
-    /// Operators that queries share.
+    /// The coordinator of operators that queries share.
     pub(crate) fn operators(&self) -> &Arc<Coordinator> {
         &self.operators
     }
 
-    /// The known indexes.
+    /// The catalogue of indexes.
     pub(crate) fn indexes(&self) -> &Arc<Indexes> {
         &self.indexes
     }
 
-    /// The files whose footers are known.
+    /// The cache of footers.
     pub(crate) fn files(&self) -> &Arc<FileCache> {
         self.shared.files()
     }
 
-    /// The devices in use.
     pub(crate) fn devices(&self) -> &Devices {
         self.files().devices()
     }
 
-    /// The memory budget that everything shares.
+    /// The memory budget of the whole engine.
     pub(crate) fn memory(&self) -> &Arc<MemoryBudget> {
         self.shared.memory()
     }
@@ -164,7 +163,7 @@ impl Resources {
         self.pools.lock().values().cloned().collect()
     }
 
-    /// The pool for these settings; the first call makes it.
+    /// The pool for these settings; it is created on first use.
     pub(crate) fn pool(&self, settings: &Settings) -> BufferPool {
         let key = PoolKey {
             policy: settings.policy,
@@ -188,8 +187,8 @@ impl Resources {
         pool.clone()
     }
 
-    /// Makes sure that files of the store at `url` can be read: stores of a foreign runtime become
-    /// devices here.
+    /// Makes files of the store at `url` readable: a store that a foreign runtime registered
+    /// becomes a device here.
     pub(crate) fn ensure_device(
         &self,
         url: &ObjectStoreUrl,
@@ -207,17 +206,17 @@ impl Resources {
         Ok(())
     }
 
-    /// Counts pages that scans by an index have read or found in memory.
+    /// Counts pages that index scans have read from a device or found in memory.
     pub(crate) fn add_pages_read(&self, pages: u64) {
         self.pages_read.fetch_add(pages, Ordering::Relaxed);
     }
 
-    /// Pages that scans by an index have read or found in memory.
+    /// Pages that index scans have read from a device or found in memory.
     pub(crate) fn pages_read(&self) -> u64 {
         self.pages_read.load(Ordering::Relaxed)
     }
 
-    /// Bytes of arrays that were decoded.
+    /// Bytes of arrays decoded so far.
     pub(crate) fn decoded_bytes_total(&self) -> u64 {
         self.shared.decoded_bytes_total()
     }

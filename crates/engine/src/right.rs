@@ -1,15 +1,15 @@
-//! Which rights may a session have?
+//! What may a session do?
 //!
-//! Not here: what needs which right, and which sessions are refused (`rights/`).
+//! Not here: which statement needs which right, and where sessions are refused (`rights/`).
 
 use std::fmt;
 
 use datafusion::prelude::SessionConfig;
 
-/// What a session may do beyond reading and making names of its own.
+/// What a session may do beyond reading data and creating names that only it sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
-    /// To change data, indexes, and the names that all sessions see.
+    /// To change data, indexes, and names that all sessions see.
     pub writes: bool,
     /// To name files and URLs that the server reaches.
     pub files: bool,
@@ -31,21 +31,21 @@ pub enum Right {
 }
 
 impl Rights {
-    /// Reading, and making names of its own.
+    /// Reading, and creating names that only the session sees.
     pub const NONE: Self = Self {
         writes: false,
         files: false,
         engine_settings: false,
     };
 
-    /// Everything that there is a right for.
+    /// Every right.
     pub const ALL: Self = Self {
         writes: true,
         files: true,
         engine_settings: true,
     };
 
-    /// The rights to which a session is restricted; `None` if it is not restricted.
+    /// The rights that a session is restricted to; `None` for an unrestricted session.
     pub(crate) fn of(config: &SessionConfig) -> Option<Self> {
         config.get_extension::<Self>().map(|rights| *rights)
     }
@@ -60,7 +60,7 @@ impl Rights {
 }
 
 impl Right {
-    /// The option of `coscan serve` that gives the right.
+    /// The option of `coscan serve` that grants the right.
     #[must_use]
     pub fn flag(self) -> &'static str {
         match self {

@@ -1,15 +1,15 @@
-//! Does DataFusion's Parquet reader get bytes of the file that was planned on, and can they be
+//! Does DataFusion's Parquet reader read the planned version of a file, and can its pages be
 //! decoded?
 //!
-//! DataFusion reads a file by its path, whatever file is there at that moment. Here a registered
-//! device reads instead, and checks the version itself. Files on a plain local disk are read by
-//! DataFusion, through the page cache, and the file is checked after every read: if it still is the
-//! planned version, so are the bytes.
-//! Footers are read, checked and cached by coscan-storage, which does not believe all statistics.
-//! Pages are checked before they are handed on: a crafted page can make parquet's reader ask for
-//! more memory than there is.
-//! C1: every range of data that is handed on is of the planned version, and its pages can be
-//! decoded in the memory that there is.
+//! DataFusion opens a file by its path, whatever file is there at that moment. Here a registered
+//! device reads instead, and checks the version itself. DataFusion still reads files on a plain
+//! local disk, through the page cache; after every read this reader checks the file: if the file
+//! still is the planned version, so are the bytes that were read. coscan-storage reads, checks and
+//! caches the footers, and discards statistics that cannot be trusted. Pages are checked before
+//! they are passed on, because a crafted page can make Parquet's reader request more memory than
+//! there is.
+//! C1: every range that is passed on belongs to the planned version, and its pages can be decoded
+//! in the available memory.
 
 use std::fmt;
 use std::ops::Range;
@@ -34,7 +34,7 @@ use crate::read::scan::in_own_store;
 use crate::resources::Resources;
 use crate::settings::Settings;
 
-/// Makes readers that check what they read.
+/// Creates readers that check what they read.
 pub(super) struct CheckedReaders {
     inner: Arc<dyn ParquetFileReaderFactory>,
     resources: Arc<Resources>,
@@ -44,16 +44,16 @@ pub(super) struct CheckedReaders {
 
 struct CheckedReader {
     inner: Box<dyn AsyncFileReader + Send>,
-    /// The file in its own store.
+    /// The file, in its own store.
     file: FileKey,
     resources: Arc<Resources>,
     settings: Settings,
-    /// The registered device, which reads and checks by itself.
+    /// The registered device, which reads and checks the version itself.
     registered: Option<Arc<dyn Device>>,
-    /// Without a registered device, the device that is asked about the file, once known: finding it
-    /// asks the file's mount, which may take for ever.
+    /// Without a registered device: the device that checks the file. It is unknown at first,
+    /// because finding it asks the file's mount, which may take arbitrarily long.
     local: Option<Arc<dyn Device>>,
-    /// The file, once its footer was asked for.
+    /// The file, once its footer was read.
     open: Option<Arc<TableFile>>,
 }
 

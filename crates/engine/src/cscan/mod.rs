@@ -1,12 +1,12 @@
-//! `CScan`: what replaces DataFusion's Parquet scan in a plan.
+//! `CScan`: the data source that replaces DataFusion's Parquet scan in a plan.
 //!
 //! | file | question |
 //! |---|---|
 //! | `source.rs` | what does it tell the planner, and what does it run? |
-//! | `plain.rs` | which scans are left to DataFusion's reader, with errors that say where? |
-//! | `checked_reader.rs` | does that reader get the file that was planned on? |
+//! | `plain.rs` | which scans are left to DataFusion's reader, and how do their errors name the place? |
+//! | `checked_reader.rs` | does that reader read the planned version of a file? |
 //!
-//! Not here: which scans become one (`plan/`), what it does when it runs (`read/`, `probe/`).
+//! Not here: which scans become a `CScan` (`plan/`), how it runs (`read/`, `probe/`).
 
 mod checked_reader;
 pub(crate) mod plain;

@@ -1,11 +1,11 @@
-//! Plain scans: those of small tables, which are left to DataFusion's own reader.
+//! Plain scans: scans of small tables, which are left to DataFusion's own reader.
 //!
-//! DataFusion's reader reads a file by its path, whatever file is there at that moment, and its
-//! error for a damaged page names neither the file nor the place. So what it reads is checked
-//! (`checked_reader.rs`), and a scan that failed is examined: our own reader reads the same columns
-//! once more, and its errors name file, row group and column. A scan that succeeds pays nothing for
-//! that. A panic is treated as an error. Values that mean the same are made the same, as our reader
-//! does it (`coscan_storage::in_one_form`).
+//! DataFusion's reader opens a file by its path, whatever file is there at that moment, and its
+//! error for a damaged page names neither the file nor the place. So its reads are checked
+//! (`checked_reader.rs`), and after a failure Coscan's reader reads the same columns a second
+//! time: its errors name file, row group and column. A scan that succeeds costs nothing extra. A
+//! panic counts as an error. Values with the same meaning get the same form, as in Coscan's reader
+//! (`coscan_storage::in_one_form`).
 //! Not here: which scans are plain (`plan/swap_scans.rs`), what they tell the planner
 //! (`source.rs`).
 //! Bounds: at most one second read per stream that failed.
@@ -29,9 +29,9 @@ use crate::read::scan::{Delivery, Execution, ScanPlan, stream};
 use crate::resources::Resources;
 use crate::settings::Settings;
 
-/// The scan, which `plan/swap_scans.rs` found to be understood, with readers that check, and the
-/// plan by which our own reader reads the same columns of the same files. `None` if its files are
-/// not each covered exactly once.
+/// The scan with readers that check, and the plan by which Coscan's reader reads the same columns
+/// of the same files. `plan/swap_scans.rs` has found that Coscan understands the scan. `None` if
+/// the scan does not cover each of its files exactly once.
 ///
 /// # Errors
 /// If the projection or an option is invalid.
@@ -59,7 +59,7 @@ pub(crate) fn checked(
     Ok(Some((builder.build(), Arc::new(plan.of_whole_columns()?))))
 }
 
-/// The rows of one partition of the scan. If it fails, `plan` reads it a second time.
+/// The rows of one partition of the scan. After a failure, `plan` reads it a second time.
 ///
 /// # Errors
 /// If the scan cannot be opened.
@@ -105,7 +105,7 @@ fn one_form(batch: RecordBatch) -> Result<RecordBatch> {
 }
 
 /// The names of at most [`NAMES_MAX`] of the scan's files, for an error that the second read may
-/// not find.
+/// not reproduce.
 fn some_names(plan: &ScanPlan) -> String {
     let names = plan.files.iter().take(NAMES_MAX).map(|file| {
         let location = &file.object_meta.location;
@@ -118,7 +118,7 @@ fn some_names(plan: &ScanPlan) -> String {
     text
 }
 
-/// How many files are named by an error that is known to come from one of them.
+/// The most files named by an error that comes from one of them.
 const NAMES_MAX: usize = 4;
 
 /// The error of a scan, with the place where it failed if the second read finds it.

@@ -1,11 +1,11 @@
 //! `CScan`: the data source that replaces DataFusion's Parquet scan.
 //!
 //! The replaced scan answers all planning questions (schema, statistics, orderings, partitioning).
-//! Only reading is ours, and for small tables not even that (`plain.rs`). One plan may be executed
-//! several times, one execution after the other: each has an [`Execution`] of its own, which its
-//! streams share and keep alive (`executions.rs`).
-//! Not here: when a scan is replaced (`plan/swap_scans.rs`), what an execution does
-//! (`read/scan/`, `probe/`).
+//! Coscan only does the reading, and for small tables not even that (`plain.rs`). A plan may be
+//! executed several times, one execution after the other: each has its own [`Execution`], which
+//! its streams share and keep alive (`read/scan/executions.rs`).
+//! Not here: when a scan is replaced (`plan/swap_scans.rs`), what an execution does (`read/scan/`,
+//! `probe/`).
 
 use std::any::Any;
 use std::fmt;
@@ -30,8 +30,8 @@ use super::plain;
 use crate::probe::{self, ProbeSideExecution, ProbeSidePlan, SmoothExecution, SmoothPlan};
 use crate::read::scan::{Delivery, Execution, Executions, ScanPlan, stream};
 
-/// A DataFusion data source: a cooperative scan of Parquet files, a scan by an index, or
-/// DataFusion's own scan made to say where it failed.
+/// A DataFusion data source: a cooperative scan of Parquet files, an index scan, or DataFusion's
+/// own scan with errors that name the place.
 pub(crate) struct CScanSource {
     /// The scan that was replaced; it answers the planner's questions.
     original: FileScanConfig,
@@ -39,14 +39,14 @@ pub(crate) struct CScanSource {
     metrics: ExecutionPlanMetricsSet,
 }
 
-/// How the rows are found.
+/// How the rows are read.
 #[derive(Clone)]
 enum Reads {
     Whole(Arc<ScanPlan>),
     ByIndex(Arc<SmoothPlan>),
-    /// Whole or by an index, decided by what a join wants.
+    /// Whole or by an index, decided at run time by the keys that a join's build side passes on.
     ProbeSide(Arc<ProbeSidePlan>),
-    /// By DataFusion's own reader; this plan reads a failed scan a second time.
+    /// By DataFusion's reader; this plan reads a second time after a failure.
     Plain(Arc<ScanPlan>),
 }
 
@@ -56,7 +56,7 @@ impl CScanSource {
         Self::with(original, Reads::Whole(plan))
     }
 
-    /// A scan by an index.
+    /// A scan by an index, over the files that it covers.
     pub(crate) fn by_index(original: FileScanConfig, plan: Arc<SmoothPlan>) -> Self {
         Self::with(original, Reads::ByIndex(plan))
     }
@@ -66,7 +66,7 @@ impl CScanSource {
         Self::with(original, Reads::ProbeSide(plan))
     }
 
-    /// A scan that [`plain::checked`] made.
+    /// A scan that [`plain::checked`] prepared.
     pub(crate) fn plain(checked: FileScanConfig, again: Arc<ScanPlan>) -> Self {
         Self {
             metrics: checked.metrics(),
@@ -82,7 +82,7 @@ impl CScanSource {
         }
     }
 
-    /// The plan of a scan of all chunks that statistics do not exclude.
+    /// The plan, if this is a full scan of the chunks that statistics do not exclude.
     pub(crate) fn whole(&self) -> Option<&Arc<ScanPlan>> {
         match &self.reads {
             Reads::Whole(plan) => Some(plan),
@@ -99,7 +99,7 @@ impl CScanSource {
         ))
     }
 
-    /// The order in which rows come, as far as it differs from scan to scan.
+    /// The order of the rows, as far as it differs between scans of the same table.
     pub(crate) fn order_of_rows(&self) -> String {
         match &self.reads {
             Reads::Whole(plan) | Reads::Plain(plan) => format!("{:?}", plan.delivery),
@@ -112,7 +112,7 @@ impl CScanSource {
         matches!(self.reads, Reads::ByIndex(_))
     }
 
-    /// The plan of the scan, or of the part of it that an index covers.
+    /// The plan of the full scan; for an index scan, over the files that the index covers.
     fn plan(&self) -> &ScanPlan {
         match &self.reads {
             Reads::Whole(plan) | Reads::Plain(plan) => plan,
@@ -230,7 +230,7 @@ impl DataSource for CScanSource {
             _ if matches!(self.reads, Reads::Plain(_)) => {
                 self.original.partition_statistics(partition)
             }
-            // The rows of a partition are decided at run time.
+            // Which rows a partition returns is decided at run time.
             (Some(_), Delivery::Shared) => {
                 Ok(Arc::new(Statistics::new_unknown(&self.plan().schema)))
             }
@@ -240,9 +240,10 @@ impl DataSource for CScanSource {
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {
         match &self.reads {
-            // Limits are pushed down before the swap, into the original.
+            // Limits are pushed down into the original before the swap.
             Reads::Whole(_) | Reads::ProbeSide(_) | Reads::Plain(_) => None,
-            // But a limit above a sort is pushed down when the sort turns out to be needless.
+            // A limit above a sort is pushed down later, when the sort turns out to be
+            // unnecessary.
             Reads::ByIndex(plan) => {
                 let plan = SmoothPlan {
                     limit: limit.into_iter().chain(plan.limit).min(),

@@ -1,11 +1,11 @@
-//! Who else wants this chunk?
+//! Which other members want this chunk?
 //!
-//! The board knows the members of every table, and which classes are not to be shared: those whose
-//! groups are too many for states to be small, and those whose predicates cut rows into too many
-//! sets. Both are measured by jobs, not estimated.
+//! The board knows the members of every table, and which classes should not be shared: those with
+//! so many groups that states are not small, and those whose predicates cut the rows into too many
+//! sets. Jobs measure both; nothing is estimated.
 //! Not here: what a job does (`job.rs`).
-//! Bounds: `AVOIDED_MAX` classes are remembered as not worth sharing; then all are forgotten and
-//! measured anew.
+//! Bounds: at most `AVOIDED_MAX` classes are remembered as not worth sharing; then all are
+//! forgotten and measured again.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
@@ -23,7 +23,7 @@ use super::work::FragmentPlan;
 /// An entry takes a few hundred bytes.
 const AVOIDED_MAX: usize = 1024;
 
-/// What an engine shares above its scans.
+/// The members, states and counts that the queries of an engine share above their scans.
 pub(crate) struct Board {
     tables: Mutex<HashMap<TableKey, Vec<Weak<Member>>>>,
     avoided: Mutex<HashMap<(TableKey, Key), Avoid>>,
@@ -31,7 +31,7 @@ pub(crate) struct Board {
     pub(crate) totals: Arc<Totals>,
 }
 
-/// A class with members, as `coscan.fragments` shows it.
+/// A class with members, as a row of `coscan.fragments`.
 #[derive(Debug, Default)]
 pub(crate) struct ClassRow {
     pub(crate) table: u32,
@@ -39,16 +39,16 @@ pub(crate) struct ClassRow {
     pub(crate) members: u64,
     /// Members that work row by row.
     pub(crate) alone: u64,
-    /// Chunks that jobs work on, over all members.
+    /// The number of chunks that jobs are working on, over all members.
     pub(crate) outstanding: u64,
 }
 
-/// A form of sharing that does not pay for a class.
+/// A kind of sharing that does not pay for a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Avoid {
-    /// Leaving states: the rows of the class go to DataFusion's aggregate.
+    /// Jobs that leave states. The rows of the class go to DataFusion's aggregate instead.
     States,
-    /// Serving more than one predicate in a job.
+    /// Jobs that serve more than one predicate.
     Sets,
 }
 
@@ -62,13 +62,13 @@ impl Board {
         }
     }
 
-    /// A new member: one execution of a fragment, whose session lets the cache hold `cache_bytes`.
+    /// A new member: one execution of a fragment, whose session allows the cache `cache_bytes`.
     pub(crate) fn member(&self, plan: Arc<FragmentPlan>, cache_bytes: u64) -> Member {
         let (cache, totals) = (Arc::clone(&self.cache), Arc::clone(&self.totals));
         Member::new(plan, cache, totals, cache_bytes)
     }
 
-    /// Registers the member: other queries' jobs may then serve it.
+    /// Registers the member, so that other queries' jobs may serve it.
     pub(crate) fn enter(&self, member: &Arc<Member>) {
         let Some(table) = member.table() else { return };
         let mut tables = self.tables.lock();
@@ -82,7 +82,7 @@ impl Board {
             .push(Arc::downgrade(member));
     }
 
-    /// The members of a table, in the order in which they were registered.
+    /// The members of a table, in the order of their registration.
     fn members(&self, table: TableKey) -> Vec<Arc<Member>> {
         let tables = self.tables.lock();
         let members = tables.get(&table);
@@ -91,7 +91,7 @@ impl Board {
         })
     }
 
-    /// The classes that have members now.
+    /// The classes that currently have members.
     pub(crate) fn classes(&self) -> Vec<ClassRow> {
         let tables = self.tables.lock();
         let mut rows: BTreeMap<(TableKey, String), ClassRow> = BTreeMap::new();
@@ -112,7 +112,7 @@ impl Board {
         rows.into_values().collect()
     }
 
-    /// Remembers a form of sharing that does not pay for a class.
+    /// Remembers a kind of sharing that does not pay for a class.
     pub(crate) fn avoid(&self, table: TableKey, class: Key, what: Avoid) {
         let mut avoided = self.avoided.lock();
         if avoided.len() >= AVOIDED_MAX {
@@ -121,16 +121,16 @@ impl Board {
         avoided.insert((table, class), what);
     }
 
-    /// The form of sharing that is known not to pay for a class.
+    /// The kind of sharing that is known not to pay for a class.
     pub(crate) fn avoids(&self, table: TableKey, class: &Key) -> Option<Avoid> {
         let avoided = self.avoided.lock();
         avoided.get(&(table, class.clone())).copied()
     }
 
-    /// The orders of all members that join a job on the leased chunk: the host, which was handed
-    /// the chunk, and every other member of its class that wants the chunk and needs only columns
-    /// that are in memory. The chunk is claimed for all of them. A member whose states are
-    /// remembered gets these instead.
+    /// The orders of all members that join a job on the leased chunk: the host, to which the chunk
+    /// was handed, and every other member of its class that wants the chunk and needs only columns
+    /// in memory. The chunk is claimed for all of them. A member whose states are cached gets
+    /// these instead.
     pub(crate) fn gather(&self, table: TableKey, lease: &ChunkLease, host: Order) -> Vec<Order> {
         let chunk = lease.info().id();
         let class = host.work.class.clone();

@@ -1,11 +1,11 @@
-//! The plan node: a cooperative scan with the partial aggregate on it.
+//! The plan node: a cooperative scan with a partial aggregate on it.
 //!
-//! Each partition is handed chunks by the buffer manager, begins a chunk job for each, and returns
-//! the states that jobs delivered, its own jobs and other queries'. Where sharing does not pay or
-//! fails, a partition switches to the plan without sharing: DataFusion's own partial aggregate over
-//! the remaining rows of the scan.
-//! Not here: which plans become this node (`recognise.rs`), jobs (`job.rs`).
-//! Cancel safety: dropping a stream ends what it waits for; jobs that others wait for go on.
+//! The buffer manager hands chunks to each partition. The partition starts a chunk job for each,
+//! and returns the states that its own jobs and those of other queries delivered. Where sharing
+//! does not pay or fails, the partition switches to the plan without sharing: DataFusion's partial
+//! aggregate over the remaining rows of the scan.
+//! Not here: which plans become this node (`recognise.rs`), jobs (`job.rs`). Cancel safety:
+//! dropping a stream ends the jobs that only it waits for; other jobs continue.
 
 use std::fmt;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub(crate) struct FragmentExec {
     metrics: ExecutionPlanMetricsSet,
 }
 
-/// What the streams of one execution share.
+/// The state that the streams of one execution share.
 struct Shared {
     scan: Arc<Execution>,
     member: Arc<Member>,
@@ -92,7 +92,8 @@ impl FragmentExec {
         }
     }
 
-    /// The partial aggregate on its scan, as in the plan without sharing: it returns the same rows.
+    /// The partial aggregate on its scan, as in the plan without sharing, which returns the same
+    /// rows.
     pub(crate) fn partial(&self) -> &Arc<dyn ExecutionPlan> {
         &self.fragment.partial
     }
@@ -246,7 +247,7 @@ struct Partition {
 
 enum At {
     Start,
-    /// Chunk by chunk, by jobs.
+    /// Chunk by chunk, with jobs.
     Sharing {
         running: Arc<Running>,
         scan: Arc<Scan>,
@@ -257,7 +258,7 @@ enum At {
         running: Arc<Running>,
         rows: SendableRecordBatchStream,
     },
-    /// No chunk is left to hand out, but jobs may still work for this member.
+    /// No chunk is left to hand out, but jobs may still be working for this member.
     Settling(Arc<Running>),
     Finished,
 }
@@ -289,7 +290,7 @@ impl Partition {
         }
     }
 
-    /// Makes one step. After an error the partition is finished.
+    /// Takes one step. After an error the partition is finished.
     async fn step(&mut self) -> Result<Option<RecordBatch>> {
         match std::mem::replace(&mut self.at, At::Finished) {
             At::Start => self.start().await?,
@@ -394,7 +395,7 @@ impl Partition {
             table,
         };
         let Some(order) = member.order(lease.info().id(), work) else {
-            // Another query's job works on the chunk, or has worked on it.
+            // Another query's job is working on the chunk, or has done so.
             return Ok(());
         };
         if let Some(states) = remembered {
@@ -404,13 +405,13 @@ impl Partition {
         let orders = self.board.gather(table, &lease, order);
         let job = Job::begin(Arc::clone(&self.board), table, lease, member, orders);
         let (done, ended) = tokio::sync::oneshot::channel::<()>();
-        // The job is a task of its own: other members may wait for its states.
+        // The job is a separate task, because other members may wait for its states.
         let work = async move {
             job.run().await;
             drop(done);
         };
         tokio::spawn(in_turn(work.boxed()));
-        // An error means that the job has ended, in whatever way.
+        // An error also means that the job has ended.
         let _ended = ended.await;
         Ok(())
     }

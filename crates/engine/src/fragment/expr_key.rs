@@ -1,12 +1,12 @@
-//! When do two queries ask for the same expression?
+//! When do two queries compute the same expression?
 //!
-//! A key is a text that two expressions share only if they give the same values over the same file.
-//! A column is written with its type, a function with the address of its implementation. The key
-//! keeps the implementation alive, so an address names one function as long as any key holds it.
-//! Time zones are part of the keys of whole fragments (`work.rs`).
+//! A key is a text that two expressions share only if they have the same values over the same
+//! file. A column is written with its type, a function with the address of its implementation. The
+//! key keeps the implementation alive, so an address identifies one function as long as a key
+//! holds it. Time zones are part of the keys of whole fragments (`work.rs`).
 //! Not here: finding expressions that are equal but written differently (`a < b`, `b > a`).
-//! Bounds: keys of more than `KEY_BYTES_MAX` bytes are refused: comparing them would cost more than
-//! sharing saves.
+//! Bounds: keys of more than `KEY_BYTES_MAX` bytes are refused: comparing them would cost more
+//! than sharing saves.
 //! I9: only expressions on the allow-list below have a key; volatile and unknown expressions are
 //! never shared.
 
@@ -24,7 +24,7 @@ use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::udaf::AggregateFunctionExpr;
 
-/// Longer keys come from IN lists that programs wrote.
+/// Longer keys come from IN lists that programs generated.
 const KEY_BYTES_MAX: usize = 64 << 10;
 
 /// A key under construction.
@@ -32,18 +32,19 @@ const KEY_BYTES_MAX: usize = 64 << 10;
 pub(crate) struct KeyWriter {
     text: String,
     functions: Vec<Function>,
-    /// Columns are named by their positions, not by their names.
+    /// Whether columns are identified by position rather than by name.
     by_position: bool,
-    /// What the expressions take from elsewhere in the plan. `None`: such expressions have no key.
+    /// The inputs of expressions from other nodes of the plan. `None`: such expressions have no
+    /// key.
     from_elsewhere: Option<Vec<Elsewhere>>,
 }
 
-/// What an expression gets from another node of its plan at run time.
+/// An input that an expression gets from another node of its plan at run time.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Elsewhere {
     /// A dynamic filter, by its id.
     Filter(u64),
-    /// Results of scalar subqueries.
+    /// The results of scalar subqueries.
     Subqueries(ScalarSubqueryResults),
 }
 
@@ -51,7 +52,7 @@ pub(crate) enum Elsewhere {
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
     text: Arc<str>,
-    /// Kept alive so that no other function gets the address of one that is named in `text`.
+    /// Kept alive, so that no other function gets the address of one named in `text`.
     functions: Arc<[Function]>,
 }
 
@@ -76,7 +77,7 @@ impl std::hash::Hash for Key {
 }
 
 impl Key {
-    /// The key of a list of things.
+    /// The key of a list of keys.
     pub(crate) fn of_list<'a>(keys: impl Iterator<Item = &'a Self>) -> Self {
         let mut writer = KeyWriter::default();
         for key in keys {
@@ -86,14 +87,14 @@ impl Key {
         writer.finish()
     }
 
-    /// The key of a set of things: order and repetitions do not matter.
+    /// The key of a set of keys: order and repetitions do not matter.
     pub(crate) fn of_set(mut keys: Vec<Self>) -> Self {
         keys.sort_unstable_by(|a, b| a.text.cmp(&b.text));
         keys.dedup();
         Self::of_list(keys.iter())
     }
 
-    /// About how many bytes the key takes.
+    /// The approximate bytes that the key takes.
     pub(crate) fn bytes(&self) -> usize {
         self.text.len() + size_of::<Self>()
     }
@@ -107,8 +108,8 @@ impl KeyWriter {
         Some(writer.finish())
     }
 
-    /// A key of an operator over other operators. Column names may repeat there, so positions name
-    /// columns. What is from elsewhere must be made below the operator that the key is for.
+    /// A key of an operator over other operators. Column names may repeat there, so columns are
+    /// identified by position. Inputs from other nodes must be made below the operator of the key.
     pub(crate) fn of_operator() -> Self {
         Self {
             by_position: true,
@@ -116,7 +117,7 @@ impl KeyWriter {
         }
     }
 
-    /// A key of a scan in an operator's plan.
+    /// A key of a scan in the plan of an operator.
     pub(crate) fn of_scan() -> Self {
         Self {
             from_elsewhere: Some(Vec::new()),
@@ -124,13 +125,13 @@ impl KeyWriter {
         }
     }
 
-    /// The text written so far, and what it takes from elsewhere in the plan. The caller must keep
-    /// the functions alive that the text names.
+    /// The text so far, and the inputs from other nodes of the plan. The caller must keep alive
+    /// the functions that the text names.
     pub(crate) fn into_text(self) -> (String, Vec<Elsewhere>) {
         (self.text, self.from_elsewhere.unwrap_or_default())
     }
 
-    /// The key of what was written so far.
+    /// The key of the text so far.
     pub(crate) fn finish(self) -> Key {
         Key {
             text: self.text.into(),
@@ -138,7 +139,7 @@ impl KeyWriter {
         }
     }
 
-    /// Appends a word that the caller chose.
+    /// Appends a word of the caller's choice.
     pub(crate) fn word(&mut self, word: &str) {
         // The length comes first, so that one word cannot be read as two.
         let _infallible = write!(self.text, "{}:{word};", word.len());
@@ -214,7 +215,7 @@ impl KeyWriter {
         }
         if let Some(literal) = expr.downcast_ref::<Literal>() {
             if literal.value().data_type().is_nested() {
-                // Lists are written without quotes: ['a', 'b'] and ['a, b'] have the same text.
+                // Lists are displayed without quotes: ['a', 'b'] and ['a, b'] have the same text.
                 return None;
             }
             self.word("literal");
@@ -224,8 +225,8 @@ impl KeyWriter {
         }
         if let Some(from_elsewhere) = &mut self.from_elsewhere {
             if expr.is::<DynamicFilterPhysicalExpr>() {
-                // Whatever a dynamic filter says, it does not change the rows of a plan that makes
-                // it.
+                // Whatever a dynamic filter contains, it does not change the rows of a plan that
+                // produces it.
                 from_elsewhere.push(Elsewhere::Filter(expr.expression_id()?));
                 self.word("dynamic");
                 return Some(());
@@ -358,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_checks_for_overflow_has_no_key() {
+    fn an_expression_that_checks_for_overflow_has_no_key() {
         let schema = schema();
         let a = col("a", &schema).unwrap();
         let checked =

@@ -1,11 +1,11 @@
 //! The distinct expressions of all members of a chunk job, as one graph: each node is evaluated
-//! once a batch.
+//! once per batch.
 //!
-//! Idea: an expression is cut into nodes wherever another expression may have the same part. Lazily
-//! evaluated expressions (CASE, AND, OR and functions that may skip arguments) stay whole: a part
-//! might fail for rows on which the whole never evaluates it. Decimals are computed in 64 bits or
-//! 32 where these are proved to suffice (`narrow.rs`). A [`Frame`] keeps the values for a batch, or
-//! for those rows of the batch that a class wants.
+//! Idea: an expression is split into nodes wherever another expression may contain the same part.
+//! Lazily evaluated expressions (CASE, AND, OR, and functions that may skip arguments) stay whole:
+//! a part might fail for rows for which the whole never evaluates it. Decimals are computed in 64
+//! or 32 bits where these are proved to suffice (`narrow.rs`). A [`Frame`] holds the values for a
+//! batch, or for those rows of the batch that a class wants.
 //! Not here: which rows (`query_sets.rs`), aggregates (`program.rs`).
 
 use std::collections::HashMap;
@@ -32,14 +32,14 @@ use crate::read::widen;
 /// The graph of a chunk job.
 #[derive(Default)]
 pub(crate) struct Graph {
-    /// The columns that are read, each once.
+    /// The columns that are read, without repetition.
     inputs: Vec<ColumnRequest>,
     nodes: Vec<Node>,
     known: HashMap<Key, NodeId>,
 }
 
 struct Node {
-    /// The type that expressions expect of its values.
+    /// The type that expressions expect of the node's values.
     data_type: DataType,
     source: Source,
 }
@@ -52,13 +52,13 @@ enum Source {
         narrowed: Option<Narrowed>,
         /// The expression over `schema`.
         expr: Arc<dyn PhysicalExpr>,
-        /// The nodes that are the columns of `schema`.
+        /// The nodes of the columns of `schema`.
         children: Vec<NodeId>,
         schema: SchemaRef,
     },
 }
 
-/// What is known of a node's values in 64 bits.
+/// Whether a node's values are known in 64 bits.
 #[derive(Clone)]
 enum Known {
     /// Not computed yet.
@@ -74,7 +74,7 @@ pub(crate) struct Frame {
     narrow: Vec<Known>,
 }
 
-/// The columns of a file by position, with the types to decode them to.
+/// The columns of a file by position, with the types to which they are decoded.
 #[derive(Clone, Copy)]
 pub(crate) struct FileColumns<'a> {
     pub(crate) schema: &'a Schema,
@@ -185,7 +185,7 @@ impl Graph {
     /// The node's values for the rows of the frame; `inputs` are the columns for the same rows.
     ///
     /// # Errors
-    /// What an expression fails with.
+    /// The error of an expression.
     pub(crate) fn value(
         &self,
         node: NodeId,
@@ -243,7 +243,7 @@ impl Graph {
         Ok(value)
     }
 
-    /// As [`Graph::value`], but a column that is kept as a dictionary array stays one, whichever
+    /// Like [`Graph::value`], but a column that is kept as a dictionary array stays one, whichever
     /// text type the expression has.
     ///
     /// # Errors
@@ -263,7 +263,7 @@ impl Graph {
         self.value(node, frame, inputs)
     }
 
-    /// The input that the node is, or casts to another type of text.
+    /// The input that the node is, or that it casts to another type of text.
     fn input_as_text(&self, node: NodeId) -> Option<usize> {
         let Node { data_type, source } = &self.nodes[node];
         match source {
@@ -333,7 +333,7 @@ impl Graph {
 }
 
 impl Frame {
-    /// How many rows the frame is for.
+    /// The number of rows of the frame.
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
@@ -351,7 +351,7 @@ fn is_text(data_type: &DataType) -> bool {
     )
 }
 
-/// Whether the children are evaluated for every row whenever the expression is.
+/// Whether evaluating the expression always evaluates its children for every row.
 fn is_divisible(expr: &Arc<dyn PhysicalExpr>) -> bool {
     match expr.downcast_ref::<BinaryExpr>() {
         Some(binary) => !matches!(binary.op(), Operator::And | Operator::Or),
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn references_stay_so_whatever_text_they_are_to_be() {
+    fn references_stay_references_for_any_text_type() {
         let schema = Schema::new(vec![Field::new("s", DataType::Utf8, true)]);
         let read = Field::new_dictionary("s", DataType::Int32, DataType::Utf8, true);
         let reads = [ColumnRequest::exact(Arc::new(read))];
@@ -592,8 +592,9 @@ mod tests {
             }
         }
 
-        /// Integer arithmetic, checked or, where types prove that it fits, not: a result that
-        /// leaves its type is an error here exactly if it is one in the function itself.
+        /// Integer arithmetic, with a check or, where types prove that the result fits, without: a
+        /// result outside of its type is an error here exactly if it is one in the function
+        /// itself.
         #[test]
         fn checked_integers_are_those_of_postgresql(
             a in whole(),

@@ -1,10 +1,10 @@
 //! Which group does each row belong to?
 //!
-//! A group is a query set and the values of the grouping columns. Where these are short strings,
-//! integers, dates or booleans with few distinct values in a chunk, each value gets a small code
-//! and a table of codes gives the group. Any other grouping is DataFusion's own ([`GroupValues`],
-//! by hash). A table is replaced by a hash when values become too many; groups keep their numbers.
-//! Bounds: a table has `CODES_MAX` codes a column and `CELLS_MAX` cells a set.
+//! A group is a query set and the values of the grouping columns. If these are short strings,
+//! integers, dates or booleans with few distinct values in a chunk, each value gets a small code,
+//! and a table of codes yields the group. Any other grouping is DataFusion's ([`GroupValues`], by
+//! hash). A hash replaces the table when there are too many values; groups keep their numbers.
+//! Bounds: a table has `CODES_MAX` codes per column and `CELLS_MAX` cells per set.
 //! G1: two rows are in one group iff they are in the same set and DataFusion would put them in one
 //! group.
 
@@ -28,9 +28,9 @@ use datafusion::physical_plan::aggregates::order::GroupOrdering;
 
 use crate::read::{Integers, each_width, widen};
 
-/// A code is found by a linear search of the known values, so codes must be few.
+/// A code is found by a linear search of the known values, so there must be few.
 const CODES_MAX: usize = 32;
-/// Cells of a table: 16 KiB a set.
+/// Cells of a table: 16 KiB per set.
 const CELLS_MAX: usize = 4096;
 /// Longer strings do not fit into the word by which values are compared.
 const BYTES_MAX: usize = 12;
@@ -51,7 +51,7 @@ enum How {
 
 struct Table {
     columns: Vec<Codes>,
-    /// The group of each cell: `width` cells a set, each addressed by the columns' codes.
+    /// The group of each cell. A set has `width` cells; the columns' codes address a cell in it.
     cells: Vec<u32>,
     /// One more than the largest cell so far.
     width: usize,
@@ -63,7 +63,7 @@ struct Table {
 
 /// The distinct values of one grouping column.
 struct Codes {
-    /// The word of each value: equal for equal values only. `None` is NULL.
+    /// The word of each value: equal only for equal values. `None` is NULL.
     words: Vec<Option<u128>>,
     values: Vec<ScalarValue>,
     stride: u32,
@@ -73,7 +73,7 @@ struct Codes {
 pub(crate) struct Emitted {
     /// The query set of each group.
     pub(crate) sets: Vec<u32>,
-    /// The grouping columns, one value a group.
+    /// The grouping columns, with one value per group.
     pub(crate) keys: Vec<ArrayRef>,
 }
 
@@ -101,16 +101,16 @@ impl Groups {
         new_group_values(Arc::clone(&self.schema), &GroupOrdering::None)
     }
 
-    /// How many groups there are.
+    /// The number of groups.
     pub(crate) fn len(&self) -> usize {
         self.count
     }
 
-    /// Writes the group of each row to `groups`. Keys may be dictionary arrays: rows are then
-    /// grouped by the values that they refer to.
+    /// Writes the group of each row to `groups`. Keys may be dictionary arrays: their rows are
+    /// grouped by the referenced values.
     ///
     /// # Errors
-    /// What DataFusion's grouping fails with.
+    /// The errors of DataFusion's grouping.
     pub(crate) fn assign(
         &mut self,
         sets: &[u32],
@@ -127,8 +127,8 @@ impl Groups {
                 let known = table.emit()?;
                 let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt32Array::from(known.sets))];
                 columns.extend(known.keys);
-                // The hash numbers groups in the order in which it meets them, so they keep their
-                // numbers.
+                // The hash numbers groups in the order in which it first sees them, so they keep
+                // their numbers.
                 if self.count > 0 {
                     hash.intern(&columns, groups)?;
                 }
@@ -151,7 +151,7 @@ impl Groups {
     /// Takes the groups out.
     ///
     /// # Errors
-    /// What DataFusion's grouping fails with.
+    /// The errors of DataFusion's grouping.
     pub(crate) fn emit(&mut self) -> Result<Emitted> {
         match &mut self.how {
             How::Table(table) => table.emit(),
@@ -191,8 +191,8 @@ impl Table {
         }
     }
 
-    /// As [`Groups::assign`]; returns false, with `groups` unchanged, if the values do not fit the
-    /// table.
+    /// Like [`Groups::assign`]; returns false, with `groups` unchanged, if the values do not fit
+    /// the table.
     fn assign(
         &mut self,
         sets: &[u32],
@@ -235,7 +235,7 @@ impl Table {
         all
     }
 
-    /// Gives a group to each cell of these rows that has none, in the order of the rows.
+    /// Numbers a new group for each cell of these rows that has none, in the order of the rows.
     fn number_new(&mut self, sets: &[u32], cells: &[u32]) {
         for (set, cell) in sets.iter().zip(cells) {
             let known = &mut self.cells[*set as usize * self.width + *cell as usize];
@@ -277,7 +277,7 @@ impl Table {
             let values = groups
                 .iter()
                 .map(|(_, cell)| column.values[code(*cell)].clone());
-            // Without groups no value tells the type, and the caller does not use empty columns.
+            // Without groups no value tells the type, and the caller ignores empty columns.
             if groups.is_empty() {
                 continue;
             }
@@ -291,8 +291,8 @@ impl Table {
 }
 
 impl Codes {
-    /// Adds the codes of a column's values to the rows' cells; false if there are too many values,
-    /// or one is too long.
+    /// Adds the codes of a column's values to the cells of its rows; false if there are too many
+    /// values, or one is too long.
     fn add(&mut self, key: &ArrayRef, wanted: &DataType, cells: &mut [u32]) -> bool {
         match key.data_type() {
             DataType::Dictionary(..) => self.add_references(key, wanted, cells),
@@ -342,7 +342,7 @@ impl Codes {
         })
     }
 
-    /// Adds the codes of a dictionary array: each value that is referred to gets its code once.
+    /// Adds the codes of a dictionary array: each referenced value gets its code once.
     fn add_references(&mut self, key: &ArrayRef, wanted: &DataType, cells: &mut [u32]) -> bool {
         let references = key.as_any_dictionary();
         let keys = Integers::of(references.keys());
@@ -361,8 +361,8 @@ impl Codes {
         each_width!(&keys, keys => self.add_keys(keys, nulls, &values, wanted, cells))
     }
 
-    /// The code of each value; `None` if they are more than `CODES_MAX`, or one is NULL or gets no
-    /// code.
+    /// The code of each value; `None` if there are more than `CODES_MAX`, or one is NULL or gets
+    /// no code.
     fn codes_of(&mut self, values: &ArrayRef) -> Option<Vec<u32>> {
         if values.len() > CODES_MAX || values.null_count() > 0 {
             return None;
@@ -435,7 +435,7 @@ impl Codes {
         true
     }
 
-    /// What a value adds to its row's cell; `None` if the table has no code for it.
+    /// What a value adds to the cell of its row; `None` if the table has no code for it.
     fn code(
         &mut self,
         word: Option<u128>,
@@ -459,12 +459,12 @@ impl Codes {
 
 /// One more than the largest of the numbers; 0 without any.
 fn most(numbers: &[u32]) -> usize {
-    // Not `max`: which of equal numbers it gives is defined, and so it takes one at a time.
+    // Not `max`: it defines which of two equal numbers it returns, and so takes one at a time.
     let largest = numbers.iter().fold(0, |most, number| (*number).max(most));
     largest as usize + usize::from(!numbers.is_empty())
 }
 
-/// Adds to each row's cell the code of the value that it refers to.
+/// Adds to each row's cell the code of the referenced value.
 fn add_codes<K: ArrowNativeType>(keys: &[K], codes: &[u32], cells: &mut [u32]) {
     for (cell, key) in cells.iter_mut().zip(keys) {
         *cell = cell.saturating_add(codes[key.as_usize()]);
@@ -486,7 +486,7 @@ fn word_at(strings: &ArrayRef, at: usize) -> Option<u128> {
     }
 }
 
-/// Whether values of the type can be compared as words. Floats cannot: `-0.0` and `0.0` are one
+/// Whether values of the type can be compared as words. Floats cannot: `-0.0` and `0.0` are in one
 /// group.
 fn has_words(data_type: &DataType) -> bool {
     data_type.is_integer()
@@ -500,7 +500,7 @@ fn has_words(data_type: &DataType) -> bool {
         )
 }
 
-/// The length of the string of a view: its low 32 bits.
+/// The length of a view's string: the low 32 bits.
 fn length_of(view: u128) -> usize {
     #[allow(clippy::cast_possible_truncation)]
     let length = view as u32;
@@ -523,10 +523,10 @@ mod tests {
 
     use super::*;
 
-    /// G1 for dictionary arrays: rows are grouped by the values that they refer to, with few rows
-    /// and many, with few values and with more than a table has codes.
+    /// G1 for dictionary arrays: rows are grouped by the referenced values, with few rows and
+    /// many, with few values and with more than a table has codes.
     #[test]
-    fn references_are_grouped_by_what_they_refer_to() {
+    fn references_are_grouped_by_their_values() {
         let sizes = [(3, 10), (200, 5), (200, 30), (500, 40), (30, 200)];
         for ((rows, count), nulls) in sizes.into_iter().flat_map(|s| [(s, true), (s, false)]) {
             // Several keys have equal values; some values and some references are NULL.

@@ -1,12 +1,12 @@
 //! One chunk, processed once for all members of a class that want it.
 //!
-//! A job belongs to no query: it is a task of its own, which ends when the chunk is done or when no
-//! member waits for it. It holds only the lease of the host, the member that was handed the chunk.
-//! The buffer manager knows the other members' scans (`ChunkJob`): while the job runs it hands the
-//! chunk to none of them, and it counts the chunk as consumed for those that the job served. A
-//! member whose query is over leaves the job at the next batch, and so does the host.
-//! Cancel safety: however the task ends, by a panic or with its runtime, members whose states were
-//! not delivered get their chunk back (`member.rs`) and work on it alone.
+//! A job belongs to no query: it is a separate task, which ends when the chunk is done or no
+//! member waits for it. It holds only the lease of the host, the member to which the chunk was
+//! handed. The buffer manager knows the other members' scans (`ChunkJob`): while the job runs, it
+//! hands the chunk to none of them, and it counts the chunk as consumed for those that the job
+//! served. A member whose query is over leaves the job at the next batch, and so does the host.
+//! Cancel safety: however the task ends, even by a panic or with its runtime, members whose states
+//! were not delivered get their chunk back (`member.rs`) and work on it alone.
 //! Bounds: one batch of each column, and the program's groups.
 
 use std::sync::Arc;
@@ -30,12 +30,12 @@ use crate::read::prune::WantedBatches;
 pub(crate) struct Job {
     board: Arc<Board>,
     table: TableKey,
-    /// The member that was handed the chunk.
+    /// The member to which the chunk was handed.
     host: Arc<Member>,
     /// The host's order comes first. `None`: it was delivered, or the member's query is over.
     orders: Vec<Option<Order>>,
-    // `orders`, `shared` and `lease` are declared in the order in which they must be dropped:
-    // whoever is handed a chunk that was given back must find it unclaimed.
+    // `orders`, `shared` and `lease` are declared in the order in which they must be dropped: a
+    // member to which a returned chunk is handed must find it unclaimed.
     shared: ChunkJob,
     lease: ChunkLease,
 }
@@ -52,7 +52,7 @@ impl Job {
         let others: Vec<ScanId> = orders.iter().skip(1).map(|order| order.scan).collect();
         let shared = lease.begin_job(&others);
         for order in &mut orders {
-            order.handed_out_anew = shared.gives_back_to(order.scan);
+            order.handed_out_again = shared.gives_back_to(order.scan);
         }
         Self {
             board,
@@ -100,13 +100,13 @@ impl Job {
             };
             let scan = order.scan;
             order.deliver(states, how);
-            // Only after the delivery: if the chunk is given back although its states are
-            // delivered, nobody processes it again, because it is claimed.
+            // Only after the delivery: a chunk that is given back although its states were
+            // delivered is not processed twice, because it is claimed.
             self.shared.serve(scan);
         }
     }
 
-    /// The program after all batches; `None` if no member waits for it.
+    /// The program after all batches; `None` if no member waits for it any more.
     async fn work(&mut self, works: &[Arc<Work>]) -> Result<Option<Program>, Stop> {
         let program = Program::new(works)?;
         let missing = || datafusion::common::internal_datafusion_err!("a work without a key");
@@ -132,7 +132,7 @@ impl Job {
         Ok(Some(program))
     }
 
-    /// The batches in which some member may find a row.
+    /// The batches in which a member may find a row.
     fn wanted_batches(&self) -> WantedBatches {
         let batches = self.lease.batches();
         let orders = self.orders.iter().flatten();
@@ -152,11 +152,11 @@ impl Job {
         self.orders.iter().any(Option::is_some)
     }
 
-    /// Remembers why the job stopped. The members get their chunk back when the orders are dropped.
+    /// Records why the job stopped. The members get their chunk back when the orders are dropped.
     fn stop(&mut self, stop: &Stop) {
         match stop {
             Stop::Failed(error) => {
-                log::debug!("a chunk job failed, its members go on alone: {error}");
+                log::debug!("a chunk job failed, its members continue alone: {error}");
             }
             Stop::StatesTooLarge(class) => {
                 self.board.avoid(self.table, class.clone(), Avoid::States);

@@ -1,14 +1,15 @@
-//! A query's side of sharing: which chunks are under way, delivered, or left to do alone.
+//! A query's side of sharing: which chunks are in jobs, delivered, or left to process alone?
 //!
-//! A member is one execution of a fragment. Its streams are handed chunks by the buffer manager and
-//! begin chunk jobs; jobs that other queries began serve it too. A stream or job claims a chunk for
-//! the member before it processes the chunk (`scan/claims.rs`), so each row is counted once. A job
-//! that does not end well gives the chunk back: the member's scan hands it out anew, and the member
-//! processes it and all remaining chunks alone, row by row. It then returns what it would return
-//! without sharing, or the same error.
-//! Not here: who else is a member (`board.rs`), jobs (`job.rs`).
-//! I5: a chunk is remembered, or served by one job, or processed alone.
-//! I8: the states of a member that does not read are few; they wait, and nobody waits for it.
+//! A member is one execution of a fragment. The buffer manager hands chunks to its streams, which
+//! start chunk jobs; jobs of other queries serve it, too. A stream or job claims a chunk for the
+//! member before it processes the chunk (`read/scan/claims.rs`), so each row is counted once. A
+//! job that fails gives the chunk back: the member's scan hands it out a second time, and the
+//! member processes it and all remaining chunks alone, row by row. It then returns what it would
+//! return without sharing, or the same error.
+//! Not here: the other members (`board.rs`), jobs (`job.rs`).
+//! I5: a chunk is taken from the cache, or served by one job, or processed alone.
+//! I8: the states of a member that does not read are few; they wait, and no other member waits for
+//! it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -32,11 +33,11 @@ use crate::read::FilePlan;
 use crate::read::prune::WantedBatches;
 use crate::read::scan::{Judged, Remembers, Running};
 
-/// A table's key among jobs: the number of the buffer pool and of the table in it.
+/// Identifies a table among jobs: the number of its buffer pool and its id in that pool.
 pub(crate) type TableKey = (usize, TableId);
 
-/// Rows of states that may wait for a member's streams. Beyond that, other queries' jobs do not
-/// serve the member until it reads on.
+/// The rows of states that may wait for a member's streams. Beyond that, other queries' jobs do
+/// not serve the member until it reads on.
 const WAITING_ROWS_MAX: usize = 64 << 10;
 
 /// One execution of a fragment.
@@ -44,19 +45,19 @@ pub(crate) struct Member {
     plan: Arc<FragmentPlan>,
     cache: Arc<StateCache>,
     totals: Arc<Totals>,
-    /// Bytes that this member's session lets the cache hold; 0: the member neither reads nor fills
-    /// it.
+    /// The bytes that this member's session allows the cache; with 0 the member neither reads nor
+    /// fills it.
     pub(crate) cache_bytes: u64,
     works: Mutex<HashMap<(usize, u64), Planned>>,
     place: OnceLock<Place>,
     ledger: Mutex<Ledger>,
     changed: Notify,
-    /// The member works row by row.
+    /// Whether the member works row by row.
     alone: AtomicBool,
     pub(crate) counts: Counts,
 }
 
-/// A work, and the file plan that it was made of. The plan is kept alive because its address is
+/// A work, and the file plan that it was made from. The plan is kept alive because its address is
 /// part of the map's key.
 struct Planned {
     _plan: Arc<FilePlan>,
@@ -77,9 +78,9 @@ struct Ledger {
     /// States that no stream has taken yet.
     states: Vec<RecordBatch>,
     rows: usize,
-    /// How many chunks jobs work on.
+    /// The number of chunks that jobs are working on.
     outstanding: usize,
-    /// The positions of chunks that jobs gave back and that the scan does not hand out anew.
+    /// The positions of chunks that jobs gave back and that the scan does not hand out again.
     given_back: Vec<usize>,
 }
 
@@ -109,7 +110,7 @@ pub(crate) struct Counts {
     pub(crate) conjuncts_spared: AtomicUsize,
 }
 
-/// A chunk that a job works on for a member. An order that is dropped undelivered gives the chunk
+/// A chunk that a job processes for a member. An order that is dropped undelivered gives the chunk
 /// back.
 pub(crate) struct Order {
     pub(crate) member: Arc<Member>,
@@ -120,14 +121,15 @@ pub(crate) struct Order {
     position: usize,
     running: Arc<Running>,
     delivered: bool,
-    /// The buffer manager knows of the job: if the chunk is given back, it is handed out anew.
-    pub(crate) handed_out_anew: bool,
-    /// Jobs still serve the member after the chunk is given back.
+    /// Whether the buffer manager knows of the job; it then hands out again a chunk that is given
+    /// back.
+    pub(crate) handed_out_again: bool,
+    /// Whether jobs may still serve the member after the chunk is given back.
     pub(crate) goes_on_sharing: bool,
 }
 
 impl Member {
-    /// Called by the board (`board.rs`), which gives its cache and its totals.
+    /// Called by the board (`board.rs`), which passes its cache and its totals.
     pub(super) fn new(
         plan: Arc<FragmentPlan>,
         cache: Arc<StateCache>,
@@ -148,7 +150,7 @@ impl Member {
         }
     }
 
-    /// Records the member's announced scan. Only the first call counts, whichever stream makes it.
+    /// Records the member's announced scan. Only the first stream's call has an effect.
     pub(crate) fn take_place(&self, running: &Arc<Running>, scan: &Arc<Scan>) {
         let table = (running.pool.number(), running.table.table());
         self.place.get_or_init(|| {
@@ -191,7 +193,7 @@ impl Member {
         group.join(", ")
     }
 
-    /// How many of the member's chunks jobs work on.
+    /// The number of the member's chunks that jobs are working on.
     pub(crate) fn outstanding(&self) -> usize {
         self.ledger.lock().outstanding
     }
@@ -208,7 +210,7 @@ impl Member {
     }
 
     /// The member's work on a chunk; `None` if the chunk is not the member's or is claimed, or if
-    /// the member works alone or has too many states waiting.
+    /// the member works alone or has too many waiting states.
     pub(crate) fn wants(&self, chunk: ChunkId) -> Option<Arc<Work>> {
         if self.is_alone() {
             return None;
@@ -223,13 +225,13 @@ impl Member {
         self.work(judged).ok().flatten()
     }
 
-    /// Claims a chunk for a job; `None` if it is claimed already.
+    /// Claims a chunk for a job; `None` if it is already claimed.
     pub(crate) fn order(self: &Arc<Self>, chunk: ChunkId, work: Arc<Work>) -> Option<Order> {
         let place = self.place.get()?;
         let position = *place.positions.get(&chunk)?;
         let running = place.running.upgrade()?;
-        // Both under one lock: a stream that finds the chunk claimed must find the job outstanding
-        // too, or it would not wait for the job.
+        // Both under one lock: a stream that finds the chunk claimed must also find the job
+        // outstanding, or it would not wait for the job.
         let mut ledger = self.ledger.lock();
         if !running.claims.claim(position) {
             return None;
@@ -243,19 +245,19 @@ impl Member {
             position,
             running,
             delivered: false,
-            handed_out_anew: false,
+            handed_out_again: false,
             goes_on_sharing: false,
         })
     }
 
-    /// Tells the member's scan not to hand out the chunk of this order.
+    /// Withdraws the chunk of this order from the member's scan.
     pub(crate) fn withdraw(&self, order: &Order) {
         if let Some(scan) = self.place.get().and_then(|place| place.scan.upgrade()) {
             scan.withdraw(&[order.position]);
         }
     }
 
-    /// The states of a chunk, if they are remembered.
+    /// The states of a chunk, if they are cached.
     pub(crate) fn recall(&self, info: &ChunkInfo, work: &Work) -> Option<RecordBatch> {
         if self.cache_bytes == 0 {
             return None;
@@ -272,8 +274,8 @@ impl Member {
         }
     }
 
-    /// Takes delivered states, as many as a batch may have: all of them, if they have at least
-    /// `rows_min` rows, or one.
+    /// Takes delivered states: all of them if they have at least `rows_min` rows, or one if a
+    /// batch may have only one.
     ///
     /// # Errors
     /// If states have different schemas: a bug.
@@ -291,13 +293,13 @@ impl Member {
         Ok(Some(concat_batches(&self.plan.schema, &states)?))
     }
 
-    /// Waits until no job works for the member; then takes the chunks that jobs gave back and that
-    /// its scan does not hand out anew. Cancel safe.
+    /// Waits until no job works for the member, then takes the chunks that jobs gave back and that
+    /// its scan does not hand out again. Cancel safe.
     pub(crate) async fn settled(&self) -> Vec<usize> {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            // Registered ahead of the check, so that a job that ends in between is not missed.
+            // Registered before the check, so that a job that ends in between is not missed.
             changed.as_mut().enable();
             {
                 let mut ledger = self.ledger.lock();
@@ -335,13 +337,13 @@ impl Remembers for Member {
 }
 
 impl Order {
-    /// Whether the member still waits for the order: its query was not cancelled.
+    /// Whether the member still waits for the order, which means that its query is not over.
     pub(crate) fn is_awaited(&self) -> bool {
         // The streams of a running query hold `running`, and each of its orders holds it once.
         Arc::strong_count(&self.running) > self.member.ledger.lock().outstanding
     }
 
-    /// Which of the chunk's batches may hold a row that the member counts.
+    /// The batches of the chunk that may hold a row for the member.
     pub(crate) fn wanted_batches(&self, batches: &Batches) -> WantedBatches {
         self.running.wanted_batches(self.position, batches)
     }
@@ -376,7 +378,7 @@ impl Order {
     }
 }
 
-/// Where states came from.
+/// The source of a chunk's states.
 #[derive(Clone, Copy)]
 pub(crate) enum Delivered {
     Remembered,
@@ -390,13 +392,13 @@ impl Drop for Order {
             let (own, all) = (&self.member.counts, &self.member.totals);
             own.given_back.fetch_add(1, Ordering::Relaxed);
             all.given_back.fetch_add(1, Ordering::Relaxed);
-            // In this order: whoever is handed the chunk next must know that it is to be processed
-            // alone, and must find it unclaimed.
+            // In this order: the stream to which the chunk is handed next must know that it has to
+            // be processed alone, and must find it unclaimed.
             if !self.goes_on_sharing {
                 self.member.leave();
             }
             self.running.claims.give_back(self.position);
-            let kept = (!self.handed_out_anew).then_some(self.position);
+            let kept = (!self.handed_out_again).then_some(self.position);
             self.member.end(kept);
         }
     }

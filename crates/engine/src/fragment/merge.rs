@@ -1,14 +1,15 @@
-//! In which shape may the states of an aggregate be merged?
+//! How many states may a batch for the final aggregate have?
 //!
-//! A chunk leaves a state, so a final aggregate is handed many states where DataFusion hands it one
-//! for each partition. Without GROUP BY it merges a batch of states by one call of
-//! `Accumulator::merge_batch`, which ought to merge every row. In DataFusion 55.2 that of
-//! `percentile_cont` merges the first row only, and a user's function may as well. With GROUP BY a
-//! `GroupsAccumulator` is told the group of each row, so it must read all of them; a function
-//! without one is called as without GROUP BY, with all states of a group in a batch.
+//! Every chunk leaves a state, so a final aggregate gets many states where DataFusion would give
+//! it one per partition. Without GROUP BY it merges a batch of states by one call of
+//! `Accumulator::merge_batch`, which should merge every row. In DataFusion 55.2 that of
+//! `percentile_cont` merges only the first row, and a user's function may have the same bug. With
+//! GROUP BY a `GroupsAccumulator` gets the group of each row, so it must read all of them; a
+//! function without one is called as without GROUP BY, with all states of a group in a batch.
 //! Not here: whether a function depends on the order of its rows (`recognise.rs`).
 //! FRAG-I6: a batch of several states reaches only functions that are known to merge each of its
-//! rows: those that were read (`EVERY_ROW`), and by group those with a `GroupsAccumulator`.
+//! rows: those whose code was read (`EVERY_ROW`), and with groups those with a
+//! `GroupsAccumulator`.
 
 use std::sync::{Arc, LazyLock};
 
@@ -17,19 +18,19 @@ use datafusion::functions_aggregate::all_default_aggregate_functions;
 use datafusion::logical_expr::AggregateUDF;
 use datafusion::physical_plan::udaf::AggregateFunctionExpr;
 
-/// How many states a batch may have.
+/// The number of states that a batch may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Merge {
     /// Any number.
     Many,
-    /// One: a second call merges the second.
+    /// One: further states come in further calls.
     One,
 }
 
-/// DataFusion's aggregates of which every accumulator was read, in version 55.2: each merges every
-/// row of a batch of states. `percentile_cont` does so only with DISTINCT. `grouping` is no
-/// aggregate. A function of the same name that is not DataFusion's is not meant; `coscan-pg`'s sum
-/// of decimals was read, too.
+/// DataFusion's aggregates whose accumulators have all been read, in version 55.2: each merges
+/// every row of a batch of states. `percentile_cont` does so only with DISTINCT, and `grouping` is
+/// not an aggregate. Another function of the same name is not meant. `coscan-pg`'s sum of decimals
+/// has been read, too.
 const EVERY_ROW: [&str; 37] = [
     "any_value",
     "approx_distinct",
@@ -83,8 +84,8 @@ fn merges_every_row(function: &AggregateFunctionExpr) -> bool {
     KNOWN.iter().any(|known| **known == *fun)
 }
 
-/// How the states of these aggregates may be merged; `None`: in no shape in which a fragment leaves
-/// them. `grouped`: there are groups.
+/// The number of states per batch with which these aggregates work; `None` if they cannot merge
+/// the states of a fragment at all. `grouped`: there are groups.
 pub(crate) fn merge_of(functions: &[Arc<AggregateFunctionExpr>], grouped: bool) -> Option<Merge> {
     // Its GroupsAccumulator ignores DISTINCT, and its states are not those that it declares.
     let lost = |function: &Arc<AggregateFunctionExpr>| {
@@ -109,7 +110,7 @@ pub(crate) fn merge_of(functions: &[Arc<AggregateFunctionExpr>], grouped: bool) 
 mod tests {
     use super::*;
 
-    /// A new version may rename a function, or add one that has to be read.
+    /// A new version may rename a function, or add one whose code must be read.
     #[test]
     fn every_function_of_datafusion_was_read() {
         let all = all_default_aggregate_functions();

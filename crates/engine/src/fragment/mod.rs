@@ -1,25 +1,25 @@
-//! Chunks processed once: fragments shared by all queries that want a chunk.
+//! How is a chunk processed once for all queries that want it?
 //!
-//! | file | what it answers |
+//! | file | question |
 //! |---|---|
-//! | `recognise.rs`, `share_fragments.rs` | which part of a plan is a fragment; the rule |
-//! | `merge.rs` | in which shape the states of an aggregate may be merged |
-//! | `over_scan.rs` | what an aggregate does, in terms of the scan below it |
+//! | `recognise.rs`, `share_fragments.rs` | which part of a plan is a fragment, and which rule replaces it? |
+//! | `merge.rs` | how many states may a batch for the final aggregate have? |
+//! | `over_scan.rs` | what does an aggregate compute, in terms of the scan below it? |
 //! | `exec.rs` | the plan node, and its streams |
-//! | `rows_exec.rs` | how a fragment goes on without sharing |
-//! | `member.rs` | a query's side: its chunks under way, its states |
-//! | `board.rs` | which other members want a chunk |
+//! | `rows_exec.rs` | how does a fragment continue without sharing? |
+//! | `member.rs` | a query's side: which chunks are in jobs, delivered, or left to process alone? |
+//! | `board.rs` | which other members want a chunk? |
 //! | `totals.rs` | counts over all members |
 //! | `job.rs` | one chunk, processed for all members that want it |
-//! | `work.rs` | what a fragment does with a chunk of one file |
+//! | `work.rs` | what does a fragment compute for a chunk of one file? |
 //! | `program.rs` | the works of all members of a job, computed together |
 //! | `graph.rs` | each distinct expression once |
 //! | `narrow.rs` | decimals in 64 bits |
 //! | `sums.rs` | counts and sums of decimals |
-//! | `query_sets.rs` | which members a row qualifies for |
-//! | `groups.rs` | which group a row belongs to |
-//! | `state_cache.rs` | the states of chunks that were processed already |
-//! | `expr_key.rs` | when two expressions are the same |
+//! | `query_sets.rs` | which members does a row qualify for? |
+//! | `groups.rs` | which group does a row belong to? |
+//! | `state_cache.rs` | which states are kept of chunks that were already processed? |
+//! | `expr_key.rs` | when are two expressions the same? |
 
 mod board;
 mod exec;

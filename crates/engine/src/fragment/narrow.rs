@@ -1,14 +1,14 @@
 //! Decimals in 64 or 32 bits, where these are proved to suffice.
 //!
 //! A decimal of up to 18 digits is an integer of 64 bits and a scale. DataFusion computes with 128
-//! bits and checks every operation. Here the least and the greatest value of each column of a batch
-//! are found, which costs a fraction of one addition. Interval arithmetic over these bounds tells
-//! whether an expression can leave 64 bits, or 32. If it cannot, it is computed in that width,
-//! unchecked. The bounds come from the values themselves, not from the file's statistics, so wrong
-//! statistics change nothing. Columns are read as they are kept, in one to eight bytes a value.
-//! Integers and dates are read so too, but only compared, or cast to decimals. Integer arithmetic
-//! is done so where the bounds prove that no result leaves its type: then the check for that, which
-//! PostgreSQL's answer needs, has nothing to find.
+//! bits and checks every operation. This code first finds the least and the greatest value of each
+//! column of a batch, which costs a fraction of one addition. Interval arithmetic over these
+//! bounds proves whether an expression stays within 64 bits, or 32. If it does, it is computed in
+//! that width, unchecked. The bounds come from the values, not from the file's statistics, so
+//! wrong statistics change nothing. Columns are read as they are kept, in one to eight bytes per
+//! value. Integers and dates are read in the same way, but only for comparisons and casts to
+//! decimals. Integer arithmetic is done in this way only if the bounds prove that no result leaves
+//! its type: the check that PostgreSQL's answer needs could then never fail.
 //! Not here: sums (`sums.rs`); expressions without a proof (`graph.rs`: DataFusion's own
 //! expressions).
 //! N1: values equal DataFusion's, digit by digit: scales are those of its types, and an operation
@@ -47,7 +47,7 @@ pub(crate) enum Operand {
     Constant(i64),
 }
 
-/// An operation that may be done in 64 bits. Factors bring operands to one scale.
+/// An operation that may be computed in 64 bits. Factors bring operands to one scale.
 #[derive(Clone, Debug)]
 pub(crate) enum NarrowOp {
     Add([(Operand, i64); 2]),
@@ -56,12 +56,12 @@ pub(crate) enum NarrowOp {
     Negate(Operand),
     /// Plus, minus or multiply of integers, whose results must be within the bounds of their type.
     Whole(Operator, [Operand; 2], (i128, i128)),
-    /// To a larger scale: operand, factor, and the power of ten that the result must stay below in
-    /// absolute value.
+    /// To a larger scale: operand, factor, and the power of ten that the absolute value of the
+    /// result must stay below.
     Rescale(Operand, i64, i128),
 }
 
-/// A comparison that may be done in 64 bits.
+/// A comparison that may be computed in 64 bits.
 #[derive(Clone, Debug)]
 pub(crate) struct NarrowComparison {
     pub(crate) op: Operator,
@@ -130,8 +130,8 @@ fn scaled(side: Side<'_>, factor: i64) -> Option<(i128, i128)> {
     Some((low, high))
 }
 
-/// The integer type that results are computed in. Arithmetic is modulo its size, so the low bits of
-/// the operands suffice and only the result has to fit.
+/// The integer type of the results. Arithmetic is modulo its size, so the low bits of the operands
+/// suffice, and only the result must fit.
 trait Word: ArrowNativeType {
     fn of(value: i64) -> Self;
     fn plus(self, other: Self) -> Self;
@@ -212,7 +212,7 @@ impl<'a> Wide<'a> {
     }
 }
 
-/// The operation's result for each pair. Callers have proved that all results are within the
+/// The operation's result for each pair. The caller has proved that all results are within the
 /// bounds.
 fn each(
     sides: [Side<'_>; 2],
@@ -281,7 +281,7 @@ impl NarrowOp {
         }
     }
 
-    /// The result, if it is proved to fit 64 bits. `known` are the values of the operands that are
+    /// The result, if it is proved to fit 64 bits. `known` has the values of the operands that are
     /// nodes.
     pub(crate) fn apply(&self, known: &[Option<Narrow>; 2], rows: usize) -> Option<Narrow> {
         let [first, second] = self.operands();
@@ -436,7 +436,7 @@ macro_rules! whole {
 
 whole! { i8, i16, i32, i64 }
 
-/// The form that an expression takes in 64 bits.
+/// The 64-bit form of an expression.
 pub(crate) enum Narrowed {
     Value(NarrowOp),
     Comparison(NarrowComparison),
@@ -540,8 +540,8 @@ pub(crate) fn narrowed(
     None
 }
 
-/// Plus, minus or multiply, with a check of the result or without; `None` for another expression or
-/// another type than integers.
+/// Plus, minus or multiply, with or without a check of the result; `None` for another expression
+/// or for a type other than integers.
 fn whole_operator(expr: &Arc<dyn PhysicalExpr>) -> Option<Operator> {
     let op = match expr.downcast_ref::<BinaryExpr>() {
         Some(binary) => *binary.op(),

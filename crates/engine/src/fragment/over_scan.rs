@@ -1,8 +1,8 @@
-//! What does an aggregate do, in terms of the output of the scan below it?
+//! What does an aggregate compute, in terms of the output of the scan below it?
 //!
-//! Projections and round-robin repartitions may stand between the two. Projections are inlined into
-//! the aggregate's expressions. Repartitions are dropped: which partition a row is in means nothing
-//! to a partial aggregate.
+//! There may be projections and round-robin repartitions between the two. Projections are inlined
+//! into the aggregate's expressions. Repartitions are dropped: a partial aggregate does not depend
+//! on the partition of a row.
 //! Not here: which scans and aggregates are allowed.
 
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use super::work::{PlannedAggregate, inline};
 
 /// An aggregate over the raw rows of `input`.
 pub(crate) struct OverScan {
-    /// What rows are grouped by.
+    /// The expressions by which rows are grouped.
     pub(crate) group: Vec<Arc<dyn PhysicalExpr>>,
     pub(crate) aggregates: Vec<PlannedAggregate>,
-    /// The first node below that is neither a projection nor spreads rows.
+    /// The first node below that is neither a projection nor a round-robin repartition.
     pub(crate) input: Arc<dyn ExecutionPlan>,
 }
 
@@ -34,7 +34,7 @@ impl OverScan {
     }
 }
 
-/// See the file's header.
+/// Looks through the nodes between the aggregate and its scan; see the file's header.
 ///
 /// # Errors
 /// If the plan does not fit together: a bug.

@@ -1,14 +1,15 @@
-//! What a chunk job computes: for all members at once, batch by batch.
+//! What does a chunk job compute, for all members at once, batch by batch?
 //!
-//! A program is made of the works of the members of one job. It evaluates each distinct conjunct
-//! once a batch and turns predicates into query sets (`query_sets.rs`). Each class finds the groups
-//! of its rows once (`groups.rs`) and feeds each distinct aggregate once. In the end each member
-//! gets the groups whose set admits it; one group may come as several rows, which the final
-//! aggregate above merges.
-//! Not here: threads, who the members are (`job.rs`), what is remembered (`state_cache.rs`).
-//! Bounds: `GROUPS_MAX` groups a class, and beyond `GROUPS_FEW` at most one group for
-//! `ROWS_PER_GROUP` rows; `STATE_BYTES_MAX` of states. Beyond that the program stops and says so,
-//! because states would be no smaller than rows.
+//! A program is made of the works of a job's members. It evaluates each distinct conjunct once per
+//! batch and turns predicates into query sets (`query_sets.rs`). Each class finds the groups of
+//! its rows once (`groups.rs`) and feeds each distinct aggregate once. In the end each member gets
+//! the groups whose set admits it; a group may come as several rows, which the final aggregate
+//! above merges.
+//! Not here: threads, and who the members are (`job.rs`), which states are kept
+//! (`state_cache.rs`).
+//! Bounds: `GROUPS_MAX` groups per class, and beyond `GROUPS_FEW` at most one group for
+//! `ROWS_PER_GROUP` rows; `STATE_BYTES_MAX` of states. Beyond that the program stops with a
+//! [`Stop`], because states would be no smaller than rows.
 //! I5: every row of every batch is counted for a member iff every conjunct of its work is true for
 //! the row.
 
@@ -36,24 +37,24 @@ use super::expr_key::Key;
 use super::graph::{Frame, Graph, filter_of};
 use super::groups::Groups;
 use super::narrow::NodeId;
-use super::query_sets::{Admitted, NOBODY, PREDICATES_MAX, QuerySets};
+use super::query_sets::{Admitted, EMPTY_SET, PREDICATES_MAX, QuerySets};
 use super::sums::{Histogram, Kind, Sums};
 use super::work::{Aggregate, PlannedAggregate, Work};
 
-/// The states of more groups in a chunk are not small beside its rows.
+/// The states of more groups in a chunk are not small compared with its rows.
 const GROUPS_MAX: usize = 16 << 10;
-/// States of more bytes for a chunk are not small; mostly they are lists of distinct values.
+/// More bytes of states for a chunk are not small; mostly these are lists of distinct values.
 const STATE_BYTES_MAX: usize = 1 << 20;
-/// An accumulator of more bytes does not leave small states.
+/// A larger accumulator does not leave small states.
 const ACCUMULATOR_BYTES_MAX: usize = 16 << 20;
-/// So few groups are small whatever the number of rows.
+/// This few groups are small whatever the number of rows.
 const GROUPS_FEW: usize = 256;
-/// For more groups, the rows, wanted or not, times the predicates that cut them into sets must be
-/// at least this many for each group.
+/// With more groups, the rows, wanted or not, times the predicates that cut them into sets must be
+/// at least this many per group.
 const ROWS_PER_GROUP: usize = 8;
-/// The wanted rows are copied out if they are less than this share of a batch, in tenths. Otherwise
-/// all rows are computed, and the groups of rows that nobody wants are dropped at the end. Copying
-/// a row's columns costs about a fifth of computing its aggregates.
+/// The wanted rows are copied out if they are less than this share of a batch, in tenths.
+/// Otherwise all rows are computed, and the groups of unwanted rows are dropped at the end.
+/// Copying a row's columns costs about a fifth of computing its aggregates.
 const DENSE_TENTHS: usize = 8;
 
 /// The program of one chunk job.
@@ -65,7 +66,7 @@ pub(crate) struct Program {
     conjuncts_spared: usize,
 }
 
-/// Members that group alike.
+/// The members with the same grouping.
 struct Class {
     key: Key,
     group: Vec<NodeId>,
@@ -75,7 +76,7 @@ struct Class {
     members: Vec<Served>,
     sets: QuerySets,
     groups: Groups,
-    /// Rows seen, wanted or not.
+    /// The number of rows seen, wanted or not.
     rows: usize,
     numbers: Vec<u32>,
     group_of: Vec<usize>,
@@ -90,7 +91,7 @@ struct Slot {
     states: States,
 }
 
-/// How the states of an aggregate are kept.
+/// The form in which an aggregate's states are kept.
 enum States {
     /// `None`: all rows are counted, whatever their values.
     Sums(Sums, Option<NodeId>),
@@ -101,18 +102,18 @@ enum States {
 
 /// What a member gets from its class.
 struct Served {
-    /// Its position among the works that the program was made of.
+    /// Its position among the works of the program.
     work: usize,
     bit: usize,
     slots: Vec<usize>,
 }
 
-/// Why a program cannot go on.
+/// Why a program cannot continue.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// Decode or an expression failed.
     Failed(DataFusionError),
-    /// Grouping like this class leaves too many groups, or groups with too large states.
+    /// The grouping of this class leaves too many groups, or groups with too large states.
     StatesTooLarge(Key),
     /// The predicates of this class cut the rows into too many sets.
     TooManySets(Key),
@@ -130,18 +131,18 @@ impl From<arrow::error::ArrowError> for Stop {
     }
 }
 
-/// How much was shared.
+/// Counts of the work that was shared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sharing {
-    /// Distinct conjuncts that are evaluated once a batch.
+    /// Distinct conjuncts, which are evaluated once per batch.
     pub(crate) conjuncts: usize,
     /// Further conjuncts that would be evaluated if every member worked alone.
     pub(crate) conjuncts_spared: usize,
-    /// Numbered query sets, the empty one included, over all classes.
+    /// Numbered query sets, with the empty one, over all classes.
     pub(crate) query_sets: usize,
 }
 
-/// Gives the columns of one batch of a chunk.
+/// Returns the columns of one batch of a chunk.
 #[async_trait::async_trait]
 pub(crate) trait BatchColumns: Send + Sync {
     /// The arrays of these columns, with all rows of the batch.
@@ -149,7 +150,7 @@ pub(crate) trait BatchColumns: Send + Sync {
 }
 
 impl Program {
-    /// The program that does these works; `None` if an expression turns out to have no key.
+    /// The program for these works; `None` if an expression turns out to have no key.
     ///
     /// # Errors
     /// If an aggregate cannot be made, or an expression does not fit its file: a bug.
@@ -214,7 +215,7 @@ impl Program {
         self.classes[at].serve(number, work, predicate, &mut self.graph)
     }
 
-    /// What is shared so far.
+    /// Counts of the work shared so far.
     pub(crate) fn sharing(&self) -> Sharing {
         Sharing {
             conjuncts: self.distinct_conjuncts(),
@@ -281,8 +282,8 @@ impl Program {
         Ok(all)
     }
 
-    /// Takes out the states of each work, in the order of the works that the program was made of. A
-    /// work for which no row passed gets a batch without rows.
+    /// Takes out the states of each work, in the order of the program's works. A work for which no
+    /// row passed gets a batch without rows.
     ///
     /// # Errors
     /// See [`Stop`].
@@ -387,7 +388,7 @@ impl Class {
         Ok(Some(()))
     }
 
-    /// Turns the states into a form of another slot that sums the same values, if there is one.
+    /// Makes the states a form of another slot that sums the same values, if there is one.
     fn same_sums(&self, states: States) -> States {
         let States::Sums(own, Some(node)) = states else {
             return states;
@@ -402,7 +403,7 @@ impl Class {
         }
     }
 
-    /// The rows that some member wants.
+    /// The rows that a member wants.
     fn wanted(&self, predicates: &[Admitted]) -> Admitted {
         let own = self
             .predicates
@@ -553,7 +554,7 @@ impl Class {
             return Err(Stop::StatesTooLarge(self.key.clone()));
         }
         for member in &self.members {
-            let admits = |set: &u32| *set != NOBODY && self.sets.admits(*set, member.bit);
+            let admits = |set: &u32| *set != EMPTY_SET && self.sets.admits(*set, member.bit);
             let mask: BooleanArray = emitted.sets.iter().map(|set| Some(admits(set))).collect();
             let slots = member.slots.iter().flat_map(|slot| places[*slot].clone());
             let own: Vec<usize> = (0..keys).chain(slots).collect();
@@ -569,7 +570,7 @@ impl Class {
     }
 }
 
-/// Fetches the columns at the positions `wanted` of `known` that `inputs` does not have yet.
+/// Fetches those columns at the positions `wanted` of `known` that `inputs` lacks.
 async fn fetch(
     source: &dyn BatchColumns,
     known: &[ColumnRequest],
@@ -646,8 +647,8 @@ fn sums(aggregate: &Aggregate, work: &Work, graph: &mut Graph) -> Result<Option<
 }
 
 /// An accumulator for many groups. DataFusion's final aggregate merges its states: with grouping,
-/// by an accumulator of many groups as well; without grouping, by an accumulator of a single group,
-/// and not every function lets that one merge states without a value.
+/// in an accumulator of many groups as well; without grouping, in an accumulator of a single
+/// group, and not every function can merge states without a value there.
 fn accumulator_of(planned: &PlannedAggregate, work: &Work) -> Result<Box<dyn GroupsAccumulator>> {
     let function = Arc::clone(&planned.function);
     let suits = !work.group.is_empty() || has_one_meaning(planned, work)?;
@@ -658,7 +659,7 @@ fn accumulator_of(planned: &PlannedAggregate, work: &Work) -> Result<Box<dyn Gro
     Ok(Box::new(GroupsAccumulatorAdapter::new(make)))
 }
 
-/// Whether a function is known to merge states that are null and to give the same result with
+/// Whether a function is known to merge states that are null, and to give the same result with
 /// groups and without. The least of floating-point numbers differs with groups if some are NaN.
 fn has_one_meaning(planned: &PlannedAggregate, work: &Work) -> Result<bool> {
     let function = &planned.function;

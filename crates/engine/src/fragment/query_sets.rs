@@ -2,8 +2,8 @@
 //!
 //! The predicates of a class are the bits of a word. A row's word tells which predicates admit the
 //! row; rows with equal words have the same *query set*. Sets are numbered, and the number is one
-//! more grouping column: a group is counted once for a set, however many members the set has. Set 0
-//! is the empty one: rows that nobody wants.
+//! more grouping column: a group is counted once for a set, however many members the set has. Set
+//! 0 is the empty one, of rows that no member wants.
 //! Not here: evaluation of predicates (`program.rs`).
 //! Bounds: at most `PREDICATES_MAX` predicates and `SETS_MAX` sets in a class.
 //! Source: the query sets of `SharedDB` (Giannikis et al., PVLDB 5(6), 2012); ours live as long as
@@ -18,14 +18,14 @@ use rustc_hash::FxBuildHasher;
 /// The bits of a word.
 pub(crate) const PREDICATES_MAX: usize = 64;
 
-/// With more sets than this the groups of a chunk are not few.
+/// With more sets than this a chunk does not have few groups.
 const SETS_MAX: usize = 1024;
 
 /// Words of at most this many bits are looked up in a table.
 const TABLE_BITS: usize = 10;
 
 /// The number of the empty set.
-pub(crate) const NOBODY: u32 = 0;
+pub(crate) const EMPTY_SET: u32 = 0;
 
 /// The query sets of one class in one chunk job.
 pub(crate) struct QuerySets {
@@ -46,7 +46,7 @@ pub(crate) enum Admitted {
     None,
 }
 
-/// There are more sets than sharing pays for.
+/// There are too many sets for sharing to pay.
 #[derive(Debug)]
 pub(crate) struct TooManySets;
 
@@ -80,7 +80,7 @@ impl Admitted {
         }
     }
 
-    /// How many rows of `rows` it admits.
+    /// The number of admitted rows among `rows` rows.
     pub(crate) fn count(&self, rows: usize) -> usize {
         match self {
             Self::All => rows,
@@ -89,7 +89,7 @@ impl Admitted {
         }
     }
 
-    /// As a mask; `None` if it admits all rows.
+    /// The admitted rows as a mask; `None` if it admits all rows.
     pub(crate) fn mask(&self, rows: usize) -> Option<BooleanArray> {
         match self {
             Self::All => None,
@@ -103,13 +103,13 @@ impl QuerySets {
     pub(crate) fn new() -> Self {
         Self {
             words: vec![0],
-            numbers: HashMap::from_iter([(0, NOBODY)]),
+            numbers: HashMap::from_iter([(0, EMPTY_SET)]),
             scratch: Vec::new(),
             short_scratch: Vec::new(),
         }
     }
 
-    /// How many sets have a number, the empty one included.
+    /// The number of sets, with the empty one.
     pub(crate) fn len(&self) -> usize {
         self.words.len()
     }
@@ -166,7 +166,7 @@ impl QuerySets {
         Ok(())
     }
 
-    /// Writes the set of each row, whose words have so many bits.
+    /// Writes the set of each row, whose words have this many bits.
     fn number_short(
         &mut self,
         words: &[u16],
@@ -177,7 +177,7 @@ impl QuerySets {
         for word in words {
             met[usize::from(*word) % (1 << TABLE_BITS)] = true;
         }
-        let mut numbers = [NOBODY; 1 << TABLE_BITS];
+        let mut numbers = [EMPTY_SET; 1 << TABLE_BITS];
         for word in (0..1 << bits).filter(|word| met[*word]) {
             numbers[word] = self.number(word as u64)?;
         }
@@ -217,7 +217,7 @@ fn write_words<W: Word>(words: &mut Vec<W>, predicates: &[Admitted], rows: usize
     }
 }
 
-/// The bits of a row, one a predicate.
+/// The bits of a row, one per predicate.
 trait Word: Copy + std::ops::BitOrAssign {
     /// A word with `value`, 0 or 1, at `bit`.
     fn bit(value: u64, bit: usize) -> Self;
@@ -264,7 +264,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_row_is_in_the_sets_of_those_who_admit_it(
+        fn a_row_is_in_the_sets_of_the_predicates_that_admit_it(
             rows in 1usize..300,
             seeds in proptest::collection::vec(any::<u64>(), 1..14),
         ) {
@@ -287,8 +287,8 @@ mod tests {
                 for (bit, seed) in seeds.iter().enumerate() {
                     prop_assert_eq!(known.admits(*set, bit), admits(*seed, row));
                 }
-                let nobody = seeds.iter().all(|seed| !admits(*seed, row));
-                prop_assert_eq!(*set == NOBODY, nobody);
+                let no_member = seeds.iter().all(|seed| !admits(*seed, row));
+                prop_assert_eq!(*set == EMPTY_SET, no_member);
             }
         }
     }

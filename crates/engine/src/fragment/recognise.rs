@@ -1,10 +1,10 @@
 //! Which part of a plan is a fragment?
 //!
-//! A fragment is a partial aggregate over a cooperative scan in shared delivery, with nothing
-//! between them but projections and round-robin repartitions. Its states for a set of chunks are a
+//! A fragment is a partial aggregate over a cooperative scan in shared delivery, with only
+//! projections and round-robin repartitions between them. Its states for a set of chunks are a
 //! merge of its states for each chunk. The pair becomes a `FragmentExec` (`exec.rs`); the final
-//! aggregate above it stays DataFusion's; how many states it may be handed at a time, `merge.rs`
-//! says.
+//! aggregate above it stays DataFusion's, and `merge.rs` says how many states a batch for it may
+//! have.
 //! Not fragments: grouping sets, aggregates that depend on an order, limits, scans with dynamic
 //! filters (which rows pass depends on when they are read), and expressions without a key.
 
@@ -28,22 +28,22 @@ use super::work::FragmentPlan;
 use crate::cscan::CScanSource;
 use crate::read::scan::{Delivery, ScanPlan};
 
-/// With whom and how a session's fragments are shared.
+/// The options and the board with which a session's fragments are shared.
 #[derive(Clone)]
 pub(crate) struct SharingOptions {
     pub(crate) board: Arc<Board>,
-    /// Bytes that the session lets the state cache hold; 0: the session neither reads nor fills it.
+    /// The bytes that the session allows the state cache; with 0 it neither reads nor fills it.
     pub(crate) cache_bytes: u64,
-    /// The session's time zone: functions may depend on it besides their arguments.
+    /// The session's time zone, on which functions may depend in addition to their arguments.
     pub(crate) time_zone: String,
 }
 
 /// A scan and the partial aggregate on it.
 #[derive(Clone)]
 pub(crate) struct Fragment {
-    /// The scan, as it stands in the plan without sharing.
+    /// The scan, as it is in the plan without sharing.
     pub(crate) input: Arc<dyn ExecutionPlan>,
-    /// The partial aggregate on the scan, as it stands in the plan without sharing.
+    /// The partial aggregate on the scan, as it is in the plan without sharing.
     pub(crate) partial: Arc<dyn ExecutionPlan>,
     pub(crate) plan: Arc<FragmentPlan>,
     pub(crate) scan: Arc<ScanPlan>,
@@ -80,7 +80,7 @@ pub(crate) fn fragment(
     let Some((scan, source)) = cooperative_scan(&over.input) else {
         return Ok(None);
     };
-    // Whether an expression has a key depends on the file only by the types of its columns.
+    // Only the types of the file's columns decide whether an expression has a key.
     let keyed = |expr: &Arc<dyn PhysicalExpr>| KeyWriter::key_of(expr, &scan.schema).is_some();
     if !over.expressions().all(keyed) {
         return Ok(None);
@@ -108,7 +108,7 @@ pub(crate) fn fragment(
 }
 
 /// A cooperative scan in shared delivery, where every partition takes whichever chunk comes next.
-/// It has no limit and no dynamic filter, so what it reads does not change while it runs.
+/// It has no limit and no dynamic filter, so the rows that it reads do not change while it runs.
 fn cooperative_scan(node: &Arc<dyn ExecutionPlan>) -> Option<(&Arc<ScanPlan>, &CScanSource)> {
     let source = node.downcast_ref::<DataSourceExec>()?.data_source();
     let source = source.as_ref().downcast_ref::<CScanSource>()?;

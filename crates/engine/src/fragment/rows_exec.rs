@@ -16,7 +16,7 @@ use datafusion::physical_plan::{
 
 use crate::read::scan::{Execution, Run, open_runs};
 
-/// The rows of the chunks that nobody has claimed.
+/// The rows of the chunks that no stream or job has claimed.
 pub(crate) struct RowsExec {
     execution: Arc<Execution>,
     /// The runs to read; `None`: the runs of each partition of the scan.
@@ -25,7 +25,7 @@ pub(crate) struct RowsExec {
 }
 
 impl RowsExec {
-    /// A node that stands in the place of `scan`.
+    /// A node that replaces `scan`.
     pub(crate) fn new(
         execution: Arc<Execution>,
         runs: Option<Vec<Arc<Run>>>,

@@ -1,5 +1,6 @@
-//! The rule that replaces partial aggregates by fragments. It also splits a single-stage aggregate
-//! if its partial stage is a fragment.
+//! Which rule replaces partial aggregates by fragments?
+//!
+//! It also splits a single-stage aggregate if its partial stage is a fragment.
 //!
 //! Not here: which part of a plan is a fragment (`recognise.rs`).
 
@@ -17,8 +18,8 @@ use super::exec::FragmentExec;
 use super::recognise::SharingOptions;
 use crate::settings::Settings;
 
-/// Replaces partial aggregates on cooperative scans by fragments. Runs after the rule that swaps
-/// scans.
+/// Replaces partial aggregates on cooperative scans by fragments. It runs after the rule that
+/// swaps scans.
 #[derive(Debug)]
 pub(crate) struct ShareFragments {
     board: Weak<Board>,
@@ -71,8 +72,8 @@ impl PhysicalOptimizerRule for ShareFragments {
     }
 }
 
-/// A single-stage aggregate as a fragment with the final aggregate on it. DataFusion joins the two
-/// stages where both would run on one partition. `None` if the partial stage is no fragment.
+/// A single-stage aggregate as a fragment with a final aggregate on it. DataFusion merges the two
+/// stages if both would run on one partition. `None` if the partial stage is not a fragment.
 fn in_two(
     node: &Arc<dyn ExecutionPlan>,
     sharing: &SharingOptions,

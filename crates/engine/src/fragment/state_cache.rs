@@ -1,14 +1,13 @@
-//! Which states did a fragment leave for a chunk that was processed already?
+//! Which states are kept of chunks that were already processed?
 //!
-//! States are small and independent of order, so a chunk's state can stand for its rows as long as
-//! the file is the same. A dashboard that refreshes, or a query that another user has asked
-//! already, takes the states and reads only chunks that nobody has processed: new files, ends of
-//! ranges.
-//! Not here: what a key says (`work.rs`); when the cache is asked (`member.rs`).
+//! States are small and independent of order, so a chunk's state can replace its rows as long as
+//! the file is the same. A dashboard that refreshes, or a query that another user has already
+//! asked, takes the states and reads only chunks without one: new files, ends of ranges.
+//! Not here: what a key contains (`work.rs`); when the cache is read (`member.rs`).
 //! Bounds: at most the bytes that the inserting session allows (`coscan.state_cache`), counted in
-//! the engine's memory budget. The first victims are states that are cheap to recompute per byte
+//! the engine's memory budget. The first victims are states that are cheap to recompute per byte,
 //! and states that were not used for long [GreedyDual-Size: Cao, Irani, USITS 1997]. The whole
-//! cache is given up before an operator is refused memory.
+//! cache is reclaimed before an operator is refused memory.
 //! I9: a state is found only under the version of its file, its chunk and the key of its work.
 
 use std::collections::{BTreeMap, HashMap};
@@ -23,7 +22,7 @@ use parking_lot::Mutex;
 
 use super::expr_key::Key;
 
-/// Names the state of one chunk.
+/// Identifies the state of one chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct StateKey {
     store: Arc<str>,
@@ -47,8 +46,8 @@ struct Inner {
     order: BTreeMap<(u64, u64), Arc<StateKey>>,
     bytes: u64,
     next: u64,
-    /// The largest worth of a victim so far: the worth of an entry that is inserted or used starts
-    /// from it.
+    /// The largest worth of a victim so far, to which the price of an entry is added when it is
+    /// inserted or used.
     floor: u64,
     counts: Counts,
 }
@@ -56,12 +55,12 @@ struct Inner {
 struct Entry {
     states: RecordBatch,
     bytes: u64,
-    /// Nanoseconds that it took to compute, per KiB.
+    /// The nanoseconds that it took to compute, per KiB.
     price: u64,
     place: (u64, u64),
 }
 
-/// What the cache holds, and what it has done.
+/// Counts of what the cache holds and has done.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) states: usize,
@@ -72,7 +71,7 @@ pub(crate) struct Counts {
 }
 
 impl StateCache {
-    /// An empty cache that gives its memory back when the budget asks.
+    /// An empty cache that gives its memory back when the budget reclaims it.
     pub(crate) fn new(memory: &Arc<MemoryBudget>) -> Arc<Self> {
         Arc::new_cyclic(|own: &Weak<Self>| Self {
             holder: memory.retains(Weak::clone(own) as Weak<dyn Reclaim>),
@@ -81,7 +80,7 @@ impl StateCache {
         })
     }
 
-    /// The state that this work leaves of a chunk, if the cache has it.
+    /// The state that this work left of a chunk, if the cache has it.
     pub(crate) fn find(&self, chunk: &ChunkInfo, work: &Key) -> Option<RecordBatch> {
         let key = key_of(chunk, work);
         let mut inner = self.inner.lock();
@@ -107,8 +106,8 @@ impl StateCache {
         Some(entry.states.clone())
     }
 
-    /// Keeps the state that a work left of a chunk, and how long it took to compute. `bytes_max` is
-    /// what the cache may hold.
+    /// Keeps the state that a work left of a chunk, with the time that it took to compute. The
+    /// cache may hold `bytes_max`.
     pub(crate) fn insert(
         &self,
         chunk: &ChunkInfo,
@@ -133,7 +132,7 @@ impl StateCache {
                 None => break,
             }
         }
-        // Memory is asked for without the lock: the budget may ask this cache to give memory back.
+        // The lock is not held here, because the budget may ask this cache to give memory back.
         drop(inner);
         self.memory.give_back(self.holder, freed);
         if !self.memory.try_keep(self.holder, bytes) {
@@ -162,7 +161,7 @@ impl StateCache {
         );
     }
 
-    /// What the cache holds, and what it has done.
+    /// Counts of what the cache holds and has done.
     pub(crate) fn counts(&self) -> Counts {
         let inner = self.inner.lock();
         Counts {
@@ -173,7 +172,7 @@ impl StateCache {
     }
 }
 
-/// Bytes of an entry beside its arrays and its key: maps, file name.
+/// Bytes of an entry in addition to its arrays and its key: maps, file name.
 const ENTRY_BYTES: usize = 512;
 /// The cache has room for at least this many states; a larger state is not kept.
 const ENTRIES_MIN: u64 = 16;

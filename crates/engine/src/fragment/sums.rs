@@ -1,15 +1,15 @@
 //! Counts and sums of decimals and floats, group by group.
 //!
 //! Most aggregates of a report are `count`, `sum` and `avg` of decimals or doubles. The rows of
-//! each group are counted once a batch for all of them. Decimals that are known in 64 bits are
-//! summed in 64 bits, in four lanes, so that rows of one group do not wait for each other; the
-//! lanes are added to the wide sum once a batch. Floats have lanes too. The states equal those of
-//! the partial aggregates of DataFusion and of `coscan-pg`.
-//! Not here: other aggregates, and those with FILTER or DISTINCT: DataFusion's accumulators
-//! (`program.rs`).
-//! N2: sums of decimals are exact, so the order of rows does not matter; a state that the aggregate
-//! declares with 128 bits has the lowest of them, as DataFusion's has. Sums of floats differ from
-//! DataFusion's by the rounding of another order of additions.
+//! each group are counted once per batch for all of them. Decimals that are known in 64 bits are
+//! summed in 64 bits, in four lanes, so that additions for one group do not wait for each other;
+//! the lanes are added to the wide sum once per batch. Floats have lanes, too. The states equal
+//! those of the partial aggregates of DataFusion and of `coscan-pg`.
+//! Not here: other aggregates, and those with FILTER or DISTINCT, which use DataFusion's
+//! accumulators (`program.rs`).
+//! N2: sums of decimals are exact, so the order of rows does not matter; a state that the
+//! aggregate declares with 128 bits has the lowest 128 bits of the sum, as DataFusion's has. Sums
+//! of floats differ from DataFusion's by the rounding of another order of additions.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(crate) struct Histogram {
     valid: bool,
 }
 
-/// Sums per group: as many as additions that a core has in flight.
+/// Lanes of a sum per group: as many as additions that a core has in flight.
 const LANES: usize = 4;
 
 impl Histogram {
@@ -47,7 +47,7 @@ impl Histogram {
         self.valid = false;
     }
 
-    /// How many rows of the batch each group has.
+    /// The number of rows of each group in the batch.
     pub(crate) fn counts(&mut self, group_of: &[usize], groups: usize) -> &[u64] {
         if !self.valid {
             self.valid = true;
@@ -64,7 +64,7 @@ impl Histogram {
     }
 }
 
-/// Which of DataFusion's aggregates a [`Sums`] stands for.
+/// The DataFusion aggregate that a [`Sums`] implements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The number of rows, or of values that are not null.
@@ -77,9 +77,9 @@ pub(crate) enum Kind {
 pub(crate) struct Sums {
     kind: Kind,
     fields: Vec<FieldRef>,
-    /// Of decimals; empty for floats.
+    /// Sums of decimals; empty for floats.
     sums: Totals,
-    /// Of floats, in lanes; empty for decimals.
+    /// Sums of floats, in lanes; empty for decimals.
     floats: Vec<[f64; LANES]>,
     counts: Vec<u64>,
     lanes: Vec<[i64; LANES]>,
@@ -89,7 +89,7 @@ impl Sums {
     /// The states of an aggregate; `None` if it needs DataFusion's accumulator.
     ///
     /// # Errors
-    /// If the function cannot say what its states are.
+    /// If the function cannot declare its states.
     pub(crate) fn of(
         function: &AggregateFunctionExpr,
         arg: Option<&DataType>,
@@ -125,7 +125,7 @@ impl Sums {
         }))
     }
 
-    /// Which aggregate this is.
+    /// The aggregate that this implements.
     pub(crate) fn kind(&self) -> Kind {
         self.kind
     }
@@ -188,7 +188,7 @@ impl Sums {
         each_width!(&values.values, values => self.sum(values, nulls, group_of, groups, safe));
     }
 
-    /// `safe`: no sum of a batch overflows 64 bits.
+    /// Adds values to the sums. `safe`: no sum of a batch overflows 64 bits.
     fn sum<T: Copy + Into<i64>>(
         &mut self,
         values: &[T],
@@ -416,7 +416,7 @@ mod tests {
             narrow in any::<bool>(),
             shrink in any::<bool>(),
         ) {
-            // Every group has rows in every batch: DataFusion takes a group without rows for a
+            // Every group has rows in every batch: DataFusion treats a group without rows as a
             // group with a sum of 0.
             let groups = batches.iter().map(Vec::len).fold(groups, usize::min);
             let data_type = DataType::Decimal128(18, 2);

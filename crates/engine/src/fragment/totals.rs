@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-/// See the file's header.
+/// Counts over all members; see the file's header.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) jobs: AtomicU64,

@@ -1,11 +1,11 @@
-//! What a fragment does with one chunk, in terms of the chunk's file.
+//! What does a fragment compute for one chunk, in terms of the chunk's file?
 //!
 //! A planned fragment refers to the output of its scan. A [`Work`] is the same fragment over one
-//! file's columns, with the conjuncts that statistics did not prove for the chunk. It is all that a
-//! chunk job needs, and all that determines a chunk's state. Two works with equal [`Work::key`]s
-//! leave equal states for a chunk.
+//! file's columns, with the conjuncts that statistics did not prove for the chunk. It contains all
+//! that a chunk job needs, and all that determines a chunk's state. Two works with equal
+//! [`Work::key`]s leave equal states for a chunk.
 //! Not here: which plans are fragments (`recognise.rs`), evaluation (`program.rs`).
-//! I9: a work exists only where every expression has a key (`expr_key.rs`).
+//! I9: a work exists only if every expression has a key (`expr_key.rs`).
 
 use std::sync::Arc;
 
@@ -26,16 +26,16 @@ use crate::read::FilePlan;
 /// A fragment as planned, over the output of its scan.
 #[derive(Debug)]
 pub(crate) struct FragmentPlan {
-    /// What rows are grouped by; empty for one group of all rows.
+    /// The expressions by which rows are grouped; empty for one group of all rows.
     pub(crate) group: Vec<Arc<dyn PhysicalExpr>>,
-    /// What is computed for each group.
+    /// The aggregates for each group.
     pub(crate) aggregates: Vec<PlannedAggregate>,
     /// Group columns, then the states of each aggregate: the schema of DataFusion's partial
     /// aggregate.
     pub(crate) schema: SchemaRef,
-    /// How many states a batch may have.
+    /// The number of states that a batch may have.
     pub(crate) merge: Merge,
-    /// The session's time zone: expressions may depend on it besides their inputs.
+    /// The session's time zone, on which expressions may depend in addition to their inputs.
     pub(crate) time_zone: String,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct PlannedAggregate {
     pub(crate) filter: Option<Arc<dyn PhysicalExpr>>,
 }
 
-/// What a fragment does with a chunk of one file.
+/// What a fragment computes for a chunk of one file.
 #[derive(Debug)]
 pub(crate) struct Work {
     /// The file's columns.
@@ -62,11 +62,11 @@ pub(crate) struct Work {
     pub(crate) columns: Vec<ColumnRequest>,
     /// The schema of the states.
     pub(crate) states: SchemaRef,
-    /// Names the class: equal for works that group alike.
+    /// Identifies the class: equal for works with the same grouping.
     pub(crate) class: Key,
-    /// Names the predicate: equal for works that admit the same rows.
+    /// Identifies the predicate: equal for works that admit the same rows.
     pub(crate) predicate: Key,
-    /// Names the state that a chunk leaves.
+    /// Identifies the state that a chunk leaves.
     pub(crate) key: Key,
 }
 
@@ -93,7 +93,7 @@ impl FragmentPlan {
     /// `residual` are not proved. `None` if an expression has no key.
     ///
     /// # Errors
-    /// If an expression names a column that the scan does not give: a bug.
+    /// If an expression names a column that the scan does not return: a bug.
     pub(crate) fn work(&self, file: &FilePlan, residual: u64) -> Result<Option<Work>> {
         let over_file = |expr: &Arc<dyn PhysicalExpr>| inline(expr, &file.projection);
         let group = self.group.iter().map(over_file).collect::<Result<_>>()?;

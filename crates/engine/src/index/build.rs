@@ -1,10 +1,10 @@
 //! How is an index built?
 //!
-//! A cooperative scan reads the indexed column, and shares its reads with the other scans that run.
-//! Each row's position is added (`entries.rs`). DataFusion's external sort sorts the entries,
-//! within the memory budget. They are merged with those of an old index (`merge.rs`), and written
+//! A cooperative scan reads the indexed column and shares its reads with the other running scans.
+//! Each row's position is added (`entries.rs`). DataFusion's external sort sorts the entries
+//! within the memory budget. They are merged with those of an old index (`merge.rs`) and written
 //! (`draft.rs`). The file is then read back once, for the checksums of the manifest, and the
-//! manifest is put in place (`commit.rs`). Dropping the build leaves the old state.
+//! manifest is put in place (`commit.rs`). If the build is dropped, nothing changes.
 //! Not here: when an index is built (`functions.rs`).
 //! Bounds: memory as for the sort, and one row group of entries in the writer.
 
@@ -49,7 +49,7 @@ use crate::tables::partitioned::files_of;
 /// Leaves read at once for their checksums.
 const VERIFIED_AT_ONCE: usize = 64;
 
-/// What to build.
+/// The parameters of a build.
 pub(super) struct Order<'a> {
     pub(super) resources: &'a Arc<Resources>,
     pub(super) state: &'a SessionState,
@@ -62,7 +62,7 @@ pub(super) struct Order<'a> {
     pub(super) if_not_exists: bool,
 }
 
-/// Where an index is built.
+/// The folder and the store of a build, and its counts.
 struct Place<'a> {
     folder: &'a Folder,
     store: &'a Arc<dyn ObjectStore>,
@@ -73,9 +73,9 @@ impl Order<'_> {
     /// Builds the index; `None` if one of this name exists and that is no error.
     ///
     /// # Errors
-    /// `Plan` for a table that is no Parquet table, a column that does not exist or has no order,
-    /// an index that exists or is being built; errors of reading and sorting; errors of writing,
-    /// which name the index and the folder.
+    /// `Plan` for a table that is not one of Parquet files, a column that does not exist or has no
+    /// order, and an index that exists or is being built; errors of reading and sorting; errors of
+    /// writing, which name the index and the folder.
     pub(super) async fn build(&self) -> Result<Option<Arc<Index>>> {
         let table = self.table().await?;
         let scan = self.scan(&table).await?;
@@ -91,7 +91,7 @@ impl Order<'_> {
         let building = indexes.begin_building(&folder, self.name)?;
         let store = self.state.runtime_env().object_store(&folder.store)?;
         if self.old.is_none() {
-            // Another process may have made one meanwhile.
+            // Another process may have created one in the meantime.
             let found = indexes.look_up(&folder, self.name, &store).await;
             if found
                 .map_err(|reason| self.in_the_way(&folder, &reason))?
@@ -124,7 +124,8 @@ impl Order<'_> {
         }
     }
 
-    /// Writes the data of the index as a draft; returns it with the manifest that is to name it.
+    /// Writes the data of the index as a draft. Returns the draft and the manifest that will name
+    /// it.
     async fn data(
         &self,
         scan: &ScanPlan,
@@ -173,8 +174,8 @@ impl Order<'_> {
         }
     }
 
-    /// All entries in their order: the kept ones, merged with those of the other files; and a
-    /// manifest that names the files.
+    /// All entries in order: the kept ones, merged with those of the other files; and a manifest
+    /// that names the files.
     async fn entries(
         &self,
         scan: &ScanPlan,
@@ -233,7 +234,7 @@ impl Order<'_> {
         Err(DataFusionError::Plan(text))
     }
 
-    /// The error if a manifest of this name exists that cannot be used.
+    /// The error if there is a manifest of this name that cannot be used.
     fn in_the_way(&self, folder: &Folder, reason: &str) -> DataFusionError {
         let reason = format!(
             "{}: {reason}",
@@ -245,7 +246,7 @@ impl Order<'_> {
         unwritten(self.name, folder, reason)
     }
 
-    /// Reads the data back, for its sizes and checksums in the manifest.
+    /// Reads the data back and records their sizes and checksums in the manifest.
     async fn seal(&self, manifest: &mut Manifest, path: &Path, place: &Place<'_>) -> Result<()> {
         let pool = self.resources.pool(&self.settings());
         let version = FileVersion::from(&place.store.head(path).await?);
@@ -265,8 +266,8 @@ impl Order<'_> {
         Ok(())
     }
 
-    /// The table to be indexed. Views are refused: the names of their columns say nothing about
-    /// files.
+    /// The table of the index. Views are refused, because the names of their columns need not be
+    /// those in the files.
     async fn table(&self) -> Result<Arc<dyn TableProvider>> {
         let reference = TableReference::parse_str(self.table);
         let name = reference.table().to_owned();
@@ -289,7 +290,7 @@ impl Order<'_> {
         ))
     }
 
-    /// The folder of the index: that of the old index, the one that the session names, or the one
+    /// The folder of the index: that of the old index, the one that the session sets, or the one
     /// beside the table.
     async fn folder(&self, table: &Arc<dyn TableProvider>) -> Result<Folder> {
         let files = files_of(table.as_ref());
@@ -350,7 +351,7 @@ impl Order<'_> {
     }
 }
 
-/// Types whose values are all ordered, and of which Parquet keeps bounds.
+/// Whether all values of a type are ordered, and Parquet keeps bounds of them.
 fn has_order(data_type: &DataType) -> bool {
     let is_decimal = matches!(
         data_type,
@@ -359,7 +360,7 @@ fn has_order(data_type: &DataType) -> bool {
     is_decimal || is_whole_number(data_type) || is_text(data_type)
 }
 
-/// The files of a table, in the order of their chunks, which is that of the scan.
+/// The files of a table, in the order of the scan's chunks.
 fn covered(running: &Running) -> Vec<CoveredFile> {
     running
         .files
@@ -384,7 +385,7 @@ fn ordering(schema: &SchemaRef) -> Result<LexOrdering> {
 }
 
 impl Indexes {
-    /// Removes an index: first its manifest, without which it is no index.
+    /// Removes an index, first its manifest: without it there is no index.
     ///
     /// # Errors
     /// Errors of the store.
@@ -399,8 +400,8 @@ impl Indexes {
             Err(error) => return Err(error.into()),
         }
         self.remove(index);
-        // Without a manifest no query asks for the data; if it cannot be removed, it is only
-        // litter.
+        // Without a manifest no query reads the data. If they cannot be removed, they cost only
+        // space.
         let _ = store.delete(&index.data_path()).await;
         Ok(())
     }

@@ -1,11 +1,11 @@
-//! How does an index come into being, or not at all?
+//! How is an index committed, completely or not at all?
 //!
-//! The data exists as a draft; putting the manifest in place is the commit (X1). Once the put has
-//! begun it is carried through, even if nobody waits for it. From then on the data stays unless it
-//! is certain that no manifest names it: a put that returns an error may have worked, so after an
-//! error the folder is asked whose manifest is there. The old data is removed when the new manifest
-//! is durable (`object_stores/local_store/disk.rs`), and not before.
-//! Not here: how the data is written, and removed if there is no commit (`draft.rs`).
+//! The data exist as a draft; putting the manifest in place is the commit (X1). Once the put has
+//! begun, it runs to its end, even if the caller is dropped. From then on the data stay unless it
+//! is certain that no manifest names them: a put that returns an error may have worked, so after
+//! an error the build reads which manifest is in the folder. The old data are removed only after
+//! the new manifest is durable (`object_stores/local_store/disk.rs`).
+//! Not here: how the data are written, and removed if there is no commit (`draft.rs`).
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -27,8 +27,8 @@ pub(super) enum Committed {
     Lost,
 }
 
-/// Puts the manifest of a draft in place. If this is dropped, the put has not begun, or it goes on
-/// by itself.
+/// Puts the manifest of a draft in place. If the future is dropped, either the put has not begun,
+/// or it continues in its own task.
 ///
 /// # Errors
 /// [`Error::IndexWrite`]; the draft is then removed, unless its manifest may be in place.
@@ -74,7 +74,7 @@ async fn put(
         match found {
             Ok(Some(found)) if found == manifest => {
                 // The manifest is in place, but perhaps not durable: until that is certain, the
-                // data of the old index stays too.
+                // data of the old index stay, too.
                 let again = store.put_opts(&target, sealed, PutMode::Overwrite.into());
                 if again.await.is_err() {
                     return Err(unwritten(name, &folder, error));
@@ -88,12 +88,12 @@ async fn put(
                 draft.remove().await;
                 return Err(unwritten(name, &folder, error));
             }
-            // The manifest may be in place, so its data stays.
+            // The manifest may be in place, so its data stay.
             Err(_) => return Err(unwritten(name, &folder, error)),
         }
     }
     if let Some(before) = before.filter(|before| before.data != manifest.data) {
-        // A query that still reads the old data falls back to scanning.
+        // A query that still reads the old data falls back to a scan.
         let _ = store.delete(&folder.path.clone().join(before.data)).await;
     }
     let index = Index::new(folder, manifest);
@@ -115,7 +115,7 @@ pub(super) fn unwritten(
     }))
 }
 
-/// A name for an index's data that no other build uses, in any process.
+/// A name for the data of an index that no other build uses, in any process.
 pub(super) fn data_name(name: &str) -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_ns = since.map_or(0, |since| since.as_nanos());

@@ -1,12 +1,12 @@
-//! Which rows does an index name for a predicate?
+//! Which rows does an index find for a predicate?
 //!
-//! The predicate is over the key. DataFusion's pruning, asked of the page index, excludes the
-//! leaves that cannot hold a matching key. The leaves that are left lie side by side for a range.
-//! They are read ahead, twice as many with every step, so that a point query reads one leaf and a
-//! long range reads at the device's speed. Each leaf's checksum is compared with the manifest's
-//! before its entries are used. Entries come in the order of (key, position), or in reverse order;
-//! then leaves are read from the last to the first.
-//! Not here: what is done with the rows (`probe/`).
+//! The predicate is over the key. DataFusion's pruning over the page index excludes the leaves
+//! that cannot hold a matching key. For a range, the remaining leaves are adjacent. The cursor
+//! prefetches them, twice as many with every step, so that a point query reads one leaf and a long
+//! range is read at the device's speed. Each leaf's checksum is compared with the manifest's
+//! before its entries are used. Entries come in the order of (key, position), or in reverse order,
+//! for which leaves are read from the last to the first.
+//! Not here: how the rows are read (`probe/`).
 //! Bounds: at most [`AHEAD_MAX`] leaves in a read, two reads at once.
 
 use std::cmp::Ordering;
@@ -39,10 +39,10 @@ use crate::error::external;
 use crate::index_catalog::{Index, KEY, POSITION, is_ordered_alike};
 use crate::read::prune::may_match;
 
-/// Leaves read at once: 32 of 4096 entries are about half a megabyte.
+/// The most leaves in one read: 32 of 4096 entries are about half a megabyte.
 const AHEAD_MAX: usize = 32;
 
-/// The order of an index.
+/// The order of the entries in an index.
 pub(crate) const ASCENDING: SortOptions = SortOptions {
     descending: false,
     nulls_first: false,
@@ -71,22 +71,22 @@ pub(crate) struct Cursor {
     reader: Arc<LeafReader>,
     /// The leaves that may match, in the order of the cursor.
     wanted: Vec<usize>,
-    /// How many of these leaves were asked for.
+    /// How many of these leaves were requested.
     asked: usize,
     step: usize,
     /// The leaves that are being read.
     coming: Option<SpawnedTask<Result<Vec<Entries>>>>,
     here: std::vec::IntoIter<Entries>,
-    /// A sample, and how many leaves had been asked for when it was taken.
+    /// A sample, and how many leaves had been requested when it was taken.
     sampled: Option<(usize, Sample)>,
 }
 
 /// The matching entries of some leaves.
 pub(crate) struct Sample {
     entries: Vec<Entries>,
-    /// How many unread leaves there are for each leaf of the sample.
+    /// The number of unread leaves for each leaf of the sample.
     pub(crate) scale: f64,
-    /// How long it took to read them.
+    /// The time it took to read them.
     pub(crate) took: Duration,
 }
 
@@ -102,7 +102,7 @@ struct LeafReader {
     index: Arc<Index>,
     pool: BufferPool,
     file: Arc<TableFile>,
-    /// The leaves, of one piece each.
+    /// The leaves, each in one piece.
     leaves: Vec<FileChunk>,
     /// The predicate, over the index's columns.
     predicate: Arc<dyn PhysicalExpr>,
@@ -112,12 +112,12 @@ struct LeafReader {
 }
 
 impl Cursor {
-    /// Opens an index for a predicate over the indexed column alone, which is of type `key` in the
-    /// table. The entries will come in this order. No leaf is read yet.
+    /// Opens an index for a predicate over the indexed column alone, whose type in the table is
+    /// `key`. The entries will come in this order. No leaf is read yet.
     ///
     /// # Errors
-    /// If the index cannot be read, or is not what was written: then a scan must do. If its keys
-    /// are of another type, which [`Index::has_keys_of`] knows from then on.
+    /// If the index cannot be read, or is damaged; the caller then scans instead. Also if its keys
+    /// have another type, which [`Index::has_keys_of`] knows from then on.
     pub(crate) async fn open(
         index: &Arc<Index>,
         pool: &BufferPool,
@@ -195,7 +195,7 @@ impl Cursor {
         })
     }
 
-    /// Begins to read, before the first entries are wanted.
+    /// Begins to read before the first entries are wanted.
     pub(crate) fn begin(&mut self) {
         if self.asked == 0 {
             self.ask();
@@ -210,7 +210,7 @@ impl Cursor {
     /// The next entries, at least one; `None` at the end. Cancel safe.
     ///
     /// # Errors
-    /// If a leaf cannot be read, or is not what was written.
+    /// If a leaf cannot be read, or is damaged.
     pub(crate) async fn next(&mut self) -> Result<Option<Entries>> {
         self.begin();
         loop {
@@ -225,16 +225,16 @@ impl Cursor {
             let read = coming.await;
             self.coming = None;
             let read = read.map_err(|error| {
-                DataFusionError::Execution(format!("reading an index was given up: {error}"))
+                DataFusionError::Execution(format!("reading an index failed: {error}"))
             })?;
             self.here = read?.into_iter();
             self.ask();
         }
     }
 
-    /// The first keys of some of the leaves that may match, from the page index: perhaps cut off,
-    /// and so before the leaves' own keys, but in order. `None` if the page index lacks one of
-    /// them.
+    /// The first keys of some of the leaves that may match, from the page index. They may be
+    /// truncated, and so lie before the leaves' own first keys, but they are in order. `None` if
+    /// the page index lacks one of them.
     pub(crate) fn first_keys(&self, of: &[usize]) -> Option<ArrayRef> {
         let (smallest, largest) = self.reader.bounds()?;
         let order = self.reader.order;
@@ -246,7 +246,7 @@ impl Cursor {
         (keys.null_count() == 0 && sorted).then_some(keys)
     }
 
-    /// Takes the sample of [`Cursor::sample`] before it is wanted.
+    /// Takes the sample of [`Cursor::sample`] before it is needed.
     ///
     /// # Errors
     /// As [`Cursor::next`].
@@ -256,7 +256,8 @@ impl Cursor {
         Ok(())
     }
 
-    /// Reads some of the unread leaves, evenly spread; `None` if there are not many more than that.
+    /// Reads some of the unread leaves, evenly spread; `None` if hardly more leaves than that are
+    /// left.
     ///
     /// # Errors
     /// As [`Cursor::next`].
@@ -279,7 +280,7 @@ impl Cursor {
         }))
     }
 
-    /// The number, about, of entries in the leaves that may match.
+    /// The approximate number of entries in the leaves that may match.
     pub(crate) fn entries_at_most(&self) -> u64 {
         let all = self.reader.leaves.len().max(1) as u64;
         let each = self.reader.index.manifest.entries.div_ceil(all);
@@ -307,8 +308,9 @@ impl Cursor {
 }
 
 impl LeafReader {
-    /// The smallest and the largest key of each leaf, from the page index: perhaps cut off, and so
-    /// smaller and larger than the leaf's own. `None` if the page index lacks one of them.
+    /// The smallest and the largest key of each leaf, from the page index. They may be truncated,
+    /// and so be smaller and larger than the leaf's own keys. `None` if the page index lacks one
+    /// of them.
     fn bounds(&self) -> Option<(ArrayRef, ArrayRef)> {
         let metadata = self.file.metadata();
         let parquet = metadata.file_metadata().schema_descr();
@@ -345,7 +347,7 @@ impl LeafReader {
                 )));
             }
         }
-        // All leaves are decoded at once: decoding has threads of its own, and one after the other
+        // All leaves are decoded at once: decoding has its own threads, and one after the other,
         // each leaf would wait for its turn on them.
         let decoding = (0..leaves.len()).map(|at| read.decode(at, &columns, None));
         let decoded = try_join_all(decoding).await.map_err(external)?;
@@ -390,7 +392,7 @@ fn written_key(file: &TableFile) -> Result<DataType> {
     Ok(schema.field_with_name(KEY)?.data_type().clone())
 }
 
-/// The predicate, with its one column read from the index.
+/// The predicate, with its one column replaced by the key of the index.
 fn over_key(predicate: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
     let rewritten = Arc::clone(predicate).transform(|node| {
         Ok(match node.downcast_ref::<Column>() {

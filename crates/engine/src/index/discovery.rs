@@ -1,12 +1,11 @@
-//! When are indexes looked for?
+//! When does an engine look for indexes?
 //!
-//! Indexes beside a table are looked for when the table is made. Indexes in the folder that a
-//! session names (`coscan.index_folder`) are looked for before the session's next query is planned,
-//! and when a table is made. So an index that one process built serves the next process. A broken
-//! index is looked up before every query, until it is replaced or gone; all indexes are looked up
-//! when somebody asks for their list. A table is made by
-//! [`Session::register`](crate::Session::register) or by
-//! `CREATE EXTERNAL TABLE … STORED AS PARQUET`.
+//! It looks beside a table when the table is registered, by
+//! [`Session::register`](crate::Session::register) or by `CREATE EXTERNAL TABLE … STORED AS
+//! PARQUET`. It looks in a session's index folder (`coscan.index_folder`) then, too, and before
+//! the session's next query is planned. So an index that one process built serves the next
+//! process. A broken index is looked up before every query, until it was replaced or removed; all
+//! indexes are looked up for a query of `coscan.indexes`.
 //! Not here: which index a query uses (`probe/plan.rs`).
 
 use std::sync::{Arc, Weak};
@@ -45,7 +44,7 @@ pub(crate) fn look_for_indexes(builder: &mut SessionStateBuilder, resources: &We
 /// DataFusion's name of the format in `CREATE EXTERNAL TABLE`.
 const PARQUET: &str = "PARQUET";
 
-/// Makes the indexes of a new table known.
+/// Adds the indexes of a new table to the known ones.
 pub(crate) async fn find_indexes(
     indexes: &Indexes,
     session: &dyn Session,
@@ -62,7 +61,7 @@ pub(crate) async fn find_indexes(
     }
 }
 
-/// The folder that the session names for indexes.
+/// The session's index folder.
 pub(super) fn named_folder(session: &dyn Session) -> Option<NamedFolder> {
     let settings = session.config_options().extensions.get::<Settings>();
     settings.and_then(|settings| settings.index_folder.clone())
@@ -71,13 +70,13 @@ pub(super) fn named_folder(session: &dyn Session) -> Option<NamedFolder> {
 async fn look_through(indexes: &Indexes, folder: &Folder, runtime: &RuntimeEnv) {
     match runtime.object_store(&folder.store) {
         Ok(store) => indexes.discover(folder, &store).await,
-        Err(error) => log::warn!("{}: no indexes from there: {error}", folder.display()),
+        Err(error) => log::warn!("{}: its indexes cannot be read: {error}", folder.display()),
     }
 }
 
-/// Looks up indexes that somebody else may have refreshed or dropped. An index that is open can be
-/// used all the same, as long as its data is there. An index that is opened after its data went is
-/// broken.
+/// Looks up indexes that another process may have refreshed or dropped. A query that has an index
+/// open can still use it as long as its data exist. An index that is opened after its data were
+/// removed is broken.
 pub(crate) async fn look_again(
     indexes: &Indexes,
     runtime: &RuntimeEnv,
@@ -95,7 +94,7 @@ pub(crate) async fn look_again(
     }
 }
 
-/// Plans a query once the indexes in the session's folder are known.
+/// Plans a query after the indexes in the session's folder are known.
 #[derive(Debug)]
 struct Planner {
     resources: Weak<Resources>,
@@ -129,7 +128,7 @@ impl QueryPlanner for Planner {
     }
 }
 
-/// Makes the tables of `CREATE EXTERNAL TABLE`.
+/// Creates the tables of `CREATE EXTERNAL TABLE`.
 #[derive(Debug)]
 struct Tables {
     resources: Weak<Resources>,

@@ -1,10 +1,10 @@
-//! How is the data of an index written, so that nothing of it is left if it never becomes one?
+//! How are the data of an index written, so that none of them remain if the build fails?
 //!
-//! A draft has a name that nothing else has. A request to the store, once begun, is carried through
-//! in a task of its own, because a dropped request may still be done: a local file is created on
-//! another thread, perhaps after its removal. So a caller that gives a build up need not wait, and
-//! the draft is removed when its last request has ended. If a store never answers, the draft stays;
-//! it holds no sorted entries.
+//! A draft has a unique name. A request to the store runs in its own task to its end, because a
+//! dropped request may still take effect: another thread creates a local file, perhaps after its
+//! removal. So a caller that abandons a build need not wait, and the draft is removed when its
+//! last request has ended. If a store never answers, the draft stays; it holds no memory of the
+//! sort.
 //! Not here: what makes a draft an index (`commit.rs`), what is written (`build.rs`).
 
 use std::panic::resume_unwind;
@@ -25,28 +25,28 @@ use tokio::runtime::Handle;
 
 use crate::index_catalog::{Claim, KEY, POSITION, is_text, is_whole_number};
 
-/// Entries in a leaf: 4096 of at most eight bytes are 16 to 32 KiB, which costs little beside a
-/// request, and the page index of a hundred million entries stays at a megabyte.
+/// Entries in a leaf: 4096 of at most eight bytes are 16 to 32 KiB, which takes little time beside
+/// a request's latency, and the page index of a hundred million entries stays at a megabyte.
 const LEAF_ROWS: usize = 4096;
-/// Entries in a row group: the writer holds so many in memory, some megabytes.
+/// Entries in a row group: the writer holds this many in memory, some megabytes.
 const GROUP_ROWS: usize = 1 << 20;
 
-/// Data that is no index yet. Dropping the draft removes the data.
+/// The data of an index before its commit. Dropping the draft removes them.
 pub(super) struct Draft {
     store: Arc<dyn ObjectStore>,
     path: Path,
     /// `None` once everything is written.
     writer: Option<AsyncArrowWriter<BufWriter>>,
     keep: bool,
-    /// Held until the draft is an index or gone.
+    /// Held until the draft has become an index or is removed.
     claim: Option<Claim>,
 }
 
 impl Draft {
-    /// A draft in which nothing is written yet.
+    /// A draft without entries.
     ///
     /// # Errors
-    /// If Parquet does not have the type of the keys.
+    /// If Parquet does not support the type of the keys.
     pub(super) fn begin(
         store: &Arc<dyn ObjectStore>,
         path: &Path,
@@ -68,15 +68,15 @@ impl Draft {
     /// Appends entries.
     ///
     /// # Errors
-    /// Errors of the store; the draft is then gone.
+    /// Errors of the store; the draft is then removed.
     pub(super) async fn write(self, entries: RecordBatch) -> Result<Self> {
         self.carry(Some(entries)).await
     }
 
-    /// Ends the draft: everything is written.
+    /// Writes the rest and closes the draft.
     ///
     /// # Errors
-    /// Errors of the store; the draft is then gone.
+    /// Errors of the store; the draft is then removed.
     pub(super) async fn close(self) -> Result<Self> {
         self.carry(None).await
     }
@@ -94,7 +94,7 @@ impl Draft {
         .await
     }
 
-    /// Writes entries, or ends the writing.
+    /// Writes entries, or closes the writer.
     async fn put(&mut self, entries: Option<RecordBatch>) -> Result<(), ParquetError> {
         match (entries, &mut self.writer) {
             (Some(entries), Some(writer)) => writer.write(&entries).await,
@@ -110,7 +110,7 @@ impl Draft {
         &self.store
     }
 
-    /// Keeps the data from now on, because an index may refer to it.
+    /// Keeps the data from now on, because an index may refer to them.
     pub(super) fn keep(&mut self) {
         self.keep = true;
     }
@@ -139,7 +139,7 @@ impl Drop for Draft {
     }
 }
 
-/// Removes the data. If it cannot be removed it is litter: no manifest names it.
+/// Removes the data. Data that cannot be removed cost only space: no manifest names them.
 async fn remove(
     store: Arc<dyn ObjectStore>,
     path: Path,
@@ -151,7 +151,7 @@ async fn remove(
     let _ = store.delete(&path).await;
 }
 
-/// Runs `work` to its end, even if nobody waits for it any longer.
+/// Runs `work` to its end, even if the caller is dropped.
 pub(super) async fn carried_through<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> T {

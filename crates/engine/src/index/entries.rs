@@ -1,7 +1,7 @@
-//! What are the entries of a table's files?
+//! Which entries do a table's files have?
 //!
-//! A cooperative scan of the column gives each key with its row's position, without NULL keys, in
-//! whatever order chunks come.
+//! A cooperative scan of the column returns each key with its row's position, without NULL keys,
+//! in the order in which the chunks come.
 //! Not here: the order of entries (`build.rs`), which files are scanned (`merge.rs`).
 
 use std::collections::VecDeque;
@@ -54,7 +54,7 @@ pub(super) fn entries(
 struct EntriesOf {
     execution: Arc<Execution>,
     running: Arc<Running>,
-    /// Position of the first row of each of the scan's files.
+    /// The position of the first row of each of the scan's files.
     first_rows: Arc<[u64]>,
     number: usize,
     schema: SchemaRef,
@@ -108,7 +108,7 @@ struct EntryStream {
     progress: Arc<Progress>,
     batch_rows: usize,
     runs: VecDeque<Arc<Run>>,
-    /// The chunk in hand, the positions of its batches, and how many of them are done.
+    /// The current chunk, the positions of its batches, and the number of finished batches.
     chunk: Option<(ChunkLease, Positions, usize)>,
 }
 
@@ -158,7 +158,7 @@ impl EntryStream {
     }
 }
 
-/// The entries of a batch of keys, the first of which is at position `first`.
+/// The entries of a batch of keys whose first key is at position `first`.
 fn entries_of(schema: &SchemaRef, keys: &ArrayRef, first: u64) -> Result<RecordBatch> {
     let positions = UInt64Array::from_iter_values(first..first + keys.len() as u64);
     let mut columns: Vec<ArrayRef> = vec![Arc::clone(keys), Arc::new(positions)];

@@ -2,10 +2,10 @@
 //!
 //! As a table function: `coscan_create_index(name, table, column, if_not_exists)`,
 //! `coscan_refresh_index(name)`, `coscan_drop_index(name, if_exists)`. A fifth argument of the
-//! first says what is not supported for tables of files. On a table in memory CREATE INDEX does
-//! nothing, as an index changes no answer: tools make them with every table. The work is done when
-//! the plan is executed, so EXPLAIN does nothing, and dropping the stream cancels it. The answer is
-//! a row about the index: name, table, column, entries, bytes.
+//! first names a feature that tables of files do not support. On a table in memory CREATE INDEX
+//! does nothing, because an index changes no answer, and tools create one with every table. The
+//! function works when the plan is executed, so EXPLAIN has no effect, and dropping the stream
+//! cancels the work. The result is a row about the index: name, table, column, entries, bytes.
 //! Not here: how statements become calls (`statement.rs`).
 
 use std::fmt;
@@ -38,7 +38,7 @@ use crate::resources::Resources;
 use crate::right::Right;
 use crate::rights;
 
-/// Makes the functions known to a session.
+/// Registers the functions in a session.
 pub(crate) fn register(builder: &mut SessionStateBuilder, resources: &Weak<Resources>) {
     let functions = builder.table_functions().get_or_insert_default();
     for verb in [Verb::Create, Verb::Refresh, Verb::Drop] {
@@ -132,7 +132,7 @@ fn schema() -> SchemaRef {
     ]))
 }
 
-/// A statement that waits to be executed.
+/// A statement that runs when the plan is executed.
 struct IndexTable {
     resources: Weak<Resources>,
     verb: Verb,
@@ -230,7 +230,7 @@ impl fmt::Debug for IndexTable {
     }
 }
 
-/// A statement that is executed when its stream is polled.
+/// A statement that runs when its stream is polled.
 #[derive(Clone)]
 struct Work {
     resources: Weak<Resources>,
@@ -320,7 +320,7 @@ impl fmt::Debug for Work {
     }
 }
 
-/// The row about an index that was made or dropped; no row if there was nothing to do.
+/// The row about an index that was created or dropped; no row if there was nothing to do.
 fn row(schema: &SchemaRef, index: Option<&Index>) -> Result<RecordBatch> {
     let manifest = || index.iter().map(|index| &index.manifest);
     let columns: Vec<ArrayRef> = vec![

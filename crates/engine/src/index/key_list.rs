@@ -1,8 +1,8 @@
 //! Which leaves can hold a key of a list?
 //!
-//! DataFusion's pruning makes a disjunction of a list, one term per key, and evaluates it
-//! recursively. That is right for a few keys, and a stack overflow for ten thousand. A leaf has a
-//! smallest and a largest key, so a search in the sorted list gives the answer.
+//! DataFusion's pruning turns a list into a disjunction with one term per key, and evaluates that
+//! recursively. That suits a few keys, and overflows the stack for ten thousand. A leaf has a
+//! smallest and a largest key, so a binary search in the sorted list answers the question.
 //! Bounds: O(log keys) per leaf.
 
 use std::cmp::Ordering;
@@ -34,13 +34,13 @@ fn keys(conjunct: &Arc<dyn PhysicalExpr>) -> Option<ArrayRef> {
         .map(|value| Some(value.downcast_ref::<Literal>()?.value().clone()))
         .collect();
     let values = values?.into_iter().filter(|value| !value.is_null());
-    // A list with only NULLs is true for no row, which the evaluation finds out.
+    // A list of NULLs only is true for no row; evaluating the predicate finds that out.
     let keys = ScalarValue::iter_to_array(values).ok()?;
     sort(&keys, None).ok()
 }
 
-/// For each leaf, whether a key of the list lies between its smallest and its largest key; true
-/// where these are unknown.
+/// For each leaf, whether a key of the list lies between the leaf's smallest and largest key; true
+/// if these are unknown.
 pub(super) fn may_hold(keys: &ArrayRef, smallest: &ArrayRef, largest: &ArrayRef) -> Vec<bool> {
     let leaves = smallest.len();
     let ascending = SortOptions::default();

@@ -1,4 +1,4 @@
-//! Where are the leaves of an index's data, and what follows them?
+//! Where in an index's file are the leaves, and which bytes follow them?
 //!
 //! Not here: which leaves hold a key (`cursor.rs`, `key_list.rs`), writing them (`draft.rs`).
 
@@ -13,14 +13,14 @@ use parquet::file::page_index::offset_index::OffsetIndexMetaData;
 
 use crate::error::external;
 
-/// Opens an index's data.
+/// Opens the data file of an index.
 pub(super) async fn open(
     pool: &BufferPool,
     store: &str,
     version: &FileVersion,
 ) -> Result<Arc<TableFile>> {
     let files = pool.shared().files();
-    // The division of the file into chunks does not matter: it is read leaf by leaf.
+    // The division of the file into chunks does not matter: the file is read leaf by leaf.
     let key = FileKey::new(store, version.clone());
     let opened = files.open(&[key], CHUNK_BYTES_DEFAULT).await;
     let mut opened = opened.map_err(external)?;
@@ -29,7 +29,7 @@ pub(super) async fn open(
         .ok_or_else(|| DataFusionError::Internal("a file was opened and is not there".to_owned()))
 }
 
-/// The leaves, in order: the pages of the first column, one piece each.
+/// The leaves, in order: the pages of the first column, each in one piece.
 pub(super) fn leaves(file: &TableFile) -> Vec<FileChunk> {
     let metadata = file.metadata();
     let mut leaves = Vec::new();
@@ -76,7 +76,7 @@ pub(super) fn leaves_end(file: &TableFile) -> u64 {
         .unwrap_or(0)
 }
 
-/// The CRC-32 of what follows the leaves.
+/// The CRC-32 of the bytes after the leaves.
 pub(super) async fn tail_crc32(file: &TableFile, leaves_end: u64) -> Result<u32> {
     let version = file.version();
     let tail = leaves_end..version.size;

@@ -1,10 +1,10 @@
 //! Which entries of an index does REFRESH keep?
 //!
-//! If files were only added, the entries of an index are still those of its files, and still
-//! sorted. They are read back, leaf by leaf and checksum by checksum, and merged with the sorted
-//! entries of the new files. The positions of new files follow the old ones, so no position
-//! changes, wherever the files are in their folder: a position means what the manifest says. If a
-//! file changed or is gone, or the index turns out to be damaged, everything is built anew.
+//! If files were only added, the entries of an index are still valid for its own files, and still
+//! sorted. They are read back leaf by leaf, with their checksums compared, and merged with the
+//! sorted entries of the new files. The positions of new files follow the old ones, so no position
+//! changes, wherever the files are in their folder: the manifest defines the positions. If a file
+//! was changed or removed, or the index turns out to be damaged, the whole index is built again.
 //! Not here: reading and sorting new files (`build.rs`).
 
 use std::fmt;
@@ -29,8 +29,8 @@ use super::cursor::{ASCENDING, Cursor, Entries};
 use crate::index_catalog::Index;
 use crate::read::scan::ScanPlan;
 
-/// Whether all files of an index exist unchanged, and the column has the type of the keys, so that
-/// the entries can be kept.
+/// Whether the entries can be kept: all files of the index exist unchanged, and the column has the
+/// type of the keys.
 pub(super) fn can_keep(index: &Index, scan: &ScanPlan) -> bool {
     let covered = scan
         .files
@@ -40,13 +40,13 @@ pub(super) fn can_keep(index: &Index, scan: &ScanPlan) -> bool {
     index.broken().is_none() && of_its_type && covered.count() == index.manifest.files.len()
 }
 
-/// The entries of an index, in their order. Clones share their state.
+/// The entries of an index, in order. Clones share their state.
 #[derive(Clone)]
 pub(super) struct KeptEntries {
     pub(super) index: Arc<Index>,
     pool: BufferPool,
     store: Arc<dyn ObjectStore>,
-    /// Whether the entries could not be read.
+    /// Whether the entries turned out to be unreadable.
     failed: Arc<AtomicBool>,
 }
 
@@ -60,7 +60,7 @@ impl KeptEntries {
         }
     }
 
-    /// Whether the entries could not be read.
+    /// Whether the entries turned out to be unreadable.
     pub(super) fn failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
@@ -88,12 +88,12 @@ impl KeptEntries {
 
     fn note(&self, error: &DataFusionError) {
         let (index, error) = (self.index.display(), error.strip_backtrace());
-        log::warn!("{index}: {error}; it is built anew");
+        log::warn!("{index}: {error}; it is built from all files");
         self.failed.store(true, Ordering::Relaxed);
     }
 }
 
-/// The one partition of the kept entries.
+/// The only partition of the kept entries.
 struct KeptStream {
     kept: KeptEntries,
     schema: SchemaRef,

@@ -1,23 +1,25 @@
-//! Secondary indexes on Parquet tables: made by `CREATE INDEX`, kept beside the table, used by
-//! smooth scans.
+//! How are secondary indexes on Parquet tables built, found and read?
 //!
-//! | file | what it answers |
+//! `CREATE INDEX` builds an index beside the table, and smooth scans use it. It is a Parquet file
+//! of (key, position), sorted by both: its footer is the root, its page index the inner level, its
+//! pages the leaves. NULL keys are left out.
+//! Contract: `docs/design/index.md`.
+//!
+//! | file | question |
 //! |---|---|
-//! | `statement.rs` | which statements are about indexes, and what they ask for |
-//! | `functions.rs` | how such a statement runs inside a DataFusion plan |
-//! | `build.rs` | how an index is built |
-//! | `entries.rs` | what the entries of a table's files are |
-//! | `merge.rs` | which entries REFRESH keeps |
-//! | `draft.rs` | how the data of an index is written, and removed |
-//! | `commit.rs` | how an index comes into being, or not at all |
-//! | `discovery.rs` | when indexes are looked for |
-//! | `cursor.rs` | which rows an index names |
-//! | `leaves.rs` | where the leaves of an index's data are |
-//! | `key_list.rs` | which leaves can hold a key of a list |
+//! | `statement.rs` | which statements are about indexes, and what do they ask for? |
+//! | `functions.rs` | how does such a statement run inside a DataFusion plan? |
+//! | `build.rs` | how is an index built? |
+//! | `entries.rs` | which entries do a table's files have? |
+//! | `merge.rs` | which entries does REFRESH keep? |
+//! | `draft.rs` | how are the data of an index written, and removed? |
+//! | `commit.rs` | how is an index committed, completely or not at all? |
+//! | `discovery.rs` | when does an engine look for indexes? |
+//! | `cursor.rs` | which rows does an index find for a predicate? |
+//! | `leaves.rs` | where in an index's file are the leaves? |
+//! | `key_list.rs` | which leaves can hold a key of a list? |
 //!
-//! An index is a Parquet file of (key, position), sorted by both: its footer is the root, its page
-//! index the inner level, its pages the leaves. NULL keys are left out. Contract:
-//! `docs/design/index.md`. Not here: which indexes there are (`index_catalog/`).
+//! Not here: the catalogue of indexes (`index_catalog/`).
 
 mod build;
 mod commit;

@@ -1,9 +1,8 @@
 //! Which statements are about indexes, and what do they ask for?
 //!
-//! DataFusion plans `CREATE INDEX` but runs it nowhere, refuses `DROP INDEX`, and does not know the
-//! other statements. So such a statement is turned into a query of one of Coscan's table functions
-//! (`functions.rs`) before DataFusion sees it. The result of the function is the result of the
-//! statement.
+//! DataFusion plans `CREATE INDEX` but cannot run it, refuses `DROP INDEX`, and does not know the
+//! other statements. So before DataFusion sees such a statement, it becomes a query of one of
+//! Coscan's table functions (`functions.rs`), whose result is the result of the statement.
 
 use datafusion::error::{DataFusionError, Result};
 use datafusion::sql::sqlparser::ast::{
@@ -17,29 +16,29 @@ use crate::statement::{StatementText, first_words, parse_statement};
 
 const DIALECT: PostgreSqlDialect = PostgreSqlDialect {};
 
-/// A statement about indexes, as it is carried out.
+/// A statement about indexes, with the query that runs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexStatement {
-    /// The query that carries it out.
+    /// The query that runs the statement.
     pub query: String,
-    /// The command tag for the client, as in PostgreSQL; `None` if the answer is rows.
+    /// The command tag for the client, as in PostgreSQL; `None` if the result has rows.
     pub tag: Option<&'static str>,
 }
 
-/// The statement about indexes that a text is; `None` if it is another statement.
+/// Reads a statement about indexes; `None` if the text is another statement.
 ///
 /// | statement | |
 /// |---|---|
 /// | `CREATE INDEX [IF NOT EXISTS] name ON table (column)` | builds an index |
-/// | `REFRESH INDEX name` | builds it anew, over the table's files as they are now |
+/// | `REFRESH INDEX name` | builds it again, over the table's current files |
 /// | `DROP INDEX [IF EXISTS] name` | removes it |
 /// | `SHOW INDEXES` | `SELECT * FROM coscan.indexes` |
 ///
 /// # Errors
-/// `Plan` for a statement that asks for something unsupported: UNIQUE; and for several statements
-/// ([`split_statements`](crate::split_statements) cuts them).
+/// `Plan` for UNIQUE, which is not supported, and for several statements
+/// ([`split_statements`](crate::split_statements) separates them).
 pub fn index_statement(sql: &str) -> Result<Option<IndexStatement>> {
-    // The first two words rule out most statements; every token of the others is read.
+    // The first two words rule out most statements; only the others are tokenized.
     let [first, second] = first_words(sql).map(str::to_ascii_uppercase);
     let words = (first.as_str(), second.as_str());
     if !FIRST_WORDS.contains(&words) {
@@ -52,7 +51,7 @@ pub fn index_statement(sql: &str) -> Result<Option<IndexStatement>> {
 }
 
 fn about_index(sql: &str) -> Result<Option<IndexStatement>> {
-    // If the text cannot be read, DataFusion's parser is to report the error.
+    // If the text cannot be tokenized, DataFusion's parser reports the error.
     let Ok(mut tokens) = Tokenizer::new(&DIALECT, sql).tokenize() else {
         return Ok(None);
     };
@@ -123,8 +122,8 @@ fn parsed(tokens: Vec<Token>) -> Result<Option<IndexStatement>> {
     Ok(Some(IndexStatement { query, tag }))
 }
 
-/// What a table of files has no index for is said in a fifth argument, because a table in memory
-/// needs none.
+/// The call for CREATE INDEX. A feature that indexes of tables of files do not have is named in a
+/// fifth argument, because for a table in memory it does not matter.
 fn creation(create: &CreateIndex) -> Result<String> {
     if create.unique {
         return refused("unique indexes: an index here serves reading only");
@@ -164,7 +163,7 @@ fn call(function: &str, arguments: &[&str]) -> String {
     format!("SELECT * FROM {function}({})", arguments.join(", "))
 }
 
-/// Names without quotes are in lower case, as everywhere in SQL.
+/// A name without quotes is folded to lower case, as everywhere in SQL.
 fn folded(name: &Ident) -> String {
     match name.quote_style {
         Some(_) => name.value.clone(),
@@ -262,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_not_is_refused() {
+    fn unsupported_features_are_refused() {
         for sql in [
             "create unique index i on t (a)",
             "create index i on",

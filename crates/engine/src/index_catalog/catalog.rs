@@ -1,11 +1,11 @@
-//! Which indexes are there?
+//! Which indexes does the engine know?
 //!
-//! An index belongs to files, not to a table's name: a scan of a file that the index covers, at the
-//! version that it covers, may use it.
-//! Not here: where and when indexes are looked for (`folder.rs`, `discovery.rs`), building
-//! (`build.rs`), which index a query uses (`probe/plan.rs`).
-//! C1: the manifest on disk decides; an index that was found broken stays listed, with the reason,
-//! and is not used until REFRESH mends it.
+//! An index belongs to files, not to a table's name: any scan of a file that the index covers, at
+//! the covered version, may use it.
+//! Not here: where and when indexes are looked for (`folder.rs`, `index/discovery.rs`),
+//! building (`index/build.rs`), which index a query uses (`probe/plan.rs`).
+//! C1: the manifest on disk is authoritative; an index that was found broken stays listed with the
+//! reason, and is not used until REFRESH repairs it.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -30,11 +30,11 @@ use crate::error::innermost;
 pub(crate) struct Index {
     pub(crate) folder: Folder,
     pub(crate) manifest: Manifest,
-    /// Why the index cannot be used; `None` if it can be.
+    /// Why the index cannot be used; `None` if it can.
     broken: Mutex<Option<String>>,
-    /// Whether its footer and page indexes were found to be as they were written.
+    /// Whether the checksum of its footer and page indexes was verified.
     pub(crate) verified: AtomicBool,
-    /// The type of its keys according to the data, once that was opened.
+    /// The type of its keys according to the data file, once that was opened.
     pub(crate) key: OnceLock<DataType>,
 }
 
@@ -49,7 +49,7 @@ impl Index {
         })
     }
 
-    /// Its data file.
+    /// The path of its data file.
     pub(crate) fn data_path(&self) -> Path {
         self.folder.path.clone().join(self.manifest.data.as_str())
     }
@@ -64,8 +64,8 @@ impl Index {
         )
     }
 
-    /// Whether its keys have the order of values of this type, and compare with them; true if that
-    /// is unknown, because the manifest is an old one and the data was not opened yet.
+    /// Whether its keys have the order of values of this type, and compare with them. True if that
+    /// is unknown, because an old manifest does not say it and the data was not opened yet.
     pub(crate) fn has_keys_of(&self, column: &DataType) -> bool {
         match self.key.get() {
             Some(written) => is_ordered_alike(written, column),
@@ -73,20 +73,20 @@ impl Index {
         }
     }
 
-    /// Marks the index as broken. The log gets the first reason only.
+    /// Marks the index as broken. Only the first reason is logged.
     pub(crate) fn set_broken(&self, reason: &str) {
         let mut broken = self.broken.lock();
         if broken.is_none() {
             let name = &self.manifest.name;
             log::warn!(
-                "{}: {reason}; scanning instead. REFRESH INDEX {name} mends it",
+                "{}: {reason}; queries scan instead. REFRESH INDEX {name} repairs it",
                 self.display()
             );
             *broken = Some(reason.to_owned());
         }
     }
 
-    /// Why the index cannot be used; `None` if it can be.
+    /// Why the index cannot be used; `None` if it can.
     pub(crate) fn broken(&self) -> Option<String> {
         self.broken.lock().clone()
     }
@@ -109,8 +109,8 @@ impl Indexes {
         self.known.lock().values().cloned().collect()
     }
 
-    /// The index of this name, if there is one; of several, the one in the folder that the session
-    /// names.
+    /// The index of this name, if there is one; if there are several, the one in the session's
+    /// index folder.
     ///
     /// # Errors
     /// `Plan` if there are several and none of them is in that folder.
@@ -155,8 +155,8 @@ impl Indexes {
         self.known.lock().remove(&key);
     }
 
-    /// Learns the indexes whose manifests are in a folder, and removes what killed processes have
-    /// left there. A manifest that cannot be read is left out, and logged.
+    /// Adds the indexes whose manifests are in a folder, and removes drafts that killed processes
+    /// left there. A manifest that cannot be read is skipped and logged.
     pub(crate) async fn discover(&self, folder: &Folder, store: &Arc<dyn ObjectStore>) {
         litter::sweep(folder);
         let listed: Vec<_> = match store.list(Some(&folder.path)).try_collect::<Vec<_>>().await {
@@ -173,18 +173,18 @@ impl Indexes {
             }
             match read(store, &file.location).await {
                 Ok(Some(manifest)) => self.learn(folder, manifest),
-                // The index was dropped meanwhile.
+                // The index was dropped in the meantime.
                 Ok(None) => {}
                 Err(reason) => log::warn!("{}/{name}: {reason}", folder.display()),
             }
         }
     }
 
-    /// The manifest of this name that is in a folder now, whoever put it there; its index is known
-    /// from then on.
+    /// The current manifest of this name in a folder, whichever process put it there. Its index is
+    /// known from then on.
     ///
     /// # Errors
-    /// Why it cannot be read, or is no manifest.
+    /// Why the file cannot be read, or is not a manifest.
     pub(crate) async fn look_up(
         &self,
         folder: &Folder,
@@ -198,8 +198,7 @@ impl Indexes {
         Ok(found)
     }
 
-    /// Makes an index known. If it is known with the same manifest, it stays as it is, broken or
-    /// not.
+    /// Adds an index. If it is known with the same manifest, it stays as it is, broken or not.
     fn learn(&self, folder: &Folder, manifest: Manifest) {
         let current = self.at(folder, &manifest.name);
         if current.is_none_or(|index| index.manifest != manifest) {
@@ -216,7 +215,7 @@ impl Indexes {
             .collect()
     }
 
-    /// Takes the right to build an index, which is held until it is dropped.
+    /// Takes the right to build an index. Dropping the [`Building`] gives it back.
     ///
     /// # Errors
     /// `Plan` if another build in this process has it.
@@ -256,10 +255,10 @@ impl Drop for Building {
     }
 }
 
-/// The largest manifest that is read; an index of twenty billion rows has one of half this size.
+/// The largest manifest that is read. An index of twenty billion rows has one of half this size.
 const MANIFEST_BYTES_MAX: u64 = 128 << 20;
 
-/// The manifest at a path; `None` if there is none.
+/// The manifest at a path; `None` if there is no file.
 async fn read(store: &Arc<dyn ObjectStore>, path: &Path) -> Result<Option<Manifest>, String> {
     let bytes = match store.get(path).await {
         Ok(answer) if answer.meta.size > MANIFEST_BYTES_MAX => {

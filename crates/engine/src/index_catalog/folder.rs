@@ -1,8 +1,8 @@
 //! Where are indexes kept?
 //!
-//! In the folder `_coscan` beside a table's files, or in the folder that `coscan.index_folder`
-//! names, for tables that nobody may write beside.
-//! Not here: when indexes are looked for (`discovery.rs`).
+//! In the folder `_coscan` beside a table's files, or in the folder of `coscan.index_folder`, for
+//! tables whose folder is read-only.
+//! Not here: when indexes are looked for (`index/discovery.rs`).
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use url::Url;
 use crate::object_stores::joint_store::{own_place, written};
 use crate::object_stores::local_store::make_folder;
 
-/// How a manifest's name ends.
+/// The end of a manifest's name.
 pub(crate) const MANIFEST_SUFFIX: &str = ".index.json";
 
 /// The folder beside a table's files.
@@ -33,7 +33,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// The folder that a table's files are in; for a table of several places, the first place.
+    /// The folder of a table's files; if the table has several paths, that of the first one.
     ///
     /// # Errors
     /// If the table's store is not known.
@@ -53,7 +53,7 @@ impl Folder {
         Ok(Self { store, path })
     }
 
-    /// The folder for indexes of files in this folder, unless another one is named.
+    /// The default folder for indexes of files in this folder.
     pub(crate) fn beside(&self) -> Self {
         Self {
             store: self.store.clone(),
@@ -65,27 +65,27 @@ impl Folder {
         self.path.clone().join(format!("{name}{MANIFEST_SUFFIX}"))
     }
 
-    /// The folder as people write it.
+    /// The folder as users write it.
     pub(crate) fn display(&self) -> String {
         written(&self.store, &self.path)
     }
 }
 
-/// The folder that `coscan.index_folder` names. Clones share their state.
+/// The folder of `coscan.index_folder`. Clones share their state.
 #[derive(Clone, Debug)]
 pub(crate) struct NamedFolder {
     /// The name as it was given.
     pub(crate) name: String,
     pub(crate) folder: Folder,
-    /// Set once its indexes are known.
+    /// Set once the folder's indexes are known.
     pub(crate) looked_through: Arc<OnceCell<()>>,
 }
 
 impl NamedFolder {
-    /// The folder that a path or URL names. A local one is made if it is not there.
+    /// The folder that a path or URL names. A missing local folder is created.
     ///
     /// # Errors
-    /// If the folder cannot be made, or the name is not a folder's.
+    /// If the folder cannot be created, or the name cannot be that of a folder.
     pub(crate) fn new(name: &str) -> Result<Self> {
         let wrong = |reason: &dyn std::fmt::Display| {
             DataFusionError::Configuration(format!("coscan.index_folder: {name}: {reason}"))

@@ -1,14 +1,14 @@
-//! What becomes of a draft whose process was killed?
+//! What happens to a draft whose process was killed?
 //!
-//! A process that writes a draft in a local folder holds a lock file beside it, `….index.lock`,
-//! until the draft is an index or gone. A lock file that nobody holds belongs to a process that was
-//! killed. The next process that looks through the folder removes it, and the data unless a
-//! manifest names them. It takes the lock first and reads the manifests then, because the killed
+//! A process that writes a draft in a local folder locks a file beside it, `….index.lock`, until
+//! the draft has become an index or is removed. A lock file that no process holds belonged to a
+//! killed process. The next process that looks through the folder removes it, and its data unless
+//! a manifest names them. It takes the lock before it reads the manifests, because the killed
 //! process may have committed.
-//! Not here: stores that are not local, which have no locks. No manifest names the data left there,
-//! and it costs only space.
-//! L2: data is removed only with its lock held, and only if each manifest in the folder was read
-//! and names other data.
+//! Not here: stores that are not local, which have no locks. No manifest names the data left
+//! there, so they cost only space.
+//! L2: data are removed only with their lock held, and only if each manifest in the folder was
+//! read and names other data.
 
 use std::collections::HashSet;
 use std::fs;
@@ -20,11 +20,12 @@ use super::folder::{Folder, MANIFEST_SUFFIX};
 use super::manifest::Manifest;
 use coscan_storage::orphans::Lock;
 
-/// How the names of data files end, and what the names of their lock files add to them.
+/// The ends of the names of data files and, after those, of their lock files.
 const DATA_SUFFIX: &str = ".index";
 const LOCK_SUFFIX: &str = ".lock";
 
-/// A draft's lock file. Dropping the claim removes the file: the draft is an index, or gone.
+/// A draft's lock file. Dropping the claim removes the file: the draft is then an index, or
+/// removed.
 #[derive(Debug)]
 pub(crate) struct Claim {
     path: PathBuf,
@@ -32,11 +33,11 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Claims the data of this name, which does not exist yet; `None` where there are no locks.
+    /// Claims the data of this name, which do not exist yet; `None` where there are no locks.
     pub(crate) fn new(folder: &Folder, data: &str) -> Option<Self> {
         let folder = local(folder)?;
-        // The first index makes the folder; the folder above it is the table's. If this fails, the
-        // lock fails too.
+        // The first index creates the folder, inside the table's folder. If that fails, creating
+        // the lock fails, too.
         let _ = fs::create_dir(&folder);
         let path = folder.join(format!("{data}{LOCK_SUFFIX}"));
         match Lock::create(&path) {
@@ -55,7 +56,7 @@ impl Drop for Claim {
     }
 }
 
-/// Removes what killed processes have left in a folder.
+/// Removes what killed processes left in a folder.
 pub(super) fn sweep(folder: &Folder) {
     let Some(folder) = local(folder) else {
         return;
@@ -79,7 +80,7 @@ pub(super) fn sweep(folder: &Folder) {
     };
     for (data, _lock) in &left {
         if !named.contains(data) {
-            // The local store names its own drafts data.coscan#1, and earlier versions data#1.
+            // The local store stages a file as data.coscan#1; earlier versions used data#1.
             let is_draft = |name: &str| {
                 let rest = name.strip_prefix(data.as_str());
                 rest.is_some_and(|rest| rest.starts_with('#') || rest.starts_with(".coscan#"))
@@ -97,7 +98,7 @@ pub(super) fn sweep(folder: &Folder) {
 }
 
 /// The data files that manifests name; `None` if a manifest cannot be read, because it may name
-/// any.
+/// any of them.
 fn data_of_manifests(folder: &Path, names: &[String]) -> Option<HashSet<String>> {
     let manifests = names.iter().filter(|name| name.ends_with(MANIFEST_SUFFIX));
     let data = manifests.map(|name| {
@@ -114,7 +115,7 @@ fn names(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-/// The folder's path, if it is on this machine.
+/// The folder's path, if it is local.
 fn local(folder: &Folder) -> Option<PathBuf> {
     if folder.store.as_str() != "file:///" {
         return None;

@@ -1,10 +1,10 @@
-//! What is written about an index, and how is damage noticed?
+//! What does a manifest record about an index, and how is damage noticed?
 //!
 //! An index is two files in one folder: `NAME.index.json`, the manifest, and the Parquet file that
-//! it names. The data is written first, under a name of its own. Putting the manifest in place is
-//! the commit, so a reader sees the old index or the new one, and a crash leaves the old one. The
+//! it names. The data are written first, under a unique name. Putting the manifest in place is the
+//! commit: a reader sees the old index or the new one, and a crash leaves the old one. The
 //! manifest has the CRC-32 of each leaf, of the data's footer and page indexes, and of itself:
-//! otherwise a flipped bit in an index would lose rows silently.
+//! otherwise a flipped bit in an index would silently lose rows.
 //! Not here: where the folder is (`folder.rs`).
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) const KEY: &str = "key";
 /// See [`KEY`].
 pub(crate) const POSITION: &str = "position";
 
-/// Types of text, which all have one order.
+/// Types of text, which all have the same order.
 const TEXTS: [DataType; 3] = [DataType::Utf8, DataType::LargeUtf8, DataType::Utf8View];
 
 pub(crate) fn is_text(data_type: &DataType) -> bool {
@@ -43,21 +43,21 @@ pub(crate) fn is_ordered_alike(written: &DataType, key: &DataType) -> bool {
     written == key || (is_text(written) && is_text(key))
 }
 
-/// The only format there is.
+/// The only format so far.
 const FORMAT: u32 = 1;
 
-/// Everything that is known of an index without opening its data.
+/// Everything known of an index without opening its data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     format: u32,
     /// The index's name.
     pub(crate) name: String,
-    /// The table's name when it was built; for people.
+    /// The table's name when the index was built; only shown to users.
     pub(crate) table: String,
     /// The indexed column.
     pub(crate) column: String,
-    /// The type of the keys, as Arrow shows it. `None` in manifests of versions that did not write
-    /// it: then the data gives it when it is opened.
+    /// The type of the keys, as Arrow displays it. `None` in manifests of old versions; then the
+    /// data file tells the type when it is opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     key: Option<String>,
     /// The files that it covers, in the order of their rows' positions.
@@ -68,11 +68,11 @@ pub(crate) struct Manifest {
     pub(crate) data: String,
     /// The data file's size in bytes.
     pub(crate) bytes: u64,
-    /// Where the last leaf ends: the page index and the footer follow.
+    /// Where the last leaf ends; the page index and the footer follow.
     pub(crate) leaves_end: u64,
-    /// CRC-32 of what follows the last leaf.
+    /// The CRC-32 of the bytes after the last leaf.
     pub(crate) tail_crc32: u32,
-    /// CRC-32 of each leaf, in order.
+    /// The CRC-32 of each leaf, in order.
     pub(crate) leaves_crc32: Vec<u32>,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct CoveredFile {
     pub(crate) rows: u64,
 }
 
-/// A manifest as it is on disk.
+/// A manifest in the form that is on disk.
 #[derive(Serialize, Deserialize)]
 struct Sealed {
     manifest: Manifest,
@@ -98,7 +98,7 @@ struct Sealed {
 }
 
 impl Manifest {
-    /// The manifest of an index whose data is still to be written.
+    /// The manifest of an index whose data are not written yet.
     pub(crate) fn new(
         name: &str,
         table: &str,
@@ -148,7 +148,7 @@ impl Manifest {
         self.first_row(key).is_some()
     }
 
-    /// Whether a file that the index covers is, or was, in this folder.
+    /// Whether the index covers a file that is, or was, in this folder.
     pub(crate) fn covers_some_in(&self, folder: &Folder) -> bool {
         let store = trimmed(folder.store.as_str());
         self.files.iter().any(|file| {
@@ -157,18 +157,18 @@ impl Manifest {
         })
     }
 
-    /// The position of the first row of each of these files, which are all covered.
+    /// The position of the first row of each of these files, all of which are covered.
     pub(crate) fn first_rows(&self, files: &[Arc<TableFile>]) -> Arc<[u64]> {
         let first_row = |file: &Arc<TableFile>| self.first_row(file.key());
-        // A file that is not covered would be the caller's fault, and gets 0: its rows are never
-        // asked for by position.
+        // A file that is not covered would be a mistake of the caller, and gets 0: its rows are
+        // never requested by position.
         files
             .iter()
             .map(|file| first_row(file).unwrap_or(0))
             .collect()
     }
 
-    /// The manifest as bytes to be written.
+    /// The manifest as bytes for writing.
     pub(crate) fn seal(self) -> Result<Vec<u8>, String> {
         let crc32 = self.crc32()?;
         let sealed = Sealed {
@@ -178,10 +178,10 @@ impl Manifest {
         serde_json::to_vec_pretty(&sealed).map_err(|error| error.to_string())
     }
 
-    /// A manifest from bytes that were read.
+    /// Reads a manifest from bytes.
     ///
     /// # Errors
-    /// Why the bytes are no manifest, or not the one that was written.
+    /// Why the bytes are not a manifest, or not the one that was written.
     pub(crate) fn open(bytes: &[u8]) -> Result<Self, String> {
         let sealed: Sealed = serde_json::from_slice(bytes)
             .map_err(|error| format!("not the manifest of an index: {error}"))?;
@@ -237,13 +237,13 @@ impl CoveredFile {
     }
 }
 
-/// The tag that stays the same as long as the file does.
+/// The part of the tag that stays the same while the file does.
 fn lasting(version: &FileVersion) -> Option<String> {
     let tag = version.e_tag.as_deref();
     tag.map(|tag| lasting_tag(tag).to_owned())
 }
 
-/// Times after the year 2262 are all equal.
+/// Nanoseconds as 64 bits: all times after the year 2262 become equal.
 fn saturating(nanoseconds: i128) -> i64 {
     i64::try_from(nanoseconds).unwrap_or(i64::MAX)
 }

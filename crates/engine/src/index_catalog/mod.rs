@@ -1,14 +1,15 @@
-//! Which indexes are there, and what is known of each without opening it?
+//! Which indexes does the engine know, and what does it know of each without opening it?
 //!
-//! | file | what it answers |
+//! | file | question |
 //! |---|---|
-//! | `catalog.rs` | which indexes there are |
-//! | `folder.rs` | where indexes are kept |
-//! | `manifest.rs` | what is written about an index, and how damage is noticed |
-//! | `litter.rs` | what becomes of drafts whose process was killed |
-//! | `progress.rs` | how far builds are |
+//! | `catalog.rs` | which indexes does the engine know? |
+//! | `folder.rs` | where are indexes kept? |
+//! | `manifest.rs` | what does a manifest record, and how is damage noticed? |
+//! | `litter.rs` | what happens to drafts whose process was killed? |
+//! | `progress.rs` | how far are the running builds? |
 //!
-//! Not here: making, reading and looking for indexes (`index/`). Contract: `docs/design/index.md`.
+//! Not here: building, reading and looking for indexes (`index/`). Contract:
+//! `docs/design/index.md`.
 
 mod catalog;
 mod folder;

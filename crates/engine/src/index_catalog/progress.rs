@@ -1,7 +1,7 @@
-//! How far are the indexes that are being built?
+//! How far are the running builds of indexes?
 //!
-//! First all rows are read and sorted, then their entries are written. A build only counts; the
-//! counts are shown by [`Engine::index_builds`](crate::Engine::index_builds).
+//! A build first reads and sorts all rows, then writes their entries. It only counts;
+//! [`Engine::index_builds`](crate::Engine::index_builds) shows the counts.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -11,18 +11,18 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub struct IndexBuild {
     /// The index's name.
     pub name: String,
-    /// Rows to be read: those of the table, or of its new files if a REFRESH keeps the entries of
-    /// the other files; 0 until the files are open.
+    /// The rows to read: those of the table, or, if a REFRESH keeps the entries of the other
+    /// files, those of its new files. 0 until the files are open.
     pub rows: u64,
     /// Rows whose key was read.
     pub rows_read: u64,
-    /// Entries of these rows, which are those whose key is not NULL, and entries that are kept.
+    /// The entries of these rows (rows whose key is not NULL), and entries that are kept.
     pub entries: u64,
-    /// Entries that are written; writing begins when all rows are read.
+    /// The entries written so far. Writing begins when all rows have been read.
     pub entries_written: u64,
 }
 
-/// What a build counts.
+/// The counts of a build.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     rows: AtomicU64,
@@ -32,7 +32,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Sets the rows to be read and the entries that are kept. A build may begin more than once.
+    /// Sets the rows to read and the entries that are kept. A build may begin more than once.
     pub(crate) fn begin(&self, rows: u64, entries: u64) {
         self.rows_read.store(0, Relaxed);
         self.entries_written.store(0, Relaxed);
@@ -41,7 +41,7 @@ impl Progress {
     }
 
     pub(crate) fn add_read(&self, rows: usize, entries: usize) {
-        // Entries are added first, so that a row that counts as read has its entry counted.
+        // Entries are added first, so that the entry of every row that counts as read is counted.
         self.entries.fetch_add(entries as u64, Relaxed);
         self.rows_read.fetch_add(rows as u64, Relaxed);
     }

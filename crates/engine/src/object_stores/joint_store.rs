@@ -1,11 +1,11 @@
-//! Files of several object stores as files of one.
+//! How are files of several object stores files of one table?
 //!
-//! DataFusion reads all files of a table from one store. So a table with places on several stores
+//! DataFusion reads all files of a table from one store. So a table with places in several stores
 //! (`-t t=/disk1/t,s3://b/t`) is planned as a table of a joint store. The URL of a joint store
-//! names its stores, as in `joint://file+s3.b`, and the paths of its files begin with the name of
-//! their own store: `file/disk1/t/1.parquet`, `s3.b/t/2.parquet`. Scans, indexes and messages ask
-//! [`own_place`] where a file really is, so its own device reads it.
-//! Not here: which places are one table (`tables/locations.rs`).
+//! names its stores, as in `joint://file+s3.b`, and the path of each of its files begins with the
+//! name of the file's own store: `file/disk1/t/1.parquet`, `s3.b/t/2.parquet`. Scans, indexes and
+//! messages call [`own_place`] to find where a file really is, so the file's own device reads it.
+//! Not here: which places make up one table (`tables/locations.rs`).
 
 use std::fmt;
 use std::ops::Range;
@@ -28,16 +28,16 @@ use url::{Position, Url};
 
 /// The scheme of joint stores' URLs.
 pub(crate) const SCHEME: &str = "joint";
-/// What is between the names of stores in the URL of a joint store.
+/// Separates the names of stores in the URL of a joint store.
 const BETWEEN: char = '+';
 /// The name of the local store.
 const LOCAL: &str = "file";
 
-/// The same places as places of one store: their own if they have one, else a joint store, which
-/// this registers.
+/// The same places in one store: in their own store if they share one, otherwise in a joint store,
+/// which this function registers.
 ///
 /// # Errors
-/// If a store is not known.
+/// If a store is unknown.
 pub(crate) fn of_one_store(
     runtime: &RuntimeEnv,
     places: Vec<ListingTableUrl>,
@@ -73,8 +73,8 @@ pub(crate) fn of_one_store(
     places.iter().map(within).collect()
 }
 
-/// The file's own store, and where it is there. Files of other stores than joint ones are where
-/// they say.
+/// The file's own store, and its path there. Only files of a joint store are elsewhere than their
+/// path says.
 pub(crate) fn own_place(store: &ObjectStoreUrl, location: &Path) -> (ObjectStoreUrl, Path) {
     let mut parts = location.parts();
     if joined_in(store).is_some()
@@ -86,7 +86,7 @@ pub(crate) fn own_place(store: &ObjectStoreUrl, location: &Path) -> (ObjectStore
     (store.clone(), location.clone())
 }
 
-/// The stores whose files the store has: itself, unless it is a joint one.
+/// The stores behind a store: itself, unless it is a joint one.
 pub(crate) fn own_stores(store: &ObjectStoreUrl) -> Vec<ObjectStoreUrl> {
     match joined_in(store) {
         Some(names) => names.split(BETWEEN).filter_map(store_named).collect(),
@@ -94,7 +94,7 @@ pub(crate) fn own_stores(store: &ObjectStoreUrl) -> Vec<ObjectStoreUrl> {
     }
 }
 
-/// A file or folder as people write it: a local path, or a URL.
+/// A file or folder as users write it: a local path or a URL.
 pub(crate) fn written(store: &ObjectStoreUrl, location: &Path) -> String {
     let (store, location) = own_place(store, location);
     if store == ObjectStoreUrl::local_filesystem() {
@@ -104,14 +104,14 @@ pub(crate) fn written(store: &ObjectStoreUrl, location: &Path) -> String {
     }
 }
 
-/// The names of the stores that a joint store has.
+/// The names of the stores behind a joint store.
 fn joined_in(store: &ObjectStoreUrl) -> Option<&str> {
     let names = store.as_str().strip_prefix(SCHEME)?.strip_prefix("://")?;
     Some(names.trim_end_matches('/'))
 }
 
-/// The name of a store: its scheme, a dot, and its authority, in letters that mean nothing in URLs
-/// and paths.
+/// The name of a store: its scheme, a dot, and its authority, in characters without a meaning in
+/// URLs and paths.
 fn name_of(store: &ObjectStoreUrl) -> String {
     let url: &Url = store.as_ref();
     let authority = &url[Position::AfterScheme..Position::BeforePath];
@@ -147,15 +147,15 @@ fn store_named(name: &str) -> Option<ObjectStoreUrl> {
     ObjectStoreUrl::parse(format!("{scheme}://{authority}")).ok()
 }
 
-/// The files of several stores. It is read only: tables of several places are not written to.
+/// The files of several stores. It is read-only: tables in several stores cannot be written to.
 #[derive(Debug)]
 struct JointStore {
-    /// By name.
+    /// The stores by name.
     stores: Vec<(String, Arc<dyn ObjectStore>)>,
 }
 
 impl JointStore {
-    /// The store that has a file, and where it is there.
+    /// The store that has a file, and the file's path there.
     fn own(&self, location: &Path) -> Result<(&str, &Arc<dyn ObjectStore>, Path)> {
         let mut parts = location.parts();
         let name = parts.next();
@@ -179,7 +179,7 @@ impl JointStore {
     }
 }
 
-/// A store's location as the joint store has it.
+/// A path of a store, as the joint store has it.
 fn within(name: &str, location: &Path) -> Path {
     std::iter::once(name.into())
         .chain(location.parts())
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_are_where_their_own_stores_have_them() {
+    async fn a_joint_store_reads_files_from_their_own_stores() {
         let runtime = RuntimeEnv::default();
         let mut own = Vec::new();
         for (name, file) in [("one", "t/1.parquet"), ("two", "deep/er/2 2.parquet")] {

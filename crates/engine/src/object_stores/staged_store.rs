@@ -1,11 +1,11 @@
-//! An object store whose new objects appear when the statement that writes them has ended.
+//! How do the new objects of a statement appear only when it has ended?
 //!
-//! DataFusion's sinks complete each object by itself, also when another one fails. Here completing
-//! only keeps the upload; [`StagedStore::publish`] completes all of them. A local store gives the
-//! files their names together (`local_store/together.rs`); other stores complete them one after the
-//! other, because they cannot do more.
+//! DataFusion's sinks complete each object separately, even when another one fails. Here
+//! completing only keeps the upload; [`StagedStore::publish`] completes all of them. A local store
+//! publishes the files together (`local_store/together.rs`); other stores can only complete them
+//! one after the other.
 //! Not here: which statements write through it (`tables/writing.rs`).
-//! S1: nothing appears before `publish`, and nothing that was not published stays.
+//! S1: nothing appears before `publish`, and objects that are not published are discarded.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ use super::local_store::Together;
 
 type Kept = Arc<Mutex<Vec<Box<dyn MultipartUpload>>>>;
 
-/// A store that keeps what is written to it until it is published.
+/// A store that holds back new objects until they are published.
 #[derive(Debug)]
 pub(crate) struct StagedStore {
     inner: Arc<dyn ObjectStore>,
@@ -33,7 +33,7 @@ pub(crate) struct StagedStore {
 }
 
 impl StagedStore {
-    /// `folder` is the table's, if the store is the local one.
+    /// `folder` is that of the table, if the store is the local one.
     pub(crate) fn new(inner: Arc<dyn ObjectStore>, folder: PathBuf) -> Self {
         Self {
             inner,
@@ -42,10 +42,10 @@ impl StagedStore {
         }
     }
 
-    /// Makes everything that was written appear.
+    /// Publishes everything that was written.
     ///
     /// # Errors
-    /// The store's. Then a local store shows nothing of it.
+    /// The store's errors. A local store then shows none of the objects.
     pub(crate) async fn publish(&self) -> Result<()> {
         let kept = std::mem::take(&mut *self.kept.lock());
         for mut upload in kept {
@@ -127,7 +127,7 @@ impl fmt::Display for StagedStore {
 /// An upload that is kept when it is complete.
 #[derive(Debug)]
 struct Staged {
-    /// None once it is kept or aborted.
+    /// `None` once the upload is kept or aborted.
     upload: Option<Box<dyn MultipartUpload>>,
     kept: Kept,
 }

@@ -1,6 +1,6 @@
-//! The object stores of an engine: made on first use, and known to DataFusion and to the devices
-//! alike.
+//! Which object stores does an engine have?
 //!
+//! A store is created on first use, and is known to DataFusion and to the devices alike.
 //! Not here: how a store is configured (`store_urls.rs`).
 
 use std::fmt;
@@ -18,20 +18,19 @@ use super::local_store::LocalStore;
 use super::{joint_store, store_urls};
 use crate::memory::SpillFolder;
 
-/// DataFusion's registry, with our local store and with stores for `s3://` and `http://` made when
-/// first asked for.
+/// DataFusion's registry, with Coscan's local store, and with stores for `s3://` and `http://`
+/// that are created on first use.
 pub(crate) struct StoreRegistry {
     inner: DefaultObjectStoreRegistry,
     devices: Arc<Devices>,
-    /// Lives as long as the runtime that has this registry, and so as long as anything may be
-    /// spilled.
+    /// Lives as long as the runtime that has this registry, and so as long as any query may spill.
     _spill: Option<SpillFolder>,
 }
 
 impl StoreRegistry {
     pub(crate) fn new(devices: Arc<Devices>, spill: Option<SpillFolder>) -> Self {
         let inner = DefaultObjectStoreRegistry::new();
-        // Registered with the inner registry only: local files are read by their disks' devices.
+        // Registered only with the inner registry, because the disks' devices read local files.
         inner.register_store(
             ObjectStoreUrl::local_filesystem().as_ref(),
             Arc::new(LocalStore::new()),
@@ -50,7 +49,7 @@ impl ObjectStoreRegistry for StoreRegistry {
         url: &Url,
         store: Arc<dyn ObjectStore>,
     ) -> Option<Arc<dyn ObjectStore>> {
-        // The files of a joint store are read by the devices of their own stores.
+        // The devices of its stores read the files of a joint store.
         if url.scheme() != joint_store::SCHEME
             && let Ok(url) = store_urls::store_url(url)
             && let Err(error) = self
@@ -72,7 +71,8 @@ impl ObjectStoreRegistry for StoreRegistry {
             Err(missing) => missing,
         };
         match store_urls::open(url).map_err(|error| DataFusionError::External(Box::new(error)))? {
-            // Two queries that ask at once make two stores; the later one stays, and both work.
+            // Two queries at the same time may create two stores; the later one stays, and both
+            // work.
             Some(store) => {
                 self.register_store(url, Arc::clone(&store));
                 Ok(store)

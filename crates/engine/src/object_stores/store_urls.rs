@@ -1,10 +1,10 @@
-//! Object stores for URLs, configured the way the AWS tools are.
+//! Which object store does a URL mean, and how is it configured?
 //!
-//! `s3://bucket/...` takes `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`,
-//! `AWS_REGION`, `AWS_ENDPOINT_URL`, `AWS_ALLOW_HTTP`, `AWS_SKIP_SIGNATURE` and so on from the
-//! environment; without credentials there, those of the instance or container are used. `http://`
-//! and `https://` read from web servers that answer range requests.
-//! Not here: the devices made of them (`coscan-storage`).
+//! As in the AWS tools, `s3://bucket/...` takes `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
+//! `AWS_SESSION_TOKEN`, `AWS_REGION`, `AWS_ENDPOINT_URL`, `AWS_ALLOW_HTTP`, `AWS_SKIP_SIGNATURE`
+//! and so on from the environment; without credentials there, it takes those of the instance or
+//! container. `http://` and `https://` read from web servers that answer range requests.
+//! Not here: the devices that read from these stores (`coscan-storage`).
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) fn store_url(url: &Url) -> Result<Url> {
     Url::parse(text).map_err(|error| refused(url, &error))
 }
 
-/// The store for a URL other than a local one; `None` for schemes that are not known.
+/// The store for a URL that is not local; `None` for an unknown scheme.
 ///
 /// # Errors
 /// [`Error::Store`] if the environment does not configure it.
@@ -35,7 +35,7 @@ pub(crate) fn open(url: &Url) -> Result<Option<Arc<dyn ObjectStore>>> {
             let endpoint = std::env::var("AWS_ENDPOINT_URL_S3")
                 .or_else(|_| std::env::var("AWS_ENDPOINT_URL"))
                 .or_else(|_| std::env::var("AWS_ENDPOINT"));
-            // An endpoint given as http:// is meant as it is written, as in the AWS tools.
+            // An endpoint with http:// is used as written, as in the AWS tools.
             if endpoint.is_ok_and(|endpoint| endpoint.starts_with("http://")) {
                 builder = builder.with_allow_http(true);
             }

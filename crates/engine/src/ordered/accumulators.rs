@@ -1,4 +1,5 @@
-//! The state of each group so far: DataFusion's accumulators, for many groups at a time.
+//! Which state has each group so far? DataFusion's accumulators hold it, for many groups at a
+//! time.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::fragment::PlannedAggregate;
 pub(super) struct Accumulators {
     planned: Arc<[PlannedAggregate]>,
     of: Vec<Box<dyn GroupsAccumulator>>,
-    /// How many columns the state of each accumulator has.
+    /// The number of state columns of each accumulator.
     widths: Vec<usize>,
 }
 
@@ -22,7 +23,7 @@ impl Accumulators {
     /// Accumulators without rows.
     ///
     /// # Errors
-    /// What an accumulator fails with.
+    /// Those of an accumulator.
     pub(super) fn new(planned: &Arc<[PlannedAggregate]>) -> Result<Self> {
         let of = planned.iter().map(|planned| {
             let function = Arc::clone(&planned.function);
@@ -42,10 +43,10 @@ impl Accumulators {
         })
     }
 
-    /// Adds rows; `groups` names the group of each row, of `total` groups.
+    /// Adds rows; `groups` is the group of each row, out of `total` groups.
     ///
     /// # Errors
-    /// If an argument cannot be evaluated; what an accumulator fails with.
+    /// If an argument cannot be evaluated; those of an accumulator.
     pub(super) fn update(
         &mut self,
         rows: &RecordBatch,
@@ -69,7 +70,7 @@ impl Accumulators {
     /// Adds states, as [`Accumulators::states`] returns them.
     ///
     /// # Errors
-    /// What an accumulator fails with.
+    /// Those of an accumulator.
     pub(super) fn merge(
         &mut self,
         states: &[ArrayRef],
@@ -88,15 +89,15 @@ impl Accumulators {
     /// Takes out the values of some groups.
     ///
     /// # Errors
-    /// What an accumulator fails with.
+    /// Those of an accumulator.
     pub(super) fn values(&mut self, of: EmitTo) -> Result<Vec<ArrayRef>> {
         self.of.iter_mut().map(|one| one.evaluate(of)).collect()
     }
 
-    /// Takes out the states of some groups, to be merged with other states of the same groups.
+    /// Takes out the states of some groups, for merging with other states of the same groups.
     ///
     /// # Errors
-    /// What an accumulator fails with.
+    /// Those of an accumulator.
     pub(super) fn states(&mut self, of: EmitTo) -> Result<Vec<ArrayRef>> {
         let mut states = Vec::new();
         for one in &mut self.of {

@@ -1,15 +1,15 @@
-//! The groups of a chunk.
+//! Which groups does a chunk have, and which of them are complete?
 //!
 //! In a chunk that is in order by the key, all rows of a group lie in its key's run, so the groups
-//! of a run are complete when the next run begins. If rows are grouped by the key alone, a run is a
-//! group, numbered by counting. Otherwise a hash table, which holds the groups of a few runs, tells
-//! the groups of a run apart. The groups of the chunk's first and last run are kept as states:
-//! their rows may go on in other chunks.
-//! In a chunk that is not in order a hash table tells all groups apart. They are complete at the
-//! end of the chunk, except those of its least and its greatest key.
+//! of a run are complete when the next run begins. If rows are grouped by the key alone, each run
+//! is one group, numbered by counting. Otherwise a hash table of the groups of a few runs
+//! separates the groups within a run. The groups of the chunk's first and last run are kept as
+//! states, because their rows may continue in other chunks. In a chunk that is not in order, a
+//! hash table separates all groups. They are complete at the end of the chunk, except those of its
+//! least and its greatest key.
 //! Not here: which of the kept groups are complete (`together.rs`).
-//! ORD-I3: a group's rows of a chunk are in one value that was passed on, or in one kept part,
-//! never in both.
+//! ORD-I3: a group's rows of a chunk are either in one value that was passed on, or in one kept
+//! part.
 //! Bounds: groups of one batch, of the current run, and of one batch on its way out; in a chunk
 //! that is not in order, all of its groups.
 
@@ -38,7 +38,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// How many groups the part has.
+    /// The number of groups in the part.
     pub(super) fn groups(&self) -> usize {
         self.columns.first().map_or(0, Array::len)
     }
@@ -78,7 +78,7 @@ pub(super) struct ChunkGroups {
     in_order: bool,
 }
 
-/// How groups are told apart.
+/// How groups are separated.
 enum Groups {
     /// Each run is one group.
     Counted {
@@ -89,10 +89,10 @@ enum Groups {
 }
 
 impl ChunkGroups {
-    /// No chunk has begun.
+    /// A state before the first chunk.
     ///
     /// # Errors
-    /// What an accumulator fails with; if keys have no order or no hash.
+    /// Those of an accumulator; if keys have no order or no hash.
     pub(super) fn new(grouping: &Arc<Grouping>, runs: Runs, batch_rows: usize) -> Result<Self> {
         Ok(Self {
             schema: Arc::clone(&grouping.schema),
@@ -110,8 +110,8 @@ impl ChunkGroups {
         })
     }
 
-    /// Begins a chunk that is taken to be in order or not. The results of any other chunk are
-    /// dropped.
+    /// Begins a chunk that is assumed to be in order, or not. The results of the previous chunk
+    /// are dropped.
     ///
     /// # Errors
     /// As [`ChunkGroups::new`].
@@ -133,7 +133,7 @@ impl ChunkGroups {
     /// Adds rows of the chunk.
     ///
     /// # Errors
-    /// If an expression cannot be evaluated; what an accumulator fails with.
+    /// If an expression cannot be evaluated; those of an accumulator.
     pub(super) fn push(&mut self, rows: &RecordBatch) -> Result<Pushed> {
         if rows.num_rows() == 0 {
             return Ok(Pushed::InOrder);
@@ -159,7 +159,7 @@ impl ChunkGroups {
         self.groups.number(&columns, &starts, &mut self.numbers)?;
         self.accumulators
             .update(rows, &self.numbers, self.groups.len())?;
-        // The chunk's first row begins a run and ends none.
+        // The chunk's first row begins a run but ends none.
         let next = usize::from(is_first);
         if let Some(last) = starts.get(next..).and_then(<[usize]>::last) {
             let ends_head = self.numbers[starts[next]];
@@ -175,7 +175,7 @@ impl ChunkGroups {
         Ok(Pushed::InOrder)
     }
 
-    /// Whether the current chunk is taken to be in order.
+    /// Whether the current chunk is assumed to be in order.
     pub(super) fn is_in_order(&self) -> bool {
         self.in_order
     }
@@ -185,10 +185,11 @@ impl ChunkGroups {
         std::mem::take(&mut self.ready)
     }
 
-    /// Ends the chunk and returns the groups at its borders. Its complete groups can then be taken.
+    /// Ends the chunk and returns the groups at its borders. Its complete groups can then be
+    /// taken.
     ///
     /// # Errors
-    /// What an accumulator fails with.
+    /// Those of an accumulator.
     pub(super) fn end(&mut self) -> Result<Edges<OwnedRow, Part>> {
         if self.groups.is_empty() {
             // The last run stays in `groups` until another run begins, so there were no rows.
@@ -213,10 +214,10 @@ impl ChunkGroups {
         })
     }
 
-    /// The values of groups whose parts are all given.
+    /// The values of groups of which all parts are given.
     ///
     /// # Errors
-    /// What an accumulator fails with.
+    /// Those of an accumulator.
     pub(super) fn whole(&self, parts: &[Part]) -> Result<Vec<RecordBatch>> {
         let width = parts.first().map_or(0, |part| part.columns.len());
         let column = |at: usize| {
@@ -246,7 +247,7 @@ impl ChunkGroups {
         self.groups.bytes() + self.accumulators.bytes() + ready + head
     }
 
-    /// Passes the first `count` groups on, which are complete.
+    /// Passes on the first `count` groups, which are complete.
     fn pass_on(&mut self, count: usize) -> Result<()> {
         let mut columns = self.groups.take(EmitTo::First(count))?;
         columns.extend(self.accumulators.values(EmitTo::First(count))?);
@@ -269,7 +270,7 @@ impl ChunkGroups {
         if rows <= self.batch_rows {
             return Ok(if rows > 0 { vec![whole] } else { Vec::new() });
         }
-        // Each batch is copied: a slice is counted with the memory of the whole.
+        // Each batch is copied, because a slice counts with the memory of the whole.
         let starts = (0..rows).step_by(self.batch_rows);
         let batch = |from| {
             let slice = whole.slice(from, self.batch_rows.min(rows - from));
@@ -317,7 +318,7 @@ impl Groups {
         let fields: Vec<Arc<Field>> = fields.cloned().collect();
         let schema = Arc::new(Schema::new(fields));
         let ordering = if in_order {
-            // Groups are then numbered in the order in which they come.
+            // The hash table then numbers groups in the order of their rows.
             GroupOrdering::Full(GroupOrderingFull::new())
         } else {
             GroupOrdering::None
@@ -373,7 +374,7 @@ impl Groups {
             Self::Hashed(values) => {
                 let columns = values.emit(of)?;
                 if matches!(of, EmitTo::All) {
-                    // What is left in the hash table names groups that were taken out.
+                    // What remains in the hash table belongs to groups that were taken out.
                     values.clear_shrink(0);
                 }
                 Ok(columns)

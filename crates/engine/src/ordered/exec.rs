@@ -1,7 +1,7 @@
 //! The plan node: a cooperative scan and the aggregate that is computed in its table's order.
 //!
 //! The node replaces the partial aggregate, the repartitioning and the final aggregate, and keeps
-//! them: they run if the table turns out to be in no order, and they return the same rows.
+//! them: they run if the table turns out not to be in order, and return the same rows.
 //! Not here: which aggregates become this node (`recognise.rs`), what a partition does
 //! (`stream.rs`).
 
@@ -39,8 +39,8 @@ pub(crate) struct OrderedAggregateExec {
 }
 
 impl OrderedAggregateExec {
-    /// The node that replaces an aggregate; `None` if the aggregate cannot be computed in order, or
-    /// returns its groups in an order that something above needs.
+    /// The node that replaces an aggregate; `None` if the aggregate cannot be computed in order,
+    /// or returns its groups in an order that a node above needs.
     ///
     /// # Errors
     /// If the plan does not fit together: a bug.
@@ -56,7 +56,7 @@ impl OrderedAggregateExec {
     fn new(plan: OrderedPlan, resources: Weak<Resources>) -> Self {
         let partitions = plan.scan.partitions.len();
         let properties = PlanProperties::new(
-            // Groups come in the order in which their chunks come.
+            // Groups come in the order of their chunks, which may be any.
             EquivalenceProperties::new(Arc::clone(&plan.grouping.schema)),
             Partitioning::UnknownPartitioning(partitions),
             EmissionType::Incremental,
@@ -142,7 +142,7 @@ impl ExecutionPlan for OrderedAggregateExec {
         let (Some(scan), true) = (children.pop(), children.is_empty()) else {
             return internal_err!("an OrderedAggregateExec has one child");
         };
-        // A node that runs only once, such as a repartitioning, is made anew.
+        // A node that can run only once, such as a repartitioning, is replaced by a fresh copy.
         let original = reset_plan_states(Arc::clone(&self.plan.original))?;
         let original = original.transform_up(|node| {
             Ok(if node.is::<DataSourceExec>() {

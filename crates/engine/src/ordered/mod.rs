@@ -1,21 +1,21 @@
-//! Operators that use the order of arriving rows: groups of a sorted table without a hash table,
-//! and joins of two such tables, whatever order their chunks come in.
+//! Operators that use the order of a table: they group a sorted table without a hash table, and
+//! join two such tables, in whatever order their chunks come.
 //!
 //! | file | question |
 //! |---|---|
 //! | `recognise.rs` | which aggregates can be computed in order? |
 //! | `sequence.rs` | how do the chunks of the table follow each other? |
-//! | `order_aggregates.rs` | the rule that puts these operators into a plan |
+//! | `order_aggregates.rs` | which rule puts these operators into a plan? |
 //! | `exec.rs` | the plan node |
-//! | `stream.rs` | one partition: chunk after chunk |
+//! | `stream.rs` | how does one partition process its chunks? |
 //! | `wanted.rs` | what do statistics say about the chunks that an execution wants? |
 //! | `together.rs` | what do the partitions share: which groups are complete? |
-//! | `chunk_groups.rs` | the groups of a chunk |
+//! | `chunk_groups.rs` | which groups does a chunk have, and which of them are complete? |
 //! | `runs.rs` | where does a key begin and end? |
-//! | `accumulators.rs` | the state of each group so far |
+//! | `accumulators.rs` | which state has each group so far? |
 //! | `join/` | joins of two tables that are clustered by the same key |
 //!
-//! Which groups at the borders of chunks are complete is decided in the core
+//! The core decides which groups at the borders of chunks are complete
 //! ([`coscan_core::group_borders`]). Design: `docs/design/ordered.md`, `docs/design/merge-join.md`.
 
 mod accumulators;

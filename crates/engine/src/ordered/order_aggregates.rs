@@ -1,12 +1,12 @@
-//! The rule that replaces aggregates and joins by operators in the order of their tables.
+//! Which rule replaces aggregates and joins by operators in the order of their tables?
 //!
 //! The replaced nodes return rows partitioned by hash. An ordered aggregation and a clustered join
 //! do not: their partitions take whichever chunk comes next. If a node above depends on the
-//! partitioning (a partitioned join, another aggregate), the rows are repartitioned just below that
-//! node, or below the sort that it needs, so that rows that a HAVING drops are not repartitioned.
-//! Usually no node does, and the rows stay as they are. Over a table with a declared order the
-//! replaced node may return rows in order, too. If something above needs that order, the aggregate
-//! or join is not replaced.
+//! partitioning (a partitioned join, another aggregate), the rows are repartitioned just below
+//! that node, or below the sort that it needs, so that rows that a HAVING drops are not
+//! repartitioned. Usually no node does, and no repartitioning is added. Over a table with a
+//! declared order the replaced node may return rows in order, too. If a node above needs that
+//! order, the aggregate or join is not replaced.
 //! Not here: which aggregates (`recognise.rs`) and joins (`join/recognise.rs`).
 
 use std::sync::{Arc, Weak};
@@ -30,8 +30,8 @@ use super::join::ClusteredJoinExec;
 use crate::resources::Resources;
 use crate::settings::{MergeJoins, Settings};
 
-/// Replaces aggregates by ordered aggregations, and joins by clustered joins. Runs after fragments
-/// are recognised and ahead of the sharing of operators.
+/// Replaces aggregates by ordered aggregations, and joins by clustered joins. It runs after
+/// fragments are recognised, and before operators are shared.
 #[derive(Debug)]
 pub(crate) struct OrderAggregates {
     resources: Weak<Resources>,
@@ -65,8 +65,8 @@ impl PhysicalOptimizerRule for OrderAggregates {
         if !is_on || resources.memory().limit() < MEMORY_MIN {
             return Ok(plan);
         }
-        // No reader sees an order over several partitions. A plan of one partition may have had a
-        // sort above it that was dropped as needless.
+        // An order over several partitions is invisible to the reader. If a plan has one
+        // partition, a sort above it may have been dropped as unnecessary.
         let above = Above {
             division: false,
             order: plan.output_partitioning().partition_count() == 1,
@@ -83,12 +83,12 @@ impl PhysicalOptimizerRule for OrderAggregates {
     }
 }
 
-/// With less memory nothing is done in the order of tables. Operators above work while the scan
-/// holds a chunk, where a hash table has let go of all chunks before it gives its first row; in
-/// little memory the chunk's arrays leave a sort above too little.
+/// With less memory than this nothing is computed in the order of tables. An ordered operator
+/// works while its scan holds a chunk; a hash table has released all chunks before it returns its
+/// first row. With little memory the chunk's arrays leave too little to a sort above.
 const MEMORY_MIN: u64 = 64 << 20;
 
-/// What is to be replaced.
+/// The nodes to replace.
 struct Replacing<'a> {
     aggregates: bool,
     joins: MergeJoins,
@@ -97,16 +97,16 @@ struct Replacing<'a> {
 
 struct Replaced {
     node: Arc<dyn ExecutionPlan>,
-    /// Its rows are not partitioned as those of the original node.
+    /// Whether its rows are not partitioned as those of the original node.
     undivided: bool,
 }
 
-/// What some node above depends on.
+/// The properties of rows on which a node above depends.
 #[derive(Clone, Copy)]
 struct Above {
-    /// How rows are partitioned.
+    /// The partitioning of the rows.
     division: bool,
-    /// In which order rows come.
+    /// The order of the rows.
     order: bool,
 }
 
@@ -161,7 +161,8 @@ impl Replacing<'_> {
                 order: needs_order || above.order && keeps_order.get(at).is_none_or(|keeps| *keeps),
             };
             let mut below = self.replaced(child, counts)?;
-            // Rows are repartitioned below a sort, not above: the node above needs its order too.
+            // Rows are repartitioned below a sort, not above it: the node above needs its order,
+            // too.
             if below.undivided && counts.division && (own || node.is::<SortExec>()) {
                 below = divided(below, child)?;
             }
@@ -196,8 +197,8 @@ impl Replacing<'_> {
     }
 }
 
-/// Whether this is a hash join that partitions both of its inputs. That costs more than to join
-/// them chunk by chunk. To probe one table, with what it says of the keys of its rows, costs less.
+/// Whether this is a hash join that partitions both of its inputs. That costs more than joining
+/// them chunk by chunk; probing a single hash table, whose keys also filter the scan, costs less.
 fn divides_its_inputs(node: &Arc<dyn ExecutionPlan>) -> bool {
     let join = node.downcast_ref::<HashJoinExec>();
     join.is_some_and(|join| *join.partition_mode() == PartitionMode::Partitioned)

@@ -2,14 +2,14 @@
 //!
 //! Aggregates over a cooperative scan that are grouped by a key column with many values, by which
 //! the table is in order: the footers prove that its row groups are in sequence, or its order is
-//! declared. Groups by further columns are told apart within a value of the key. If the key has few
-//! values, groups are few or runs are long, and a fragment (`fragment/`) does better.
+//! declared. Groups by further columns are separated within each value of the key. If the key has
+//! few values, there are few groups or long runs, and a fragment (`fragment/`) is faster.
 //! Not here: whether the chunks that remain when the files are open are in sequence
 //! (`together.rs`), what the surrounding plan needs (`order_aggregates.rs`).
-//! Not ordered: grouping sets, aggregates that depend on an order, limits within the aggregate, and
-//! aggregates that must return their groups in order: a scan in order does that.
-//! Bounds: O(row groups) for each grouping column; reads nothing, so footers that are not in memory
-//! are unknown.
+//! Not ordered: grouping sets, aggregates that depend on an order, limits within the aggregate,
+//! and aggregates that must return their groups in order, which an ordered scan provides.
+//! Bounds: O(row groups) for each grouping column; reads nothing, so footers that are not in
+//! memory are unknown.
 
 use std::sync::Arc;
 
@@ -52,9 +52,9 @@ pub(super) struct OrderedPlan {
     /// The scan, in shared delivery.
     pub(super) scan: Arc<ScanPlan>,
     pub(super) scan_metrics: ExecutionPlanMetricsSet,
-    /// The scan, as it stands in the original plan.
+    /// The scan, as it is in the original plan.
     pub(super) input: Arc<dyn ExecutionPlan>,
-    /// The original plan; it returns the same rows.
+    /// The original plan, which returns the same rows.
     pub(super) original: Arc<dyn ExecutionPlan>,
 }
 
@@ -69,8 +69,8 @@ pub(super) struct Grouping {
     pub(super) schema: SchemaRef,
 }
 
-/// The aggregate with `node` at its top, if it can be computed in order. `order_counts`: if `node`
-/// returns its groups in some order, something above needs that order.
+/// The aggregate with `node` at its top, if it can be computed in order. `order_counts`: a node
+/// above needs the order of the groups, if `node` returns them in one.
 ///
 /// # Errors
 /// If the plan does not fit together: a bug.
@@ -92,7 +92,7 @@ pub(super) fn recognise(
     let Some(key) = key(&over, plan, config, resources) else {
         return Ok(None);
     };
-    // A file group is a partition of the plan. That has no meaning where every partition takes
+    // In the plan, a partition is a file group. That has no meaning if every partition takes
     // whichever chunk comes next.
     let partitions = node.output_partitioning().partition_count();
     let partitions = partitions.max(plan.partitions.len());
@@ -118,7 +118,7 @@ pub(super) fn recognise(
     }))
 }
 
-/// The aggregate that returns values and the one over raw rows; they may be the same.
+/// The aggregate that returns values, and the one over raw rows; they may be the same.
 fn aggregate(
     node: &Arc<dyn ExecutionPlan>,
     order_counts: bool,
@@ -167,7 +167,7 @@ fn suits(aggregate: &AggregateExec) -> bool {
         && merge_of(aggregate.aggr_expr(), true).is_some()
 }
 
-/// A cooperative scan without a limit whose partitions have no meaning.
+/// A cooperative scan without a limit on whose partitions no node depends.
 pub(super) fn whole_scan(node: &Arc<dyn ExecutionPlan>) -> Option<(&Arc<ScanPlan>, &CScanSource)> {
     let source = node.downcast_ref::<DataSourceExec>()?.data_source();
     let source = source.as_ref().downcast_ref::<CScanSource>()?;
@@ -207,7 +207,7 @@ fn key(
         let leaf = |footer: &ParquetMetaData| leaf_of(footer, table, &column);
         let declared = declared(config, index, &footers, leaf);
         let stands = match sequence(&bounds, declared) {
-            // A single row group is in sequence, however its rows lie.
+            // A single row group is in sequence, whatever the order of its rows.
             Found::InOrder(sequence) => declared.is_some() || sequence.units.len() > 1,
             Found::False { .. } => true,
             Found::No => false,
@@ -222,11 +222,11 @@ fn key(
     keys.next()
 }
 
-/// With more rows than this for each value on average, the key has few values.
+/// If there are more rows than this per value on average, the key has few values.
 const ROWS_PER_GROUP: u64 = 8;
 
-/// The column of the table at position `at` of a scan's output, if its type has an order that
-/// statistics know.
+/// The column of the table at position `at` of a scan's output, if statistics know the order of
+/// its type.
 pub(super) fn column_at(plan: &ScanPlan, at: usize) -> Option<usize> {
     let projected = plan.table.projection.iter().nth(at)?;
     let index = projected.expr.downcast_ref::<Column>()?.index();
@@ -234,7 +234,7 @@ pub(super) fn column_at(plan: &ScanPlan, at: usize) -> Option<usize> {
     ordered(field.data_type()).then_some(index)
 }
 
-/// The bounds that the footers give for a column, by file and row group.
+/// The bounds of a column in the footers, by file and row group.
 pub(super) fn bounds(
     footers: &[Arc<ParquetMetaData>],
     table: &Schema,
@@ -246,7 +246,7 @@ pub(super) fn bounds(
         .collect()
 }
 
-/// The leaf column of a file that holds a column of the table.
+/// The leaf column of a file that contains a column of the table.
 pub(super) fn leaf_of(footer: &ParquetMetaData, table: &Schema, column: &str) -> Option<usize> {
     let parquet = footer.file_metadata().schema_descr();
     parquet::arrow::parquet_column(parquet, table, column).map(|(leaf, _)| leaf)
@@ -342,7 +342,7 @@ fn groups_max(
     of_file.sum()
 }
 
-/// How many values lie from one to the other, both included, if they can be counted.
+/// The number of values from one to the other, inclusive, if they can be counted.
 fn span(from: &ScalarValue, to: &ScalarValue) -> Option<u64> {
     if from == to {
         return Some(1);
@@ -362,8 +362,8 @@ fn span(from: &ScalarValue, to: &ScalarValue) -> Option<u64> {
     Some(number(from)?.abs_diff(number(to)?).saturating_add(1))
 }
 
-/// An upper bound of the values in a column chunk: each takes at least one byte, in a dictionary or
-/// by itself.
+/// An upper bound of the number of values in a column chunk: each takes at least one byte, in a
+/// dictionary or outside of one.
 fn values_by_bytes(group: &RowGroupMetaData, leaf: usize) -> u64 {
     let bytes = group.column(leaf).uncompressed_size();
     u64::try_from(bytes).unwrap_or(0)

@@ -1,9 +1,9 @@
 //! Where does a key begin and end?
 //!
-//! The rows of a chunk that is in order are runs of equal keys, and keys do not descend. Both are
-//! checked by comparing each row with the row before it. Keys of fixed width without NULL are
-//! compared as they are, other keys as bytes whose order is that of the keys.
-//! ORD-I2: a key that descends is found before anything is concluded from the batch it is in.
+//! The rows of a chunk that is in order are runs of equal keys, and keys never descend. Both are
+//! checked by comparing each row with the previous one. Keys of fixed width without NULL are
+//! compared directly, other keys as bytes that have the same order.
+//! ORD-I2: a key that descends is found before anything is concluded from its batch.
 
 use std::sync::Arc;
 
@@ -20,21 +20,21 @@ use datafusion::error::Result;
 pub(super) struct Runs {
     options: SortOptions,
     converter: RowConverter,
-    /// The last row's key, in an array of its own.
+    /// The key of the last row, in a separate array.
     last: Option<ArrayRef>,
 }
 
-/// What the keys of a batch show.
+/// The result of looking at the keys of a batch.
 #[derive(Debug, PartialEq)]
 pub(super) enum Seen {
-    /// The rows that begin a run: their key differs from that of the row before.
+    /// The rows that begin a run: their key differs from that of the previous row.
     Begins(Vec<usize>),
-    /// Some row's key is below that of the row before.
+    /// A row's key is below that of the previous row.
     Descends,
 }
 
 impl Runs {
-    /// No row has been seen.
+    /// A state before the first row.
     ///
     /// # Errors
     /// If keys of this type have no order.
@@ -79,7 +79,7 @@ impl Runs {
         Ok(seen)
     }
 
-    /// The place of the last row's key in the order.
+    /// The sort key of the last row.
     ///
     /// # Errors
     /// As [`Runs::look_at`].
@@ -88,7 +88,7 @@ impl Runs {
         last.transpose()
     }
 
-    /// The place of a row's key in the order.
+    /// The sort key of a row.
     ///
     /// # Errors
     /// As [`Runs::look_at`].
@@ -97,7 +97,7 @@ impl Runs {
         Ok(rows.row(0).owned())
     }
 
-    /// The places of all rows' keys.
+    /// The sort keys of all rows.
     ///
     /// # Errors
     /// As [`Runs::look_at`].
@@ -155,7 +155,7 @@ fn begins<T: ArrowNativeTypeOp>(values: &[T], last: Option<T>, descending: bool)
     Seen::Begins(starts)
 }
 
-/// The same values in memory of their own: a part that is kept must not keep the whole batch alive.
+/// The same values in separate memory, so that a kept part does not keep the whole batch alive.
 pub(super) fn owned(array: &ArrayRef) -> Result<ArrayRef> {
     Ok(match array.data_type() {
         DataType::Utf8View => Arc::new(array.as_string_view().gc()),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_goes_on_in_the_next_batch() {
+    fn a_run_continues_in_the_next_batch() {
         let mut seen = runs(&DataType::Int64, false);
         let mut look = |keys: Vec<i64>| {
             let keys: ArrayRef = Arc::new(Int64Array::from(keys));

@@ -1,11 +1,10 @@
 //! How do the chunks of a table follow each other, by one of its columns?
 //!
 //! The rows of a table are in sequence if its files, and the row groups or chunks within them, can
-//! be put one after the other so that no value is above a value of a later one. Equal values are
-//! then in neighbours only. Statistics prove a sequence where bounds at most touch. A file that is
-//! declared to be sorted is believed about its own row groups where these have no bounds, and
-//! checked where they have. Row groups that declare themselves to be sorted say nothing about each
-//! other.
+//! be ordered so that no value is above a value of a later one. Equal values are then only in
+//! neighbours. Statistics prove a sequence if bounds at most touch. A file that is declared to be
+//! sorted is trusted about its own row groups if these have no bounds, and checked if they have.
+//! Row groups that declare themselves sorted say nothing about each other.
 //! Not here: whether the rows within a chunk are in order, which is known only when they are read
 //! (`runs.rs`).
 //! ORD-I1: a sequence that is found is true if the bounds and the declarations are.
@@ -21,11 +20,11 @@ use crate::read::prune::column_bounds::ColumnBounds;
 /// The result of the search for a sequence.
 #[derive(Debug, PartialEq)]
 pub(super) enum Found {
-    /// The units with rows, in sequence, as (file, unit of the file).
+    /// The units that have rows, in sequence, as (file, unit of the file).
     InOrder(Sequence),
-    /// The units are in no sequence, or it is not known.
+    /// The units are not in sequence, or that is unknown.
     No,
-    /// A file is not sorted as declared: the unit begins below the end of the one before it.
+    /// A file is not sorted as declared: this unit begins below the end of the previous one.
     False { file: usize, unit: usize },
 }
 
@@ -43,7 +42,7 @@ pub(super) struct Declared {
     pub(super) of: DeclaredOf,
 }
 
-/// The rows that the declaration is about.
+/// The rows that the declaration covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DeclaredOf {
     /// The rows of each file, by `WITH ORDER`.
@@ -160,10 +159,10 @@ fn in_order(
     Found::InOrder(Sequence { units, options })
 }
 
-/// The bounds of a file; `None` if it has nothing but NULL.
+/// The bounds of a file; `None` if it contains only NULL.
 type Place = Option<(ScalarValue, ScalarValue)>;
 
-/// The place of a file among others; `None` if it is not known.
+/// The place of a file among the others; `None` if it is unknown.
 fn place_of(units: &[ColumnBounds]) -> Option<Place> {
     let mut place: Place = None;
     for unit in units.iter().filter(|unit| unit.rows > 0) {
@@ -205,7 +204,7 @@ fn before(a: &Place, b: &Place, options: SortOptions) -> Ordering {
     }
 }
 
-/// Whether no value of `before` is above one of `unit`; `None` if that is not known.
+/// Whether no value of `before` is above a value of `unit`; `None` if that is unknown.
 fn follows(before: &ColumnBounds, unit: &ColumnBounds, options: SortOptions) -> Option<bool> {
     let (a, b) = (before.values.as_ref()?, unit.values.as_ref()?);
     let order = if options.descending {
@@ -216,8 +215,8 @@ fn follows(before: &ColumnBounds, unit: &ColumnBounds, options: SortOptions) -> 
     Some(order.is_le())
 }
 
-/// Whether overlapping bounds may belong to rows that do not overlap: writers cut the bounds of
-/// long texts short.
+/// Whether overlapping bounds may belong to rows that do not overlap: writers truncate the bounds
+/// of long texts.
 fn is_rounded(before: &ColumnBounds, unit: &ColumnBounds, options: SortOptions) -> bool {
     let Some(((low, high), of_unit)) = before.values.as_ref().zip(unit.values.as_ref()) else {
         return false;
@@ -315,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn nulls_stand_at_one_end() {
+    fn nulls_are_at_one_end() {
         let last = vec![vec![unit(1, 5), with_nulls(unit(5, 9), 3), all_null()]];
         assert!(order(&last).is_some());
         let first = vec![vec![all_null(), with_nulls(unit(1, 5), 3), unit(5, 9)]];
@@ -329,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_declared_is_believed_and_held_to_its_word() {
+    fn a_declaration_is_trusted_and_checked() {
         let silent = vec![vec![unknown(), unknown()]];
         assert!(matches!(sequence(&silent, ASC), Found::InOrder(_)));
         let wrong = vec![vec![unit(1, 5), unit(6, 9), unit(2, 5)]];
@@ -353,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn row_groups_that_are_sorted_say_nothing_of_each_other() {
+    fn sorted_row_groups_say_nothing_about_each_other() {
         let overlap = vec![vec![unit(1, 6), unit(5, 9)]];
         assert_eq!(sequence(&overlap, ROW_GROUPS_ASC), Found::No);
         let silent = vec![vec![unit(1, 6), unknown()]];
@@ -366,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_no_lie() {
+    fn unknown_bounds_contradict_no_declaration() {
         // Nothing is known about the unit after the first NULL: its rows may all be NULL.
         let nulls = vec![vec![with_nulls(unit(1, 5), 3), unknown()]];
         assert!(matches!(sequence(&nulls, ASC), Found::InOrder(_)));
@@ -383,7 +382,8 @@ mod tests {
         // Each of two sorted files may end with NULL.
         let files = vec![vec![values], vec![unit(10, 12)]];
         assert_eq!(sequence(&files, ASC), Found::No);
-        // The bounds of long texts are cut short: to what they have in common, and to one more.
+        // The bounds of long texts are truncated: to their common prefix, and to the next greater
+        // text.
         let text = |low: &str, high: &str| ColumnBounds {
             values: Some((ScalarValue::from(low), ScalarValue::from(high))),
             ..unit(0, 0)

@@ -1,14 +1,13 @@
-//! One partition of an ordered aggregation: it processes one chunk after the other, whichever the
-//! buffer manager hands out.
+//! How does one partition of an ordered aggregation process its chunks?
 //!
-//! Where the order is only inferred, the groups of a chunk are held until its end. If its rows turn
-//! out not to be in order, these groups are dropped, and the chunk is given back, asked for again
-//! and grouped by hash. Where the order is declared, groups are passed on at once, and a false
-//! declaration is an error.
-//! Cancel safety: a stream that is dropped takes the rows of its current chunk with it, as the
-//! stream of any scan in shared delivery does; groups with a part in that chunk are not passed on
-//! by other streams.
-//! Bounds: those of `chunk_groups.rs`, and the groups of one chunk where its order is inferred.
+//! It takes whichever chunk the buffer manager hands out. If the order is only inferred, the
+//! groups of a chunk are held until its end. If its rows turn out not to be in order, these groups
+//! are dropped, and the chunk is given back, requested a second time and grouped by hash. If the
+//! order is declared, groups are passed on at once, and a false declaration is an error. Cancel
+//! safety: a stream that is dropped takes the rows of its current chunk with it, as the stream of
+//! any scan in shared delivery does; other streams do not pass on groups with a part in that
+//! chunk.
+//! Bounds: those of `chunk_groups.rs`, and the groups of one chunk if its order is inferred.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -88,7 +87,7 @@ struct Working {
     memory: MemoryReservation,
 }
 
-/// What EXPLAIN ANALYZE shows.
+/// The counts that EXPLAIN ANALYZE shows.
 struct Counts {
     chunks_in_order: Count,
     chunks_by_hash: Count,
@@ -266,7 +265,7 @@ impl Partition {
         }
     }
 
-    /// Reads a chunk once more: it is not in order and was given back.
+    /// Reads a chunk a second time: it is not in order and was given back.
     fn read_again(&mut self, working: &mut Working, chunk: usize) -> Result<()> {
         working.few.clear();
         working.held.clear();

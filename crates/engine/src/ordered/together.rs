@@ -1,9 +1,10 @@
 //! What do the partitions of one execution share: is the table in sequence, and which groups at the
 //! borders of its chunks are complete?
 //!
-//! When the files are open, the bounds of the wanted chunks are examined: a predicate may have left
-//! only some chunks. If they are in no sequence, the execution runs the original plan, by hash.
-//! ORD-I4: every wanted chunk comes once, with rows or without; when all have come, no group is
+//! When the files are open, the bounds of the wanted chunks are examined, because a predicate may
+//! leave only some chunks. If they are not in sequence, the execution runs the original plan, by
+//! hash.
+//! ORD-I4: every wanted chunk comes once, with or without rows; when all have come, no group is
 //! kept.
 //! Bounds: two parts for each chunk.
 
@@ -27,7 +28,7 @@ use super::sequence::{Found, Sequence, sequence};
 use super::wanted::{out_of_order, wanted};
 use crate::read::scan::{Execution, Running};
 
-/// What the partitions of one execution share.
+/// The state that the partitions of one execution share.
 pub(super) struct Together {
     pub(super) plan: Arc<OrderedPlan>,
     pub(super) scan: Arc<Execution>,
@@ -42,7 +43,7 @@ pub(super) enum Standing {
     InNone,
 }
 
-/// The wanted chunks, one after the other.
+/// The wanted chunks, in sequence.
 pub(super) struct InSequence {
     pub(super) running: Arc<Running>,
     pub(super) options: SortOptions,
@@ -52,11 +53,11 @@ pub(super) struct InSequence {
     /// The position of each chunk in the sequence.
     places: HashMap<usize, usize>,
     borders: Mutex<Borders<OwnedRow, Kept>>,
-    /// Whether the rows within some chunk are not in order.
+    /// Whether a chunk was found whose rows are not in order.
     is_mixed: AtomicBool,
 }
 
-/// A kept part, and the memory that it takes.
+/// A kept part, with its memory.
 pub(super) struct Kept {
     part: Part,
     _memory: MemoryReservation,
@@ -73,12 +74,12 @@ impl Together {
         }
     }
 
-    /// Whether the table is in sequence. The first caller opens its files. Cancel safe: another
-    /// caller then opens them.
+    /// Whether the table is in sequence. The first caller opens its files. Cancel safe: if that
+    /// caller is cancelled, another caller opens them.
     ///
     /// # Errors
-    /// The same for all callers: those of [`Execution::running`], or that a file is not in the
-    /// declared order.
+    /// Those of [`Execution::running`], and that a file is not in the declared order; the same for
+    /// all callers.
     pub(super) async fn standing(&self) -> Result<Standing> {
         self.standing
             .get_or_init(|| {
@@ -107,7 +108,7 @@ impl Together {
         })))
     }
 
-    /// The wanted chunks in sequence; `None` if they are in none.
+    /// The wanted chunks in sequence; `None` if they are not in sequence.
     fn in_sequence(&self, running: &Running) -> Result<Option<(Vec<usize>, SortOptions)>> {
         let Some(wanted) = wanted(running, &self.plan.scan, self.plan.at)? else {
             return Ok(None);
@@ -143,7 +144,7 @@ impl Together {
 }
 
 impl InSequence {
-    /// Whether the rows within chunks are taken to be in order.
+    /// Whether the rows within chunks are assumed to be in order.
     pub(super) fn chunks_are_in_order(&self) -> bool {
         !self.is_mixed.load(Ordering::Relaxed)
     }
@@ -160,11 +161,11 @@ impl InSequence {
         Ok(())
     }
 
-    /// A chunk was processed, or never will be. Returns the parts of all groups that are complete
-    /// now.
+    /// A chunk was processed, or never will be. Returns the parts of all groups that this
+    /// completes.
     ///
     /// # Errors
-    /// If there is no memory for the parts to be kept; if the chunk is not in order with other
+    /// If there is no memory for the kept parts; if the chunk is not in order relative to other
     /// chunks.
     pub(super) fn came(
         &self,

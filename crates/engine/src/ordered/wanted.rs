@@ -1,4 +1,4 @@
-//! Which chunks does an execution want, and what do their statistics say of one column?
+//! Which chunks does an execution want, and what do their statistics say about one column?
 //!
 //! Not here: which sequence follows (`sequence.rs`).
 //! Bounds: O(chunks), and O(pages) where row groups are split.
@@ -22,8 +22,8 @@ pub(super) struct Wanted {
     pub(super) bounds: Vec<Vec<ColumnBounds>>,
 }
 
-/// See the file's header. The column is the one at position `at` of the scan's output. `None` if a
-/// file has it in another type or not at all.
+/// The wanted chunks, and the bounds of the column at position `at` of the scan's output. `None`
+/// if a file lacks the column or has it in another type.
 ///
 /// # Errors
 /// If the execution does not fit together: a bug.
@@ -72,10 +72,10 @@ pub(super) fn wanted(running: &Running, scan: &ScanPlan, at: usize) -> Result<Op
     Ok(Some(wanted))
 }
 
-/// The file's column that an output of a scan returns, cast or not.
+/// The file's column that an output of a scan returns, with or without a cast.
 fn column_of(output: &Arc<dyn PhysicalExpr>) -> Option<&Column> {
-    // A field with other metadata in the file than in the table, such as a field number, is cast to
-    // the type that it already has.
+    // A field with other metadata in the file than in the table, such as a field number, is cast
+    // to the type that it already has.
     let cast = output.downcast_ref::<CastExpr>();
     cast.map_or(output, CastExpr::expr).downcast_ref::<Column>()
 }

@@ -1,11 +1,11 @@
-//! Memory for what sessions make: tables and names.
+//! How much memory may the tables and names hold that sessions create?
 //!
-//! Every byte is reserved in the engine's pool, so tables in memory make chunks go and operators
-//! spill, as any operator does. What is made by sessions that are held to rights has another bound:
-//! it stays while they are idle, so all of it together is held to a part of the budget, and the
-//! rest serves queries.
-//! O1: memory that is held was granted, by the pool and within that part, and is given back when
-//! its owner goes.
+//! Every byte is reserved in the engine's memory pool, so a table in memory evicts chunks and
+//! makes operators spill as an operator's memory does. What restricted sessions create stays while
+//! they are idle, so there is a second bound: all of it together holds at most a part of the
+//! budget, and the rest serves queries.
+//! O1: the pool and the allowance have granted all memory that is held, and get it back when its
+//! owner is dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,18 +16,18 @@ use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
 
-/// The part of the budget that what sessions make may hold, as a divisor: what stays is to be much
-/// less than what works.
+/// The part of the budget, as a divisor, that restricted sessions may hold: idle data should take
+/// much less memory than running queries.
 const SHARE: usize = 4;
 
-/// What all sessions of a server that are held to rights hold together.
+/// The memory that all restricted sessions of a server hold together.
 #[derive(Debug, Default)]
 pub(crate) struct Allowance {
     held: AtomicUsize,
 }
 
 impl Allowance {
-    /// Takes `bytes` if they fit into `limit`. The error is the number of bytes that are held.
+    /// Takes `bytes` if they fit into `limit`. The error is the number of bytes already held.
     fn take(&self, bytes: usize, limit: usize) -> Result<(), usize> {
         let taken = |held: usize| held.checked_add(bytes).filter(|all| *all <= limit);
         let update = self
@@ -46,12 +46,12 @@ impl Allowance {
 pub(crate) struct Held {
     reservation: MemoryReservation,
     pool: Arc<dyn MemoryPool>,
-    /// `None`: the pool alone is the limit.
+    /// `None`: only the pool limits it.
     allowance: Option<Arc<Allowance>>,
 }
 
 impl Held {
-    /// Holds nothing at first. Messages call it `what`.
+    /// An account that holds nothing yet. Messages call it `what`.
     pub(crate) fn new(
         what: String,
         pool: &Arc<dyn MemoryPool>,
@@ -64,6 +64,8 @@ impl Held {
         }
     }
 
+    /// Takes more memory.
+    ///
     /// # Errors
     /// `ResourcesExhausted`, if the pool or the allowance has no more.
     pub(crate) fn try_grow(&self, bytes: usize) -> Result<()> {
@@ -96,7 +98,7 @@ impl Held {
         self.reservation.size()
     }
 
-    /// Starts a growth: what is granted to it stays held only if it is kept.
+    /// Starts a growth. Memory that it gets is given back unless the growth is kept.
     pub(crate) fn growth(self: &Arc<Self>) -> Growth {
         Growth {
             held: Arc::clone(self),
@@ -113,7 +115,7 @@ impl Drop for Held {
     }
 }
 
-/// The memory that was granted to a statement under way. Dropping it gives the memory back.
+/// The memory that a running statement has got. Dropping it gives the memory back.
 #[derive(Debug)]
 pub(crate) struct Growth {
     held: Arc<Held>,
@@ -174,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_pool_refuses_is_not_held() {
+    fn memory_that_the_pool_refuses_is_not_held() {
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(4_000));
         let allowance = Arc::<Allowance>::default();
         let other = Held::new("other".to_owned(), &pool, None);

@@ -1,11 +1,11 @@
-//! One session's names, over those that all sessions share.
+//! How does a session see its own names over those that all sessions share?
 //!
-//! Catalogs and schemas are looked up below each time, so what others may change is seen as it is
-//! now. A name of the session's own comes first. The system schema is shown as it is.
-//! `pg_temp` has the session's own names of the schema `public`, and nothing else.
-//! Not here: which statement is refused (`check.rs`). O2 holds even where that check was not made.
-//! O2: without the right to write, nothing below changes.
-//! O3: the memory of each name is reserved when the name is made.
+//! Every lookup reads the shared catalogs and schemas, so a session sees the current state of what
+//! other sessions change. A name of the session's own comes first. The system schema is shown as
+//! it is. `pg_temp` has the session's own names of the schema `public`, and nothing else.
+//! Not here: which statement is refused (`check.rs`). O2 holds even without that check.
+//! O2: without the right to write, a session changes nothing in the shared catalogs.
+//! O3: the memory of each name is reserved when the name is created.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -27,23 +27,23 @@ use crate::right::{Right, Rights};
 use crate::tables::SYSTEM_SCHEMA;
 use crate::tables::partitioned::PartitionedTable;
 
-/// The schema of what only the session sees, in which it finds its own tables where its search path
-/// names no other schema.
+/// The schema of names that only the session sees. CREATE TABLE uses it if the search path names
+/// no other schema.
 pub const TEMPORARY_SCHEMA: &str = "pg_temp";
-/// The schema whose names that one has.
+/// The schema whose own names the temporary schema shows.
 pub(super) const DEFAULT_SCHEMA: &str = "public";
 
-/// What a name costs in bytes, without its schema's columns: the maps' entries and a small plan.
+/// The bytes of a name, without its table's columns: the entries of maps and a small plan.
 const NAME_BYTES: usize = 4 << 10;
-/// What a column of a named table costs in bytes: its field, as often as a view's plans repeat it.
+/// The bytes of a column of a named table: its field, as often as a view's plans repeat it.
 const COLUMN_BYTES: usize = 256;
-/// What a character of a view's text costs in bytes: an expression takes some hundred for each.
+/// The bytes for each character of a view's text: its expressions take some hundred.
 const CHARACTER_BYTES: usize = 256;
 
-/// What one session has made. Clones share it.
+/// The names that one session has created. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnNames {
-    /// What all sessions see.
+    /// The catalogs that all sessions see.
     below: Arc<dyn CatalogProviderList>,
     rights: Rights,
     allowance: Arc<Allowance>,
@@ -52,10 +52,10 @@ pub(crate) struct OwnNames {
     catalogs: Arc<Mutex<BTreeMap<String, Schemas>>>,
 }
 
-/// A catalog's schemas that have names of the session's own. Clones share them.
+/// Those schemas of a catalog that have names of the session's own. Clones share them.
 #[derive(Clone, Debug, Default)]
 struct Schemas {
-    /// Whether the catalog is the session's own.
+    /// Whether the session created the catalog.
     made: bool,
     schemas: Arc<Mutex<BTreeMap<String, Tables>>>,
 }
@@ -85,14 +85,14 @@ struct Tables {
     tables: Arc<Mutex<BTreeMap<String, Named>>>,
 }
 
-/// A table or view, and the bytes that its name costs.
+/// A table or view, and the bytes of its name.
 #[derive(Clone, Debug)]
 struct Named {
     table: Arc<dyn TableProvider>,
     bytes: usize,
-    /// What a view reads.
+    /// The tables that a view reads.
     reads: Reads,
-    /// The names in a view's text; what was renamed has its new name.
+    /// The names in a view's text; a renamed table appears under its new name.
     named: Vec<TableReference>,
 }
 
@@ -103,7 +103,7 @@ impl OwnNames {
         self.names.shrink(self.names.bytes());
     }
 
-    /// What there is now, and the memory for it.
+    /// The current names, with memory for the copy.
     ///
     /// # Errors
     /// `ResourcesExhausted`, if there is no memory for a second copy of the names.
@@ -119,7 +119,7 @@ impl OwnNames {
         Ok(SavedNames { catalogs, growth })
     }
 
-    /// Brings back what there was.
+    /// Restores saved names.
     pub(super) fn restore(&self, saved: SavedNames) {
         let now = std::mem::replace(&mut *self.catalogs.lock(), saved.catalogs);
         saved.growth.keep();
@@ -143,7 +143,7 @@ impl OwnNames {
         views
     }
 
-    /// Views that read a name that `is_old` read `new` from now on.
+    /// Makes views that read a name for which `is_old` holds read `new` from now on.
     pub(super) fn follow(&self, new: &TableReference, is_old: impl Fn(&TableReference) -> bool) {
         for schemas in self.catalogs.lock().values() {
             for tables in schemas.schemas.lock().values() {
@@ -156,13 +156,13 @@ impl OwnNames {
         }
     }
 
-    /// The account of a table, which messages call `what`.
+    /// A new account for a table that messages call `what`.
     pub(super) fn held(&self, what: String) -> Held {
         Held::new(what, &self.pool, Some(Arc::clone(&self.allowance)))
     }
 }
 
-/// What one session had made at some time.
+/// The names that a session had at some time.
 pub(super) struct SavedNames {
     catalogs: BTreeMap<String, Schemas>,
     growth: Growth,
@@ -182,7 +182,7 @@ impl SavedNames {
     }
 }
 
-/// The bytes that names are accounted with.
+/// The bytes that the account holds for these names.
 fn cost_of(catalogs: &BTreeMap<String, Schemas>) -> usize {
     let made = |made: bool| if made { NAME_BYTES } else { 0 };
     let mut bytes = 0;
@@ -231,7 +231,7 @@ impl OwnCatalogs {
 }
 
 impl CatalogProviderList for OwnCatalogs {
-    /// DataFusion has no error here: a catalog without memory for its name is not there afterwards.
+    /// DataFusion allows no error here: without memory for its name, the catalog is not created.
     fn register_catalog(
         &self,
         name: String,
@@ -278,7 +278,7 @@ impl CatalogProviderList for OwnCatalogs {
 /// A catalog as one session sees it.
 #[derive(Debug)]
 struct OwnCatalog {
-    /// `None`: the catalog is the session's own.
+    /// `None`: the session created the catalog.
     below: Option<Arc<dyn CatalogProvider>>,
     schemas: Schemas,
     own: OwnNames,
@@ -377,33 +377,33 @@ impl CatalogProvider for OwnCatalog {
     }
 }
 
-/// To whom something belongs.
+/// The owner of a table or view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
-    /// To this session.
+    /// This session.
     Own,
-    /// To all sessions.
+    /// All sessions.
     Shared,
-    /// To the engine or the server: nobody changes it.
+    /// The engine or the server; no session may change it.
     System,
 }
 
 /// A schema as one session sees it.
 #[derive(Debug)]
 pub(crate) struct OwnSchema {
-    /// `None`: the schema is the session's own.
+    /// `None`: the session created the schema.
     below: Option<Arc<dyn SchemaProvider>>,
     tables: Tables,
     own: OwnNames,
 }
 
 impl OwnSchema {
-    /// Whether all sessions see it.
+    /// Whether all sessions see this schema.
     pub(crate) fn is_shared(&self) -> bool {
         self.below.is_some()
     }
 
-    /// To whom a table belongs; `None` if there is none of this name.
+    /// The owner of a table; `None` if there is no table of this name.
     pub(crate) fn whose(&self, name: &str) -> Option<Whose> {
         let below = || self.below.as_ref();
         if self.tables.tables.lock().contains_key(name) {
@@ -419,8 +419,8 @@ impl OwnSchema {
         &self.own
     }
 
-    /// R3: the text that declared a table of files says where the files are, and with which
-    /// credentials they are read. It is shown only to those who may name files.
+    /// R3: the text that declared a table of files names the folder and the credentials. Only
+    /// sessions with the right to files see it.
     fn without_location(&self, table: Arc<dyn TableProvider>) -> Arc<dyn TableProvider> {
         if self.own.rights.has(Right::Files) || table.get_table_definition().is_none() {
             return table;
@@ -434,7 +434,7 @@ impl OwnSchema {
         }
     }
 
-    /// A table of the session's own; a view over the tables that there are now.
+    /// A table of the session's own. If it is a view, it reads the tables that have its names now.
     async fn renewed(&self, name: &str, named: Named) -> Result<Arc<dyn TableProvider>> {
         let Named { table, reads, .. } = named;
         let catalogs = OwnCatalogs {
@@ -453,7 +453,7 @@ impl OwnSchema {
         Ok(view)
     }
 
-    /// Gives a table another name, for all who see it.
+    /// Renames a table for all sessions that see it.
     pub(super) async fn rename(&self, from: &str, to: &str) -> Result<()> {
         {
             let mut tables = self.tables.tables.lock();
@@ -469,7 +469,7 @@ impl OwnSchema {
         }
     }
 
-    /// Makes a name of the session's own one that all sessions see.
+    /// Moves a name of the session's own to the shared schema.
     pub(super) fn publish(&self, name: &str) -> Result<()> {
         let what = || format!("{name} is seen by all sessions");
         self.own.rights.require(&[Right::Writes], what)?;
@@ -499,10 +499,10 @@ impl OwnTables for OwnSchema {
     }
 }
 
-/// Gives a table of a schema another name.
+/// Renames a table of a schema.
 pub(super) async fn rename(schema: &dyn SchemaProvider, from: &str, to: &str) -> Result<()> {
     if let Some(table) = schema.table(from).await? {
-        // In this order, so that the table is not lost if there is no memory for the new name.
+        // In this order the table is not lost if there is no memory for the new name.
         schema.register_table(to.to_owned(), MemoryTable::renamed(table, to))?;
         schema.deregister_table(from)?;
     }

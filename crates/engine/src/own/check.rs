@@ -1,7 +1,7 @@
 //! Which statement needs which right?
 //!
-//! The plan decides, not the text: a plan contains every statement that would run, whatever it is
-//! wrapped in.
+//! The check reads the plan, not the text: a plan contains every statement that would run,
+//! whatever wraps it.
 //! Not here: settings (`../rights/settings.rs`).
 
 use coscan_pg::PgError;
@@ -25,14 +25,14 @@ use crate::right::{Right, Rights};
 use crate::rights::denied;
 use crate::tables::pending::PendingInserts;
 
-/// The most nodes of a plan. A common table expression that names the one before it twice doubles
-/// them, so forty make more than can be walked.
+/// The most nodes of a plan. A common table expression that names the previous one twice doubles
+/// their number, so forty make more nodes than can be walked.
 const PLAN_NODES_MAX: usize = 1_000_000;
 
 /// Checks whether the session may run the plan.
 ///
 /// # Errors
-/// [`Error::Denied`](crate::Error::Denied) if not; `Plan` if it is too large to tell.
+/// [`Error::Denied`](crate::Error::Denied) if not; `Plan` if the plan is too large to check.
 pub fn check(state: &SessionState, plan: &LogicalPlan) -> Result<()> {
     let Some(rights) = Rights::of(state.config()) else {
         return Ok(());
@@ -100,8 +100,8 @@ pub(crate) fn replaces_shared(
     is_shared.then(|| (schema, name.table().to_owned()))
 }
 
-/// The verb of a statement that makes a table or view or takes it away, its name, and whether what
-/// has the name goes.
+/// The verb of a statement that creates or drops a table or view, the name, and whether the
+/// statement removes the table or view that has the name.
 fn named(ddl: &DdlStatement) -> Option<(&'static str, &TableReference, bool)> {
     Some(match ddl {
         DdlStatement::CreateExternalTable(create) => {
@@ -117,7 +117,7 @@ fn named(ddl: &DdlStatement) -> Option<(&'static str, &TableReference, bool)> {
     })
 }
 
-/// Checks that ROLLBACK would undo the plan: it brings back what the session has of its own
+/// Checks that ROLLBACK would undo the plan: it restores the session's own names and rows
 /// (`saved.rs`), but neither shared names nor the rows of shared tables in memory.
 ///
 /// # Errors
@@ -151,7 +151,7 @@ pub fn check_undoable(state: &SessionState, plan: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
-/// Of a statement within a transaction block.
+/// The error for a statement in a transaction block that ROLLBACK would not undo.
 pub(super) fn not_undoable(verb: &str, name: &impl Display) -> PgError {
     let told = format!(
         "{verb} on {name} cannot run inside a transaction block: all sessions see it at once, and \
@@ -165,7 +165,7 @@ fn is_in_memory(dml: &DmlStatement) -> bool {
     provider.is_ok_and(|table| table.is::<MemoryTable>() || table.is::<RowChange>())
 }
 
-/// A session that asks to run a plan.
+/// A session that is about to run a plan.
 struct Asked<'a> {
     state: &'a SessionState,
     rights: Rights,
@@ -180,7 +180,7 @@ impl Asked<'_> {
         }
     }
 
-    /// INSERT, UPDATE, DELETE and their like.
+    /// Checks INSERT, UPDATE, DELETE and other changes of rows.
     fn check_change(&self, dml: &DmlStatement) -> Result<()> {
         if is_in_memory(dml) && self.whose(&dml.table_name) == Some(Whose::Own) {
             return Ok(());
@@ -202,7 +202,8 @@ impl Asked<'_> {
             DdlStatement::CreateIndex(_) => self.rights.require(&[Right::Writes], || {
                 "CREATE INDEX writes files of the server".to_owned()
             }),
-            // Schemas and catalogs are made for the session alone; functions are each session's.
+            // Schemas and catalogs are created for the session alone; each session has its own
+            // functions.
             other => match named(other) {
                 Some((verb, name, replaces)) => self.check_name(verb, name, replaces),
                 None => Ok(()),
@@ -210,7 +211,7 @@ impl Asked<'_> {
         }
     }
 
-    /// A statement that makes a name, takes it away, or replaces what has it.
+    /// Checks a statement that creates, drops or replaces a name.
     fn check_name(&self, verb: &str, name: &TableReference, replaces: bool) -> Result<()> {
         match self.whose(name) {
             Some(Whose::System) => Err(denied(
@@ -248,7 +249,7 @@ impl Asked<'_> {
         self.state.schema_for_ref(name).ok()
     }
 
-    /// Whether a schema is the session's own; `None` if it is the server's, or there is none.
+    /// Whether the session created a schema; `None` if it is the server's, or there is none.
     fn is_own(&self, schema: &SchemaReference) -> Option<bool> {
         let found = self.schema(schema)?;
         Some(!found.downcast_ref::<OwnSchema>()?.is_shared())

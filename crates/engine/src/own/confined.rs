@@ -1,4 +1,4 @@
-//! Sessions for clients that are not trusted with everything.
+//! Creates restricted sessions, for clients that a server does not trust with everything.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ use crate::rights::places;
 use crate::settings::Settings;
 use crate::tables::pending::PendingInserts;
 
-/// Holds sessions to rights, and everything that they make, together, to a part of memory. A server
-/// has one.
+/// Restricts sessions to rights, and all tables and names that they create, together, to a part of
+/// memory. A server has one.
 #[derive(Clone, Debug)]
 pub struct Confinement {
     rights: Rights,
@@ -38,15 +38,15 @@ impl Confinement {
         }
     }
 
-    /// The rights.
+    /// The rights of the sessions.
     #[must_use]
     pub fn rights(&self) -> Rights {
         self.rights
     }
 
-    /// The same session, held to the rights. The names that it makes lie over those that it saw,
-    /// are seen by nobody else, and go with it. Its statements are to be run by
-    /// [`execute`](crate::execute), which says what is refused, and why.
+    /// A restricted copy of a session. Its own names hide shared ones, only it sees them, and they
+    /// are dropped with it. Run its statements with [`execute`](crate::execute), whose errors say
+    /// what is refused and why.
     #[must_use]
     pub fn session(&self, context: &SessionContext) -> SessionContext {
         let state = context.state();
@@ -90,7 +90,7 @@ impl Guard {
     }
 }
 
-/// Plans only what the session may run, however the statement came.
+/// Plans only what the session may run, however the statement reached the planner.
 #[derive(Debug)]
 struct Guard {
     /// `None`: DataFusion's own planner.
@@ -110,7 +110,7 @@ impl QueryPlanner for Guard {
         if places::may_see(session.config()) {
             return self.planned(plan, session).await;
         }
-        // R3: the session is not told where files are.
+        // R3: the session does not see where files are.
         let plan = places::settings_hidden(plan)?;
         let physical = self.planned(&plan, session).await?;
         places::explained(&plan, physical, session.config().options())

@@ -1,10 +1,11 @@
-//! Which of a session's views read a table or view that is to go?
+//! Which of a session's views read a table or view that a statement drops or replaces?
 //!
-//! A view holds the plan that it was made with, so it would go on showing the rows of a table that
-//! was dropped or replaced. PostgreSQL refuses to drop what a view reads (2BP01); so is it here,
-//! also for CREATE OR REPLACE. Views are found by the names in their text: one that only looks like
-//! it is refused too. What is renamed is followed.
-//! Not here: what other sessions drop (`views.rs`).
+//! A view holds the plan that it was created with, so it would keep showing the rows of a dropped
+//! table. PostgreSQL refuses to drop a table that a view reads (2BP01), and so does Coscan, also
+//! for CREATE OR REPLACE. The names in a view's text decide, so a name that a view uses for
+//! something else, such as a common table expression, also blocks the drop. A view follows the
+//! renaming of its tables.
+//! Not here: tables that other sessions drop (`views.rs`).
 
 use std::sync::Arc;
 
@@ -16,8 +17,10 @@ use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 
 use super::catalogs::{DEFAULT_SCHEMA, OwnNames, TEMPORARY_SCHEMA};
 
+/// Refuses a statement that drops or replaces what a view of the session reads.
+///
 /// # Errors
-/// 2BP01, if a view of the session reads what the statement drops or replaces.
+/// 2BP01, if such a view exists.
 pub(super) fn check_dependents(state: &SessionState, plan: &LogicalPlan) -> Result<()> {
     let (what, name) = match plan {
         LogicalPlan::Ddl(DdlStatement::DropTable(drop)) => ("table", &drop.name),
@@ -36,7 +39,7 @@ pub(super) fn check_dependents(state: &SessionState, plan: &LogicalPlan) -> Resu
     }
 }
 
-/// The views of the session, other than itself, that read a table or view.
+/// The views of the session that read a table or view, except that view itself.
 pub(super) fn readers(state: &SessionState, name: &TableReference) -> Vec<TableReference> {
     let Some(own) = state.config().get_extension::<OwnNames>() else {
         return vec![];
@@ -50,7 +53,7 @@ pub(super) fn readers(state: &SessionState, name: &TableReference) -> Vec<TableR
     views.into_iter().map(|(view, _)| view).collect()
 }
 
-/// The views of the session that read `old` read `new` from now on.
+/// Makes the views of the session that read `old` read `new` from now on.
 pub(super) fn follow_renamed(state: &SessionState, old: &TableReference, new: &TableReference) {
     if let Some(own) = state.config().get_extension::<OwnNames>() {
         let old = full(state, old);
@@ -63,7 +66,7 @@ pub(super) fn follow_renamed(state: &SessionState, old: &TableReference, new: &T
     }
 }
 
-/// A name with its catalog and schema, as the session finds it.
+/// A name with its catalog and schema, as the session resolves it.
 pub(super) fn full(state: &SessionState, name: &TableReference) -> ResolvedTableReference {
     let catalog = &state.config_options().catalog;
     let name = name.clone();

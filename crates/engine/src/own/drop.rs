@@ -1,8 +1,8 @@
 //! DROP TABLE and DROP VIEW of several names, with CASCADE.
 //!
-//! DataFusion drops one name, and knows nothing of what reads it. Here every name is looked up
-//! before the first goes, and with CASCADE the views that read it, and those that read them, go
-//! too. Only views of the session are known (`dependents.rs`).
+//! DataFusion drops one name, and does not know which views read it. This code looks up every name
+//! before it drops the first; with CASCADE it also drops the views that read a name, and the views
+//! over those. It knows only views of the session (`dependents.rs`).
 
 use coscan_pg::PgError;
 use datafusion::common::{DFSchema, TableReference};
@@ -21,9 +21,9 @@ pub struct DropNames {
     pub names: Vec<TableReference>,
     /// Whether they are views.
     pub views: bool,
-    /// Whether a name without a table is left out.
+    /// Whether a name that has no table is skipped.
     pub if_exists: bool,
-    /// Whether the views that read them go too.
+    /// Whether the views that read them are dropped, too.
     pub cascade: bool,
 }
 
@@ -33,7 +33,7 @@ impl DropNames {
     }
 }
 
-/// Drops all of them or none. `undoable` says whether a ROLLBACK is to bring them back.
+/// Drops all of them or none. `undoable` says whether a ROLLBACK must be able to restore them.
 ///
 /// # Errors
 /// 42P01 and 42809 if there is no such table or view, 2BP01 if a view reads it, 25001 if ROLLBACK
@@ -42,7 +42,7 @@ pub async fn drop_own(context: &SessionContext, drop: &DropNames, undoable: bool
     let state = context.state();
     let mut gone: Vec<(TableReference, bool)> = vec![];
     for name in &drop.names {
-        // Rights come first: they tell nothing of what there is.
+        // Rights come first: their errors do not reveal which names exist.
         check(&state, &plan(name.clone(), drop.views))?;
         if is_there(&state, name, drop).await? {
             gone.push((name.clone(), drop.views));
@@ -77,7 +77,7 @@ pub async fn drop_own(context: &SessionContext, drop: &DropNames, undoable: bool
     Ok(())
 }
 
-/// Whether the name has a table or view, as it should.
+/// Whether the name belongs to a table or view of the right kind.
 async fn is_there(state: &SessionState, name: &TableReference, drop: &DropNames) -> Result<bool> {
     let found = match state.schema_for_ref(name.clone()) {
         Ok(schema) => schema.table_type(name.table()).await?,

@@ -1,10 +1,11 @@
-//! How a statement that makes names is carried out.
+//! How is a planned statement carried out, above all one that creates names?
 //!
-//! As DataFusion does it, with five differences. Rights are checked. A plan that returns rows keeps
-//! the state that it was planned with, because each clone copies the names of all functions. The
-//! rows of CREATE TABLE … AS are counted while they come, and their number is the result. TEMPORARY
-//! adds nothing to names of a session's own. Views over views are held to a size: if each names
-//! another one twice, twenty views are a million nodes.
+//! DataFusion's context runs it, with these differences. Rights are checked. A plan that returns
+//! rows keeps the session state with which it was planned, because each clone copies the names of
+//! all functions. CREATE TABLE … AS counts the rows as they come, and returns their number. A
+//! table that a restricted session creates is its own with or without TEMPORARY. RESET restores
+//! Coscan's defaults. COPY writes PostgreSQL's names of columns. The plan of a view over views has
+//! a maximal size: if each names another one twice, twenty views are a million nodes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -38,8 +39,8 @@ use crate::statement::with_postgres_columns;
 /// The most nodes of a view's plan, including those of the views in it.
 const VIEW_NODES_MAX: usize = 4_096;
 
-/// Runs a plan as DataFusion's context does, held to the session's rights. `state` is the
-/// session's, at the time when the statement began.
+/// Runs a plan as DataFusion's context does, within the session's rights. `state` is the session's
+/// state when the statement began.
 ///
 /// # Errors
 /// [`Error::Denied`](crate::Error::Denied), and the errors of planning and running.
@@ -99,7 +100,7 @@ pub async fn execute(
     Ok(done)
 }
 
-/// A COPY makes a file, or a folder of files, in a folder that is there.
+/// Checks that the folder exists in which a COPY creates its file or its folder of files.
 fn check_folder(target: &str) -> Result<()> {
     let path = target.strip_prefix("file://").unwrap_or(target);
     let folder = Path::new(path).parent();
@@ -113,8 +114,8 @@ fn check_folder(target: &str) -> Result<()> {
     })))
 }
 
-/// Forgets what a session has made: tables, views, schemas. A session that is not held to rights
-/// has nothing of its own, so nothing happens to it.
+/// Drops the tables, views and schemas that a session has created. An unrestricted session has
+/// none of its own, so nothing happens to it.
 pub fn forget_own(context: &SessionContext) {
     if let Some(own) = context.state().config().get_extension::<OwnNames>() {
         own.forget();
@@ -124,22 +125,22 @@ pub fn forget_own(context: &SessionContext) {
 /// ALTER TABLE or VIEW … RENAME.
 #[derive(Clone, Debug)]
 pub struct Rename {
-    /// The table or view.
+    /// The old name of the table or view.
     pub from: String,
-    /// Its new name, in the same schema.
+    /// The new name, in the same schema.
     pub to: String,
-    /// Whether it has to be a view. A table may be one, too.
+    /// Whether the old name must be that of a view. Otherwise it may be a table or a view.
     pub view: bool,
-    /// Whether nothing is done if there is none.
+    /// Whether a missing table or view is no error.
     pub if_exists: bool,
 }
 
-/// Renames a table or view that the session may drop. `undoable` says whether a ROLLBACK is to
-/// bring the name back.
+/// Renames a table or view that the session may drop. `undoable` says whether a ROLLBACK must be
+/// able to restore the name.
 ///
 /// # Errors
 /// 42P01 and 42809 if there is no such table or view, 42P07 if the new name is taken, 25001 if
-/// ROLLBACK cannot bring the name back, [`Error::Denied`](crate::Error::Denied) without the right
+/// ROLLBACK cannot restore the name, [`Error::Denied`](crate::Error::Denied) without the right
 /// to change what all sessions see.
 pub async fn rename_own(context: &SessionContext, rename: &Rename, undoable: bool) -> Result<()> {
     let Rename { from, to, .. } = rename;
@@ -183,7 +184,7 @@ pub async fn rename_own(context: &SessionContext, rename: &Rename, undoable: boo
     Ok(())
 }
 
-/// The value that RESET restores, where DataFusion does not know it.
+/// The value that RESET restores, for settings whose default DataFusion does not know.
 fn default_of(setting: &str) -> Option<&'static str> {
     match setting {
         "coscan.memory" | "coscan.checksums" => Some(LIMIT_BY_DEFAULT),
@@ -197,7 +198,7 @@ fn nothing(context: &SessionContext) -> Result<DataFrame> {
     Ok(DataFrame::new(context.state(), plan))
 }
 
-/// CREATE TABLE, with rows or without. The rows of a query are counted.
+/// CREATE TABLE, from a query or from columns. The rows of a query are counted.
 async fn create_table(
     context: &SessionContext,
     create: CreateMemoryTable,
@@ -263,8 +264,8 @@ async fn create_table(
     Ok(DataFrame::new(context.state(), plan))
 }
 
-/// The name of a new table. That of a temporary one names [`TEMPORARY_SCHEMA`], and is the
-/// session's own in any schema; one that is not temporary needs a schema of the search path.
+/// The full name of a new table. A table named in [`TEMPORARY_SCHEMA`] is the session's own in any
+/// schema; a table without a schema needs one from the search path.
 ///
 /// # Errors
 /// 3F000 if there is no such schema.
@@ -287,14 +288,14 @@ fn place_of(state: &SessionState, name: &TableReference) -> Result<TableReferenc
     Err(PgError::new("3F000", told).into())
 }
 
-/// Whether CREATE TABLE makes the rows of a query, whose number is the result; else the plan only
-/// says which columns there are.
+/// Whether CREATE TABLE stores the rows of a query, whose number it returns; otherwise the plan
+/// only lists the columns.
 #[must_use]
 pub fn makes_rows(create: &CreateMemoryTable) -> bool {
     !matches!(create.input.as_ref(), LogicalPlan::EmptyRelation(_))
 }
 
-/// The columns of a table. Those of rows may be NULL.
+/// The columns of a table. Columns of a query may hold NULL.
 fn columns_of(query: &LogicalPlan, is_of_query: bool) -> SchemaRef {
     let schema = query.schema().inner();
     if !is_of_query {
@@ -309,7 +310,8 @@ fn columns_of(query: &LogicalPlan, is_of_query: bool) -> SchemaRef {
     ))
 }
 
-/// Collects all rows, partition by partition. Stops if it is dropped, or after the first error.
+/// Collects all rows, partition by partition. It stops when it is dropped, or after the first
+/// error.
 async fn collect(
     streams: Vec<SendableRecordBatchStream>,
     held: &Arc<Held>,

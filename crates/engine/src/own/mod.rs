@@ -1,16 +1,15 @@
-//! What sessions make, who sees it, and what they may do to others.
+//! What do sessions create, who sees it, and what may they change?
 //!
-//! A session that is held to rights (`confined.rs`) sees the names that all share through a layer
-//! of its own (`catalogs.rs`). What it makes goes into the layer, is seen by nobody else, is
-//! accounted for (`allowance.rs`) and goes with the session. A session of the user's own process
-//! has no layer: all sessions of its engine see what it makes.
-//! Tables in memory are counted in either case (`table.rs`); DELETE and UPDATE change their rows
-//! (`change/`). ROLLBACK brings back what there was (`saved.rs`).
-//! A view reads the tables that have its names now (`views.rs`).
-//! A statement is checked (`check.rs`, `dependents.rs`) and carried out (`execute.rs`, `drop.rs`)
-//! as a plan. A transaction may be READ ONLY (`read_only.rs`) or REPEATABLE READ
-//! (`snapshot.rs`).
-//! Not here: what rights there are (`../right.rs`, `../rights/`).
+//! A restricted session (`confined.rs`) sees the shared names through its own layer
+//! (`catalogs.rs`). The names that it creates go into the layer: only it sees them, their memory
+//! is accounted for (`allowance.rs`), and they are dropped with the session. A session in the
+//! user's own process has no layer: all sessions of its engine see what it creates. The memory of
+//! tables is accounted for in either case (`table.rs`); DELETE and UPDATE change their rows
+//! (`change/`), ROLLBACK restores them (`saved.rs`). A view reads the tables that have its names
+//! now (`views.rs`). A statement is checked (`check.rs`, `dependents.rs`) and carried out
+//! (`execute.rs`, `drop.rs`) as a plan. A transaction may be READ ONLY (`read_only.rs`) or
+//! REPEATABLE READ (`snapshot.rs`).
+//! Not here: the rights themselves (`../right.rs`, `../rights/`).
 
 mod allowance;
 mod catalogs;

@@ -1,8 +1,8 @@
 //! What does a READ ONLY transaction refuse?
 //!
-//! As PostgreSQL (the manual's SET TRANSACTION): whatever makes, changes or drops a name, and what
-//! changes the rows of a table, unless somebody declared the table TEMPORARY. COPY TO a file and
-//! EXPLAIN without ANALYZE are no writes.
+//! The same as PostgreSQL (manual, SET TRANSACTION): statements that create, change or drop a
+//! name, and those that change the rows of a table that is not TEMPORARY. COPY TO a file and
+//! EXPLAIN without ANALYZE are allowed.
 
 use coscan_pg::PgError;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -34,14 +34,14 @@ pub fn check_read_only(plan: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
-/// Of a statement in a READ ONLY transaction.
+/// The error for a statement in a READ ONLY transaction.
 #[must_use]
 pub fn refused(verb: &str) -> PgError {
     let told = format!("cannot execute {verb} in a read-only transaction");
     PgError::new("25006", told)
 }
 
-/// The verb of a statement that changes more than temporary tables.
+/// The verb of a statement that changes a table that is not temporary.
 fn changed(dml: &DmlStatement) -> Option<&'static str> {
     let verb = match dml.op {
         WriteOp::Insert(_) => "INSERT",

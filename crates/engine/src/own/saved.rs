@@ -1,9 +1,9 @@
-//! What a session had made at some time, to come back to: ROLLBACK.
+//! How does ROLLBACK restore what a session had?
 //!
-//! Batches are never changed in place, so a copy of a table is a list of its batches. What all
-//! sessions see (files, tables that were published) does not come back.
-//! O8: after [`SavedOwn::restore`] a session's names, and the rows of its tables, are those of the
-//! time of [`save_own`].
+//! Batches are never changed in place, so a copy of a table is a list of its batches. Names and
+//! rows that all sessions see (files, published tables) are not restored.
+//! O8: after [`SavedOwn::restore`] a session has the names, and its tables have the rows, that
+//! they had at [`save_own`].
 
 use std::sync::Arc;
 
@@ -16,19 +16,19 @@ use crate::tables::pending::PendingInserts;
 
 /// A session's names and the rows of its tables at some time.
 ///
-/// Their memory stays accounted for until it is dropped or restored.
+/// Their memory stays accounted for until they are dropped or restored.
 #[must_use]
 pub struct SavedOwn {
     own: Arc<OwnNames>,
     inserts: Arc<PendingInserts>,
-    /// How many statements had inserted into tables of files.
+    /// The number of statements that had inserted into tables of files.
     inserted: usize,
     names: SavedNames,
     tables: Vec<Kept>,
 }
 
-/// What the session has made now. None if it has nothing of its own, as a session of the user's own
-/// process has not: all sessions of its engine see what it makes.
+/// Saves the session's own names and rows. `None` for an unrestricted session, which has none of
+/// its own.
 ///
 /// # Errors
 /// `ResourcesExhausted`, if there is no memory for a second copy of the names.
@@ -56,7 +56,7 @@ pub async fn save_own(context: &SessionContext) -> Result<Option<SavedOwn>> {
     }))
 }
 
-/// Makes what the session's transaction inserted into tables of files appear.
+/// Publishes the rows that the session's transaction inserted into tables of files.
 ///
 /// # Errors
 /// The store's.
@@ -67,7 +67,7 @@ pub async fn commit_own(context: &SessionContext) -> Result<()> {
     }
 }
 
-/// An extension of the session's configuration, without a copy of its state.
+/// An extension of the session's configuration, got without a copy of the session's state.
 fn extension<T: Send + Sync + 'static>(context: &SessionContext) -> Option<Arc<T>> {
     let state = context.state_ref();
     let state = state.read();
@@ -75,7 +75,7 @@ fn extension<T: Send + Sync + 'static>(context: &SessionContext) -> Option<Arc<T
 }
 
 impl SavedOwn {
-    /// Brings all of it back.
+    /// Restores the saved names and rows.
     pub async fn restore(self) {
         self.inserts.give_up(self.inserted);
         self.own.restore(self.names);

@@ -1,11 +1,11 @@
-//! What does a transaction see whose isolation is REPEATABLE READ or SERIALIZABLE?
+//! What does a REPEATABLE READ or SERIALIZABLE transaction see?
 //!
-//! All its statements see the files that the shared tables had when the first one began. Files are
-//! not kept: a statement that finds others is refused, as PostgreSQL refuses a transaction that
-//! cannot be serialized, and the client begins it again. A session's own tables change by the
-//! session alone, so that nothing is to be done for them; the rows of shared tables in memory are
-//! not known by time, so they cannot be read.
-//! Not here: READ COMMITTED, in which each statement sees the files that there are.
+//! All its statements see the files that the shared tables had when its first statement began.
+//! Coscan keeps no old files: a statement that finds other files is refused, as PostgreSQL refuses
+//! a transaction that cannot be serialized, and the client starts the transaction again. Only the
+//! session changes its own tables, so they need no check. Shared tables in memory have no record
+//! of their versions, so the transaction cannot read them.
+//! Not here: READ COMMITTED, in which each statement sees the current files.
 //! SN1: the files are compared after a statement has listed those that it reads.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,13 +25,13 @@ use super::catalogs::{OwnSchema, Whose};
 use super::table::MemoryTable;
 use crate::tables::partitioned::files_of;
 
-/// The files of all shared tables at some time.
+/// The files that all shared tables had at some time.
 #[derive(Debug)]
 pub struct Snapshot {
     tables: BTreeMap<Vec<String>, BTreeSet<FileThen>>,
 }
 
-/// A file as it was.
+/// A file as it was then.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct FileThen {
     path: String,
@@ -51,7 +51,7 @@ impl FileThen {
     }
 }
 
-/// Where a table's files are.
+/// The paths that a table reads.
 fn places(table: &ListingTable) -> Vec<String> {
     let places = table.table_paths().iter();
     places.map(ToString::to_string).collect()
@@ -72,7 +72,7 @@ async fn files(state: &SessionState, table: &ListingTable) -> Result<BTreeSet<Fi
 }
 
 impl Snapshot {
-    /// The files that there are now. A table that cannot be opened has none.
+    /// The current files. A table that cannot be opened has none.
     ///
     /// # Errors
     /// The store's.
@@ -100,10 +100,10 @@ impl Snapshot {
         Ok(Self { tables })
     }
 
-    /// Checks that a plan read the files of this time (SN1).
+    /// Checks that a plan read the files of this snapshot (SN1).
     ///
     /// # Errors
-    /// 40001 if there are others now; 0A000 for a table of which no files are known.
+    /// 40001 if a table has other files now; 0A000 for a table without known files.
     pub async fn check(&self, state: &SessionState, plan: &LogicalPlan) -> Result<()> {
         let mut scans = vec![];
         plan.apply_with_subqueries(|node| {

@@ -1,12 +1,12 @@
-//! A table in memory, of which every byte is counted.
+//! A table in memory, with every byte accounted for.
 //!
-//! DataFusion's `MemTable` holds the batches and is scanned, but it counts nothing, and it deletes
-//! and updates by filters that do not say all of a statement. Batches are counted with all buffers
-//! that they keep, even those that they share.
+//! DataFusion's `MemTable` holds the batches and is scanned, but it does not account for memory,
+//! and it deletes and updates only by the filters of a statement, which may not be all of its
+//! predicate. A batch counts with all buffers that it keeps alive, even shared ones.
 //! Not here: which rows a DELETE or UPDATE changes (`change/`), constraints (`unique.rs`).
-//! O4: a table's `held` is the bytes that its batches keep, those that a [`Kept`] may bring back,
-//! and what is granted to a change under way.
-//! O7: a scan sees all of a change or nothing of it.
+//! O4: a table's `held` covers the bytes of its batches, of those that a [`Kept`] may restore, and
+//! of a running change.
+//! O7: a scan sees all of a change or none of it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -31,11 +31,10 @@ use tokio::sync::Mutex;
 use super::allowance::{Growth, Held};
 use super::unique::{self, Keys, has_key_of};
 
-/// The batches of a partition after a change, by the partition's number and its batches before;
-/// `None` for one that stays.
+/// Makes new batches from those of a partition, given its number; `None` for an unchanged batch.
 type Change<'a> = dyn Fn(usize, &[RecordBatch]) -> Result<Vec<Option<RecordBatch>>> + Sync + 'a;
 
-/// What a batch costs in bytes, beside its buffers.
+/// The bytes of a batch without its buffers.
 const BATCH_BYTES: usize = 512;
 
 /// The bytes that a batch keeps in memory.
@@ -44,39 +43,39 @@ pub(super) fn bytes_of(batch: &RecordBatch) -> usize {
     get_record_batch_memory_size(batch) + columns + BATCH_BYTES
 }
 
-/// A table of a session, or of an engine. Clones share the table.
+/// A table of a session or of an engine. Clones share the table.
 #[derive(Clone)]
 pub(crate) struct MemoryTable {
     inner: Arc<MemTable>,
-    /// What messages call it.
+    /// The name in messages.
     name: Arc<str>,
-    /// Whether a transaction that is READ ONLY may change it.
+    /// Whether a READ ONLY transaction may change it.
     is_temporary: bool,
     held: Arc<Held>,
-    /// How often rows were changed or deleted. Locked while the table changes or is looked at.
+    /// The number of changes and deletions so far. Locked while the table is changed or copied.
     version: Arc<Mutex<u64>>,
     retained: Arc<parking_lot::Mutex<Retained>>,
-    /// Those of all rows, if they are known.
+    /// The keys of all rows, if they are known.
     keys: Arc<parking_lot::Mutex<Option<Keys>>>,
 }
 
-/// Batches that are the table's no more.
+/// Batches that no longer belong to the table.
 #[derive(Debug, Default)]
 struct Retained {
-    /// How many [`Kept`] there are.
+    /// The number of [`Kept`]s.
     keepers: usize,
-    /// The bytes of batches that the table lost since there are any.
+    /// The bytes of batches that the table lost since the first [`Kept`].
     bytes: usize,
 }
 
-/// A table's rows at some time.
+/// The rows that a table had at some time.
 pub(super) struct Kept {
     table: MemoryTable,
     partitions: Vec<Vec<RecordBatch>>,
 }
 
 impl Kept {
-    /// Brings the rows back.
+    /// Restores the rows.
     pub(super) async fn restore(mut self) {
         let table = &self.table;
         let mut version = table.version.lock().await;
@@ -105,10 +104,10 @@ impl Drop for Kept {
 }
 
 impl MemoryTable {
-    /// A table of batches by which `held` has already grown.
+    /// A table of batches whose memory `held` has already taken.
     ///
     /// # Errors
-    /// `Plan`, if a batch does not have the schema; those of constraints.
+    /// `Plan`, if a batch does not have the schema; the errors of constraints.
     pub(super) fn try_new(
         name: &str,
         schema: SchemaRef,
@@ -147,7 +146,7 @@ impl MemoryTable {
         self.is_temporary
     }
 
-    /// Whether two tables are one, maybe under two names.
+    /// Whether two tables are the same one, possibly under two names.
     pub(super) fn are_one(one: &dyn TableProvider, other: &dyn TableProvider) -> bool {
         let inner = |table: &dyn TableProvider| {
             let table = table.downcast_ref::<Self>();
@@ -159,8 +158,8 @@ impl MemoryTable {
         }
     }
 
-    /// The same table under another name.
-    /// A table, which knows its name if it is one in memory, under another name.
+    /// The same table under another name, if it is one in memory, which knows its name; any other
+    /// table as it is.
     pub(super) fn renamed(table: Arc<dyn TableProvider>, name: &str) -> Arc<dyn TableProvider> {
         match table.downcast_ref::<Self>() {
             Some(rows) => Arc::new(Self {
@@ -171,8 +170,10 @@ impl MemoryTable {
         }
     }
 
+    /// Checks values for a column.
+    ///
     /// # Errors
-    /// 23502, if there is a NULL among values of a column that holds none.
+    /// 23502, if there is a NULL among them and the column is NOT NULL.
     pub(super) fn check_not_null(&self, column: usize, values: &dyn Array) -> Result<()> {
         let schema = self.inner.schema();
         let field = schema.field(column);
@@ -187,7 +188,7 @@ impl MemoryTable {
         Err(PgError::new("23502", told).into())
     }
 
-    /// Appends batches, each to the next partition.
+    /// Appends batches, in turn to each partition.
     ///
     /// # Errors
     /// Those of constraints.
@@ -220,7 +221,7 @@ impl MemoryTable {
         (!constraints.is_empty()).then_some(constraints)
     }
 
-    /// The known keys and those of more rows, if they keep the constraints (U1).
+    /// The known keys together with those of more rows, if these keep the constraints (U1).
     fn keys_with<'a>(
         &self,
         known: Option<Keys>,
@@ -240,7 +241,7 @@ impl MemoryTable {
         (*version, self.partitions().await)
     }
 
-    /// The rows as they are now, to come back to.
+    /// Keeps the current rows, to restore them later.
     pub(super) async fn keep(&self) -> Kept {
         let _alone = self.version.lock().await;
         let partitions = self.partitions().await;
@@ -259,7 +260,7 @@ impl MemoryTable {
         partitions
     }
 
-    /// Gives the bytes of batches back that the table lost.
+    /// Gives back the bytes of batches that the table lost.
     fn give_back(&self, bytes: usize) {
         let mut retained = self.retained.lock();
         if retained.keepers == 0 {
@@ -269,12 +270,12 @@ impl MemoryTable {
         }
     }
 
-    /// Exchanges batches for those that `change` makes of each partition's, all or none. Rows get
-    /// new values of `columns`; `None`: rows go.
+    /// Exchanges the batches of each partition for those that `change` makes, all or none.
+    /// `columns` are those that get new values; `None` if rows are deleted.
     ///
     /// # Errors
-    /// Those of `change`; `Execution` if `version` is not the table's any more;
-    /// `ResourcesExhausted` if there is no memory for old and new batches.
+    /// Those of `change`; 40001 if `version` is not the current one; `ResourcesExhausted` if there
+    /// is no memory for the old and the new batches.
     pub(super) async fn exchange(
         &self,
         version: Option<u64>,
@@ -305,7 +306,7 @@ impl MemoryTable {
                 let after = after.map(|(old, new)| new.as_ref().unwrap_or(old));
                 self.keys_with(None, &after)?;
             }
-            // Keys stay.
+            // No key has changed.
             Some(_) => {}
         }
         let mut freed = 0;
@@ -370,7 +371,7 @@ impl TableProvider for MemoryTable {
         if op != InsertOp::Append {
             return not_impl_err!("{op} not implemented for tables in memory");
         }
-        // The sink takes NULLs, to refuse them by name.
+        // The sink accepts NULLs, so that it can refuse them with the column's name.
         let fields = schema.fields().iter();
         let fields = fields.map(|field| field.as_ref().clone().with_nullable(true));
         let sink = Arc::new(Sink {

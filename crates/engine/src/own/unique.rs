@@ -1,11 +1,11 @@
 //! Do the rows of a table keep its primary key and its unique constraints?
 //!
-//! DataFusion plans by them (it leaves out columns of GROUP BY that a key determines), so a row
-//! that breaks one gives wrong answers. Keys are compared before the table changes: the new ones of
-//! an INSERT with those that the INSERT before it has left here, all after an UPDATE of a key.
+//! DataFusion relies on them (it leaves out columns of GROUP BY that a key determines), so a row
+//! that breaks one causes wrong answers. Keys are compared before the table changes: an INSERT's
+//! with those that the previous INSERT left here, and all keys after an UPDATE of a key column.
 //! Not here: NOT NULL (DataFusion's sink, `change/apply.rs`).
 //! U1: two rows of a table have no equal keys without NULL; a primary key has no NULL.
-//! Bounds: the keys of all rows, in the table's account.
+//! Bounds: the table's account holds the keys of all rows.
 
 use std::collections::HashSet;
 
@@ -19,9 +19,11 @@ use datafusion::error::Result;
 
 use super::allowance::Growth;
 
-/// What an entry of a set of keys takes beside its bytes.
+/// The bytes of an entry in a set of keys, without the key's bytes.
 const ENTRY_BYTES: usize = 32;
 
+/// Checks that the columns of keys have types whose values can be compared by their bytes.
+///
 /// # Errors
 /// 0A000 for a key of a type whose equal values may differ in their bytes.
 pub(super) fn check_types(constraints: &Constraints, schema: &SchemaRef) -> Result<()> {
@@ -62,13 +64,13 @@ fn is_comparable(field: &Field) -> bool {
 /// The keys of a table's rows.
 #[derive(Debug)]
 pub(super) struct Keys {
-    /// Those of each constraint.
+    /// The keys of each constraint.
     seen: Vec<HashSet<Box<[u8]>>>,
     growth: Growth,
 }
 
 impl Keys {
-    /// None yet.
+    /// An empty set of keys.
     pub(super) fn new(constraints: &Constraints, growth: Growth) -> Self {
         Self {
             seen: vec![HashSet::new(); constraints.iter().len()],
@@ -76,7 +78,7 @@ impl Keys {
         }
     }
 
-    /// Adds the keys of more rows. After an error they are those of no table.
+    /// Adds the keys of more rows. After an error the set belongs to no table and must be dropped.
     ///
     /// # Errors
     /// 23505, 23502; `ResourcesExhausted` if there is no memory for the keys.

@@ -1,12 +1,13 @@
-//! Which tables does a view read, and are they still those that it was made of?
+//! Which tables does a view read, and what if they were dropped, replaced or renamed?
 //!
-//! A view holds a plan, and the plan holds tables, so it would go on showing the rows of a table
-//! that another session dropped or replaced. Here the tables that a view's plan scans are known by
-//! their names. When the view is named and another table has such a name, the plan is given that
-//! table. A table that was renamed is followed. If there is none, or its columns are of other
-//! types, the view stays, so that lists of tables show it, but it cannot be read (42P01, 0A000).
-//! Not here: what the session itself may not drop (`dependents.rs`). V1: a view scans the tables
-//! that have the names now, or fails.
+//! A view holds a plan, and the plan holds tables, so the view would keep showing the rows of a
+//! table that another session dropped or replaced. So [`Reads`] records the tables that a view's
+//! plan scans, by name. When a statement names the view and another table has such a name, the
+//! plan gets that table. A renamed table is followed. If no table has the name, or its columns
+//! have other types, the view stays, so that lists of tables show it, but it cannot be read
+//! (42P01, 0A000).
+//! Not here: what the session itself may not drop (`dependents.rs`).
+//! V1: a view scans the tables that have its names now, or fails.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -27,16 +28,16 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use futures::FutureExt;
 
-/// The tables that a session has of its own in a schema.
+/// The tables of a schema that the session created.
 pub(super) trait OwnTables {
-    /// The name of a table.
+    /// The name of a table, if it is one of them.
     fn name_of(&self, table: &Arc<dyn TableProvider>) -> Option<String>;
 
-    /// The table of a name.
+    /// The table with a name.
     fn own_table(&self, name: &str) -> Option<Arc<dyn TableProvider>>;
 }
 
-/// A schema's, if it has some.
+/// Finds the session's own tables of a schema.
 pub(super) type OwnTablesOf = fn(&dyn SchemaProvider) -> Option<&dyn OwnTables>;
 
 /// The tables that a view scans, by name.
@@ -71,7 +72,7 @@ impl Reads {
         Self(reads.into())
     }
 
-    /// The view over the tables that have the names now, if any of them is another.
+    /// The view over the tables that have its names now, if any of them has changed.
     pub(super) async fn renewed(
         &self,
         catalogs: &dyn CatalogProviderList,
@@ -134,7 +135,7 @@ impl Reads {
     }
 }
 
-/// The name of a table that has this name in some schema.
+/// The schema in which this table has this name.
 fn find(
     catalogs: &dyn CatalogProviderList,
     name: &str,
@@ -171,7 +172,7 @@ pub(super) fn names_in(text: &str) -> Vec<TableReference> {
     names
 }
 
-/// The same table under the name that it has now.
+/// The same table under its current name.
 fn renamed(catalogs: &dyn CatalogProviderList, own: OwnTablesOf, read: &Read) -> Option<Read> {
     let schema = catalogs.catalog(&read.catalog)?.schema(&read.schema)?;
     let own = own(schema.as_ref())?;
@@ -184,7 +185,7 @@ fn renamed(catalogs: &dyn CatalogProviderList, own: OwnTablesOf, read: &Read) ->
     })
 }
 
-/// The table that has a name. A view is none: it might read the one that asks.
+/// The table that has a name now. A view does not count: it might read the view that asks.
 async fn named(
     catalogs: &dyn CatalogProviderList,
     own: OwnTablesOf,
@@ -218,7 +219,7 @@ fn columns_of(plan: &LogicalPlan) -> Result<BTreeSet<String>> {
     Ok(used)
 }
 
-/// The table that has a name now, if a view can read it.
+/// The table that has a name now, if the view can read it; otherwise a table that fails.
 fn fitting(
     now: Option<Arc<dyn TableProvider>>,
     read: &Read,
@@ -257,7 +258,7 @@ fn fitting(
     })
 }
 
-/// What a view scans in the place of a table that it cannot read.
+/// Stands in a view's plan for a table that the view cannot read.
 struct Lost {
     schema: SchemaRef,
     code: &'static str,

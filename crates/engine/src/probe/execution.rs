@@ -1,7 +1,7 @@
-//! What do the streams of one execution of a scan by an index share?
+//! What do the streams of one execution of an index scan share?
 //!
-//! The first stream that is polled opens the table's files and the index, both at once, and divides
-//! the table into pages. If the index cannot be used, the scan that takes over reads everything.
+//! The first stream that is polled opens the table's files and the index at the same time, and
+//! divides the table into pages. If the index cannot be used, the take-over scan reads everything.
 //! Not here: what a stream does (`stream.rs`), which pages are next (`coscan_core::smooth`).
 
 use std::panic::AssertUnwindSafe;
@@ -32,7 +32,7 @@ use crate::index_catalog::Index;
 use crate::read::scan::{Execution, Running};
 use crate::tables::footers;
 
-/// What the streams of one execution share.
+/// The state that the streams of one execution share.
 pub(crate) struct SmoothExecution {
     pub(crate) plan: Arc<SmoothPlan>,
     covered: Execution,
@@ -71,8 +71,8 @@ impl SmoothExecution {
     /// another caller opens it instead.
     ///
     /// # Errors
-    /// The same for all streams: a file of the table that cannot be opened. (An index that cannot
-    /// be opened is no error.)
+    /// A file of the table cannot be opened; all streams get the same error. An index that cannot
+    /// be opened is no error.
     pub(crate) async fn open(&self, context: &Arc<TaskContext>) -> Result<Arc<Open>> {
         let opened = self.open.get_or_init(|| {
             // Boxed: the compiler cannot prove the nested futures `Send` for every lifetime at
@@ -85,8 +85,8 @@ impl SmoothExecution {
 
     async fn start(&self, context: &Arc<TaskContext>) -> Result<Open> {
         let plan = &self.plan;
-        // Another thread opens the index meanwhile: most of the work on either side is to decode a
-        // page index.
+        // Another thread opens the index in the meantime. Most of the work on either side is
+        // decoding a page index.
         let opening = self.open_index(context);
         let running = self.covered.running().await?;
         let columns: Vec<Option<Vec<String>>> = running
@@ -104,10 +104,10 @@ impl SmoothExecution {
             };
             PageMap::new(&running.table, |chunk| columns[chunk].as_deref(), first_row)
         };
-        // Positions depend on the index that is asked. If there are several, it is not known yet.
+        // Positions depend on the index that is used, which is not known yet if there are several.
         let early = (plan.others.is_empty()).then(|| map_of(&plan.condition.index));
         let cursor = opening.await.map_err(|error| {
-            DataFusionError::Execution(format!("opening an index was given up: {error}"))
+            DataFusionError::Execution(format!("opening an index failed: {error}"))
         })?;
         let index = cursor.as_ref().map(Cursor::index);
         let index = index.unwrap_or(&plan.condition.index);
@@ -130,8 +130,8 @@ impl SmoothExecution {
         })
     }
 
-    /// Begins to open the index, or of several the one with the fewest entries, and to sample a few
-    /// leaves if that may be done first. The task gives `None` if no index can be used.
+    /// Begins to open the index (of several, the one with the fewest entries) and to sample a few
+    /// leaves if that may be done first. The task returns `None` if no index can be used.
     fn open_index(&self, context: &Arc<TaskContext>) -> SpawnedTask<Option<Cursor>> {
         let plan = Arc::clone(&self.plan);
         let runtime = context.runtime_env();
@@ -139,7 +139,7 @@ impl SmoothExecution {
             let opening = plan.conditions().map(|condition| async {
                 let opened = open_one(&plan, condition, &runtime);
                 let opened = caught(&condition.index.manifest.name, opened).await;
-                // An index with keys of another type than this table's is not broken.
+                // An index whose keys have another type than this table's column is not broken.
                 let at_fault = condition.index.has_keys_of(&condition.key);
                 let note = |error: &DataFusionError| {
                     if at_fault {
@@ -164,8 +164,8 @@ impl SmoothExecution {
     }
 }
 
-/// Parquet's reader panics on some damaged files: the panic becomes an error, and the file is no
-/// index.
+/// Parquet's reader panics on some damaged files: this makes the panic an error, and the index is
+/// then broken.
 async fn caught<T>(index: &str, reading: impl Future<Output = Result<T>>) -> Result<T> {
     let read = AssertUnwindSafe(reading).catch_unwind().await;
     read.unwrap_or_else(|panic| Err(footers::panicked(index, &*panic)))
@@ -189,7 +189,7 @@ async fn open_one(
 }
 
 impl Open {
-    /// What to do next. Once a scan takes over, its description is in [`Open::take_over`], and this
+    /// The next work. Once a scan takes over, its description is in [`Open::take_over`], and this
     /// returns [`Work::End`].
     pub(crate) async fn next_work(&self, plan: &SmoothPlan, metrics: &SmoothMetrics) -> Work {
         let work = match &self.probing {
@@ -227,7 +227,7 @@ impl Open {
         }
     }
 
-    /// Tells the probe what the regions of one job held.
+    /// Reports to the probe what the regions of one job contained.
     pub(crate) async fn examined(&self, job: JobId, regions: &[Examined]) {
         if let Some(probing) = &self.probing {
             probing.lock().await.examined(job, regions);
@@ -242,7 +242,7 @@ impl Open {
         }
     }
 
-    /// How many jobs may be under way at once, over all streams.
+    /// The most concurrent jobs, over all streams.
     pub(crate) async fn jobs_max(&self) -> usize {
         match &self.probing {
             Some(probing) => probing.lock().await.jobs_max(),
@@ -250,7 +250,7 @@ impl Open {
         }
     }
 
-    /// Reads pages, without those of chunks that statistics ruled out.
+    /// Reads pages, except those of chunks that statistics ruled out.
     ///
     /// # Errors
     /// Errors of the device.
@@ -259,7 +259,7 @@ impl Open {
         runs: &[PageRun],
         metrics: &SmoothMetrics,
     ) -> Result<Vec<ReadPages>> {
-        // Runs of one chunk are one request.
+        // The runs of one chunk make one request.
         let mut requests: Vec<(usize, Vec<PagePiece>)> = Vec::new();
         for run in runs {
             if self.running.pipelines[run.chunk].is_none() {

@@ -1,13 +1,13 @@
 //! Which rows of a piece were not fetched one by one?
 //!
-//! Not here: the set of the rows that were (`coscan_core::smooth::FetchedRows`).
+//! Not here: the set of fetched rows (`coscan_core::smooth::FetchedRows`).
 
 use arrow::array::{BooleanArray, BooleanBufferBuilder};
 use coscan_core::smooth::FetchedRows;
 
 use crate::read::pipeline::Selection;
 
-/// Of `rows` rows from position `first` on, selects those that are not in the set.
+/// Selects the rows that are not in the set, out of `rows` rows from position `first` on.
 pub(crate) fn others(fetched: &FetchedRows, first: u64, rows: usize) -> Selection {
     let mut mask: Option<BooleanBufferBuilder> = None;
     fetched.for_each_in(first..first + rows as u64, |position| {
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_that_were_given_are_left_out() {
+    fn fetched_rows_are_left_out() {
         let mut fetched = FetchedRows::default();
         for position in [3, 10, 12, 70_000] {
             fetched.insert(position);

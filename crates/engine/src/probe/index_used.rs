@@ -1,4 +1,4 @@
-//! Which index was asked, of several that could have been? Shown by EXPLAIN ANALYZE.
+//! Which of several candidate indexes did a scan use? EXPLAIN ANALYZE shows it.
 
 use std::any::Any;
 use std::fmt;
@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use datafusion::physical_plan::metrics::CustomMetricValue;
 
-/// An index's name; empty until it is known, or if no index could be asked. If executions are
-/// aggregated, the name of the first one.
+/// An index's name; empty until it is known, or if no index could be used. The aggregate of
+/// several executions has the name of the first one.
 #[derive(Debug, Default)]
 pub(super) struct IndexUsed(OnceLock<String>);
 

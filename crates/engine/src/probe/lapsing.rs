@@ -1,11 +1,10 @@
 //! How does a read of pages give its memory back if it is not polled?
 //!
-//! Reads of a scan by an index are under way ahead of its stream. If the stream is not polled any
-//! more (an idle cursor), the memory that its reads filled or pinned would stay taken. So a read
-//! that could go on and is not polled for `lapse_after` is dropped; if it is polled later, it
-//! begins anew.
-//! Not here: chunks in a consumer's hands, which lapse by themselves (coscan-storage, `place.rs`).
-//! L1: the rows of a read are examined only when the read is complete, so beginning anew repeats no
+//! An index scan starts reads ahead of its stream. If the stream stops being polled (an idle
+//! cursor), the memory that its reads filled or pinned would stay taken. So a read that could
+//! continue but is not polled for `lapse_after` is dropped; if it is polled later, it starts over.
+//! Not here: chunks that a consumer holds, which lapse by themselves (coscan-storage, `place.rs`).
+//! L1: the rows of a read are examined only when the read is complete, so starting over repeats no
 //! row.
 
 use std::future::Future;
@@ -33,7 +32,7 @@ struct Read<T> {
 }
 
 impl<T: 'static> Lapsing<T> {
-    /// A read that `begin` begins, as often as needed.
+    /// A read that `begin` starts, as often as needed.
     pub(super) fn new(
         pool: &BufferPool,
         begin: impl Fn() -> BoxFuture<'static, T> + Send + Sync + 'static,
@@ -76,8 +75,8 @@ impl<T> Lapses for Read<T> {
     fn lapse_if_silent(&self, now: Instant, wanted_after: Option<Duration>) {
         let patience = wanted_after.map_or(self.lapse_after, |wanted| wanted.min(self.lapse_after));
         let silent = |since: Instant| now.saturating_duration_since(since) >= patience;
-        // A read that is being polled is not silent. (`ready` is checked under the lock: a read
-        // that waits for the device again must not be dropped.)
+        // A read that is being polled is not silent. `ready` is checked under the lock, because a
+        // read that waits for the device again must not be dropped.
         let lapsed = self.under_way.try_lock().and_then(|mut read| {
             let lapses = self.ready.lock().is_some_and(silent);
             lapses.then(|| read.take())
@@ -86,7 +85,7 @@ impl<T> Lapses for Read<T> {
     }
 }
 
-/// A waker that notes when a read can go on.
+/// A waker that records when a read can continue.
 struct Ready<T> {
     read: Weak<Read<T>>,
     waker: Waker,

@@ -1,4 +1,4 @@
-//! What does `EXPLAIN ANALYZE` show of a scan by an index?
+//! What does `EXPLAIN ANALYZE` show of an index scan?
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,18 +14,18 @@ use super::region_sizes::RegionSizes;
 /// The metrics of one execution.
 #[derive(Clone)]
 pub(crate) struct SmoothMetrics {
-    /// The index that was asked.
+    /// The index that was used.
     pub(super) index_used: Arc<IndexUsed>,
-    /// Leaves of the index that may hold keys that the scan asks for.
+    /// Leaves of the index that may hold keys of the predicate.
     pub(crate) index_leaves: Count,
     /// Entries of the index that were read.
     pub(crate) index_entries: Count,
-    /// Entries whose page was read already.
+    /// Entries whose page had already been read.
     pub(crate) entries_seen: Count,
     /// Rows fetched one by one (mode 0).
     pub(crate) rows_fetched: Count,
-    /// Pages examined, and those of them that held results: the second over the first is the
-    /// morphing accuracy.
+    /// Pages examined, and those of them that contained results. The second divided by the first
+    /// is the morphing accuracy.
     pub(crate) pages_read: Count,
     pub(crate) pages_with_results: Count,
     /// Pages that statistics ruled out.
@@ -42,12 +42,12 @@ pub(crate) struct SmoothMetrics {
     pub(super) region_sizes: Arc<RegionSizes>,
     pub(crate) bytes_read: Count,
     pub(crate) requests: Count,
-    /// Waiting for pages and for the index.
+    /// Time spent waiting for pages and for the index.
     pub(crate) waited: Time,
-    /// Deciding which pages to read.
+    /// Time spent deciding which pages to read.
     pub(crate) probing: Time,
-    /// The part of `probing` that finds the pages of entries, and whether they were read (Page ID
-    /// cache).
+    /// The part of `probing` that finds the pages of entries, and looks up whether they were read
+    /// (Page ID cache).
     pub(crate) page_checks: Time,
 }
 

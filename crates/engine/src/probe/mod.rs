@@ -1,23 +1,24 @@
-//! Scans by an index: the access paths other than the full scan, and how they end in one.
+//! How does an index scan find its rows, and how does it end as a full scan?
 //!
-//! | file | what it answers |
+//! | file | question |
 //! |---|---|
-//! | `plan.rs` | which index serves a scan, and what it is asked |
-//! | `probe_side.rs` | which keys a join wants, and whether an index finds them |
-//! | `execution.rs` | what the streams of one execution share |
-//! | `prices.rs` | what pages cost, before any is read |
-//! | `probing.rs` | drives the state machine that says what is read next |
-//! | `rows.rs` | which rows of pages are in the answer |
-//! | `fetched_rows.rs` | which rows of a piece were not fetched one by one |
-//! | `takeover.rs` | what is left when a cooperative scan takes over |
-//! | `reader.rs` | how one stream finds its rows |
-//! | `lapsing.rs` | how a read that is not polled gives its memory back |
-//! | `stream.rs` | one partition, rows in any order |
-//! | `ordered.rs`, `result_cache.rs` | rows in the order of the key; rows found before their turn |
-//! | `metrics.rs`, `region_sizes.rs`, `index_used.rs` | what EXPLAIN ANALYZE shows |
+//! | `plan.rs` | which index serves a scan, and with which condition? |
+//! | `probe_side.rs` | when does a join's probe side use an index? |
+//! | `execution.rs` | what do the streams of one execution share? |
+//! | `prices.rs` | what do pages cost, before any is read? |
+//! | `probing.rs` | how is the state machine driven that decides what is read next? |
+//! | `rows.rs` | which rows of pages are in the result? |
+//! | `fetched_rows.rs` | which rows of a piece were not fetched one by one? |
+//! | `takeover.rs` | what is left when a cooperative scan takes over? |
+//! | `reader.rs` | how does one stream find its rows? |
+//! | `lapsing.rs` | how does a read that is not polled give its memory back? |
+//! | `stream.rs` | how does one partition return its rows, in any order? |
+//! | `ordered.rs`, `result_cache.rs` | how are rows returned in the order of the key, and where do rows wait for their turn? |
+//! | `metrics.rs`, `region_sizes.rs`, `index_used.rs` | what does EXPLAIN ANALYZE show? |
 //!
-//! The state machine `coscan_core::smooth::Probe` decides what is read next, for every access path;
-//! `coscan_storage` reads the pages. Contract: `docs/design/smooth.md`.
+//! The state machine `coscan_core::smooth::Probe` decides what is read next, for every access
+//! path; `coscan_storage` reads the pages.
+//! Contract: `docs/design/smooth.md`.
 
 mod execution;
 mod fetched_rows;

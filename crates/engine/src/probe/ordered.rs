@@ -1,13 +1,13 @@
-//! How does a scan by an index return its rows in the order of the key?
+//! How does an index scan return its rows in the order of the key?
 //!
-//! The index names rows in the order of their keys, ascending or descending, but a page that is
-//! read for one row holds other rows whose turn comes later. These wait in the [`ResultCache`], by
-//! ranges of keys. The scan reads the index up to the end of a range. Then all rows of that range
-//! have been found, because the index named each of them, and they are returned, sorted. So the
-//! scan sorts one range at a time, which fits into memory, never all rows.
-//! When a cooperative scan takes over, its rows come in any order: they go into the cache, and are
-//! returned range by range at the end of that scan. There is one partition. Files that the index
-//! does not cover would break the order, so such scans are not planned.
+//! The index lists rows in the order of their keys, ascending or descending, but a page that is
+//! read for one row contains other rows whose turn comes later. These wait in the [`ResultCache`],
+//! in ranges of keys. The scan reads the index up to the end of a range. By then it has found all
+//! rows of that range, because the index lists each of them, and returns them sorted. So the scan
+//! sorts one range at a time, which fits into memory, and never all rows. When a cooperative scan
+//! takes over, its rows come in any order: they go into the cache, and are returned range by range
+//! at the end of that scan. There is one partition. Files that the index does not cover would
+//! break the order, so such scans are not planned.
 //! Source: [SmoothScan18 §4.2].
 
 use std::sync::Arc;
@@ -56,12 +56,12 @@ struct Ordered {
     at: At,
 }
 
-/// Where the scan is.
+/// The state of the scan.
 enum At {
     Start,
     /// Finding the rows of the cache's first range.
     Finding,
-    /// Returning these rows. `found_all`: no more rows will be found, of any range.
+    /// Returning these rows. `found_all`: no more rows will be found, in any range.
     Giving {
         rows: SendableRecordBatchStream,
         found_all: bool,

@@ -1,14 +1,15 @@
-//! Which index serves a scan, and what is it asked?
+//! Which index serves a scan, and with which condition?
 //!
-//! An index serves a scan if it covers files of the scan, at the versions listed, its keys are of
-//! the column's type, and the predicate has a conjunct on its column that ranges of keys answer: =,
-//! IN, BETWEEN, <, <=, >, >=, LIKE with a prefix, and OR of those. Of several indexes the one with
-//! the narrowest kind of conjunct comes first. Others that cover the same files are opened with it.
-//! The index whose leaves that may match have the fewest entries is asked, of equals the first. A
-//! scan in the order of an index keeps to that index. All conjuncts on the column go to the index.
-//! Every row is tested with the whole predicate too, so a condition that an index cannot decide
-//! does no harm. Files that the index does not cover are scanned separately.
-//! Not here: when an index is asked (`plan/swap_scans.rs`), how (`execution.rs`).
+//! An index serves a scan if it covers files of the scan, at the listed versions, its keys have
+//! the column's type, and the predicate has a conjunct on its column that ranges of keys can
+//! answer: =, IN, BETWEEN, <, <=, >, >=, LIKE with a prefix, and OR of those. Of several indexes
+//! the one with the narrowest kind of conjunct comes first, and others that cover the same files
+//! are opened with it. The scan then uses the index whose leaves that may match have the fewest
+//! entries, the first one if these are equal. A scan in the order of an index uses only that
+//! index. All conjuncts on the column go to the index. Every row is also tested with the whole
+//! predicate, so it does no harm if an index cannot decide a condition. Files that the index does
+//! not cover are scanned separately.
+//! Not here: when an index is used (`plan/swap_scans.rs`), how (`execution.rs`).
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -31,22 +32,22 @@ use crate::index::ASCENDING;
 use crate::index_catalog::Index;
 use crate::read::scan::{Delivery, ScanPlan};
 
-/// What a scan by an index is to do.
+/// The plan of an index scan.
 #[derive(Clone)]
 pub(crate) struct SmoothPlan {
     pub(crate) path: AccessPath,
-    /// The condition that is the narrowest by its form.
+    /// The condition with the narrowest kind of conjunct.
     pub(crate) condition: IndexCondition,
-    /// Conditions of other indexes that cover the same files: once all are open, the one with the
-    /// fewest entries is asked. At most [`CANDIDATES_MAX`], the first included.
+    /// Conditions of other indexes that cover the same files: once all are open, the scan uses the
+    /// one with the fewest entries. At most [`CANDIDATES_MAX`], with the first.
     pub(crate) others: Vec<IndexCondition>,
     /// The scan of the files that the index covers.
     pub(crate) covered: Arc<ScanPlan>,
     /// The scan of the other files.
     pub(crate) rest: Option<Arc<ScanPlan>>,
-    /// The number of rows that suffice.
+    /// The number of rows that the query needs.
     pub(crate) limit: Option<usize>,
-    /// The order in which rows must come, if any: then there is one partition.
+    /// The order in which rows must come, if any; there is then one partition.
     pub(crate) ordered_by: Option<KeyOrder>,
 }
 
@@ -107,7 +108,7 @@ impl SmoothPlan {
         })
     }
 
-    /// The plan that asks `index` for `predicate`; `None` if the index covers no file.
+    /// The plan that uses `index` for `predicate`; `None` if the index covers no file.
     pub(crate) fn new(
         plan: &ScanPlan,
         index: Arc<Index>,
@@ -124,12 +125,12 @@ impl SmoothPlan {
         })
     }
 
-    /// The conditions of all candidates, of which one is asked.
+    /// The conditions of all candidates, one of which is used.
     pub(crate) fn conditions(&self) -> impl Iterator<Item = &IndexCondition> {
         std::iter::once(&self.condition).chain(&self.others)
     }
 
-    /// How many partitions its output has.
+    /// The number of output partitions.
     pub(crate) fn partitions(&self) -> usize {
         match self.ordered_by {
             Some(_) => 1,
@@ -137,7 +138,7 @@ impl SmoothPlan {
         }
     }
 
-    /// Whether the index may be asked how many pages it names before the first of them is read. Not
+    /// Whether leaves may be sampled for the number of pages before the first page is read. Not
     /// under a limit: a query for a few rows wants the first of them soon.
     pub(crate) fn may_look_first(&self) -> bool {
         let settings = &self.covered.settings;
@@ -170,7 +171,7 @@ impl SmoothPlan {
         }
         let output = self.covered.table.projection.iter().nth(column.index())?;
         let table_column = output.expr.downcast_ref::<Column>()?;
-        // The other indexes do not name rows in this order.
+        // The other indexes do not list rows in this order.
         (table_column.name() == self.condition.index.manifest.column).then(|| Self {
             others: Vec::new(),
             ordered_by: Some(KeyOrder {
@@ -237,8 +238,8 @@ impl fmt::Display for SmoothPlan {
     }
 }
 
-/// The indexes that a scan may use: not broken, of files that it reads, with keys of the column's
-/// type in this table.
+/// The indexes that a scan may use: they are not broken, they cover files that it reads, and their
+/// keys have the column's type in this table.
 pub(super) fn usable_indexes(plan: &ScanPlan) -> impl Iterator<Item = Arc<Index>> + '_ {
     let may_use =
         plan.settings.access_path != AccessPath::Full && plan.delivery == Delivery::Shared;
@@ -260,11 +261,11 @@ fn covers(index: &Index, plan: &ScanPlan, file: &PartitionedFile) -> bool {
     index.manifest.covers(&plan.key(file))
 }
 
-/// The most indexes that are opened to see which has the fewest entries. Each costs the read of its
-/// page index; all are read at once.
+/// The most indexes that are opened to find the one with the fewest entries. Each costs a read of
+/// its page index; all are read at once.
 const CANDIDATES_MAX: usize = 4;
 
-/// How narrow a conjunct is, by its form alone.
+/// How narrow a conjunct is, judged by its form alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     /// One end of a range.
@@ -277,8 +278,7 @@ enum Kind {
     Equal,
 }
 
-/// The kind of condition on the column that a conjunct is; `None` if ranges of keys do not answer
-/// it.
+/// The kind of a conjunct on the column; `None` if ranges of keys cannot answer it.
 fn kind(conjunct: &Arc<dyn PhysicalExpr>, column: &str) -> Option<Kind> {
     let columns = collect_columns(conjunct);
     if columns.len() != 1 || columns.iter().any(|c| c.name() != column) {
@@ -302,7 +302,7 @@ fn kind(conjunct: &Arc<dyn PhysicalExpr>, column: &str) -> Option<Kind> {
     simple(conjunct)
 }
 
-/// The kind of one node; the kinds of its children are not checked.
+/// The kind of one node, without regard to its children.
 fn simple(node: &Arc<dyn PhysicalExpr>) -> Option<Kind> {
     if let Some(binary) = node.downcast_ref::<BinaryExpr>() {
         let is_leaf = |e: &Arc<dyn PhysicalExpr>| e.is::<Column>() || e.is::<Literal>();

@@ -1,4 +1,4 @@
-//! What do pages cost, before any was read?
+//! What do pages cost, before any is read?
 
 use coscan_core::smooth::PageCosts;
 use coscan_storage::device::{footprint, merge};
@@ -9,12 +9,12 @@ use crate::read::scan::Running;
 /// The prices of pages in one scan.
 #[derive(Clone, Copy)]
 pub(crate) struct Prices {
-    /// Bytes on disk of a page's needed columns, on average.
+    /// The average bytes on disk of a page's needed columns.
     pub(crate) page_bytes: u64,
-    /// Bytes of memory, about, that a page takes if it is read by itself: reads are of whole
+    /// The approximate bytes of memory for a page that is read on its own: reads cover whole
     /// sectors.
     pub(crate) page_alone_bytes: u64,
-    /// Costs of a page according to the device's meters, in nanoseconds.
+    /// The costs of a page according to the device's meters, in nanoseconds.
     pub(crate) believed: PageCosts,
 }
 
@@ -30,8 +30,8 @@ pub(super) fn prices(running: &Running, map: &PageMap, columns: &[Option<Vec<Str
     }
     let pages = u64::from(map.len()).max(1);
     let page_bytes = (bytes / pages).max(1);
-    // A page in the middle stands for all: how many requests it takes if it is read by itself, and
-    // how many bytes, gaps between its ranges included.
+    // A page in the middle represents all: how many requests it takes on its own, and how many
+    // bytes, including gaps between its ranges.
     let sample = (0..map.len())
         .map(|n| (n + map.len() / 2) % map.len())
         .find_map(|n| {

@@ -1,14 +1,14 @@
-//! When does a scan on the probe side of a join go by an index? If the join wants few keys.
+//! When does a scan on the probe side of a join use an index?
 //!
-//! A hash join with a small build side tells the probe side which keys it wants, before it asks for
-//! the first row (DataFusion's dynamic filters). If the keys come as a list and there is an index
-//! on their column, the scan asks the index for all of them at once: an index nested loops join
-//! that reads no page twice. Otherwise the scan is a cooperative scan. The first stream of an
-//! execution that is polled decides, for all its streams.
-//! Not here: which indexes there are (`crate::index_catalog`), how an index is read
+//! A hash join with a small build side tells the probe side which keys it wants before it reads
+//! the first row (DataFusion's dynamic filters). If the keys come as a list and their column has
+//! an index, the scan looks all of them up at once: an index nested-loops join that reads no page
+//! twice. Otherwise the scan is a cooperative scan. The first stream of an execution that is
+//! polled decides, for all its streams.
+//! Not here: the catalogue of indexes (`crate::index_catalog`), how an index is read
 //! (`execution.rs`).
-//! Source: [SmoothScan18 §4.2], smooth scan as the inner input of a join; we differ: keys are asked
-//! for together, not one by one.
+//! Source: [SmoothScan18 §4.2], smooth scan as the inner input of a join; we differ: all keys are
+//! looked up together, not one by one.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -31,10 +31,10 @@ use super::plan::{SmoothPlan, usable_indexes};
 use crate::index_catalog::Index;
 use crate::read::scan::{self, Execution, ScanPlan};
 
-/// The longest list of keys that an index is asked for; a full scan answers longer lists.
+/// The longest list of keys that is looked up in an index; a full scan answers longer lists.
 const KEYS_MAX: usize = 100_000;
 
-/// What a scan on the probe side is to do.
+/// The plan of a scan on the probe side.
 pub(crate) struct ProbeSidePlan {
     /// The full scan.
     pub(crate) whole: Arc<ScanPlan>,
@@ -70,8 +70,8 @@ impl ProbeSidePlan {
         })
     }
 
-    /// The scan by the index with the shortest list of wanted keys at present; `None` if there is
-    /// no list, or if it is empty or too long.
+    /// The index scan for the shortest current list of keys; `None` if there is no list, or if it
+    /// is empty or too long.
     fn by_index(&self) -> Option<SmoothPlan> {
         let lists = self.candidates.iter().filter_map(|candidate| {
             let wanted = snapshot_physical_expr(Arc::clone(&candidate.conjunct)).ok()?;
@@ -110,8 +110,8 @@ fn is_dynamic_over(conjunct: &Arc<dyn PhysicalExpr>, column: &str) -> bool {
         && DynamicFilterTracking::classify(conjunct).contains_dynamic_filter()
 }
 
-/// Keys of which a row must have one for `expr` to be true; `None` if `expr` does not tell. (A hash
-/// join over several partitions lists the keys of each hash.)
+/// Keys of which a row must have one for `expr` to be true; `None` if `expr` has no such list. (A
+/// hash join over several partitions lists the keys of each hash.)
 fn keys(expr: &Arc<dyn PhysicalExpr>, column: &str) -> Option<Vec<ScalarValue>> {
     let value =
         |expr: &Arc<dyn PhysicalExpr>| Some(expr.downcast_ref::<Literal>()?.value().clone());
@@ -139,14 +139,14 @@ fn keys(expr: &Arc<dyn PhysicalExpr>, column: &str) -> Option<Vec<ScalarValue>> 
         for branch in thens.chain(case.else_expr()) {
             all.extend(keys(branch, column)?);
         }
-        // Without ELSE a row that no branch takes is NULL, which is not true.
+        // Without ELSE, a row that takes no branch is NULL, which is not true.
         return Some(all);
     }
     // FALSE is true for no row, so no key is wanted.
     (value(expr)? == ScalarValue::Boolean(Some(false))).then(Vec::new)
 }
 
-/// What the streams of one execution share.
+/// The state that the streams of one execution share.
 pub(crate) struct ProbeSideExecution {
     plan: Arc<ProbeSidePlan>,
     whole: Arc<Execution>,

@@ -1,9 +1,9 @@
 //! How do the streams of an execution drive the probe that decides what is read next?
 //!
 //! All streams of an execution share one probe, the state machine `coscan_core::smooth::Probe`.
-//! Here the index is read for the probe, keys are compared with the bound, times are taken, and the
-//! figures of EXPLAIN ANALYZE are counted. Streams carry out the probe's other jobs, several at
-//! once, and report what they found.
+//! This code reads the index for the probe, compares keys with the bound, takes times, and counts
+//! for EXPLAIN ANALYZE. The streams carry out the probe's other jobs, several at once, and report
+//! what they found.
 //! Not here: the decisions (the core), reading pages (`execution.rs`), rows (`rows.rs`).
 
 use std::cmp::Ordering;
@@ -27,18 +27,18 @@ use super::plan::SmoothPlan;
 use super::prices::Prices;
 use crate::index::Cursor;
 
-/// Something for a stream to do.
+/// Work for a stream.
 pub(crate) enum Work {
     /// Examine all rows of these pages: regions, each of runs of pages. If there is a job id,
-    /// report what the regions held.
+    /// report what the regions contained.
     Regions(Vec<Vec<PageRun>>, Option<JobId>),
     /// Examine the rows at these positions of these pages, and no others.
     Rows(Vec<(u32, Vec<u64>)>),
-    /// There is no more work with keys before the bound.
+    /// No work is left with keys before the bound.
     Bound,
-    /// There is no more work by the index: a scan takes over the rest.
+    /// The index has no work left: a scan takes over the rest.
     TakeOver(HandOver),
-    /// There is no more work at all.
+    /// No work is left.
     End,
 }
 
@@ -47,15 +47,15 @@ pub(crate) struct Probing {
     probe: Probe<TimedMap>,
     /// `None` once the cursor has ended or the index has failed.
     cursor: Option<Cursor>,
-    /// The keys of the entries that were read last.
+    /// The keys of the latest entries.
     keys: Option<ArrayRef>,
-    /// Entries from this key on wait: an array of bounds, and a position in it.
+    /// Entries from this key on must wait: an array of bounds, and a position in it.
     bound: Option<(ArrayRef, usize)>,
     /// The order in which entries come.
     order: SortOptions,
     /// The origin of the probe's times.
     begun: Instant,
-    /// How many of the probe's seen entries the metrics contain.
+    /// The number of the probe's seen entries that the metrics already contain.
     entries_seen: u64,
     metrics: SmoothMetrics,
 }
@@ -122,7 +122,7 @@ impl Probing {
         }
     }
 
-    /// What to do next. Cancel safe: the probe repeats a request to the index until it is answered.
+    /// The next work. Cancel safe: the probe repeats a request to the index until it is answered.
     ///
     /// Index errors are not returned: the take-over scan reads the remaining pages.
     pub(crate) async fn next_work(&mut self) -> Work {
@@ -162,7 +162,7 @@ impl Probing {
         }
     }
 
-    /// Reads the next entries and tells the probe.
+    /// Reads the next entries and passes them to the probe.
     async fn read_entries(&mut self) -> Result<()> {
         let entries = match &mut self.cursor {
             Some(cursor) => cursor.next().await?,
@@ -184,7 +184,7 @@ impl Probing {
         Ok(())
     }
 
-    /// Samples a few leaves and tells the probe which positions they name.
+    /// Samples a few leaves and passes the positions in them to the probe.
     async fn sample_entries(&mut self, leaves: usize) -> Result<()> {
         let sample = match &mut self.cursor {
             Some(cursor) => cursor.sample(leaves).await?,
@@ -203,9 +203,9 @@ impl Probing {
         Ok(())
     }
 
-    /// The first keys of ranges of entries, in the order of the scan. The first two ranges have one
-    /// leaf each; each later range has twice as many leaves as the previous one, up to a number
-    /// that divides the index into about [`RANGES`]. `None` if the index does not know these keys.
+    /// The first keys of ranges of entries, in the order of the scan. The first two ranges have
+    /// one leaf each; each later range has twice as many leaves as the previous one, up to a
+    /// number that divides the index into about [`RANGES`]. `None` if these keys are unknown.
     pub(crate) fn bounds(&self) -> Option<ArrayRef> {
         let cursor = self.cursor.as_ref()?;
         let most = cursor.leaves().div_ceil(RANGES).max(RANGE_LEAVES_MIN);
@@ -231,7 +231,7 @@ impl Probing {
         Ok(())
     }
 
-    /// How many of these keys are before the bound.
+    /// The number of these keys that are before the bound.
     fn before_bound(&self, keys: &ArrayRef) -> Result<usize> {
         let Some((bounds, at)) = &self.bound else {
             return Ok(keys.len());
@@ -241,7 +241,7 @@ impl Probing {
         Ok(all.partition_point(|key| compare(*key, *at) == Ordering::Less))
     }
 
-    /// Tells the probe what the regions of one job held.
+    /// Reports to the probe what the regions of one job contained.
     pub(crate) fn examined(&mut self, job: JobId, regions: &[Examined]) {
         self.tell(Event::Examined { job, regions });
         let region_pages = self.probe.region_pages() as usize;
@@ -253,7 +253,7 @@ impl Probing {
         self.probe.fetched()
     }
 
-    /// How many jobs may be under way at once, over all streams.
+    /// The most concurrent jobs, over all streams.
     pub(crate) fn jobs_max(&self) -> usize {
         self.probe.jobs_max()
     }
@@ -271,7 +271,7 @@ impl Probing {
     }
 }
 
-/// The table's pages; `checks` times how long it takes to find the pages of entries.
+/// The table's pages; `checks` measures the time for finding the pages of entries.
 struct TimedMap {
     map: Arc<PageMap>,
     checks: metrics::Time,
@@ -300,9 +300,10 @@ impl PageLayout for TimedMap {
     }
 }
 
-/// The number, about, of ranges of keys in which an ordered scan returns its rows: few enough that
-/// ranges receive rows in long runs, many enough that a range is small beside the available memory.
+/// The approximate number of key ranges in which an ordered scan returns its rows: few enough that
+/// ranges receive rows in long runs, many enough that a range is small beside the available
+/// memory.
 const RANGES: usize = 64;
-/// The fewest leaves of a range, except for the first ranges: below 32,768 rows a range is not
-/// worth its overhead.
+/// The fewest leaves of a range, except for the first ranges: below 32,768 rows the overhead of a
+/// range is too large.
 const RANGE_LEAVES_MIN: usize = 8;

@@ -1,11 +1,11 @@
-//! How does one stream of a scan by an index find its rows?
+//! How does one stream of an index scan find its rows?
 //!
-//! The streams of an execution take jobs from one [`Probing`](super::probing::Probing), each with
-//! several reads under way. When it has no more jobs, they share the cooperative scan that takes
-//! over, if there is one.
+//! The streams of an execution take jobs from one [`Probing`](super::probing::Probing), and each
+//! runs several reads at a time. When no jobs are left, they share the take-over scan, if there is
+//! one.
 //! Cancel safety: dropping the reader drops its reads, its chunk and its share of the scan.
-//! Bounds: as many reads are under way as `read_ahead.rs` allows; they lapse if the stream is not
-//! polled (`lapsing.rs`).
+//! Bounds: the core limits the reads under way (`smooth/probe/read_ahead.rs`); they lapse if the
+//! stream is not polled (`lapsing.rs`).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -31,9 +31,9 @@ use crate::error::external;
 use crate::read::pipeline::Pipeline;
 use crate::read::scan::{LeaseBatch, Positions};
 
-/// What a reader found.
+/// The result of one step of a reader.
 pub(crate) enum Found {
-    /// Rows, in no order; perhaps none.
+    /// Rows, in no order; possibly none.
     Rows(Vec<RecordBatch>),
     /// All rows with keys before the bound that [`Open::go_on_to`] set have been found.
     Bound,
@@ -55,17 +55,17 @@ struct Evaluator {
     computing: Time,
 }
 
-/// Where a reader is.
+/// The state of a reader.
 #[allow(clippy::large_enum_variant)] // One a stream.
 enum At {
     Start,
-    /// Reading the pages that the index names.
+    /// Reading the pages that the index lists.
     Probing {
         open: Arc<Open>,
         reading: FuturesUnordered<Reading>,
         more: More,
     },
-    /// Between two chunks of the scan that takes over.
+    /// Between two chunks of the take-over scan.
     Scanning {
         open: Arc<Open>,
     },
@@ -80,7 +80,7 @@ enum At {
     Finished,
 }
 
-/// Whether there are more reads to begin.
+/// Whether there are more reads to start.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum More {
     Yes,
@@ -92,7 +92,7 @@ enum More {
 /// The pages that a job read.
 struct Done {
     read: Vec<ReadPages>,
-    /// The regions that were read, as their pages.
+    /// The regions that were read, as ranges of pages.
     regions: Vec<Vec<Range<u32>>>,
     /// The job to report to the probe, if it wants a report.
     job: Option<JobId>,
@@ -119,7 +119,7 @@ impl Reader {
         }
     }
 
-    /// The next rows. On an error the reader is at its end.
+    /// The next rows. After an error the reader is at its end.
     ///
     /// # Errors
     /// Errors of reading, decoding and evaluating.
@@ -202,7 +202,8 @@ impl Reader {
 }
 
 impl Evaluator {
-    /// Evaluates the predicate on pages that were read, and reports to the probe what they held.
+    /// Evaluates the predicate on pages that were read, and reports to the probe what they
+    /// contained.
     async fn look_at(&self, open: &Open, done: &Done) -> Result<Vec<RecordBatch>> {
         let metrics = &self.execution.metrics;
         let schema = &self.execution.plan.covered.schema;
@@ -243,7 +244,7 @@ impl Evaluator {
         Ok(found)
     }
 
-    /// The next chunk of the scan that takes over, or the end.
+    /// The next chunk of the take-over scan, or the end.
     async fn next_chunk(&self, open: Arc<Open>) -> Result<At> {
         let lease = match open.take_over.get() {
             Some(take_over) => {
@@ -296,7 +297,7 @@ impl Evaluator {
     }
 }
 
-/// Begins reads until enough are under way.
+/// Starts reads until enough are under way.
 async fn begin_reads(
     execution: &SmoothExecution,
     open: &Arc<Open>,
@@ -351,8 +352,8 @@ async fn begin_reads(
     }
 }
 
-/// What each region held. Pages that statistics ruled out are counted apart: they cost nothing, and
-/// say nothing about the others.
+/// What each region contained. Pages that statistics ruled out are counted separately: they cost
+/// nothing, and say nothing about the others.
 fn counted(regions: &[Vec<Range<u32>>], results: &BTreeMap<u32, bool>) -> Vec<Examined> {
     let of = |region: &Vec<Range<u32>>| {
         let mut examined = Examined::default();

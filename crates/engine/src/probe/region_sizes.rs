@@ -1,6 +1,6 @@
-//! How large were the regions of a smooth scan, one after the other? Shown by EXPLAIN ANALYZE.
+//! How large were the regions of a smooth scan, in order? EXPLAIN ANALYZE shows it.
 //!
-//! Consecutive regions of one size form a run. The first and the last runs are shown, as in
+//! Consecutive regions of one size form a run. Only the first and the last runs are shown, as in
 //! `1×12 2×4 4 … 64×30`, so the text is short however long the scan is.
 
 use std::any::Any;
@@ -11,14 +11,14 @@ use std::sync::Arc;
 use datafusion::physical_plan::metrics::CustomMetricValue;
 use parking_lot::Mutex;
 
-/// Sizes in pages, in the order in which regions were begun.
+/// Sizes in pages, in the order in which the regions were started.
 #[derive(Debug, Default)]
 pub(super) struct RegionSizes(Mutex<Runs>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Runs {
     first: Vec<Run>,
-    /// Whether there were more between the first and the last.
+    /// Whether there were more runs between the first and the last ones.
     cut: bool,
     last: VecDeque<Run>,
 }
@@ -30,12 +30,12 @@ struct Run {
     regions: u32,
 }
 
-/// Runs shown from the beginning, and from the end.
+/// The runs that are shown from the start, and from the end.
 const FIRST: usize = 12;
 const LAST: usize = 8;
 
 impl RegionSizes {
-    /// Adds a region of `pages` pages that was begun.
+    /// Adds a region of `pages` pages that was started.
     pub(super) fn add(&self, pages: u32) {
         self.0.lock().add(Run { pages, regions: 1 });
     }

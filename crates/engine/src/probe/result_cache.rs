@@ -1,22 +1,22 @@
 //! Where do rows wait that are found before their turn? In the Result Cache.
 //!
-//! The cache is partitioned by ranges of keys. Their bounds are keys from the index's own page
-//! index, so that skew in the data is skew in the bounds. A range is taken out whole when its turn
-//! comes, and is sorted only then. When memory is short, the last ranges are written to disk first,
-//! because their turn is furthest away, until half of the memory is free. A range has one file, to
-//! which its rows are appended in no order, and is read back whole. A range that does not fit into
-//! memory is sorted in parts, which are merged. Rows are distributed to their ranges many at a time
-//! ([`STAGED_ROWS`]). Once all rows have been found, ranges are read back and sorted ahead of their
-//! turn, several at once.
+//! The cache is partitioned by ranges of keys. The bounds are keys from the page index of the
+//! index file, so the ranges follow the skew of the data. A range is taken out as a whole at its
+//! turn, and sorted only then. When memory is short, the last ranges are written to disk first,
+//! because their turn is furthest away, until half of the memory is free. A range has one file;
+//! its rows are appended in no order, and are read back all at once. A range that does not fit
+//! into memory is sorted in parts, which are merged. Rows are distributed to their ranges many at
+//! a time ([`STAGED_ROWS`]). Once all rows have been found, several ranges at once are read back
+//! and sorted ahead of their turn.
 //! Not here: when a range is complete (`ordered.rs`).
-//! Bounds: memory is taken from the budget before a row is kept, and is at most `bytes_max` and one
-//! batch; the other rows are on disk. In addition there are short-lived copies: of the staged rows,
-//! of the rows being written, of one column of the range being returned, and of each range that is
-//! sorted ahead.
-//! R1: a row is in the range that its key is in. R2: ranges are taken in the order of their keys,
-//! ascending or descending.
-//! Source: [SmoothScan18 §4.1]; we differ: rows need not be looked up one by one, because ranges
-//! are complete when they are taken.
+//! Bounds: memory is taken from the budget before a row is kept, and is at most `bytes_max` plus
+//! one batch; the other rows are on disk. In addition there are short-lived copies: of the staged
+//! rows, of the rows being written, of one column of the range being returned, and of each range
+//! that is sorted ahead.
+//! R1: a row is in the range of its key.
+//! R2: ranges are taken in the order of their keys, ascending or descending.
+//! Source: [SmoothScan18 §4.1]; we differ: rows are not looked up one by one, because ranges are
+//! complete when they are taken.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -47,21 +47,21 @@ use super::plan::KeyOrder;
 /// Rows by ranges of keys.
 pub(crate) struct ResultCache {
     schema: SchemaRef,
-    /// The key's place in the schema, and the order of rows by it.
+    /// The position of the key in the schema, and the order of rows by it.
     order: KeyOrder,
-    /// The first key of each range except the first range, in this order.
+    /// The first key of each range but the first, in this order.
     bounds: Option<ArrayRef>,
-    /// How many ranges were taken out.
+    /// The number of ranges that were taken out.
     taken: usize,
     /// Ranges that were taken out ahead of their turn.
     coming: VecDeque<Coming>,
-    /// The ranges that are left.
+    /// The remaining ranges.
     ranges: VecDeque<Range>,
-    /// Rows that are not in their ranges yet.
+    /// Rows that are not yet in their ranges.
     staged: Range,
     staged_rows: usize,
     memory: MemoryReservation,
-    /// The most bytes that are kept, whatever the budget allows.
+    /// The most bytes that are kept, even if the budget allows more.
     bytes_max: usize,
     spill: Arc<SpillManager>,
     batch_rows: usize,
@@ -90,7 +90,7 @@ struct Spilled {
     writer: SpillPoolSink,
     reader: SendableRecordBatchStream,
     rows: usize,
-    /// Bytes that these rows took in memory.
+    /// The bytes that these rows took in memory.
     bytes: usize,
 }
 
@@ -105,8 +105,7 @@ impl Spilled {
         Ok(())
     }
 
-    /// Ends writing, and returns a reader of what was written with the number of rows that it must
-    /// give.
+    /// Stops writing. Returns a reader of the rows, and the number of rows that it must return.
     fn read(self) -> (SendableRecordBatchStream, usize) {
         drop(self.writer);
         (self.reader, self.rows)
@@ -131,20 +130,20 @@ impl Range {
     }
 }
 
-/// Rows that are sorted and distributed to their ranges at a time: enough that each range gets a
-/// run worth an array.
+/// The rows that are sorted and distributed to their ranges at a time: enough that each range gets
+/// a run that is worth an array.
 const STAGED_ROWS: usize = 64 << 10;
 
-/// The most ranges that are read back and sorted ahead of their turn: this, and the work on the
-/// rows that are returned, is enough for a few cores.
+/// The most ranges that are read back and sorted ahead of their turn. Together with the work on
+/// the rows that are being returned, this is enough for a few cores.
 const AHEAD_MAX: usize = 2;
 
-/// The size beyond which a range's file is followed by another, so that rows that were read back
-/// leave the disk.
+/// The size at which a range starts another file, so that the disk space of rows that were read
+/// back is freed.
 const SPILL_FILE_BYTES: usize = 64 << 20;
 
 impl ResultCache {
-    /// An empty cache of one range. `bytes_max` bounds what is kept in memory.
+    /// An empty cache of one range. `bytes_max` bounds its memory.
     pub(crate) fn new(
         schema: &SchemaRef,
         order: KeyOrder,
@@ -178,15 +177,15 @@ impl ResultCache {
         }
     }
 
-    /// Divides the keys into ranges at these bounds, which are in the order of the rows. Must be
-    /// called before anything is inserted.
+    /// Divides the keys into ranges at these bounds, which must be in the order of the rows. Call
+    /// it before anything is inserted.
     pub(crate) fn set_bounds(&mut self, bounds: ArrayRef) {
         self.ranges.resize_with(bounds.len() + 1, Range::default);
         self.bounds = Some(bounds);
     }
 
-    /// Where the first range that is left ends: an array of bounds, and a position in it; `None` if
-    /// it has no end.
+    /// The end of the first remaining range: an array of bounds, and a position in it; `None` for
+    /// the last range.
     pub(crate) fn bound(&self) -> Option<(ArrayRef, usize)> {
         let bounds = self.bounds.as_ref()?;
         (self.taken < bounds.len()).then(|| (Arc::clone(bounds), self.taken))
@@ -201,7 +200,7 @@ impl ResultCache {
     ///
     /// # Errors
     /// If the rows can neither be kept in memory nor written to disk; `Internal` for a row of a
-    /// range that was taken out.
+    /// range that was already taken out.
     pub(crate) fn insert(&mut self, batch: RecordBatch) -> Result<()> {
         if batch.num_rows() == 0 {
             return Ok(());
@@ -243,7 +242,7 @@ impl ResultCache {
         let compare = make_comparator(&sorted, &bounds, self.order.options)?;
         let (mut start, mut bytes) = (0, 0);
         while start < sorted.len() {
-            // The range of the first key, and where the keys of that range end.
+            // The range of the first key, and the end of that range's keys.
             let range = first(bounds.len(), |bound| {
                 compare(start, bound) == Ordering::Less
             });
@@ -269,7 +268,7 @@ impl ResultCache {
             bytes += size;
             start = end;
         }
-        // The rows are the same; only the sizes to which arrays are rounded up differ.
+        // The rows are the same; only the rounded-up sizes of arrays differ.
         self.memory
             .resize(self.memory.size() - staged.bytes + bytes);
         self.peak.set_max(self.memory.size());
@@ -314,7 +313,7 @@ impl ResultCache {
         fits
     }
 
-    /// Takes out the first range, sorted. `found_all`: nothing more will be inserted.
+    /// Takes out the first range, sorted. `found_all`: no more rows will be inserted.
     ///
     /// # Errors
     /// If the range cannot be read back.
@@ -333,11 +332,11 @@ impl ResultCache {
         self.take_ahead();
         let sorted = coming.rows.join().await;
         sorted.map_err(|error| {
-            DataFusionError::Execution(format!("sorting a range of keys was given up: {error}"))
+            DataFusionError::Execution(format!("sorting a range of keys failed: {error}"))
         })?
     }
 
-    /// Takes out the next ranges and sorts them ahead, as far as there is memory for them.
+    /// Takes out the next ranges and sorts them ahead, as far as memory allows.
     fn take_ahead(&mut self) {
         while self.coming.len() < AHEAD_MAX
             && let Some(range) = self.ranges.front()
@@ -392,8 +391,8 @@ impl ResultCache {
         }
     }
 
-    /// The rows of a range in memory, sorted, and copied as they are asked for. Their memory goes
-    /// to the stream, which frees it when it ends.
+    /// The rows of a range in memory, sorted, and copied batch by batch as they are polled. Their
+    /// memory moves to the stream, which frees it at its end.
     fn sorted(&self, batches: Vec<RecordBatch>, bytes: usize) -> Result<SendableRecordBatchStream> {
         let sorting = self.sorting();
         let rows = sorting.in_order(batches)?;
@@ -462,7 +461,7 @@ impl ResultCache {
     }
 }
 
-/// How the rows of a range are sorted.
+/// The parameters for sorting the rows of a range.
 struct Sorting {
     schema: SchemaRef,
     order: KeyOrder,
@@ -470,7 +469,7 @@ struct Sorting {
 }
 
 impl Sorting {
-    /// The rows in the order of their keys, copied batch by batch as they are asked for.
+    /// The rows in the order of their keys, copied batch by batch as they are polled.
     fn in_order(
         &self,
         batches: Vec<RecordBatch>,
@@ -486,7 +485,7 @@ impl Sorting {
         }))
     }
 
-    /// A stream of the rows that holds their memory until it ends.
+    /// A stream of the rows that holds their memory until its end.
     fn stream(
         &self,
         rows: impl Iterator<Item = Result<RecordBatch>> + Send + 'static,
@@ -502,7 +501,7 @@ impl Sorting {
     }
 }
 
-/// All rows as one batch. Columns are joined one after the other, so that at most one is held
+/// All rows as one batch. Columns are joined one after the other, so that at most one is in memory
 /// twice.
 fn joined(schema: &SchemaRef, batches: Vec<RecordBatch>) -> Result<RecordBatch> {
     let mut columns: Vec<Vec<ArrayRef>> = vec![Vec::new(); schema.fields().len()];
@@ -536,8 +535,8 @@ fn narrow(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// The same rows, which hold no memory but their own: string views share the buffers of all rows
-/// that they were taken from, and other strings are taken into buffers as large as those.
+/// The same rows, without memory of other rows: string views share the buffers of all rows from
+/// which they were taken, and other strings are copied into buffers as large as those.
 fn compact(batch: RecordBatch) -> Result<RecordBatch> {
     let (schema, columns, _) = batch.into_parts();
     let columns = columns.into_iter().map(|column| {
@@ -548,8 +547,8 @@ fn compact(batch: RecordBatch) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new(schema, columns.collect())?)
 }
 
-/// The first of `count` numbers for which `holds` is true, which then is true for all after it;
-/// `count` if it is true for none.
+/// The first of `count` numbers for which `holds` is true; `holds` must then be true for all later
+/// ones. `count` if it is true for none.
 fn first(count: usize, holds: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, count);
     while low < high {
@@ -585,8 +584,8 @@ mod tests {
             .with_memory_pool(pool)
             .build_arc()
             .unwrap();
-        // A merge from disk has a batch of each run in memory at once, and what the reader read
-        // along with it.
+        // A merge from disk has a batch of each run in memory, and whatever the reader read along
+        // with it.
         let config = SessionConfig::new().with_batch_size(256);
         let context = TaskContext::default()
             .with_runtime(runtime)
@@ -670,7 +669,7 @@ mod tests {
         }
     }
 
-    /// Like the test above, from the highest range down: here the lowest ranges are written to
+    /// Like the previous test, from the highest range down: here the lowest ranges are written to
     /// disk.
     #[tokio::test]
     async fn ranges_come_in_descending_order_too() {
@@ -698,7 +697,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_given_cannot_come_again() {
+    async fn rows_of_a_range_that_was_taken_are_refused() {
         let mut cache = cache(1 << 20, None, false);
         cache.set_bounds(Arc::new(Int32Array::from(vec![10])));
         let rows = batch(&cache, &[10, 9, 3]);

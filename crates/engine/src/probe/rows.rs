@@ -1,7 +1,7 @@
-//! Which rows of pages are in the answer?
+//! Which rows of pages are in the result?
 //!
 //! All rows of a page are tested with the whole predicate; in mode 0 only the rows that the index
-//! named are. Rows that were returned already are left out.
+//! lists are tested. Rows that were already returned are left out.
 //! Bounds: a piece of at most [`PIECE_ROWS_MAX`] rows is decoded at once.
 
 use std::ops::Range;
@@ -18,8 +18,8 @@ use futures::future::BoxFuture;
 use crate::error::external;
 use crate::read::pipeline::{Columns, Pipeline, Selection};
 
-/// Rows that are decoded at once: enough that the cost of setting up the decoder does not count,
-/// few enough for the cores' caches.
+/// The rows that are decoded at once: enough that the decoder's setup does not matter, few enough
+/// for the cores' caches.
 pub(crate) const PIECE_ROWS_MAX: u64 = 32 << 10;
 
 /// Pages of one chunk that were read.
@@ -63,8 +63,8 @@ impl Columns for PieceColumns<'_> {
     }
 }
 
-/// Of `rows` rows from position `first` on, selects those whose positions are in this ascending
-/// list.
+/// Selects the rows whose positions are in this ascending list, out of `rows` rows from position
+/// `first` on.
 pub(crate) fn select(first: u64, rows: usize, positions: &[u64]) -> Selection {
     let begin = positions.partition_point(|position| *position < first);
     let end = positions.partition_point(|position| *position < first + rows as u64);
@@ -80,7 +80,7 @@ pub(crate) fn select(first: u64, rows: usize, positions: &[u64]) -> Selection {
     Selection::Some(BooleanArray::new(mask.finish(), None))
 }
 
-/// For each page, whether it has a selected row; `page_rows` gives the pages' numbers of rows.
+/// For each page, whether it has a selected row; `page_rows` are the pages' numbers of rows.
 pub(crate) fn pages_selected<'a>(
     selection: &'a Selection,
     page_rows: impl Iterator<Item = u64> + 'a,

@@ -1,4 +1,4 @@
-//! How does one partition of a scan by an index return its rows, if their order is free?
+//! How does one partition of an index scan return its rows, if their order is free?
 //!
 //! First come the rows of the files that the index covers (`reader.rs`), then those of the other
 //! files.
@@ -55,12 +55,12 @@ struct Partition {
     batch_rows: usize,
     baseline: BaselineMetrics,
     plan_metrics: ExecutionPlanMetricsSet,
-    /// Rows on their way out; `None` once all of them went out.
+    /// Rows on their way out; `None` once all of them were returned.
     output: Option<LimitedBatchCoalescer>,
     at: At,
 }
 
-/// Where the partition is.
+/// The state of the partition.
 enum At {
     Covered(Box<Reader>),
     /// In the files that the index does not cover.
@@ -101,7 +101,7 @@ impl Partition {
         }
     }
 
-    /// Takes one step. On an error the partition is finished.
+    /// Takes one step. After an error the partition is finished.
     async fn step(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.at, At::Finished) {
             At::Covered(mut reader) => match reader.next().await? {
@@ -130,7 +130,7 @@ impl Partition {
         Ok(())
     }
 
-    /// Puts rows into the output, as many as the limit still allows.
+    /// Adds rows to the output, as many as the limit still allows.
     fn push(&mut self, batch: RecordBatch) -> Result<()> {
         let Some(batch) = self.execution.rows_left.of(batch) else {
             return Ok(());
@@ -139,7 +139,7 @@ impl Partition {
             return Ok(());
         };
         let _timer = self.baseline.elapsed_compute().timer();
-        // The output has no limit of its own, so it always takes more.
+        // The output has no limit of its own, so it always accepts more rows.
         let _: PushBatchStatus = output.push_batch(batch)?;
         Ok(())
     }

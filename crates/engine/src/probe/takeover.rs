@@ -1,10 +1,9 @@
 //! What is left when a cooperative scan takes over?
 //!
-//! A smooth scan whose regions are nearly as large as chunks reads as a full scan does, so it
-//! becomes one. It registers the chunks that it has not finished with the buffer manager, shares
-//! their loads with the other scans that want them, and takes them as they come. Pages that it has
-//! read, and rows that it has returned, are left out. If an index cannot be used, a scan takes over
-//! from the start.
+//! A smooth scan whose regions are nearly as large as chunks reads like a full scan, so it becomes
+//! one. It registers its unfinished chunks with the buffer manager, shares their loads with other
+//! scans that want them, and takes them as they come. Pages that it has read, and rows that it has
+//! returned, are left out. If an index cannot be used, a scan takes over from the start.
 
 use std::sync::Arc;
 
@@ -26,7 +25,7 @@ pub(crate) struct TakeOver {
 }
 
 impl TakeOver {
-    /// A scan of what is left, for `consumers` streams.
+    /// A scan of the remaining rows, for `consumers` streams.
     pub(crate) fn new(running: &Running, map: &PageMap, left: HandOver, consumers: usize) -> Self {
         let mut wanted = vec![false; running.table.chunks().len()];
         for page in 0..map.len() {
@@ -39,7 +38,7 @@ impl TakeOver {
         Self { run, pages, left }
     }
 
-    /// Of `rows` rows from position `first` on, selects those that are left.
+    /// Selects the remaining rows, out of `rows` rows from position `first` on.
     pub(crate) fn selection(&self, map: &PageMap, first: u64, rows: usize) -> Selection {
         let end = first + rows as u64;
         let mut mask = BooleanBufferBuilder::new(rows);
@@ -51,8 +50,8 @@ impl TakeOver {
                     let page = map.page(number);
                     (page.position + page.rows(), self.left.done[number as usize])
                 }
-                // This cannot happen: pages partition the rows. A row without a page is no row of
-                // this scan.
+                // This cannot happen: pages partition the rows. A row without a page is not a row
+                // of this scan.
                 None => (end, false),
             };
             let until = page_end.min(end);

@@ -1,15 +1,15 @@
 //! In which form is a column decoded and kept?
 //!
-//! Idea: decoded arrays are the largest thing in memory, and allocating memory is expensive. So a
-//! column is kept in the narrowest form that holds it. Integers, dates and decimals take, batch by
-//! batch, the fewest bytes that the batch's values need, whatever type the file declares. Strings
-//! whose pages all refer to a dictionary are references into it, as short as the dictionary allows.
-//! Two batches of a column may therefore have arrays of different types: code that works on arrays
-//! looks at the type of each array, never at the column's. A plan wants the types that DataFusion's
-//! reader gives; rows are widened to these when they leave a scan, after filters. Comparisons run
-//! in the width at hand (`integers.rs`), and a conjunct over one column of references is evaluated
-//! once for each value of the dictionary instead of each row.
-//! Not here: how batches become narrow (coscan-storage, `parquet/narrow.rs`), arithmetic on narrow
+//! Idea: decoded arrays take most of the memory, and allocating memory is expensive. So a column
+//! is kept in the narrowest form that holds it. Integers, dates and decimals take, batch by batch,
+//! the fewest bytes that the batch's values need, whatever type the file declares. Strings whose
+//! pages all refer to a dictionary are kept as references into it, as short as the dictionary
+//! allows. Two batches of a column may therefore have arrays of different types: code that works
+//! on arrays looks at the type of each array, never at the column's. A plan expects the types of
+//! DataFusion's reader; rows are widened to these when they leave a scan, after filters.
+//! Comparisons run in the given width (`integers.rs`), and a conjunct over one column of
+//! references is evaluated once per value of the dictionary instead of once per row.
+//! Not here: how batches are narrowed (coscan-storage, `parquet/narrow.rs`), arithmetic on narrow
 //! decimals (`fragment/`).
 //! I1: `widen` of a column in its compact form equals the column decoded to the plan's type.
 
@@ -28,11 +28,11 @@ use parquet::schema::types::Type;
 
 use super::integers::{Integers, each_width, is_whole, tested};
 
-/// Decimals of at most so many digits fit 64 bits.
+/// Decimals of at most this many digits fit 64 bits.
 const DIGITS_OF_64_BITS: u8 = 18;
 
-/// A conjunct is evaluated per value of a dictionary if there is at most one value for so many
-/// rows.
+/// A conjunct is evaluated per value of a dictionary if there are at least this many rows per
+/// value.
 const ROWS_PER_VALUE: usize = 4;
 
 /// Per leaf of the file: whether it is text whose pages all refer to dictionaries.
@@ -48,7 +48,7 @@ pub(crate) fn refer_to_dictionaries(file: &TableFile) -> Vec<bool> {
     (0..descriptor.num_columns()).map(refers).collect()
 }
 
-/// How a column of the file is decoded; `field` is the column as the plan wants it, `refers`
+/// How a column of the file is decoded. `field` is the column as the plan expects it, `refers` is
 /// [`refer_to_dictionaries`] of the file.
 pub(crate) fn compact(field: &FieldRef, file: &TableFile, refers: &[bool]) -> ColumnRequest {
     let exact = ColumnRequest::exact(Arc::clone(field));
@@ -96,7 +96,7 @@ fn is_text(root: &Type) -> bool {
             || info.logical_type_ref().is_none() && info.converted_type() == ConvertedType::UTF8)
 }
 
-/// Whether all data pages hold references. If the writer does not state its pages' encodings, it
+/// Whether all data pages contain references. A writer that does not state its pages' encodings
 /// may have changed from references to plain values within the column.
 fn refers_to_dictionary(column: &ColumnChunkMetaData) -> bool {
     column.dictionary_page_offset().is_some()
@@ -105,7 +105,7 @@ fn refers_to_dictionary(column: &ColumnChunkMetaData) -> bool {
         })
 }
 
-/// The array in the type that the plan wants; the same array if it has that type.
+/// The array in the type that the plan expects; the same array if it has that type.
 ///
 /// # Errors
 /// If the array cannot be cast to that type: a bug.
@@ -115,7 +115,7 @@ pub(crate) fn widen(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
     }
     if let Some(references) = array.as_any_dictionary_opt() {
         let values = references.values();
-        // A cast row by row is less work here. It is right only without NULL values, which arrow
+        // Here a cast row by row is less work. It is right only without NULL values, which arrow
         // ignores.
         if values.len() > references.len() && values.null_count() == 0 {
             return Ok(cast(array, wanted)?);
@@ -130,8 +130,8 @@ pub(crate) fn widen(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
     }
 }
 
-/// The mask of a conjunct over one column, from its value for each string of the column's
-/// dictionary; `None` where that does not pay.
+/// The mask of a conjunct over one column, computed from its value for each string of the column's
+/// dictionary; `None` if that does not pay.
 ///
 /// # Errors
 /// Errors of `of_values`.
@@ -175,7 +175,7 @@ mod tests {
 
     use super::*;
 
-    /// References, some of them NULL; some values may be NULL, equal or never referred to.
+    /// References, some of them NULL; some values may be NULL, equal or unused.
     fn references() -> impl Strategy<Value = ArrayRef> {
         let value = prop::option::weighted(0.9, "[ab]{0,2}|[ab]{20,21}");
         let values = prop::collection::vec(value, 1..40);
@@ -197,7 +197,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_wanted_is_what_is_referred_to(array in references()) {
+        fn widening_gives_the_referenced_values(array in references()) {
             let referred = array.as_dictionary::<Int32Type>().downcast_dict::<StringArray>().unwrap();
             let referred: Vec<Option<&str>> = referred.into_iter().collect();
             let array = narrowest(array.clone());

@@ -1,11 +1,11 @@
-//! What must happen to one file's rows so that they become rows of the scan?
+//! How do the rows of one file become rows of the scan?
 //!
-//! The scan's predicate and projection are written for the table: for partition columns that are in
-//! no file, for columns that this file may lack, for types that it may store differently. Here both
-//! are rewritten to the file as it is, the way DataFusion's own Parquet opener does it (literals
-//! for partition columns, then the expression adapter, then the simplifier). The predicate is then
-//! split into conjuncts, which are later proved, used for pruning and evaluated one by one. Files
-//! alike have one plan.
+//! The scan's predicate and projection are written for the table: for partition columns that are
+//! in no file, for columns that this file may lack, for types that it may store differently. Here
+//! both are rewritten for the file, as DataFusion's own Parquet opener does it (literals for
+//! partition columns, then the expression adapter, then the simplifier). The predicate is then
+//! split into conjuncts, which are later proved, used for pruning and evaluated one by one.
+//! Similar files share one plan.
 //! Not here: statistics (`prune/`), evaluation (`pipeline/`).
 //! I1: a row of the file is in the scan's output iff every conjunct is true for it.
 
@@ -37,11 +37,11 @@ use parquet::schema::types::TypePtr;
 
 use super::compact::{compact, refer_to_dictionaries};
 
-/// The most conjuncts of a file, because each chunk keeps a set of them in a `u64`; the last one
-/// joins all that are beyond.
+/// The most conjuncts of a file, because each chunk keeps a set of them in a `u64`. The last one
+/// is the conjunction of all further ones.
 pub(crate) const CONJUNCTS_MAX: usize = 64;
 
-/// What a scan asks of every file, in terms of the table.
+/// The predicate and the projection of a scan, in terms of the table.
 #[derive(Clone)]
 pub(crate) struct TablePlan {
     pub(crate) schema: TableSchema,
@@ -57,32 +57,32 @@ pub(crate) struct FilePlan {
     pub(crate) schema: SchemaRef,
     /// Per column: the form in which it is decoded and kept (`compact.rs`).
     pub(crate) kept: Vec<ColumnRequest>,
-    /// What must be true of a row, over `schema`. At most [`CONJUNCTS_MAX`].
+    /// The conjuncts of the predicate, over `schema`. At most [`CONJUNCTS_MAX`].
     pub(crate) conjuncts: Vec<Conjunct>,
     /// The output columns, over `schema`.
     pub(crate) projection: Vec<Arc<dyn PhysicalExpr>>,
-    /// No row of the file can be in the output.
+    /// Whether no row of the file can be in the output.
     pub(crate) empty: bool,
 }
 
-/// The plans of the files of one scan. Files with equal [`Alike`]s have one.
+/// The plans of the files of one scan. Files with equal [`Alike`]s share one.
 pub(crate) struct FilePlans<'a> {
     table: &'a TablePlan,
-    /// The partition columns that the scan names.
+    /// The partition columns that the scan uses.
     partitions: BTreeSet<usize>,
-    /// Every file has a plan of its own, because the scan asks for its name.
+    /// Whether every file has a separate plan, because the scan returns the names of files.
     by_name: bool,
     made: HashMap<Alike, Arc<FilePlan>>,
 }
 
-/// All that a plan depends on of a file whose name is not asked for.
+/// All properties of a file that its plan depends on, if the scan does not return names of files.
 #[derive(PartialEq, Eq, Hash)]
 struct Alike {
     /// The address of its `FileSchema`, which the file keeps alive.
     schema: usize,
-    /// The schema that the planner gave it in place of its own.
+    /// The schema that the planner gave the file in place of its own.
     given: Option<SchemaRef>,
-    /// The values of the partition columns that the scan names.
+    /// The values of the partition columns that the scan uses.
     values: Vec<ScalarValue>,
     /// Per leaf: whether it is text whose pages all refer to dictionaries.
     refers: Vec<bool>,
@@ -106,7 +106,7 @@ impl<'a> FilePlans<'a> {
     /// The plan for one file. `meta` is the file as the planner listed it.
     ///
     /// # Errors
-    /// If the file's columns cannot be made into the table's.
+    /// If the file's columns cannot be converted to the table's.
     pub(crate) fn of(&mut self, meta: &PartitionedFile, file: &TableFile) -> Result<Arc<FilePlan>> {
         let refers = refer_to_dictionaries(file);
         if self.by_name {
@@ -130,7 +130,7 @@ impl<'a> FilePlans<'a> {
     }
 }
 
-/// Whether the projection asks for the names of files.
+/// Whether the projection returns the names of files.
 fn names_files(projection: &ProjectionExprs) -> bool {
     let named = rewrite_input_file_name_in_projection(projection.clone(), "");
     !named.is_ok_and(|named| named == *projection)
@@ -139,7 +139,7 @@ fn names_files(projection: &ProjectionExprs) -> bool {
 /// One conjunct of the predicate.
 pub(crate) struct Conjunct {
     pub(crate) expr: Arc<dyn PhysicalExpr>,
-    /// The conjunct contains a dynamic filter, which may change while the scan runs.
+    /// Whether the conjunct contains a dynamic filter, which may change while the scan runs.
     pub(crate) dynamic: bool,
 }
 
@@ -170,7 +170,7 @@ impl TablePlan {
         })
     }
 
-    /// The plan that reads the same columns and evaluates nothing.
+    /// The plan that reads the same columns and evaluates no expression.
     pub(crate) fn of_whole_columns(&self) -> Self {
         let filters = self.predicate.iter();
         let exprs = self.projection.iter().map(|p| &p.expr).chain(filters);
@@ -245,7 +245,7 @@ impl TablePlan {
         })
     }
 
-    /// The file's columns as DataFusion's reader would decode them: views where the table has
+    /// The file's columns as DataFusion's reader would decode them: as views where the table has
     /// views, INT96 as configured.
     fn physical_schema(&self, meta: &PartitionedFile, file: &TableFile) -> Result<SchemaRef> {
         let mut options = ArrowReaderOptions::new();
@@ -293,7 +293,7 @@ impl Conjunct {
     }
 }
 
-/// The value of a conjunct that is a constant, NULL as false.
+/// The value of a constant conjunct; NULL counts as false.
 fn constant(expr: &Arc<dyn PhysicalExpr>) -> Option<bool> {
     let literal = expr.downcast_ref::<Literal>()?;
     match literal.value() {
@@ -303,7 +303,7 @@ fn constant(expr: &Arc<dyn PhysicalExpr>) -> Option<bool> {
     }
 }
 
-/// The session's INT96 options, as DataFusion reads them.
+/// The session's INT96 options, as DataFusion interprets them.
 ///
 /// # Errors
 /// `Configuration` if they cannot be understood.

@@ -1,9 +1,9 @@
-//! How are whole numbers kept in one, two, four or eight bytes compared and widened?
+//! How are whole numbers in one, two, four or eight bytes compared and widened?
 //!
-//! Integers, dates and the digits of decimals of a batch take as few bytes as its values need
+//! Integers, dates and the digits of decimals take as few bytes in a batch as its values need
 //! (`coscan_storage::narrowest`). This file compares them in that width, and widens them to the
-//! type that a plan wants. The caller knows what the numbers mean: it may compare two decimals by
-//! their digits only if their scales are equal.
+//! type that a plan expects. The caller knows what the numbers mean: it may compare two decimals
+//! by their digits only if their scales are equal.
 //! Not here: arithmetic (`fragment/narrow.rs`), which columns are kept this way (`compact.rs`).
 //! I1: every result equals that of the same values in 64 bits; the number under a NULL is
 //! arbitrary.
@@ -21,7 +21,7 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 
-/// The values of an array, in the width in which it keeps them.
+/// The values of an array, in the array's width.
 #[derive(Clone, Debug)]
 pub(crate) enum Integers {
     One(ScalarBuffer<i8>),
@@ -63,7 +63,7 @@ impl Integers {
         })
     }
 
-    /// The least and the greatest value; zeros if there are none.
+    /// The least and the greatest value; zeros if there are no values.
     pub(crate) fn bounds(&self) -> (i64, i64) {
         each_width!(self, values => bounds(values))
     }
@@ -98,7 +98,8 @@ impl Integers {
         Some(PrimitiveArray::new(values, nulls.cloned()))
     }
 
-    /// Whether `value op constant` is true, per value; `None` if the operator does not compare.
+    /// Whether `value op constant` is true, for each value; `None` if the operator does not
+    /// compare.
     pub(crate) fn compare(&self, op: Operator, constant: i64) -> Option<BooleanBuffer> {
         each_width!(self, values => compare(values, op, constant))
     }
@@ -121,7 +122,7 @@ impl Integers {
     }
 }
 
-/// A type of values, and which widths convert to it without loss; the others give `None`.
+/// A type of values, with the widths that convert to it without loss; the others return `None`.
 trait Wide: ArrowNativeType {
     fn of_8(values: &[i8]) -> Option<ScalarBuffer<Self>>;
     fn of_16(values: &[i16]) -> Option<ScalarBuffer<Self>>;
@@ -252,7 +253,7 @@ fn pack(flags: &[u8], bits: &mut Vec<u8>) {
     }
 }
 
-/// A comparison of columns and constants of one type that are kept as whole numbers.
+/// A comparison of columns and constants of the same type that are kept as whole numbers.
 pub(crate) struct Comparison {
     op: Operator,
     sides: [Side; 2],
@@ -265,8 +266,8 @@ enum Side {
 }
 
 impl Comparison {
-    /// The comparison that an expression over columns of this schema makes; `None` if the
-    /// expression is not a comparison of whole numbers.
+    /// The comparison in an expression over columns of this schema; `None` if the expression is
+    /// not a comparison of whole numbers.
     pub(crate) fn of(expr: &dyn PhysicalExpr, schema: &Schema) -> Option<Self> {
         let binary = expr.downcast_ref::<BinaryExpr>()?;
         let types = [binary.left(), binary.right()].map(|side| side.data_type(schema).ok());
@@ -292,8 +293,8 @@ impl Comparison {
         compares(op).then_some(Self { op, sides })
     }
 
-    /// The rows for which the comparison is true, NULL as false. `None` if a column is not kept as
-    /// whole numbers.
+    /// The rows for which the comparison is true; NULL counts as false. `None` if a column is not
+    /// kept as whole numbers.
     pub(crate) fn mask(&self, columns: &[ArrayRef]) -> Option<BooleanArray> {
         let [Side::Column(left), right] = &self.sides else {
             return None;
@@ -330,7 +331,7 @@ pub(crate) fn compares(op: Operator) -> bool {
     )
 }
 
-/// Whether the types' values are kept as whole numbers that compare as the values do.
+/// Whether both types' values are kept as whole numbers that compare as the values do.
 fn alike(left: &DataType, right: &DataType) -> bool {
     match (left, right) {
         (DataType::Decimal128(_, left), DataType::Decimal128(_, right)) => left == right,
@@ -353,7 +354,7 @@ fn side(expr: &std::sync::Arc<dyn PhysicalExpr>) -> Option<Side> {
     whole_of(expr.downcast_ref::<Literal>()?.value()).map(Side::Constant)
 }
 
-/// The number of a constant, or the digits of a decimal; `None` if there is none in 64 bits.
+/// The number of a constant, or the digits of a decimal; `None` if 64 bits cannot hold it.
 pub(crate) fn whole_of(value: &ScalarValue) -> Option<i64> {
     match value {
         ScalarValue::Int16(value) => value.map(i64::from),
@@ -421,7 +422,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
         #[test]
-        fn what_is_kept_is_what_was(values in column()) {
+        fn kept_values_are_the_original_ones(values in column()) {
             let wide: ArrayRef = Arc::new(Int64Array::from(values));
             let kept = narrowest(Arc::clone(&wide));
             let integers = Integers::of(&kept).unwrap();

@@ -1,4 +1,4 @@
-//! From chunks to rows: what a scan does when it runs.
+//! How does a running scan turn chunks into rows?
 //!
 //! | where | question |
 //! |---|---|
@@ -7,11 +7,11 @@
 //! | `pipeline/` | how do columns become selected, projected rows? |
 //! | `compact.rs` | in which form is a column decoded and kept? |
 //! | `integers.rs` | how are whole numbers of any width compared and widened? |
-//! | `file_plan.rs` | what are predicate and projection in terms of one file? |
+//! | `file_plan.rs` | how do the rows of one file become rows of the scan? |
 //! | `parquet_scan.rs` | is a node a scan of Parquet files? |
 //!
-//! Not here: how a scan finds its rows by an index (`probe/`), which scans become cooperative
-//! (`plan/`), what is done above them (`fragment/`).
+//! Not here: how an index scan finds its rows (`probe/`), which scans become cooperative
+//! (`plan/`), operators above them (`fragment/`).
 
 mod compact;
 mod file_plan;

@@ -1,17 +1,17 @@
-//! What may a session do to others?
+//! Which effects on others may a session have?
 //!
-//! Every session may read the tables that all share, and make names of its own (`own/`). Three
-//! rights add to that. A session that a server makes for a client has the rights that the server
-//! was started with; a session of the user's own process has no limits and no names of its own.
-//! Rights never change during a session, so what was checked when a statement was prepared still
-//! holds when it runs.
-//! Not here: what rights there are (`right.rs`), which statement needs which right
-//! (`own/check.rs`), which setting does (`settings.rs`), what is told of the server's files
-//! (`places.rs`, R3). `docs/design/rights.md` has the table for people, which a test checks row by
-//! row.
-//! R1: a statement is checked with everything in it: subqueries, and the statements that EXPLAIN,
-//! PREPARE and CREATE … AS contain.
-//! R2: what writes is also checked when it is planned, because it may be hidden in a view.
+//! Every session may read the shared tables and create its own names (`own/`). Three rights allow
+//! more. A session that a server creates for a client has the rights that the server was started
+//! with; a session in the user's own process is unrestricted, and all sessions of its engine see
+//! the names that it creates. A session's rights never change, so a check at the time a statement
+//! is prepared still holds when it runs.
+//! Not here: the rights themselves (`right.rs`), which statement needs which right
+//! (`own/check.rs`), which setting does (`settings.rs`), what a session learns of the server's
+//! files (`places.rs`, R3). `docs/design/rights.md` has the table for users; a test checks each of
+//! its rows.
+//! R1: the check of a statement covers everything in it: subqueries, and the statements inside
+//! EXPLAIN, PREPARE and CREATE … AS.
+//! R2: a write is also checked when it is planned, because a view may hide it.
 
 pub(crate) mod places;
 mod settings;
@@ -25,6 +25,8 @@ use crate::right::{Right, Rights};
 pub use places::without_folders;
 
 impl Rights {
+    /// Checks that a session with these rights has all that are needed.
+    ///
     /// # Errors
     /// [`Error::Denied`], if one of them is missing.
     pub(crate) fn require(self, needed: &[Right], what: impl FnOnce() -> String) -> Result<()> {
@@ -39,22 +41,22 @@ impl Rights {
         Err(denied(what(), missing))
     }
 
-    /// Whether a session with these rights may SET a setting to a value, or RESET it if there is no
-    /// value.
+    /// Checks whether a session with these rights may SET a setting to a value, or RESET it if
+    /// there is no value.
     ///
     /// # Errors
-    /// [`Error::Denied`], which names the right that is missing.
+    /// [`Error::Denied`], which names the missing right.
     pub fn check_setting(self, name: &str, value: Option<&str>) -> Result<()> {
         settings::check(self, name, value)
     }
 }
 
-/// A refusal. Without missing rights it is a refusal that no right lifts.
+/// A refusal. If `missing` is empty, no right lifts it.
 pub(crate) fn denied(what: String, missing: Vec<Right>) -> DataFusionError {
     DataFusionError::External(Box::new(Error::Denied { what, missing }))
 }
 
-/// Fails if a session is held to rights and lacks one of these.
+/// Checks that a session is unrestricted or has all of these rights.
 ///
 /// # Errors
 /// [`Error::Denied`].

@@ -1,9 +1,9 @@
-//! Where are the server's files, for sessions that may not name them? Such a session is told the
-//! names of files, not the folders around them.
+//! What does a session without the right to files learn of the server's files? Their names, but
+//! not the folders around them.
 //!
-//! R3: a session without the right to name files is not told where the server's files are: not by
+//! R3: a session without the right to files learns nothing of the server's folders: not from
 //! system tables, settings, definitions of tables, plans that EXPLAIN shows, or errors (which the
-//! server rewrites by [`without_folders`]).
+//! server rewrites with [`without_folders`]).
 //! Not here: the value of `coscan.index_folder` (`settings/`), definitions of shared tables
 //! (`own/catalogs.rs`).
 
@@ -27,13 +27,13 @@ use datafusion::prelude::SessionConfig;
 
 use crate::right::{Right, Rights};
 
-/// Whether a session may be told where the server's files are.
+/// Whether a session may see the server's folders.
 pub(crate) fn may_see(config: &SessionConfig) -> bool {
     Rights::of(config).is_none_or(|rights| rights.has(Right::Files))
 }
 
-/// The text with paths and URLs cut down to their last word. A word that merely has a slash in it
-/// stays.
+/// The text with each path or URL replaced by its last word. A word that merely contains a slash
+/// stays as it is.
 #[must_use]
 pub fn without_folders(text: &str) -> String {
     let is_end = |c: char| c.is_whitespace() || "'\"`,;()[]{}<>=".contains(c);
@@ -60,7 +60,7 @@ pub fn without_folders(text: &str) -> String {
     shown
 }
 
-/// The rows with the texts in these columns cut down.
+/// The rows, with paths in the texts of these columns shortened to names.
 pub(crate) fn hide(rows: &RecordBatch, columns: &[&str]) -> Result<RecordBatch> {
     let schema = rows.schema();
     let arrays = schema.fields().iter().zip(rows.columns());
@@ -86,7 +86,8 @@ fn cut(array: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// The text cut down. If it is nothing but paths, they are cut down however short they are.
+/// The text with its paths shortened. A text of nothing but paths has even the shortest ones
+/// shortened.
 fn cut_text(text: &str) -> String {
     let is_path = text.starts_with('/') || text.contains("://");
     if !is_path || text.contains(char::is_whitespace) {
@@ -99,8 +100,8 @@ fn cut_text(text: &str) -> String {
     names.collect::<Vec<_>>().join(",")
 }
 
-/// The plan with the values of `information_schema.df_settings` cut down: DataFusion lists there
-/// where spill files are kept.
+/// The plan with paths in the values of `information_schema.df_settings` shortened: DataFusion
+/// lists the folder for spill files there.
 pub(crate) fn settings_hidden(plan: &LogicalPlan) -> Result<LogicalPlan> {
     let hidden = plan.clone().transform_up_with_subqueries(|node| {
         let LogicalPlan::TableScan(scan) = &node else {
@@ -131,7 +132,7 @@ fn cut_down(scan: &TableScan) -> Result<LogicalPlan> {
         .build()
 }
 
-/// The plan of an EXPLAIN with the texts that it shows cut down; any other as it is.
+/// The plan of an EXPLAIN, with paths in its texts shortened; any other plan as it is.
 pub(crate) fn explained(
     logical: &LogicalPlan,
     physical: Arc<dyn ExecutionPlan>,
@@ -160,7 +161,7 @@ pub(crate) fn explained(
     Ok(Arc::new(ProjectionExec::try_new(columns, physical)?))
 }
 
-/// [`without_folders`] as a function of plans. No statement can name it.
+/// [`without_folders`] as a function in plans. No statement can call it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Cut(Signature);
 
@@ -186,7 +187,7 @@ impl ScalarUDFImpl for Cut {
     }
 }
 
-/// DataFusion's name of that table, which DataFusion does not export.
+/// DataFusion's name of that table, which it does not export.
 const DF_SETTINGS: &str = "df_settings";
 const NAME: &str = "without_folders";
 

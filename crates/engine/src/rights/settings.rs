@@ -1,11 +1,11 @@
 //! Which setting may a session change, and how far?
 //!
-//! Most options of `datafusion.*` concern only the session's own queries. With some options, one
-//! query takes what all share, however small the data: an array of as many elements as the option
-//! says, a task for each of a million partitions, a recursion that overflows the stack. These
-//! options have harmless values, which include DataFusion's defaults; other values need the right
-//! to change the engine.
-//! Not here: the settings of Coscan themselves (`../settings/`).
+//! Most options of `datafusion.*` affect only the session's own queries. With some options, one
+//! query on any data can take resources that all sessions share: an array of as many elements as
+//! the option says, a task for each of a million partitions, a recursion that overflows the stack.
+//! Such an option has a range of harmless values, which includes DataFusion's default; other
+//! values need the right to engine settings.
+//! Not here: Coscan's own settings (`../settings/`).
 
 use std::num::NonZero;
 
@@ -14,7 +14,7 @@ use datafusion::error::Result;
 use super::{Right, Rights, denied};
 use crate::memory::SPILL_FILE_BYTES;
 
-/// As `check_setting` of [`Rights`].
+/// Implements [`Rights::check_setting`].
 pub(super) fn check(rights: Rights, name: &str, value: Option<&str>) -> Result<()> {
     if name.starts_with("datafusion.runtime.") {
         return Err(denied(
@@ -38,12 +38,12 @@ pub(super) fn check(rights: Rights, name: &str, value: Option<&str>) -> Result<(
     }
 }
 
-/// `None` if the value is not a number: DataFusion refuses it.
+/// `None` if the value is not a number; DataFusion refuses it then.
 fn number(value: &str) -> Option<f64> {
     value.trim().parse().ok()
 }
 
-/// The values of an option that take no more than a query may take.
+/// The range of an option in which it takes no more than a query may take.
 struct Bound {
     name: &'static str,
     least: f64,
@@ -73,7 +73,8 @@ const fn most(name: &'static str, most: f64) -> Bound {
 
 const MIB: f64 = 1_048_576.0;
 
-/// The options with harmless values. On average they allow ten times DataFusion's default.
+/// The options that have a range of harmless values; on average it reaches ten times DataFusion's
+/// default.
 const BOUNDS: &[Bound] = &[
     // Rows of a batch, which each operator and decoder holds.
     most("datafusion.execution.batch_size", 131_072.0),
@@ -99,8 +100,8 @@ const BOUNDS: &[Bound] = &[
         "datafusion.execution.hash_join_buffering_capacity",
         64.0 * MIB,
     ),
-    // An array with a place for each key between the smallest and the largest, even if there are
-    // few keys.
+    // An array with an element for each key between the smallest and the largest, even if there
+    // are few keys.
     most(
         "datafusion.execution.perfect_hash_join_small_build_threshold",
         1_048_576.0,
@@ -110,7 +111,7 @@ const BOUNDS: &[Bound] = &[
         least: 0.01,
         most: f64::MAX,
     },
-    // A repartition that spills into larger files may hang (`session/ext.rs`), and keep its memory.
+    // A repartition that spills into larger files may hang (`session/ext.rs`) and keep its memory.
     most(SPILL_FILE_BYTES, 1.0),
     most(
         "datafusion.execution.parquet.metadata_size_hint",
@@ -121,7 +122,7 @@ const BOUNDS: &[Bound] = &[
     // Depth of the parser's recursion.
     most("datafusion.sql_parser.recursion_limit", 50.0),
     most("datafusion.optimizer.max_passes", 16.0),
-    // Lists that a join's build side hands over.
+    // Lists that a join's build side passes to the probe side.
     most(
         "datafusion.optimizer.hash_join_inlist_pushdown_max_size",
         16.0 * MIB,
@@ -138,8 +139,8 @@ mod tests {
 
     use super::*;
 
-    /// Numeric options that concern only the session's own queries, or only what writes, at any
-    /// value.
+    /// Numeric options that at any value affect only the session's own queries, or only statements
+    /// that write.
     const HARMLESS: &[&str] = &[
         "datafusion.execution.max_buffered_batches_per_output_file",
         "datafusion.execution.minimum_parallel_output_files",
@@ -173,7 +174,7 @@ mod tests {
         "datafusion.optimizer.subset_repartition_threshold",
     ];
 
-    /// An option that a new version of DataFusion adds has to be put into one list or the other.
+    /// An option that is new in a version of DataFusion must be added to one list or the other.
     #[test]
     fn every_number_among_the_options_is_bounded_or_harmless() {
         let entries = ConfigOptions::default().entries();
@@ -195,7 +196,7 @@ mod tests {
         }
     }
 
-    /// Options without a value that are texts, which DataFusion does not say.
+    /// Options without a value that are texts; DataFusion does not tell their type.
     const UNSET_TEXTS: &[&str] = &[
         "datafusion.catalog.location",
         "datafusion.catalog.format",
@@ -208,8 +209,8 @@ mod tests {
 
     #[test]
     fn defaults_are_harmless() {
-        // For the option left out, a session starts with a default of ours, and RESET goes back to
-        // that.
+        // The excluded option has a default of Coscan's, with which a session starts and which
+        // RESET restores.
         let entries = ConfigOptions::default().entries();
         for entry in entries.into_iter().filter(|e| e.key != SPILL_FILE_BYTES) {
             let value = entry.value.as_deref();
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn values_beyond_need_the_right_and_the_budget_is_nobodys() {
+    fn larger_values_need_the_right_and_no_right_allows_the_runtime_options() {
         let name = "datafusion.execution.target_partitions";
         let may = Rights {
             engine_settings: true,

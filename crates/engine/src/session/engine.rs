@@ -1,8 +1,8 @@
-//! The engine: one per process. It owns memory, devices, buffers and tables; sessions only have
-//! settings.
+//! The engine, of which a process has one. It owns memory, devices, buffer pools and tables; a
+//! session adds only its settings.
 //!
-//! Plans hold the engine's resources (`resources.rs`), not the engine, and may outlive it.
-//! Not here: settings (`settings/`), scans (`read/`).
+//! Plans hold the engine's resources (`resources.rs`), not the engine, and may outlive it. Not
+//! here: settings (`settings/`), scans (`read/`).
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,13 +23,13 @@ use crate::operators::OperatorTrace;
 use crate::resources::Resources;
 use crate::settings::EngineConfig;
 
-/// The engine. Clones are the same engine.
+/// The engine. Clones share it.
 #[derive(Clone)]
 pub struct Engine {
     inner: Arc<Inner>,
 }
 
-/// A weak reference to an engine, for its own system tables.
+/// A weak reference to an engine, for the system tables that the engine itself holds.
 #[derive(Clone)]
 pub(crate) struct WeakEngine {
     inner: Weak<Inner>,
@@ -38,11 +38,11 @@ pub(crate) struct WeakEngine {
 struct Inner {
     resources: Arc<Resources>,
     catalogs: Arc<dyn CatalogProviderList>,
-    /// What is shared above scans.
+    /// The chunk jobs and chunk states that queries share.
     board: Arc<Board>,
 }
 
-/// What an engine has done so far, summed over its pools and devices.
+/// Counts of what an engine has done so far, summed over its pools and devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct EngineMetrics {
@@ -54,38 +54,38 @@ pub struct EngineMetrics {
     pub decode_bytes: u64,
     /// Time spent in scheduling decisions, in nanoseconds.
     pub sched_cpu_ns: u64,
-    /// Pages that scans by an index have read or found in memory.
+    /// Pages that index scans have read from a device or found in memory.
     pub pages_read: u64,
     /// Bytes of memory that operators hold.
     pub operator_bytes: u64,
     /// Bytes of memory that decoded columns hold.
     pub decoded_bytes: u64,
-    /// Bytes of memory that chunks in the buffers hold, loads under way included.
+    /// Bytes of memory that chunks in the buffers hold, outstanding loads included.
     pub frame_bytes: u64,
     /// Chunk jobs that have begun.
     pub fragment_jobs: u64,
-    /// States of chunks that jobs gave to queries: for each job, at most as many as there are
-    /// queries that wanted its chunk.
+    /// States of chunks that jobs gave to queries: each job gives at most one to each query that
+    /// wanted its chunk.
     pub fragment_states: u64,
-    /// States of chunks that queries found remembered.
+    /// States of chunks that queries found in the state cache.
     pub fragment_states_remembered: u64,
-    /// Chunks that jobs could not work on, which queries then worked on alone.
+    /// Chunks that jobs had to give back, which each query then worked on alone.
     pub fragment_chunks_given_back: u64,
-    /// Bytes of the states of chunks that are kept.
+    /// Bytes of the chunk states in the state cache.
     pub state_cache_bytes: u64,
-    /// Shared operators that a query has begun.
+    /// Shared operators that a query started as the host.
     pub operators_hosted: u64,
-    /// Shared operators whose output a query took from another query's run.
+    /// Shared operators whose output a satellite took from a running host.
     pub operators_joined: u64,
-    /// Shared operators whose output a query took from what was kept of a run that had ended.
+    /// Shared operators whose output a query took from what a finished run had left behind.
     pub operators_late: u64,
-    /// Batches of shared operators that were taken by a query other than the one that made them.
+    /// Batches of shared operators that a query other than the host took.
     pub operator_batches_shared: u64,
-    /// Batches of shared operators that went to disk.
+    /// Batches of shared operators that were written to disk.
     pub operator_batches_to_disk: u64,
-    /// Queries that had joined a shared operator and ran it by themselves after all.
+    /// Queries that had joined a shared operator and then ran it themselves after all.
     pub operator_reruns: u64,
-    /// Cycles of queries that waited for each other, and were resolved.
+    /// Cycles of queries waiting for each other that were resolved.
     pub operator_deadlocks: u64,
     /// Runs of shared operators that failed.
     pub operators_failed: u64,
@@ -111,8 +111,8 @@ impl Engine {
         budget.verify_checksums(config.checksums);
         budget.bound_process(limit::available_bytes(), limit::unaccounted_bytes);
         budget.keep_time();
-        // Memory is asked back in the order in which its holders are made: states of chunks go
-        // before what operators retain, which the resources hold.
+        // Memory is reclaimed in the order in which its holders are created: states of chunks go
+        // before what shared operators retain, because the board is created before the resources.
         let board = Board::new(StateCache::new(&budget));
         let resources = Resources::new(config, &budget)?;
         let inner = Arc::new(Inner {
@@ -123,7 +123,7 @@ impl Engine {
         Ok(Self { inner })
     }
 
-    /// The part of the engine that plans hold.
+    /// The shared resources, which plans hold.
     pub(crate) fn resources(&self) -> &Arc<Resources> {
         &self.inner.resources
     }
@@ -132,12 +132,12 @@ impl Engine {
         &self.inner.catalogs
     }
 
-    /// What is shared above scans.
+    /// The chunk jobs and chunk states that queries share.
     pub(super) fn board(&self) -> &Arc<Board> {
         &self.inner.board
     }
 
-    /// What the engine has done so far.
+    /// Counts of what the engine has done so far.
     #[must_use]
     pub fn metrics(&self) -> EngineMetrics {
         let mut metrics = EngineMetrics::default();
@@ -162,8 +162,8 @@ impl Engine {
         metrics.fragment_states_remembered = count(&board.totals.remembered);
         metrics.fragment_chunks_given_back = count(&board.totals.given_back);
         metrics.state_cache_bytes = board.cache.counts().bytes;
-        // The budget counts states, retained batches and keys with operators, before which they are
-        // given up.
+        // The budget counts states, retained batches and keys as operator memory, though they are
+        // reclaimed before operators spill.
         let mut given_first = metrics.state_cache_bytes;
         for engine in resources.operators().micro_engines().values() {
             metrics.operators_retained_bytes += engine.retained_bytes;
@@ -202,8 +202,8 @@ impl Engine {
         self.inner.resources.operators().trace()
     }
 
-    /// The pages that scans by an index have read by themselves so far, pool by pool, if the engine
-    /// was configured to record them.
+    /// The pages that index scans have read on their own so far, pool by pool, if the engine was
+    /// configured to record them.
     #[must_use]
     pub fn page_trace(&self) -> Vec<PageTrace> {
         let pools = self.inner.resources.pools();
@@ -218,14 +218,14 @@ impl Engine {
         }
     }
 
-    /// What runs now and what is in memory, pool by pool.
+    /// The running scans and the resident chunks, pool by pool.
     #[must_use]
     pub fn snapshots(&self) -> Vec<PoolSnapshot> {
         let pools = self.inner.resources.pools();
         pools.iter().map(BufferPool::snapshot).collect()
     }
 
-    /// The indexes that are being built, and how far they are.
+    /// The indexes that are being built, with their progress.
     #[must_use]
     pub fn index_builds(&self) -> Vec<IndexBuild> {
         self.inner.resources.indexes().builds()
@@ -237,7 +237,7 @@ impl Engine {
         self.inner.resources.devices()
     }
 
-    /// The memory budget that everything shares.
+    /// The memory budget of the whole engine.
     #[must_use]
     pub fn memory(&self) -> &Arc<MemoryBudget> {
         self.inner.resources.memory()

@@ -1,4 +1,4 @@
-//! Coscan in somebody else's DataFusion session.
+//! Adds Coscan to a DataFusion session that the embedding program made itself.
 
 use std::sync::Arc;
 
@@ -40,17 +40,17 @@ use crate::tables::one_listing::list_once;
 pub trait CoscanExt {
     /// Adds the settings `coscan.*` and the rules that make Parquet scans cooperative.
     ///
-    /// It sets `datafusion.execution.max_spill_file_size_bytes` to 1, so that a repartition gives
-    /// each batch that it spills a file of its own. With larger files DataFusion 55.2 may hang in
-    /// small memory (apache/datafusion#24883, fixed in later versions): two tasks that spill at
-    /// once open two files, the reader waits for the next batch of the older one, and nobody writes
-    /// to it until the reader goes on.
+    /// It sets `datafusion.execution.max_spill_file_size_bytes` to 1, so that a repartition writes
+    /// each batch that it spills to a separate file. With larger files DataFusion 55.2 may hang
+    /// when memory is short (apache/datafusion#24883, fixed in later versions): two tasks that
+    /// spill at once open two files, the reader waits for the next batch of the older one, and no
+    /// task writes to that file until the reader goes on.
     ///
-    /// Call it last: rules added after it run after the scans were replaced, and undo the sharing
-    /// of operators above what they change ([`add_physical_rule`] does not). The session keeps its
-    /// own runtime; give it [`Engine::runtime`] if its operators are to share the engine's memory
-    /// budget. The engine must outlive the session's queries: when the last [`Engine`] is dropped,
-    /// scans are planned as DataFusion does.
+    /// Call it last. Rules that are added after it run after the scans were replaced, and undo the
+    /// sharing of operators above the nodes that they change ([`add_physical_rule`] avoids this).
+    /// The session keeps its own runtime; give it [`Engine::runtime`] if its operators should draw
+    /// on the engine's memory budget. The engine must outlive the session's queries: once the last
+    /// [`Engine`] is dropped, DataFusion plans the scans itself.
     #[must_use]
     fn with_coscan(self, engine: &Engine) -> Self;
 }
@@ -85,9 +85,9 @@ impl CoscanExt for SessionStateBuilder {
     }
 }
 
-/// Adds a rule to a session that may have Coscan's own rules: as the last one, but before the rule
-/// that shares operators. A rule that runs after that and changes a plan undoes the sharing of the
-/// operators above the change.
+/// Adds a physical rule to a session that may have Coscan's rules: last, but before the rule that
+/// shares operators. A rule that runs after that one undoes the sharing of the operators above
+/// every node that it changes.
 pub fn add_physical_rule(
     builder: &mut SessionStateBuilder,
     rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>,

@@ -1,4 +1,4 @@
-//! A session: settings of its own, tables shared with the engine's other sessions.
+//! A session: it has its own settings, and shares tables with the engine's other sessions.
 //!
 //! | file | question |
 //! |---|---|
@@ -6,9 +6,9 @@
 //! | `prepared.rs` | what does a prepared statement return, and when is its plan out of date? |
 //! | `rust.rs` | how does a program prepare and run statements? |
 //! | `system_tables.rs` | what do the tables `coscan.*` show? |
-//! | `ext.rs` | how does somebody else's DataFusion session get cooperative scans? |
+//! | `ext.rs` | how does an embedder's DataFusion session get cooperative scans? |
 //!
-//! Not here: what a session may change, and to what (`settings/`).
+//! Not here: which settings a session may change (`settings/`).
 
 mod engine;
 mod ext;
@@ -51,27 +51,28 @@ pub use rust::Statement;
 const CATALOG: &str = "datafusion";
 const SCHEMA: &str = "public";
 
-/// The most keys that a hash join hands to its other side one by one.
+/// The most keys that a hash join's build side passes to its probe side as a list.
 const JOIN_KEYS_MAX: usize = 1_000;
 
-/// Divided by the partitions of a query: the most bytes from which a hash join makes one table for
-/// all partitions. Otherwise it divides both sides by hash, so that as many threads make tables as
-/// probe them. That pays with many cores, or where little is probed; it costs a copy of all rows,
-/// and other queries cannot probe the tables.
+/// Divided by the partitions of a query: the largest build side, in bytes, from which a hash join
+/// makes one hash table for all partitions. For a larger one it partitions both sides by hash, so
+/// that as many threads build tables as probe them. That pays with many cores, or where few rows
+/// are probed; it copies all rows, and other queries cannot probe the tables.
 const ONE_TABLE_BYTES: usize = 128 << 20;
-/// The same for inputs of which only the number of rows is known.
+/// The same limit for inputs of which only the number of rows is known.
 const ONE_TABLE_ROWS: usize = 4 << 20;
 
-/// A sort sets aside at most this part of the budget for its merges: next to nothing, which it gets
-/// however full the memory is (`memory/pool.rs`). What a merge needs is what its sort gives back.
+/// The part of the budget, as a divisor, that a sort reserves for its merges. It is next to
+/// nothing, so that the sort gets it however full the memory is (`memory/pool.rs`). A merge uses
+/// the memory that its sort gives back.
 const SORT_SHARE: u64 = 2048;
 
 impl Engine {
-    /// An engine with this configuration. It starts its threads when the first query needs them.
+    /// Creates an engine. Its threads start when the first query needs them.
     ///
     /// # Errors
-    /// If the configuration has a value that an engine cannot have, or the operating system refuses
-    /// a resource, or the file to record to.
+    /// If the configuration has a value that an engine cannot have, or if the operating system
+    /// refuses a resource or the file to record to.
     pub fn new(config: EngineConfig) -> Result<Self> {
         let engine = Self::bare(config)?;
         let catalog = MemoryCatalogProvider::new();
@@ -84,7 +85,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// A new session, with the settings that the engine was configured with.
+    /// A new session that starts with the engine's configured settings.
     #[must_use]
     pub fn session(&self) -> Session {
         let config = self.resources().config();
@@ -96,13 +97,13 @@ impl Engine {
         if let Some(partitions) = config.target_partitions {
             options = options.with_target_partitions(partitions);
         }
-        // Every sort sets this much aside to merge what it spilled. The default is 10 MiB, which
-        // many sorts in a small budget could not have.
+        // Every sort reserves this much to merge what it spilled. Many sorts at once could not get
+        // the default of 10 MiB from a small budget.
         let share = usize::try_from(self.memory().limit() / SORT_SHARE).unwrap_or(usize::MAX);
         let aside = &mut options.options_mut().execution.sort_spill_reservation_bytes;
         *aside = (*aside).min(share);
-        // The most keys of a join's build side that an index is asked for; the default is 150. A
-        // list of any length is looked up by hash.
+        // The most keys of a join's build side with which an index is probed; DataFusion's default
+        // is 150. A list of any length is looked up by hash.
         let partitions = options.target_partitions().max(1);
         let optimizer = &mut options.options_mut().optimizer;
         optimizer.hash_join_inlist_pushdown_max_distinct_values = JOIN_KEYS_MAX;
@@ -118,13 +119,13 @@ impl Engine {
         ] {
             *threshold = (*threshold).max(most / partitions);
         }
-        // Two partitions that publish the bounds of min and max at once may publish one without
-        // the other, and rows beyond it are lost (DataFusion 55.2, `aggregate_stream.rs`).
+        // Two partitions that publish bounds of min and max at the same time may lose one of them,
+        // and then the filter drops rows that count (DataFusion 55.2, `aggregate_stream.rs`).
         options
             .options_mut()
             .optimizer
             .enable_aggregate_dynamic_filter_pushdown = false;
-        // In nanoseconds INT96 reaches from 1677 to 2262 only, and other years become these.
+        // In nanoseconds, INT96 spans only 1677 to 2262, and other years would wrap around.
         options.options_mut().execution.parquet.coerce_int96 = Some("us".to_owned());
         let builder = SessionStateBuilder::new()
             .with_config(options)
@@ -132,7 +133,8 @@ impl Engine {
             .with_catalog_list(Arc::clone(self.catalogs()))
             .with_default_features();
         let mut builder = coscan_pg::install(builder).with_coscan(self);
-        // Before the rules that rewrite predicates, after the one that knows the form of UPDATE.
+        // Before the rules that rewrite predicates, after the rule that expects UPDATE's original
+        // form.
         let rules = &mut builder.analyzer().get_or_insert_default().rules;
         let form = rules.iter().position(|rule| rule.name() == ASSIGNMENTS);
         rules.insert(form.map_or(0, |at| at + 1), Arc::new(ChangeByQuery));
@@ -142,10 +144,10 @@ impl Engine {
     }
 }
 
-/// One user's view of an [`Engine`]: what SET changes is the session's own, tables are shared by
-/// all sessions.
+/// One user's view of an [`Engine`]: SET changes only this session, tables are shared by all
+/// sessions.
 ///
-/// It is cheap to clone; clones are the same session.
+/// Cheap to clone; clones share the session.
 #[derive(Clone)]
 pub struct Session {
     engine: Engine,
@@ -165,8 +167,8 @@ impl Session {
         Ok(Engine::new(EngineConfig::default())?.session())
     }
 
-    /// Makes a table of a file, a folder, a glob (`data/*.parquet`) or a URL (`s3://`, `http://`),
-    /// or of several of these with commas between them, or replaces the one of that name. All
+    /// Registers a file, a folder, a glob (`data/*.parquet`) or a URL (`s3://`, `http://`), or
+    /// several of these separated by commas, as a table. It replaces a table of that name. All
     /// sessions of the engine see it.
     ///
     /// # Errors
@@ -178,7 +180,7 @@ impl Session {
             reason: error.to_string(),
         };
         let state = self.context.state();
-        // Looked at before its files are read, so that a change meanwhile is noticed.
+        // The stamp is taken before the files are read, so a change in between is noticed later.
         let place = Place::new(path);
         let table = registration::table_at(&state, path)
             .await
@@ -199,9 +201,8 @@ impl Session {
         Ok(())
     }
 
-    /// Makes a table as [`Session::register`] does. If that fails, the name is kept, statements
-    /// that
-    /// use it get the error as long as it lasts, and it is returned here.
+    /// Registers a table as [`Session::register`] does. If that fails, the name is kept:
+    /// statements that use it get the current error of its files. The first error is returned.
     pub async fn declare(&self, name: &str, path: &str) -> Option<Error> {
         let error = self.register(name, path).await.err()?;
         let schema = self.context.state();
@@ -217,13 +218,14 @@ impl Session {
     /// The table of the files at `path`, as [`Session::register`] makes it, without a name.
     ///
     /// # Errors
-    /// If nothing is there, or a file is not what its extension says, or does not fit the others.
+    /// If the path does not exist, or a file is not what its extension says, or does not fit the
+    /// others.
     pub async fn table_at(&self, path: &str) -> Result<Arc<dyn TableProvider>> {
         Ok(registration::table_at(&self.context.state(), path).await?)
     }
 
-    /// Plans one SQL statement and starts it. Rows come as they are asked for; dropping the stream
-    /// cancels the query.
+    /// Plans one SQL statement and starts it. The stream computes rows as the caller polls it;
+    /// dropping it cancels the query.
     ///
     /// # Errors
     /// The errors of parsing and planning. Errors of running come through the stream.
@@ -244,15 +246,15 @@ impl Session {
         });
         let rows = started.await?;
         let schema = rows.schema();
-        // The plan lives as long as its rows are asked for, and so does the memory that is reserved
-        // for it.
+        // The plan lives as long as the stream of its rows, so the memory reserved for the plan is
+        // held as long.
         let rows = rows.inspect(move |_| {
             let _ = &held;
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 
-    /// The plan of a SQL query as text, with our scans in it.
+    /// The plan of a SQL query as text, with cooperative scans in it.
     ///
     /// # Errors
     /// The errors of parsing and planning.
@@ -264,7 +266,7 @@ impl Session {
         Ok(table.to_string())
     }
 
-    /// Names this session's scans from now on, in traces and in `coscan.scans`.
+    /// Labels this session's next scans in traces and in `coscan.scans`.
     ///
     /// # Errors
     /// If the label is too long.

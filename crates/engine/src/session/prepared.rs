@@ -1,11 +1,11 @@
-//! A prepared statement: what does it return, and what is its plan for the values at hand?
+//! A prepared statement: what does it return, and when must it be planned again?
 //!
-//! A plan is made for parameters of certain types and for the tables and settings that there were
-//! when it was made (its *basis*). If the values are of those types and the basis is as it was, the
-//! values enter the plan. Otherwise the statement is planned anew.
+//! A plan holds for parameters of certain types and for its *basis*: the tables and settings at
+//! the time of planning. If the values have those types and the basis is unchanged, the values are
+//! filled into the plan. Otherwise the statement is planned again.
 //! Not here: the types of parameters (`coscan_pg::parameters`), how a plan runs.
-//! PS1: a plan never runs on another basis than its own.
-//! PS2: the columns are those that were announced, by name and type, or the statement fails.
+//! PS1: a plan runs only while its basis is current.
+//! PS2: the result has the announced columns, by name and type, or the statement fails.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use parking_lot::Mutex;
 use crate::own::check;
 use crate::statement::{StatementSize, on_large_stack, plan_statement};
 
-/// A statement that was read and planned, its parameters still open.
+/// A statement that was parsed and planned, with open parameters.
 pub struct Prepared {
     statement: DfStatement,
     size: StatementSize,
@@ -39,7 +39,7 @@ pub struct Prepared {
     made: Mutex<Arc<Made>>,
 }
 
-/// A plan, what it was made for, and what it was made on.
+/// A plan, with the kinds of parameters and the basis for which it was made.
 struct Made {
     plan: LogicalPlan,
     kinds: Vec<Kind>,
@@ -47,21 +47,21 @@ struct Made {
     basis: Basis,
 }
 
-/// What planning a statement reads.
+/// The settings and tables that planning a statement reads.
 struct Basis {
-    /// Every change of a setting makes other options.
+    /// A change of any setting creates a new object.
     options: Arc<ConfigOptions>,
-    /// `None` if the statement names something that is looked up otherwise (a function with rows),
-    /// which is never known to be the same.
+    /// `None` if the statement names something that is not a table of a catalog, such as a
+    /// function that returns rows; such a basis never counts as current.
     tables: Option<Vec<(TableReference, Arc<dyn TableProvider>)>>,
 }
 
 impl Prepared {
-    /// Plans a statement of this size. `declared` are the types of parameters that the client
-    /// gives, `written` those that casts in the text give.
+    /// Plans a statement of this size. `declared` are the parameter types that the client gave,
+    /// `written` those that casts in the text give.
     ///
     /// # Errors
-    /// Those of planning, of rights, and of parameters whose type nothing tells.
+    /// Those of planning and of rights, and of parameters whose type cannot be determined.
     pub async fn new(
         state: &SessionState,
         statement: DfStatement,
@@ -101,25 +101,25 @@ impl Prepared {
         &self.types
     }
 
-    /// The columns of the plan, with the names that DataFusion gives them.
+    /// The columns of the plan, under DataFusion's names.
     #[must_use]
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// The plan as it was made last, its parameters still open.
+    /// The latest plan, with open parameters.
     #[must_use]
     pub fn plan(&self) -> LogicalPlan {
         self.made.lock().plan.clone()
     }
 
-    /// The statement as it was read.
+    /// The parsed statement.
     #[must_use]
     pub fn statement(&self) -> &DfStatement {
         &self.statement
     }
 
-    /// The plan with these values, if it need not be made anew.
+    /// The plan with these values filled in; `None` if the statement must be planned again.
     ///
     /// # Errors
     /// Those of looking up tables.
@@ -137,7 +137,7 @@ impl Prepared {
         }
     }
 
-    /// The plan with these values, which must be as many as there are types.
+    /// The plan with these values, of which there must be as many as types.
     ///
     /// # Errors
     /// Those of planning and of rights; 0A000 if the statement would now return other columns.
@@ -158,7 +158,7 @@ impl Prepared {
         self.remake(state, kinds).await?.filled(values)
     }
 
-    /// Plans the statement anew.
+    /// Plans the statement again.
     async fn remake(&self, state: &SessionState, kinds: Vec<Kind>) -> Result<Arc<Made>> {
         let basis = Basis::of(state, &self.statement).await?;
         let plan = planned(state, &self.statement, self.size, numbered(&kinds)).await?;
@@ -179,7 +179,7 @@ impl Prepared {
 }
 
 impl Made {
-    /// The plan with values of its kinds.
+    /// The plan with values filled in, which must be of its kinds.
     fn filled(&self, values: Vec<ScalarValue>) -> Result<LogicalPlan> {
         if values.is_empty() {
             return Ok(self.plan.clone());
@@ -189,7 +189,7 @@ impl Made {
 }
 
 impl Basis {
-    /// Read before the statement is planned: what changes meanwhile is found to have changed.
+    /// Taken before the statement is planned, so that a change during planning makes it outdated.
     async fn of(state: &SessionState, statement: &DfStatement) -> Result<Self> {
         let options = Arc::clone(state.config_options());
         let mut tables = Some(vec![]);
@@ -251,7 +251,7 @@ fn numbered(kinds: &[Kind]) -> BTreeMap<usize, Kind> {
     (1..).zip(kinds.iter().cloned()).collect()
 }
 
-/// What PostgreSQL refuses in queries of WITH that the statement does not read.
+/// Reports what PostgreSQL refuses in those queries of WITH that the statement does not read.
 async fn check_unread(
     state: &SessionState,
     statement: &DfStatement,
@@ -263,7 +263,7 @@ async fn check_unread(
     };
     for query in unread_queries(statement) {
         let query = DfStatement::Statement(Box::new(query));
-        // The statement's own plan tells what cannot be planned.
+        // If the query cannot be planned, the plan of the whole statement reports that.
         let Ok(plan) = planned(state, &query, size, kinds.clone()).await else {
             continue;
         };
@@ -274,8 +274,8 @@ async fn check_unread(
     Ok(())
 }
 
-/// The plans of the queries of the statement's WITH; those that cannot be planned say nothing of
-/// parameters.
+/// The plans of the queries in the statement's WITH, from which types of parameters are derived. A
+/// query that cannot be planned is left out.
 async fn aside(
     state: &SessionState,
     statement: &DfStatement,
@@ -309,8 +309,8 @@ fn write(statement: &mut DfStatement, kinds: &BTreeMap<usize, Kind>) {
     }
 }
 
-/// The columns of the rows: with the types that they have once DataFusion has coerced the branches
-/// of CASE and UNION.
+/// The columns of the result, with their types after DataFusion has coerced the branches of CASE
+/// and UNION.
 fn schema_of(state: &SessionState, plan: &LogicalPlan) -> Result<SchemaRef> {
     match plan {
         LogicalPlan::Ddl(_)
@@ -337,8 +337,9 @@ fn is_alike(a: &Schema, b: &Schema) -> bool {
         })
 }
 
-/// The characters of a name, without digits where DataFusion has made it of an expression with a
-/// numeric parameter (`$1::numeric:3,1`), whose digits differ from value to value.
+/// The characters of a name. Digits are left out of a name that DataFusion derived from an
+/// expression with a numeric parameter (`$1::numeric:3,1`), because they differ from value to
+/// value.
 fn without_digits(name: &str) -> impl Iterator<Item = char> + '_ {
     let is_generated = name.contains("::numeric:");
     name.chars()

@@ -1,7 +1,7 @@
 //! How does a program prepare a statement, and run it with values?
 //!
-//! It is what the server does for its clients: the same dialect, the same types of parameters, the
-//! same check whether the plan is out of date (`prepared.rs`).
+//! The server does the same for its clients, with the same dialect, the same types of parameters,
+//! and the same check that the plan is up to date (`prepared.rs`).
 
 use std::sync::Arc;
 
@@ -26,18 +26,18 @@ use crate::own::execute;
 use crate::statement::{StatementText, on_large_stack, parse_postgresql, reserve_statement};
 use crate::tasks;
 
-/// A statement of PostgreSQL's SQL that was read and planned. Clones are the same statement.
+/// A parsed and planned statement of PostgreSQL's SQL. Clones share it.
 #[derive(Clone)]
 pub struct Statement {
     session: Session,
     prepared: Arc<Prepared>,
-    /// The memory of its text, tree and plan.
+    /// The memory of the statement's text, tree and plan.
     held: Arc<MemoryReservation>,
 }
 
 impl Session {
-    /// Reads and plans a statement. `parameter_types` are those of `$1`, `$2`, …; one that is
-    /// `None`, or beyond the last, gets the type that PostgreSQL gives it by its use.
+    /// Parses and plans a statement. `parameter_types` are those of `$1`, `$2`, …; PostgreSQL's
+    /// rules derive the type of a parameter that is `None` or beyond the last from its use.
     ///
     /// # Errors
     /// The errors of parsing and planning.
@@ -68,19 +68,19 @@ impl Statement {
         self.prepared.types()
     }
 
-    /// The columns of its rows.
+    /// The columns of the result.
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
         named(self.prepared.schema())
     }
 
-    /// Starts the statement with these values. Rows come as they are asked for; dropping the stream
-    /// cancels the query. If a table, a view or a setting has changed, the statement is planned
-    /// anew.
+    /// Starts the statement with these values. The stream computes rows as the caller polls it;
+    /// dropping it cancels the query. If a table, a view or a setting has changed, the statement
+    /// is planned again.
     ///
     /// # Errors
-    /// The errors of planning; 0A000 if it would now return other columns. Errors of running come
-    /// through the stream.
+    /// The errors of planning; 0A000 if the statement would now return other columns. Errors of
+    /// running come through the stream.
     pub async fn execute(&self, values: Vec<ScalarValue>) -> Result<SendableRecordBatchStream> {
         let context = self.session.context();
         let state = context.state();
@@ -95,8 +95,8 @@ impl Statement {
         let rows = started.await?;
         let schema = named(&rows.schema());
         let columns = SchemaRef::clone(&schema);
-        // The plan lives as long as its rows are asked for, and so does the memory that is reserved
-        // for it.
+        // The plan lives as long as the stream of its rows, so the memory reserved for the plan is
+        // held as long.
         let held = Arc::clone(&self.held);
         let rows = rows.map(move |batch| {
             let _ = &held;
@@ -106,7 +106,7 @@ impl Statement {
     }
 }
 
-/// The columns under the names that PostgreSQL gives them; the dialect makes names unique.
+/// The columns under PostgreSQL's names, without the marks by which the dialect makes them unique.
 fn named(schema: &SchemaRef) -> SchemaRef {
     let is_named = |name: &str| on_the_wire(name) == name;
     if schema.fields().iter().all(|field| is_named(field.name())) {

@@ -1,9 +1,15 @@
-//! `coscan.scans`, `coscan.chunks`, `coscan.devices`, `coscan.memory`, `coscan.indexes`,
-//! `coscan.fragments`, `coscan.state_cache`, `coscan.operators`: what runs now, what is in memory
-//! and who wants it, how busy the devices are, who has how much memory, which indexes there are,
-//! which queries work on chunks together, what is remembered of chunks, and which operators are
-//! shared. The rows are made anew for every query, from one look at each pool and at each index's
-//! manifest, because others may have refreshed or dropped the index.
+//! What do the system tables `coscan.*` show?
+//!
+//! | table | rows |
+//! |---|---|
+//! | `scans`, `chunks` | the running scans, the resident and the loading chunks, and who wants them |
+//! | `devices`, `memory` | the load of each device, the holders of the budget |
+//! | `indexes` | the known indexes |
+//! | `fragments`, `state_cache` | the fragment classes, the states of chunks that are kept |
+//! | `operators` | the shared operators |
+//!
+//! Every query computes the rows from one snapshot of each pool. For `coscan.indexes` it also
+//! reads the manifests, because another process may have refreshed or dropped an index.
 //!
 //! Not here: settings (`SHOW ALL`, `information_schema.df_settings`).
 
@@ -54,10 +60,10 @@ pub(crate) fn schema(engine: &WeakEngine) -> Result<MemorySchemaProvider> {
     Ok(schema)
 }
 
-/// Columns that say where files and devices are, in whichever table.
+/// The columns of any system table that show paths of files and devices.
 const PLACES: [&str; 5] = ["file", "folder", "name", "paths", "state"];
 
-/// The rows of a table; without an engine, no rows.
+/// Computes the rows of a table; without an engine, no rows.
 type Rows = fn(Option<&Engine>) -> Result<RecordBatch>;
 
 struct SystemTable {
@@ -91,7 +97,7 @@ impl TableProvider for SystemTable {
         }
         let mut rows = (self.rows)(engine.as_ref())?;
         if !places::may_see(session.config()) {
-            // R3: the session is not told where files are.
+            // R3: the session does not see where files are.
             rows = places::hide(&rows, &PLACES)?;
         }
         let schema = Arc::clone(&self.schema);
@@ -111,7 +117,7 @@ impl fmt::Debug for SystemTable {
     }
 }
 
-/// The columns of a table that is being made.
+/// The columns of a table, as they are added.
 #[derive(Default)]
 struct Columns {
     fields: Vec<Field>,
@@ -304,7 +310,7 @@ fn devices(engine: Option<&Engine>) -> Result<RecordBatch> {
     columns.finish()
 }
 
-/// One row: the limit and who has how much of it, in bytes.
+/// One row: the limit, and the bytes of it that each kind of holder has.
 fn memory(engine: Option<&Engine>) -> Result<RecordBatch> {
     let budget = || engine.map(Engine::memory).into_iter();
     let mut columns = Columns::default();

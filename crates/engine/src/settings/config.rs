@@ -1,4 +1,4 @@
-//! What an engine is built with. Everything has a default that works.
+//! The configuration of an engine. Every field has a default that works.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use coscan_storage::device::NamedDevice;
 
 use super::{MergeJoins, Nested};
 
-/// How an [`Engine`](crate::Engine) is set up. The settings among these (`policy` to `access_path`,
-/// `index_folder` to `nested`) are what new sessions start with; a session changes its own with
-/// SET.
+/// How an [`Engine`](crate::Engine) is set up. The settings among the fields (`policy` to
+/// `access_path`, `index_folder` to `nested`) are what new sessions start with; a session changes
+/// its own values with SET.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct EngineConfig {
     /// Memory in bytes for chunks, decoded columns and operators together. `None`: 80 % of the
-    /// smaller of the machine's memory and the control group's limit, or less, so that 320 MiB are
-    /// left for what is not accounted.
+    /// smaller of the machine's memory and the control group's limit, or less, so that at least
+    /// 320 MiB are left for unaccounted memory.
     pub memory_bytes: Option<u64>,
-    /// The most of it that chunks may use, in bytes. `None`: all that operators leave.
+    /// The largest part of it that chunks may take, in bytes. `None`: all that operators leave.
     pub buffer_bytes_max: Option<u64>,
     /// Whether the checksums of pages are verified, where files have them.
     pub checksums: bool,
@@ -33,27 +33,29 @@ pub struct EngineConfig {
     pub small_table_bytes: u64,
     /// Whether sessions start with cooperative scans.
     pub cooperative: bool,
-    /// Whether sessions start with aggregates that work on a chunk once for all queries that want
-    /// it.
+    /// Whether sessions start with shared fragments: aggregates that work on a chunk once for all
+    /// queries that want it.
     pub share_fragments: bool,
-    /// Whether aggregates that group by what a table is sorted by are computed in its order.
+    /// Whether an aggregate that groups by a table's sort column is computed in the table's order.
     pub ordered_aggregates: bool,
-    /// Which joins of tables that are sorted by the join's keys are done chunk by chunk.
+    /// Which joins of tables that are sorted by the join's keys are computed chunk by chunk.
     pub merge_joins: MergeJoins,
-    /// Whether sessions start with shared operators, which do once what queries have in common.
+    /// Whether sessions start with shared operators, which do work that queries have in common
+    /// once.
     pub share_operators: bool,
-    /// The access path that sessions start with, where an index serves a predicate.
+    /// The access path that sessions start with, for predicates that an index serves.
     pub access_path: AccessPath,
-    /// Limits every device to so many bytes per second, for experiments. `None`: no limit.
+    /// Limits every device to this many bytes per second, for experiments. `None`: no limit.
     pub bandwidth: Option<u64>,
     /// Adds this time to every request, for experiments.
     pub latency: Duration,
-    /// Names of devices, each with a path whose files are on the device. Other devices are told
-    /// apart by their numbers in the system.
+    /// Names of devices, each with a path to files on it. The system's device numbers identify all
+    /// other devices.
     pub devices: Vec<NamedDevice>,
-    /// From how many devices a scan reads at a time. `None`: as many as suit all that runs.
+    /// The number of devices from which a scan reads at a time. `None`: the parallelism controller
+    /// chooses it.
     pub parallelism: Option<u32>,
-    /// Whether the pages that a query waits for may overtake loads. False for experiments.
+    /// Whether the pages that a query waits for may overtake loads. Off only in experiments.
     pub page_reserve: bool,
     /// Loads outstanding per device; at least 1.
     pub loads_max: usize,
@@ -64,20 +66,20 @@ pub struct EngineConfig {
     /// chunk job for [`Engine::job_trace`](crate::Engine::job_trace), and of every run of a shared
     /// operator for [`Engine::operator_trace`](crate::Engine::operator_trace).
     pub record_trace: bool,
-    /// Writes the scheduler's events and decisions to this file, for `coscan sim replay`. Each
-    /// policy and storage model in use has a buffer pool: the second pool writes to the file with
-    /// `.1` added, and so on. [`Engine::finish_recording`](crate::Engine::finish_recording) waits
-    /// for the files.
+    /// Writes the scheduler's events and decisions to this file, for `coscan sim replay`. There is
+    /// a buffer pool for each policy and storage model in use: the second pool writes to the file
+    /// with `.1` added, and so on. [`Engine::finish_recording`](crate::Engine::finish_recording)
+    /// waits for the files.
     pub record: Option<PathBuf>,
-    /// Where sessions start out keeping indexes: a folder or a URL. `None`: in the folder `_coscan`
+    /// The index folder that sessions start with: a folder or a URL. `None`: the folder `_coscan`
     /// beside the table's files.
     pub index_folder: Option<String>,
-    /// Whether columns of bytes that no writer marked as text are text.
+    /// Whether columns of bytes are text even if no writer marked them as text.
     pub binary_as_string: bool,
-    /// In which form sessions start with being answered structs and maps.
+    /// The form of structs and maps in results with which sessions start.
     pub nested: Nested,
-    /// Where operators put what they have no memory for; the engine makes a folder of its own in
-    /// it. `None`: where the system has its temporary files.
+    /// The folder in which the engine creates its folder for spill files. `None`: the system's
+    /// folder for temporary files.
     pub spill_folder: Option<PathBuf>,
     /// Partitions per scan and operator. `None`: as many as the machine has cores.
     pub target_partitions: Option<usize>,
@@ -85,16 +87,16 @@ pub struct EngineConfig {
     pub batch_rows: usize,
 }
 
-/// Chunks of 16 MiB: at 200 MB/s a load takes 80 ms, far longer than a request's latency (so the
-/// device runs at full speed), and a buffer of a gigabyte still holds 64 of them to choose from.
+/// Chunks of 16 MiB: at 200 MB/s a load takes 80 ms, far longer than a request's latency, so the
+/// device runs at full speed, and a buffer of a gigabyte still holds 64 of them to choose from.
 const CHUNK_BYTES_DEFAULT: u64 = 16 << 20;
 
 /// Below half a chunk there is nothing to schedule: the scan is one short read, which the page
 /// cache keeps anyway, and DataFusion's reader starts it without waiting for the scheduler.
 const SMALL_TABLE_BYTES_DEFAULT: u64 = 8 << 20;
 
-/// Loads outstanding per device. Two keep a disk busy while the first is turned into frames; more
-/// would commit the scheduler to decisions that it could take better later.
+/// Outstanding loads per device. With two, the disk reads the second while the first is turned
+/// into frames; with more, the scheduler would commit to decisions that it can make better later.
 const LOADS_MAX_DEFAULT: usize = 2;
 
 /// DataFusion's own default.

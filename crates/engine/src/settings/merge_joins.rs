@@ -5,8 +5,8 @@ use super::values::{AUTO, switch};
 /// Which joins of tables that are sorted by the join's key are clustered merge joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergeJoins {
-    /// Those for which a hash join would partition both of its inputs: its hash table would be
-    /// large, or nobody knows how large.
+    /// Those for which a hash join would partition both of its inputs, because its hash table
+    /// would be large or of unknown size.
     Auto,
     /// All.
     On,
@@ -18,7 +18,7 @@ impl MergeJoins {
     /// Every choice.
     pub const ALL: [Self; 3] = [Self::Auto, Self::On, Self::Off];
 
-    /// Its name.
+    /// The name of the choice.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -28,7 +28,7 @@ impl MergeJoins {
         }
     }
 
-    /// What a setting says.
+    /// The choice that a setting's value names.
     pub(super) fn of(value: &str) -> Result<Self, String> {
         if value.trim().eq_ignore_ascii_case(AUTO) {
             return Ok(Self::Auto);

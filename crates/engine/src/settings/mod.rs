@@ -1,10 +1,9 @@
-//! The settings `coscan.*`: what a session may change with SET, and how a bad value is refused.
+//! What may a session change with SET coscan.*, and how is a bad value refused?
 //!
-//! `table.rs` declares each of them, `values.rs` reads their values, and `docs/settings.md` is made
-//! from the table. Queries share reads only with queries of the same policy, storage model and
-//! chunk size.
-//! `config.rs` declares what an engine is built with, including the defaults of its sessions;
-//! `merge_joins.rs` and `nested.rs` the choices of a setting.
+//! `table.rs` declares the settings, `values.rs` parses their values, and `docs/settings.md` is
+//! generated from the table. `config.rs` declares what an engine is built with, including the
+//! defaults of its sessions; `merge_joins.rs` and `nested.rs` declare the choices of a setting.
+//! Queries share reads only with queries of the same policy, storage model and chunk size.
 
 mod config;
 mod merge_joins;
@@ -35,18 +34,19 @@ use crate::right::{Right, Rights};
 #[derive(Clone)]
 #[allow(clippy::struct_excessive_bools)] // Each is a switch of its own.
 pub struct Settings {
-    /// Which policy schedules loads and evictions of this session's scans.
+    /// The policy that schedules loads and evictions for this session's scans.
     pub policy: Policy,
-    /// Whether a load brings all columns of a chunk or those that scans need.
+    /// Whether a load brings all columns of a chunk, or those that scans need.
     pub storage_model: StorageModel,
     /// Target size of a chunk in bytes on disk.
     pub chunk_bytes: u64,
-    /// Scans that need at most so many bytes of their table, on disk and as arrays, are left to
+    /// Scans that need at most this many bytes of their table, on disk and as arrays, are left to
     /// DataFusion's own reader.
     pub small_table_bytes: u64,
     /// Whether scans are cooperative at all.
     pub cooperative: bool,
-    /// From how many devices a scan reads at a time. `None`: as many as suit all that runs.
+    /// The number of devices from which a scan reads at a time. `None`: the parallelism controller
+    /// chooses it.
     pub parallelism: Option<u32>,
     /// How rows are found where an index serves the predicate.
     pub access_path: AccessPath,
@@ -54,65 +54,65 @@ pub struct Settings {
     pub smooth_policy: SmoothPolicy,
     /// When a smooth scan begins to morph.
     pub smooth_trigger: SmoothTrigger,
-    /// The estimated number of rows: up to it, the trigger `optimizer` and the path `switch` fetch
-    /// rows one by one.
+    /// The estimated number of rows. The trigger `optimizer` and the path `switch` fetch up to
+    /// this many rows one by one.
     pub smooth_estimate: u64,
     /// The time that the trigger `sla` keeps, in milliseconds.
     pub smooth_sla_ms: u64,
-    /// Bytes on disk of a smooth scan's largest region.
+    /// The largest region of a smooth scan, in bytes on disk.
     pub smooth_region_max: u64,
-    /// Bytes of rows that a smooth scan keeps until their turn, beyond which some go to disk;
-    /// `None`: as many as the budget gives.
+    /// Bytes of rows that a smooth scan keeps in memory until their turn; further rows go to disk.
+    /// `None`: as many as the budget allows.
     pub smooth_cache: Option<u64>,
-    /// Whether work above scans is shared with other queries.
+    /// Whether fragments, the work directly above scans, are shared with other queries.
     pub(crate) share_fragments: bool,
     pub(crate) ordered_aggregates: bool,
     pub(crate) merge_joins: MergeJoins,
-    /// Whether operators above are shared with other queries.
+    /// Whether the operators above fragments are shared with other queries.
     pub(crate) share_operators: bool,
     /// The most bytes of chunk states that are kept. `None`: a part of the memory budget.
     state_cache: Option<u64>,
-    /// Where indexes are kept. `None`: beside their tables.
+    /// The folder for indexes. `None`: beside their tables.
     pub(crate) index_folder: Option<NamedFolder>,
-    /// Whether columns of bytes that no writer marked as text are text in tables made from now on.
+    /// Whether new tables treat columns of bytes as text even if no writer marked them as text.
     pub(crate) binary_as_string: bool,
-    /// In which form structs and maps are answered.
+    /// The form of structs and maps in results.
     pub(crate) nested: Nested,
     /// Names this session's scans in traces and in `coscan.scans`.
     pub label: String,
-    /// The engine's one budget, which `coscan.memory` shows and changes.
+    /// The engine's memory budget, which `coscan.memory` shows and changes.
     budget: Arc<MemoryBudget>,
-    /// The limit that the engine was made with: what RESET goes back to.
+    /// The limit that the engine was configured with, which RESET restores.
     memory_default: u64,
-    /// Whether the engine was made to verify checksums.
+    /// Whether the engine was configured to verify checksums.
     checksums_default: bool,
-    /// The folder for indexes that the engine was made with.
+    /// The index folder that the engine was configured with.
     folder_default: Option<String>,
-    /// The rights of the session to change what is not its own.
+    /// The session's rights to change settings that others depend on.
     rights: Rights,
 }
 
 /// The paper's estimate for its switch scan [SmoothScan18 §7.7].
 const SMOOTH_ESTIMATE_DEFAULT: u64 = 32_000;
 
-/// How long people at a dashboard wait before they leave it.
+/// The time that people wait at a dashboard before they leave it.
 const SMOOTH_SLA_MS_DEFAULT: u64 = 10_000;
 
 /// In the paper, regions above 16 MiB gained nothing (Figure 17); 16 MiB is also the size of a
 /// chunk.
 const SMOOTH_REGION_MAX_DEFAULT: u64 = 16 << 20;
 
-/// States of all chunks of a thousand queries over a table of 300 chunks take some 60 MB.
+/// The states of all chunks for a thousand queries over a table of 300 chunks take some 60 MB.
 const STATE_CACHE_DEFAULT_MAX: u64 = 64 << 20;
 
-/// The value of `coscan.index_folder` for the folder that the engine was made with.
+/// The value of `coscan.index_folder` that stands for the engine's configured folder.
 const DEFAULT_FOLDER: &str = "default";
 
 /// The part of the memory budget that states may take by default, as a divisor.
 const STATE_CACHE_PART: u64 = 16;
 
 impl Settings {
-    /// What sessions of an engine start with.
+    /// The settings that sessions of an engine start with.
     pub(crate) fn new(
         config: &EngineConfig,
         budget: Arc<MemoryBudget>,
@@ -149,7 +149,7 @@ impl Settings {
         }
     }
 
-    /// Bytes of states that the session lets the engine keep.
+    /// The bytes of states that this session lets the engine keep.
     pub(crate) fn state_cache_bytes(&self) -> u64 {
         self.state_cache
             .unwrap_or_else(|| self.state_cache_default())
@@ -159,12 +159,13 @@ impl Settings {
         (self.budget.limit() / STATE_CACHE_PART).min(STATE_CACHE_DEFAULT_MAX)
     }
 
-    /// From now on, changing `coscan.memory` and `coscan.index_folder` needs these rights.
+    /// From now on, this session needs these rights to change `coscan.memory` and
+    /// `coscan.index_folder`.
     pub(crate) fn hold_to(&mut self, rights: Rights) {
         self.rights = rights;
     }
 
-    /// The folder that a value of `coscan.index_folder` means, if the session may have it.
+    /// The folder that a value of `coscan.index_folder` names, if the session may use it.
     fn folder_named<'a>(&'a self, value: &'a str) -> Result<&'a str> {
         if value == DEFAULT_FOLDER {
             return Ok(self.folder_default.as_deref().unwrap_or_default());
@@ -173,8 +174,8 @@ impl Settings {
         Ok(value)
     }
 
-    /// R3: a session that may not name files has the engine's folder or none, and is not told where
-    /// the folder is. The value that is shown can be SET.
+    /// R3: a session without the right to files uses the engine's folder or none, and does not see
+    /// the folder's path. The value that is shown can be SET.
     fn folder_shown(&self) -> String {
         match &self.index_folder {
             None => String::new(),
@@ -183,9 +184,9 @@ impl Settings {
         }
     }
 
-    /// Every session may have no folder, and may have the engine's by the word `default`, but not
-    /// by its path: a session that wrote a path would learn whether it is right. A local folder
-    /// that does not exist would be made.
+    /// Any session may have no folder, and may have the engine's folder under the word `default`,
+    /// but not by its path: the answer would tell whether a guessed path is right. A local folder
+    /// that does not exist would be created, which needs the right to write.
     fn check_folder(&self, value: &str) -> Result<()> {
         if value.is_empty() {
             return Ok(());
@@ -245,10 +246,11 @@ impl fmt::Debug for Settings {
 }
 
 impl EngineConfig {
-    /// Changes what sessions start with, as SET changes a session's: `set("policy", "elevator")`.
+    /// Changes the value that sessions start with, as SET does for one session: `set("policy",
+    /// "elevator")`.
     ///
     /// # Errors
-    /// `Configuration`, if there is no such setting of an engine, or for a value that it cannot
+    /// `Configuration`, if an engine has no such setting, or for a value that the setting cannot
     /// have.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let Some(configure) = setting(name)?.configure else {
@@ -270,9 +272,9 @@ impl EngineConfig {
 /// Why a setting was not set.
 #[derive(Debug)]
 enum Refusal {
-    /// It cannot have this value: the end of a sentence that begins with "cannot be".
+    /// The setting cannot have this value. The text ends a sentence that begins with "cannot be".
     Value(String),
-    /// The session may not, or something failed.
+    /// The session lacks a right, or something failed.
     Other(DataFusionError),
 }
 

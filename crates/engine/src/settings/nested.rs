@@ -1,11 +1,11 @@
-//! In which form are structs and maps answered?
+//! In which form does a result show structs and maps?
 
-/// The form of columns that contain structs or maps, in the rows of a query.
+/// The form of columns that contain structs or maps, in the rows of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nested {
     /// `PostgreSQL`'s rows and arrays of rows; a map is an array of its entries.
     Rows,
-    /// Json: a map is an object.
+    /// JSON: a map is an object.
     Json,
 }
 
@@ -13,7 +13,7 @@ impl Nested {
     /// Every form.
     pub const ALL: [Self; 2] = [Self::Rows, Self::Json];
 
-    /// Its name.
+    /// The name of the form.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -22,7 +22,7 @@ impl Nested {
         }
     }
 
-    /// What a setting says.
+    /// The form that a setting's value names.
     pub(super) fn of(value: &str) -> Result<Self, String> {
         let name = value.trim().to_ascii_lowercase();
         let found = Self::ALL.into_iter().find(|form| form.name() == name);

@@ -1,8 +1,8 @@
 //! Which settings are there?
 //!
-//! Idea: each is declared once, in [`SETTINGS`]. SET and RESET, SHOW, the flags of the command
-//! line, the check of [`EngineConfig`] and `docs/settings.md` are made from its row.
-//! Not here: how values are written (`values.rs`), what a setting does (whoever reads it).
+//! Idea: [`SETTINGS`] declares each setting once. SET and RESET, SHOW, the flags of the command
+//! line, the check of [`EngineConfig`] and `docs/settings.md` all use this row.
+//! Not here: how values are written (`values.rs`), and the code that a setting controls.
 
 use coscan_core::smooth::{AccessPath, SmoothPolicy, SmoothTrigger};
 use coscan_core::{Policy, StorageModel};
@@ -15,46 +15,47 @@ use crate::right::Right;
 /// A setting `coscan.*`.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// Its name, without `coscan.`.
+    /// The name, without `coscan.`.
     pub name: &'static str,
-    /// What it may be.
+    /// The values that it may have.
     pub values: Values,
-    /// What sessions start with unless the engine is configured otherwise.
+    /// The value that sessions start with unless the engine is configured otherwise.
     pub default: &'static str,
-    /// What it applies to once it is set.
+    /// The scope of a change.
     pub applies_to: &'static str,
-    /// What it does.
+    /// The effect, as users read it.
     pub help: &'static str,
     /// Changes a session's value.
     pub(super) set: Set<Settings>,
-    /// Shows a session's value, as it could be SET.
+    /// Shows a session's value, in a form that SET accepts.
     pub(super) show: fn(&Settings) -> String,
-    /// Changes the value that an engine's sessions start with. Settings that have this have a flag.
+    /// Changes the value that an engine's sessions start with. A setting with this has a flag.
     pub(super) configure: Option<Set<EngineConfig>>,
 }
 
-/// Changes a setting of `T` to what a text says.
+/// Changes a setting of `T` to the value in a text.
 type Set<T> = fn(&mut T, &str) -> Result<(), Refusal>;
 
-/// What a setting may be.
+/// The values that a setting may have.
 #[derive(Clone, Copy, Debug)]
 pub enum Values {
-    /// One of these names, each with what it means.
+    /// One of these names.
     Names(fn() -> Vec<&'static str>),
     /// `on` or `off`.
     Switch,
-    /// A value of this kind, in a word and as an example.
+    /// A value of this kind, described in words with an example.
     Kind(&'static str),
 }
 
 impl Setting {
-    /// Whether the engine can be configured with it, by a flag or by [`EngineConfig::set`].
+    /// Whether the engine can be configured with this setting, by a flag or by
+    /// [`EngineConfig::set`].
     #[must_use]
     pub fn is_of_engine(&self) -> bool {
         self.configure.is_some()
     }
 
-    /// What it may be, as a list of names or a kind of value.
+    /// The possible values, as a list of names or a kind of value.
     #[must_use]
     pub fn values(&self) -> String {
         match self.values {
@@ -65,14 +66,14 @@ impl Setting {
     }
 }
 
-/// The names of everything in a list of variants.
+/// The names of all variants of an enum.
 macro_rules! names {
     ($variants:ty) => {
         Values::Names(|| <$variants>::ALL.iter().map(|one| one.name()).collect())
     };
 }
 
-/// Every setting, in the order in which they are shown.
+/// Every setting, in the order in which SHOW lists them.
 pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "policy",

@@ -1,6 +1,6 @@
 //! How are the values of settings written?
 //!
-//! Each function reads one kind of value, and says in a refusal what it could have been. SET, flags
+//! Each function parses one kind of value; its refusal says which values are possible. SET, flags
 //! and [`EngineConfig`](crate::EngineConfig) use the same functions.
 //! Not here: which setting has which kind (`table.rs`).
 
@@ -11,24 +11,24 @@ use coscan_quantities::{NotAQuantity, Share, parse_bytes, parse_duration};
 
 use crate::memory::limit;
 
-/// What a setting cannot be, as the end of the sentence "coscan.policy cannot be …".
+/// Why a value is refused, as the end of the sentence "coscan.policy cannot be …".
 type Refused = String;
 
-/// No bound but the memory budget.
+/// The value that leaves only the memory budget as a bound.
 pub(super) const UNLIMITED: &str = "unlimited";
 
-/// A chunk smaller than a page makes no sense, and makes work for all sessions.
+/// A chunk smaller than a page gains nothing and makes work for all sessions.
 const CHUNK_BYTES_MIN: u64 = 4 << 10;
 const CHUNK_BYTES_MAX: u64 = 1 << 30;
 
-/// Longer labels are a mistake and would be copied into every trace event.
+/// A longer label is a mistake, and would be copied into every trace event.
 const LABEL_CHARS_MAX: usize = 200;
 
-/// Less cannot hold one page of each column of any real table.
+/// A smaller budget cannot hold one page of each column of any real table.
 const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
-/// Whether an engine may be made with chunks of this size, which may be smaller than what a session
-/// may SET.
+/// Whether an engine may be configured with chunks of this size. They may be smaller than those
+/// that a session may SET.
 pub(super) fn check_chunk_bytes(bytes: u64) -> Result<u64, Refused> {
     if (1..=CHUNK_BYTES_MAX).contains(&bytes) {
         Ok(bytes)
@@ -63,7 +63,7 @@ pub(super) fn bytes(value: &str) -> Result<u64, Refused> {
     parse_bytes(value).map_err(|_| format!("'{value}'; it is a size such as 64MiB or 1.5GB"))
 }
 
-/// A size in bytes, or none: no bound.
+/// A size in bytes; `None` for `unlimited`.
 pub(super) fn bytes_or_unlimited(value: &str) -> Result<Option<u64>, Refused> {
     match value.trim() {
         UNLIMITED => Ok(None),
@@ -81,10 +81,10 @@ pub(super) fn chunk_bytes(value: &str) -> Result<u64, Refused> {
     }
 }
 
-/// The value for a degree of parallelism that is chosen while a query runs.
+/// The value that leaves the choice to the engine.
 pub(super) const AUTO: &str = "auto";
 
-/// A number of devices; `None`: chosen while the query runs.
+/// A number of devices; `None` for `auto`.
 pub(super) fn parallelism(value: &str) -> Result<Option<u32>, Refused> {
     let value = value.trim();
     if value.eq_ignore_ascii_case(AUTO) {
@@ -129,7 +129,7 @@ pub(super) fn memory(value: &str) -> Result<u64, Refused> {
     check_memory(share.of(limit::available_bytes()))
 }
 
-/// Whether the process may have so large a budget.
+/// Checks that the process may have a budget of this size.
 fn check_memory(bytes: u64) -> Result<u64, Refused> {
     let available = limit::available_bytes();
     if bytes < MEMORY_BYTES_MIN {

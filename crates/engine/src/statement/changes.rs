@@ -1,4 +1,4 @@
-//! INSERT, UPDATE and DELETE in forms for which the table's columns must be known.
+//! Plans INSERT, UPDATE, DELETE and CREATE TABLE (LIKE …) in forms that need the table's columns.
 //!
 //! | form | how it is planned |
 //! |---|---|
@@ -6,9 +6,9 @@
 //! | DEFAULT in VALUES and SET, DEFAULT VALUES | with the column's default, or NULL |
 //! | `CREATE TABLE u (LIKE t)` | as the empty table of its columns |
 //! | INSERT of a uuid into a table of files | as the bytes that files hold |
-//! | UPDATE … FROM, DELETE … USING, WITH before either, DELETE of a table with an alias | as a query of the new rows, which DataFusion does not do: it is wrapped as the planner wraps its own |
+//! | UPDATE … FROM, DELETE … USING, WITH before either, DELETE of a table with an alias | as a query of the changed rows, which DataFusion's planner does not support; the plan has the same change node as its own |
 //!
-//! Not here: what needs no columns (`coscan_pg`'s `dialect/changes.rs`), how rows change
+//! Not here: forms that need no columns (`coscan_pg`'s `dialect/changes.rs`), how rows change
 //! (`own/change/`).
 
 use std::ops::ControlFlow;
@@ -43,7 +43,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::unparser::expr_to_sql;
 
-/// Plans a statement, in whatever form it changes rows.
+/// Plans any statement.
 pub(super) async fn plan(state: &SessionState, statement: DfStatement) -> Result<LogicalPlan> {
     let DfStatement::Statement(inner) = statement else {
         return state.statement_to_plan(statement).await;
@@ -120,7 +120,7 @@ fn refuse<T>(code: &'static str, text: &str) -> Result<T> {
     Err(PgError::new(code, text.to_owned()).into())
 }
 
-/// Refuses what DataFusion ignores, or refuses as if it were no SQL.
+/// Refuses forms that DataFusion ignores, and gives those that it refuses PostgreSQL's code.
 ///
 /// # Errors
 /// 0A000.
@@ -244,7 +244,7 @@ async fn table_of(
     Ok(table.map(|table| (reference, table)))
 }
 
-/// The table of an UPDATE or DELETE.
+/// The table that an UPDATE or DELETE changes.
 ///
 /// # Errors
 /// 42P01 if there is none.
@@ -258,7 +258,7 @@ async fn target_of(state: &SessionState, factor: &TableFactor) -> Result<Arc<dyn
     }
 }
 
-/// Columns are named without their table.
+/// Refuses assignments whose column is qualified by its table.
 ///
 /// # Errors
 /// 42703.
@@ -279,12 +279,12 @@ fn check_assignments(update: &Update) -> Result<()> {
     Ok(())
 }
 
-/// Names an INSERT's columns, and gives DEFAULT its value.
+/// Names an INSERT's columns, and replaces DEFAULT by its value.
 async fn complete(state: &SessionState, insert: &mut Insert) -> Result<()> {
     let TableObject::TableName(name) = &insert.table else {
         return Ok(());
     };
-    // Nothing could name it: neither ON CONFLICT nor RETURNING is supported.
+    // No clause can use the alias: neither ON CONFLICT nor RETURNING is supported.
     insert.table_alias = None;
     let Some((_, table)) = table_of(state, name).await? else {
         return Ok(());
@@ -356,7 +356,7 @@ async fn complete(state: &SessionState, insert: &mut Insert) -> Result<()> {
     Ok(())
 }
 
-/// Whether a column holds a uuid as files do, in sixteen bytes.
+/// Whether a column holds a uuid as Parquet files do, in sixteen bytes.
 fn is_file_uuid(schema: &Schema, column: &ObjectName) -> bool {
     let field = schema.field_with_name(last_of(column));
     field.is_ok_and(|field| {
@@ -365,7 +365,7 @@ fn is_file_uuid(schema: &Schema, column: &ObjectName) -> bool {
     })
 }
 
-/// Gives the columns of a query that are to be such uuids, and are text in it, their bytes.
+/// Converts text of the columns marked in `uuids` to the bytes of a uuid.
 fn as_bytes(source: &mut Box<Query>, uuids: &[bool]) -> Result<()> {
     if let SetExpr::Values(values) = source.body.as_mut() {
         for row in &mut values.rows {
@@ -406,7 +406,7 @@ fn as_bytes(source: &mut Box<Query>, uuids: &[bool]) -> Result<()> {
     Ok(())
 }
 
-/// Gives DEFAULT in VALUES its value.
+/// Replaces DEFAULT in VALUES by its value.
 fn give_defaults(
     state: &SessionState,
     table: &dyn TableProvider,
@@ -433,7 +433,8 @@ fn give_defaults(
     }
 }
 
-/// DEFAULT in rows of VALUES beside a subquery, which are SELECTs (`dialect/queries/values.rs`).
+/// Replaces DEFAULT in VALUES that contain a subquery: `dialect/queries/values.rs` has made their
+/// rows SELECTs.
 struct Defaults<'a> {
     state: &'a SessionState,
     table: &'a dyn TableProvider,
@@ -473,7 +474,7 @@ fn last_of(name: &ObjectName) -> &str {
     part.map(|part| part.value.as_str()).unwrap_or_default()
 }
 
-/// A column's default, in SQL: its value, or the expression where that is not always the same.
+/// A column's default, in SQL: its value, or the expression if the value is not always the same.
 fn default_of(
     state: &SessionState,
     table: &dyn TableProvider,
@@ -507,7 +508,7 @@ fn is_immutable(expr: &PlannedExpr) -> Result<bool> {
     Ok(!changes)
 }
 
-/// The same expression with constants whose types are seen in SQL, too.
+/// The same expression with casts that keep the types of constants visible in SQL.
 fn with_typed_constants(expr: PlannedExpr) -> Result<PlannedExpr> {
     let typed = expr.transform_up(|expr| match &expr {
         PlannedExpr::Literal(value, _)
@@ -670,7 +671,7 @@ fn template(sql: &str) -> Result<Query> {
     }
 }
 
-/// The name of a change's table, and the name by which its columns are qualified.
+/// The name of the changed table, and the name that qualifies its columns.
 fn named(target: &TableWithJoins) -> Result<(ObjectName, Ident)> {
     let TableFactor::Table { name, alias, .. } = &target.relation else {
         return refuse("0A000", "only tables can be changed");

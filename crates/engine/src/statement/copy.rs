@@ -1,8 +1,8 @@
 //! Which columns does COPY write into a file of DataFusion's formats?
 //!
-//! Their names are PostgreSQL's, without the marks by which the dialect makes them unique. JSON has
-//! no times and no bytes: PostgreSQL's texts of them are written. (Arrow's writer of JSON writes
-//! the text of its error in place of an infinite date.)
+//! The columns get PostgreSQL's names, without the marks by which the dialect makes them unique.
+//! JSON has no types for times and bytes, so COPY writes PostgreSQL's texts of them. (Arrow's JSON
+//! writer writes the text of its error in place of an infinite date.)
 //!
 //! Not here: text, CSV and binary as PostgreSQL writes them (`coscan-server`'s `copy_file.rs`).
 
@@ -19,10 +19,12 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::dml::CopyTo;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder, lit};
 
-/// The formats that have columns with names, of which each has its own.
+/// The formats in which columns have unique names.
 const FORMATS: [&str; 4] = ["arrow", "csv", JSON, "parquet"];
 const JSON: &str = "json";
 
+/// Gives the columns of a COPY their names and, for JSON, their texts.
+///
 /// # Errors
 /// 42701 if two columns have one name.
 pub(crate) fn with_postgres_columns(state: &SessionState, mut copy: CopyTo) -> Result<CopyTo> {
@@ -69,7 +71,7 @@ fn has_no_json(held: &DataType) -> bool {
     }
 }
 
-/// A timestamp with the `T` that it has in PostgreSQL's JSON.
+/// A timestamp as text with a `T` between date and time, as in PostgreSQL's JSON.
 fn iso(state: &SessionState, timestamp: Expr) -> Result<Expr> {
     let json = call(state, "to_json", vec![timestamp])?;
     let text = call(state, CAST, vec![json, lit("text")])?;

@@ -1,23 +1,23 @@
-//! Why is a statement refused for its form alone, before its meaning is examined?
+//! Why is a statement refused for its form, before its meaning is examined?
 
-/// A statement that cannot be cut out of its text, or would cost too much to parse or plan.
+/// A statement that cannot be cut out of its text, or that costs too much to parse or plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatementError {
     /// A quote or a comment has no end.
     #[error("{what} that begins at line {line}, column {column} does not end")]
     Unended {
-        /// What does not end.
+        /// The quote or comment.
         what: &'static str,
-        /// The line it begins in, from 1.
+        /// The line in which it begins, from 1.
         line: usize,
-        /// The character of the line that it begins at, from 1.
+        /// The character of that line at which it begins, from 1.
         column: usize,
     },
     /// Comments are nested too deep.
     #[error("comments are nested more than {max} deep")]
     CommentsNested {
-        /// How deep they may be nested.
+        /// The deepest allowed nesting.
         max: usize,
     },
     /// The statement has too many operators, names and keywords.
@@ -26,9 +26,9 @@ pub enum StatementError {
          split it, or put the values into a table or a list of literals"
     )]
     TooLong {
-        /// How many it has.
+        /// The number of them.
         terms: usize,
-        /// How many it may have.
+        /// The largest allowed number.
         max: usize,
     },
     /// An expression of the statement, or its chain of joins and set operations, is too deep.
@@ -37,17 +37,17 @@ pub enum StatementError {
          split it, or use AND, OR, IN or UNION ALL, whose chains may be long"
     )]
     TooDeep {
-        /// What is too deep.
+        /// What is nested or chained.
         what: &'static str,
-        /// How deep it may be.
+        /// The largest allowed depth.
         max: usize,
     },
     /// A list that becomes the columns of an operator is too wide.
     #[error("the statement is too wide: {what} has {columns} expressions, and may have {max}")]
     TooWide {
-        /// Which list.
+        /// The list.
         what: &'static str,
-        /// How many it has.
+        /// The number of its expressions.
         columns: usize,
         /// How many it may have.
         max: usize,
@@ -58,7 +58,7 @@ pub enum StatementError {
          its plan has more than {max} nodes"
     )]
     TooManyNodes {
-        /// How many it may have.
+        /// The largest allowed number.
         max: usize,
     },
 }

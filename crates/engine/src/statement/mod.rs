@@ -1,17 +1,17 @@
-//! How are statements cut out of a text, measured, parsed and made shallow, whatever they mean?
+//! How are statements cut out of a text, measured, parsed and planned without risk to the process?
 //!
-//! One statement must not harm the process, whatever it is. Derived code (`Clone`, `Drop`, `Eq`)
-//! calls itself once for each level of a tree, the parser makes trees as deep as a chain of
-//! operators is long, and a stack overflow ends the process. So, in this order:
+//! No statement may harm the process. Derived code (`Clone`, `Drop`, `Eq`) calls itself once for
+//! each level of a tree, the parser makes trees as deep as a chain of operators is long, and a
+//! stack overflow ends the process. So a statement takes these steps:
 //!
-//! 1. A scan reads the text and keeps nothing. The statement's *size* bounds its memory and the
-//!    depth of its tree.
+//! 1. A scan reads the text and keeps nothing. It finds the statement's *size*, which bounds the
+//!    memory and the depth of its tree.
 //! 2. The statement is parsed on a stack that holds a tree of that depth.
-//! 3. On that stack long chains of AND, OR and UNION are balanced, and a tree that stays deep is
+//! 3. On the same stack, long chains of AND, OR and UNION are balanced; a tree that stays deep is
 //!    refused and dropped.
-//! 4. The statement is planned, also on a large stack; changes of rows in forms that DataFusion
-//!    does not plan are written otherwise (`changes.rs`). The plan, in which views and common table
-//!    expressions are written out, is refused if it is deep or has too many nodes.
+//! 4. The statement is planned, also on a large stack; `changes.rs` plans changes of rows in forms
+//!    that DataFusion does not know. Views and common table expressions are written out in the
+//!    plan; if it is deep or has too many nodes, it is refused.
 //!
 //! T1: a syntax tree or plan that leaves this module is so shallow that a thread with 2 MiB of
 //! stack can clone, run and drop it.

@@ -1,11 +1,11 @@
-//! How deep and how large is a plan, with everything that it names written out?
+//! How deep and how large is a plan when everything that it names is written out?
 //!
-//! Depth adds up on the path from the root to a leaf, because the optimizer merges projections, and
-//! puts the expressions of one into those of the other. So a view over a view over a view, each
+//! Depth adds up along the path from the root to a leaf, because the optimizer merges projections
+//! by putting the expressions of one into those of the other. A view over a view over a view, each
 //! with a long expression, is as deep as all of them together. A common table expression that is
-//! named twice counts twice: plans share nodes, optimizers don't.
+//! named twice counts twice: plans share nodes, but the optimizer does not.
 //!
-//! The walk runs on a large stack, and goes no deeper than the limits.
+//! The walk runs on a large stack and never goes deeper than the limits.
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion, TreeNodeVisitor};
 use datafusion::error::Result;
@@ -26,7 +26,7 @@ struct Walk {
     nodes: usize,
 }
 
-/// How many levels lie above, by kind.
+/// The levels above a node, by kind.
 #[derive(Clone, Copy, Default)]
 struct Depth {
     operators: usize,
@@ -59,7 +59,7 @@ impl Walk {
     }
 }
 
-/// The expressions of one operator.
+/// The visit of one operator's expressions.
 struct Expressions<'a> {
     walk: &'a mut Walk,
     above: Depth,

@@ -1,4 +1,4 @@
-//! How are statements parsed and planned on stacks that hold their trees, whatever they are?
+//! How is any statement parsed and planned on a stack that holds its trees?
 
 use std::sync::Arc;
 
@@ -23,11 +23,11 @@ use crate::settings::{Nested, Settings};
 
 /// Runs `parse` on a statement's text, on a stack that holds any tree that the text may become.
 ///
-/// Trees that `parse` drops are dropped there. Those that it returns must have been through
+/// Trees that `parse` drops are dropped on that stack. Trees that it returns must have passed
 /// [`shape_statement`] or [`shape_datafusion`].
 ///
 /// # Errors
-/// [`StatementError`] if the text is too much for any stack.
+/// [`StatementError`] if no stack is large enough for the text.
 pub fn parse_statement<T>(
     statement: StatementText<'_>,
     parse: impl FnOnce(&str) -> T,
@@ -71,7 +71,7 @@ pub fn shape_datafusion(statement: &mut DfStatement) -> Result<(), StatementErro
     }
 }
 
-/// Marks what a statement reads to store: it keeps the types of files.
+/// Makes the queries whose rows are stored keep the types of files.
 pub(super) fn keep_types(statement: &mut DfStatement) {
     match statement {
         DfStatement::Statement(statement) => keep_stored_types(statement),
@@ -104,8 +104,8 @@ pub(crate) fn parse_datafusion(
 
 /// Plans a statement of this size that has been shaped.
 ///
-/// A shallow tree may become a deep plan: of common table expressions that name each other, each is
-/// below the next. The plan is no deeper than the statement has terms.
+/// A shallow tree may become a deep plan: where common table expressions name each other, each
+/// lies below the next. The plan is no deeper than the statement has terms.
 ///
 /// # Errors
 /// Errors of the planner, and [`StatementError`] if the plan is too deep or too large.
@@ -122,7 +122,7 @@ pub async fn plan_statement(
     .await
 }
 
-/// The plan of a query whose columns have the form that the session wants.
+/// The plan of a query, with nested columns in the form that the session wants.
 fn as_answered(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
     let settings = state.config_options().extensions.get::<Settings>();
     let wants_json = settings.is_some_and(|settings| settings.nested == Nested::Json);
@@ -132,16 +132,16 @@ fn as_answered(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
     }
 }
 
-/// Polls and drops a future on a stack on which the plans that this module lets through can be
+/// Polls and drops a future on a stack on which any plan that this module accepts can be
 /// optimized.
 pub fn on_large_stack<F: Future>(work: F) -> impl Future<Output = F::Output> {
     OnStack::new(STACK_BYTES_MIN, work)
 }
 
-/// Takes the memory of a statement's text, tree and plan from the session's memory.
+/// Takes the memory for a statement's text, tree and plan from the session's memory.
 ///
 /// # Errors
-/// `ResourcesExhausted` if there is not so much left.
+/// `ResourcesExhausted` if that much is not left.
 pub fn reserve_statement(
     pool: &Arc<dyn MemoryPool>,
     statement: StatementText<'_>,
@@ -149,8 +149,8 @@ pub fn reserve_statement(
     let reservation = MemoryConsumer::new("SQL").register(pool);
     let bytes = statement.size.memory_bytes();
     if bytes <= ALWAYS_GIVEN {
-        // Taken even if operators hold more than a lowered limit, so that queries that spill still
-        // begin.
+        // Taken even if operators hold more than a lowered limit, so that queries that spill can
+        // still begin.
         reservation.grow(bytes);
     } else {
         reservation.try_grow(bytes)?;
@@ -158,5 +158,5 @@ pub fn reserve_statement(
     Ok(reservation)
 }
 
-/// Bytes that are counted, but never refused: statements that people write take no more.
+/// Bytes that are counted but never refused: statements written by people take no more.
 const ALWAYS_GIVEN: usize = 1 << 20;

@@ -1,9 +1,9 @@
-//! How is one statement's text read as PostgreSQL reads it?
+//! How is the text of one statement parsed as PostgreSQL's SQL?
 //!
-//! Text is first read as PostgreSQL, with the rewrites that make DataFusion plan what PostgreSQL
-//! means (`coscan_pg::dialect`). What PostgreSQL's grammar does not know, or means differently
-//! (`CREATE EXTERNAL TABLE`, `COPY … STORED AS`), is then read in DataFusion's own dialect, but for
-//! the query of a COPY.
+//! The text is first parsed as PostgreSQL's, with the rewrites that make DataFusion plan what
+//! PostgreSQL means (`coscan_pg::dialect`). Statements that PostgreSQL does not know, or that mean
+//! something else there (`CREATE EXTERNAL TABLE`, `COPY … STORED AS`), are parsed in DataFusion's
+//! own dialect, except for the query of a COPY.
 
 use coscan_pg::PgError;
 use coscan_pg::dialect::{Grammar, parse_postgres, rewrite};
@@ -18,13 +18,13 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use super::parse::{keep_types, parse_statement, shape_datafusion, shape_statement};
 use super::split::StatementText;
 
-/// Reads one statement: usually one syntax tree, none for a text of comments.
+/// Parses one statement: usually into one syntax tree, into none for a text of comments.
 ///
-/// The trees are built where there is stack enough for them, and are returned only if they fit on
+/// The trees are built where there is enough stack for them, and are returned only if they fit on
 /// any stack.
 ///
 /// # Errors
-/// 42601 for what is no SQL, 54001 for what is nested too deeply, and
+/// 42601 if the text is not SQL, 54001 if it is nested too deeply, and
 /// [`StatementError`](super::StatementError).
 pub fn parse_postgresql(statement: StatementText<'_>) -> Result<Vec<DfStatement>> {
     // Chains of operators are balanced before expressions are rewritten.
@@ -47,8 +47,8 @@ fn read(sql: &str, large: bool) -> Result<Vec<DfStatement>> {
             if let Some(renaming) = as_alter_table(sql) {
                 return read(&renaming, large);
             }
-            // The generic dialect is a superset; if it cannot read the text either, PostgreSQL's
-            // complaint is the one that the client understands.
+            // The generic dialect is a superset of PostgreSQL's. If it cannot parse the text
+            // either, the client gets PostgreSQL's error.
             match read_datafusion(sql, large) {
                 Ok(statements) => Ok(statements),
                 Err(_) => Err(PgError::new("42601", message(error)).into()),
@@ -57,7 +57,7 @@ fn read(sql: &str, large: bool) -> Result<Vec<DfStatement>> {
     }
 }
 
-/// The inner result is the parser's.
+/// The inner result is that of the parser.
 fn read_postgres(
     sql: &str,
     large: bool,
@@ -69,7 +69,7 @@ fn read_postgres(
     }
 }
 
-/// Reads a large statement. The inner result is the parser's.
+/// Parses a large statement. The inner result is that of the parser.
 fn read_large(sql: &str) -> Result<std::result::Result<Vec<Statement>, ParserError>> {
     let mut statements = match Parser::parse_sql(&Grammar::new(), sql) {
         Ok(statements) => statements,
@@ -111,8 +111,8 @@ fn copied_query(statement: &mut DfStatement) -> Option<&mut Box<Query>> {
     }
 }
 
-/// A statement as DataFusion takes it: COPY of a query to a file, whose name tells the format, is
-/// DataFusion's.
+/// The statement for DataFusion's planner: a COPY of a query to a file becomes DataFusion's COPY,
+/// which takes the format from the file's name.
 fn copy_without_options(statement: Statement) -> DfStatement {
     match statement {
         Statement::Copy {
@@ -137,7 +137,7 @@ fn copy_without_options(statement: Statement) -> DfStatement {
     }
 }
 
-/// Whether both grammars read the statement, but DataFusion can only plan its own reading.
+/// Whether both grammars accept the statement, but DataFusion can only plan its own reading of it.
 fn is_foreign(statement: &Statement) -> bool {
     match statement {
         Statement::Copy {
@@ -158,8 +158,7 @@ fn is_foreign(statement: &Statement) -> bool {
     }
 }
 
-/// `ALTER VIEW … RENAME TO …` as the ALTER TABLE that renames a view as well, which the parser
-/// knows.
+/// `ALTER VIEW … RENAME TO …` as ALTER TABLE, which also renames views and which the parser knows.
 fn as_alter_table(sql: &str) -> Option<String> {
     let mut words = sql.split_ascii_whitespace();
     let mut is_next = |word: &str| {

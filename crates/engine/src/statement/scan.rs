@@ -1,13 +1,13 @@
-//! Of which pieces does a text of SQL consist? They are found one by one, and none is kept.
+//! Which pieces does a text of SQL consist of? The scan finds them one by one and keeps none.
 //!
-//! The parser's tokenizer makes 100 bytes of every semicolon and space, before anybody can say how
-//! many there are. This scan reads the same text, keeps nothing, and finds enough to cut the text
-//! into statements and to bound what parsing costs.
+//! The parser's tokenizer makes 100 bytes of every semicolon and space before the number of tokens
+//! is known. This scan reads the same text, keeps nothing, and finds enough to cut the text into
+//! statements and to bound the cost of parsing them.
 //!
 //! Not here: names, keywords, operators of several characters. Each character of an operator is a
-//! piece, so the number of pieces is never below the tokenizer's number of tokens. Quotes and
-//! comments are those of the generic dialect: PostgreSQL's, and backticks. A test compares the scan
-//! with the tokenizer on random texts, by semicolons and by numbers of pieces.
+//! piece, so there are never fewer pieces than tokens. Quotes and comments are those of the
+//! generic dialect: PostgreSQL's, and backticks. A test compares the scan with the tokenizer on
+//! random texts, by the places of semicolons and by the numbers of pieces.
 //! Bounds: linear time, no memory. Comments nest `COMMENTS_MAX` deep, because the tokenizer calls
 //! itself for the contents of a comment.
 
@@ -17,12 +17,12 @@ use super::error::StatementError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) kind: Kind,
-    /// Where it begins and ends, in bytes.
+    /// The bytes between which it lies.
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
-/// What a piece is.
+/// The kind of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// One character of white space.
@@ -55,8 +55,8 @@ impl<'a> Scan<'a> {
     /// The next piece; `None` at the end.
     ///
     /// # Errors
-    /// [`StatementError::Unended`] for a quote or comment that does not end; nothing can be read
-    /// after it.
+    /// [`StatementError::Unended`] for a quote or comment that does not end; the rest cannot be
+    /// read.
     pub(super) fn next(&mut self) -> Result<Option<Piece>, StatementError> {
         let start = self.at;
         let Some(first) = self.peek(0) else {
@@ -74,7 +74,7 @@ impl<'a> Scan<'a> {
                 Kind::Comment
             }
             b'/' if self.peek(1) == Some(b'*') => self.comment()?,
-            // `//` is an operator of the generic dialect: no comment begins within it.
+            // `//` is an operator of the generic dialect, so no comment begins within it.
             b'/' if self.peek(1) == Some(b'/') => {
                 self.at += 1;
                 self.one(Kind::Symbol)
@@ -118,8 +118,8 @@ impl<'a> Scan<'a> {
         StatementError::Unended { what, line, column }
     }
 
-    /// Reads from a quote up to the quote that ends it. A doubled quote does not end it, nor does,
-    /// with `escapes`, a quote behind a backslash.
+    /// Reads from a quote to the quote that ends it. A doubled quote does not end it; with
+    /// `escapes`, a quote after a backslash does not either.
     fn quoted(&mut self, quote: u8, escapes: bool, kind: Kind) -> Result<Kind, StatementError> {
         let start = self.at;
         self.at += 1;
@@ -137,7 +137,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// `q'[…]'`: reads up to the closing bracket and the quote behind it.
+    /// `q'[…]'`: reads to the closing bracket and the quote after it.
     fn delimited(&mut self) -> Result<Kind, StatementError> {
         let start = self.at;
         let rest = &self.text[self.at + 1..];
@@ -165,7 +165,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// `r'…'`, `r'''…'''`: without escapes; the long form has no doubled quotes.
+    /// `r'…'`, `r'''…'''`: no escapes; the long form has no doubled quotes either.
     fn raw(&mut self, quote: u8) -> Result<Kind, StatementError> {
         if self.peek(1) != Some(quote) || self.peek(2) != Some(quote) {
             // Two quotes are an empty string, not a doubled quote.
@@ -232,7 +232,7 @@ impl<'a> Scan<'a> {
         Kind::Literal
     }
 
-    /// A word, or a string behind a letter that says how the string is written.
+    /// A word, or a string after a letter that says how the string is written.
     fn word(&mut self, first: u8) -> Result<Kind, StatementError> {
         match (first.to_ascii_lowercase(), self.peek(1), self.peek(2)) {
             (b'e' | b'x', Some(b'\''), _) => {
@@ -302,7 +302,7 @@ fn is_word_part(byte: u8) -> bool {
     is_word_start(byte) || byte.is_ascii_digit() || byte == b'$'
 }
 
-/// How deep comments may be nested; nobody nests more than a few.
+/// The deepest allowed nesting of comments; real texts nest a few.
 const COMMENTS_MAX: usize = 32;
 
 #[cfg(test)]
@@ -323,7 +323,7 @@ mod tests {
         Ok(pieces)
     }
 
-    /// The places of the semicolons that the tokenizer sees, in bytes, and its number of tokens.
+    /// The places of the semicolons that the tokenizer finds, in bytes, and its number of tokens.
     fn semicolons(text: &str) -> Option<(Vec<usize>, usize)> {
         let tokens = Tokenizer::new(&GenericDialect {}, text)
             .tokenize_with_location()
@@ -350,7 +350,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4_000))]
         #[test]
-        fn it_sees_what_the_tokenizer_sees(parts in prop::collection::vec(prop::sample::select(vec![
+        fn the_scan_finds_what_the_tokenizer_finds(parts in prop::collection::vec(prop::sample::select(vec![
             "'", "\"", "`", "$", "$$", "$a$", "--", "/*", "*/", "*", ";", ";", "\n", " ", "a", "e", "E'", "x'", "n'",
             "nq'<", ">'", "q'[", "]'", "\\", "\\'", "1", ".5", "1e5", "2.", ",", "(", ")", "r'", "R\"", "b'", "ä", "-", "/",
             "::", "''", "1e+", "0x1f", "_",
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_is_told_with_its_place() {
+    fn an_unended_piece_is_reported_with_its_place() {
         let error = pieces("SELECT 1,\n  'ä").unwrap_err();
         assert_eq!(
             error.to_string(),

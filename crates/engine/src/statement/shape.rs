@@ -1,9 +1,10 @@
-//! How is a syntax tree made shallow where that changes nothing, and refused where it stays deep?
+//! How does a deep syntax tree become a shallow one of the same meaning?
 //!
-//! The parser makes `a OR b OR c` left-deep, so a chain of 100,000 is a tree of depth 100,000. AND,
-//! OR and UNION are associative: a long chain of one of them becomes a balanced tree over the same
-//! operands in the same order, 17 deep. For other operators (`+` may overflow, `||` has types) the
-//! depth is limited. Short chains stay as they are, and so do their plans and names of columns.
+//! The parser makes `a OR b OR c` left-deep, so a chain of 100,000 operands is a tree of that
+//! depth. AND, OR and UNION are associative: a long chain of one of them becomes a balanced tree
+//! over the same operands in the same order, 17 levels deep. The depth of other operators is
+//! limited (`+` may overflow, the meaning of `||` depends on types). Short chains stay as they are
+//! written, so their plans and the names of their columns do too.
 //!
 //! The visit runs on a stack that holds the tree ([`super::stack`]), and goes no deeper than
 //! `EXPRESSIONS_MAX`.
@@ -40,29 +41,29 @@ pub(super) fn shape_part(statement: &mut impl VisitMut) -> Result<(), StatementE
     }
 }
 
-/// How deep the visit is at the moment.
+/// The visit's current depth.
 #[derive(Default)]
 struct Shaper {
     expressions: usize,
     factors: usize,
-    /// The queries that the visit is in, the outermost first.
+    /// The queries around the visited node, the outermost first.
     queries: Vec<InQuery>,
-    /// By name: the size of a common table expression, written out; of several of one name, the
-    /// largest.
+    /// The size of each common table expression, written out, by name; where several have the same
+    /// name, that of the largest.
     tables: HashMap<String, WrittenOut>,
 }
 
 /// A query that is being visited.
 #[derive(Default)]
 struct InQuery {
-    /// The names of its common table expressions whose queries are not visited yet; they are
-    /// visited before everything else of the query.
+    /// The names of its common table expressions that are not visited yet. They are visited before
+    /// the rest of the query.
     tables: VecDeque<String>,
     total: WrittenOut,
 }
 
-/// How large a query is when everything that it names is written out. The planner writes it out,
-/// and two names in each of 40 common table expressions are 2^40 tables.
+/// The size of a query in which everything that it names is written out, as the planner does: if
+/// 40 common table expressions each name the previous one twice, that makes 2^40 tables.
 #[derive(Clone, Copy, Default)]
 struct WrittenOut {
     tables: usize,
@@ -248,16 +249,16 @@ fn balance_expression(expr: &mut Expr) -> ControlFlow<StatementError> {
     nothing
 }
 
-/// Merges neighbours that compare one column with literals of one kind into a list:
-/// `a = 1 OR a = 2` becomes `a IN (1, 2)`, and `a <> 1 AND a <> 2` becomes `a NOT IN (1, 2)`.
-/// DataFusion does the same, in time quadratic in their number.
+/// Merges neighbours that compare the same column with literals of one kind into a list: `a = 1 OR
+/// a = 2` becomes `a IN (1, 2)`, and `a <> 1 AND a <> 2` becomes `a NOT IN (1, 2)`. DataFusion
+/// does the same, but in time quadratic in their number.
 fn as_lists(operands: Vec<Expr>, op: &BinaryOperator) -> Vec<Expr> {
     let (comparison, negated) = match op {
         BinaryOperator::Or => (BinaryOperator::Eq, false),
         _ => (BinaryOperator::NotEq, true),
     };
     let mut merged: Vec<Expr> = Vec::new();
-    // The kind of literals in the last of `merged`, if that is a list made here.
+    // The kind of literals in the last of `merged`, if this function made that list.
     let mut open: Option<LiteralKind> = None;
     for operand in operands {
         let Expr::BinaryOp { left, op, right } = operand else {
@@ -289,7 +290,7 @@ fn as_lists(operands: Vec<Expr>, op: &BinaryOperator) -> Vec<Expr> {
     merged
 }
 
-/// Literals of one kind get one type, whatever they are compared with.
+/// Literals of one kind get the same type, whatever they are compared with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LiteralKind {
     Integer,
@@ -315,7 +316,7 @@ fn is_column(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
 }
 
-/// Compares columns by name: where the names stand in the text does not matter.
+/// Compares columns by name, not by where the names stand in the text.
 fn is_same_column(one: &Expr, other: &Expr) -> bool {
     fn parts(expr: &Expr) -> &[Ident] {
         match expr {
@@ -331,7 +332,7 @@ fn is_same_column(one: &Expr, other: &Expr) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(same)
 }
 
-/// Numbers of at most so many digits are 64-bit integers.
+/// Numbers of at most this many digits are 64-bit integers.
 const INTEGER_DIGITS_MAX: usize = 18;
 
 /// Balances the chain of UNIONs of one kind that begins at `body`, if it is long.
@@ -403,7 +404,7 @@ fn balance_sets(body: &mut SetExpr) -> ControlFlow<StatementError> {
     nothing
 }
 
-/// Joins neighbours, in their order, until one operand is left.
+/// Joins neighbours pairwise, in order, until one operand is left.
 fn balanced<T>(mut operands: Vec<T>, join: impl Fn(T, T) -> T) -> Option<T> {
     while operands.len() > 1 {
         let mut pairs = Vec::with_capacity(operands.len().div_ceil(2));
@@ -445,8 +446,8 @@ mod tests {
         }
         for by in [" UNION ", " UNION ALL "] {
             let sql = chain(1_000, |i| format!("SELECT {i}"), by);
-            // A balanced tree may be printed with brackets around the right sides: only the order
-            // counts.
+            // A balanced tree may be printed with brackets around its right sides; only the order
+            // matters.
             let printed = shaped(&sql).unwrap().replace(['(', ')'], "");
             assert_eq!(printed, sql);
         }
@@ -485,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_large_when_written_out_is_refused() {
+    fn a_query_that_is_large_when_written_out_is_refused() {
         let twice = "c{} a, (WITH x AS (SELECT * FROM C{}) SELECT * FROM x) b";
         assert!(shaped(&ctes(10, twice)).is_ok());
         assert!(shaped(&ctes(100, "c{}")).is_ok());
@@ -496,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deep_is_refused() {
+    fn a_deep_tree_is_refused() {
         for sql in [
             format!("SELECT {}", chain(1_100, |i| i.to_string(), " + ")),
             format!("SELECT 1 FROM {}", chain(300, |_| "t".to_owned(), ", ")),

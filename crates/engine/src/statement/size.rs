@@ -1,16 +1,16 @@
-//! What may parsing and planning a statement cost?
+//! How much may it cost to parse and plan a statement?
 //!
-//! *Terms* are the pieces that can make a syntax tree deeper: operators, names, keywords. A literal
-//! after a comma or a bracket cannot, so a list of a million literals has few terms. The number of
-//! terms bounds the depth of the tree that the parser makes, and thereby the stack that cloning and
-//! dropping the tree takes; the number of pieces bounds the memory.
+//! *Terms* are the pieces that can make a syntax tree deeper: operators, names, keywords. A
+//! literal after a comma or a bracket cannot, so a list of a million literals has few terms. The
+//! number of terms bounds the depth of the syntax tree, and thereby the stack that cloning and
+//! dropping it takes; the number of pieces bounds its memory.
 //!
 //! The parser counts its own depth in most places and stops at 50. Where it does not count (types
-//! in types, INTERVAL before INTERVAL, EXPLAIN before EXPLAIN, brackets of patterns, subscripts in
-//! a row) the text is refused here.
+//! in types, INTERVAL before INTERVAL, EXPLAIN before EXPLAIN, brackets of patterns, consecutive
+//! subscripts), this file refuses the text.
 //!
 //! If the parser fails within `CAST(…)`, it reads all of it a second time, as a call of a function
-//! named CAST. In 50 nested CASTs it would read the innermost 2^50 times, so the length times the
+//! named CAST. It would read the innermost of 50 nested CASTs 2^50 times, so the length times the
 //! number of readings is limited, too.
 
 use std::time::Duration;
@@ -23,17 +23,17 @@ use super::limits::{
 };
 use super::scan::{Kind, Piece};
 
-/// The size of a statement's text, counted by what its pieces may become.
+/// The size of a statement's text, as counts of its pieces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatementSize {
     /// Bytes of text.
     bytes: usize,
-    /// Pieces that become tokens, spaces and comments included.
+    /// Pieces: the tokens, with spaces and comments.
     pieces: usize,
-    /// Pieces among them that may make the syntax tree deeper.
+    /// Those pieces that may make the syntax tree deeper.
     terms: usize,
-    /// Literals in lists, which are not terms. A text in braces, `'{1,2}'`, may become a list of as
-    /// many literals as it has commas.
+    /// Literals in lists, which are not terms. A text in braces, `'{1,2}'`, counts one more
+    /// literal for each of its commas, because it may become a list.
     literals: usize,
     /// Characters of operators.
     operators: usize,
@@ -41,9 +41,9 @@ pub struct StatementSize {
     opened: usize,
     /// The deepest nesting of brackets, with CASEs and the `<` of types.
     brackets: usize,
-    /// The deepest nesting of brackets that the parser may read twice.
+    /// The deepest nesting of brackets whose contents the parser may read twice.
     retried: usize,
-    /// The longest row of symbols and subscripts, or of repeats of one word.
+    /// The longest run of symbols and subscripts, or of repeats of one word.
     repeats: usize,
 }
 
@@ -72,7 +72,7 @@ impl StatementSize {
         self.is_large() || self.operators > LARGE_OPERATORS
     }
 
-    /// About the time that planning the statement takes, without waiting for files.
+    /// The estimated time to plan the statement, without waits for files.
     #[must_use]
     pub fn planning_time(self) -> Duration {
         let (pieces, operators) = (self.pieces as u64, self.operators as u64);
@@ -81,12 +81,14 @@ impl StatementSize {
         Duration::from_nanos(pieces.saturating_add(pairs.saturating_mul(PLANNING_NS_PER_PAIR)))
     }
 
-    /// The stack on which the syntax tree can be made, cloned and dropped, whatever the statement
-    /// is.
+    /// The stack on which the syntax tree of any statement of this size can be made, cloned and
+    /// dropped.
     pub(super) fn stack_bytes(self) -> usize {
         STACK_BYTES_MIN + self.terms * STACK_BYTES_PER_TERM
     }
 
+    /// Refuses a statement that is too large or too deep to parse.
+    ///
     /// # Errors
     /// [`StatementError::TooLong`] if the tree might not fit on any stack;
     /// [`StatementError::TooDeep`] for too many nested brackets, repeats or readings.
@@ -112,28 +114,28 @@ impl StatementSize {
     }
 }
 
-/// Adds up a statement's pieces.
+/// Counts the pieces of a statement.
 #[derive(Default)]
 pub(super) struct Sizing<'a> {
     size: StatementSize,
     before: Before,
-    /// For each open bracket: whether it is read twice if there is an error in it.
+    /// For each open bracket: whether the parser reads it twice if there is an error in it.
     open: Vec<bool>,
     retried: usize,
     /// The number of open CASEs.
     cases: usize,
-    /// The last piece that is no space.
+    /// The last piece that is not a space.
     last: &'a str,
-    /// The number of open types: `ARRAY<ARRAY<`.
+    /// The number of open types, as in `ARRAY<ARRAY<`.
     types: usize,
-    /// The last word, and how often it came in a row.
+    /// The last word, and its number of consecutive repeats.
     word: (&'a str, usize),
     /// Symbols and subscripts since the last word, comma or value.
     symbols: usize,
     explains: usize,
 }
 
-/// What comes before a piece, as far as it matters.
+/// What precedes a piece, as far as its cost depends on it.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Before {
     /// A comma or an opening bracket.
@@ -152,14 +154,14 @@ impl<'a> Sizing<'a> {
         self.size.pieces += 1;
         let (terms, before) = match piece.kind {
             Kind::Space => (0, before),
-            // The generic dialect reads the contents of such a comment.
+            // The generic dialect parses the contents of such a comment.
             Kind::Comment if body.starts_with("/*!") => {
                 self.size.pieces += body.len();
                 (body.len(), Before::Other)
             }
             Kind::Comment => (0, before),
             Kind::Comma => (0, Before::Separator),
-            // `a[1][1]` is deeper than `a`; round brackets have a limit of their own.
+            // `a[1][1]` is deeper than `a`; round brackets have their own limit.
             Kind::Open => (usize::from(body != "("), Before::Separator),
             Kind::Semicolon | Kind::Close => (0, Before::Other),
             Kind::Literal => (usize::from(before == Before::Other), Before::Other),
@@ -181,7 +183,7 @@ impl<'a> Sizing<'a> {
         self.before = before;
     }
 
-    /// Counts the nesting for which the parser may call itself without counting.
+    /// Counts nesting where the parser may call itself without counting.
     fn nest(&mut self, kind: Kind, body: &'a str) {
         match kind {
             Kind::Space | Kind::Comment => return,
@@ -198,7 +200,7 @@ impl<'a> Sizing<'a> {
             _ => {}
         }
         let in_subscript = kind == Kind::Literal && self.last == "[";
-        // That `<` was a comparison, and opened no type.
+        // That `<` was a comparison and did not open a type.
         self.types -= usize::from(kind == Kind::Literal && self.last == "<" && self.types > 0);
         self.last = body;
         match kind {
@@ -247,8 +249,8 @@ fn is_one_of(word: &str, words: &[&str]) -> bool {
 /// Words after which `<` opens a type.
 const TYPES_OF_TYPES: &[&str] = &["array", "struct", "map", "table", "union", "list", "nested"];
 
-/// Words that have a grammar of their own before a bracket, and that the parser may read as
-/// functions, too.
+/// Words that have their own grammar before a bracket, but that the parser may also read as names
+/// of functions.
 const READ_TWICE: &[&str] = &[
     "array",
     "box",

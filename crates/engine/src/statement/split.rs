@@ -1,7 +1,8 @@
 //! Where does one statement end and the next begin?
 //!
-//! The text is cut at semicolons, except those in a string, a comment or a quoted name. It is cut,
-//! not printed anew, so an error still points into what the user wrote.
+//! The text is cut at semicolons, except those in a string, a comment or a quoted name. The
+//! statements are parts of the original text, so the position of an error points into what the
+//! user wrote.
 //! Bounds: nothing between statements is kept, so 64 MiB of semicolons cost 64 MiB.
 
 use super::error::StatementError;
@@ -13,12 +14,12 @@ use super::size::{Sizing, StatementSize};
 pub struct StatementText<'a> {
     /// The statement.
     pub text: &'a str,
-    /// What it may cost.
+    /// Its size, which bounds its cost.
     pub size: StatementSize,
 }
 
 impl<'a> StatementText<'a> {
-    /// A text that is known to be one statement.
+    /// A text that the caller knows to be one statement.
     ///
     /// # Errors
     /// If a string, a comment or a quoted name does not end.
@@ -33,7 +34,7 @@ impl<'a> StatementText<'a> {
     }
 }
 
-/// The statements of a text, one by one; empty ones are left out. After an error there are no more.
+/// The statements of a text, one by one, without empty ones. After an error there are no more.
 pub struct StatementTexts<'a> {
     text: &'a str,
     scan: Scan<'a>,
@@ -63,8 +64,8 @@ impl<'a> StatementTexts<'a> {
                 (start, sizing) = (None, Sizing::default());
                 continue;
             }
-            // A comment before a statement stays with it, because it may tell the parser what to
-            // do.
+            // A comment before a statement stays with it, because it may hold hints for the
+            // parser.
             start.get_or_insert(piece.start);
             empty = empty && matches!(piece.kind, Kind::Space | Kind::Comment);
             sizing.add(piece, self.text);
@@ -95,7 +96,7 @@ impl<'a> Iterator for StatementTexts<'a> {
     }
 }
 
-/// The first two words of a text that begins with two words; otherwise at least one is empty.
+/// The first two words of a text; empty where a piece of another kind comes first.
 pub(crate) fn first_words(text: &str) -> [&str; 2] {
     let mut scan = Scan::new(text);
     let mut word = || {
@@ -111,7 +112,7 @@ pub(crate) fn first_words(text: &str) -> [&str; 2] {
     [word(), word()]
 }
 
-/// The statements of `text`, without their semicolons; empty ones are left out.
+/// The statements of `text`, without semicolons and without empty ones.
 ///
 /// # Errors
 /// If a string, a comment or a quoted name does not end.

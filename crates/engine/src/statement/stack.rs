@@ -1,13 +1,13 @@
-//! How does work get a stack that is large enough, wherever it is asked for?
+//! How does parsing or planning get a large enough stack on any thread?
 //!
-//! Syntax trees, expressions and plans are cloned, compared and dropped by derived code, which
-//! calls itself once per level and checks no limit. A thread of Tokio has 2 MiB of stack. So
-//! parsing and planning run on a stack of their own, as large as the statement may need. It takes
-//! memory only as far as it is used. Making it, touching it first and unmapping it took a quarter
-//! of the processor time of `SELECT 1` in a server, so a server's threads have
+//! Derived code clones, compares and drops syntax trees, expressions and plans; it calls itself
+//! once per level and checks no limit. A Tokio thread has 2 MiB of stack. So parsing and planning
+//! run on a separate stack, as large as the statement may need; it takes memory only as far as it
+//! is used. Mapping such a stack, touching it and unmapping it took a quarter of the processor
+//! time of `SELECT 1` in a server, so a server's threads have
 //! [`THREAD_STACK_BYTES`](super::THREAD_STACK_BYTES), and only statements that need more get
 //! another stack.
-//! Refused: only threads with large stacks, which every embedder would have to set up.
+//! Rejected: only threads with large stacks, which every embedder would have to set up.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -17,7 +17,7 @@ pub(crate) fn with_stack<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(bytes, bytes + SLACK_BYTES, work)
 }
 
-/// A future that is polled, and dropped, with at least so many bytes of stack.
+/// A future that is polled and dropped on a stack of at least this many bytes.
 pub(crate) struct OnStack<F> {
     /// `None` once the future is ready or being dropped.
     future: Option<Pin<Box<F>>>,
@@ -43,7 +43,7 @@ impl<F: Future> Future for OnStack<F> {
                 return Poll::Pending;
             };
             if polled.is_ready() {
-                // What the future still holds is dropped on this stack, too.
+                // Whatever the future still holds is dropped on this stack, too.
                 *future = None;
             }
             polled
@@ -59,5 +59,5 @@ impl<F> Drop for OnStack<F> {
     }
 }
 
-/// Stack for the caller's frames that may come before the check.
+/// Extra stack for the caller's frames, which may come before the check.
 const SLACK_BYTES: usize = 64 << 10;

@@ -1,13 +1,14 @@
 //! Which columns does a Parquet file have, and which does a table of such files have?
 //!
-//! A file's columns are those of its own schema: `arrow` notes in the footer, else Parquet's types,
-//! INT96 in the configured unit, UUID and JSON marked as such. A table's columns are the union of
-//! its files' (`wider.rs`), and text and binary are read as views if the session says so. What else
-//! writers noted of the columns and the table is kept if `skip_metadata` is off.
-//! Not here: reading footers (`footers.rs`), how a file's values become the table's (DataFusion's
-//! expression adapter).
-//! T1: what is stored is what is written, so `as_stored` has no views that only the reader asked
-//! for.
+//! A file's columns are those of its own schema: `arrow` metadata in the footer, otherwise
+//! Parquet's types, with INT96 in the configured unit, and with UUID and JSON marked as such. A
+//! table's columns are the union of its files' columns (`wider.rs`); if the session says so, text
+//! and binary are read as views. Other metadata of columns and table is kept unless
+//! `skip_metadata` is on.
+//! Not here: reading footers (`footers.rs`), converting a file's values to the table's types
+//! (DataFusion's expression adapter).
+//! T1: rows are stored with the types that were written (`coscan_pg`'s `as_stored`), never as views
+//! that only the reader wanted.
 
 use std::sync::Arc;
 
@@ -30,13 +31,13 @@ pub(crate) const UNREADABLE: &str = "coscan.unreadable";
 const UUID: &str = "arrow.uuid";
 /// The extension type of JSON in Arrow.
 const JSON: &str = "arrow.json";
-/// Where Arrow keeps the name of a field's extension type.
+/// The key under which Arrow stores the name of a field's extension type.
 const EXTENSION: &str = "ARROW:extension:name";
 
 /// The columns of one file as they are stored.
 ///
 /// # Errors
-/// `BadFooter` if two columns have one name; parquet's, for types that Arrow does not have.
+/// `BadFooter` if two columns have the same name; parquet's, for types that Arrow does not have.
 pub(super) fn of_file(
     name: &str,
     footer: &ParquetMetaData,
@@ -59,7 +60,8 @@ pub(super) fn of_file(
     let mut notes = file.key_value_metadata().into_iter().flatten();
     let unknown = notes.any(|note| note.key == UNKNOWN_TYPES);
     let fields = schema.fields().iter().zip(roots).map(|(field, root)| {
-        // Our own files have the mark of Arrow only (parquet 59 writes the other with a feature).
+        // Files that Coscan wrote have only Arrow's mark (parquet 59 writes the other with a
+        // feature).
         let is = |extension: &str, logical: LogicalType| {
             let mark = field.metadata().get(EXTENSION);
             mark.is_some_and(|name| name == extension)
@@ -77,7 +79,7 @@ pub(super) fn of_file(
         if options.global.skip_metadata {
             field.metadata_mut().clear();
         }
-        // Only notes that are not understood say what the bytes are.
+        // Only metadata of an unknown kind says what the bytes mean.
         let is_bare = matches!(field.data_type(), DataType::FixedSizeBinary(_)) && !is_uuid;
         if unknown && is_bare {
             let metadata = field.metadata_mut();
@@ -112,11 +114,11 @@ fn named_twice(schema: &Schema) -> Option<&str> {
     twice.map(|pair| pair[0])
 }
 
-/// The columns of all files together, as they are stored. The files come in the order of their
-/// names.
+/// The columns of all files together, as they are stored. The files must come in the order of
+/// their names.
 ///
 /// # Errors
-/// `BadFooter`, which names the first file that does not fit those before it, and the column or
+/// `BadFooter`, which names the first file that does not fit the previous ones, and the column or
 /// the key of the metadata.
 pub(super) fn of_files(files: impl IntoIterator<Item = (String, Schema)>) -> Result<Schema> {
     let mut all: Option<(String, Schema)> = None;
@@ -148,8 +150,9 @@ pub(super) fn of_files(files: impl IntoIterator<Item = (String, Schema)>) -> Res
     Ok(all.map_or_else(Schema::empty, |(_, schema)| schema))
 }
 
-/// The first column of a table that cannot hold a file's column of the same name: the table's type
-/// is not the wider of both. Text is one type, and so are binary values of any length.
+/// The first column of a table that cannot hold a file's column of the same name, because the
+/// table's type is not the wider one. All forms of text count as one type, and so do all binary
+/// types.
 pub(super) fn misfit<'a>(table: &'a Schema, file: &'a Schema) -> Option<(&'a Field, &'a Field)> {
     let mut pairs = file.fields().iter().filter_map(|found| {
         let known = table.field_with_name(found.name()).ok()?;
@@ -186,8 +189,8 @@ pub(super) fn as_read(stored: Schema, options: &TableParquetOptions) -> Schema {
     Schema::new_with_metadata(fields.collect::<Fields>(), stored.metadata().clone())
 }
 
-/// The columns as they are written to files that have no others beside them: without views, which
-/// not every reader knows.
+/// The columns for files without older files beside them: without views, which not every reader
+/// knows.
 pub(super) fn without_views(schema: &Schema) -> Schema {
     let fields = schema.fields().iter().map(plain_field);
     Schema::new_with_metadata(fields.collect::<Fields>(), schema.metadata().clone())

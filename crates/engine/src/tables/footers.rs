@@ -1,11 +1,11 @@
-//! The footers that DataFusion plans with, checked first.
+//! Which footers does DataFusion plan with?
 //!
-//! DataFusion reads footers with parquet's own reader, which a few crafted bytes can make ask for
-//! more memory than there is: a failed allocation aborts the process. So footers are read here, by
-//! coscan-storage, which checks them first. They are kept with those of cooperative scans, so each
-//! file's is read once.
+//! DataFusion reads footers with parquet's own reader, and a few crafted bytes can make that
+//! request more memory than there is: the failed allocation aborts the process. So coscan-storage
+//! reads the footers and checks them first. They share a cache with cooperative scans, so each
+//! footer is read once.
 //! Not here: pages (`cscan/checked_reader.rs`).
-//! Bounds: [`AT_ONCE`] footers at a time; `FileCache` bounds what is kept.
+//! Bounds: [`AT_ONCE`] footers at a time; `FileCache` bounds the cache.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,10 +24,10 @@ use parquet::file::metadata::ParquetMetaData;
 use crate::error::external;
 use crate::read::scan::key_of_listed;
 
-/// Enough to hide a store's latency, few enough not to flood it.
+/// Enough to hide a store's latency, few enough not to overload it.
 const AT_ONCE: usize = 32;
 
-/// The footer of a file, which messages call `name`, of the store at `url`.
+/// The footer of a file in the store at `url`. Messages call the file `name`.
 ///
 /// # Errors
 /// The store's; `BadFooter`.
@@ -45,11 +45,11 @@ pub(crate) async fn footer(
     footer.map_err(external)
 }
 
-/// What `decode` makes of the footer of each file, in the order of the files' paths. Empty files
-/// have no footer.
+/// The result of `decode` for the footer of each file, in the order of the files' paths. Empty
+/// files are skipped.
 ///
 /// # Errors
-/// The error of the first file that has one.
+/// The first error, in that order.
 pub(crate) async fn each<T: Send>(
     state: &dyn Session,
     store: (&ObjectStoreUrl, &Arc<dyn ObjectStore>),
@@ -75,8 +75,7 @@ pub(crate) async fn each<T: Send>(
         .await
 }
 
-/// What `decode` makes of a footer. A panic of parquet's or DataFusion's becomes an error of this
-/// file.
+/// The result of `decode`. A panic in parquet or DataFusion becomes an error of this file.
 ///
 /// # Errors
 /// `decode`'s.
@@ -84,7 +83,7 @@ pub(crate) fn caught<T>(name: &str, decode: impl FnOnce() -> Result<T>) -> Resul
     catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|panic| Err(panicked(name, &*panic)))
 }
 
-/// The error for a panic over a file.
+/// The error for a panic caused by a file.
 pub(crate) fn panicked(file: &str, panic: &(dyn std::any::Any + Send)) -> DataFusionError {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());

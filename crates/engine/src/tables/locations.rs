@@ -1,10 +1,10 @@
-//! One table of files in several places.
+//! How are files in several places one table?
 //!
-//! `-t lineitem=/disk1/li,s3://b/li`: each place is a file, a folder, a glob or a URL, all of one
-//! format and with the same columns, so that a row may lie in any of them. A table that is spread
-//! over devices is named like this.
-//! Not here: what the files at one place are (`registration.rs`), how files of several stores are
-//! planned on (`object_stores/joint_store.rs`), which device a file is on (coscan-storage,
+//! `-t lineitem=/disk1/li,s3://b/li`: each place is a file, a folder, a glob or a URL. All have
+//! the same format and the same columns, so a row may lie in any of them. This is how a table that
+//! is spread over devices is named.
+//! Not here: which files are at one place (`registration.rs`), how files of several stores are
+//! planned (`object_stores/joint_store.rs`), which device a file is on (coscan-storage,
 //! `devices.rs`).
 
 use std::path::Path;
@@ -19,8 +19,8 @@ use object_store::ObjectMeta;
 
 use crate::object_stores::joint_store::written;
 
-/// The places that a text names: one, or several between commas. A file or folder whose own name
-/// has a comma is one place, and so is a URL, unless a path or URL begins behind each comma.
+/// The places that a text names: one, or several separated by commas. A file or folder whose own
+/// name has a comma is one place. So is a URL, unless a path or URL begins after each comma.
 pub(super) fn split(text: &str) -> Vec<&str> {
     let pieces: Vec<&str> = text.split(',').collect();
     let begins = |piece: &&str| piece.starts_with('/') || piece.contains("://");
@@ -31,7 +31,7 @@ pub(super) fn split(text: &str) -> Vec<&str> {
     pieces
 }
 
-/// One of several places, with the options that its files are listed and read with.
+/// One of several places, with the options for listing and reading its files.
 pub(super) struct Place {
     pub(super) text: String,
     pub(super) url: ListingTableUrl,
@@ -39,7 +39,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// What messages call a file of it.
+    /// The name of one of its files in messages.
     fn name(&self, file: &ObjectMeta) -> String {
         written(&self.url.object_store(), &file.location)
     }
@@ -59,11 +59,11 @@ impl Place {
     }
 }
 
-/// The schema that all places have.
+/// The columns that all places agree on.
 ///
 /// # Errors
-/// If two places differ in format, in the folders' columns or in the files' columns. Both are
-/// named, in the last case by a file of each.
+/// If two places differ in format, in partition columns or in the files' columns. Both are named,
+/// in the last case by a file of each.
 pub(super) async fn agreed(state: &SessionState, places: &[Place]) -> Result<SchemaRef> {
     let [first, others @ ..] = places else {
         return refuse("no place is named".to_owned());
@@ -95,8 +95,7 @@ fn refuse<T>(reason: String) -> Result<T> {
     Err(DataFusionError::Configuration(reason))
 }
 
-/// How the columns of two schemas differ, if they do. Whether columns may be NULL, and metadata,
-/// makes no difference.
+/// How the columns of two schemas differ, if they do. Nullability and metadata do not count.
 fn differ(a: &Schema, b: &Schema) -> Option<String> {
     for field in a.fields() {
         let name = field.name();
@@ -115,7 +114,7 @@ fn differ(a: &Schema, b: &Schema) -> Option<String> {
         .map(|name| format!("only the second has {name}"))
 }
 
-/// The first file of a place whose columns are not these.
+/// The first file of a place that does not have these columns.
 async fn culprit(state: &SessionState, place: &Place, schema: &Schema) -> Result<Option<String>> {
     let store = state.runtime_env().object_store(&place.url)?;
     for file in place.files(state).await? {

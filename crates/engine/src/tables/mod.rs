@@ -1,4 +1,4 @@
-//! Tables: from a path to something that can be scanned.
+//! How does a path become a table that can be scanned?
 //!
 //! | where | question |
 //! |---|---|
@@ -37,5 +37,5 @@ mod writing;
 /// The schema of the system tables, which describe the engine itself.
 pub(crate) const SYSTEM_SCHEMA: &str = "coscan";
 
-/// The name of the folder of the rows whose partition column is NULL.
+/// The name of the folder for rows whose partition column is NULL.
 pub(crate) const HIVE_NULL: &str = "__HIVE_DEFAULT_PARTITION__";

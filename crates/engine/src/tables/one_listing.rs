@@ -1,10 +1,10 @@
 //! Does a statement that names a table several times see one state of its files?
 //!
-//! Each scan lists the files of its table when it is planned, so an INSERT that commits meanwhile
-//! is seen by the later ones: `SELECT (SELECT count(*) FROM t), (SELECT sum(v) FROM t)` had numbers
-//! of two states. Where a plan scans a table more than once, the scans share one listing.
-//! Refused: one listing for all plans. Files are listed for each query, so that a file that was
-//! added or replaced is seen by the next one (`resources.rs`).
+//! Each scan lists the files of its table when it is planned, so a later scan sees an INSERT that
+//! commits in between: `SELECT (SELECT count(*) FROM t), (SELECT sum(v) FROM t)` returned numbers
+//! of two states. So if a plan scans a table more than once, its scans share one listing.
+//! Rejected: sharing listings between queries. Each query lists files itself, so that it sees
+//! files that were added or replaced since (`resources.rs`).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
 use super::partitioned::files_of;
 
-/// The most bytes that the listings of a plan take; what is beyond is listed once more.
+/// The most bytes for the listings of a plan; a table beyond that is listed for each scan.
 const LISTINGS_BYTES_MAX: usize = 64 << 20;
 
 /// Makes the scans of a plan list the files of each table once.
@@ -35,7 +35,7 @@ pub(crate) fn list_once(builder: &mut SessionStateBuilder) {
     }));
 }
 
-/// See the file's header.
+/// Plans with shared listings; see the file's header.
 #[derive(Debug)]
 struct Planner {
     /// `None` stands for DataFusion's own planner.
@@ -84,7 +84,7 @@ fn scans_a_table_twice(plan: &LogicalPlan) -> Result<bool> {
     Ok(twice)
 }
 
-/// The session, with a cache for listings.
+/// The session, with a cache of listings.
 fn with_listings(state: &SessionState) -> Result<SessionState> {
     let runtime = state.runtime_env();
     let caches = &runtime.cache_manager;

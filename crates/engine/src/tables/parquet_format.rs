@@ -1,12 +1,11 @@
 //! Which file of a table cannot be read, or does not fit the others?
 //!
 //! DataFusion's Parquet format says what is wrong with a footer or with two schemas, but not which
-//! files they are from. This is that format, with errors that name the file: when a table is
-//! registered or declared, and when a query collects statistics. Footers are read by `footers.rs`,
-//! which checks them; rows are written by `writing.rs`. The columns of files that differ are
-//! `columns.rs`'s, and a file's statistics
-//! `statistics.rs`'s.
-//! Not here: pages (`cscan/plain.rs`, `coscan-storage`).
+//! files they are from. This format wraps it and names the file in errors: when a table is
+//! registered or declared, and when a query collects statistics.
+//! Not here: reading and checking footers (`footers.rs`), columns of files that differ
+//! (`columns.rs`), a file's statistics (`statistics.rs`), writing rows (`writing.rs`), pages
+//! (`cscan/plain.rs`, `coscan-storage`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -46,9 +45,10 @@ use crate::object_stores::joint_store::written;
 pub(crate) struct CheckedParquet {
     inner: Arc<dyn FileFormat>,
     store: ObjectStoreUrl,
-    /// Whether the table's columns were read from its files, not declared.
+    /// Whether the table's columns were read from its files rather than declared.
     inferred: bool,
-    /// Whether a file's columns do not fit the table's, so that the table must be reopened.
+    /// Whether a scan found a file that the table's columns cannot hold, so that the table must be
+    /// reopened.
     outdated: AtomicBool,
 }
 
@@ -69,8 +69,8 @@ impl CheckedParquet {
         }
     }
 
-    /// Refuses a file that was changed since the table's columns were read, if they cannot hold its
-    /// own. DataFusion would cast its values to the table's types.
+    /// Refuses a file that was changed after the table's columns were read, if they cannot hold
+    /// its values. DataFusion would cast them to the table's types.
     fn check_columns(&self, name: &str, footer: &ParquetMetaData, table: &Schema) -> Result<()> {
         let Some(options) = self.options().filter(|_| self.inferred) else {
             return Ok(());
@@ -98,7 +98,7 @@ impl CheckedParquet {
         parquet.map(ParquetFormat::options)
     }
 
-    /// The columns that files have together, as they are stored.
+    /// The columns of several files together, as they are stored.
     async fn stored(
         &self,
         state: &dyn Session,
@@ -121,14 +121,14 @@ fn ordering_of(footer: &ParquetMetaData, schema: &SchemaRef) -> Result<Option<Le
     Ok(declared.and_then(|declared| over_row_groups(declared, footer, schema)))
 }
 
-/// The error of a file, with its name.
+/// The error of a file, with the file's name.
 fn named(file: &str, error: DataFusionError) -> DataFusionError {
     if storage_error(&error).is_some() {
-        // A storage error names its file.
+        // A storage error already names its file.
         return error;
     }
     match error {
-        // These errors name their files.
+        // These errors already name their files.
         DataFusionError::ObjectStore(_) => error,
         DataFusionError::External(ours) if ours.is::<Error>() => DataFusionError::External(ours),
         error => external(StorageError::BadFooter {
@@ -258,7 +258,7 @@ impl FileFormat for CheckedParquet {
         let arriving = writing::columns_that_arrive(&sink);
         let mut own = sink.clone();
         own.output_schema = writing::columns_to_write(&sink, &stored);
-        // The inner plan only holds the sink: rows come from `input`.
+        // The inner plan only holds the sink: the rows come from `input`.
         let nothing = Arc::new(EmptyExec::new(Arc::clone(&own.output_schema)));
         let inner = self
             .inner
@@ -275,7 +275,7 @@ impl FileFormat for CheckedParquet {
     }
 }
 
-/// Makes [`CheckedParquet`] for `CREATE EXTERNAL TABLE`, with the options of the statement.
+/// Creates [`CheckedParquet`] for `CREATE EXTERNAL TABLE`, with the options of the statement.
 #[derive(Debug)]
 pub(crate) struct CheckedParquetFactory {
     pub(crate) inner: Arc<dyn FileFormatFactory>,

@@ -1,15 +1,14 @@
-//! What are the values of columns that are folders named `key=value`?
+//! Which values do partition columns have, whose folders are named `key=value`?
 //!
-//! DataFusion takes the names of folders for text, so `p=10` lies below `p=2`, and the folder that
-//! Hive names `__HIVE_DEFAULT_PARTITION__` is a text, too. Here the values of a column have the
-//! type
-//! that all of them have when the table is made: whole number, date, or else text; and that
-//! folder's
-//! value is NULL. Files are listed by DataFusion's table, whose partition columns are text; their
-//! values are read and files are pruned by them here.
+//! DataFusion treats the names of folders as text, so `p=10` sorts before `p=2`, and Hive's folder
+//! `__HIVE_DEFAULT_PARTITION__` is a text, too. Here a partition column has the type that all its
+//! values have when the table is created: whole number, date, or else text; and Hive's folder
+//! stands for NULL. DataFusion's table, whose partition columns are text, lists the files; this
+//! table converts their values and prunes files by them.
 //! Not here: which folders a table has (`registration.rs`).
-//! P1: a number is one as it is written: with a zero or a plus sign in front it is text. P2: a file
-//! of a folder whose value has another type is an error that names it.
+//! P1: a text is a number only in that number's usual form: one with a leading zero or plus sign
+//! is text.
+//! P2: a file in a folder whose value does not have the column's type is an error that names it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -44,7 +43,7 @@ use crate::object_stores::joint_store::written;
 
 /// A table of files in folders named `key=value`.
 pub(crate) struct PartitionedTable {
-    /// The same files, with text in partition columns.
+    /// The same files, with partition columns of type text.
     listing: ListingTable,
     schema: SchemaRef,
     file_schema: SchemaRef,
@@ -52,8 +51,8 @@ pub(crate) struct PartitionedTable {
     partitions: Vec<FieldRef>,
 }
 
-/// DataFusion's table of the files that a table of an engine consists of; `None` for other tables.
-/// Its partition columns may have other types.
+/// DataFusion's table of the files behind an engine's table; `None` for tables without files. Its
+/// partition columns may have other types.
 #[must_use]
 pub fn files_of(table: &dyn TableProvider) -> Option<&ListingTable> {
     table.downcast_ref::<ListingTable>().or_else(|| {
@@ -63,7 +62,7 @@ pub fn files_of(table: &dyn TableProvider) -> Option<&ListingTable> {
 }
 
 impl PartitionedTable {
-    /// The table, if its files lie in folders named `key=value`; otherwise the table as it is.
+    /// The table with typed partition columns, if it has some; otherwise the table itself.
     ///
     /// # Errors
     /// The store's.
@@ -109,7 +108,7 @@ impl PartitionedTable {
         }))
     }
 
-    /// The table without the text that declared it.
+    /// The table without the text of its declaration.
     pub(crate) fn without_definition(&self) -> Self {
         Self {
             listing: self.listing.clone().with_definition(None),
@@ -119,7 +118,7 @@ impl PartitionedTable {
         }
     }
 
-    /// A listed file with the values of its folders.
+    /// A listed file, with the values of its folders in the columns' types.
     fn typed(&self, mut file: PartitionedFile) -> Result<PartitionedFile> {
         let texts = std::mem::take(&mut file.partition_values);
         for (text, column) in texts.iter().zip(&self.partitions) {
@@ -152,7 +151,7 @@ impl PartitionedTable {
         Ok(file)
     }
 
-    /// The files that may hold rows for which these filters over partition columns are true.
+    /// The files for which these filters over partition columns may be true.
     async fn files(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<PartitionedFile>> {
         let listed = self.listing.list_files_for_scan(state, &[], None).await?;
         let fields = self.partitions.clone();
@@ -177,16 +176,16 @@ fn is_text(data_type: &DataType) -> bool {
     }
 }
 
-/// The type of text in partition columns: each file has one value.
+/// The type of a partition column of text: each file has one value.
 fn text_type() -> DataType {
     DataType::Dictionary(Box::new(DataType::UInt16), Box::new(DataType::Utf8))
 }
 
-/// The types of the partition columns by the names of all folders.
+/// The types of the partition columns, from the names of all folders.
 async fn types(state: &SessionState, table: &ListingTable) -> Result<Vec<DataType>> {
     let names = table.options().table_partition_cols.iter();
     let names: Vec<&str> = names.map(|(name, _)| name.as_str()).collect();
-    // Per column: whether all values are numbers, whether all are dates, whether there is one.
+    // Per column: whether all values are numbers, whether all are dates, whether there is a value.
     let mut seen = vec![(true, true, false); names.len()];
     for url in table.table_paths() {
         let store = state.runtime_env().object_store(url)?;
@@ -257,7 +256,7 @@ fn constant(value: &ScalarValue, rows: Precision<usize>) -> ColumnStatistics {
     column
 }
 
-/// The order that all files have.
+/// The order that all files share.
 fn common_order(files: &[PartitionedFile]) -> Vec<LexOrdering> {
     let (Some(first), rest) = (files.first(), files.get(1..).unwrap_or_default()) else {
         return vec![];

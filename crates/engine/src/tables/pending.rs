@@ -1,13 +1,13 @@
-//! Files that an open transaction has written and nobody sees until COMMIT.
+//! Which files did a session's open transaction write?
 //!
-//! An INSERT into a table of files writes them under other names (`object_stores/staged_store.rs`).
-//! Outside of a transaction the statement gives them their names when it ends; within one, COMMIT
-//! does, in the order of the statements, and ROLLBACK removes them. A listing does not show such
-//! files, so until then the session's own statements must not read the table
-//! (`own/check.rs` asks [`PendingInserts::check`]).
+//! An INSERT into a table of files writes files under other names
+//! (`object_stores/staged_store.rs`). Outside of a transaction they get their names when the
+//! statement ends. In a transaction, COMMIT gives them their names, in the order of the
+//! statements, and ROLLBACK removes them. Until then no listing shows them, so the session's own
+//! statements must not read the table (`own/check.rs` calls [`PendingInserts::check`]).
 //! Not here: when a transaction begins and ends (`own/saved.rs`).
 //! Bounds: [`INSERTS_MAX`] statements, because each file is kept open and locked.
-//! PI1: each INSERT appears as a whole. If COMMIT fails between two, the earlier one is there.
+//! PI1: each INSERT appears as a whole. If COMMIT fails between two, the earlier one has appeared.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use super::partitioned::files_of;
 use crate::object_stores::staged_store::StagedStore;
 
-/// The most statements of a transaction that insert into tables of files.
+/// The most statements in a transaction that insert into tables of files.
 const INSERTS_MAX: usize = 500;
 
 /// The files of one session's transaction. Clones share them.
@@ -32,12 +32,12 @@ pub(crate) struct PendingInserts {
 
 #[derive(Debug, Default)]
 struct Pending {
-    /// Whether there is a transaction.
+    /// Whether a transaction is open.
     open: bool,
     inserts: Vec<Insert>,
 }
 
-/// What one statement wrote.
+/// The files that one statement wrote.
 #[derive(Debug)]
 pub(super) struct Insert {
     pub(super) store: ObjectStoreUrl,
@@ -47,22 +47,22 @@ pub(super) struct Insert {
 }
 
 impl PendingInserts {
-    /// Keeps from here on what statements write. Returns how many there are.
+    /// Starts to keep the files of statements. Returns the number of statements so far.
     pub(crate) fn open(&self) -> usize {
         let mut inner = self.inner.lock();
         inner.open = true;
         inner.inserts.len()
     }
 
-    /// Removes what was written after the first `kept` statements. The transaction has ended, or is
-    /// opened again.
+    /// Removes the files of all but the first `kept` statements, and closes the transaction; the
+    /// caller may open it again.
     pub(crate) fn give_up(&self, kept: usize) {
         let mut inner = self.inner.lock();
         inner.open = false;
         inner.inserts.truncate(kept);
     }
 
-    /// Ends the transaction and makes everything appear that it wrote.
+    /// Closes the transaction and publishes all its files.
     ///
     /// # Errors
     /// The store's.
@@ -78,7 +78,7 @@ impl PendingInserts {
         Ok(())
     }
 
-    /// Keeps what a statement wrote; outside of a transaction, makes it appear.
+    /// Keeps the files of a statement; outside of a transaction, publishes them.
     ///
     /// # Errors
     /// The store's; 54000 if the transaction has inserted too often.
@@ -104,7 +104,7 @@ impl PendingInserts {
         }
     }
 
-    /// Refuses to read a table of which files are pending.
+    /// Refuses to read a table that has pending files.
     ///
     /// # Errors
     /// 0A000.

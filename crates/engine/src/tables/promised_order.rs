@@ -1,12 +1,12 @@
 //! Which order does a file promise as a whole?
 //!
-//! `sorting_columns` say by what each row group is sorted, by itself. DataFusion 55.2 takes them
-//! for the order of the file. They are that only if the row groups follow each other, which their
-//! bounds prove or do not.
-//! Not here: whether the rows within a row group are sorted: that is seen when they are read
+//! `sorting_columns` declare the order within each row group. DataFusion 55.2 takes them for the
+//! order of the file. That is right only if the row groups follow each other, which their bounds
+//! may prove.
+//! Not here: whether the rows within a row group are sorted; that is checked when they are read
 //! (`plan/checked_orders.rs`).
-//! ORD-I3: an order of several row groups is promised only if bounds prove that no row of one
-//! belongs before a row of the one ahead of it.
+//! ORD-I3: an order over several row groups is promised only if bounds prove that no row of one
+//! belongs before a row of the previous one.
 
 use arrow::datatypes::SchemaRef;
 use datafusion::physical_expr::expressions::Column;
@@ -15,7 +15,7 @@ use parquet::file::metadata::ParquetMetaData;
 
 use crate::read::prune::column_bounds::of_row_groups;
 
-/// As much of the declared order as holds over row groups.
+/// The part of the declared order that holds over row groups.
 pub(super) fn over_row_groups(
     declared: LexOrdering,
     footer: &ParquetMetaData,
@@ -43,9 +43,10 @@ pub(super) fn over_row_groups(
         if end.partial_cmp(begin)?.is_gt() {
             return None;
         }
-        // Bounds may be wider than the values: equal bounds may be no tie, but not the reverse.
+        // Bounds may be wider than the values, so equal bounds may hide no tie; but a tie always
+        // has equal bounds.
         ties |= end == begin;
-        // NULLs stand at one end of the whole.
+        // NULLs must all be at one end of the file.
         let misplaced = if nulls_first { &pair[1] } else { &pair[0] };
         if misplaced.nulls != Some(0) {
             return None;
@@ -57,7 +58,7 @@ pub(super) fn over_row_groups(
     LexOrdering::new(keys)
 }
 
-/// How many of the keys are what all row groups declare. DataFusion reads the first row group only,
+/// The number of keys that all row groups declare. DataFusion reads only the first row group,
 /// leaves out columns that the table does not have, and names nested columns by their last part.
 fn named_keys(keys: &[PhysicalSortExpr], footer: &ParquetMetaData) -> Option<usize> {
     let mut groups = footer.row_groups().iter();

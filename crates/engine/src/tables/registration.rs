@@ -1,11 +1,11 @@
-//! From a path, folder, glob or URL to a table, by name or by `CREATE EXTERNAL TABLE`.
+//! Which files are the table at a path, folder, glob or URL?
 //!
-//! The files' extension tells their format: Parquet if any file has that extension, or if no file
-//! has one. Files of other extensions are then not part of the table. Nor are files in a folder
-//! whose names begin with `.` or `_` (Spark's `.x.parquet.crc` and `_metadata`, our `_coscan`).
-//! Folders named `key=value` become columns (`partitioned.rs`). The schema is
-//! read when the table is registered, and when its files have changed (`shared.rs`); files are
-//! listed anew for every query.
+//! The extension of the files tells their format: Parquet if any file has that extension, or if no
+//! file has one. Files with other extensions are then not part of the table, and neither are files
+//! in a folder whose names begin with `.` or `_` (Spark's `.x.parquet.crc` and `_metadata`,
+//! Coscan's `_coscan`). Folders named `key=value` become columns (`partitioned.rs`). The schema is
+//! read when the table is registered and when its files have changed (`shared.rs`); every query
+//! lists the files.
 //! Not here: credentials (`object_stores/store_urls.rs`), which file cannot be read
 //! (`parquet_format.rs`).
 
@@ -40,11 +40,12 @@ const PARQUET: &str = "parquet";
 /// The names in a folder that are not hidden, as a glob.
 const VISIBLE: &str = "[!._]*";
 
-/// Makes a table of the files at `path`, or at several places between commas (`locations.rs`).
+/// The table of the files at `path`, which may be several places separated by commas
+/// (`locations.rs`).
 ///
 /// # Errors
-/// If nothing is there, or a file is not what its extension says, or does not fit the others; the
-/// file is named if it is Parquet.
+/// If the path does not exist, or a file is not what its extension says, or does not fit the
+/// others; a Parquet file is named.
 pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<Arc<dyn TableProvider>> {
     let config = match locations::split(path).as_slice() {
         [one] => {
@@ -75,7 +76,7 @@ pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<Arc<dyn
     PartitionedTable::over(state, table).await
 }
 
-/// Adds the place to a configuration error. Other kinds of errors name their files themselves.
+/// Adds the place to a configuration error. Other errors already name their files.
 fn named(place: &str, error: DataFusionError) -> DataFusionError {
     match error {
         DataFusionError::Configuration(reason) => {
@@ -85,7 +86,7 @@ fn named(place: &str, error: DataFusionError) -> DataFusionError {
     }
 }
 
-/// The files at one place, and how they are listed and read.
+/// The files at one place, with the options for listing and reading them.
 async fn place_at(state: &SessionState, path: &str) -> Result<Place> {
     let url = parse(path)?;
     let store = state.runtime_env().object_store(&url)?;
@@ -137,7 +138,7 @@ fn takes_binary_for_text(state: &SessionState) -> bool {
     settings.is_some_and(|settings| settings.binary_as_string)
 }
 
-/// Has COPY write Parquet as INSERT does (`writing.rs`).
+/// Makes COPY write Parquet as INSERT does (`writing.rs`).
 pub(crate) fn write_by_our_rules(state: &mut SessionState) {
     let Some(inner) = state.get_file_format_factory(PARQUET) else {
         return;
@@ -151,9 +152,9 @@ pub(crate) fn write_by_our_rules(state: &mut SessionState) {
     let _ = state.register_file_format(Arc::new(format), true);
 }
 
-/// Makes the table that `CREATE EXTERNAL TABLE … STORED AS PARQUET` declares: DataFusion's table,
-/// except that a file that cannot be read is named, and that hidden files of local folders are not
-/// part of it.
+/// The table that `CREATE EXTERNAL TABLE … STORED AS PARQUET` declares: DataFusion's table, except
+/// that errors name the unreadable file, and hidden files of local folders are not part of the
+/// table.
 ///
 /// # Errors
 /// Those of DataFusion.
@@ -178,7 +179,7 @@ pub(crate) async fn declared_table(
         inferred: command.schema.fields().is_empty(),
     };
     let binary_as_string = takes_binary_for_text(state);
-    // The session's own format stays as it is: it also writes, to any store.
+    // The session's own format stays unchanged, because it also writes, to any store.
     let mut state = state.clone();
     let parquet = &mut state.config_mut().options_mut().execution.parquet;
     parquet.binary_as_string |= binary_as_string;
@@ -198,10 +199,9 @@ pub(crate) async fn declared_table(
     }
 }
 
-/// A location of Parquet files as DataFusion is to read it: a local folder without its hidden
-/// files.
+/// A location of Parquet files for DataFusion: a local folder without its hidden files.
 ///
-/// A location on another store stays as it is, because DataFusion knows no globs there. So does one
+/// A location in another store stays as it is, because DataFusion has no globs there. So does one
 /// whose files have no extension.
 async fn without_hidden(state: &SessionState, location: &str) -> Result<String> {
     let url = ListingTableUrl::parse(location)?;
@@ -217,11 +217,11 @@ async fn without_hidden(state: &SessionState, location: &str) -> Result<String> 
     }
 }
 
-/// The file whose extension tells the format of all: the first Parquet file, else the first of a
-/// format that is known, else the first.
+/// The file whose extension tells the format of all: the first Parquet file, otherwise the first
+/// one of a known format, otherwise the first one.
 ///
-/// Empty files do not count, as when the schema is inferred: they are markers of other tools. Nor
-/// do hidden ones in a folder.
+/// Empty files do not count, as in inferring the schema: they are markers of other tools. Hidden
+/// files in a folder do not count either.
 async fn first_file(
     state: &SessionState,
     url: &ListingTableUrl,
@@ -230,7 +230,7 @@ async fn first_file(
     let on_web_server = matches!(url.scheme(), "http" | "https");
     let is_one = !url.is_collection() && url.get_glob().is_none();
     if on_web_server && is_one {
-        // DataFusion would list a missing file as a folder, which hardly any web server can do.
+        // DataFusion would list a missing file as a folder, which hardly any web server supports.
         return match store.head(url.prefix()).await {
             Err(object_store::Error::NotFound { .. }) => Err(DataFusionError::Configuration(
                 "the server has no such file".to_owned(),
@@ -291,7 +291,7 @@ fn unlisted(error: &DataFusionError) -> DataFusionError {
     ))
 }
 
-/// The path of a Parquet file in a folder below the URL's folder, relative to that.
+/// The path of a Parquet file below the URL's folder, relative to that folder.
 async fn below(url: &ListingTableUrl, store: &dyn ObjectStore) -> Result<Option<String>> {
     if url.get_glob().is_some() {
         return Ok(None);
@@ -306,8 +306,9 @@ async fn below(url: &ListingTableUrl, store: &dyn ObjectStore) -> Result<Option<
     Ok(None)
 }
 
-/// Whether a file in a folder is another tool's, or ours: its name, or that of a folder above it,
-/// begins with `.` or `_`. The `_` of a partition column does not count.
+/// Whether a file in a folder belongs to another tool, or is one of Coscan's indexes: its name, or
+/// that of a folder above it, begins with `.` or `_`. The `_` of a partition column does not
+/// count.
 fn is_hidden(url: &ListingTableUrl, file: &object_store::path::Path) -> bool {
     let hidden =
         |name: &str| name.starts_with('.') || (name.starts_with('_') && !name.contains('='));
@@ -317,7 +318,7 @@ fn is_hidden(url: &ListingTableUrl, file: &object_store::path::Path) -> bool {
             .is_some_and(|mut path| path.any(hidden))
 }
 
-/// The file's extension, if it is that of a format that can be read.
+/// The file's extension, if it is that of a readable format.
 fn known_extension<'a>(
     state: &SessionState,
     file: &'a object_store::path::Path,
@@ -326,7 +327,7 @@ fn known_extension<'a>(
     state.get_file_format_factory(extension).map(|_| extension)
 }
 
-/// Reads a path as DataFusion does, and globs in URLs too.
+/// Parses a path as DataFusion does, and also globs in URLs.
 fn parse(path: &str) -> Result<ListingTableUrl> {
     let Some((scheme, rest)) = path.split_once("://") else {
         let glob = path.contains(['*', '?', '[']);

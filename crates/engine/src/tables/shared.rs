@@ -1,15 +1,13 @@
-//! The tables that all sessions see, as their files are now.
+//! Which tables do all sessions see, and with which columns?
 //!
-//! A table that was made by a path has the columns that it would have if it were made now. Each use
-//! of its name compares the file or folder with what it was; if it has changed and the columns are
-//! others, the table is replaced. What that comparison cannot see (files of folders below, of
-//! object stores, or overwritten in place) the scan finds: it fails and marks the table
-//! (`parquet_format.rs`), and the next use replaces it.
-//! A table whose files cannot be read is an error of that table: its name is there, every statement
-//! that names it gets the error, and other tables work. Each use tries to open it, so that a table
-//! whose files are repaired needs no restart.
-//! Not here: why a table cannot be opened (`registration.rs`), what a session makes for itself
-//! (`own/`).
+//! A table of a path has the columns that it would have if it were registered now. Each use of its
+//! name compares the file or folder with its earlier stamp; if that has changed and the columns
+//! differ, the table is replaced. Changes that the stamp cannot show (files in folders below,
+//! files in object stores, files overwritten in place) are found by the scan: it fails and marks
+//! the table (`parquet_format.rs`), and the next use replaces it. A table whose files cannot be
+//! read keeps its name: every statement that names it gets the error, and other tables work. Each
+//! use tries to open it, so a table whose files are repaired needs no restart.
+//! Not here: why a table cannot be opened (`registration.rs`), names of a session's own (`own/`).
 //! Bounds: one attempt per statement that names the table.
 
 use std::collections::BTreeMap;
@@ -38,14 +36,14 @@ pub(crate) struct SharedTables {
 enum Shared {
     Opened {
         table: Arc<dyn TableProvider>,
-        /// `None` for a table that was not made by a path.
+        /// `None` for a table that was not registered by a path.
         place: Option<Arc<Place>>,
     },
     /// The path of a table that could not be opened.
     Unopened(String),
 }
 
-/// Where the files of a table are, and what was there when its columns were read.
+/// The path of a table's files, with its stamp when the columns were read.
 #[derive(Debug)]
 pub(crate) struct Place {
     path: String,
@@ -75,7 +73,7 @@ impl SharedTables {
         self.tables.lock().insert(name.to_owned(), unopened);
     }
 
-    /// Makes or replaces a table of the files at a place, which was looked at before they were
+    /// Adds or replaces a table of the files at a place whose stamp was taken before they were
     /// read.
     pub(crate) fn put(&self, name: &str, table: Arc<dyn TableProvider>, place: Place) {
         let place = Some(Arc::new(place));
@@ -83,7 +81,7 @@ impl SharedTables {
         self.tables.lock().insert(name.to_owned(), opened);
     }
 
-    /// Replaces what was made of a place; false if somebody else has replaced or dropped it.
+    /// Replaces the table of a place; false if another session has replaced or dropped it.
     fn exchange(&self, name: &str, place: &Arc<Place>, new: Shared) -> bool {
         let mut tables = self.tables.lock();
         match tables.get_mut(name) {
@@ -100,8 +98,8 @@ impl SharedTables {
         }
     }
 
-    /// The table with the columns that its files have now; the known one if they cannot be read,
-    /// because a scan says which of them cannot.
+    /// The table with the current columns of its files; the known table if they cannot be read,
+    /// because its scan names the file that cannot.
     async fn reopened(
         &self,
         name: &str,

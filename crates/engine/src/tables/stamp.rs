@@ -1,18 +1,18 @@
-//! Has a local file or folder changed since a table was made of it?
+//! Has a local file or folder changed since it was registered as a table?
 //!
-//! A file has changed if its size, its time or the file itself is another. A folder changes when a
-//! file in it is made, renamed or removed, not when one is overwritten in place.
+//! A file has changed if its size, its time or its inode is another. A folder changes when a file
+//! in it is created, renamed or removed, not when one is overwritten in place.
 //! Not here: folders below it, and object stores: a scan compares the columns of each file that it
 //! finds changed (`parquet_format.rs`).
-//! Bounds: one system call per place; it is made by the calling thread, which is cheaper than
-//! handing it over.
+//! Bounds: one system call per place; the calling thread makes it, which costs less than handing
+//! it over.
 
 use std::path::Path;
 use std::time::SystemTime;
 
 use super::locations;
 
-/// What was at the places that a path names; `None` for one that is not local or not there.
+/// What each of a path's places held; `None` for one that is not local or does not exist.
 #[derive(Debug, PartialEq)]
 pub(super) struct Stamp(Vec<Option<Seen>>);
 
@@ -29,8 +29,8 @@ impl Stamp {
         Self(places.into_iter().map(seen).collect())
     }
 
-    /// Whether something else is there now. What is gone has not changed: a scan says that it is
-    /// gone.
+    /// Whether a place now holds something else. A place that was removed does not count as
+    /// changed: a scan reports that.
     pub(super) fn has_changed(&self, path: &str) -> bool {
         let now = Self::of(path);
         now.0.len() != self.0.len()
@@ -42,7 +42,7 @@ impl Stamp {
     }
 }
 
-/// What is at one place: a file, or a folder, or the folder that a glob begins with.
+/// What one place holds: a file, a folder, or the folder before a glob.
 fn seen(place: &str) -> Option<Seen> {
     if place.contains("://") {
         return None;

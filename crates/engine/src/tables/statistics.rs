@@ -1,13 +1,13 @@
 //! What do a file's statistics say about the table's columns?
 //!
 //! DataFusion answers count, min and max from them, skips files by them, and plans by them. It
-//! takes a file's statistics for the table's type, which the file may store narrower (`wider.rs`),
-//! and then loses bounds and calls them exact. Here they are taken in the file's own type and cast.
-//! Bounds that a NaN may lie beyond are left out (`read/prune/floats.rs`), once for a file and not
-//! in each plan.
-//! Not here: which statistics of a footer are believed (coscan-storage, `trusted.rs`).
-//! S1: what is exact here holds for every row of the file: a bound is the least or greatest value,
-//! a count counts.
+//! reads a file's statistics as values of the table's type, although the file may store a narrower
+//! type (`wider.rs`); it then loses bounds and still calls them exact. Here they are read in the
+//! file's own type and then cast. Bounds that do not cover NaN are dropped
+//! (`read/prune/floats.rs`), once per file rather than in each plan.
+//! Not here: which statistics of a footer are trusted (coscan-storage, `trusted.rs`).
+//! S1: statistics marked exact hold for every row of the file: a bound is the least or greatest
+//! value, a count is exact.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::read::prune::without_float_bounds;
 /// The statistics of a file of a table with these columns.
 ///
 /// # Errors
-/// Parquet's and DataFusion's, over types that they do not know.
+/// Parquet's and DataFusion's, for types that they do not know.
 pub(super) fn of_file(footer: &ParquetMetaData, table: &SchemaRef) -> Result<Statistics> {
     let file = footer.file_metadata();
     let stored = parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())?;
@@ -50,8 +50,8 @@ pub(super) fn of_file(footer: &ParquetMetaData, table: &SchemaRef) -> Result<Sta
     Ok(without_float_bounds(&statistics, table).unwrap_or(statistics))
 }
 
-/// The table's columns, each with the type that the file stores, if it is another. Text and binary
-/// have the table's: DataFusion reads every form of them into it.
+/// The table's columns, with the file's type wherever the file stores another one. Text and binary
+/// keep the table's type, because DataFusion reads every form of them into it.
 fn in_own_types(table: &SchemaRef, stored: &Schema) -> SchemaRef {
     let mut differs = false;
     let fields = table.fields().iter().map(|field| {
@@ -79,8 +79,7 @@ fn read_otherwise(stored: &Field, wanted: &Field) -> bool {
     stored != wanted && !as_view && !as_text
 }
 
-/// Forgets what is not known of every row group: DataFusion passes over row groups without
-/// statistics.
+/// Drops statistics that some row group lacks: DataFusion ignores row groups without statistics.
 fn forget_partly_known(column: &mut ColumnStatistics, groups: &[RowGroupMetaData], leaf: usize) {
     let (mut low, mut high, mut counted) = (true, true, true);
     for group in groups.iter().filter(|group| group.num_rows() > 0) {
@@ -103,14 +102,14 @@ fn forget_partly_known(column: &mut ColumnStatistics, groups: &[RowGroupMetaData
     }
 }
 
-/// Forgets all but the size: Parquet's statistics are about the leaves of a nested column.
+/// Drops all but the size: Parquet's statistics describe the leaves of a nested column.
 fn forget_values(column: &mut ColumnStatistics) {
     let byte_size = column.byte_size;
     *column = ColumnStatistics::new_unknown();
     column.byte_size = byte_size;
 }
 
-/// A column that the file lacks: it is NULL in each row.
+/// A column that the file lacks: NULL in each row.
 fn missing(rows: Option<usize>, data_type: &DataType) -> ColumnStatistics {
     let mut column = ColumnStatistics::new_unknown();
     if let Some(rows) = rows {
@@ -120,7 +119,7 @@ fn missing(rows: Option<usize>, data_type: &DataType) -> ColumnStatistics {
     column
 }
 
-/// Statistics in a wider type, which keeps the order of values.
+/// Casts statistics to a wider type, which keeps the order of values.
 fn cast(column: &mut ColumnStatistics, to: &DataType, rows: Option<usize>) {
     let value = |bound: &Precision<ScalarValue>| match bound {
         Precision::Exact(value) => value

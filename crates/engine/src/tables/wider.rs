@@ -1,14 +1,13 @@
-//! Which type does a column have whose files store it differently?
+//! Which type does a column have if its files store it differently?
 //!
 //! The wider one: the type that holds every value of both exactly, as DuckDB's `union_by_name`
 //! chooses it. Text is one type, whether it is stored plain, large, as views or as a dictionary,
-//! and
-//! so is binary. A column that some files lack is NULL there.
-//! Not here: what becomes of a file's values (DataFusion's expression adapter casts them, and a
-//! value that does not fit is an error); INT96 and forced views (`parquet_format.rs`).
-//! W1: the wider type holds each value of both types, so a cast to it changes no value. A time that
-//! a finer unit cannot hold fails that cast. Types without such a type are refused: 64-bit integers
-//! and floats, integers and text, times with and without a zone.
+//! and so is binary. A column that some files lack is NULL there.
+//! Not here: converting a file's values (DataFusion's expression adapter casts them, and a value
+//! that does not fit is an error); INT96 and forced views (`parquet_format.rs`).
+//! W1: the wider type holds each value of both types, so a cast to it changes no value; only a
+//! time that a finer unit cannot hold makes the cast fail. Types without such a type are refused:
+//! 64-bit integers and floats, integers and text, times with and without a zone.
 
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ use arrow::datatypes::{
     IntervalUnit, Schema, TimeUnit,
 };
 
-/// Two types of a column that no type holds.
+/// Two types of a column that have no wider type.
 #[derive(Debug, PartialEq)]
 pub(super) struct Conflict {
     pub(super) column: String,
@@ -25,7 +24,7 @@ pub(super) struct Conflict {
     pub(super) other: DataType,
 }
 
-/// The columns of both schemas, in the first's order and then the second's.
+/// The columns of both schemas, first those of `one`, in order, then the others of `other`.
 ///
 /// # Errors
 /// The first column that has no wider type.
@@ -40,7 +39,7 @@ pub(super) fn merged(one: &Schema, other: &Schema) -> Result<Schema, Box<Conflic
     Ok(Schema::new(fields))
 }
 
-/// The union of two sets of fields by name, or the first two that do not fit.
+/// The union of two sets of fields by name, or the first two that have no wider type.
 fn union<'a>(one: &'a Fields, other: &'a Fields) -> Result<Fields, (&'a FieldRef, &'a FieldRef)> {
     let find = |fields: &'a Fields, name: &str| fields.iter().find(|field| field.name() == name);
     let optional = |field: &FieldRef| Arc::new(Field::clone(field).with_nullable(true));
@@ -61,7 +60,7 @@ fn union<'a>(one: &'a Fields, other: &'a Fields) -> Result<Fields, (&'a FieldRef
     Ok(all.into())
 }
 
-/// One field for both, named as the first.
+/// One field for both, with the name of the first.
 fn wider_field(one: &Field, other: &Field) -> Option<Field> {
     let data_type = wider(one.data_type(), other.data_type())?;
     let nullable = one.is_nullable() || other.is_nullable();
@@ -71,7 +70,7 @@ fn wider_field(one: &Field, other: &Field) -> Option<Field> {
         .with_data_type(data_type)
         .with_nullable(nullable);
     if !same {
-        // Metadata describe a type.
+        // Metadata describes a type.
         field.metadata_mut().clear();
     }
     Some(field)
@@ -128,7 +127,8 @@ pub(super) fn wider(one: &DataType, other: &DataType) -> Option<DataType> {
     })
 }
 
-/// The field of a map's entries: keys and values by position, because writers name them variously.
+/// The field of a map's entries: keys and values by position, because writers give them various
+/// names.
 fn entries(one: &Field, other: &Field) -> Option<Field> {
     use DataType as T;
     let (T::Struct(a), T::Struct(b)) = (one.data_type(), other.data_type()) else {
@@ -174,7 +174,7 @@ pub(super) fn is_binary(data_type: &DataType) -> bool {
     }
 }
 
-/// The plain form, because every reader knows it; large if one of them is.
+/// The plain form, because every reader knows it; the large form if one of them has it.
 fn text(one: &DataType, other: &DataType) -> DataType {
     if [one, other].contains(&&DataType::LargeUtf8) {
         DataType::LargeUtf8
@@ -196,7 +196,7 @@ fn integer(one: &DataType, other: &DataType) -> DataType {
     let signed = one.is_signed_integer() || other.is_signed_integer();
     let bits = |of: &DataType| {
         let own = of.primitive_width().unwrap_or(8) * 8;
-        // A signed type needs one bit more for an unsigned value.
+        // A signed type needs one bit more for the same unsigned values.
         own + usize::from(signed && of.is_unsigned_integer())
     };
     match (bits(one).max(bits(other)), signed) {
@@ -220,7 +220,7 @@ fn float(one: &DataType, other: &DataType) -> DataType {
     }
 }
 
-/// A float whose fraction holds each integer; there is none for 64 bits.
+/// A float type whose mantissa holds each integer; 64-bit integers have none.
 fn integer_in_float(integer: &DataType, float: &DataType) -> Option<DataType> {
     match (integer.primitive_width()?, float) {
         (1 | 2, DataType::Float16 | DataType::Float32) => Some(DataType::Float32),
@@ -229,7 +229,7 @@ fn integer_in_float(integer: &DataType, float: &DataType) -> Option<DataType> {
     }
 }
 
-/// Digits before and behind the point.
+/// The numbers of digits before and after the point.
 fn decimal_of(data_type: &DataType) -> Option<(i16, i16)> {
     use DataType as T;
     let (precision, scale) = match data_type {
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_held_is_refused() {
+    fn types_without_a_wider_type_are_refused() {
         for (one, other) in [
             (T::Int64, T::Float64),
             (T::Int32, T::Utf8),

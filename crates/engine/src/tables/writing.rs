@@ -1,13 +1,14 @@
 //! How are the rows of an INSERT, or of a COPY to Parquet, written?
 //!
-//! By DataFusion's sink, with three differences. *Types*: an INSERT writes the types that the
-//! table's files store, not those that it reads them as, so that every reader finds one kind of
-//! file; other files have no views, which not every reader knows. *Files*: an INSERT writes one
-//! file (one per partition, and for each 50 million rows), and they appear together when the
-//! statement has ended (`object_stores/staged_store.rs`), or its transaction (`pending.rs`).
-//! *Partitions*: NULL is written as Hive writes it.
+//! DataFusion's sink writes them, with three differences. *Types*: an INSERT writes the types that
+//! the table's files store, not those as which it reads them, so that every reader finds files of
+//! one kind; files of a new table contain no views, which not every reader knows. *Files*: an
+//! INSERT writes one file (one per partition, and for each 50 million rows), and the files appear
+//! together when the statement (`object_stores/staged_store.rs`) or its transaction (`pending.rs`)
+//! has ended. *Partitions*: NULL is written as Hive writes it.
 //! Not here: when a file is durable (`object_stores/local_store/disk.rs`).
-//! W1: a failed INSERT leaves nothing. W2: a cast that would change a value is an error.
+//! W1: a failed INSERT leaves nothing.
+//! W2: a cast that would change a value is an error.
 
 use std::fmt;
 use std::sync::Arc;
@@ -40,19 +41,19 @@ use crate::object_stores::staged_store::StagedStore;
 /// Writes rows through DataFusion's sink, which `plan` holds.
 pub(super) struct FilesSink {
     plan: Arc<dyn ExecutionPlan>,
-    /// What arrives, and what is written of it.
+    /// The columns that arrive, and those that are written.
     arriving: SchemaRef,
     writes: SchemaRef,
     /// The positions of the columns that become names of folders.
     partitions: Vec<usize>,
     store: ObjectStoreUrl,
-    /// The table's folder; for a COPY, what it names.
+    /// The table's folder; for a COPY, its target.
     prefix: Path,
-    /// Adds rows to a table, as opposed to making a file that is there even without rows.
+    /// Whether rows are added to a table. Otherwise there is a file even without rows.
     appends: bool,
 }
 
-/// The columns of the rows that a sink is given. Partition columns may be NULL.
+/// The columns of the rows that a sink receives. Partition columns may be NULL.
 pub(super) fn columns_that_arrive(sink: &FileSinkConfig) -> SchemaRef {
     let partitions = &sink.table_partition_cols;
     let fields = sink.output_schema().fields().iter().map(|field| {
@@ -65,7 +66,7 @@ pub(super) fn columns_that_arrive(sink: &FileSinkConfig) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// The columns that a sink writes. `stored`: those of the table's files, if it has any.
+/// The columns that a sink writes. `stored` are those of the table's files, if it has any.
 pub(super) fn columns_to_write(sink: &FileSinkConfig, stored: &Schema) -> SchemaRef {
     let plain = without_views(&columns_that_arrive(sink));
     let partitions = &sink.table_partition_cols;
@@ -85,8 +86,8 @@ pub(super) fn columns_to_write(sink: &FileSinkConfig, stored: &Schema) -> Schema
 }
 
 impl FilesSink {
-    /// A sink that writes what `inner` writes, once `inner` gets what it wants. `arriving` is the
-    /// schema of the rows as they come.
+    /// A sink that converts rows and passes them to `inner`. `arriving` is the schema of the rows
+    /// before that.
     pub(super) fn new(
         inner: Arc<dyn ExecutionPlan>,
         arriving: SchemaRef,
@@ -240,7 +241,7 @@ impl DisplayAs for FilesSink {
     }
 }
 
-/// Object stores, one of which is replaced.
+/// The registry of object stores, with one store replaced.
 #[derive(Debug)]
 struct OneStore {
     inner: Arc<dyn ObjectStoreRegistry>,

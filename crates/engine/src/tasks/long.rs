@@ -1,15 +1,15 @@
-//! Threads for long queries.
+//! On which threads do long queries run?
 //!
-//! Beside threads that always have something to do, the host's scheduler gives a thread its fair
-//! share, half a core beside one. A short query then takes twice as long as it would alone, however
-//! early it is woken. So long queries have threads of their own, which give way to those of short
-//! ones. But the host cannot tell a short query from any other program, and to those a thread that
-//! gives way loses as well. So there are two sets of threads: those that give way, for as long as
-//! there are short queries, and those that do not. A thread that gave way cannot come back from
-//! that without a right; therefore the tasks change threads.
+//! The host's scheduler gives each thread its fair share: beside another busy thread, half a core.
+//! A short query then takes twice as long as it would alone, however early it is woken. So long
+//! queries have their own threads, which give way to the threads of short queries. But the host
+//! cannot tell a short query from any other program, and a thread that gives way loses to every
+//! other program, too. So there are two sets of threads: one gives way and is used while there are
+//! short queries, the other does not. A thread that has given way cannot raise its priority again
+//! without a privilege, so the tasks change threads instead.
 //!
-//! Not here: what a long query is (the core); whether there are short ones (`mod.rs`); how a task
-//! changes threads (`scheduled.rs`).
+//! Not here: which queries are long (the core); whether there are short ones (`mod.rs`); how a
+//! task changes threads (`scheduled.rs`).
 
 use std::cell::Cell;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,19 +18,19 @@ use std::io;
 use coscan_storage::threads::{Slice, give_way, set_slice};
 use tokio::runtime::{Builder, Handle, Id, Runtime};
 
-/// Beside a busy thread of the usual niceness, a sixteenth of a processor.
+/// Beside a busy thread of usual niceness, such a thread gets a sixteenth of a core.
 const NICENESS: i32 = 12;
 
 thread_local! {
     static THIS_THREAD: Cell<Option<(Share, Id)>> = const { Cell::new(None) };
 }
 
-/// What a thread gets of a processor that other threads want as well.
+/// A thread's share of a core that other threads want as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Share {
-    /// As much as they get.
+    /// An equal share.
     Fair,
-    /// Little: they go first.
+    /// A small share: other threads go first.
     Little,
 }
 
@@ -39,12 +39,12 @@ pub(super) fn share_of_this_thread() -> Option<Share> {
     THIS_THREAD.get().map(|(share, _)| share)
 }
 
-/// Names the threads among which a task may move.
+/// Identifies a set of threads between which a task may move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Threads(u64);
 
 impl Threads {
-    /// Those to which the calling thread belongs; `None` outside of any runtime of Tokio.
+    /// The set that the calling thread belongs to; `None` outside of any Tokio runtime.
     pub(crate) fn current() -> Option<Self> {
         let beside = THIS_THREAD.get().map(|(_, beside)| beside);
         let id = beside.or_else(|| Some(Handle::try_current().ok()?.id()))?;
@@ -54,15 +54,15 @@ impl Threads {
     }
 }
 
-/// Threads on which long queries go on. Dropping this waits for nobody.
+/// The threads on which long queries continue. Dropping this does not wait for them to end.
 #[derive(Debug)]
 pub struct LongThreads {
-    /// Taken by drop only, as the other.
+    /// `None` only while this is dropped, like the other.
     fair: Option<Runtime>,
     little: Option<Runtime>,
 }
 
-/// Where tasks of long queries are spawned.
+/// The runtimes that run the tasks of long queries.
 #[derive(Clone, Debug)]
 pub(super) struct LongHandles {
     fair: Handle,
@@ -70,10 +70,10 @@ pub(super) struct LongHandles {
 }
 
 impl LongThreads {
-    /// Starts so many threads of either share, for the queries that begin in `beside`.
+    /// Starts this many threads of either share, for the queries that begin in `beside`.
     ///
     /// # Errors
-    /// The host starts none.
+    /// The host cannot start threads.
     pub fn new(threads: usize, beside: &Handle) -> io::Result<Self> {
         Ok(Self {
             fair: Some(start(threads, Share::Fair, beside.id())?),
@@ -82,7 +82,7 @@ impl LongThreads {
     }
 
     /// # Panics
-    /// This is being dropped.
+    /// If this is being dropped.
     pub(super) fn handles(&self) -> LongHandles {
         let handle = |of: &Option<Runtime>| {
             let runtime = of.as_ref().expect("taken by drop only");
@@ -121,8 +121,8 @@ fn start(threads: usize, share: Share, beside: Id) -> io::Result<Runtime> {
 
 impl Drop for LongThreads {
     fn drop(&mut self) {
-        // An operator may compute for long before it notices, and waiting for threads is not
-        // allowed where a server is dropped.
+        // An operator may compute for long before it notices the shutdown, and a server may be
+        // dropped where waiting for threads is not allowed.
         for runtime in [self.fair.take(), self.little.take()].into_iter().flatten() {
             runtime.shutdown_background();
         }
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn threads_for_long_queries_count_as_those_beside_which_they_are() {
+    async fn threads_for_long_queries_belong_to_the_runtime_they_serve() {
         let long = LongThreads::new(1, &Handle::current()).unwrap();
         let here = Threads::current();
         assert!(here.is_some());

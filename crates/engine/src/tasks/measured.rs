@@ -1,25 +1,26 @@
-//! What did queries of the same plan take?
+//! How long did queries with the same plan take?
 //!
-//! Statistics know neither which chunks are in memory nor which results are kept, so a dashboard's
-//! query that takes a millisecond would be expected to take as long as the first time, and would
-//! wait among the long ones. What it took last time is the better guess.
-//! Bounds: two generations of [`GENERATION`] plans, 16 bytes each. A full one displaces the older
-//! one.
+//! Statistics do not know which chunks are in memory or which results are kept. By statistics
+//! alone, a dashboard's query that now takes a millisecond would be expected to take as long as
+//! the first time, and would wait among the long queries. The time that it took last is a better
+//! estimate.
+//! Bounds: two generations of [`GENERATION`] plans, 16 bytes each. A full generation displaces the
+//! older one.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use datafusion::logical_expr::LogicalPlan;
 
-/// Plans that are remembered, in each of two generations.
+/// Plans in each of the two generations.
 const GENERATION: usize = 4096;
 
-/// Stands for a plan: equal plans have equal fingerprints, with the values of their literals.
+/// Identifies a plan: equal plans, with equal literals, have equal fingerprints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fingerprint(u64);
 
 impl Fingerprint {
-    /// The fingerprint of a plan. Takes as long as going through it, and as much stack.
+    /// The fingerprint of a plan. Computing it takes time and stack for one walk of the plan.
     #[must_use]
     pub fn of(plan: &LogicalPlan) -> Self {
         let mut hasher = DefaultHasher::new();
@@ -36,7 +37,7 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// What the last query of this plan took.
+    /// The time that the last query with this plan took.
     pub(super) fn get(&self, plan: Fingerprint) -> Option<u64> {
         let found = self.recent.get(&plan).or_else(|| self.before.get(&plan));
         found.copied()

@@ -1,21 +1,21 @@
-//! Tasks of queries, which run when it is their query's turn.
+//! Runs the tasks of a query when it is the query's turn.
 //!
-//! Idea: Tokio runs tasks in the order in which they were woken, so a short query waits at each
-//! batch for a moment of every long query's tasks. Here a task asks the core before it runs
-//! ([`coscan_core::tasks`]). If it is not its turn it waits, and the task whose place it takes
-//! wakes it. Tasks that an operator of DataFusion starts belong to the query whose task starts
-//! them: [`install`] has all tasks of a process wrapped.
+//! Idea: Tokio runs tasks in the order in which they were woken, so a short query waits, at each
+//! of its batches, while tasks of all long queries run. Here a task asks the core before it runs
+//! ([`coscan_core::tasks`]). If it is not the query's turn, the task waits until another task
+//! leaves its place and wakes it. Tasks that a DataFusion operator starts belong to the query
+//! whose task started them: [`install`] makes DataFusion wrap every task of the process.
 //!
-//! | file | what |
+//! | file | question |
 //! |---|---|
-//! | `mod.rs` | the queue of a runtime, and the queries in it |
-//! | `expected.rs` | what a plan is expected to take |
-//! | `long.rs` | threads for long queries |
-//! | `measured.rs` | what queries of the same plan took |
-//! | `pieces.rs` | what a join compares with its other side, in pieces |
-//! | `scheduled.rs` | the future that runs in turn |
-//! | `yielding.rs` | streams that give way |
-//! | `yielding_exec.rs` | plan nodes whose streams do |
+//! | `mod.rs` | which queries and waiting tasks does a runtime have? |
+//! | `expected.rs` | how long will a plan take? |
+//! | `long.rs` | on which threads do long queries run? |
+//! | `measured.rs` | how long did queries with the same plan take? |
+//! | `pieces.rs` | how large a piece of a batch does a join get at a time? |
+//! | `scheduled.rs` | how does a future run in turn? |
+//! | `yielding.rs` | how does a stream give way? |
+//! | `yielding_exec.rs` | how does a plan node give way? |
 //!
 //! Not here: which task is next (the core); decode threads, which have their own queue.
 //! Cancel safety: a task that is dropped gives its place to the next.
@@ -53,9 +53,9 @@ pub use scheduled::Scheduled;
 pub(crate) use yielding::{give_way, yielding};
 pub use yielding_exec::YieldingExec;
 
-/// Where levels end: 5 ms, then ten times as much for each next level, so that similar queries are
-/// in one level. Nobody knows how long queries take that arrive at once, so in a burst a short
-/// query waits for the first level of all queries that came earlier; hence 5 ms.
+/// The time at which each level ends: 5 ms, then ten times as much for each next level, so that
+/// similar queries share a level. The length of queries that arrive at once is unknown, so in a
+/// burst a short query waits for the first level of all earlier queries; hence only 5 ms.
 const LEVEL_ENDS_NS: [u64; 5] = [
     5_000_000,
     50_000_000,
@@ -63,16 +63,15 @@ const LEVEL_ENDS_NS: [u64; 5] = [
     5_000_000_000,
     50_000_000_000,
 ];
-/// How many levels, up to 50 ms, belong to short queries, for which there are workers beyond the
-/// cores.
+/// The levels of short queries, up to 50 ms. Short queries have more workers than there are cores.
 const SHORT_LEVELS: usize = 2;
-/// How many times as much a level gets as the next one below.
+/// A level gets this many times the share of the next one.
 const RATIO: u64 = 4;
-/// An expected use counts up to where the level of half a second begins: the query is then behind
-/// all short ones, but no further, because expectations of joins are wrong by any factor.
+/// An expected time counts at most as the start of the level of half a second. That puts the query
+/// behind all short ones and no further, because estimates of joins may be wrong by any factor.
 const EXPECTED_MAX_NS: u64 = 500_000_000;
-/// How long short queries are protected after the last one of them: as long as a client takes that
-/// asks its next question when it has the answer.
+/// Short queries are protected for this long after the last of them ended: the time in which a
+/// client that has an answer sends its next query.
 const PROTECTED_AFTER: Duration = Duration::from_millis(20);
 
 thread_local! {
@@ -86,16 +85,16 @@ pub struct TaskQueue {
     inner: Mutex<Inner>,
     numbers: AtomicU64,
     measured: Mutex<Measured>,
-    /// The threads for long queries, if they have some.
+    /// The runtimes for long queries, if there are separate threads for them.
     long: Option<LongHandles>,
 }
 
-/// What a task that has something to do has come to.
+/// The result of asking to run a task.
 enum Entered {
     Runs,
-    /// It is woken when it is its turn.
+    /// The task is woken at its turn.
     Waits,
-    /// It is to go on there.
+    /// The task must continue on this runtime.
     BelongsTo(Handle),
 }
 
@@ -104,7 +103,7 @@ struct Inner {
     core: Tasks,
     /// The wakers of waiting tasks.
     wakers: HashMap<TaskId, Waker>,
-    /// When a short query last had a task that ran or waited.
+    /// When a short query last had a running or waiting task.
     served_short: Option<Instant>,
 }
 
@@ -115,7 +114,7 @@ impl Inner {
         }
     }
 
-    /// What threads of long queries get: little, as long as there are short ones to protect.
+    /// The share of the threads of long queries: little while there are short queries to protect.
     fn share_of_long(&mut self) -> Share {
         self.see_short();
         match self.served_short {
@@ -125,18 +124,18 @@ impl Inner {
     }
 }
 
-/// A query, as far as its tasks are concerned.
+/// A query, as the owner of its tasks.
 #[derive(Debug)]
 pub struct QueryTasks {
     queue: Arc<TaskQueue>,
     id: QueryId,
-    /// Its plan's, once it is announced.
+    /// The fingerprint of its plan, once the query has announced it.
     plan: OnceLock<Fingerprint>,
 }
 
 impl TaskQueue {
     /// A queue without queries. `workers` tasks run at a time, at most `cores` of them tasks of
-    /// long queries, which go on on the threads of `long`, if there are any.
+    /// long queries. If `long` is given, long queries continue on its threads.
     #[must_use]
     pub fn new(cores: usize, workers: usize, long: Option<&LongThreads>) -> Arc<Self> {
         let core = Tasks::new(Config {
@@ -160,7 +159,7 @@ impl TaskQueue {
         })
     }
 
-    /// A query that has used no time.
+    /// A query that has used no time yet.
     #[must_use]
     pub fn begin(self: &Arc<Self>) -> Arc<QueryTasks> {
         let id = QueryId(self.number());
@@ -176,7 +175,7 @@ impl TaskQueue {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether and where a task may run now. If it has to wait, `waker` is woken when it may.
+    /// Whether and where a task may run now. If it must wait, `waker` is woken at its turn.
     fn enter(&self, query: QueryId, task: TaskId, waker: &Waker) -> Entered {
         let mut inner = self.inner.lock();
         if let Some(long) = &self.long
@@ -197,13 +196,13 @@ impl TaskQueue {
         entered
     }
 
-    /// Whether there are short queries to protect from work that takes long.
+    /// Whether there are short queries that longer work must give way to.
     #[must_use]
     pub fn protects_short(&self) -> bool {
         self.inner.lock().share_of_long() == Share::Little
     }
 
-    /// Ends a task's turn; `again`: the task wants to run again.
+    /// Ends a task's turn. `again`: the task wants another one.
     fn leave(&self, query: QueryId, task: TaskId, ran: Duration, again: bool) {
         let ran = u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX);
         let mut inner = self.inner.lock();
@@ -211,13 +210,13 @@ impl TaskQueue {
         let next = inner.core.leave(query, task, ran, again);
         let waker = next.and_then(|next| inner.wakers.remove(&next));
         drop(inner);
-        // A task without a waker is about to be polled.
+        // A task without a waker is about to be polled anyway.
         if let Some(waker) = waker {
             waker.wake();
         }
     }
 
-    /// Removes a task that is dropped.
+    /// Removes a task that was dropped.
     fn give_up(&self, task: TaskId) {
         let mut inner = self.inner.lock();
         let next = inner.core.give_up(task);
@@ -232,7 +231,7 @@ impl TaskQueue {
 }
 
 impl QueryTasks {
-    /// A future that runs when it is the query's turn, as do the tasks that it starts.
+    /// Wraps a future, and the tasks that it starts, so that they run in the query's turn.
     pub fn schedule<T: Send + 'static>(
         self: &Arc<Self>,
         future: BoxFuture<'static, T>,
@@ -240,8 +239,8 @@ impl QueryTasks {
         Scheduled::new(Arc::clone(self), future)
     }
 
-    /// Announces that the query will run this plan. Its expected time decides which queries wait
-    /// for it: what the last query with this fingerprint took, otherwise what statistics say.
+    /// Announces the plan that the query will run. Its expected time decides which queries go
+    /// first: the time of the last query with this fingerprint, or an estimate from statistics.
     pub fn expect(&self, plan: &dyn ExecutionPlan, fingerprint: Option<Fingerprint>) {
         let measured = fingerprint.and_then(|plan| {
             let plan = *self.plan.get_or_init(|| plan);
@@ -252,8 +251,8 @@ impl QueryTasks {
     }
 
     /// Announces that the query's next step takes about this long and does not give way meanwhile.
-    /// A step that is longer than a query of the first level is run as one of a long query, so that
-    /// the workers for short queries stay free.
+    /// If that is longer than the first level, the step runs like one of a long query, so that the
+    /// workers for short queries stay free.
     pub fn expect_step(&self, time: Duration) {
         let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         if ns >= LEVEL_ENDS_NS[0] {
@@ -262,7 +261,7 @@ impl QueryTasks {
         }
     }
 
-    /// Calls `f`; the tasks that it starts are the query's.
+    /// Calls `f`. Tasks that `f` starts belong to the query.
     pub fn scope<R>(self: &Arc<Self>, f: impl FnOnce() -> R) -> R {
         let _restored = Restored(CURRENT.replace(Some(Arc::clone(self))));
         f()
@@ -278,25 +277,25 @@ impl Drop for QueryTasks {
     }
 }
 
-/// Restores the query of this thread when dropped.
+/// Restores this thread's current query when dropped.
 struct Restored(Option<Arc<QueryTasks>>);
 
 impl Drop for Restored {
     fn drop(&mut self) {
         let inner = CURRENT.replace(self.0.take());
-        // Dropped outside the cell: this may be the last reference to the query.
+        // Dropped outside the cell, because this may be the last reference to the query.
         drop(inner);
     }
 }
 
-/// As [`QueryTasks::expect`], for the query that this thread works for, if there is one.
+/// [`QueryTasks::expect`] for the query that this thread works for, if there is one.
 pub(crate) fn expect_of_current(plan: &dyn ExecutionPlan) {
     if let Some(query) = CURRENT.with_borrow(Clone::clone) {
         query.expect(plan, None);
     }
 }
 
-/// The future, run when it is the turn of the query that this thread works for, if there is one.
+/// Wraps the future to run in the turn of the query that this thread works for, if there is one.
 pub(crate) fn in_turn<T: Send + 'static>(future: BoxFuture<'static, T>) -> BoxFuture<'static, T> {
     match CURRENT.with_borrow(Clone::clone) {
         Some(query) => query.schedule(future).boxed(),
@@ -305,7 +304,7 @@ pub(crate) fn in_turn<T: Send + 'static>(future: BoxFuture<'static, T>) -> BoxFu
 }
 
 /// Makes all tasks that DataFusion starts in this process belong to the query whose task starts
-/// them. If another tracer of tasks is set already, only a query's own futures run in turn.
+/// them. If another tracer of tasks is already set, only a query's own futures run in turn.
 pub fn install() {
     struct Tracer;
 
@@ -325,7 +324,7 @@ pub fn install() {
     }
 
     if set_join_set_tracer(&Tracer).is_err() {
-        log::debug!("tasks are traced already");
+        log::debug!("tasks are already traced");
     }
 }
 
@@ -340,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_that_takes_long_is_one_of_a_long_query() {
+    fn a_long_step_runs_like_one_of_a_long_query() {
         let queue = TaskQueue::new(1, 1, None);
         let empty = EmptyExec::new(Arc::new(Schema::empty()));
         let query = queue.begin();
@@ -354,7 +353,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_plan_is_expected_to_take_what_it_took_last_time() {
+    async fn a_plan_is_expected_to_take_as_long_as_last_time() {
         let queue = TaskQueue::new(1, 1, None);
         let empty = EmptyExec::new(Arc::new(Schema::empty()));
         let plans = [false, true].map(|has_row| LogicalPlanBuilder::empty(has_row).build());

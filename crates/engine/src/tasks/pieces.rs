@@ -1,11 +1,12 @@
-//! The rows that a join is to compare with its other side, in pieces.
+//! How large a piece of a batch does a join get at a time?
 //!
-//! A join compares one batch of them with all rows of its other side that have the same key, or
-//! with all, before it reads on, and gives way only where it hands rows out. If its filter rejects
-//! every pair that is minutes of work for one batch of 8,192 rows: nobody else has the thread, and
-//! the query goes on although its client has been told that it is cancelled. Here a batch is handed
-//! on in pieces that take the join up to [`LONGEST`], and between two of them the task may give
-//! way. How much a row takes is measured: the processor time until the join asks again.
+//! A join compares a batch of its probe side with all rows of the build side that have the same
+//! key (nested loops: with all rows) before it reads on, and it gives way only where it returns
+//! rows. If its filter rejects every pair, that is minutes of work for one batch of 8,192 rows: no
+//! other query gets the thread, and a cancelled query keeps running. So this stream passes a batch
+//! on in pieces that keep the join busy for up to [`LONGEST`], and the task may give way between
+//! two of them. The time per row is measured, as the processor time until the join asks for the
+//! next piece.
 //! Not here: which joins need it (the server's `yielding.rs`).
 
 use std::pin::Pin;
@@ -23,32 +24,32 @@ use tokio::task::coop::has_budget_remaining;
 use super::scheduled::turn;
 use super::yielding::spend;
 
-/// How long a join may work for one piece.
+/// The time that a join may work on one piece.
 const LONGEST: Duration = Duration::from_millis(200);
-/// How long nested loops may work for a piece of [`ROWS_MIN`] rows.
+/// The time that nested loops may work on a piece of [`ROWS_MIN`] rows.
 const LONGEST_OF_MIN: Duration = Duration::from_secs(1);
-/// DataFusion's nested loops compare one row of their other side at a time with a piece of at least
-/// 745 rows. For a smaller one they copy both sides of each pair, which takes two to four times as
-/// long.
+/// Nested loops in DataFusion compare one row of the build side at a time with a piece of at least
+/// 745 rows. With a smaller piece they copy both sides of each pair, which takes two to four times
+/// as long.
 const ROWS_MIN: usize = 1 << 10;
-/// After a piece that took so long the task gives way.
+/// After a piece that took this long, the task gives way.
 const LONG: Duration = Duration::from_millis(10);
-/// No batch has more rows than that.
+/// No piece has more rows than this.
 const ROWS_MAX: usize = 1 << 20;
 
-/// A stream whose batches come in pieces.
+/// A stream that cuts batches into pieces.
 pub(super) struct Pieces {
     rows: SendableRecordBatchStream,
     /// Whether small pieces cost more ([`ROWS_MIN`]).
     for_loops: bool,
-    /// What is left of the batch at hand.
+    /// The rest of the current batch.
     batch: Option<RecordBatch>,
     /// The rows of the next piece.
     size: usize,
     given: Option<Given>,
 }
 
-/// When a piece was handed out.
+/// A piece that was handed out, with its time.
 struct Given {
     turn: Option<u64>,
     at: Duration,
@@ -81,8 +82,8 @@ impl Pieces {
         piece
     }
 
-    /// Learns from what the last piece took; returns it. If the task has given way since then,
-    /// nobody was held up, and the time is not known.
+    /// Adapts the size to the time that the last piece took, and returns that time. If the task
+    /// has given way since then, no other task was held up, and the time is unknown.
     fn learn(&mut self) -> Duration {
         let Some(given) = self.given.take() else {
             return Duration::ZERO;
@@ -99,7 +100,7 @@ impl Pieces {
     }
 }
 
-/// The rows of the next piece, if a piece of `size` rows took so long.
+/// The rows of the next piece, if a piece of `size` rows took this long.
 fn size_after(size: usize, took: Duration, for_loops: bool) -> usize {
     let that_take = |time: Duration| {
         let rows = size as u128 * time.as_nanos() / took.as_nanos().max(1);
@@ -129,7 +130,7 @@ impl Stream for Pieces {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        // A task has a number of calls for each turn, and they may take that long each.
+        // Tokio gives a task a number of calls per turn, and each call may take this long.
         if self.learn() > LONG || !has_budget_remaining() {
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -179,7 +180,7 @@ mod tests {
         Box::pin(RecordBatchStreamAdapter::new(schema, batches))
     }
 
-    /// Reads all, working for so long on each row; returns the rows of each piece.
+    /// Reads all pieces and works this long on each row; returns the rows of each piece.
     async fn read(mut rows: Pieces, per_row: Duration, read: Arc<AtomicUsize>) -> Vec<usize> {
         let (mut pieces, mut expected) = (vec![], 0);
         while let Some(piece) = rows.next().await {
@@ -215,7 +216,7 @@ mod tests {
             let pieces = pieces.await.unwrap();
             let all = usize::try_from(batches_read * ROWS).unwrap();
             assert_eq!(pieces.iter().sum::<usize>(), all);
-            // What the machine does meanwhile may make a few larger or smaller.
+            // Other programs on the machine may make a few pieces larger or smaller.
             let mut sorted = pieces.clone();
             sorted.sort_unstable();
             let most = sorted[sorted.len() - 1 - sorted.len() / 50];
@@ -253,7 +254,7 @@ mod tests {
             (1, ms(150), 1),
             (1, ms(5_000), 1),
             (100, ms(300), 33),
-            // 1,024 rows would take a second at half the price of a row.
+            // 1,024 rows would take a second, as each costs half as much.
             (64, ms(120), ROWS_MIN),
             (64, ms(130), 64),
             (ROWS_MIN, ms(90), 2 * ROWS_MIN),

@@ -1,15 +1,15 @@
-//! A future that runs when it is its query's turn.
+//! A future that runs in its query's turns.
 //!
-//! Its turn takes about [`TURN`]. Tokio lets a task go on for 128 calls that could have waited,
-//! which take 5 ms for one task and seconds for another; so a task is given as many calls as will
-//! take a turn, judged by how long its last turn took. Tokio wakes a task that has used up its
-//! budget when a worker finds nothing else to do, or every 61 tasks. Here such a task is ready at
-//! once, and the core says when it goes on.
+//! A turn takes about [`TURN`]. Tokio lets a task continue for 128 calls that could have waited;
+//! these take 5 ms in one task and seconds in another. So this future limits the calls of a turn,
+//! judged by how long its last turn took. Tokio wakes a task that has used up its budget only when
+//! a worker finds nothing else to do, or every 61 tasks; here such a task is ready at once, and
+//! the core decides when it continues.
 //!
-//! Once the query is a long one, the task goes on on threads for long queries
-//! ([`super::LongThreads`]), if there are any, and changes between them as short queries come and
-//! go. The future that was spawned first then only waits for the outcome; a task of Tokio's for
-//! each change has the work, and hands it to the next.
+//! When its query becomes long, the task moves to the threads for long queries
+//! ([`super::LongThreads`]), if there are any, and moves between them as short queries come and
+//! go. The future that was spawned first then only waits for the outcome. Each move spawns a Tokio
+//! task, which takes over the work and later passes it to the next.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -33,73 +33,73 @@ use tokio::task::coop::{has_budget_remaining, poll_proceed};
 use super::yielding::spend;
 use super::{Entered, QueryTasks};
 
-/// How long a turn is meant to take. Each one costs some 10 µs, in which another worker is woken.
+/// The intended time of a turn. Each turn costs some 10 µs, because another worker is woken.
 const TURN: Duration = Duration::from_millis(1);
-/// Calls in the first turn of a task. Most are batches, which take 0.05 to 1 ms.
+/// The calls in a task's first turn. Most calls are batches, which take 0.05 to 1 ms.
 const FIRST_CALLS: usize = 8;
-/// As many cooperative streams may stand one above the other.
+/// The deepest stack of cooperative streams to expect.
 const CALLS_OF_STREAMS: usize = 32;
-/// What Tokio gives a task each time.
+/// The budget that Tokio gives a task for each poll.
 const CALLS_MAX: usize = 128;
-/// More than that. Outside of a task there is no limit.
+/// An upper bound of that budget, for tasks that have none: outside of a task there is no limit.
 const TOKIO_BUDGET_MAX: usize = 256;
 
-/// Numbers turns.
+/// The next turn's number.
 static TURNS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// The turn that this thread's task has.
+    /// The turn in which this thread's task runs.
     static THIS_TURN: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// The number of the turn in which this is called; `None` outside of all turns.
+/// The number of the current turn; `None` outside of all turns.
 pub(super) fn turn() -> Option<u64> {
     THIS_TURN.get()
 }
 
-/// A future that runs when it is its query's turn.
+/// A future that runs in its query's turns.
 #[must_use = "futures do nothing unless polled"]
 pub struct Scheduled<T>(Work<T>);
 
 enum Work<T> {
     Here(Turns<T>),
     Elsewhere(Elsewhere<T>),
-    /// Only while it changes threads.
+    /// Only while the work changes threads.
     None,
 }
 
-/// The work, wherever it runs.
+/// The work, on whichever thread it runs.
 struct Turns<T> {
     query: Arc<QueryTasks>,
     task: TaskId,
     future: BoxFuture<'static, T>,
     woken: Arc<Woken>,
     waker: Waker,
-    /// Calls that take about a turn.
+    /// The calls that take about a turn.
     calls: usize,
 }
 
-/// Where a turn has led.
+/// The result of a poll.
 enum Step<T> {
     Ended(T),
-    /// There was no turn: the task is to go on there.
+    /// The task got no turn here and must continue on this runtime.
     BelongsTo(Handle),
 }
 
-/// Waits for work on threads for long queries.
+/// Waits for work that continues on threads for long queries.
 struct Elsewhere<T> {
     outcome: oneshot::Receiver<thread::Result<T>>,
     moves: Arc<Mutex<Moves>>,
 }
 
-/// The task that has the work now.
+/// The task that currently has the work.
 #[derive(Default)]
 struct Moves {
     task: Option<AbortHandle>,
     is_given_up: bool,
 }
 
-/// The work in one place; `None` once it has ended there or gone on.
+/// The work in one runtime; `None` once it has ended or moved on.
 struct There<T>(Option<Moved<T>>);
 
 /// Work that has changed threads.
@@ -109,7 +109,7 @@ struct Moved<T> {
     moves: Arc<Mutex<Moves>>,
 }
 
-/// Notices that a task is woken while it runs.
+/// Notices when a task is woken while it runs.
 #[derive(Default)]
 struct Woken {
     is_woken: AtomicBool,
@@ -164,7 +164,7 @@ impl<T: Send + 'static> Future for Scheduled<T> {
 }
 
 impl<T: Send + 'static> Turns<T> {
-    /// Runs for a turn, if it is the query's turn.
+    /// Runs for one turn, if it is the query's turn.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Step<T>> {
         self.woken.task.register(cx.waker());
         match self.query.queue.enter(self.query.id, self.task, cx.waker()) {
@@ -190,9 +190,9 @@ impl<T: Send + 'static> Turns<T> {
                 self.woken.wake_by_ref();
                 self.calls = calls_of_a_turn(self.calls, turn.used());
             } else if self.calls < CALLS_OF_STREAMS && (0..self.calls).all(|_| spend(cx)) {
-                // Nothing was spent. It waits, or there are too few calls for DataFusion's
-                // cooperative streams: each takes one, and gives it back if the one below finds
-                // none left.
+                // No call was spent. Either the task waits, or it has too few calls for
+                // DataFusion's cooperative streams: each of them takes one and gives it back if
+                // the one below gets none.
                 self.calls *= 2;
             }
         }
@@ -224,7 +224,7 @@ impl<T: Send + 'static> Elsewhere<T> {
         match ready!(Pin::new(&mut self.outcome).poll(cx)) {
             Ok(Ok(ended)) => Poll::Ready(ended),
             Ok(Err(panic)) => resume_unwind(panic),
-            // Its runtime is shutting down. So is whoever waits for this.
+            // The runtime is shutting down, and so is the task that waits for this.
             Err(_) => Poll::Pending,
         }
     }
@@ -243,7 +243,7 @@ impl<T> Drop for Elsewhere<T> {
 }
 
 impl<T: Send + 'static> Moved<T> {
-    /// Moves to a thread of `runtime`, unless nobody waits for the outcome.
+    /// Moves to a thread of `runtime`, unless the waiting future was dropped.
     fn go_on(self, runtime: &Handle) {
         let moves = Arc::clone(&self.moves);
         let mut moves = moves.lock();
@@ -275,13 +275,13 @@ impl<T: Send + 'static> Future for There<T> {
             Ok(Poll::Ready(Step::Ended(outcome))) => Ok(outcome),
             Err(panic) => Err(panic),
         };
-        // The receiver may be gone: the outcome is dropped then.
+        // The receiver may have been dropped; then the outcome is dropped, too.
         drop(moved.outcome.send(ended));
         Poll::Ready(())
     }
 }
 
-/// How many calls the next turn has, if so many took so long.
+/// The calls of the next turn, if this many took this long.
 fn calls_of_a_turn(calls: usize, took: Duration) -> usize {
     if took < TURN / 2 {
         (2 * calls).min(CALLS_MAX)
@@ -292,7 +292,7 @@ fn calls_of_a_turn(calls: usize, took: Duration) -> usize {
     }
 }
 
-/// Leaves at most so many calls of the budget that Tokio has given the task.
+/// Leaves at most this many calls of the budget that Tokio has given the task.
 fn leave_budget(cx: &mut Context<'_>, calls: usize) {
     let Poll::Ready(first) = poll_proceed(cx) else {
         return;
@@ -301,7 +301,7 @@ fn leave_budget(cx: &mut Context<'_>, calls: usize) {
     while budget < TOKIO_BUDGET_MAX && spend(cx) {
         budget += 1;
     }
-    // Dropping a unit unspent restores the budget that was there before the unit was taken.
+    // Dropping an unspent unit restores the budget from before that unit was taken.
     drop(first);
     for _ in calls..budget {
         spend(cx);
@@ -316,13 +316,13 @@ struct TurnTaken<'a> {
     /// The thread's processor time.
     begun: Duration,
     ended: bool,
-    /// The turn in which this one is taken, of another query.
+    /// The turn of another query in which this one runs, if there is one.
     outer: Option<u64>,
 }
 
 impl TurnTaken<'_> {
-    /// The processor time that it has used. In the clock's time, tasks on busy cores would seem to
-    /// work for longer than they do.
+    /// The processor time used so far. By the wall clock, tasks on busy cores would seem to work
+    /// for longer than they do.
     fn used(&self) -> Duration {
         processor_time().saturating_sub(self.begun)
     }
@@ -363,7 +363,7 @@ mod tests {
     use crate::tasks::long::share_of_this_thread;
     use crate::tasks::{LongThreads, TaskQueue};
 
-    /// Lets other tasks run, then wants to go on.
+    /// Lets other tasks run, then continues.
     async fn yields() {
         let mut has = false;
         poll_fn(|cx| {
@@ -376,7 +376,7 @@ mod tests {
         .await;
     }
 
-    /// Works `times` times, for `each` at a time.
+    /// Works `times` times, `each` long.
     fn work(times: usize, each: Duration, done: &Arc<AtomicUsize>) -> BoxFuture<'static, ()> {
         let done = Arc::clone(done);
         async move {
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-    async fn a_short_query_goes_before_long_ones() {
+    async fn a_short_query_runs_before_long_ones() {
         let queue = TaskQueue::new(1, 1, None);
         let (long, short) = (Arc::default(), Arc::default());
         let each = Duration::from_millis(2);
@@ -406,15 +406,15 @@ mod tests {
         let tasks: Vec<_> = tasks
             .map(|query| spawn(query, work(10_000, each, &long)))
             .collect();
-        // By then the first queries are long ones.
+        // By then the first queries are long.
         while long.load(Ordering::SeqCst) < 500 {
             tokio::time::sleep(each).await;
         }
         let before = long.load(Ordering::SeqCst);
         spawn(&queue.begin(), work(10, each, &short)).await.unwrap();
         let meanwhile = long.load(Ordering::SeqCst) - before;
-        // A long task that runs already, one turn in five, and what runs around the two looks at
-        // the counter.
+        // One long task runs already, long tasks get one turn in five, and the work around the
+        // measurement also looks at the counter.
         assert!(meanwhile < 10, "{meanwhile}");
         tasks.iter().for_each(JoinHandle::abort);
     }
@@ -451,7 +451,7 @@ mod tests {
         }
         let work = async move {
             while deep.next().await.is_some() {
-                // Longer than two turns, so that turns come to have few calls.
+                // Longer than two turns, so that later turns have few calls.
                 let begun = processor_time();
                 while processor_time().saturating_sub(begun) < 3 * TURN {
                     std::hint::spin_loop();
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn a_task_goes_on_for_a_turn() {
+    async fn a_task_continues_for_a_turn() {
         const BATCHES: usize = 80;
         for (each, expected) in [(TURN / 100, 2..=9), (2 * TURN, 60..=BATCHES)] {
             let queue = TaskQueue::new(1, 1, None);
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-    async fn who_is_dropped_or_panics_takes_no_worker_along() {
+    async fn a_task_that_is_dropped_or_panics_frees_its_worker() {
         let long = LongThreads::new(2, &Handle::current()).unwrap();
         for long in [None, Some(&long)] {
             come_and_go(&TaskQueue::new(2, 3, long)).await;
@@ -537,7 +537,7 @@ mod tests {
         for task in both {
             task.await.unwrap();
         }
-        // Tasks that were moved are dropped by the threads on which they are.
+        // The threads on which moved tasks run drop them.
         let begun = Instant::now();
         while !queue.inner.lock().wakers.is_empty() && begun.elapsed() < Duration::from_secs(10) {
             tokio::time::sleep(each).await;
@@ -567,7 +567,7 @@ mod tests {
             "ended"
         };
         let endless = tokio::spawn(query.schedule(endless.boxed()));
-        // Until then, short queries come or do not.
+        // Until then, short queries arrive, or they do not.
         let becomes = async |expected: i32, short_ones: bool| {
             let begun = Instant::now();
             while seen.load(Ordering::SeqCst) != expected {
@@ -594,7 +594,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_long_query_goes_on_on_threads_of_its_own() {
+    async fn a_long_query_continues_on_threads_for_long_queries() {
         let long = LongThreads::new(1, &Handle::current()).unwrap();
         let queue = TaskQueue::new(1, 2, Some(&long));
         let query = queue.begin();
@@ -607,9 +607,9 @@ mod tests {
             let before = moved().await;
             becomes_long.expect_step(Duration::from_secs(1));
             let after = moved().await;
-            // What it starts is there at once.
+            // Tasks that it starts are on the same threads.
             let started = tokio::spawn(async { share_of_this_thread().is_some() }).await;
-            // It stays.
+            // It stays there.
             let empty = EmptyExec::new(Arc::new(Schema::empty()));
             becomes_long.expect(&empty, None);
             (before, after, started.unwrap(), moved().await)

@@ -1,11 +1,12 @@
 //! Streams that give way to other tasks.
 //!
-//! DataFusion's cooperative streams take a unit of the task's budget before they poll what is below
-//! them and return it if nothing comes. With as many of them one above the other as the task has
-//! units, the lowest one never gets any: the task wakes itself for ever and makes no progress. Here
-//! a stream spends a unit once a batch has come, so one unit is enough for a plan of any depth.
-//! A scan whose rows nearly all fall to its predicate gives one batch for thousands that it reads,
-//! so it gives way between batches that it reads ([`give_way`]).
+//! A DataFusion cooperative stream takes a unit of the task's budget before it polls the stream
+//! below, and returns the unit if no batch comes. If there are as many such streams above each
+//! other as the task has units, the lowest one never gets any: the task keeps waking itself and
+//! makes no progress. A stream here spends a unit only after a batch has come, so one unit
+//! suffices for a plan of any depth. A scan whose predicate rejects nearly all rows returns one
+//! batch for thousands that it reads, so it also gives way between the batches that it reads
+//! ([`give_way`]).
 //! Not here: how many units a task has (`scheduled.rs`).
 
 use std::future::poll_fn;
@@ -19,7 +20,7 @@ use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
 use futures::{Stream, StreamExt};
 use tokio::task::coop::{has_budget_remaining, poll_proceed};
 
-/// A stream that gives way when the task's budget is spent, and spends a unit for each batch.
+/// A stream that spends a unit for each batch, and gives way when the task has no units left.
 pub(crate) fn yielding(rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
     Box::pin(Yielding(rows))
 }
@@ -46,8 +47,8 @@ impl RecordBatchStream for Yielding {
     }
 }
 
-/// Spends a unit of the task's budget for work that gave no batch. If there is none, other tasks
-/// have their turn first.
+/// Spends a unit of the task's budget for work that returned no batch. If no unit is left, other
+/// tasks run first.
 pub(crate) async fn give_way() {
     let mut has_given_way = false;
     poll_fn(|cx| {

@@ -1,4 +1,4 @@
-//! The plan node whose streams give way.
+//! The plan node whose streams give way to other tasks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,15 +28,15 @@ pub struct YieldingExec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     AfterBatches,
-    /// Also within batches, which are handed out in pieces.
+    /// Also within batches, which the stream returns in pieces.
     InPieces {
         for_loops: bool,
     },
 }
 
 impl YieldingExec {
-    /// Makes the streams of `child` give way after each batch: for operators that hand out many
-    /// batches for each that they read.
+    /// Makes the streams of `child` give way after each batch: for operators that return many
+    /// batches for each one that they read.
     #[must_use]
     pub fn new(child: Arc<dyn ExecutionPlan>) -> Self {
         Self {
@@ -45,9 +45,8 @@ impl YieldingExec {
         }
     }
 
-    /// Makes them give way, and hand out their batches in pieces that keep their reader busy for
-    /// a fifth of a second: for what a join compares with its other side. `for_loops`: nested loops
-    /// read them.
+    /// Also cuts the batches of `child` into pieces that keep a join busy for a fifth of a second
+    /// each: for the probe side of a join. `for_loops`: the join is one of nested loops.
     #[must_use]
     pub fn in_pieces(child: Arc<dyn ExecutionPlan>, for_loops: bool) -> Self {
         let way = Way::InPieces { for_loops };

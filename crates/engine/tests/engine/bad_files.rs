@@ -1,6 +1,6 @@
 //! Promised: a file that is missing, not Parquet, truncated, damaged or replaced gives an error
-//! that names it (and the row group and column, where there is one), and harms no query that does
-//! not need it.
+//! that names it (and the row group and column, if there is one), and fails no query that does not
+//! need it.
 
 use crate::common;
 use std::fs;
@@ -68,7 +68,7 @@ async fn failure(session: &Session, sql: &str) -> datafusion::error::DataFusionE
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn registering_what_is_not_there_or_not_parquet_names_it() {
+async fn registering_a_missing_or_foreign_file_names_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let session = session(config(), &[]).await;
     let cases = [

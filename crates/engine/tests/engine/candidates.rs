@@ -1,6 +1,6 @@
-//! Promised: where several indexes serve a query, the one with the fewest entries for it is used,
-//! whatever the form of its conjuncts; of equals the one whose conjuncts have the narrowest form. A
-//! damaged index is left out. Rows are plain DataFusion's in any case.
+//! Promised: if several indexes serve a query, the query uses the one with the fewest entries for
+//! it, whatever the form of its conjuncts; if these are equal, the one whose conjuncts have the
+//! narrowest form. A damaged index is left out. Rows are plain DataFusion's in any case.
 
 use std::fs;
 use std::path::Path;
@@ -16,10 +16,10 @@ use crate::common::{self, rows};
 use crate::indexes::run;
 use crate::predicates::{metric, rows_of_explain};
 
-/// Rows of one file; they take several leaves of an index.
+/// The rows of one file; they take several leaves of an index.
 const ROWS: i32 = 20_000;
 
-/// `few` has two values, `many` has one per row, in an order that is not the rows'.
+/// `few` has two values, `many` has one per row, in another order than the rows.
 fn write(path: &Path, first: i32) {
     let all = || first..first + ROWS;
     let columns: Vec<ArrayRef> = vec![
@@ -121,8 +121,7 @@ async fn a_damaged_candidate_is_left_out() {
     assert!(states[1].starts_with("broken"), "{states:?}");
 }
 
-/// An index that covers other files than the index with the narrowest form is no candidate beside
-/// it.
+/// An index that covers other files than the index with the narrowest form is not a candidate.
 #[tokio::test(flavor = "multi_thread")]
 async fn candidates_cover_the_same_files() {
     let (folder, session) = table().await;
@@ -139,7 +138,7 @@ async fn candidates_cover_the_same_files() {
 }
 
 /// Row positions are those of the index that is used: two indexes may cover the same files in
-/// another order.
+/// different orders.
 #[tokio::test(flavor = "multi_thread")]
 async fn candidates_may_number_rows_otherwise() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
-//! Promised: a join of two tables by the columns that both are sorted by is done chunk by chunk,
-//! without a hash table of either, and gives plain DataFusion's rows: for every kind of join, under
-//! every policy, with keys over many chunks and files on both sides, with chunks that are pruned or
-//! have no row left, and where the order is missing.
+//! Promised: a join of two tables by the columns that both are sorted by is computed chunk by
+//! chunk, without a hash table of either, and returns plain DataFusion's rows: for every kind of
+//! join, under every policy, with keys over many chunks and files on both sides, with chunks that
+//! are pruned or left without rows, and where the order is missing.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -176,7 +176,7 @@ async fn plain_of(tables: &Tables) -> datafusion::prelude::SessionContext {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_is_taken_where_both_tables_stand_in_sequence() {
+async fn a_clustered_join_is_used_if_both_tables_are_in_sequence() {
     let tables = Tables::new();
     tables.write("o", &of_o(2600), 1, 300);
     tables.write("l", &of_l(2400), 1, 512);
@@ -253,7 +253,7 @@ async fn keys_may_be_as_long_as_many_chunks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_stands_above_gets_its_rows_divided_and_sorted() {
+async fn nodes_above_get_their_rows_partitioned_and_sorted() {
     let root = tpch(0.05);
     let tables = tpch_tables(&root);
     let session = common::session(config(), &borrowed(&tables)).await;

@@ -1,7 +1,7 @@
 //! Promised: files in several places are one table, whose rows are plain DataFusion's over all of
 //! them. Places that do not fit together are refused by name. Each device has its own queue and
-//! meters, by its number or by configuration. A device that fails makes the queries fail that need
-//! it, with its name; a slow device slows no other down.
+//! meters, and is identified by its number or by configuration. A device that fails makes only the
+//! queries that need it fail, with its name; a slow device slows down no other device.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -128,7 +128,7 @@ async fn a_declared_table_has_several_places_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn places_that_are_no_one_table_are_refused_by_name() {
+async fn places_that_do_not_fit_together_are_refused_by_name() {
     let folder = three();
     let other = folder.path().join("d/2.parquet");
     let schema = common::schema(vec![
@@ -187,7 +187,7 @@ async fn each_device_has_its_meters_and_a_number_tells_disks_apart() {
         assert_eq!(rows(&session, sql).await, ["80000"]);
         let sql = "SELECT name, paths, bytes > 0, requests > 0, utilisation > 0, queue_depth, \
                    workers FROM coscan.devices ORDER BY name";
-        // A worker that has read the last chunk ends some time after the rows are there.
+        // A worker that has read the last chunk may end some time after the rows have arrived.
         let mut found = rows(&session, sql).await;
         for _ in 0..100 {
             if found.iter().all(|row| row.ends_with("|0|0")) {
@@ -259,7 +259,7 @@ async fn a_device_that_disappears_fails_its_own_queries_and_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slow_device_holds_up_nobody_who_does_not_need_it() {
+async fn a_slow_device_holds_up_only_queries_that_need_it() {
     let folder = three();
     let session = session(
         EngineConfig {

@@ -1,7 +1,7 @@
-//! Promised: with many queries at once, a device that disappears makes only those queries fail that
-//! need what it did not deliver, with its name. A device that is a hundred times slower than the
-//! others is asked from the first moment. Rows are right with more devices than workers and with
-//! more workers than devices, and no worker is left when queries have ended.
+//! Promised: with many queries at once, a device that disappears makes only those queries fail
+//! that need data it did not deliver, with its name. A device that is a hundred times slower than
+//! the others gets requests from the first moment. Rows are right with more devices than workers
+//! and with more workers than devices, and no worker is left when queries have ended.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -33,10 +33,10 @@ async fn outcome(session: &Session, sql: String) -> Result<Vec<String>, String> 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_device_that_disappears_under_load_fails_who_needs_it_and_comes_back() {
+async fn a_device_that_disappears_under_load_fails_the_queries_that_need_it_and_comes_back() {
     let folder = three();
     let (session, device) = with_faulty(folder.path()).await;
-    // A few reads are answered, but so late that all queries are under way by then.
+    // A few reads are answered, but so late that all queries are running by then.
     device.add(Rule {
         when: When::Always,
         fault: Fault::Stall(Duration::from_millis(20)),
@@ -67,7 +67,7 @@ async fn a_device_that_disappears_under_load_fails_who_needs_it_and_comes_back()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_device_a_hundred_times_slower_is_asked_from_the_first_moment() {
+async fn a_device_a_hundred_times_slower_gets_requests_from_the_first_moment() {
     let folder = three();
     let rate = 20_000_000;
     let limits = [

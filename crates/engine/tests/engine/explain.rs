@@ -1,6 +1,6 @@
-//! Promised: EXPLAIN ANALYZE says of every scan where its chunks came from, what was read and
-//! decoded for it, what it got from the work of other scans, and how long it waited. Scans are left
-//! to DataFusion's reader only if what they need is small on disk and as arrays.
+//! Promised: EXPLAIN ANALYZE shows for every scan where its chunks came from, what was read and
+//! decoded for it, what it got from the work of other scans, and how long it waited. Scans are
+//! left to DataFusion's reader only if their data is small on disk and as arrays.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::common::{self, config, rows_in_order, session};
 const CHUNKS: u64 = 16;
 const GROUP_ROWS: i64 = 4000;
 
-/// What EXPLAIN ANALYZE shows of a query's scan.
+/// The metrics that EXPLAIN ANALYZE shows of a query's scan.
 struct Shown(String);
 
 impl Shown {
@@ -52,7 +52,7 @@ impl Shown {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_scans_that_share_say_what_each_got() {
+async fn explain_analyze_shows_what_each_of_two_sharing_scans_got() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("t.parquet");
     let schema = common::schema(vec![Field::new("x", DataType::Int64, false)]);
@@ -74,7 +74,7 @@ async fn two_scans_that_share_say_what_each_got() {
         ..config()
     };
     let session = session(slow, &[("t", &path)]).await;
-    // Of two queries that work on chunks together, one would be handed no chunk.
+    // If two queries shared chunk jobs, one of them would be handed no chunk.
     session.set("coscan.share_fragments", "off").expect("set");
     let (a, b) = tokio::join!(
         Shown::of(&session, "SELECT sum(x % 10) FROM t"),
@@ -95,7 +95,7 @@ async fn two_scans_that_share_say_what_each_got() {
     let read = both("bytes_read");
     assert!(read > bytes * 9 / 10 && read < bytes * 11 / 10, "{read}");
     assert!(both("decode_shared") > 0, "{}\n{}", a.0, b.0);
-    // Each chunk is decoded at least once, and not for each scan: a batch may leave memory before
+    // Each chunk is decoded at least once, but not once per scan: a batch may leave memory before
     // the slower scan reaches it.
     let begun = both("decode_begun");
     assert!((CHUNKS..2 * CHUNKS).contains(&begun), "{begun}");

@@ -1,6 +1,7 @@
-//! Promised: a device that fails, delivers too little or does not answer makes the queries fail
-//! that need what it did not deliver, with an error that names the file, the row group and the
-//! column. Other queries get their rows, and when the device works again so do the failed ones.
+//! Promised: a device that fails, delivers too little or does not answer makes only the queries
+//! fail that need data it did not deliver, with an error that names the file, the row group and
+//! the column. Other queries get their rows, and once the device works again, the failed queries
+//! do, too.
 
 use std::io;
 use std::path::Path;
@@ -84,7 +85,7 @@ impl World {
         }
     }
 
-    /// From now on reads of the second file fail.
+    /// From now on, reads of the second file fail.
     fn strike(&self, fault: Fault, times: u64) {
         let file = self.folder.path().join("b.parquet");
         let file = object_store::path::Path::from_absolute_path(file).expect("a path");
@@ -160,7 +161,7 @@ async fn errors_and_short_reads_fail_the_queries_that_need_the_bytes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stall_delays_those_who_need_the_bytes() {
+async fn a_stall_delays_the_queries_that_need_the_bytes() {
     let world = World::new(Policy::Relevance, StorageModel::Dsm).await;
     world.strike(Fault::Stall(Duration::from_secs(2)), 1);
     let late = world.session.sql(STRUCK).await.expect("planned");
@@ -240,7 +241,7 @@ async fn a_store_that_does_not_answer_is_given_up_by_name() {
         "{error}"
     );
     slow(Duration::ZERO);
-    // Reads that began before may still be under way, and fail whoever joins them.
+    // Reads that began earlier may still be running, and fail every query that joins them.
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(rows(&session, sql).await, [format!("{ROWS}")]);
 }

@@ -1,6 +1,6 @@
-//! Promised: where few rows of a chunk pass the predicate, a query that runs alone decodes the
-//! other columns only at these rows, and EXPLAIN ANALYZE says at how many; where no row passes, it
-//! does not decode them at all. The rows are plain DataFusion's, in its order if there is one.
+//! Promised: if few rows of a chunk pass the predicate, a query that runs alone decodes the other
+//! columns only at these rows, and EXPLAIN ANALYZE shows at how many; if no row passes, it does
+//! not decode them at all. The rows are plain DataFusion's, in its order if there is one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::common::{self, config, plain, plain_rows, plain_rows_in_order, rows, 
 const ROWS: i64 = 60_000;
 const GROUP_ROWS: usize = 20_000;
 
-/// Texts begin in a dictionary.
+/// Writes texts that begin with a dictionary.
 fn write(path: &Path) {
     let (schema, batch) = table();
     common::write(path, schema, &[batch], GROUP_ROWS);
 }
 
-/// As [`write`], but no text is in a dictionary, which is decoded as a whole for a single row.
+/// Like [`write`], but without a dictionary, which is decoded as a whole even for a single row.
 fn write_plain(path: &Path) {
     let (schema, batch) = table();
     let properties = WriterProperties::builder()
@@ -73,7 +73,7 @@ async fn session(path: &Path, chunk_bytes: u64) -> Session {
 const PARTS: u64 = 16 << 10;
 const JOINED: u64 = 64 << 20;
 
-/// How many bytes a query that is alone on its engine decodes.
+/// The bytes that a query decodes when it is alone on its engine.
 async fn decoded(path: &Path, sql: &str) -> u64 {
     let session = session(path, JOINED).await;
     rows(&session, sql).await;

@@ -1,7 +1,7 @@
-//! Promised: rows with NaN of either sign, -0, infinities and NULL in floating-point columns are in
-//! the answer wherever DataFusion without any pruning and without statistics has them, whatever
-//! reads the files: cooperative scans of every policy and access path, DataFusion's reader for
-//! small tables, and plans without cooperative scans.
+//! Promised: rows with NaN of either sign, -0, infinities and NULL in floating-point columns are
+//! in the result wherever DataFusion without any pruning and without statistics returns them,
+//! whatever reads the files: cooperative scans of every policy and access path, DataFusion's
+//! reader for small tables, and plans without cooperative scans.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -221,7 +221,7 @@ fn condition(random: &mut StdRng, depth: u32) -> String {
     }
 }
 
-/// A query. For a sort also how many of its rows are compared, in order; the oracle's query has no
+/// A query. For a sort also the number of rows to compare, in order; the oracle's query has no
 /// LIMIT.
 fn query(random: &mut StdRng) -> (String, Option<usize>) {
     let condition = condition(random, 2);
@@ -355,7 +355,7 @@ async fn nan_is_above_all_wherever_it_is() {
     }
 }
 
-/// Bounds prune where no NaN can be asked for.
+/// Bounds prune if the predicate is true for no NaN.
 #[tokio::test(flavor = "multi_thread")]
 async fn ranges_and_values_still_prune() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 //! Promised: a folder is a table of its Parquet files, whatever other tools leave beside them. A
-//! folder whose files are in subfolders gives an error that says so. `CREATE EXTERNAL TABLE` does
-//! the same, and it too names a file that is not Parquet.
+//! folder whose files are in subfolders gives an error that says so. `CREATE EXTERNAL TABLE`
+//! follows the same rules, and it too names a file that is not Parquet.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn write(path: &Path, from: i64) {
     common::write(path, schema, &[batch.expect("a batch")], 500);
 }
 
-/// Files that Spark, macOS, people and Coscan leave beside Parquet files. Some come first in a
+/// Files that Spark, macOS, users and Coscan leave beside Parquet files. Some come first in a
 /// listing, some end in `.parquet`.
 fn litter(folder: &Path) {
     for name in [
@@ -180,7 +180,7 @@ async fn a_folder_may_be_declared_before_it_has_files() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_no_parquet_in_a_declared_folder_is_named() {
+async fn a_file_that_is_not_parquet_in_a_declared_folder_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     write(&folder.path().join("a.parquet"), 0);
     fs::write(folder.path().join("b.parquet"), "no Parquet at all").expect("written");

@@ -1,6 +1,6 @@
-//! Promised: a DataFusion session that the user made gets cooperative scans by `with_coscan`. It
-//! keeps its own runtime: memory pool, object stores, files. Its scans share reads with the
-//! engine's other sessions.
+//! Promised: `with_coscan` adds cooperative scans to a DataFusion session that the user made. The
+//! session keeps its own runtime: memory pool, object stores, files. Its scans share reads with
+//! the engine's other sessions.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use url::Url;
 use crate::common::{self, config, memory_comes_back, plain_rows, rows, session};
 
 const ROWS: i64 = 40_000;
-/// More than a sum needs, less than a group per row needs.
+/// More than a sum needs, less than one group per row needs.
 const FOREIGN_BYTES: usize = 256 << 10;
 
 fn file(path: &std::path::Path) {
@@ -38,7 +38,7 @@ fn file(path: &std::path::Path) {
     common::write(path, schema, &[batch.expect("a batch")], 5000);
 }
 
-/// A session that has nothing of Coscan but `with_coscan`.
+/// A session that has only `with_coscan` from Coscan.
 async fn foreign(engine: &Engine, path: &std::path::Path) -> SessionContext {
     let store = InMemory::new();
     let object = object_store::path::Path::from("t.parquet");
@@ -85,7 +85,7 @@ async fn a_foreign_session_has_our_scans_and_its_own_memory() {
         let expected = ["13333|266646667|value 9997"];
         assert_eq!(plain_rows(&context, &sql).await, expected, "{table}");
     }
-    // The local file is now in memory, also for the engine's own sessions.
+    // The local file is now in memory, for the engine's own sessions, too.
     let read = ours.engine().metrics().io_bytes;
     let sql = "SELECT count(*), sum(k), max(s) FROM local WHERE k % 3 = 2";
     assert_eq!(rows(&ours, sql).await.len(), 1);

@@ -1,5 +1,5 @@
-//! Promised: aggregates of queries that run at once work on a chunk once for all of them, and their
-//! states are remembered. Yet every query gives plain DataFusion's rows, whatever the table, the
+//! Promised: aggregates of queries that run at once process a chunk once for all of them, and
+//! their states are kept. Yet every query returns plain DataFusion's rows, whatever the table, the
 //! grouping and the predicates, and whichever other queries run, are cancelled or fail.
 
 use std::fs;
@@ -160,7 +160,7 @@ async fn sessions(count: usize, config: EngineConfig, table: &Table) -> Vec<Sess
     (0..count).map(|_| engine.session()).collect()
 }
 
-/// How many chunks of the table a query without a predicate works on.
+/// The number of chunks of the table that a query without a predicate processes.
 async fn chunks(session: &Session) -> u64 {
     let plan = rows(session, "EXPLAIN ANALYZE SELECT count(*), sum(many) FROM t").await;
     let plan = plan.join("\n");
@@ -176,7 +176,7 @@ const GROUPED: &str = "SELECT g, h, count(*), sum(p), avg(q), min(d), max(many),
      sum(p * (1 - q) * (1 + q)) FROM t";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chunk_is_worked_on_once_for_all_who_want_it() {
+async fn a_chunk_is_processed_once_for_all_queries_that_want_it() {
     let table = table();
     // The first chunk arrives after all queries have begun.
     let config = EngineConfig {
@@ -252,10 +252,10 @@ async fn whole_aggregates_over_one_partition_are_shared_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_query_left_is_remembered_until_its_file_changes() {
+async fn states_of_a_query_are_kept_until_its_file_changes() {
     let table = table();
     let session = sessions(1, common::config(), &table).await.remove(0);
-    // A kept result of the whole query would hide the remembered states of chunks.
+    // A kept result of the whole query would hide the kept states of chunks.
     session.set("coscan.share_operators", "off").unwrap();
     let sql = format!("{GROUPED} WHERE many > 5000 GROUP BY g, h");
     let ask = async || {
@@ -277,7 +277,7 @@ async fn what_a_query_left_is_remembered_until_its_file_changes() {
     common::write(&table.file("4.parquet"), added.schema(), &[added], 2_000);
     let more = ask().await;
     assert_eq!(more.fragment_jobs, again.fragment_jobs + 1);
-    // A replaced file is another file.
+    // A replaced file counts as another file.
     let changed = batch(40_000, 9_000, true);
     fs::remove_file(table.file("0.parquet")).unwrap();
     common::write(
@@ -324,7 +324,7 @@ async fn a_query_fails_only_for_its_own_rows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cancelled_members_harm_nobody() {
+async fn cancelled_members_harm_no_other_query() {
     let table = table();
     let sessions = sessions(12, common::config(), &table).await;
     let plain = plain(&[("t", &table.path())]).await;
@@ -341,8 +341,8 @@ async fn cancelled_members_harm_nobody() {
                 .unwrap();
             async move {
                 if at % 3 == 0 {
-                    // Dropped at some point of its life: before the first chunk, or with chunks in
-                    // work.
+                    // Dropped at some point of its life: before the first chunk, or while jobs are
+                    // running.
                     let mut stream = session.sql(&sql(n)).await.unwrap();
                     let wait = std::time::Duration::from_micros((round * 300) as u64);
                     let _ended = tokio::time::timeout(wait, stream.next()).await;
@@ -377,7 +377,7 @@ async fn five_hundred_queries_of_one_class_at_once() {
     let before = sessions[0].engine().metrics();
     let asked = sessions.iter().enumerate().map(async |(n, session)| {
         session.set("coscan.state_cache", "0").unwrap();
-        // Each query works on its chunks; sharing of whole queries is not tested here.
+        // Each query processes its chunks; sharing of whole queries is not tested here.
         session.set("coscan.share_operators", "off").unwrap();
         assert_eq!(rows(session, &sql(n)).await, expected[n % 10]);
     });
@@ -393,7 +393,7 @@ async fn five_hundred_queries_of_one_class_at_once() {
 }
 
 /// Two classes of queries. Each has members that fail and members that are cancelled, one per
-/// millisecond. Rows are right, and the core is told of jobs and of nothing that it refuses.
+/// millisecond. Rows are right, and the core gets events of jobs and refuses none of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn members_come_and_go_every_millisecond() {
     let table = table();
@@ -455,7 +455,7 @@ async fn members_come_and_go_every_millisecond() {
     assert!(begun > 20, "{begun} jobs");
     let jobs = log.lines().filter(|line| line.contains("ChunkJobBegun"));
     let joined = jobs.filter(|line| line.ends_with(|last: char| last.is_ascii_digit()));
-    assert!(joined.count() > 0, "nobody joined");
+    assert!(joined.count() > 0, "no query joined the fragment");
     assert_eq!(begun, log.matches("ChunkJobEnded").count());
     assert!(!log.contains("\n! "), "the core refused an event");
 }
@@ -475,7 +475,7 @@ async fn as_many_groups_as_rows_go_to_the_plain_aggregate() {
         assert_eq!(rows(&session, sql).await, plain_rows(&plain, sql).await);
         let first = session.engine().metrics();
         assert!(first.fragment_chunks_given_back > before.fragment_chunks_given_back);
-        // The engine remembers this, so the second run begins no job.
+        // The engine remembers this, so the second run starts no job.
         assert_eq!(rows(&session, sql).await, plain_rows(&plain, sql).await);
         let second = session.engine().metrics();
         assert_eq!(second.fragment_jobs, first.fragment_jobs);
@@ -605,8 +605,8 @@ async fn ask(world: &World) {
     };
     let sessions = sessions(world.queries.len(), config, &table).await;
     let plain = plain(&[("t", &table.path())]).await;
-    // In several partitions DataFusion answers `max` from statistics, and gives NULL where one file
-    // lacks the column; in one partition it reads.
+    // In several partitions DataFusion answers `max` from statistics, and returns NULL if one file
+    // lacks the column; in one partition it reads the files.
     let partitions = format!(
         "SET datafusion.execution.target_partitions = {}",
         world.partitions

@@ -1,6 +1,6 @@
-//! Promised: a query whose rows are all in memory, and of which hardly a row goes out, gives way to
-//! other tasks every few batches that it reads, however few it gives: in a scan, in an aggregation
-//! in the order of the table, and in a join of two tables in their order.
+//! Promised: a query that reads only memory and returns hardly a row gives way to other tasks
+//! every few batches that it reads, however few it returns: in a scan, in an aggregation in the
+//! order of the table, and in a join of two tables in their order.
 
 use std::future::poll_fn;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::common::{self, config, rows};
 
 const ROWS: i64 = 100_000;
 const BATCH_ROWS: i64 = 16;
-/// What Tokio gives a task each time, in units.
+/// The budget of a task in Tokio, in units.
 const TOKIO_BUDGET: i64 = 128;
 
 fn write(path: &Path) {
@@ -34,7 +34,7 @@ fn write(path: &Path) {
     common::write(path, schema, &[batch], ROWS as usize / 2);
 }
 
-/// How often the stream of a query's only partition was polled in vain.
+/// How often the stream of a query's only partition was polled and returned nothing.
 async fn pauses(session: &Session, sql: &str) -> i64 {
     let mut stream = session.sql(sql).await.unwrap();
     let mut pauses = 0;

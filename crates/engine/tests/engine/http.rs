@@ -63,7 +63,7 @@ impl Server {
         thread::spawn(move || {
             for connection in listener.incoming().flatten() {
                 let (bytes, life) = (Arc::clone(&bytes), Arc::clone(&shared));
-                // The thread ends with the connection, however the client leaves it.
+                // The thread ends with the connection, however the client closes it.
                 thread::spawn(move || serve(connection, &bytes, &life));
             }
         });
@@ -74,8 +74,8 @@ impl Server {
         format!("{}/data/x.parquet", self.url)
     }
 
-    /// The next answer to GET breaks off after half of its bytes, and is the last. HEAD is still
-    /// answered, so that a query can be planned.
+    /// The next answer to GET breaks off after half of its bytes, and is the last one. HEAD is
+    /// still answered, so that a query can be planned.
     fn die(&self) {
         *self.life.lock().expect("no panic") = Life::Dying;
     }
@@ -166,7 +166,7 @@ async fn a_file_on_a_web_server_is_a_table() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_web_server_does_not_have_is_named() {
+async fn a_file_that_a_web_server_lacks_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("x.parquet");
     write(&path);

@@ -1,6 +1,6 @@
 //! Promised: a stream that is not read holds no frame, no page and no right to decode. When it is
-//! read on, it gives plain DataFusion's rows, each once: whole scans, few rows, unions, joins, and
-//! index scans.
+//! read again, it returns plain DataFusion's rows, each once: whole scans, few rows, unions,
+//! joins, and index scans.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -93,11 +93,11 @@ async fn streams_that_are_not_read_hold_nothing_and_go_on() {
         streams.push((sql, first, stream));
     }
     nothing_is_held(&session).await;
-    // Other queries take the memory meanwhile.
+    // Other queries take the memory in the meantime.
     rows(&session, "SET coscan.access_path = 'full'").await;
     rows(&session, "SELECT max(name), sum(x), min(k) FROM t").await;
     for (sql, first, stream) in streams {
-        // Each stream reads one more batch, then is silent.
+        // Each stream reads one more batch, then stops.
         let schema = stream.schema();
         let mut stream = stream.boxed();
         let second = stream.next().await.transpose().unwrap();

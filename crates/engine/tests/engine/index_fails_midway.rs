@@ -1,5 +1,5 @@
-//! Promised: an index that fails after it has named rows costs only time, whatever the access path:
-//! each row is given once, in order where an order was asked for.
+//! Promised: an index that fails after it has returned rows costs only time, whatever the access
+//! path: each row is returned once, in order if the query needs one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ async fn a_later_leaf_is_damaged() {
     let good = fs::read(&data).unwrap();
     let mut random = StdRng::seed_from_u64(41);
     let mut broke = 0;
-    // The damage is in the second to the fourth of ten leaves; the footer is behind all leaves.
+    // The damage is in the second to the fourth of ten leaves; the footer follows all leaves.
     for round in 0..6 {
         let mut bad = good.clone();
         let at = good.len() * (12 + 5 * round) / 100 + random.random_range(0..100);
@@ -107,7 +107,7 @@ fn config() -> EngineConfig {
     }
 }
 
-/// While a query reads the index, it is cut short or replaced by another index.
+/// While a query reads the index, the index is truncated or replaced.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_index_changes_under_a_query() {
     let sql = "SELECT k, id FROM t WHERE k >= 0";

@@ -1,7 +1,7 @@
-//! Promised: a build that fails, is given up, or meets another build leaves the old state or the
-//! new one. Nothing of it is taken for an index, little of it is left, and the next build works. If
-//! columns change their type or disappear, in a file or in the table's declaration, an index may be
-//! unusable, but no rows are lost.
+//! Promised: a build that fails, is abandoned, or meets another build leaves the old state or the
+//! new one. None of its files is taken for an index, few of them remain, and the next build works.
+//! If columns change their type or disappear, in a file or in the table's declaration, an index
+//! may be unusable, but no rows are lost.
 
 use std::fmt;
 use std::fs;
@@ -36,7 +36,7 @@ use crate::indexes::{Layout, batch, run, session, table, write};
 enum Fault {
     /// Reports that the request failed.
     Fails,
-    /// Carries the request out and reports that it failed.
+    /// Carries the request out but reports that it failed.
     Lies,
     /// Never answers.
     Hangs,
@@ -47,7 +47,7 @@ enum Fault {
 struct Faulty {
     inner: InMemory,
     fault: Mutex<Fault>,
-    /// Requests before that one.
+    /// The number of requests before that one.
     left: AtomicI64,
     hangs: Notify,
 }
@@ -91,7 +91,7 @@ impl Faulty {
         })
     }
 
-    /// How many objects' names end with `end`.
+    /// The number of objects whose names end with `end`.
     async fn count(&self, end: &str) -> usize {
         let objects: Vec<ObjectMeta> = self.inner.list(None).try_collect().await.unwrap();
         let names = objects.iter().map(|object| object.location.as_ref());
@@ -204,7 +204,7 @@ async fn every_request_of_a_build_may_fail_or_hang() {
                 (errors > 1) == (fault != Fault::Hangs),
                 "{fault:?}: {errors}"
             );
-            // A build that is given up while the manifest is on its way cannot know whether it
+            // A build that is abandoned while the manifest is on its way cannot know whether it
             // arrives.
             let most = usize::from(fault == Fault::Hangs);
             assert!(litter <= most, "{fault:?}, refresh: {refresh}: {litter}");
@@ -257,7 +257,7 @@ async fn one_fault(fault: Fault, after: i64, refresh: bool, context: &str) -> Ou
     }
     assert!(met || matches!(outcome, Some(Ok(_))), "{context}");
 
-    // The session that was there, and a later session, find the old state or the new one.
+    // The existing session and a later session find the old state or the new one.
     let later = session_on(&store, &path).await;
     let state = "SELECT files || ' ' || state FROM coscan.indexes";
     let found = rows(&later, state).await;
@@ -335,7 +335,7 @@ async fn a_build_can_be_given_up_at_any_time() {
             })
             .await;
             memory_comes_back(&session).await;
-            // The manifest may have been on its way already.
+            // The manifest may already have been on its way.
             soon("nothing is left", async || {
                 files() == before || manifest() != known
             })
@@ -346,8 +346,8 @@ async fn a_build_can_be_given_up_at_any_time() {
             }
         }
         assert!(given_up > 3, "{sql}: given up {given_up} times");
-        // The session that gave up learns of the index when it builds the next time; other sessions
-        // learn of it when they look.
+        // The session that abandoned the build learns of the index at its next build; other
+        // sessions learn of it when they look.
         let exists = "CREATE INDEX IF NOT EXISTS i ON t (k)";
         assert!(run(&session, exists).await.unwrap().is_empty());
         let later = self::session(&table, common::config()).await;
@@ -404,7 +404,7 @@ async fn of_two_builds_at_once_one_wins() {
     other.unwrap();
     let later = session(&table, config()).await;
     for session in [&a, &b, &later] {
-        // A session whose index data is gone scans, and from then on uses the other session's
+        // A session whose index data was removed scans, and from then on uses the other session's
         // index.
         assert_eq!(rows(session, QUERY).await, expected);
         assert_eq!(
@@ -438,7 +438,7 @@ async fn of_two_builds_at_once_one_wins() {
     );
 }
 
-/// Writes a file of the column id and, if there are keys, the column k.
+/// Writes a file with the column id and, if there are keys, the column k.
 fn write_keys(path: &Path, keys: Option<ArrayRef>) {
     let rows = keys.as_ref().map_or(500, Array::len);
     let id: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows as i64));
@@ -473,7 +473,7 @@ fn declare(name: &str, declared: &str, folder: &Path) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_column_may_change_its_type_or_go() {
+async fn a_column_may_change_its_type_or_disappear() {
     let folder = tempfile::tempdir().unwrap();
     let (one, two) = (
         folder.path().join("0.parquet"),
@@ -498,7 +498,7 @@ async fn a_column_may_change_its_type_or_go() {
         "SELECT id, k FROM t WHERE k BETWEEN '5' AND '12'",
         "SELECT count(*) FROM t WHERE k > '500'",
     ];
-    // One file changes. A missing column is NULL; one that fits no type of the other's is an error.
+    // One file changes. A missing column is NULL; one whose type fits no other is an error.
     for change in &changes {
         write_keys(&two, change.clone());
         if change
@@ -521,8 +521,7 @@ async fn a_column_may_change_its_type_or_go() {
         run(&old, "REFRESH INDEX i").await.unwrap();
         assert_eq!(rows(&old, "SELECT files FROM coscan.indexes").await, ["2"]);
     }
-    // All files change: a later session has another table, which the index serves once it was
-    // refreshed.
+    // All files change: a later session has another table, which the index serves after a refresh.
     for change in changes {
         write_keys(&one, change.clone());
         write_keys(&two, change.clone());
@@ -648,7 +647,7 @@ async fn an_index_is_left_alone_where_its_column_has_another_type() {
     assert_eq!(states, ["ready"]);
 }
 
-/// Changes a folder's manifest to the form of versions that do not write the keys' type.
+/// Changes a folder's manifest to the form of versions that do not record the keys' type.
 fn forget_the_type(folder: &Path, index: &str) {
     let path = folder.join(format!("_coscan/{index}.index.json"));
     let text = fs::read_to_string(&path).unwrap();
@@ -674,8 +673,8 @@ fn forget_the_type(folder: &Path, index: &str) {
     fs::write(&path, older).unwrap();
 }
 
-/// A table of another type asks first, while nobody knows the keys' type of an index whose manifest
-/// lacks it.
+/// A table of another type uses the index first, while the keys' type of an index is unknown
+/// because its manifest lacks it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_old_index_is_whole_for_the_tables_of_its_type() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 //! Promised: ORDER BY the indexed column, ascending or descending, needs no sort, whatever the
-//! memory, and gives plain DataFusion's rows in their order; rows with the same key may come in any
-//! order. With a LIMIT little is read.
+//! memory, and returns plain DataFusion's rows in their order; rows with the same key may come in
+//! any order. With a LIMIT little is read.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -153,8 +153,8 @@ async fn the_last_rows_cost_no_more_than_the_first() {
         let sql = format!("SELECT k, id FROM t WHERE k >= 0 ORDER BY k {direction} LIMIT 3");
         assert_eq!(rows_in_order(&session, &sql).await.len(), 3);
         let read = session.engine().metrics().pages_read - before;
-        // All rows of a leaf are found before the first is given, 16 rows at a time, and some rows
-        // beyond the leaf.
+        // All rows of a leaf are found before the first is returned, 16 rows at a time, and some
+        // rows beyond the leaf.
         assert!((1..2 * leaf_rows).contains(&read), "{direction}: {read}");
     }
 }

@@ -1,8 +1,7 @@
-//! Promised: whatever the access path, policy, trigger, page layout and memory, a query by an index
-//! gives plain DataFusion's rows, each once, in order where an order was asked for. Files that
-//! changed or came after the index was built are scanned. A damaged index is noticed and costs
-//! time, not rows. Indexes outlive their session, and columns that cannot be indexed are refused by
-//! name.
+//! Promised: whatever the access path, policy, trigger, page layout and memory, an index scan
+//! returns plain DataFusion's rows, each once, in order if the query needs one. Files that changed
+//! or came after the index was built are scanned. A damaged index is noticed and costs time, not
+//! rows. Indexes outlive their session, and columns that cannot be indexed are refused by name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -74,7 +73,7 @@ pub(crate) fn batch(random: &mut StdRng, first: i64, rows: usize, clustered: boo
     RecordBatch::try_new(schema(), columns).unwrap()
 }
 
-/// How a file's pages are laid out.
+/// The layout of a file's pages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Layout {
     /// Every column's pages begin at the same rows.
@@ -267,10 +266,10 @@ async fn an_index_outlives_its_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_indexed_is_refused_by_name() {
+async fn columns_that_cannot_be_indexed_are_refused_by_name() {
     let table = table(4);
     let session = session(&table, common::config()).await;
-    // The view's k is the table's id: an index on it would be an index on the table's k.
+    // The view's k is the table's id: an index on it would be one on the table's k.
     run(&session, "CREATE VIEW v AS SELECT id AS k FROM t")
         .await
         .unwrap();
@@ -374,7 +373,7 @@ async fn a_dense_answer_ends_as_a_cooperative_scan() {
     };
     let session = common::session(config, &[("t", &path)]).await;
     run(&session, "CREATE INDEX i ON t (k)").await.unwrap();
-    // Elastic estimates what pages cost, which is unpredictable on a busy machine.
+    // The elastic policy estimates the costs of pages, which are unpredictable on a busy machine.
     session.set("coscan.smooth_policy", "greedy").unwrap();
     let sql = "SELECT * FROM t WHERE k >= 0";
     let left = metric(&session, sql, "pages_left_to_full_scan").await;
@@ -382,7 +381,7 @@ async fn a_dense_answer_ends_as_a_cooperative_scan() {
     assert!(left > 400 && read < 200, "{left} left, {read} read");
 }
 
-/// A list of ten thousand keys as a disjunction of as many terms would overflow the stack.
+/// As a disjunction, a list of ten thousand keys would overflow the stack.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_list_of_keys_is_answered_by_the_index() {
     let folder = tempfile::tempdir().unwrap();
@@ -434,7 +433,7 @@ async fn indexes_are_kept_in_the_folder_that_a_session_names() {
     assert!(!table.path.join("_coscan").exists());
     assert!(named.join("i.index.json").exists());
 
-    // Another engine finds the index once the folder is named, even after the table was.
+    // Another engine finds the index when the folder is set, even after the table was registered.
     let other = session(&table, common::config()).await;
     assert!(rows(&other, "SHOW INDEXES").await.is_empty());
     let set = format!("SET coscan.index_folder = '{name}'");
@@ -453,8 +452,8 @@ async fn indexes_are_kept_in_the_folder_that_a_session_names() {
     let configured = session(&table, config).await;
     assert_eq!(rows(&configured, "SHOW INDEXES").await.len(), 1);
 
-    // Of two indexes with one name, the one in the named folder is meant. An index is refreshed in
-    // its own folder, whichever folder is named.
+    // If two indexes have one name, the one in the set folder is meant. An index is refreshed in
+    // its own folder, whichever folder is set.
     run(&other, "SET coscan.index_folder = ''").await.unwrap();
     run(&other, "REFRESH INDEX i").await.unwrap();
     run(&other, "CREATE INDEX i ON t (s)").await.unwrap();
@@ -495,8 +494,8 @@ async fn an_index_is_refreshed_on_its_own_table_only() {
     assert!(!second.path.join("_coscan").exists());
 }
 
-/// One file, a folder, a pattern, several places, a folder of a partition: an index that was built
-/// over it is found by every session that names it this way.
+/// One file, a folder, a pattern, several places, a folder of a partition: every session that
+/// names the table in this way finds an index that was built over it.
 #[tokio::test(flavor = "multi_thread")]
 async fn indexes_of_external_tables_are_found() {
     let folder = tempfile::tempdir().unwrap();
@@ -553,7 +552,7 @@ async fn indexes_of_external_tables_are_found() {
         run(&later, "DROP INDEX i").await.unwrap();
         assert_eq!(fs::read_dir(&beside).unwrap().count(), 0, "{location}");
     }
-    // A named folder is searched anew for a new table.
+    // A set folder is searched again for a new table.
     let named = folder.path().join("indexes");
     let config = || EngineConfig {
         index_folder: Some(named.to_str().unwrap().to_owned()),
@@ -661,7 +660,7 @@ async fn a_refresh_keeps_the_entries_of_files_that_are_still_there() {
             assert!(found.is_sorted_by_key(|k| k.parse::<i32>().unwrap()));
         }
     };
-    // One file before all others and one after them. The old files' columns are not read.
+    // One file comes before all others and one after them. The old files' columns are not read.
     let added = add("-1.parquet") + add("9.parquet");
     let config = EngineConfig {
         record_trace: true,
@@ -680,20 +679,20 @@ async fn a_refresh_keeps_the_entries_of_files_that_are_still_there() {
         "{loaded} rows of {added} new ones"
     );
     check(5).await;
-    // Refresh with a file that comes between the others; then with no new file.
+    // Refresh with a file that comes between the others, then with no new file.
     add("1a.parquet");
     refresh(&refresher).await;
     check(6).await;
     refresh(&refresher).await;
     check(6).await;
-    // A file is removed, or changes: nothing of the old index is kept.
+    // A file is removed, or changes: no entries of the old index are kept.
     fs::remove_file(table.path.join("9.parquet")).unwrap();
     refresh(&session(&table, common::config()).await).await;
     check(5).await;
     add("0.parquet");
     refresh(&session(&table, common::config()).await).await;
     check(5).await;
-    // Damage is noticed, and nothing of the old index is kept.
+    // Damage is noticed, and no entries of the old index are kept.
     add("8.parquet");
     for file in fs::read_dir(table.path.join("_coscan")).unwrap() {
         let path = file.unwrap().path();
@@ -709,7 +708,7 @@ async fn a_refresh_keeps_the_entries_of_files_that_are_still_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_join_that_wants_few_keys_asks_the_index() {
+async fn a_join_that_wants_few_keys_uses_the_index() {
     let table = table(13);
     let folder = tempfile::tempdir().unwrap();
     let small = folder.path().join("small.parquet");

@@ -1,7 +1,6 @@
-//! Promised: a join's dynamic filter is evaluated in the scan where that saves decoding columns,
-//! and left to the join where it saves none. The query's own conjuncts are always evaluated in the
-//! scan, however many there are. The choice may change in the middle of a chunk of which few rows
-//! pass.
+//! Promised: a join's dynamic filter is evaluated in the scan if that saves decoding columns, and
+//! left to the join if it saves none. The query's own conjuncts are always evaluated in the scan,
+//! however many there are. The choice may change in the middle of a chunk in which few rows pass.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,7 +33,7 @@ fn write(path: &Path, keys: impl Iterator<Item = i64> + Clone) {
     common::write(path, schema, &[batch], 10_000);
 }
 
-/// How many rows the scan of `probe` gave to its parent.
+/// The number of rows that the scan of `probe` returned to its parent.
 async fn rows_of_the_scan(session: &Session, sql: &str) -> String {
     let text = rows_of_explain(session, sql).await;
     let mut lines = text.lines();
@@ -133,7 +132,7 @@ async fn few_rows_of_a_chunk_need_not_know_the_same_columns() {
             async move { rows(&session, sql).await }
         });
         let asked = tokio::time::timeout(Duration::from_secs(60), join_all(asked));
-        for answer in asked.await.expect("nobody waits for ever") {
+        for answer in asked.await.expect("every query ends in time") {
             assert!(answer == expected, "{round}");
         }
     }

@@ -1,6 +1,6 @@
-//! Promised: the output of a shared operator is kept for later queries as long as there is memory,
-//! and a query that asks the same of the same files does no work. Yet it gives plain DataFusion's
-//! rows, and never those of another version of a file.
+//! Promised: the output of a shared operator is kept for later queries while there is memory, and
+//! a query that repeats another one over the same files does no work. Yet it returns plain
+//! DataFusion's rows, and never those of another version of a file.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn work(session: &Session) -> [u64; 3] {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_query_that_is_asked_anew_does_no_work() {
+async fn a_repeated_query_does_no_work() {
     let expected = plain_tpch(REPORT).await;
     let sessions = sessions(3, config()).await;
     assert_eq!(rows(&sessions[0], REPORT).await, expected);
@@ -36,16 +36,16 @@ async fn a_query_that_is_asked_anew_does_no_work() {
     let kept = "SELECT sum(kept) > 0, sum(runs) FROM coscan.operators";
     assert_eq!(rows(&sessions[0], kept).await, ["true|0"]);
     memory_comes_back(&sessions[0]).await;
-    // The keys of what is kept are in the budget, too.
+    // The keys of kept results are in the budget, too.
     let now = metrics(&sessions[0]);
     let batches = now.operators_retained_bytes + now.state_cache_bytes;
     let taken = sessions[0].engine().memory().operator_bytes();
     assert!(taken > batches + 1000, "{taken}, {batches}");
 }
 
-/// A query that took long is expected to take long, and begins on other threads.
+/// A query that took long is expected to take long, and starts on other threads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_thread_keeps_those_for_long_queries_find() {
+async fn threads_for_long_queries_find_results_that_others_kept() {
     let expected = plain_tpch(REPORT).await;
     let sessions: Arc<[Session]> = sessions(1, config()).await.into();
     let long = LongThreads::new(1, &Handle::current()).expect("threads");
@@ -84,7 +84,7 @@ async fn parts_of_a_query_are_kept_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_may_differ_is_done_anew() {
+async fn work_that_may_differ_is_done_again() {
     let sessions = sessions(1, config()).await;
     let session = &sessions[0];
     for sql in [
@@ -145,7 +145,7 @@ async fn half_a_result_is_not_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_kept_goes_when_memory_is_short() {
+async fn kept_results_are_dropped_when_memory_is_short() {
     let config = EngineConfig {
         memory_bytes: Some(96 << 20),
         ..config()

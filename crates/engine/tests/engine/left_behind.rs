@@ -1,6 +1,6 @@
-//! Promised: what a killed process leaves is removed by the next process that looks there, and
-//! nothing else is: drafts of indexes by their lock files, and folders of spilled rows
-//! (`coscan-cli`'s tests kill a process). Spilled rows go where the configuration says, and are
+//! Promised: the next process that looks into a folder removes what a killed process left there,
+//! and nothing else: drafts of indexes, found by their lock files, and folders of spilled rows
+//! (`coscan-cli`'s tests kill a process). Spilled rows go into the configured folder, and are
 //! removed with the engine.
 
 use std::fs::{self, File};
@@ -34,7 +34,7 @@ fn table() -> (tempfile::TempDir, PathBuf) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn drafts_of_dead_builds_go_and_nothing_else() {
+async fn drafts_of_dead_builds_are_removed_and_nothing_else() {
     let (folder, indexes) = table();
     let first = session(config(), &[("t", folder.path())]).await;
     rows(&first, "CREATE INDEX i ON t (k)").await;
@@ -47,7 +47,7 @@ async fn drafts_of_dead_builds_go_and_nothing_else() {
 
     let write = |name: &str| fs::write(indexes.join(name), "x").unwrap();
     // A build that was killed while it wrote; one that was killed after its manifest was in place;
-    // one at work; and files that nobody has locked.
+    // a running one; and files that no process has locked.
     for name in ["d-1-2.index", "d-1-2.index#1", "d-1-2.index.lock"] {
         write(name);
     }
@@ -92,7 +92,7 @@ async fn drafts_of_dead_builds_go_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_spilled_goes_where_the_configuration_says_and_with_the_engine() {
+async fn spilled_rows_go_to_the_configured_folder_and_are_removed_with_the_engine() {
     let base = tempfile::tempdir().unwrap();
     let engine = |place: &Path| {
         Engine::new(EngineConfig {

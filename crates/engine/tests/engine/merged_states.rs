@@ -1,5 +1,6 @@
-//! Promised: an aggregate over a table of many chunks is what it is over one, whichever function it
-//! is, with FILTER, DISTINCT and GROUP BY, also a user's function that merges one state a call.
+//! Promised: an aggregate over a table of many chunks equals the one over a single chunk, for
+//! every function, with FILTER, DISTINCT and GROUP BY, also for a user's function that merges one
+//! state per call.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -48,7 +49,7 @@ fn write(folder: &Path) {
     }
 }
 
-/// The sum of the values, but a call of `merge_batch` sees the first state only.
+/// The sum of the values, but a call of `merge_batch` sees only the first state.
 #[derive(Debug, Default)]
 struct FirstStateOnly {
     sum: Option<i64>,
@@ -108,8 +109,8 @@ async fn open(folder: &Path, partitions: usize, shares: bool) -> Session {
     session
 }
 
-/// Every aggregate of DataFusion's, so that the answer is exact and does not depend on an order. A
-/// FILTER stands at `{}`.
+/// Every aggregate of DataFusion's, in a form whose result is exact and independent of order. `{}`
+/// stands for a FILTER.
 const AGGREGATES: [&str; 47] = [
     "count(*){}",
     "count(n){}",

@@ -1,7 +1,6 @@
-//! Promised: decoded arrays take as few bytes as their values need, whatever statistics say or do
-//! not say, and no query notices. Rows are plain DataFusion's where batches of a column have
-//! different widths, at the edges of each width, with nulls, with nothing but nulls, with fragments
-//! and without.
+//! Promised: decoded arrays take as few bytes as their values need, whatever statistics say or
+//! lack, and no query notices. Rows are plain DataFusion's if batches of a column have different
+//! widths, at the edges of each width, with nulls, with only nulls, with fragments and without.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +32,7 @@ struct World {
     rows: usize,
     group_rows: usize,
     batch_rows: usize,
-    /// How many distinct strings there are.
+    /// The number of distinct strings.
     strings: usize,
     statistics: bool,
     small_digits: bool,
@@ -69,7 +68,7 @@ fn world() -> impl Strategy<Value = World> {
         )
 }
 
-/// Row `n` of a stretch, if it is not null: an extreme value or one in between.
+/// Row `n` of a stretch, unless it is null: an extreme value or one in between.
 fn value(stretch: Stretch, n: usize) -> Option<i64> {
     let mixed = (n as i64).wrapping_mul(0x9e37_79b9_7f4a_7c15u64 as i64);
     let of = |bits: u32| {
@@ -216,7 +215,7 @@ async fn tried(
     Ok(plain_rows(plain, sql).await)
 }
 
-/// Kept arrays are counted by the bytes that they take.
+/// Kept arrays count with the bytes that they take.
 #[tokio::test]
 async fn kept_bytes_are_those_of_the_values() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
 //! Promised: a key of GROUP BY, ORDER BY or of a window that has one value in all rows, or that of
-//! an earlier key, is no key of the plan. The rows are those of plain DataFusion.
+//! an earlier key, is removed from the plan. The rows are those of plain DataFusion.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ async fn plans(session: &Session, sql: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn keys_that_say_nothing_are_no_keys() {
+async fn constant_and_repeated_keys_are_removed() {
     let folder = tempfile::tempdir().expect("a folder");
     let (session, plain) = tables(folder.path()).await;
     // Statement, what its plans have, what they do not have.
@@ -114,7 +114,7 @@ async fn keys_that_say_nothing_are_no_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn keys_that_say_something_stay() {
+async fn other_keys_stay() {
     let folder = tempfile::tempdir().expect("a folder");
     let (session, plain) = tables(folder.path()).await;
     for sql in [

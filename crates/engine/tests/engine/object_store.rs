@@ -1,5 +1,5 @@
 //! Promised: a table on S3 is registered by its URL with the credentials of the environment,
-//! scanned cooperatively, shared between queries, and read anew when an object changes. A missing
+//! scanned cooperatively, shared between queries, and read again when an object changes. A missing
 //! or forbidden object is an error that names the URL. A table may have places on S3 and on local
 //! disks at once.
 
@@ -33,8 +33,8 @@ fn write(path: &Path, from: i64) {
     common::write(path, schema, &[batch.expect("a batch")], 3000);
 }
 
-/// Set for the child process that does the work: it finds the server by the variables that the AWS
-/// tools use.
+/// Set for the child process that does the work: it finds the server by the variables of the AWS
+/// tools.
 const BUCKET: &str = "COSCAN_TEST_BUCKET";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -186,7 +186,7 @@ async fn on_s3_and_a_disk(bucket: &Path) {
         let plan = session.explain(sql).await.expect("a plan");
         assert!(plan.contains("by_k"), "{plan}");
         assert_eq!(rows(&session, sql).await, plain_rows(&local, sql).await);
-        // A file that cannot be read is named as its own store has it.
+        // An unreadable file is named as its own store names it.
         fs::write(far.join("2.parquet"), "no Parquet").expect("written");
         let error = match session.sql(queries[0]).await {
             Ok(stream) => common::collect(stream)

@@ -18,7 +18,7 @@ use object_store::{
 
 use crate::common::{self, config, rows};
 
-/// A store in which somebody adds a file after each listing.
+/// A store to which a file is added after each listing.
 #[derive(Debug, Default)]
 struct Growing {
     inner: InMemory,

@@ -1,8 +1,8 @@
-//! Promised: GROUP BY the columns that a table is sorted by is done in that order, without a hash
-//! table, whatever order its chunks arrive in, and gives plain DataFusion's rows: under every
-//! policy, with groups over many chunks and files, with NULL, with chunks that are pruned or have
-//! no row left, and where the order turns out to be missing. A false declaration of an order is an
-//! error that says where.
+//! Promised: GROUP BY the columns that a table is sorted by is computed in that order, without a
+//! hash table, in whatever order its chunks arrive, and returns plain DataFusion's rows: under
+//! every policy, with groups over many chunks and files, with NULL, with chunks that are pruned or
+//! left without rows, and where the order turns out to be missing. A false declaration of an order
+//! is an error that names the place.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -163,7 +163,8 @@ const QUERIES: [&str; 14] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_are_plain_datafusion_s_under_every_policy() {
     let table = Table::new();
-    // The files are not in the order of their names; groups that begin in one file end in the next.
+    // The files are not in the order of their names; groups that begin in one file end in the
+    // next.
     let mut all = ascending(0, 2400);
     let (a, b) = (all.len() / 3 + 1, all.len() * 2 / 3 + 2);
     write(&table.file("2.parquet"), &all[..a], 512);
@@ -197,7 +198,7 @@ async fn rows_are_plain_datafusion_s_under_every_policy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_is_taken_where_the_key_has_many_values_and_stands_in_sequence() {
+async fn an_ordered_aggregate_is_used_if_the_key_has_many_values_in_sequence() {
     let table = Table::new();
     let keys = ascending(0, 3000);
     write(&table.file("0.parquet"), &keys, 512);
@@ -259,7 +260,7 @@ async fn it_is_taken_where_the_key_has_many_values_and_stands_in_sequence() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_stands_above_gets_its_rows_divided_and_sorted() {
+async fn nodes_above_get_their_rows_partitioned_and_sorted() {
     let root = tpch(0.05);
     let tables = tpch_tables(&root);
     let session = common::session(config(), &borrowed(&tables)).await;
@@ -361,10 +362,10 @@ async fn tables_that_descend_are_in_order_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_that_are_mixed_within_chunks_go_by_hash() {
+async fn chunks_with_unordered_rows_are_grouped_by_hash() {
     let table = Table::new();
-    // Row groups are in sequence, but their rows are not: in some from the first on, in others
-    // late.
+    // Row groups are in sequence, but their rows are not in order: in some from the first row on,
+    // in others only later.
     let mut keys = ascending(0, 4000);
     for (at, group) in keys.chunks_mut(500).enumerate() {
         match at % 3 {
@@ -438,7 +439,7 @@ async fn a_declared_order_that_is_false_is_an_error_that_says_where() {
     let error = failed(&table, None).await;
     assert!(error.contains("order of k that was declared"), "{error}");
 
-    // A true declaration is believed, and chunks are taken in any order.
+    // A true declaration is trusted, and chunks are taken in any order.
     let table = Table::new();
     write(&table.file("0.parquet"), &ascending(0, 3000), 500);
     let session = common::session(config(), &[]).await;
@@ -475,7 +476,7 @@ fn write_sorted(path: &Path, batch: &RecordBatch, group_rows: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_groups_that_are_sorted_each_by_itself_are_no_lie() {
+async fn row_groups_sorted_only_within_are_no_false_declaration() {
     let table = Table::new();
     let keys: Vec<Option<i64>> = (0..8)
         .flat_map(|group| (0..500).map(move |n| Some(8 * n + group)))
@@ -492,7 +493,7 @@ async fn row_groups_that_are_sorted_each_by_itself_are_no_lie() {
         );
     }
 
-    // ORDER BY sorts what is sorted piece by piece only.
+    // ORDER BY sorts rows that are only sorted within row groups.
     for small_table_bytes in [0, u64::MAX] {
         let config = EngineConfig {
             small_table_bytes,
@@ -504,7 +505,7 @@ async fn row_groups_that_are_sorted_each_by_itself_are_no_lie() {
         assert!(sorted == expected, "{small_table_bytes}");
     }
 
-    // Row groups in sequence are believed.
+    // Row groups in sequence are trusted.
     let table = Table::new();
     write_sorted(&table.file("0.parquet"), &batch(&ascending(0, 3000)), 500);
     let session = alone(&table.path()).await;
@@ -597,7 +598,7 @@ async fn fields_may_have_numbers_in_the_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bounds_that_are_cut_short_are_no_lie() {
+async fn truncated_bounds_are_no_false_declaration() {
     let table = Table::new();
     let words = (0..6000).map(|n| Some(format!("{:0>90}", n / 2)));
     let words: ArrayRef = Arc::new(words.collect::<StringArray>());
@@ -622,7 +623,7 @@ async fn bounds_that_are_cut_short_are_no_lie() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_needs_an_order_does_not_get_the_groups_of_who_does_not() {
+async fn a_query_that_needs_an_order_does_not_share_with_one_that_needs_none() {
     let table = Table::new();
     write(&table.file("0.parquet"), &ascending(0, 6000), 400);
     let config = EngineConfig {

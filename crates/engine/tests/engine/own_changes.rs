@@ -1,5 +1,5 @@
 //! Promised: DELETE and UPDATE change exactly the rows for which the condition is true, as in
-//! PostgreSQL, whatever the condition is made of; a statement that fails changes nothing; EXPLAIN
+//! PostgreSQL, whatever the condition contains; a statement that fails changes nothing; EXPLAIN
 //! changes nothing.
 
 use coscan::{Engine, Session};
@@ -16,7 +16,7 @@ async fn run(session: &Session, sql: &str) -> datafusion::error::Result<Vec<Stri
     common::collect(stream).await
 }
 
-/// Tables whose values leave no condition without an edge: a NULL, a value twice, a value that the
+/// Tables whose values test every edge of a condition: a NULL, a value twice, a value that the
 /// other table lacks.
 async fn world() -> Session {
     let session = Engine::new(common::config()).unwrap().session();
@@ -129,7 +129,7 @@ async fn rows_are_updated_where_the_condition_is_true() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_assigned_may_be_a_query() {
+async fn an_assigned_value_may_be_a_query() {
     for (update, expected) in [
         (
             "UPDATE t SET v = (SELECT max(w) FROM u WHERE u.x = t.id)",
@@ -206,7 +206,7 @@ async fn a_change_happens_as_a_whole_or_not_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn memory_of_what_is_deleted_comes_back() {
+async fn memory_of_deleted_rows_is_given_back() {
     let session = Engine::new(common::config()).unwrap().session();
     let pool = session.engine().runtime().memory_pool.clone();
     let before = pool.reserved();
@@ -358,7 +358,7 @@ fn column() -> impl Strategy<Value = Column> {
     prop_oneof![Just(Column::Id), Just(Column::V)]
 }
 
-/// Subqueries are conjuncts: below OR and NOT they are a matter of queries, not of changes.
+/// Subqueries are conjuncts: below OR and NOT they test queries, not changes.
 fn condition() -> impl Strategy<Value = Condition> {
     let plain = prop_oneof![
         4 => (column(), select(vec!["=", "<>", "<", ">="]), value())
@@ -464,7 +464,7 @@ async fn postgres(session: &Session, sql: &str) -> Result<Vec<String>, String> {
 
 /// PostgreSQL's answers.
 #[tokio::test(flavor = "multi_thread")]
-async fn several_columns_are_assigned_by_a_subquery_and_defaults_stand_beside_one() {
+async fn a_subquery_may_assign_several_columns_beside_defaults() {
     let session = Engine::new(common::config()).unwrap().session();
     for (sql, expected) in [
         (
@@ -513,7 +513,7 @@ async fn several_columns_are_assigned_by_a_subquery_and_defaults_stand_beside_on
     }
 }
 
-/// PostgreSQL looks at queries in WITH that nothing reads.
+/// PostgreSQL checks queries in WITH that nothing reads.
 #[tokio::test(flavor = "multi_thread")]
 async fn queries_that_nothing_reads_are_checked() {
     let session = world().await;

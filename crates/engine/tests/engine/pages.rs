@@ -1,7 +1,7 @@
-//! Promised: a row group that is cut into chunks is pruned chunk by chunk, as far as its page index
-//! allows, for several ranges at once and also while a dynamic filter narrows. Proofs hold per
-//! chunk. Files without a page index, with nulls in runs, and with pages that do not end where the
-//! chunks do give plain DataFusion's rows. (Random queries: `predicates.rs`.)
+//! Promised: a row group that is cut into chunks is pruned chunk by chunk, as far as its page
+//! index allows, for several ranges at once and also while a dynamic filter narrows. Proofs hold
+//! per chunk. Files without a page index, with nulls in runs, and with pages that do not end where
+//! the chunks do give plain DataFusion's rows. (Random queries: `predicates.rs`.)
 
 use std::path::Path;
 use std::sync::Arc;
@@ -242,14 +242,15 @@ async fn batches_of_a_chunk_are_ruled_out_by_its_page_index() {
         ),
         ("SELECT s FROM t WHERE k IN (17, 40404, 99999)", 3..=18),
         ("SELECT k FROM t WHERE n > 9000 AND k <> 3", 20..=60),
-        // Pages that are not sorted are not asked, and neither is what statistics prove.
+        // Pages that are not sorted are not examined, and neither are conjuncts that statistics
+        // prove.
         ("SELECT k FROM t WHERE x > 0", 391..=391),
         ("SELECT k FROM t WHERE k >= 0", 391..=391),
     ] {
         let left = 391 - ruled_out(&[], sql).await;
         assert!(wanted.contains(&left), "{sql}: {left} batches");
     }
-    // These settings are a table's own, from when it is declared.
+    // A table has these settings from its declaration.
     let path = path.display();
     let declared = format!("CREATE EXTERNAL TABLE u STORED AS PARQUET LOCATION '{path}'");
     let sql = "SELECT s FROM u WHERE k BETWEEN 30000 AND 30999";
@@ -306,7 +307,7 @@ async fn rows_are_plain_datafusions_where_batches_are_ruled_out() {
         "SELECT k FROM t WHERE k > 100 AND k < 120 AND x > 0 LIMIT 100",
         "SELECT a.s FROM t a JOIN t b ON a.k = b.n WHERE b.k BETWEEN 60100 AND 60140",
     ];
-    // Again and again: at first few batches are decoded alone, later all of them for everyone.
+    // Repeatedly: at first few batches are decoded alone, later all of them for all queries.
     for _ in 0..3 {
         for sql in QUERIES.iter().chain(&more) {
             let ours = rows(&session, sql).await;

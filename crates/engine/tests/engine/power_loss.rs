@@ -1,6 +1,6 @@
 //! Promised: when power fails, at whatever step and whatever unsynced data is then lost, an index
-//! is the old one or the new one, a statement that was reported done is done, and rows are right.
-//! The same holds for a process that is killed, and for two such processes on one folder.
+//! is the old one or the new one, a statement that was reported as done is done, and rows are
+//! right. The same holds for a process that is killed, and for two such processes on one folder.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use crate::common::{self, plain, plain_rows, rows};
 use crate::indexes::{Layout, batch, run, write};
 
-/// What happens to names that were not synced; contents that were not synced are lost in any case.
+/// What happens to names that were not synced; contents that were not synced are always lost.
 #[derive(Clone, Copy, Debug)]
 enum Names {
     Lost,
@@ -32,7 +32,7 @@ enum Names {
 enum Change {
     Made(PathBuf),
     FolderMade(PathBuf),
-    /// From, to, and a copy of the file that was at the target.
+    /// From, to, and a copy of the file that the target had.
     Renamed(PathBuf, PathBuf, Option<PathBuf>),
     /// The name, and a copy of the file.
     Removed(PathBuf, PathBuf),
@@ -48,11 +48,11 @@ struct Forgetful {
 
 #[derive(Default)]
 struct State {
-    /// Calls until power fails.
+    /// The number of calls until power fails.
     left: Option<usize>,
     calls: usize,
     changes: Vec<Change>,
-    /// How many bytes of each file made here are synced, by inode.
+    /// The synced bytes of each file created here, by inode.
     synced: HashMap<u64, u64>,
 }
 
@@ -98,7 +98,7 @@ impl Forgetful {
         copy
     }
 
-    /// Power fails now; afterwards the folder is in the state that a new process finds.
+    /// Power fails now; then the folder is in the state that a new process finds.
     fn lose(&self, folder: &Path, names: Names) {
         let mut state = self.state.lock();
         state.left = Some(0);
@@ -344,7 +344,7 @@ async fn an_insert_is_whole_whenever_power_fails() {
     }
 }
 
-/// The folder that a child works in.
+/// The folder in which a child works.
 const FOLDER: &str = "COSCAN_TEST_KILLED_FOLDER";
 
 /// The process that is killed.
@@ -428,7 +428,7 @@ async fn kill_and_look(rounds: u64, children: usize) {
             let after = rows(&session, "SELECT state FROM coscan.indexes").await;
             assert_eq!(after, states, "round {round}: broken");
         }
-        // Nothing stands in the way of the next process.
+        // Nothing blocks the next process.
         run(&session, "CREATE INDEX IF NOT EXISTS i ON t (k)")
             .await
             .unwrap();

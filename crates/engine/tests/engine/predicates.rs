@@ -1,6 +1,6 @@
-//! Promised: whatever the predicate and the projection, over files with nulls, NaN, missing columns
-//! and columns in another order or type, a cooperative scan gives plain DataFusion's rows.
-//! Conjuncts that statistics prove are not even read.
+//! Promised: whatever the predicate and the projection, over files with nulls, NaN, missing
+//! columns and columns in another order or type, a cooperative scan returns plain DataFusion's
+//! rows. Conjuncts that statistics prove are not even read.
 
 use crate::common;
 use std::path::Path;
@@ -385,8 +385,8 @@ async fn a_range_on_the_clustering_key_costs_at_its_ends_only() {
     );
 }
 
-/// A cast that does not keep the order of values, or gives several values one result, says nothing
-/// about chunks, and is not left out of a comparison.
+/// A cast that does not keep the order of values, or maps several values to one result, proves
+/// nothing about chunks, and is not dropped from a comparison.
 #[tokio::test(flavor = "multi_thread")]
 async fn casts_are_compared_by_their_results() {
     let folder = tempfile::tempdir().unwrap();

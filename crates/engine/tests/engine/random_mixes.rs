@@ -1,6 +1,6 @@
 //! Promised: in mixes of TPC-H's queries and of generated ones that differ little, whose sessions
-//! begin at random moments, read slowly or go before the end, while some queries fail by themselves
-//! and the device fails now and then, every query that ends gives plain DataFusion's rows. A query
+//! begin at random moments, read slowly or stop early, while some queries fail by themselves and
+//! the device fails now and then, every query that ends returns plain DataFusion's rows. A query
 //! fails only if plain DataFusion's does, if the device failed it, or if there was no memory.
 
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ use crate::tpch_rows_equal;
 
 const SCALE: f64 = 0.01;
 
-/// What a query of plain DataFusion gives: its rows, or the cause of its failure.
+/// The outcome of a query in plain DataFusion: its rows, or the cause of its failure.
 type Answer = Result<Vec<String>, String>;
 
 /// Plain DataFusion, which answers each query once.
@@ -65,7 +65,7 @@ fn cause(error: &DataFusionError) -> String {
     error.find_root().to_string()
 }
 
-/// A query of a few families. Two of one family often have a part in common.
+/// A query of a few families. Two of one family often have a common part.
 fn generated(draw: &mut StdRng) -> String {
     let of = |draw: &mut StdRng, all: &[&'static str]| *all.choose(draw).expect("some");
     let least = of(draw, &["1", "3", "10", "45"]);
@@ -151,11 +151,11 @@ struct Mix {
     faults: bool,
     /// A query may be refused memory.
     refusals: bool,
-    /// Results are kept for queries to come.
+    /// Results are kept for later queries.
     keeps: bool,
 }
 
-/// What became of the queries.
+/// The outcomes of the queries.
 #[derive(Debug, Default)]
 struct Ends {
     answered: AtomicU64,
@@ -172,7 +172,7 @@ fn count(counter: &AtomicU64) {
 
 struct World {
     plain: Plain,
-    /// TPC-H's 22 queries, and some that are asked often.
+    /// TPC-H's 22 queries, and some that are repeated often.
     texts: Vec<String>,
     device: Arc<Faulty>,
     engine: Engine,
@@ -212,7 +212,7 @@ impl World {
         if draw.random_bool(0.4) {
             return generated(draw);
         }
-        // Some are asked more often than others.
+        // Some are repeated more often than others.
         let fashion = draw.random_range(1..=self.texts.len());
         let text = self.texts[self.texts.len() - fashion..].choose(draw);
         text.expect("some").clone()
@@ -276,7 +276,7 @@ impl World {
         }
     }
 
-    /// A device that fails a few reads, again and again.
+    /// A device that repeatedly fails a few reads.
     async fn strikes(&self, mut draw: StdRng) {
         loop {
             let calm = Duration::from_millis(draw.random_range(20..200));
@@ -313,9 +313,9 @@ async fn run(config: EngineConfig, mix: Mix, seed: u64) -> Ends {
             () = world.strikes(draw(mix.sessions)) => {}
         }
         world.device.heal();
-        // Reads that a query left behind may still be failing, or be stalled.
+        // Reads that a query left behind may still fail or be stalled.
         tokio::time::sleep(Duration::from_millis(200)).await;
-        // What failed left nothing wrong behind.
+        // Failures left no wrong state behind.
         for sql in &world.texts {
             if let Ok(expected) = world.plain.answer(sql).await {
                 assert_eq!(rows(&session, sql).await, expected, "{sql}");
@@ -339,7 +339,7 @@ async fn run(config: EngineConfig, mix: Mix, seed: u64) -> Ends {
     ends
 }
 
-/// The device is read again and again.
+/// Makes every query read the device.
 fn small_buffer() -> EngineConfig {
     EngineConfig {
         buffer_bytes_max: Some(1 << 20),

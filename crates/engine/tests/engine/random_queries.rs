@@ -1,6 +1,6 @@
 //! Promised: whatever the table's pages, the predicate, the access path, policy, trigger, memory,
-//! order and limit, a query by an index gives plain DataFusion's rows, each once, in order where an
-//! order was asked for. A failing case is shrunk to the settings and queries that matter.
+//! order and limit, an index scan returns plain DataFusion's rows, each once, in order if the
+//! query needs one. A failing case is shrunk to the settings and queries that matter.
 
 use coscan::EngineConfig;
 use proptest::prelude::*;
@@ -161,8 +161,8 @@ async fn ask(world: &World) {
     }
 }
 
-/// Rows come in the order that was asked for; with a limit they are the first ones. Rows with the
-/// same key may come in any order.
+/// Checks that rows come in the order of the query, and with a limit that they are the first ones.
+/// Rows with the same key may come in any order.
 fn check_order(found: &[String], in_order: &[String], columns: &str, order: &str, context: &str) {
     let Some(column) = order.split_whitespace().nth(2) else {
         return;

@@ -1,4 +1,4 @@
-//! Promised: pages that an index scan reads by themselves take little of the memory, under every
+//! Promised: pages that an index scan reads on its own take little of the memory, under every
 //! access path, however large they are.
 
 use std::path::Path;
@@ -50,7 +50,7 @@ async fn pages_on_their_way_are_few_beside_memory() {
         let session = common::session(small, &[("t", &path)]).await;
         let plain = plain(&[("t", &path)]).await;
         run(&session, "CREATE INDEX i ON t (k)").await.unwrap();
-        // Access path `index` takes a request per row, so it reads fewer rows.
+        // Access path `index` sends one request per row, so it reads fewer rows.
         for (access_path, keys) in [
             ("sort", ROWS / 2),
             ("index", ROWS / 200),
@@ -68,7 +68,7 @@ async fn pages_on_their_way_are_few_beside_memory() {
                         most = most.max(memory.page_bytes());
                         tokio::time::sleep(Duration::from_micros(200)).await;
                     }
-                } => unreachable!("it goes on for ever"),
+                } => unreachable!("the loop does not end"),
             };
             assert!(found == expected, "{access_path}, {page_rows}");
             assert!(most > 0, "{access_path}, {page_rows}: no pages were read");

@@ -1,7 +1,7 @@
-//! Promised: a file that is overwritten in the middle of a scan makes the queries fail that still
-//! need it, with an error that names it. A file that is replaced by a rename, so that the old file
-//! can still be read, gives all rows of the version that was planned. Queries that need other files
-//! of the table are not harmed, and the next query sees the new version.
+//! Promised: a file that is overwritten in the middle of a scan makes only those queries fail that
+//! still need it, with an error that names it. A file that is replaced by a rename, so that the
+//! old file can still be read, returns all rows of the planned version. Queries that need other
+//! files of the table are not affected, and the next query sees the new version.
 
 use std::fs;
 use std::path::Path;
@@ -48,7 +48,7 @@ fn small_tables() -> EngineConfig {
     }
 }
 
-/// Reads a small table, of which one file is replaced after the first rows.
+/// Reads a small table, one file of which is replaced after the first rows.
 async fn small_and_replaced(session: &Session, name: &str, replace: impl AsyncFnOnce()) {
     let sql = "SELECT k, x FROM t";
     assert!(
@@ -146,8 +146,8 @@ async fn replaced_in_the_middle(policy: Policy, model: StorageModel, how: How) {
     write(&folder.path().join("b.parquet"), 1_000_000);
     let aside = tempfile::tempdir().expect("a folder");
     let new = aside.path().join("new.parquet");
-    // Longer than a tick of the coarsest file system clock that is known: DataFusion's caches tell
-    // versions apart only by size and time.
+    // Longer than a tick of the coarsest known file system clock: DataFusion's caches distinguish
+    // versions only by size and time.
     tokio::time::sleep(std::time::Duration::from_millis(12)).await;
     write(&new, 2_000_000);
     let slow = EngineConfig {
@@ -184,7 +184,7 @@ async fn replaced_in_the_middle(policy: Policy, model: StorageModel, how: How) {
     let about = format!("{policy:?} {model:?} {how:?}");
     match (how, outcome) {
         (How::Renamed, Ok(rows)) => assert_eq!(i64::try_from(rows), Ok(2 * ROWS), "{about}"),
-        // This also holds if the old file had been closed in the meantime.
+        // This also holds if the old file was closed in the meantime.
         (_, Err(error)) => assert!(
             matches!(storage_error(&error), Some(StorageError::Replaced { file }) if file.ends_with("a.parquet"))
                 && error.to_string().contains("a.parquet"),

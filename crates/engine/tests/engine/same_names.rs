@@ -1,5 +1,5 @@
-//! Promised: filters that a plan pushes down, its own and those that joins make while they run,
-//! mean the column that they name, also where tables have columns of one name.
+//! Promised: filters that a plan pushes down, its own and those that joins produce at run time,
+//! apply to the column that they name, also if tables have columns of the same name.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ fn write(path: &Path, count: i64, number: &str, of: impl Fn(i64) -> Option<i64>)
         Field::new("name", DataType::Utf8, true),
         Field::new(number, DataType::Int64, true),
     ]);
-    // Every third has no name.
+    // Every third row has no name.
     let names = (1..=count).map(|id| (id % 3 != 0).then(|| format!("n{id}")));
     let columns: Vec<ArrayRef> = vec![
         Arc::new(Int64Array::from_iter_values(1..=count)),
@@ -69,7 +69,7 @@ async fn filters_are_those_of_their_columns() {
              ON p.id = q.id AND p.id = 5",
             vec![5],
         ),
-        // Of those who lead no team.
+        // The persons who lead no team.
         (
             "SELECT p.id FROM teams t RIGHT JOIN people p ON t.lead = p.id WHERE t.id IS NULL",
             (1..=PEOPLE)

@@ -1,5 +1,5 @@
-//! Promised: a file that replaces another one is another version, even if a tool keeps its size and
-//! modification time (`cp -p`, `rsync -t`, `mv`): counts, bounds, rows and indexes are the new
+//! Promised: a file that replaces another one is another version, even if a tool keeps its size
+//! and modification time (`cp -p`, `rsync -t`, `mv`): counts, bounds, rows and indexes are the new
 //! file's, in every session that knew the old one.
 
 use std::fs::{self, File};

@@ -1,6 +1,6 @@
-//! Promised: limits and orders hold, a dropped query leaves nothing behind, settings are the
-//! session's own and refuse invalid values, small tables are planned as DataFusion plans them,
-//! system tables show what runs.
+//! Promised: limits and orders hold, a dropped query leaves nothing behind, settings belong to a
+//! session and refuse invalid values, small tables are planned as DataFusion plans them, system
+//! tables show what runs.
 
 use crate::common;
 use std::path::Path;
@@ -119,7 +119,7 @@ async fn a_declared_order_is_delivered() {
         let plan = session.explain(sql).await.expect("a plan");
         assert!(!plan.contains("delivery=ordered"), "{sql}: {plan}");
     }
-    // The order decides which rows a limit takes, whatever is done with them afterwards.
+    // The order decides which rows a limit takes, whatever happens to them afterwards.
     for (limit, sum) in [("LIMIT 3", "3"), ("LIMIT 3 OFFSET 2", "9")] {
         let sql = format!("SELECT sum(k) FROM (SELECT k FROM t ORDER BY k {limit})");
         assert_eq!(rows(&session, &sql).await, [sum], "{sql}");
@@ -429,7 +429,7 @@ async fn the_memory_limit_moves_while_queries_run() {
     };
     tokio::select! {
         () = sorts => {}
-        () = moves => unreachable!("it goes on for ever"),
+        () = moves => unreachable!("the loop does not end"),
     }
     set("16MiB").await;
     memory_comes_back(&session).await;

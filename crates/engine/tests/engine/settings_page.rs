@@ -1,4 +1,4 @@
-//! Promised: `docs/settings.md` says what the table of settings says, and each default there is the
+//! Promised: `docs/settings.md` agrees with the table of settings, and each default there is the
 //! default of sessions.
 //!
 //! To write the page after a change: `COSCAN_WRITE_PAGES=1 cargo test --release -p coscan --test
@@ -47,7 +47,7 @@ flags are those of `coscan sql` and `coscan serve`: what all sessions start with
 ";
 
 #[test]
-fn the_page_is_what_the_table_says() {
+fn the_page_agrees_with_the_table() {
     let path = Path::new(PAGE);
     if std::env::var_os("COSCAN_WRITE_PAGES").is_some() {
         fs::write(path, page()).expect("written");

@@ -1,6 +1,7 @@
-//! Promised: queries that join different rows with the same ones probe one hash table, made once.
-//! Each query gives plain DataFusion's rows, whichever of them makes the table, goes or fails, and
-//! skips what it would skip with a table of its own. Tables that may differ are not shared.
+//! Promised: queries that join different rows with the same build side probe one hash table, which
+//! is built once. Each query returns plain DataFusion's rows, whichever of them builds the table,
+//! is dropped or fails, and skips what it would skip with its own table. Tables that may differ
+//! are not shared.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,7 @@ fn lines(condition: &str) -> String {
     )
 }
 
-/// Queries with one table, which they probe with different rows in different ways.
+/// Queries with the same build side, which they probe with different rows in different ways.
 fn alike() -> Vec<String> {
     let small = "(SELECT p_partkey FROM part WHERE p_size < 30)";
     let exists = |not: &str, least: u32| {
@@ -45,7 +46,7 @@ fn alike() -> Vec<String> {
     ]
 }
 
-/// How many hash tables were made, and how often one was joined.
+/// How many hash tables were built, and how often a query joined one.
 async fn tables(session: &Session) -> String {
     let sql = "SELECT hosted, joined FROM coscan.operators WHERE operator = 'hash table'";
     rows(session, sql).await.join(" ")
@@ -98,13 +99,13 @@ async fn a_table_that_is_in_use_is_there_for_later_queries() {
     assert_eq!(tables(session).await, "1|1");
     drop(first);
     all_is_over(session).await;
-    // The table went with the last query that probed it.
+    // The table was dropped with the last query that probed it.
     assert_eq!(rows(session, &second).await, plain_tpch(&second).await);
     assert_eq!(tables(session).await, "2|1");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_table_is_made_although_its_host_goes() {
+async fn a_hash_table_is_built_even_if_its_host_is_dropped() {
     let sessions = sessions(3, slow_start()).await;
     let mut host = sessions[0].sql(&lines("l_quantity > 1")).await.unwrap();
     let polled = tokio::time::timeout(Duration::from_millis(50), host.next()).await;
@@ -132,7 +133,7 @@ async fn a_table_is_made_although_its_host_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_table_that_cannot_be_made_fails_each_query_with_its_cause() {
+async fn a_hash_table_that_cannot_be_built_fails_each_query_with_its_cause() {
     let folder = tempfile::tempdir().unwrap();
     let (small, large) = (
         folder.path().join("s.parquet"),
@@ -196,7 +197,7 @@ async fn tables_that_differ_are_not_shared() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn explain_analyze_says_who_made_the_table() {
+async fn explain_analyze_shows_which_query_built_the_hash_table() {
     let sessions = sessions(2, slow_start()).await;
     let explain = |n: u32| {
         let query = lines(&format!("l_quantity > {n} AND p_partkey < 700"));

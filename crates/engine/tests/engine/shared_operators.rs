@@ -1,5 +1,5 @@
 //! Promised: a query that arrives while another one does the same work takes that query's output,
-//! and the work is done once. Yet every query gives plain DataFusion's rows, whichever other
+//! and the work is done once. Yet every query returns plain DataFusion's rows, whichever other
 //! queries run, are cancelled, fail or read slowly, and whatever the memory. Work that is not
 //! provably the same is never shared.
 
@@ -48,12 +48,12 @@ pub(crate) async fn tpch_sessions(count: usize, config: EngineConfig) -> Vec<Ses
     (0..count).map(|_| engine.session()).collect()
 }
 
-/// Sessions that share operators in flight and keep nothing.
+/// Sessions that share running operators and keep no results.
 pub(crate) async fn sessions(count: usize, config: EngineConfig) -> Vec<Session> {
     let sessions = tpch_sessions(count, config).await;
     for session in &sessions {
         session.set("coscan.share_operators", "on").unwrap();
-        // Remembered states of chunks would hide which query worked.
+        // Kept states of chunks would hide which query did the work.
         session.set("coscan.state_cache", "0").unwrap();
     }
     sessions
@@ -63,7 +63,7 @@ pub(crate) fn metrics(session: &Session) -> EngineMetrics {
     session.engine().metrics()
 }
 
-/// Waits until nothing is left of any run.
+/// Waits until no run has left anything.
 pub(crate) async fn all_is_over(session: &Session) {
     memory_comes_back(session).await;
     let left = async {
@@ -88,7 +88,7 @@ pub(crate) async fn plain_tpch(sql: &str) -> Vec<String> {
     plain_rows(&plain(&borrowed(&tables)).await, sql).await
 }
 
-/// The rows of one query, asked by all sessions at once.
+/// The rows of one query, which all sessions run at once.
 async fn ask_all(sessions: &[Session], sql: &str) -> Vec<Vec<String>> {
     let asked = sessions.iter().map(|session| {
         let (session, sql) = (session.clone(), sql.to_owned());
@@ -171,7 +171,7 @@ async fn an_aggregate_is_shared_by_expressions_over_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_surely_the_same_is_not_shared() {
+async fn work_that_may_differ_is_not_shared() {
     let count = |what: &str| {
         format!("SELECT l_returnflag, {what} FROM lineitem GROUP BY l_returnflag, l_linenumber")
     };
@@ -211,12 +211,12 @@ async fn what_is_not_surely_the_same_is_not_shared() {
         sessions[2].set(setting, value).unwrap();
         let asked = sessions.iter().map(|session| rows(session, stamp));
         join_all(asked).await;
-        // The two queries that are alike share.
+        // The two queries that are equal share.
         assert_eq!(metrics(&sessions[0]).operators_joined, 1, "{setting}");
     }
 }
 
-/// Writes a table of two columns: ascending keys, and a word that says which file a row is from.
+/// Writes a table of two columns: ascending keys, and a word that tells the file of a row.
 pub(crate) fn write(path: &Path, rows: i64, word: &str) {
     let schema = common::schema(vec![
         Field::new("k", DataType::Int64, false),
@@ -244,8 +244,8 @@ async fn another_version_of_a_file_is_another_table() {
     let other = session.engine().session();
     other.set("coscan.share_operators", "on").unwrap();
     let (first, second) = tokio::join!(collect(first), rows(&other, sql));
-    // The first query either still reads the files that it was planned on, or says that they are
-    // gone.
+    // The first query either still reads the files that it was planned on, or reports that they
+    // are gone.
     if let Ok(rows) = first {
         assert!(rows.iter().all(|row| row.starts_with("old")), "{rows:?}");
     }
@@ -294,7 +294,7 @@ async fn the_switch_leaves_plans_as_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn explain_analyze_says_who_shared_with_whom() {
+async fn explain_analyze_shows_which_queries_shared() {
     let sessions = sessions(2, slow_start()).await;
     let explain = format!("EXPLAIN ANALYZE {REPORT}");
     let asked = tokio::join!(
@@ -331,7 +331,7 @@ async fn explain_analyze_says_who_shared_with_whom() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_trace_says_who_shared_with_whom() {
+async fn a_trace_shows_which_queries_shared() {
     let config = EngineConfig {
         record_trace: true,
         ..slow_start()
@@ -344,7 +344,7 @@ async fn a_trace_says_who_shared_with_whom() {
     ask_all(&sessions, REPORT).await;
     all_is_over(&sessions[0]).await;
     let trace = sessions[0].engine().operator_trace();
-    // The whole query, at least: one session's run, which the other two read.
+    // At least the whole query: one session's run, which the other two read.
     let whole = trace.iter().find(|run| run.takers.len() == 2);
     let whole = whole.unwrap_or_else(|| panic!("{trace:?}"));
     let mut read: Vec<&str> = whole.takers.iter().map(|taker| &*taker.label).collect();
@@ -362,11 +362,11 @@ async fn a_trace_says_who_shared_with_whom() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_host_that_goes_leaves_its_satellites_running() {
+async fn satellites_continue_when_their_host_is_dropped() {
     let expected = plain_tpch(WIDE).await;
     let sessions = sessions(3, slow_start()).await;
     let mut host = sessions[0].sql(WIDE).await.unwrap();
-    // The query has arrived once it was polled, whether or not there is a batch.
+    // The query has arrived once it was polled, even if there is no batch yet.
     let polled = tokio::time::timeout(Duration::from_millis(50), host.next()).await;
     assert!(polled.is_err(), "the first chunk takes longer");
     let others = tokio::spawn({
@@ -431,7 +431,7 @@ async fn a_host_that_fails_fails_the_others_with_its_cause() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_reads_slowly_holds_nobody_up_for_long_and_misses_nothing() {
+async fn a_slow_reader_holds_up_no_query_for_long_and_misses_no_row() {
     let expected = plain_tpch(WIDE).await;
     let sessions = sessions(
         4,
@@ -528,7 +528,7 @@ async fn queries_that_read_each_others_runs_crosswise_end() {
             async move { assert_eq!(&rows(session, sql).await, expected, "{number}, hash {hash}") }
         });
         let all = tokio::time::timeout(Duration::from_secs(120), join_all(asked));
-        all.await.expect("nobody waits for ever");
+        all.await.expect("every query ends in time");
         let metrics = metrics(&sessions[0]);
         assert!(metrics.operators_joined >= 6, "{metrics:?}");
         all_is_over(&sessions[0]).await;

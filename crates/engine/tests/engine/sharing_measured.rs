@@ -1,5 +1,5 @@
 //! What do shared operators cost a query that is alone, and what do they save queries that are
-//! alike? Not a promise but a measurement, run by hand. It prints processor time, which other
+//! equal? Not a promise but a measurement, run by hand. It prints processor time, which other
 //! processes disturb less than elapsed time, and elapsed time.
 //!
 //! `COSCAN_MEASURE_SCALE=1 cargo test --release -p coscan --test engine -- --ignored --nocapture
@@ -34,7 +34,7 @@ const JOINS: [(&str, &str); 3] = [
     ),
 ];
 
-/// The processor time of all threads that exist; threads of the pools live as long as their engine.
+/// The processor time of all existing threads; threads of the pools live as long as their engine.
 fn processor_seconds() -> f64 {
     let threads = fs::read_dir("/proc/self/task").expect("Linux");
     let spent = threads.filter_map(|thread| {

@@ -1,9 +1,9 @@
-//! Promised: a repartition whose batches are spilled ends, and gives every row.
+//! Promised: a repartition whose batches are spilled ends, and returns every row.
 //!
-//! Readers of spilled batches wait for ever when two tasks of a repartition spill at once into
-//! files that hold more than one batch while the other outputs are not read
-//! (apache/datafusion#24883). Which tasks meet is chance, so the test tries many times; with
-//! DataFusion's own default of the option that `with_coscan` sets, one of the first tries hangs.
+//! Readers of spilled batches hang when two tasks of a repartition spill at once into files that
+//! hold more than one batch while the other outputs are not read (apache/datafusion#24883). Which
+//! tasks meet is chance, so the test tries many times; with DataFusion's own default of the option
+//! that `with_coscan` sets, one of the first tries hangs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ const PARTITIONS: usize = 4;
 const BATCHES: i64 = 20;
 const BATCH_ROWS: i64 = 1_000;
 
-/// Reads the outputs one after the other; returns how many rows all of them have.
+/// Reads the outputs one after the other; returns the number of rows in all of them.
 async fn read_in_turn(context: Arc<TaskContext>) -> usize {
     let columns = schema(vec![Field::new("k", DataType::Int64, false)]);
     let batch = |n: i64| {

@@ -1,5 +1,5 @@
-//! Promised: no statement overflows a stack. Chains of 100,000 terms are answered or refused with
-//! an error that says so, a list of a million literals works, and the time is proportional to the
+//! Promised: no statement overflows a stack. Chains of 100,000 terms are answered, or refused with
+//! an error that says so; a list of a million literals works; and the time is proportional to the
 //! length.
 
 use std::time::{Duration, Instant};
@@ -58,8 +58,8 @@ fn planning_takes_a_moment_unless_operators_are_many() {
 fn chains_are_answered_or_refused_on_small_stacks() {
     let session = Engine::new(EngineConfig::default()).unwrap().session();
     let table = "(SELECT value AS x FROM generate_series(1, 10))";
-    // First lengths that are just allowed: run and dropped on threads of 2 MiB. Then one far
-    // beyond.
+    // First the largest allowed lengths, run and dropped on threads of 2 MiB. Then one far beyond
+    // them.
     for n in [190, 990, 100_000] {
         for (name, sql) in chains(n, table) {
             let said = answer(&session, &sql);

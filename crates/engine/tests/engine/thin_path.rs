@@ -1,5 +1,5 @@
 //! Promised: the shortest path through all layers works: a file is registered, scanned
-//! cooperatively, filtered, summed.
+//! cooperatively, filtered and summed.
 
 use crate::common;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Promised: all 22 TPC-H queries give plain DataFusion's rows, under every policy and storage
-//! model, while eight sessions run them at once in random order over a buffer that holds a small
+//! Promised: all 22 TPC-H queries return plain DataFusion's rows, under every policy and storage
+//! model, while eight sessions run them at once in random order with a buffer that holds a small
 //! part of the tables.
 
 use std::collections::HashMap;

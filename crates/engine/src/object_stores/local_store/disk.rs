@@ -1,57 +1,57 @@
-//! Which calls does a durable change of a folder take?
+//! Which system calls make a change of a folder durable?
 //!
-//! Every step after which power may fail is a call of [`Disk`], so that a test can lose, at each of
-//! them, what was not synced.
-//! D1: `put_in_place` and `remove` return when the change survives a power loss; until then, either
-//! the old state or the new one survives.
+//! Every step after which power may fail is a call of [`Disk`], so that a test can drop, at each
+//! of them, whatever is not synced.
+//! D1: when `put_in_place` or `remove` returns, the change survives a power loss; before that,
+//! either the old state or the new one survives.
 
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The calls that change folders and files. Contents are written to the file itself.
+/// The system calls that change folders and files. Contents are written to the [`File`] directly.
 pub trait Disk: Send + Sync + Debug {
     /// Creates a new file.
     ///
     /// # Errors
-    /// What the file system says; `AlreadyExists`.
+    /// The file system's errors; `AlreadyExists`.
     fn create(&self, path: &Path) -> io::Result<File>;
 
-    /// Makes what was written to the file survive a power loss, if its name does.
+    /// Makes the contents of the file survive a power loss, if its name does.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's errors.
     fn sync(&self, file: &File, path: &Path) -> io::Result<()>;
 
-    /// Gives the file another name. A file that has that name loses it.
+    /// Gives the file another name, and takes the name from any file that has it.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's errors.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Gives the file a second name.
     ///
     /// # Errors
-    /// What the file system says; `AlreadyExists`.
+    /// The file system's errors; `AlreadyExists`.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a name.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's errors.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
     /// Creates a new folder.
     ///
     /// # Errors
-    /// What the file system says; `AlreadyExists`.
+    /// The file system's errors; `AlreadyExists`.
     fn create_folder(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes the names in the folder, as they are now, survive a power loss.
+    /// Makes the folder's current names survive a power loss.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's errors.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
 }
 
@@ -86,7 +86,7 @@ impl Disk for SystemDisk {
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
         match File::open(path)?.sync_all() {
-            // File systems that keep no folders of their own refuse, and have nothing to sync.
+            // A file system that stores no folders refuses, and has nothing to sync.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -100,21 +100,21 @@ impl Disk for SystemDisk {
     }
 }
 
-/// What the names of our staged files add to those of their targets, before `#` and a number: other
-/// programs stage files as `name#1`, and hold no locks.
+/// Stands between the name of a target and a number in the name of a staged file. Other programs
+/// stage files as `name#1`, and hold no locks.
 pub(super) const STAGED: &str = ".coscan#";
 
-/// Creates a file, to be put in place, under a name that nobody looks for. It is locked as long as
-/// it is open, so that nobody takes it for left behind (`left_behind.rs`).
+/// Creates a file under a name that no listing shows, to be put in place later. It is locked while
+/// it is open, so that no process removes it as left behind (`left_behind.rs`).
 pub(super) fn stage(disk: &dyn Disk, target: &Path) -> io::Result<(File, PathBuf)> {
     for number in 1_u64.. {
-        // Listings leave out names that end like this, here and in `object_store`.
+        // Listings skip names that end like this, here and in `object_store`.
         let mut name = target.as_os_str().to_owned();
         name.push(format!("{STAGED}{number}"));
         let path = PathBuf::from(name);
         match disk.create(&path) {
             Ok(file) if is_held(&file, &path) => return Ok((file, path)),
-            // Another process took the file for left behind before it was locked.
+            // Another process removed the file as left behind before it was locked.
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -126,8 +126,8 @@ pub(super) fn stage(disk: &dyn Disk, target: &Path) -> io::Result<(File, PathBuf
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Locks a new file; false if another process holds or has removed it. Where there are no locks
-/// nobody removes anything.
+/// Locks a new file; false if another process holds it or has removed it. Where there are no
+/// locks, no process removes anything.
 fn is_held(file: &File, path: &Path) -> bool {
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => false,
@@ -136,8 +136,8 @@ fn is_held(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Gives a staged file its name (D1). After an error the file has that name or is gone. If all that
-/// is unknown is whether the name survives a power loss, the file has it now.
+/// Gives a staged file its name (D1). After an error the file either has its name or is removed.
+/// It has its name if only the sync of the folder failed.
 pub(super) fn put_in_place(
     disk: &dyn Disk,
     file: &File,
@@ -150,7 +150,7 @@ pub(super) fn put_in_place(
             return disk.rename(staged, target);
         }
         disk.link(staged, target)?;
-        // If this fails, the staged name is litter at worst.
+        // If this fails, the staged name is left behind, which costs nothing more.
         let _ = disk.remove(staged);
         Ok(())
     });
@@ -167,7 +167,7 @@ pub(super) fn remove(disk: &dyn Disk, path: &Path) -> io::Result<()> {
     disk.sync_folder(folder_of(path))
 }
 
-/// Makes sure that the folder, and those above it, exist.
+/// Creates the folder and those above it, if they are missing.
 pub(super) fn make_folders(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
     match disk.create_folder(folder) {
         Ok(()) => {}
@@ -175,7 +175,7 @@ pub(super) fn make_folders(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
             make_folders(disk, folder_of(folder))?;
             disk.create_folder(folder)?;
         }
-        // Another process has made it meanwhile, and may not have synced it.
+        // Another process has created it in the meantime, perhaps without a sync.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(error),
     }

@@ -1,13 +1,14 @@
 //! How do several files get their names at once?
 //!
 //! No system call renames several files. So a journal lists them first: `_coscan/….names` in the
-//! table's folder, with a line for each staged file's path and one for its target's, relative to
-//! that folder. Once the journal survives a power loss, the statement is done, whatever happens:
-//! the next process that lists the folder finishes what the journal says. Its writer holds its
-//! lock, so no other process takes it over before the writer has ended.
-//! Not here: what this process's listings show meanwhile (`together.rs`).
-//! J1: a journal is in place only if all its staged files, and their names, survive a power loss.
-//! J2: a journal is removed only when the targets' names survive one.
+//! table's folder, with a line for each staged path and one for its target, relative to that
+//! folder. Once the journal survives a power loss, the statement is committed: whatever happens,
+//! the next process that lists the folder carries out what the journal says. The writer holds the
+//! journal's lock, so no other process carries it out while the writer lives.
+//! Not here: what listings of the same process show in the meantime (`together.rs`).
+//! J1: a journal is put in place only when all its staged files and their names survive a power
+//! loss.
+//! J2: a journal is removed only when the targets' names survive a power loss.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -19,21 +20,21 @@ use coscan_storage::orphans::Lock;
 
 use super::disk::{self, Disk, folder_of};
 
-/// The folder of the journals, beside those of indexes.
+/// The folder of journals; indexes use it, too.
 pub(super) const FOLDER: &str = "_coscan";
 const SUFFIX: &str = "names";
 
-/// A staged file and its target, each as a path.
+/// The paths of a staged file and of its target.
 pub(super) type Renaming = (PathBuf, PathBuf);
 
-/// A journal in place. Its lock is held as long as it lives.
+/// A journal in place. It keeps its lock until it is dropped.
 pub(super) struct Journal {
     path: PathBuf,
     _locked: File,
 }
 
 impl Journal {
-    /// Writes the journal of these files, which are synced.
+    /// Writes the journal of these files, which are already synced.
     pub(super) fn write(disk: &dyn Disk, table: &Path, files: &[Renaming]) -> io::Result<Self> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         for folder in folders(files.iter().map(|(staged, _)| staged)) {
@@ -70,7 +71,7 @@ impl Journal {
     /// Gives the files their names, and removes the journal.
     pub(super) fn finish(self, disk: &dyn Disk, files: &[Renaming]) -> io::Result<()> {
         carry_out(disk, files)?;
-        // A journal that comes back has nothing left to do.
+        // A journal that reappears after a power loss has nothing left to do.
         let _ = disk.remove(&self.path);
         Ok(())
     }
@@ -88,7 +89,7 @@ pub(super) fn finish_all(disk: &dyn Disk, table: &Path) -> io::Result<()> {
         if path.extension().is_none_or(|extension| extension != SUFFIX) {
             continue;
         }
-        // A held journal is its process's.
+        // A living process carries out a journal that it holds.
         let Some(_lock) = Lock::take(&path) else {
             continue;
         };
@@ -111,7 +112,7 @@ pub(super) fn finish_all(disk: &dyn Disk, table: &Path) -> io::Result<()> {
 fn carry_out(disk: &dyn Disk, files: &[Renaming]) -> io::Result<()> {
     for (staged, target) in files {
         match disk.rename(staged, target) {
-            // It has its name.
+            // The file has its name already.
             Err(error) if error.kind() == io::ErrorKind::NotFound && target.exists() => {}
             renamed => renamed?,
         }

@@ -1,11 +1,11 @@
-//! What have processes left in a table's folders that were killed while they wrote?
+//! What did processes that were killed while they wrote leave in a table's folders?
 //!
-//! Staged files (`disk.rs`), whose lock is free, and journals of statements whose files got only
-//! some of their names (`journal.rs`). Both are settled when a table is made and before rows are
-//! added to it.
+//! They left staged files (`disk.rs`), whose locks are free, and journals of statements whose
+//! files got only some of their names (`journal.rs`). Both are cleaned up when a table is
+//! registered and before rows are added to it.
 //! Not here: drafts of indexes (`index_catalog/litter.rs`).
-//! Bounds: folders named `key=value` are looked into, [`DEPTH_MAX`] deep.
-//! L3: a staged file is removed only with its lock held, and only if no journal is left that may
+//! Bounds: the sweep enters folders named `key=value`, [`DEPTH_MAX`] deep.
+//! L3: a staged file is removed only with its lock held, and only when no journal remains that may
 //! name it.
 
 use std::fs;
@@ -16,10 +16,10 @@ use coscan_storage::orphans::Lock;
 use super::disk::{STAGED, SystemDisk};
 use super::journal;
 
-/// Folders within folders; no table has more partition columns.
+/// The deepest nesting of folders; no table has more partition columns.
 const DEPTH_MAX: usize = 32;
 
-/// Settles what is left in a table's folder.
+/// Carries out the journals in a table's folder and removes the staged files that are left.
 pub(crate) fn settle(folder: &Path) {
     match journal::finish_all(&SystemDisk, folder) {
         Ok(()) => {
@@ -36,7 +36,7 @@ fn sweep(folder: &Path, depth: usize) {
         let Some(name) = name.to_str() else { continue };
         let path = entry.path();
         if is_staged(name) {
-            // Whoever removed the file first is done with it.
+            // If another process removed the file first, there is nothing to do.
             if let Some(_lock) = Lock::take(&path)
                 && fs::remove_file(&path).is_ok()
             {

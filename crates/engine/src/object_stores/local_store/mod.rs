@@ -1,16 +1,16 @@
 //! Local files as an object store: when are two files the same version, and when is a write
 //! durable?
 //!
-//! It is `object_store`'s local store, with two differences. *Versions*: that store tells files
-//! apart by size, modification time and inode, and DataFusion's caches do by size and time alone,
-//! which `cp -p`, `rsync -t` and `mv` keep. Here a file's time is that of its last change (ctime),
-//! which no program sets, and its tag names device, inode, size and both times. A listing shows a
-//! time that depends on the tag, because files that were written within one tick of the clock have
-//! the same times. So whoever compares size and time, or tags, sees another file. Other changes of
-//! that time (chmod, a new hard link, a rename) make a
-//! version, too: caches then read once more. *Writes*: they are synced, file and folder, before
-//! they are reported (`disk.rs`), and the files of one statement appear together (`together.rs`).
-//! Not here: reading data, which devices do (`coscan_storage::device`); they know the same
+//! This is `object_store`'s local store, with two differences. *Versions*: that store identifies a
+//! version by size, modification time and inode, and DataFusion's caches by size and time alone,
+//! all of which `cp -p`, `rsync -t` and `mv` may keep. Here a file's time is that of its last
+//! change (ctime), which no program can set, and its tag holds device, inode, size and both times.
+//! Files that were written within one tick of the clock have equal times, so a listing shows a
+//! time that depends on the tag. So a comparison of size and time, or of tags, notices a new file.
+//! Other operations that change the ctime (chmod, a new hard link, a rename) also make a new
+//! version; caches then read the file once more. *Writes*: file and folder are synced before a
+//! write is reported (`disk.rs`), and the files of one statement appear together (`together.rs`).
+//! Not here: reading data, which devices do (`coscan_storage::device`); they use the same
 //! versions.
 
 mod disk;
@@ -52,9 +52,9 @@ pub struct LocalStore {
     appearing: Arc<Appearing>,
 }
 
-/// Files of a listing whose versions are looked up in one call.
+/// The files of a listing whose versions are looked up in one call.
 const LISTED_AT_ONCE: usize = 256;
-/// Deletions under way at once.
+/// The most concurrent deletions.
 const DELETED_AT_ONCE: usize = 10;
 
 impl LocalStore {
@@ -64,7 +64,7 @@ impl LocalStore {
         Self::on(Arc::new(SystemDisk))
     }
 
-    /// A store whose changes are made by this disk, which a test may break.
+    /// A store that makes its changes through this disk, which a test may break.
     #[must_use]
     pub fn on(disk: Arc<dyn Disk>) -> Self {
         Self {
@@ -74,8 +74,8 @@ impl LocalStore {
         }
     }
 
-    /// The listing with our versions; files that are gone by now are left out, and those that
-    /// appear one by one while it goes on.
+    /// The listing with Coscan's versions, without files that were removed in the meantime and
+    /// without the files of a statement that appear while the listing runs.
     fn restamped(
         &self,
         listed: BoxStream<'static, Result<ObjectMeta>>,
@@ -121,7 +121,7 @@ impl ObjectStore for LocalStore {
         let replaces = match options.mode {
             PutMode::Overwrite if options.attributes.is_empty() => true,
             PutMode::Create if options.attributes.is_empty() => false,
-            // The inner store answers that it does not do that.
+            // The inner store answers that it does not support this.
             _ => return self.inner.put_opts(location, payload, options).await,
         };
         let target = self.inner.path_to_filesystem(location)?;
@@ -154,7 +154,7 @@ impl ObjectStore for LocalStore {
     }
 
     async fn get_opts(&self, location: &Path, mut options: GetOptions) -> Result<GetResult> {
-        // The inner store knows tags of its own, so what depends on ours is decided here.
+        // The inner store has its own tags, so conditions on ours are checked here.
         let conditions = GetOptions {
             if_match: options.if_match.take(),
             if_none_match: options.if_none_match.take(),
@@ -204,7 +204,7 @@ impl ObjectStore for LocalStore {
         let listed = self.restamped(self.inner.list(prefix));
         let Some(folder) = folder else { return listed };
         let disk = Arc::clone(&self.disk);
-        // A statement whose process was killed is done, if its journal is there.
+        // If the journal of a killed process is in place, its statement is committed.
         let finished = blocking(move || {
             let finished = journal::finish_all(&*disk, &folder);
             finished.map_err(|error| failed(&folder, error))
@@ -248,7 +248,7 @@ impl fmt::Display for LocalStore {
     }
 }
 
-/// Makes sure that the folder, and those above it, exist and survive a power loss.
+/// Creates the folder and those above it, if they are missing, so that they survive a power loss.
 pub(crate) fn make_folder(path: &FsPath) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -285,7 +285,7 @@ fn restamp(inner: &LocalFileSystem, listed: Vec<Result<ObjectMeta>>) -> Vec<Resu
     listed.into_iter().filter_map(stamp).collect()
 }
 
-/// The metadata of a file as it is now.
+/// The current metadata of a file.
 fn meta(location: &Path, metadata: &Metadata) -> ObjectMeta {
     let version = local_version(location, metadata);
     ObjectMeta {
@@ -306,7 +306,7 @@ fn tag_of(target: &FsPath) -> Result<PutResult> {
     })
 }
 
-/// Runs a call that may block beside the runtime's workers.
+/// Runs a blocking call outside the runtime's workers.
 async fn blocking<T: Send + 'static>(
     call: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

@@ -1,12 +1,13 @@
 //! How do the files of one statement appear together?
 //!
-//! Each upload that carries a [`Together`] among its options stays staged when it is complete. When
-//! the statement has written everything, [`Together::publish`] gives all files their names: one by
-//! a rename, several by a journal (`journal.rs`). A listing of this process that begins before the
-//! last file has its name shows none of them.
+//! An upload with a [`Together`] in its options stays staged when it is complete. When the
+//! statement has written everything, [`Together::publish`] gives all files their names: a single
+//! one by a rename, several by a journal (`journal.rs`). A listing of this process that begins
+//! before the last file has its name shows none of them.
 //! Not here: stores other than local ones, whose files appear one after the other
 //! (`staged_store.rs`).
-//! T1: a listing shows all files of a statement or none. T2: what was not published is removed.
+//! T1: a listing shows all files of a statement or none.
+//! T2: files that are not published are removed.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,19 +20,19 @@ use parking_lot::Mutex;
 use super::disk::{self, Disk};
 use super::journal::{Journal, Renaming};
 
-/// The files of one statement. Clones are the same statement's.
+/// The files of one statement. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Together {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    /// The folder of the table, which all files lie in.
+    /// The table's folder, which contains all files.
     folder: PathBuf,
     staged: Mutex<Vec<Staged>>,
 }
 
-/// A file that is whole, synced and without its name.
+/// A file that is complete and synced, but does not have its name yet.
 pub(super) struct Staged {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) file: Arc<File>,
@@ -49,7 +50,7 @@ impl std::fmt::Debug for Together {
 }
 
 impl Together {
-    /// The files of a statement on the table in this folder.
+    /// For a statement on the table in this folder.
     pub(crate) fn in_folder(folder: PathBuf) -> Self {
         let inner = Inner {
             folder,
@@ -67,8 +68,8 @@ impl Together {
     /// Gives the files their names, all or none (T1). Blocks.
     ///
     /// # Errors
-    /// What the file system says. After an error in the middle of several files, the next listing
-    /// of another process gives them all their names.
+    /// The file system's errors. After an error between several files, the next listing of another
+    /// process gives all of them their names.
     pub(crate) fn publish(&self) -> io::Result<()> {
         let staged = std::mem::take(&mut *self.inner.staged.lock());
         match staged.as_slice() {
@@ -102,7 +103,7 @@ fn remove(staged: &[Staged]) {
     }
 }
 
-/// Which files of a store have their names, but are not shown yet to listings that began earlier.
+/// Files that have their names, but are hidden from listings that began earlier.
 #[derive(Debug, Default)]
 pub(super) struct Appearing {
     state: Mutex<State>,
@@ -110,14 +111,15 @@ pub(super) struct Appearing {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Statements whose files have appeared.
+    /// The number of published statements.
     published: u64,
     listings: usize,
-    /// Per file, the statement by which it appeared; `None` while that is going on.
+    /// For each file, the number of the statement that published it; `None` while it is being
+    /// published.
     new: HashMap<PathBuf, Option<u64>>,
 }
 
-/// Files that are given their names. If dropped, they stay hidden from this process.
+/// Files that are being published. If this is dropped, they stay hidden from this process.
 struct Hidden {
     appearing: Arc<Appearing>,
     files: Vec<PathBuf>,
@@ -163,7 +165,7 @@ impl Hidden {
     }
 }
 
-/// A listing under way.
+/// A running listing.
 pub(super) struct Listing {
     appearing: Arc<Appearing>,
     published: u64,

@@ -1,4 +1,4 @@
-//! A local file that is written part by part, and appears when it is whole.
+//! A local file that is written in parts and appears when it is complete.
 //!
 //! Not here: when it is durable (`disk.rs`), how several appear at once (`together.rs`).
 
@@ -22,11 +22,11 @@ use super::{blocking, failed, tag_of};
 pub(super) struct Upload {
     disk: Arc<dyn Disk>,
     file: Arc<File>,
-    /// None once it is completed or aborted.
+    /// `None` once the upload is completed or aborted.
     staged: Option<PathBuf>,
     target: PathBuf,
     offset: u64,
-    /// The files that it appears with, and where listings learn of them.
+    /// The files that it appears with, and the state that listings look at.
     together: Option<(Together, Arc<Appearing>)>,
 }
 

@@ -1,7 +1,7 @@
 //! The plan node: two cooperative scans and the join of their tables.
 //!
 //! The node replaces a hash join and the nodes that partition its inputs, and keeps them: they run
-//! if the tables turn out to be in no sequence, and they return the same rows.
+//! if the tables turn out not to be in sequence, and return the same rows.
 //! Not here: which joins become this node (`recognise.rs`), what a partition does (`stream.rs`).
 
 use std::fmt;
@@ -40,7 +40,7 @@ pub(crate) struct ClusteredJoinExec {
 
 impl ClusteredJoinExec {
     /// The node that replaces a join; `None` if the join cannot be computed chunk by chunk, or
-    /// returns its rows in an order that something above needs.
+    /// returns its rows in an order that a node above needs.
     pub(in crate::ordered) fn of(
         node: &Arc<dyn ExecutionPlan>,
         order_counts: bool,
@@ -53,7 +53,7 @@ impl ClusteredJoinExec {
     fn new(plan: JoinPlan, resources: Weak<Resources>) -> Self {
         let partitions = plan.driver.scan.partitions.len();
         let properties = PlanProperties::new(
-            // Rows come in the order in which the chunks of the driving table come.
+            // Rows come in the order of the driving table's chunks, which may be any.
             EquivalenceProperties::new(plan.original.schema()),
             Partitioning::UnknownPartitioning(partitions),
             EmissionType::Incremental,
@@ -138,7 +138,7 @@ impl ExecutionPlan for ClusteredJoinExec {
         if children.len() != 2 {
             return internal_err!("a ClusteredJoinExec has two children");
         }
-        // A node that runs only once, such as a hash join, is made anew.
+        // A node that can run only once, such as a hash join, is replaced by a fresh copy.
         let original = reset_plan_states(Arc::clone(&self.plan.original))?;
         // Children are visited from left to right.
         let mut scans = children.into_iter();

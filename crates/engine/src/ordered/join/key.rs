@@ -9,7 +9,7 @@ use arrow::compute::{and, filter_record_batch, not};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 
-/// A value of a join's key that is not NULL. Only keys of one column are compared.
+/// A value of a join's key that is not NULL. Only keys of the same column are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key(pub(super) ScalarValue);
 
@@ -21,13 +21,13 @@ impl PartialOrd for Key {
 
 impl Ord for Key {
     fn cmp(&self, other: &Self) -> Ordering {
-        // The values are of one type, which is not a float, so they have an order.
+        // The values have the same type, which is not a float, so they have an order.
         self.0.partial_cmp(&other.0).unwrap_or(Ordering::Equal)
     }
 }
 
 impl Key {
-    /// Whether all keys are from `low` to `high`, both included, and none is NULL.
+    /// Whether all keys lie between `low` and `high`, inclusive, and none is NULL.
     ///
     /// # Errors
     /// If they are not of the same type.
@@ -39,7 +39,8 @@ impl Key {
         Ok(!outside)
     }
 
-    /// The rows of a batch with this key, and the other rows; `None` for a part without rows.
+    /// Separates the rows of a batch with this key from the others; `None` for a part without
+    /// rows.
     ///
     /// # Errors
     /// As [`Key::are_between`].
@@ -92,7 +93,7 @@ pub(super) fn within(
     })
 }
 
-/// Whether keys from `low` to `high`, both included, may be in an interval.
+/// Whether keys between `low` and `high`, inclusive, may lie in an interval.
 pub(super) fn meets(low: &Key, high: &Key, from: &Bound<Key>, to: &Bound<Key>) -> bool {
     let begins = match from {
         Bound::Included(from) => high >= from,
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_told_by_their_keys() {
+    fn rows_are_separated_by_their_keys() {
         let keys: ArrayRef = Arc::new(Int64Array::from(vec![1, 3, 3, 7]));
         let rows = RecordBatch::try_from_iter([("k", Arc::clone(&keys))]).unwrap();
         let count = |from, to| {
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_is_met_by_what_reaches_into_it() {
+    fn keys_that_reach_into_an_interval_meet_it() {
         let meets = |low, high, from, to| meets(&key(low), &key(high), &from, &to);
         assert!(meets(1, 5, Bound::Included(key(5)), Bound::Unbounded));
         assert!(!meets(1, 5, Bound::Excluded(key(5)), Bound::Unbounded));

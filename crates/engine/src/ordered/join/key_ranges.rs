@@ -2,17 +2,18 @@
 //!
 //! The chunks of the driving table are in sequence by the join's key and come in any order. Each
 //! key belongs to the chunk whose bounds contain it. Keys between two chunks, which only the other
-//! table can have, belong to the chunk before them. A key belongs to several chunks only if it is a
-//! border: one chunk ends with the key that the next one begins with. Rows with such a key are kept
-//! aside until all chunks that may have it have come.
+//! table can have, belong to the first of the two. A key belongs to several chunks only if it is a
+//! border: one chunk ends with the key with which the next one begins. Rows with such a key are
+//! kept until all chunks that may have it have come.
 //!
-//! Idea: a chunk that comes completes one interval of keys: its own, with the border at either end
-//! if it is the last of that border's chunks to come. The intervals of all chunks cover all keys,
-//! each key once, so joining the rows of both tables interval by interval joins each row once.
-//! Not here: the other table, the join itself, and the order of chunks: all are the caller's.
+//! Idea: each chunk that comes completes one interval of keys: its own, with the border at either
+//! end if it is the last of that border's chunks to come. The intervals of all chunks cover each
+//! key once, so joining the rows of both tables interval by interval joins each row once.
+//! Not here: the other table, the join itself, and the order of chunks, which are the caller's.
 //! Bounds: O(chunks) memory, O(parts) for each chunk.
-//! KEY-I1: each key is in exactly one returned interval. KEY-I2: a part is returned once, with the
-//! interval that contains its key. KEY-I3: when all chunks have come no part is kept.
+//! KEY-I1: each key is in exactly one returned interval.
+//! KEY-I2: a part is returned once, with the interval that contains its key.
+//! KEY-I3: when all chunks have come, no part is kept.
 //! Source: [Zukowski09 §7.5.2], Cooperative Merge Join; we differ: one table's chunks are the
 //! joined table's.
 
@@ -20,7 +21,7 @@ use std::ops::Bound;
 
 /// The keys of the driving table of one join.
 ///
-/// `K` is a key, `P` is what is kept of a chunk's rows with a border's key.
+/// `K` is a key, `P` a part: kept rows of a chunk with a border's key.
 #[derive(Debug)]
 pub(super) struct KeyRanges<K, P> {
     chunks: Vec<Chunk<K>>,
@@ -41,7 +42,7 @@ struct Chunk<K> {
 /// A key that several chunks may have.
 #[derive(Debug)]
 struct Border<P> {
-    /// How many of its chunks have not come.
+    /// The number of its chunks that have not come.
     missing: usize,
     parts: Vec<P>,
 }
@@ -49,11 +50,11 @@ struct Border<P> {
 /// Keys for which all rows of the driving table have come.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Complete<K, P> {
-    /// Where the interval begins.
+    /// The beginning of the interval.
     pub(super) from: Bound<K>,
-    /// Where the interval ends.
+    /// The end of the interval.
     pub(super) to: Bound<K>,
-    /// The parts that were kept of rows with a border's key.
+    /// The kept rows with a border's key.
     pub(super) parts: Vec<P>,
 }
 
@@ -63,17 +64,17 @@ pub(super) enum KeyRangeError {
     /// The chunk ends above the beginning of the next one, or begins above its own end.
     #[error("chunk {0} does not end where the next one begins, or before")]
     Overlaps(usize),
-    /// The chunk is not one of the table's, or has come already.
+    /// The chunk is not one of the table's, or has already come.
     #[error("chunk {0} is not awaited")]
     NotAwaited(usize),
 }
 
 impl<K: Ord + Clone, P> KeyRanges<K, P> {
-    /// The chunks in the order of their keys, each given by its least and its greatest key. None of
-    /// them has come.
+    /// The chunks in the order of their keys, each given by its least and its greatest key. None
+    /// of them has come yet.
     ///
     /// # Errors
-    /// If they are in no sequence.
+    /// If they are not in sequence.
     pub(super) fn new(bounds: Vec<(K, K)>) -> Result<Self, KeyRangeError> {
         let mut borders: Vec<Border<P>> = Vec::new();
         let mut chunks: Vec<Chunk<K>> = Vec::with_capacity(bounds.len());
@@ -116,15 +117,15 @@ impl<K: Ord + Clone, P> KeyRanges<K, P> {
         })
     }
 
-    /// Whether rows with the chunk's least key, and with its greatest key, must be kept aside.
+    /// Whether rows with the chunk's least key, and with its greatest key, must be kept.
     pub(super) fn borders_of(&self, chunk: usize) -> (bool, bool) {
         self.chunks.get(chunk).map_or((false, false), |chunk| {
             (chunk.low_border.is_some(), chunk.high_border.is_some())
         })
     }
 
-    /// The keys that may be complete when the chunk has come, whatever came earlier; both bounds
-    /// are included.
+    /// The keys that this chunk may complete, whichever chunks came before it; both bounds are
+    /// inclusive.
     pub(super) fn reach_of(&self, chunk: usize) -> (Bound<K>, Bound<K>) {
         let low = self.chunks.get(chunk).filter(|_| chunk > 0);
         let high = self.chunks.get(chunk + 1);
@@ -137,8 +138,8 @@ impl<K: Ord + Clone, P> KeyRanges<K, P> {
     }
 
     /// A chunk was processed, or never will be. `low_parts` and `high_parts` are its rows with a
-    /// border's key, at its low and at its high end, where it has such a border. Returns the keys
-    /// that are complete thereby, if any.
+    /// border's key, at its low and at its high end, if it has such borders. Returns the keys that
+    /// this completes, if any.
     ///
     /// # Errors
     /// If the chunk is not awaited.
@@ -201,7 +202,7 @@ impl<K: Ord + Clone, P> KeyRanges<K, P> {
         self.left == 0
     }
 
-    /// How many parts are kept.
+    /// The number of kept parts.
     pub(super) fn parts(&self) -> usize {
         self.borders.iter().map(|border| border.parts.len()).sum()
     }

@@ -1,16 +1,17 @@
-//! The rows of a clustered join's other table with keys in an interval.
+//! Which rows of a clustered join's other table have keys in an interval?
 //!
-//! The chunks that may have such rows are read on demand, by a scan of exactly these chunks. So the
-//! buffer manager knows that they are wanted and shares what other scans read. A chunk of this
-//! table may serve several chunks of the driving table, so a few chunks are kept decoded.
-//! Partitions read different chunks at the same time; who needs a chunk that another partition
-//! reads waits for it.
+//! A scan of exactly the chunks that may have such rows reads them on demand. So the buffer
+//! manager knows that they are wanted and shares what other scans read. A chunk of this table may
+//! serve several chunks of the driving table, so a few chunks are kept decoded. Partitions read
+//! different chunks at the same time; a partition that needs a chunk that another one is reading
+//! waits for it.
 //! Cancel safety: a reader that is dropped while a chunk comes loses the chunk; the next reader
-//! that needs the chunk reads it.
-//! Bounds: [`KEPT_BEYOND_PARTITIONS`] chunks more than there are partitions, and for each search
-//! under way the chunks that it needs; a chunk that no chunk of the driving table can need is
-//! dropped at once.
-//! JOIN-I2: whoever asks for a row's key finds the row, however often its chunk is read.
+//! that needs it reads it.
+//! Bounds: [`KEPT_BEYOND_PARTITIONS`] chunks more than there are partitions, and for each running
+//! search the chunks that it needs; a chunk that no chunk of the driving table can need any more
+//! is dropped at once.
+//! JOIN-I2: a search for a key finds every row with that key, however often the row's chunk is
+//! read.
 //! JOIN-I3: the keys of a chunk are within its bounds, or an error names the chunk.
 
 use std::collections::{HashMap, VecDeque};
@@ -29,7 +30,7 @@ use super::key::{Key, meets, within};
 use super::recognise::JoinPlan;
 use crate::read::scan::{ByChunk, Execution, News, Run, Running};
 
-/// See the file's header.
+/// The other table of one execution; see the file's header.
 pub(super) struct OtherSide {
     plan: Arc<JoinPlan>,
     execution: Arc<Execution>,
@@ -46,7 +47,7 @@ pub(super) struct OtherChunk {
     pub(super) high: Key,
 }
 
-/// The partition that asks for rows.
+/// The partition that searches for rows.
 pub(super) struct Asks<'a> {
     pub(super) partition: usize,
     pub(super) batch_rows: usize,
@@ -61,12 +62,12 @@ struct Decoded {
     slots: HashMap<usize, Arc<Slot>>,
     /// The positions of the decoded chunks, the most recently used one at the end.
     used: VecDeque<usize>,
-    /// How many chunks of the driving table may still need each chunk.
+    /// For each chunk, the number of chunks of the driving table that may still need it.
     needed: Vec<usize>,
 }
 
-/// The place of a decoded chunk. Locked while the chunk is read, in the order of positions: two
-/// partitions never wait for each other.
+/// The slot of a decoded chunk. It is locked while the chunk is read, in the order of positions,
+/// so two partitions never wait for each other.
 type Slot = tokio::sync::Mutex<Option<Arc<DecodedChunk>>>;
 
 struct DecodedChunk {
@@ -75,8 +76,8 @@ struct DecodedChunk {
 }
 
 impl OtherSide {
-    /// No chunk is decoded. `reaches` are the keys that each chunk of the driving table may ask
-    /// for.
+    /// A state in which no chunk is decoded. `reaches` are the keys that each chunk of the driving
+    /// table may search for.
     pub(super) fn new(
         plan: Arc<JoinPlan>,
         execution: Arc<Execution>,
@@ -108,7 +109,7 @@ impl OtherSide {
     /// The rows with keys in an interval.
     ///
     /// # Errors
-    /// If a chunk cannot be read, has keys beyond its bounds, or there is no memory for it.
+    /// If a chunk cannot be read, has keys beyond its bounds, or does not fit into memory.
     pub(super) async fn rows(
         &self,
         from: &Bound<Key>,
@@ -132,7 +133,7 @@ impl OtherSide {
         Ok(rows)
     }
 
-    /// The chunks at these positions, in ascending order; those that are not decoded are read.
+    /// The chunks at these positions, in ascending order. Those that are not decoded are read.
     async fn chunks_at(
         &self,
         positions: Vec<usize>,
@@ -164,7 +165,7 @@ impl OtherSide {
         Ok(found)
     }
 
-    /// Releases the keys that a finished chunk of the driving table may have asked for.
+    /// Releases the keys that a finished chunk of the driving table may have searched for.
     pub(super) fn release(&self, from: &Bound<Key>, to: &Bound<Key>) {
         let mut decoded = self.decoded.lock();
         for (at, chunk) in self.chunks.iter().enumerate() {
@@ -185,10 +186,10 @@ impl OtherSide {
     ) -> Result<HashMap<usize, Arc<DecodedChunk>>> {
         let chunks: Vec<usize> = missing.iter().map(|at| self.chunks[*at].chunk).collect();
         for chunk in &chunks {
-            // The chunk may be claimed: by an earlier read, or by a reader that was dropped.
+            // The chunk may still be claimed by an earlier read, or by a reader that was dropped.
             self.running.claims.give_back(*chunk);
         }
-        // In order: it takes no turns, for the consumer holds a chunk of the driving table.
+        // Ordered, so that it takes no turns: the consumer holds a chunk of the driving table.
         let run = Run::new(&chunks, &self.running.pipelines, 1, true);
         let mut rows = ByChunk::new(
             Arc::clone(&self.execution),
@@ -268,7 +269,7 @@ impl OtherChunk {
 }
 
 impl Decoded {
-    /// The slots of chunks, which are the most recently used ones from now on.
+    /// The slots of chunks, which become the most recently used ones.
     fn slots_of(&mut self, chunks: &[usize]) -> Vec<Arc<Slot>> {
         self.used.retain(|used| !chunks.contains(used));
         self.used.extend(chunks);
@@ -281,8 +282,8 @@ impl Decoded {
         self.slots.remove(&at);
     }
 
-    /// Drops the least recently used chunks until `down_to` are left, but none that a partition
-    /// uses or reads.
+    /// Drops the least recently used chunks until `down_to` are left, except those that a
+    /// partition uses or reads.
     fn make_way(&mut self, down_to: usize) {
         let mut at = 0;
         while self.slots.len() > down_to && at < self.used.len() {

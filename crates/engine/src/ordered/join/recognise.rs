@@ -1,12 +1,12 @@
 //! Which joins can be computed chunk by chunk, in the order of their tables?
 //!
 //! Hash joins of two cooperative scans whose footers prove, for one pair of columns that must be
-//! equal, that the row groups of both sides are in sequence, without NULL. The scan of more rows
+//! equal, that the row groups of both sides are in sequence, without NULL. The scan with more rows
 //! drives: its chunks are joined with the rows of the other scan that have their keys.
 //! Not here: whether the chunks that remain when the files are open are in sequence
-//! (`together.rs`), what the surrounding plan needs (`order_aggregates.rs`).
-//! Not joined so: NOT IN with its NULLs, mark joins, limits within the join, and joins that must
-//! return their rows in order.
+//! (`together.rs`), what the surrounding plan needs (`order_aggregates.rs`). Not joined this way:
+//! NOT IN with its NULLs, mark joins, limits within the join, and joins that must return their
+//! rows in order.
 //! Bounds: O(row groups) for each pair of columns; reads nothing.
 
 use std::sync::Arc;
@@ -36,28 +36,28 @@ pub(super) struct JoinPlan {
     pub(super) other: Side,
     /// Whether the driver is the join's left input.
     pub(super) left_drives: bool,
-    /// The original plan, a hash join; it returns the same rows.
+    /// The original plan, a hash join, which returns the same rows.
     pub(super) original: Arc<dyn ExecutionPlan>,
 }
 
 /// One of the two scans.
 #[derive(Clone)]
 pub(super) struct Side {
-    /// The column that the table is clustered by.
+    /// The column by which the table is clustered.
     pub(super) column: Arc<str>,
     /// The position of the column in the scan's output.
     pub(super) at: usize,
-    /// Rows without a partner are returned, too.
+    /// Whether rows without a partner are returned, too.
     pub(super) is_preserved: bool,
     /// The scan, in shared delivery.
     pub(super) scan: Arc<ScanPlan>,
     pub(super) scan_metrics: ExecutionPlanMetricsSet,
-    /// The scan, as it stands in the original plan.
+    /// The scan, as it is in the original plan.
     pub(super) input: Arc<dyn ExecutionPlan>,
 }
 
 impl JoinPlan {
-    /// The scans as they stand in the plan, the left one first.
+    /// The scans as they are in the plan, the left one first.
     pub(super) fn inputs(&self) -> [&Arc<dyn ExecutionPlan>; 2] {
         let (driver, other) = (&self.driver.input, &self.other.input);
         if self.left_drives {
@@ -70,7 +70,7 @@ impl JoinPlan {
     /// The join of some rows of the driver with some rows of the other side.
     ///
     /// # Errors
-    /// If the rows are not what the scans return: a bug.
+    /// If the rows do not have the schemas of the scans: a bug.
     pub(super) fn of_rows(
         &self,
         driver: Vec<RecordBatch>,
@@ -102,8 +102,8 @@ impl JoinPlan {
     }
 }
 
-/// The join that `node` is, if it can be computed chunk by chunk. `order_counts`: if `node` returns
-/// its rows in some order, something above needs that order.
+/// The join at `node`, if it can be computed chunk by chunk. `order_counts`: a node above needs
+/// the order of the rows, if `node` returns them in one.
 pub(super) fn recognise(
     node: &Arc<dyn ExecutionPlan>,
     order_counts: bool,
@@ -145,7 +145,7 @@ pub(super) fn recognise(
         };
         let partitions = partitions.max(driver.scan.partitions.len());
         for side in [&mut driver, &mut other] {
-            // A file group is a partition of the plan. That has no meaning where every partition
+            // In the plan, a partition is a file group. That has no meaning if every partition
             // takes whichever chunk comes next.
             side.scan = Arc::new(ScanPlan {
                 delivery: Delivery::Shared,
@@ -163,8 +163,8 @@ pub(super) fn recognise(
     None
 }
 
-/// Whether rows of the left and of the right input that have no partner are returned; `None` for a
-/// type of join that is not computed here.
+/// Whether rows of the left and of the right input without a partner are returned; `None` for a
+/// type of join that cannot be computed here.
 fn preserved(join_type: JoinType) -> Option<(bool, bool)> {
     Some(match join_type {
         JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => (false, false),
@@ -175,7 +175,7 @@ fn preserved(join_type: JoinType) -> Option<(bool, bool)> {
     })
 }
 
-/// The first node below that does not only repartition or merge rows.
+/// The first node below that does more than repartition or merge rows.
 fn scan_below(mut node: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
     loop {
         if let Some(repartition) = node.downcast_ref::<RepartitionExec>() {
@@ -190,8 +190,8 @@ fn scan_below(mut node: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
     }
 }
 
-/// A side of the join, and how many rows its table has; `None` if it is not a scan of a table that
-/// is clustered by the column.
+/// A side of the join, and the number of rows in its table; `None` if it is not a scan of a table
+/// that is clustered by the column.
 fn side(
     input: &Arc<dyn ExecutionPlan>,
     at: usize,

@@ -1,12 +1,11 @@
-//! One partition of a clustered join: it processes one chunk of the driving table after the other,
-//! whichever the buffer manager hands out.
+//! How does one partition of a clustered join process the chunks of the driving table?
 //!
-//! The rows of a chunk are taken in. Rows with a key that neighbouring chunks may have are kept
-//! aside for the stream that brings the last of these chunks. Then the rows of the other table with
-//! the complete keys are fetched, and `DataFusion`'s hash join joins both. No chunk is held
-//! meanwhile.
-//! Cancel safety: a stream that is dropped takes its current rows with it; the execution returns no
-//! more rows with their keys.
+//! It takes whichever chunk the buffer manager hands out. Rows with a key that neighbouring chunks
+//! may have are kept for the stream that gets the last of these chunks. Then the partition fetches
+//! the rows of the other table with the complete keys, and `DataFusion`'s hash join joins both.
+//! The partition holds no chunk in the meantime.
+//! Cancel safety: a stream that is dropped takes its current rows with it; the execution returns
+//! no more rows with their keys.
 //! Bounds: the rows of one chunk, the rows of the other table with the same keys, and a hash table
 //! of one of the two.
 
@@ -84,7 +83,7 @@ struct Working {
 struct Taken {
     /// Rows with keys that no other chunk can have.
     own: Vec<RecordBatch>,
-    /// Rows with the chunk's first key and with its last key, where neighbouring chunks may have it
+    /// Rows with the chunk's first key and with its last key, if neighbouring chunks may have it,
     /// too.
     low: Vec<RecordBatch>,
     high: Vec<RecordBatch>,
@@ -97,7 +96,7 @@ struct Joining {
     place: usize,
 }
 
-/// What EXPLAIN ANALYZE shows.
+/// The counts that EXPLAIN ANALYZE shows.
 struct Counts {
     chunks_joined: Count,
     chunks_without_rows: Count,
@@ -204,9 +203,9 @@ impl Partition {
         })))
     }
 
-    /// Does the next step; false if there is none. Chunks without rows are processed between
-    /// others: chunks that are not read ahead of the first one, ruled-out chunks as soon as they
-    /// are known.
+    /// Does the next step; false if there is none. Chunks without rows are processed in between:
+    /// those that need not be read before the first chunk, those that were ruled out as soon as
+    /// that is known.
     async fn work(&mut self, working: &mut Working) -> Result<bool> {
         let without_rows = working.ruled_out.pop_front();
         let without_rows = without_rows.or_else(|| working.standing.take_unread());
@@ -273,7 +272,7 @@ impl Partition {
         Ok(())
     }
 
-    /// Ends the chunk at position `place`: joins the rows of the keys that are complete now.
+    /// Ends the chunk at position `place`: joins the rows of the keys that are now complete.
     async fn join(&mut self, working: &mut Working, place: usize) -> Result<()> {
         let Taken { own, low, high } = std::mem::take(&mut working.taken);
         let keep = |rows: RecordBatch| {
@@ -330,7 +329,7 @@ impl Partition {
 }
 
 impl Working {
-    /// Releases the memory and the keys of the chunk at position `place`, which is done.
+    /// Releases the memory and the keys of the finished chunk at position `place`.
     fn release(&mut self, place: usize) {
         self.memory.free();
         let (from, to) = self.standing.reach_of(place);

@@ -1,12 +1,12 @@
 //! What do the partitions of one clustered join share: are the tables in sequence, and which keys
 //! are complete?
 //!
-//! When the files are open, the bounds of the wanted chunks are examined. If those of the driving
-//! table are in no sequence, or those of the other table are not known, the execution runs the
-//! original plan. Chunks of the driving table that meet no chunk of the other table are not read if
-//! rows without a partner are not returned.
-//! JOIN-I1: every wanted chunk of the driving table comes once, with rows or without; when all have
-//! come, no row is kept. The last stream of an execution checks this.
+//! When the files are open, the bounds of the wanted chunks are examined. If the driving table's
+//! chunks are not in sequence, or the bounds of the other table are unknown, the execution runs
+//! the original plan. Chunks of the driving table that meet no chunk of the other table are not
+//! read, unless rows without a partner are returned.
+//! JOIN-I1: every wanted chunk of the driving table comes once, with or without rows; when all
+//! have come, no row is kept. The last stream of an execution checks this.
 //! Bounds: for each chunk the rows of two keys, which are kept until the neighbouring chunks have
 //! come.
 
@@ -31,7 +31,7 @@ use super::other_side::{OtherChunk, OtherSide};
 use super::recognise::{JoinPlan, Side};
 use crate::read::scan::{Execution, Run, Running};
 
-/// What the partitions of one execution share.
+/// The state that the partitions of one execution share.
 pub(super) struct Together {
     pub(super) plan: Arc<JoinPlan>,
     pub(super) driver: Arc<Execution>,
@@ -70,7 +70,7 @@ struct DriverChunk {
     high: Key,
 }
 
-/// Rows with a border's key, and the memory that they take.
+/// Rows with a border's key, with their memory.
 pub(super) struct Kept {
     pub(super) rows: RecordBatch,
     pub(super) _memory: MemoryReservation,
@@ -91,11 +91,11 @@ impl Together {
         }
     }
 
-    /// Whether the tables are in sequence. The first caller opens their files. Cancel safe: another
-    /// caller then opens them.
+    /// Whether the tables are in sequence. The first caller opens their files. Cancel safe: if
+    /// that caller is cancelled, another caller opens them.
     ///
     /// # Errors
-    /// The same for all callers: those of [`Execution::running`].
+    /// Those of [`Execution::running`], the same for all callers.
     pub(super) async fn standing(&self) -> Result<Standing> {
         self.standing
             .get_or_init(|| {
@@ -118,7 +118,7 @@ impl Together {
         };
         let bounds = chunks.iter();
         let bounds = bounds.map(|chunk| (chunk.low.clone(), chunk.high.clone()));
-        // Chunks that overlap cannot be given intervals.
+        // Chunks that overlap cannot have separate intervals.
         let Ok(keys) = KeyRanges::new(bounds.collect()) else {
             return Ok(Standing::InNone);
         };
@@ -131,8 +131,8 @@ impl Together {
         let (read, unread): (Vec<usize>, Vec<usize>) =
             (0..chunks.len()).partition(|place| is_read(&chunks[*place]));
         for place in &unread {
-            // A dynamic filter may rule the chunk out, too: the claim keeps streams from hearing of
-            // that.
+            // A dynamic filter may rule the chunk out, too. The claim keeps streams from being
+            // told of it.
             running.claims.claim(chunks[*place].chunk);
         }
         let read: Vec<usize> = read.iter().map(|place| chunks[*place].chunk).collect();
@@ -177,7 +177,7 @@ impl Together {
 }
 
 impl InSequence {
-    /// Takes a chunk that need not be read; returns its position in the sequence.
+    /// Takes a chunk that need not be read, and returns its position in the sequence.
     pub(super) fn take_unread(&self) -> Option<usize> {
         self.unread.lock().pop()
     }
@@ -199,21 +199,21 @@ impl InSequence {
         (&chunk.low, &chunk.high)
     }
 
-    /// Whether rows with the first of these keys, and with the last, must be kept aside.
+    /// Whether rows with the first of these keys, and with the last, must be kept.
     pub(super) fn borders_of(&self, place: usize) -> (bool, bool) {
         self.keys.lock().borders_of(place)
     }
 
-    /// The keys that may be complete when the chunk at a position has come.
+    /// The keys that the chunk at a position may complete.
     pub(super) fn reach_of(&self, place: usize) -> (Bound<Key>, Bound<Key>) {
         self.keys.lock().reach_of(place)
     }
 
-    /// The chunk at a position was processed, or never will be. Returns the keys that are complete
-    /// now, if any.
+    /// The chunk at a position was processed, or never will be. Returns the keys that this
+    /// completes, if any.
     ///
     /// # Errors
-    /// If the chunk has come already: a bug.
+    /// If the chunk has already come: a bug.
     pub(super) fn came(
         &self,
         place: usize,
@@ -232,7 +232,7 @@ impl InSequence {
 }
 
 /// The wanted chunks of the driving table, from the least key to the greatest; `None` if they are
-/// in no sequence, or there are none.
+/// not in sequence, or there are none.
 fn driver_chunks(running: &Running, side: &Side) -> Result<Option<Vec<DriverChunk>>> {
     let Some(wanted) = wanted(running, &side.scan, side.at)? else {
         return Ok(None);
@@ -254,7 +254,7 @@ fn driver_chunks(running: &Running, side: &Side) -> Result<Option<Vec<DriverChun
     Ok((!chunks.is_empty()).then_some(chunks))
 }
 
-/// The wanted chunks of the other table; `None` if their keys are not known.
+/// The wanted chunks of the other table; `None` if their keys are unknown.
 fn other_chunks(running: &Running, side: &Side) -> Result<Option<Vec<OtherChunk>>> {
     let Some(wanted) = wanted(running, &side.scan, side.at)? else {
         return Ok(None);
@@ -272,7 +272,7 @@ fn other_chunks(running: &Running, side: &Side) -> Result<Option<Vec<OtherChunk>
     Ok(Some(chunks))
 }
 
-/// The bounds of a chunk's keys; `None` if they are not known or some key is NULL.
+/// The bounds of a chunk's keys; `None` if they are unknown or a key is NULL.
 fn bounds_of(wanted: &Wanted, file: usize, at: usize) -> Option<(Key, Key)> {
     let bounds = &wanted.bounds[file][at];
     let (low, high) = bounds.values.clone().filter(|_| bounds.nulls == Some(0))?;

@@ -1,10 +1,10 @@
 //! How do the rows of a table in memory change, all or none?
 //!
-//! The positions and new values are collected first. Then, alone with the table, every batch that
-//! has such a row is made anew beside the old one, and all are exchanged at once. An error leaves
+//! The positions and new values are collected first. Then, with the table locked, every batch with
+//! a changed row is written as a new batch, and all batches are exchanged at once. An error leaves
 //! the table as it was.
-//! O6: the version that the rows were found in is the one that changes; a table that was changed in
-//! between is refused.
+//! O6: a change applies only to the version in which its rows were found; if the table has changed
+//! since, the statement is refused.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -30,12 +30,12 @@ use futures::StreamExt;
 use super::super::table::{MemoryTable, bytes_of};
 use super::positions::Position;
 
-/// Where the rows of a change go: "inserting" a version, a position and new values changes a row.
+/// The target of a change: "inserting" a version, a position and new values changes a row.
 #[derive(Clone, Debug)]
 pub(crate) struct RowChange {
     table: MemoryTable,
     name: TableReference,
-    /// The columns that get new values; `None`: rows are deleted.
+    /// The columns that get new values; `None` for a DELETE.
     columns: Option<Vec<usize>>,
 }
 
@@ -142,14 +142,15 @@ impl DataSink for Sink {
 /// The rows to change.
 struct Found {
     version: Option<u64>,
-    /// Where each row is, and which of `values` it gets. A row is named once.
+    /// The position of each row, and the index of its new values in `values`. Positions are
+    /// unique.
     rows: HashMap<Position, usize>,
-    /// The columns that change, with their new values; `None`: rows are deleted.
+    /// The changed columns with their new values; `None` for a DELETE.
     values: Option<Vec<(usize, ArrayRef)>>,
 }
 
 impl Found {
-    /// Of rows that are named several times, as by an UPDATE over a join, one is taken.
+    /// If a row is named several times, as by an UPDATE over a join, the first one counts.
     fn of(found: &RecordBatch, change: &RowChange) -> Result<Self> {
         let numbers = |at: usize| -> Result<UInt64Array> {
             let column = found.columns().get(at);
@@ -183,7 +184,8 @@ impl Found {
         })
     }
 
-    /// The new batches of a partition, each at the place of the old one; `None` for one that stays.
+    /// The new batches of a partition, in the order of the old ones; `None` for an unchanged
+    /// batch.
     fn changed(
         &self,
         schema: &SchemaRef,
@@ -228,8 +230,8 @@ fn without(batch: &RecordBatch, rows: &[(usize, usize)]) -> Result<RecordBatch> 
     Ok(filter_record_batch(batch, &kept)?)
 }
 
-/// A batch with new values in these rows. It has the table's schema: a batch whose rows came from a
-/// query may have columns that are never NULL.
+/// A batch with new values in these rows. It has the table's schema, because the old batch may
+/// come from a query whose columns are never NULL.
 fn with(
     schema: &SchemaRef,
     batch: &RecordBatch,

@@ -1,11 +1,11 @@
-//! Which query finds the rows of a DELETE or UPDATE, and their new values?
+//! Which query finds the rows of a DELETE or UPDATE, and computes their new values?
 //!
 //! DataFusion plans `DELETE FROM t WHERE p` as a DELETE over `Filter p` over a scan of `t`, and an
-//! UPDATE with a projection to all columns on top. This rule runs before any other, while the plan
-//! still says what the statement says. It puts the scan with positions (`positions.rs`) in the
-//! place of the scan of the target, projects to the positions and the assigned columns, and makes
-//! this the input of an INSERT into a [`RowChange`], which DataFusion plans without a look at it.
-//! TRUNCATE is a DELETE of all rows.
+//! UPDATE with a projection to all columns on top. This rule runs before any rule that rewrites
+//! predicates, while the plan still follows the statement. It replaces the scan of the target by
+//! the scan with positions (`positions.rs`), projects to the positions and the assigned columns,
+//! and makes this the input of an INSERT into a [`RowChange`], which DataFusion plans like any
+//! other INSERT. TRUNCATE is a DELETE of all rows.
 //! Not here: whether the session may change the table (`../check.rs`).
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use super::super::table::MemoryTable;
 use super::apply::RowChange;
 use super::positions::Positioned;
 
-/// The rule.
+/// The rule; see the file's header.
 #[derive(Debug)]
 pub(crate) struct ChangeByQuery;
 
@@ -47,7 +47,7 @@ impl AnalyzerRule for ChangeByQuery {
     }
 }
 
-/// The change as a query; `None` if it is another statement or another kind of table.
+/// The change as a query; `None` if the statement or the kind of table is another.
 fn by_query(dml: &DmlStatement) -> Result<Option<LogicalPlan>> {
     let Ok(provider) = source_as_provider(&dml.target) else {
         return Ok(None);
@@ -81,7 +81,8 @@ fn by_query(dml: &DmlStatement) -> Result<Option<LogicalPlan>> {
     ))))
 }
 
-/// The positions and new values of an UPDATE, and which of the table's columns the values are for.
+/// The query of an UPDATE for positions and new values, with the indexes of the columns that
+/// change.
 fn update(dml: &DmlStatement, table: &MemoryTable) -> Result<(Projection, Vec<usize>)> {
     let LogicalPlan::Projection(assigned) = dml.input.as_ref() else {
         return not_impl_err!("UPDATE of {} in this form", dml.table_name);
@@ -107,8 +108,8 @@ fn update(dml: &DmlStatement, table: &MemoryTable) -> Result<(Projection, Vec<us
     Ok((Projection::try_new(output, Arc::new(rows))?, columns))
 }
 
-/// The plan with positions from the scan of the target, which is its first leaf, and the columns of
-/// the version and the position.
+/// The plan with the scan of the target, its first leaf, replaced by the scan with positions, and
+/// the columns of the version and the position.
 fn with_positions(plan: &LogicalPlan, table: &MemoryTable) -> Result<(LogicalPlan, Vec<Expr>)> {
     let plan = rewritten(plan, table)?;
     let mut place = Vec::new();

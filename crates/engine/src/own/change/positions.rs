@@ -1,7 +1,7 @@
-//! How does a query name a row of a table in memory?
+//! How does a query identify a row of a table in memory?
 //!
-//! By the table's version and the row's position in it, in two columns after the table's own.
-//! Appending rows leaves positions valid; every other change makes a new version.
+//! Two columns after the table's own hold the table's version and the row's position. Appending
+//! rows leaves positions valid; every other change makes a new version.
 //! Bounds: `PARTITIONS_MAX` partitions, `ROWS_MAX` rows in each.
 
 use std::sync::Arc;
@@ -21,18 +21,20 @@ use futures::stream;
 
 use super::super::table::MemoryTable;
 
-/// Bits of a position that number the rows of a partition.
+/// The bits of a position that number the rows of a partition.
 const ROW_BITS: u32 = 40;
 const ROWS_MAX: u64 = 1 << ROW_BITS;
 const PARTITIONS_MAX: u64 = 1 << (u64::BITS - ROW_BITS);
 
-/// The place of a row: a partition, and how many rows of the partition come before it.
+/// The position of a row: its partition, and the number of the partition's rows before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Position(pub(super) u64);
 
 impl Position {
+    /// The position of the first row after `rows_before` others.
+    ///
     /// # Errors
-    /// `Execution`, if the table is larger than positions can tell.
+    /// `Execution`, if the table is too large for the bits of a position.
     fn first_of(partition: usize, rows_before: u64) -> Result<Self> {
         let partition = u64::try_from(partition).unwrap_or(u64::MAX);
         if partition >= PARTITIONS_MAX || rows_before >= ROWS_MAX {
@@ -50,7 +52,7 @@ impl Position {
     }
 }
 
-/// A table with two more columns, which name the version and the row.
+/// A table with two more columns, for the version and the position of a row.
 #[derive(Debug)]
 pub(super) struct Positioned {
     table: MemoryTable,
@@ -68,7 +70,7 @@ impl Positioned {
         Self { table, schema }
     }
 
-    /// The names of the two columns: none of the table's own.
+    /// The names of the two columns, different from those of the table.
     pub(super) fn names(schema: &Schema) -> [String; 2] {
         ["row_version", "row_position"].map(|name| {
             let mut name = name.to_owned();

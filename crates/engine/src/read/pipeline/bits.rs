@@ -1,4 +1,4 @@
-//! How are bits of selected rows put at the positions of these rows?
+//! How are the bits of selected rows put at the positions of those rows?
 //!
 //! Bounds: one word of 64 rows at a time; a word that gets no set bit costs a few instructions.
 
@@ -11,7 +11,7 @@ const WORD: usize = u64::BITS as usize;
 /// true. Neither has nulls.
 pub(super) fn scatter(before: &BooleanArray, after: &BooleanArray) -> BooleanArray {
     let chunks = after.values().bit_chunks();
-    // One word more, so that a window of 64 bits always has a next word.
+    // One more word, so that a window of 64 bits always has a next word.
     let after: Vec<u64> = chunks.iter_padded().chain([0]).collect();
     let mut rank = 0;
     let before = before.values();

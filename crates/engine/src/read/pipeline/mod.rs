@@ -1,18 +1,18 @@
 //! How does a batch of a chunk's columns become rows of the scan?
 //!
-//! A pipeline is made once per file plan and set of conjuncts that are still to be evaluated.
-//! Conjuncts run in the query's order. Each is evaluated over the columns that it names, and these
-//! are fetched when its turn comes: a chunk in which no row passes the first conjunct decodes
-//! neither the other conjuncts' columns nor the projection's. The columns are filtered to the
-//! selected rows once, at the end, unless a conjunct can fail on rows that an earlier conjunct
-//! excludes (a division, a cast): such a conjunct sees only the rows that are left, as in a row
-//! filter of the Parquet reader.
-//! Columns arrive in the form in which they are kept (`compact.rs`), which may differ from batch to
-//! batch. Comparisons take them as they are; for other expressions they are widened.
-//! Not here: where the columns come from (`stream.rs`, `probe/`), which conjuncts are left
-//! (`prune/`).
-//! I1: a row leaves the pipeline iff every conjunct of the query is true for it; order is kept.
-//! Dynamic filters are only hints: the operators above that made them check every row themselves.
+//! There is one pipeline per file plan and set of conjuncts that remain to be evaluated. Conjuncts
+//! run in the query's order. Each is evaluated over the columns that it names, which are fetched
+//! at its turn: a chunk in which no row passes the first conjunct decodes neither the other
+//! conjuncts' columns nor the projection's. The columns are filtered to the selected rows once, at
+//! the end, unless a conjunct can fail on rows that an earlier conjunct excludes (a division, a
+//! cast): such a conjunct sees only the remaining rows, as in a row filter of the Parquet reader.
+//! Columns arrive in the form in which they are kept (`compact.rs`), which may differ from batch
+//! to batch. Comparisons use them as they are; for other expressions they are widened.
+//! Not here: where the columns come from (`scan/lease_batch.rs`, `probe/rows.rs`), which conjuncts
+//! remain (`prune/`).
+//! I1: a row leaves the pipeline iff every conjunct of the query is true for it; the order is
+//! kept. Dynamic filters are only hints: the operators above that produced them check every row
+//! again.
 
 mod bits;
 pub(crate) mod routed;
@@ -53,8 +53,8 @@ pub(crate) struct Pipeline {
     pub(crate) steps: Vec<Step>,
     /// The output expressions.
     pub(crate) output: Step,
-    /// The columns of all steps and the output, each once; none if the chunk's number of rows is
-    /// enough.
+    /// The columns of all steps and the output, without repetition; none if the chunk's number of
+    /// rows is enough.
     pub(crate) columns: Vec<ColumnRequest>,
 }
 
@@ -64,12 +64,12 @@ pub(crate) struct Step {
     /// Positions in [`Pipeline::columns`], in the order of `schema`.
     pub(crate) columns: Vec<usize>,
     schema: SchemaRef,
-    /// The conjunct as a comparison, if it can be evaluated in the width that columns are kept in.
+    /// The conjunct as a comparison, if it can be evaluated in the width of the kept columns.
     comparison: Option<Comparison>,
-    /// The expressions cannot fail, and cost about as much as filtering a column: they may be
-    /// evaluated for rows that are already excluded.
+    /// Whether the expressions cannot fail and cost about as much as filtering a column, so that
+    /// they may be evaluated for rows that are already excluded.
     harmless: bool,
-    /// The output needs no column but those of this step and of earlier steps.
+    /// Whether the output needs no column beyond those of this step and of earlier steps.
     saves_no_column: bool,
     /// How many rows passed a dynamic filter that is not `harmless`.
     looked_up: Passing,
@@ -80,15 +80,15 @@ pub(crate) struct Step {
 struct Passing {
     rows: AtomicUsize,
     passed: AtomicUsize,
-    /// Batches that came while look-ups did not pay: one in `SAMPLED_ONE_IN` was looked up all the
-    /// same.
+    /// Batches that came while look-ups did not pay: one in `SAMPLED_ONE_IN` is looked up
+    /// nevertheless.
     skipped: AtomicUsize,
 }
 
-/// The number of rows after which it is judged whether look-ups pay.
+/// The number of rows after which look-ups are judged.
 const JUDGED_AFTER: usize = 1 << 16;
 
-/// While look-ups do not pay, one batch in so many is looked up all the same.
+/// While look-ups do not pay, one batch in this many is looked up nevertheless.
 const SAMPLED_ONE_IN: usize = 32;
 
 impl Passing {
@@ -97,8 +97,8 @@ impl Passing {
         self.passed.fetch_add(passed, Ordering::Relaxed);
     }
 
-    /// Whether the next batch is let through without look-ups: more than three of four rows pass,
-    /// and the join looks the rows up itself.
+    /// Whether the next batch passes without look-ups: more than three of four rows pass, and the
+    /// join looks the rows up itself.
     fn lets_through(&self) -> bool {
         let rows = self.rows.load(Ordering::Relaxed);
         let passed = self.passed.load(Ordering::Relaxed);
@@ -119,28 +119,29 @@ pub(crate) enum Selection {
     Some(BooleanArray),
 }
 
-/// Per step: whether its conjunct is left to the operator that made it. This is decided when the
-/// step first has its turn, so that all batches examined with the same choices fetch the same
+/// For each step, whether its conjunct is left to the operator that produced it. This is decided
+/// at the step's first turn, so that all batches examined with the same choices fetch the same
 /// columns.
 #[derive(Default)]
 pub(crate) struct Choices(BTreeMap<usize, bool>);
 
 /// A batch whose conjuncts have been evaluated.
 pub(crate) struct Examined {
-    /// Those of [`Pipeline::columns`] that were fetched.
+    /// The columns of [`Pipeline::columns`] that were fetched.
     columns: Vec<Option<ArrayRef>>,
     pub(crate) selection: Selection,
 }
 
-/// The selected rows of a batch, of which some output columns are still missing.
+/// The selected rows of a batch, for which some output columns are still missing.
 pub(crate) struct Found {
     mask: BooleanArray,
-    /// Per column of the output: its values at the selected rows, if a conjunct fetched the column.
+    /// Per column of the output: its values at the selected rows, if a conjunct fetched the
+    /// column.
     known: Vec<Option<ArrayRef>>,
 }
 
 impl Selection {
-    /// How many of a batch's rows are left.
+    /// The number of selected rows in a batch.
     pub(crate) fn count(&self, rows: usize) -> usize {
         match self {
             Self::All => rows,
@@ -151,25 +152,25 @@ impl Selection {
 }
 
 impl Found {
-    /// Whether the same output columns are known in both.
+    /// Whether both know the same output columns.
     pub(crate) fn knows_as(&self, other: &Self) -> bool {
         let mut both = self.known.iter().zip(&other.known);
         both.all(|(one, other)| one.is_some() == other.is_some())
     }
 
-    /// The selected rows as ranges of the batch: ascending, not touching.
+    /// The selected rows as ranges of the batch, ascending and not touching.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         let slices = self.mask.values().set_slices();
         slices.map(|(start, end)| start..end)
     }
 }
 
-/// Where the columns of a batch come from.
+/// The source of a batch's columns.
 pub(crate) trait Columns: Send + Sync {
     /// The arrays of these columns, each with all rows of the batch.
     fn fetch(&self, requests: Vec<ColumnRequest>) -> BoxFuture<'_, Result<Vec<ArrayRef>>>;
 
-    /// The arrays of these columns, with the wanted rows only; `None` where that is no cheaper,
+    /// The arrays of these columns, with only the wanted rows; `None` if that is no cheaper,
     /// because other consumers want all rows.
     fn fetch_rows(
         &self,
@@ -180,14 +181,14 @@ pub(crate) trait Columns: Send + Sync {
     }
 }
 
-/// The decoder picks out the wanted rows if they are at most one in so many: skipping a few rows
-/// costs more than decoding them.
+/// The decoder picks out the wanted rows if they are at most one in this many; otherwise skipping
+/// rows costs more than decoding them.
 const PICKED_ONE_IN: usize = 16;
 
 impl Pipeline {
     /// The selected rows of a batch for which every conjunct is true, projected to `schema`, and
-    /// the selection of these rows. A step's columns are fetched when its turn comes, and only
-    /// while rows are left. `computing` times the work on the columns.
+    /// the selection of these rows. A step's columns are fetched at its turn, and only while rows
+    /// remain. `computing` times the work on the columns.
     ///
     /// # Errors
     /// Errors of `source` and of the expressions.
@@ -274,14 +275,14 @@ impl Pipeline {
             .project(arrays, rows, &examined.selection, schema)
     }
 
-    /// Whether rows are left and the output needs columns that no conjunct fetched.
+    /// Whether rows remain for which the output needs columns that no conjunct fetched.
     pub(crate) fn lacks_output(&self, examined: &Examined) -> bool {
         let mut output = self.output.columns.iter();
         !matches!(examined.selection, Selection::None)
             && output.any(|column| examined.columns[*column].is_none())
     }
 
-    /// The part of a batch to keep until the output's other columns are there.
+    /// The part of a batch to keep until the output's other columns are fetched.
     ///
     /// # Errors
     /// If a column cannot be filtered.
@@ -301,7 +302,7 @@ impl Pipeline {
         Ok(Found { mask, known })
     }
 
-    /// The output's columns that are still to be fetched.
+    /// The output's columns that are still missing.
     pub(crate) fn missing(&self, found: &Found) -> Vec<ColumnRequest> {
         let output = self.output.columns.iter().zip(&found.known);
         let missing = output.filter(|(_, known)| known.is_none());
@@ -329,7 +330,7 @@ impl Pipeline {
     /// batches lack, at all these rows.
     ///
     /// # Errors
-    /// What an expression fails with.
+    /// Those of an expression.
     pub(crate) fn gather(
         &self,
         found: &[Found],
@@ -415,7 +416,7 @@ impl Pipeline {
     }
 }
 
-/// The columns asked for so far.
+/// The columns that the steps so far need.
 struct ColumnList<'a> {
     plan: &'a FilePlan,
     requests: Vec<ColumnRequest>,
@@ -465,10 +466,10 @@ impl ColumnList<'_> {
 }
 
 impl Step {
-    /// Whether this step is a dynamic filter that its operator should rather apply alone. A join's
-    /// hash look-ups cost here what the join's own probe costs, so they are made only where they
-    /// may save columns and rule out rows. A `harmless` filter is cheap and stays, except for lists
-    /// of floating-point keys: a list compares bits, but the join that made it treats -0 as 0.
+    /// Whether this step is a dynamic filter that is better left to its operator. A join's hash
+    /// look-ups cost as much here as the join's own probe, so they are made only where they may
+    /// save columns and rule out rows. A `harmless` filter is cheap and stays, except for lists of
+    /// floating-point keys: a list compares bits, but the join that produced it treats -0 as 0.
     /// `decided` is the first answer for this step, which is kept except for such lists.
     ///
     /// # Errors
@@ -495,7 +496,7 @@ impl Step {
     /// `rows` rows.
     ///
     /// # Errors
-    /// What the expression fails with.
+    /// Those of the expression.
     pub(crate) fn narrow(
         &self,
         columns: &[ArrayRef],
@@ -527,7 +528,7 @@ impl Step {
     /// step's columns for all rows.
     ///
     /// # Errors
-    /// What an expression fails with.
+    /// Those of an expression.
     pub(crate) fn project(
         &self,
         columns: Vec<ArrayRef>,
@@ -556,7 +557,7 @@ impl Step {
         batch(schema, values, rows)
     }
 
-    /// The one conjunct's value for each row, NULL as false.
+    /// The one conjunct's value for each row; NULL counts as false.
     fn mask(&self, columns: &[ArrayRef], rows: usize) -> Result<BooleanArray> {
         let compared = self.comparison.as_ref();
         if let Some(mask) = compared.and_then(|comparison| comparison.mask(columns)) {
@@ -577,7 +578,7 @@ impl Step {
         self.mask_of(&self.input(columns, rows)?)
     }
 
-    /// The batch that the expressions are evaluated over: the columns, widened to the plan's types.
+    /// The batch for the expressions: the columns, widened to the plan's types.
     fn input(&self, columns: &[ArrayRef], rows: usize) -> Result<RecordBatch> {
         let wanted = self.schema.fields().iter();
         let columns = columns.iter().zip(wanted);
@@ -618,7 +619,7 @@ impl Step {
     }
 }
 
-/// The comparison that a step makes, if its expressions are one comparison.
+/// The comparison in a step, if its expressions are one comparison.
 fn comparison_of(exprs: &[Arc<dyn PhysicalExpr>], schema: &Schema) -> Option<Comparison> {
     match exprs {
         [expr] => Comparison::of(expr.as_ref(), schema),
@@ -626,8 +627,8 @@ fn comparison_of(exprs: &[Arc<dyn PhysicalExpr>], schema: &Schema) -> Option<Com
     }
 }
 
-/// One array of a column from several, which may be kept in different forms. Several are widened to
-/// the type that the plan wants; a single one stays as it is.
+/// One array of a column from several, which may be kept in different forms. Several are widened
+/// to the type that the plan expects; a single one stays as it is.
 fn joined(arrays: &[&ArrayRef], wanted: &DataType) -> Result<ArrayRef> {
     if let [one] = arrays {
         return Ok(Arc::clone(one));
@@ -639,7 +640,7 @@ fn joined(arrays: &[&ArrayRef], wanted: &DataType) -> Result<ArrayRef> {
     Ok(concat(&wide)?)
 }
 
-/// The expression's value for each row, NULL as false.
+/// The expression's value for each row; NULL counts as false.
 fn value_of(expr: &Arc<dyn PhysicalExpr>, input: &RecordBatch) -> Result<BooleanArray> {
     let values = expr.evaluate(input)?.into_array(input.num_rows())?;
     let values = as_boolean_array(&values)?;
@@ -658,13 +659,13 @@ fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<Reco
     )?)
 }
 
-/// A filter that is applied to several columns.
+/// A filter for use on several columns.
 fn filter_of(mask: &BooleanArray) -> FilterPredicate {
     FilterBuilder::new(mask).optimize().build()
 }
 
-/// Whether the expression has only comparisons and logic over columns and literals: such an
-/// expression is cheap, and fails for no row.
+/// Whether the expression has only comparisons and logic over columns and literals. Such an
+/// expression is cheap and cannot fail.
 fn harmless(expr: &Arc<dyn PhysicalExpr>) -> bool {
     let mut harmless = true;
     let walked = expr.apply(|node| {

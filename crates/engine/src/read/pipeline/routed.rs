@@ -1,9 +1,10 @@
 //! How is the dynamic filter of a join that was built in partitions evaluated?
 //!
-//! Such a join pushes `CASE hash(keys) % n WHEN 0 THEN … WHEN 1 THEN … ELSE … END` into the scan of
-//! its probe side. DataFusion's CASE interleaves the branches' results value by value, which costs
-//! more than the look-ups (a quarter of all processor time of the TPC-H mix in memory). Here each
-//! branch is evaluated over its own rows only, and its bits are put at the positions of these rows.
+//! Such a join pushes `CASE hash(keys) % n WHEN 0 THEN … WHEN 1 THEN … ELSE … END` down into the
+//! scan of its probe side. DataFusion's CASE interleaves the branches' results value by value,
+//! which costs more than the look-ups (a quarter of all processor time of the TPC-H mix in
+//! memory). Here each branch is evaluated over its own rows only, and its bits are put at the
+//! positions of these rows.
 //! I1: the mask equals the expression's own, with NULL as false.
 
 use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, UInt64Array};
@@ -125,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_the_expressions_own_mask(
+        fn the_mask_is_the_expressions_own(
             rows in prop::collection::vec((0_u64..100, prop::option::of(0_i64..10)), 1..300),
             count in 1_u64..5,
             known in 0_u64..5,

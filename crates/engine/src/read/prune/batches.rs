@@ -1,16 +1,16 @@
-//! Which batches of a chunk can hold a row of the answer?
+//! Which batches of a chunk can hold a row of the result?
 //!
-//! Where a column's pages are sorted, a range of its values lies in few of them, and the page index
-//! tells in which. The other batches need be neither decoded nor looked at. That is asked when a
-//! chunk is begun, and only where the predicate names a column with sorted pages: elsewhere every
-//! page may hold nearly everything that the chunk holds, and the answer would cost as much. Nor is
-//! it asked where batches span several tiny row groups.
+//! If a column's pages are sorted, a range of its values lies in few of them, and the page index
+//! tells in which. The other batches need neither be decoded nor examined. This is judged when a
+//! chunk is begun, and only if the predicate names a column with sorted pages: otherwise every
+//! page may hold nearly all values of the chunk, and judging would cost as much as it saves.
+//! Batches that span several tiny row groups are not judged either.
 //! Not here: the statistics of a part of a row group (`chunk_bounds.rs`); how few batches are
 //! decoded (coscan-storage).
 //! Bounds: O(batches + pages) per column of the predicate and chunk; at most [`BATCHES_MAX`]
 //! batches.
-//! I1: a batch that is not wanted has no row for which the predicate is true. Dynamic filters count
-//! as they were when the scan began; since then they can only have become narrower.
+//! I1: a batch that is not wanted has no row for which the predicate is true. Dynamic filters
+//! count as they were when the scan began; later they can only become narrower.
 
 use coscan_storage::{Batches, FileChunk, Piece};
 use datafusion::physical_expr::expressions::Column;
@@ -21,18 +21,18 @@ use parquet::file::metadata::ParquetMetaData;
 use super::Question;
 use super::chunk_bounds::PartStatistics;
 
-/// Chunks of more batches are not judged: a file may claim any number of rows, and a session may
+/// Chunks with more batches are not judged: a file may claim any number of rows, and a session may
 /// ask for batches of one row.
 const BATCHES_MAX: usize = 4096;
 
 /// Judges the batches of the chunks of files with one plan.
 pub(crate) struct BatchPruner {
     question: Question,
-    /// The names of the columns of the predicate.
+    /// The names of the predicate's columns.
     columns: Vec<String>,
 }
 
-/// Which batches of a chunk may hold a row of the answer.
+/// Those batches of a chunk that may hold a row of the result.
 pub(crate) struct WantedBatches {
     len: usize,
     /// Per batch; `None` if all are wanted.
@@ -52,7 +52,7 @@ impl BatchPruner {
         &self.question
     }
 
-    /// Which of these batches of the chunk may hold a row for which the predicate is true.
+    /// The batches of the chunk that may hold a row for which the predicate is true.
     pub(crate) fn wanted(
         &self,
         metadata: &ParquetMetaData,
@@ -95,18 +95,18 @@ impl BatchPruner {
 }
 
 impl WantedBatches {
-    /// All batches of a chunk of so many.
+    /// All batches of a chunk, which has `len` of them.
     pub(crate) fn all(len: usize) -> Self {
         Self { len, wanted: None }
     }
 
-    /// The first of them; the number of all batches if there is none.
+    /// The first wanted batch; the number of all batches if there is none.
     pub(crate) fn first(&self) -> usize {
         self.from(0)
     }
 
-    /// The first of them behind batch `at`; the number of all batches, and then one more, if there
-    /// is none.
+    /// The first wanted batch after batch `at`. If there is none: the number of all batches, and
+    /// after that one more.
     pub(crate) fn after(&self, at: usize) -> usize {
         if at < self.len {
             self.from(at + 1)
@@ -126,14 +126,14 @@ impl WantedBatches {
         }
     }
 
-    /// Their positions; `None` if all are wanted.
+    /// The positions of the wanted batches; `None` if all are wanted.
     pub(crate) fn some(&self) -> Option<Vec<usize>> {
         let wanted = self.wanted.as_ref()?;
         let some = (0..self.len).filter(|at| wanted[*at]).collect::<Vec<_>>();
         (some.len() < self.len).then_some(some)
     }
 
-    /// These and those that another one wants of the same batches.
+    /// The batches that either of two consumers of the chunk wants.
     pub(crate) fn and(self, other: Self) -> Self {
         let either = |(one, other): (bool, bool)| one || other;
         let both = self.wanted.zip(other.wanted);

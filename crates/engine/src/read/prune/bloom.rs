@@ -1,14 +1,14 @@
 //! Which chunks do bloom filters rule out?
 //!
-//! A predicate that asks for certain values of a column (`=`, `IN`) excludes a row group if its
-//! bloom filter shows that none of these values is there. Filters are read only if such a predicate
-//! is left with row groups that statistics could not exclude, and only for these row groups. As in
-//! DataFusion, `datafusion.execution.parquet.bloom_filter_on_read` switches this off.
+//! If a predicate needs certain values of a column (`=`, `IN`), a row group is excluded if its
+//! bloom filter shows that it has none of these values. Filters are read only for such a
+//! predicate, and only for row groups that statistics could not exclude. As in DataFusion,
+//! `datafusion.execution.parquet.bloom_filter_on_read` switches this off.
 //! Not here: reading filters (`coscan-storage`); statistics (`prune/`), which come first because
 //! they cost no read.
 //! Bounds: filters of `GROUPS_AT_ONCE` row groups are in memory at a time.
-//! I1: a chunk is ruled out only if each of its row groups is. I2: filters of floating-point
-//! columns are not asked: a filter compares bits, and -0 equals 0.
+//! I1: a chunk is ruled out only if each of its row groups is.
+//! I2: filters of floating-point columns are not used: a filter compares bits, and -0 equals 0.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::Verdicts;
 use super::floats::is_float;
 use crate::read::FilePlan;
 
-/// Enough row groups for one request to be worth its latency, few enough that large filters fit.
+/// Enough row groups to make a request worth its latency, few enough that large filters fit.
 const GROUPS_AT_ONCE: usize = 16;
 
 /// Removes the chunks that bloom filters rule out from the wanted ones, and returns their number.
@@ -77,7 +77,7 @@ pub(crate) async fn prune(
 /// A predicate that a file's bloom filters can answer.
 struct BloomPredicate {
     pruning: Arc<PruningPredicate>,
-    /// The columns of which the predicate asks for certain values, and which have a filter in some
+    /// The columns of which the predicate needs certain values, and which have a filter in some
     /// row group: (name, leaf).
     columns: Vec<(String, usize)>,
 }

@@ -1,12 +1,12 @@
 //! What do a file's statistics say about a part of a row group?
 //!
-//! Row groups far above the target size are cut into chunks between pages, and chunks into batches.
-//! The page index has bounds and null counts of every page. A part's bounds are those of all pages
-//! that hold one of its rows. Pages of different columns begin at different rows, so a column's
-//! pages may reach beyond the part. Its bounds are then wider than the part's own, but they still
-//! hold for each of its rows. Null counts have no such slack: a count is given only where it is
-//! certain (no page has nulls, every page is all nulls, or the pages begin and end where the part
-//! does).
+//! Row groups far above the target size are cut into chunks between pages, and chunks into
+//! batches. The page index has bounds and null counts of every page. A part's bounds are those of
+//! all pages that contain one of its rows. Pages of different columns begin at different rows, so
+//! a column's pages may reach beyond the part. The bounds are then wider than the part's own, but
+//! still hold for each of its rows. Null counts have no such slack: a count is returned only if it
+//! is certain (no page has nulls, every page is all nulls, or the pages begin and end where the
+//! part does).
 //! Not here: what is concluded from the statistics (`prune/`); whole row groups.
 //! Bounds: O(pages) per column and question.
 //! I1: an unknown bound or count is null, and nothing is concluded from it. They are unknown in
@@ -33,7 +33,7 @@ pub(crate) struct PartStatistics<'a> {
     parts: Vec<&'a Piece>,
 }
 
-/// Which end of a page's values.
+/// One end of a page's values.
 #[derive(Clone, Copy)]
 enum End {
     Min,
@@ -43,13 +43,13 @@ enum End {
 /// One column's page index in one row group.
 struct Pages<'a> {
     row_group: usize,
-    /// Where each page begins, and where the last one ends.
+    /// The first row of each page, and the end of the last one.
     rows: Vec<u64>,
     nulls: UInt64Array,
     converter: &'a StatisticsConverter<'a>,
 }
 
-/// The chunk's one piece, if it is a part of a row group.
+/// The chunk's only piece, if it is a part of a row group.
 pub(crate) fn part_of<'a>(metadata: &ParquetMetaData, chunk: &'a FileChunk) -> Option<&'a Piece> {
     let [piece] = chunk.pieces.as_slice() else {
         return None;
@@ -163,7 +163,7 @@ impl<'a> Pages<'a> {
             .filter(|values| values.len() == self.nulls.len())
     }
 
-    /// The pages that hold rows of the part.
+    /// The pages that contain rows of the part.
     fn of(&self, part: &Piece) -> Range<usize> {
         let starts = &self.rows[..self.nulls.len()];
         let first = starts.partition_point(|row| *row <= part.rows.start);
@@ -201,7 +201,7 @@ impl<'a> Pages<'a> {
         bound
     }
 
-    /// How many nulls the part has, if that is certain.
+    /// The number of nulls in the part, if that is certain.
     fn null_count(&self, part: &Piece) -> Option<u64> {
         let pages = self.of(part);
         let rows = part.rows.end - part.rows.start;

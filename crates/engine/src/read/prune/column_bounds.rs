@@ -1,7 +1,7 @@
-//! What do statistics say of one column, row group by row group or chunk by chunk?
+//! What do statistics say about one column, row group by row group or chunk by chunk?
 //!
-//! Callers relate chunks to each other by these bounds; `prune/` judges each chunk by itself.
-//! I1: only what is certain is stated, as in a proof. Bounds may be wider than the values; a null
+//! Callers compare chunks with each other by these bounds; `prune/` judges each chunk alone.
+//! I1: only certain facts are stated, as in a proof. Bounds may be wider than the values; a null
 //! count is exact. A column whose type is not `ordered` has neither.
 
 use arrow::array::Array;
@@ -14,14 +14,14 @@ use parquet::file::metadata::ParquetMetaData;
 use super::chunk_bounds::{PartStatistics, part_of};
 use super::{RowGroupStatistics, ordered};
 
-/// What is known of a column in some rows.
+/// The facts about a column in some rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ColumnBounds {
     /// The least and the greatest value that the rows can have.
     pub(crate) values: Option<(ScalarValue, ScalarValue)>,
     pub(crate) nulls: Option<u64>,
     pub(crate) rows: u64,
-    /// The row group that holds these rows, if it has other rows too.
+    /// The row group of these rows, if it has other rows, too.
     pub(crate) part_of: Option<usize>,
 }
 
@@ -65,7 +65,7 @@ impl ColumnBounds {
     }
 }
 
-/// What is known of a column of a file, by row group. `schema` is the file's, as it is decoded.
+/// The facts about a column of a file, by row group. `schema` is the file's, as it is decoded.
 pub(crate) fn of_row_groups(
     metadata: &ParquetMetaData,
     schema: &Schema,
@@ -88,7 +88,7 @@ pub(crate) fn of_row_groups(
     bounds
 }
 
-/// What is known of a column of a file, by chunk.
+/// The facts about a column of a file, by chunk.
 pub(crate) fn of_chunks(
     metadata: &ParquetMetaData,
     chunks: &[FileChunk],
@@ -109,7 +109,7 @@ pub(crate) fn of_chunks(
                 _ => None,
             };
             bounds.push(own);
-            // If the row group's bounds cannot be trusted, neither can those of its pages.
+            // If the row group's bounds cannot be trusted, those of its pages cannot either.
             if group.values.is_some() {
                 parts.push((at, part));
             }

@@ -1,6 +1,6 @@
-//! Which bounds of a file's values are hidden from DataFusion, because a NaN may lie beyond them?
+//! Which bounds of a file's values are hidden from DataFusion, because they do not cover NaN?
 //!
-//! Not here: when such bounds count (`floats.rs`), from which plans they are taken
+//! Not here: when such bounds count (`floats.rs`), from which plans they are removed
 //! (`plan/float_bounds.rs`).
 
 use arrow::datatypes::SchemaRef;
@@ -9,8 +9,8 @@ use datafusion::common::{ColumnStatistics, Statistics};
 
 use super::floats::is_float;
 
-/// The statistics of files of this schema without the bounds that a NaN may lie beyond; `None` if
-/// they have no such bounds.
+/// The statistics of files of this schema without bounds that do not cover NaN; `None` if they
+/// have no such bounds.
 pub(crate) fn without_float_bounds(
     statistics: &Statistics,
     schema: &SchemaRef,

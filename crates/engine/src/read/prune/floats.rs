@@ -1,15 +1,16 @@
-//! May the bounds of a floating-point column say that a predicate holds for no row?
+//! When may the bounds of a floating-point column prove that a predicate holds for no row?
 //!
-//! Parquet's bounds ignore NaN, and DataFusion orders NaN above every number, or below every number
-//! if its sign bit is set. So a row group with the bounds 1 and 2 may hold rows of `f > 50`, and
-//! its bounds say nothing. They count if the predicate is true for no NaN: no row of `f = 3` or
-//! `f BETWEEN 3 AND 4` is a NaN, and every other value is within the bounds. `f > 50` is true for
-//! no NaN below the numbers, so the lower bound counts.
+//! Parquet's bounds ignore NaN, and DataFusion orders NaN above every number, or below every
+//! number if its sign bit is set. So a row group with the bounds 1 and 2 may hold rows of `f >
+//! 50`, and its bounds prove nothing. They count if the predicate is true for no NaN: no row of `f
+//! = 3` or `f BETWEEN 3 AND 4` is a NaN, and every other value is within the bounds. `f > 50` is
+//! not true for a NaN below the numbers, so the lower bound counts.
 //! Not here: what is concluded from bounds (`prune/`); DataFusion's own scans
 //! (`plan/float_bounds.rs`).
-//! N1: a bound of a column counts only if the predicate is true for no row in which the column is a
-//! NaN beyond that bound. N2: a bound that is NaN is no bound: some writers compare with the first
-//! value, which may be NaN. Zeros need no care: -0 equals 0 in every comparison.
+//! N1: a bound of a column counts only if the predicate is true for no row in which the column is
+//! a NaN beyond that bound.
+//! N2: a bound that is NaN does not count: some writers compare with the first value, which may be
+//! NaN. Zeros need no care: -0 equals 0 in every comparison.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -50,8 +51,8 @@ impl Ends {
     }
 }
 
-/// The floating-point columns of a predicate, by position, and which of their bounds count for it
-/// (N1). No bound counts because of a dynamic filter: pass a snapshot of the predicate.
+/// The floating-point columns of a predicate, by position, with the bounds that count for it (N1).
+/// A dynamic filter makes no bound count: pass a snapshot of the predicate.
 pub(crate) fn bounds_that_count(
     predicate: &Arc<dyn PhysicalExpr>,
     schema: &Schema,
@@ -177,7 +178,7 @@ fn excluded(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Excluded {
     }
 }
 
-/// The operands of a chain of one operator, however long: the chain is not recursed into.
+/// The operands of a chain of one operator, found without recursion, however long the chain is.
 fn terms(expr: &Arc<dyn PhysicalExpr>, op: Operator) -> Vec<&Arc<dyn PhysicalExpr>> {
     let (mut open, mut terms) = (vec![expr], Vec::new());
     while let Some(expr) = open.pop() {
@@ -216,7 +217,7 @@ fn one(column: usize, ends: Ends) -> Excluded {
     Excluded::Of(BTreeMap::from([(column, ends)]))
 }
 
-/// The floating-point column that the expression is, perhaps cast to another floating-point type.
+/// The floating-point column in an expression, possibly cast to another floating-point type.
 fn float_column(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<usize> {
     let cast = expr.downcast_ref::<CastExpr>();
     let cast = cast.map(|cast| (cast.expr(), cast.cast_type()));
@@ -233,7 +234,8 @@ fn float_column(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<usize> 
     is_float_column(schema, column).then_some(column)
 }
 
-/// Whether the expression is a literal other than NaN. A comparison with NaN may be true for a NaN.
+/// Whether the expression is a literal other than NaN. A comparison with NaN may be true for a
+/// NaN.
 fn is_number_or_null(expr: &Arc<dyn PhysicalExpr>) -> bool {
     let literal = expr.downcast_ref::<Literal>();
     literal.is_some_and(|literal| !is_nan(literal.value()))
@@ -248,7 +250,7 @@ pub(crate) struct CountingBounds<'a, S> {
 }
 
 impl<S> CountingBounds<'_, S> {
-    /// Which bounds of the column count; `None` if its type has no NaN.
+    /// The bounds of the column that count; `None` if its type has no NaN.
     fn ends(&self, column: &Column) -> Option<Ends> {
         let position = self.schema.index_of(&column.name).ok()?;
         is_float_column(self.schema, position).then(|| {
@@ -357,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_counts_where_no_nan_beyond_it_is_asked_for() {
+    fn a_bound_counts_if_the_predicate_accepts_no_nan_beyond_it() {
         use Operator::{And, Eq, Gt, GtEq, IsDistinctFrom, Lt, NotEq, Or};
         let f = || col("f", &schema()).unwrap();
         let either = |a, b| both(a, Or, b);
@@ -425,7 +427,7 @@ mod tests {
         let terms = terms(&chain, Operator::Or);
         assert_eq!(terms.len(), 20_001);
         drop(terms);
-        // Dropping the chain recurses, which this test is not about.
+        // Dropping the chain recurses, which is not the subject of this test.
         std::mem::forget(chain);
     }
 

@@ -1,21 +1,20 @@
-//! Which chunks can hold no row of the answer, and which conjuncts hold for all rows of a chunk?
+//! Which chunks hold no row of the result, and which conjuncts hold for all rows of a chunk?
 //!
-//! Both questions are answered from statistics: those of the row groups, and for a chunk that is a
-//! part of a row group also those of its pages (`chunk_bounds.rs`). *Pruning* is DataFusion's own:
-//! `PruningPredicate` proves that a conjunction is true for no row. *Proving* turns this around, as
-//! DataFusion does for its "fully matched" row groups, but for each conjunct by itself: if
-//! `NOT c OR x IS NULL` is true for no row, then c is true for every row. Then c need not be
-//! evaluated, and its columns need not be read. A range on the column by which a table is clustered
-//! therefore costs something at its two ends only.
-//! A chunk is pruned, or a conjunct is proved for it, if this holds for each of its row groups, or
-//! for the part of a row group that the chunk is.
-//! Not here: which batches of a chunk can hold a row of the answer (`batches.rs`); when dynamic
-//! filters are judged again (`dynamic.rs`); which bounds of floating-point columns count
+//! Statistics answer both questions: those of the row groups, and for a chunk that is a part of a
+//! row group also those of its pages (`chunk_bounds.rs`). *Pruning* is DataFusion's own:
+//! `PruningPredicate` proves that a conjunction is true for no row. *Proving* inverts this, as
+//! DataFusion does for its "fully matched" row groups, but for each conjunct separately: if `NOT c
+//! OR x IS NULL` is true for no row, then c is true for every row. Then c need not be evaluated,
+//! and its columns need not be read. So a range on the column by which a table is clustered costs
+//! something only at its two ends. A chunk is pruned, or a conjunct is proved for it, if this
+//! holds for each of its row groups, or for the part of a row group that the chunk is.
+//! Not here: which batches of a chunk can hold a row of the result (`batches.rs`); when dynamic
+//! filters are judged again (`scan/dynamic.rs`); which bounds of floating-point columns count
 //! (`floats.rs`).
-//! I1: a proof holds for every row. Statistics may be truncated bounds, which are enough. They
-//! ignore NaN, so no floating-point column takes part in proofs. They may be missing, and a missing
-//! null count is unknown. A comparison with NULL takes no part. Which statistics are believed at
-//! all is decided when a footer is read (coscan-storage, `trusted.rs`).
+//! I1: a proof holds for every row. Truncated bounds are enough for that. Statistics ignore NaN,
+//! so floating-point columns take no part in proofs. Statistics may be missing; a missing null
+//! count is unknown. A comparison with NULL takes no part. Which statistics are trusted at all is
+//! decided when a footer is read (coscan-storage, `trusted.rs`).
 
 mod batches;
 pub(crate) mod bloom;
@@ -58,7 +57,7 @@ pub(crate) use floats::{bounds_that_count, is_float};
 
 /// What the statistics say about one file's chunks.
 pub(crate) struct Verdicts {
-    /// Per chunk: some row may be in the answer.
+    /// Per chunk: whether some row may be in the result.
     pub(crate) wanted: Vec<bool>,
     /// Per chunk: the conjuncts that are not proved, as a set of their positions.
     pub(crate) residual: Vec<u64>,
@@ -66,13 +65,14 @@ pub(crate) struct Verdicts {
     pub(crate) batches: Option<Arc<BatchPruner>>,
 }
 
-/// What the statistics of all files of one plan are asked.
+/// The questions to the statistics of all files with one plan.
 pub(crate) struct Questions {
     conjuncts: usize,
     empty: bool,
-    /// May the predicate be true, for a chunk or a batch? `None` if statistics cannot tell.
+    /// May the predicate be true for a row of a chunk or a batch? `None` if statistics cannot
+    /// tell.
     whole: Option<Arc<BatchPruner>>,
-    /// Conjuncts that statistics may prove.
+    /// The conjuncts that statistics may prove.
     provable: Vec<Provable>,
 }
 
@@ -85,7 +85,7 @@ struct Provable {
 
 impl Questions {
     /// The questions for files with this plan. Without `prunes` (the user switched statistics off)
-    /// there are none: nothing is pruned or proved.
+    /// there are none, and nothing is pruned or proved.
     pub(crate) fn new(plan: &FilePlan, prunes: bool, in_list_max: usize) -> Self {
         let mut questions = Self {
             conjuncts: plan.conjuncts.len(),
@@ -147,8 +147,8 @@ impl Questions {
     }
 }
 
-/// For each chunk in `which`, whether the predicate may be true for some of its rows. `which` holds
-/// positions in `chunks`, the chunks of the file.
+/// For each chunk in `which`, whether the predicate may be true for some of its rows. `which`
+/// holds positions in `chunks`, the chunks of the file.
 pub(crate) fn may_match(
     metadata: &ParquetMetaData,
     chunks: &[FileChunk],
@@ -177,24 +177,23 @@ fn all_of(count: usize) -> u64 {
     }
 }
 
-/// A file, and what is needed to judge its chunks by statistics.
+/// A file, with the inputs for judging its chunks by statistics.
 struct Judge<'a> {
     metadata: &'a ParquetMetaData,
     chunks: &'a [FileChunk],
     schema: &'a SchemaRef,
 }
 
-/// A predicate, as it is asked of statistics.
+/// A question to statistics: may the predicate be true?
 struct Question {
     pruning: Arc<PruningPredicate>,
-    /// Which bounds of floating-point columns count for it.
+    /// The bounds of floating-point columns that count for it.
     counting: BTreeMap<usize, Ends>,
     schema: SchemaRef,
 }
 
 impl Question {
-    /// May the predicate, as it is now, be true for some row of a container? `None` if statistics
-    /// cannot tell.
+    /// The question for the current predicate; `None` if statistics cannot answer it.
     fn new(
         predicate: &Arc<dyn PhysicalExpr>,
         schema: &SchemaRef,
@@ -271,8 +270,8 @@ impl Judge<'_> {
     }
 }
 
-/// `NOT expr OR x IS NULL`, with every column x of `expr`: true for every row for which `expr` is
-/// not true.
+/// `NOT expr OR x IS NULL`, with every column x of `expr`. It is true for every row for which
+/// `expr` is not true.
 fn negation(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<Arc<dyn PhysicalExpr>> {
     let mut columns: Vec<ColumnExpr> = collect_columns(expr).into_iter().collect();
     columns.sort_by_key(ColumnExpr::index);

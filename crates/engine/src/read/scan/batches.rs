@@ -16,7 +16,7 @@ pub(crate) trait Batches: Send + 'static {
     /// `Send` for every lifetime at once.
     fn next(&mut self) -> BoxFuture<'_, Result<Option<RecordBatch>>>;
 
-    /// The metrics that count the rows that go out.
+    /// The metrics that count the returned rows.
     fn baseline(&self) -> &BaselineMetrics;
 }
 

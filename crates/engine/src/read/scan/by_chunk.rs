@@ -1,11 +1,11 @@
-//! How does one partition of a cooperative scan work off its chunks?
+//! How does one partition of a cooperative scan process its chunks?
 //!
-//! Cancel safety: dropping [`ByChunk`] drops the chunk in hand and the partition's share of the
+//! Cancel safety: dropping [`ByChunk`] drops the current chunk and the partition's share of the
 //! scan; the last share ends the scan.
-//! Not here: what is done with the rows (`stream.rs`, `ordered/`).
+//! Not here: what happens to the rows (`stream.rs`, `ordered/`).
 //! Bounds: one chunk, and one batch of its columns at a time.
-//! I1: every row of every chunk handed out goes through the chunk's pipeline exactly once, unless
-//! the chunk is given back, or statistics rule out the row's batch.
+//! I1: every row of every chunk handed out passes through the chunk's pipeline exactly once,
+//! unless the chunk is given back, or statistics rule out the row's batch.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,29 +27,30 @@ use crate::read::prune::WantedBatches;
 pub(crate) struct ByChunk {
     execution: Arc<Execution>,
     partition: usize,
-    /// The runs that it works off, if not the plan's.
+    /// The runs to process, if not the plan's.
     runs: Option<Vec<Arc<Run>>>,
     batch_rows: usize,
     metrics: PartitionMetrics,
     at: At,
-    /// How many of the chunks ruled out by dynamic filters were already withdrawn from the scan of
-    /// the current run.
+    /// The number of chunks ruled out by dynamic filters that were already withdrawn from the scan
+    /// of the current run.
     withdrawn: usize,
 }
 
-/// What has happened in a partition.
+/// An event in a partition.
 pub(crate) enum News {
-    /// A chunk is in hand: the rows that follow are from it.
+    /// A chunk was taken: the rows that follow are from it.
     Begun,
     /// Rows, in the order of the chunk.
     Rows(Vec<RecordBatch>),
-    /// All rows of the chunk in hand have been returned.
+    /// All rows of the current chunk have been returned.
     Ended(usize),
-    /// Chunks that dynamic filters have ruled out, claimed here so that no other worker takes them.
+    /// Chunks that dynamic filters have ruled out, claimed here so that no other worker takes
+    /// them.
     RuledOut(Vec<usize>),
 }
 
-/// Where the partition is in its runs.
+/// The partition's progress in its runs.
 #[allow(clippy::large_enum_variant)] // One a stream, most of the time in a chunk.
 enum At {
     Start,
@@ -92,7 +93,7 @@ impl ByChunk {
         }
     }
 
-    /// What happens next; `None` when all rows have been returned, or after an error. `computing`
+    /// The next event; `None` when all rows have been returned, or after an error. `computing`
     /// times the work on columns.
     ///
     /// # Errors
@@ -153,7 +154,7 @@ impl ByChunk {
         }
     }
 
-    /// The chunk in hand.
+    /// The current chunk.
     pub(crate) fn in_hand(&self) -> Option<usize> {
         match &self.at {
             At::In { lease, .. } => Some(lease.index()),
@@ -167,8 +168,8 @@ impl ByChunk {
         self.at = At::Finished;
     }
 
-    /// Gives the chunk in hand back, as if it had not been worked on, and returns its number;
-    /// `None` if no chunk is in hand.
+    /// Gives the current chunk back, as if it had not been processed, and returns its number;
+    /// `None` if there is no current chunk.
     pub(crate) fn give_back(&mut self) -> Option<usize> {
         match std::mem::replace(&mut self.at, At::Finished) {
             At::In {
@@ -256,7 +257,7 @@ impl ByChunk {
         }
     }
 
-    /// Withdraws the chunks that dynamic filters have ruled out; claims and returns those of them
+    /// Withdraws the chunks that dynamic filters have ruled out. Claims and returns those of them
     /// that no worker has claimed.
     fn withdraw(&mut self, running: &Running, scan: &Scan) -> Vec<usize> {
         let Some(dynamic) = &running.dynamic else {
@@ -279,7 +280,8 @@ impl ByChunk {
         lease.map_err(external)
     }
 
-    /// The projected rows that may go out after one more batch of a chunk, or after its last batch.
+    /// The projected rows that can be returned after one more batch of a chunk, or after its last
+    /// batch.
     async fn process(
         &self,
         (lease, batch): (&ChunkLease, usize),
@@ -304,7 +306,7 @@ impl ByChunk {
         }
     }
 
-    /// Reports what was done so far to the metrics.
+    /// Reports the work so far to the metrics.
     fn shown(&self) {
         if let At::Between { running, run } | At::In { running, run, .. } = &self.at {
             self.report(running, *run);
@@ -314,7 +316,7 @@ impl ByChunk {
 
 impl Drop for ByChunk {
     fn drop(&mut self) {
-        // If it is cancelled or fails in the middle, what was done is reported all the same.
+        // If the partition is cancelled or fails, the work so far is reported nevertheless.
         self.shown();
     }
 }

@@ -1,9 +1,9 @@
-//! Who works on a chunk for an execution?
+//! Which worker processes a chunk for an execution?
 //!
-//! A chunk's rows are counted once for a query, by a stream of the query that was handed the chunk,
-//! or by a chunk job that another query began. Each such worker claims the chunk first; a worker
-//! whose claim fails leaves the chunk alone.
-//! I5: a chunk is worked on for an execution by exactly one of the workers that claim it.
+//! A query counts the rows of a chunk once. Either one of its streams processes the chunk, or a
+//! chunk job that another query began. Each such worker claims the chunk first; a worker whose
+//! claim fails leaves the chunk alone.
+//! I5: for an execution, exactly one of the workers that claim a chunk processes it.
 
 use parking_lot::Mutex;
 
@@ -13,14 +13,14 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// No chunk of `chunks` is claimed.
+    /// A state in which none of `chunks` chunks is claimed.
     pub(crate) fn new(chunks: usize) -> Self {
         Self {
             claimed: Mutex::new(vec![false; chunks]),
         }
     }
 
-    /// Claims a chunk; false if it is claimed already.
+    /// Claims a chunk; false if it is already claimed.
     pub(crate) fn claim(&self, chunk: usize) -> bool {
         self.claimed
             .lock()
@@ -53,6 +53,9 @@ mod tests {
         assert!(claims.is_claimed(1) && !claims.is_claimed(0));
         claims.give_back(1);
         assert!(claims.claim(1));
-        assert!(!claims.claim(2), "chunks that are not there are nobody's");
+        assert!(
+            !claims.claim(2),
+            "a chunk that does not exist cannot be claimed"
+        );
     }
 }

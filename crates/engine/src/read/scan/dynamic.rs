@@ -1,10 +1,10 @@
 //! Which chunks has a dynamic filter ruled out since the scan began?
 //!
 //! A `TopK` or the build side of a join narrows its filter while the scan runs. When a filter has
-//! changed, a stream that is between two chunks judges the chunks again and the chunks that fell
-//! away are withdrawn from the scan, so that they are neither loaded for it nor handed to it. Rows
+//! changed, a stream that is between two chunks judges the remaining chunks again, and withdraws
+//! the excluded ones from the scan, so that they are neither loaded for it nor handed to it. Rows
 //! of the other chunks are tested one by one, as for any conjunct.
-//! Bounds: a sweep costs O(row groups + pages); sweeps together take at most 1/20 of the time,
+//! Bounds: a sweep costs O(row groups + pages); all sweeps together take at most 1/20 of the time,
 //! however often filters change.
 
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ struct State {
     files: Vec<WatchedFile>,
     /// The position in `files` of each chunk's file.
     file_of: HashMap<usize, usize>,
-    /// Chunks ruled out so far, in the order found.
+    /// The chunks ruled out so far, in the order in which they were found.
     dead: Vec<usize>,
     not_before: Instant,
     pending: bool,
@@ -43,7 +43,7 @@ struct WatchedFile {
     plan: Arc<FilePlan>,
     /// The conjunction of the file's conjuncts that contain a dynamic filter.
     predicate: Arc<dyn PhysicalExpr>,
-    /// Chunks that are not ruled out, with their positions in the file.
+    /// The chunks that are not ruled out, with their positions in the file.
     alive: Vec<(usize, usize)>,
 }
 
@@ -116,7 +116,7 @@ impl DynamicPruner {
         state.dead.get(seen..).unwrap_or(&[]).to_vec()
     }
 
-    /// Stops judging a chunk that is being worked on or is done.
+    /// Stops judging a chunk that is being processed or is finished.
     pub(crate) fn consumed(&self, chunk: usize) {
         let mut state = self.state.lock();
         let Some(&file) = state.file_of.get(&chunk) else {

@@ -1,10 +1,10 @@
 //! What do the streams of one execution of a cooperative scan share?
 //!
 //! The first stream that is polled opens the files (their footers are cached), judges every chunk,
-//! groups the wanted chunks by the columns that are still needed of them, and announces the scan to
-//! the buffer manager. The other streams wait for that. When the last stream is dropped the scan
+//! groups the wanted chunks by the columns that they still need, and announces the scan to the
+//! buffer manager. The other streams wait for that. When the last stream is dropped, the scan
 //! ends, wherever it is.
-//! Not here: what is done with a chunk (`stream.rs`, `pipeline/`).
+//! Not here: how a chunk is processed (`by_chunk.rs`, `pipeline/`).
 //! I1: every chunk that is not pruned is in exactly one run.
 
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ use crate::read::pipeline::Pipeline;
 use crate::read::prune::{BatchPruner, Questions, Verdicts, WantedBatches, bloom};
 use crate::read::{FilePlan, FilePlans};
 
-/// What the streams of one execution share.
+/// The state that the streams of one execution share.
 pub(crate) struct Execution {
     pub(crate) plan: Arc<ScanPlan>,
     pub(crate) metrics: ExecutionPlanMetricsSet,
@@ -39,7 +39,7 @@ pub(crate) struct Execution {
     remembers: Option<Arc<dyn Remembers>>,
 }
 
-/// Remembers results of chunks, which then need not be read.
+/// A cache of results of chunks, which then need not be read.
 pub(crate) trait Remembers: Send + Sync {
     /// Whether this chunk need not be read. Called once for each wanted chunk, in the table's
     /// order.
@@ -58,27 +58,27 @@ pub(crate) struct Running {
     pub(crate) schema: SchemaRef,
     /// Per chunk of `table`: its pipeline; `None` if the chunk is not wanted.
     pub(crate) pipelines: Vec<Option<Arc<Pipeline>>>,
-    /// Per chunk of `table`: what statistics left to be done with it; `None` if they excluded it.
+    /// Per chunk of `table`: the work that statistics left; `None` if they excluded the chunk.
     pub(crate) judged: Vec<Option<Judged>>,
-    /// Which chunks a worker has claimed.
+    /// The chunks that workers have claimed.
     pub(crate) claims: Claims,
-    /// Per partition: the runs that it works off, one after the other. Partitions may share a run.
+    /// Per partition: the runs that it processes, one after the other. Partitions may share a run.
     runs: Vec<Vec<Arc<Run>>>,
     pub(crate) dynamic: Option<DynamicPruner>,
-    /// Rows that the limit still allows; `None` without a limit, or if delivery is not shared.
+    /// The rows that the limit still allows; `None` without a limit, or if delivery is not shared.
     rows_left: Option<AtomicUsize>,
     pub(crate) pool: BufferPool,
     label: Arc<str>,
     devices_max: Option<u32>,
 }
 
-/// What statistics left to be done with a chunk.
+/// The work that statistics left for a chunk.
 #[derive(Clone)]
 pub(crate) struct Judged {
     pub(crate) plan: Arc<FilePlan>,
     /// The conjuncts that are not proved, as a set of their positions.
     pub(crate) residual: u64,
-    /// Rules out batches; `None` if none can be.
+    /// Rules out batches; `None` if none can be ruled out.
     batches: Option<Arc<BatchPruner>>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct Run {
     consumers: usize,
     ordered: bool,
     scan: OnceCell<Arc<Scan>>,
-    /// The part of the scan's metrics that the plan's metrics contain.
+    /// The part of the scan's metrics that the plan's metrics already contain.
     reported: Mutex<ScanMetrics>,
 }
 
@@ -114,7 +114,7 @@ impl Execution {
     /// another caller opens it instead.
     ///
     /// # Errors
-    /// The same for all streams: a file that cannot be opened, or that changed after planning.
+    /// A file cannot be opened, or was changed after planning; all streams get the same error.
     pub(crate) async fn running(&self) -> Result<Arc<Running>> {
         self.running
             .get_or_init(|| {
@@ -222,7 +222,7 @@ impl Running {
         known.unwrap_or_default()
     }
 
-    /// Which batches of a leased chunk of the table may hold a row of the answer.
+    /// The batches of a leased chunk of the table that may hold a row of the result.
     pub(crate) fn wanted_batches(&self, chunk: usize, batches: &Batches) -> WantedBatches {
         let judged = self.judged[chunk].as_ref();
         let Some(pruner) = judged.and_then(|judged| judged.batches.as_ref()) else {
@@ -256,7 +256,7 @@ impl Running {
     /// The scan of a run; its first consumer announces it to the buffer manager.
     ///
     /// # Errors
-    /// If the buffer manager refuses it: a chunk that does not fit in memory.
+    /// If the buffer manager refuses it: a chunk does not fit into memory.
     pub(crate) async fn scan(&self, run: &Run) -> Result<Arc<Scan>> {
         run.scan
             .get_or_try_init(|| async {
@@ -276,7 +276,7 @@ impl Running {
 }
 
 impl Run {
-    /// What the run's scan has done since any of its consumers last called this.
+    /// The work of the run's scan since any of its consumers last called this.
     pub(crate) fn news(&self) -> Option<ScanMetrics> {
         let now = self.scan.get()?.metrics();
         let before = std::mem::replace(&mut *self.reported.lock(), now);
@@ -315,11 +315,11 @@ fn chunks_of(table: &TableView, files: &[Arc<TableFile>]) -> Vec<Vec<usize>> {
     chunks
 }
 
-/// What the chunks of all files with one plan share.
+/// The state that the chunks of all files with one plan share.
 struct OfPlan {
     plan: Arc<FilePlan>,
     questions: Questions,
-    /// By the set of the conjuncts that are left.
+    /// By the set of the conjuncts that remain.
     pipelines: HashMap<u64, Arc<Pipeline>>,
 }
 
@@ -362,8 +362,8 @@ impl OfPlan {
     }
 }
 
-/// Chunks whose rows suffice for the limit, because every row of them passes the predicate. `None`
-/// if there is no limit, if delivery is not shared, or if these chunks do not suffice.
+/// Chunks with enough rows for the limit, because every row of them passes the predicate. `None`
+/// if there is no limit, if delivery is not shared, or if these chunks do not have enough rows.
 fn limited(
     plan: &ScanPlan,
     table: &TableView,
@@ -432,8 +432,8 @@ fn runs_of(
     }
 }
 
-/// Where a chunk begins in its file: DataFusion gives a row group to the range that holds its first
-/// page.
+/// The beginning of a chunk in its file: DataFusion assigns a row group to the range that contains
+/// its first page.
 fn begin(file: &TableFile, chunk: &FileChunk) -> u64 {
     let Some(piece) = chunk.pieces.first() else {
         return 0;

@@ -1,8 +1,8 @@
 //! Which execution of a plan does a stream belong to?
 //!
-//! The executions of a plan come one after the other. The streams of an execution share it and keep
-//! it alive. The plan does not, so the last stream that is dropped ends the scan, however long the
-//! plan lives.
+//! The executions of a plan come one after the other. The streams of an execution share it and
+//! keep it alive. The plan does not, so the last stream that is dropped ends the scan, however
+//! long the plan lives.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use datafusion::datasource::source::OpenArgs;
 use datafusion::error::Result;
 use parking_lot::Mutex;
 
-/// Makes executions and hands them to the streams that belong to them.
+/// Creates executions and hands them to the streams that belong to them.
 pub(crate) struct Executions<E> {
     make: Box<dyn Fn() -> E + Send + Sync>,
     partitions: usize,
-    /// The execution whose partitions are not all open yet.
+    /// The execution that has partitions that are not open yet.
     opening: Mutex<Option<Opening<E>>>,
 }
 
@@ -36,7 +36,7 @@ impl<E: Send + Sync + 'static> Executions<E> {
     /// The execution that a stream being opened belongs to.
     ///
     /// # Errors
-    /// As [`Executions::open`]; if there is no state of the execution.
+    /// As [`Executions::open`]; if the state of the execution is missing.
     pub(crate) fn of(args: &OpenArgs) -> Result<Arc<E>> {
         let executions = args.sibling_state.as_ref();
         let executions = executions.and_then(|state| Arc::clone(state).downcast::<Self>().ok());
@@ -48,8 +48,8 @@ impl<E: Send + Sync + 'static> Executions<E> {
     /// The execution that this partition's stream belongs to.
     ///
     /// # Errors
-    /// If the plan is executed while an execution of it has not opened all its partitions: streams
-    /// of the two could not be told apart.
+    /// If the plan is executed while an earlier execution has not opened all its partitions: the
+    /// streams of the two could not be distinguished.
     pub(crate) fn open(&self, partition: usize) -> Result<Arc<E>> {
         let mut current = self.opening.lock();
         let again = current

@@ -1,14 +1,14 @@
 //! How does a scan avoid decoding whole columns for few rows of a chunk?
 //!
 //! Idea: the conjuncts are evaluated over the whole chunk first, and the rows that pass are put
-//! aside. If they are few at the end of the chunk, the other columns are decoded at these rows
-//! only. Where another scan wants these columns too, their decode is shared instead, batch by batch
-//! (`ChunkLease::pick` decides). As soon as the rows are too many for that, the columns are decoded
-//! batch by batch as usual, and nothing was wasted but the wait.
+//! aside. If there are few at the end of the chunk, the other columns are decoded only at these
+//! rows. If another scan wants these columns too, their decode is shared instead, batch by batch
+//! (`ChunkLease::pick` decides). As soon as there are too many rows, the columns are decoded batch
+//! by batch as usual, and only the wait was wasted.
 //! Not here: the conjuncts (`pipeline/`), the decode (coscan-storage).
-//! Bounds: at most one in [`FEW_ONE_IN`] of a chunk's rows is put aside, and at most one batch more
-//! than a limit asks for.
-//! I1: rows leave in the chunk's order, each once.
+//! Bounds: at most one in [`FEW_ONE_IN`] of a chunk's rows is put aside, and at most one batch
+//! more than a limit needs.
+//! I1: rows are returned in the chunk's order, each once.
 
 use std::ops::Range;
 
@@ -22,10 +22,10 @@ use super::lease_batch::LeaseBatch;
 use crate::error::external;
 use crate::read::pipeline::{Choices, Found, Pipeline, Selection};
 
-/// Rows are few if they are at most one in so many of the chunk's rows.
+/// Rows are few if they are at most one in this many of the chunk's rows.
 const FEW_ONE_IN: usize = 64;
 
-/// A batch of the chunk in hand, and the pipeline that makes rows of it.
+/// A batch of the current chunk, and the pipeline that makes rows of it.
 pub(crate) struct BatchWork<'a> {
     pub(crate) source: LeaseBatch<'a>,
     pub(crate) pipeline: &'a Pipeline,
@@ -42,14 +42,14 @@ pub(crate) struct FewRows {
     /// The choices made for these batches.
     choices: Choices,
     rows: usize,
-    /// The most rows that count as few; 0 once no rows of this chunk are put aside.
+    /// The most rows that count as few; 0 once rows of this chunk are no longer put aside.
     rows_max: usize,
     /// The number of rows at which the search for more stops: the limit.
     enough: usize,
 }
 
 impl FewRows {
-    /// No row is put aside yet, in a chunk of these batches, under a limit or none.
+    /// A state without rows, for a chunk with these batches, with or without a limit.
     pub(crate) fn of(batches: &Batches, limit: Option<usize>) -> Self {
         Self {
             found: Vec::new(),
@@ -60,7 +60,8 @@ impl FewRows {
         }
     }
 
-    /// Evaluates the conjuncts over this batch of the chunk, and returns the rows that may go out.
+    /// Evaluates the conjuncts over this batch of the chunk, and returns the rows that are
+    /// complete.
     ///
     /// # Errors
     /// As [`Pipeline::rows`].
@@ -88,7 +89,7 @@ impl FewRows {
             let may_wait = match self.found.first() {
                 Some((_, first)) => first.knows_as(&kept),
                 // A scan that shares its decode with others must not fall behind them: arrays are
-                // dropped when all have passed them.
+                // dropped when all scans have passed them.
                 None => !source.lease.is_shared(&pipeline.missing(&kept)),
             };
             if may_wait {
@@ -150,7 +151,7 @@ impl FewRows {
         Ok(out)
     }
 
-    /// The rows that were put aside, as ranges of the chunk: ascending, not touching.
+    /// The rows that were put aside, as ranges of the chunk, ascending and not touching.
     fn ranges(&self, batches: &Batches) -> Vec<Range<usize>> {
         let mut ranges: Vec<Range<usize>> = Vec::new();
         for (batch, found) in &self.found {

@@ -1,4 +1,4 @@
-//! How does a pipeline get the columns of a batch of the chunk in hand? From the chunk's lease.
+//! How does a pipeline get the columns of a batch? From the lease of the current chunk.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ pub(crate) struct LeaseBatch<'a> {
 }
 
 impl LeaseBatch<'_> {
-    /// Awaits `decode`, and adds the time to `waited`.
+    /// Awaits `decode` and adds the time to `waited`.
     pub(crate) async fn timed<T>(&self, decode: impl Future<Output = T>) -> T {
         let begun = Instant::now();
         let decoded = decode.await;

@@ -7,11 +7,12 @@ use super::execution::Run;
 
 /// The metrics of one partition of a scan.
 pub(crate) struct PartitionMetrics {
-    /// Opening files and judging their row groups, until the scan was announced.
+    /// The time to open files and judge their row groups, until the scan was announced.
     pub(crate) opening: Time,
-    /// Waiting for a chunk to be handed out.
+    /// The time spent waiting for a chunk.
     pub(crate) waited_for_chunk: Time,
-    /// Waiting for columns to be decoded, by the pool's threads or for another scan.
+    /// The time spent waiting for columns to be decoded, by the pool's threads or for another
+    /// scan.
     pub(crate) waited_for_decode: Time,
     from_buffer: Count,
     loaded_for_me: Count,
@@ -66,7 +67,7 @@ impl PartitionMetrics {
         self.batches_ruled_out.add(batches);
     }
 
-    /// Adds what the run's scan has done since the last report of any partition.
+    /// Adds the work of the run's scan since the last report of any partition.
     pub(crate) fn report(&self, run: &Run) {
         let Some(news) = run.news() else { return };
         let add = |count: &Count, n: u64| count.add(usize::try_from(n).unwrap_or(usize::MAX));

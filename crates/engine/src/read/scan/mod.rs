@@ -1,16 +1,16 @@
-//! Cooperative scans as they run.
+//! How does a cooperative scan run?
 //!
 //! | file | question |
 //! |---|---|
-//! | `spec.rs` | what is a scan to do, as planned? |
+//! | `spec.rs` | what does planning fix about a scan? |
 //! | `execution.rs` | what do the streams of one execution share? |
 //! | `executions.rs` | which execution of a plan does a stream belong to? |
-//! | `claims.rs` | who works on which chunk, for an execution? |
-//! | `by_chunk.rs` | how does one partition work off chunk after chunk, batch after batch? |
+//! | `claims.rs` | which worker processes a chunk, for an execution? |
+//! | `by_chunk.rs` | how does one partition process its chunks, batch by batch? |
 //! | `stream.rs` | how do the rows of one partition become a stream? |
 //! | `batches.rs` | what does DataFusion poll? |
 //! | `lease_batch.rs` | how does a pipeline get the columns of a batch? |
-//! | `few_rows.rs` | how are the few rows that pass collected over the batches of a chunk? |
+//! | `few_rows.rs` | how does a scan avoid decoding whole columns for few rows? |
 //! | `positions.rs` | where in its table is a batch of a chunk? |
 //! | `dynamic.rs` | which chunks does a dynamic filter rule out while the scan runs? |
 //! | `metrics.rs` | what does EXPLAIN ANALYZE show? |

@@ -1,7 +1,7 @@
 //! Where in its table is a batch of a chunk?
 //!
-//! A row's position is its number within its file plus the position that the file's first row was
-//! given. Indexes refer to rows by their positions.
+//! A row's position is its number within its file plus the position of the file's first row.
+//! Indexes refer to rows by their positions.
 
 use coscan_storage::Batches;
 use coscan_storage::pool::ChunkInfo;

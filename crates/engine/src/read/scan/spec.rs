@@ -1,7 +1,7 @@
-//! What a cooperative scan is to do, fixed at planning: files, partitions, predicate, delivery.
+//! What does planning fix about a cooperative scan? Its files, partitions, predicate and delivery.
 //!
-//! Not here: whether a scan may be cooperative (`plan/swap_scans.rs`), what one execution of it
-//! holds (`execution.rs`).
+//! Not here: whether a scan may be cooperative (`plan/swap_scans.rs`), the state of one execution
+//! (`execution.rs`).
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -26,17 +26,17 @@ use crate::settings::Settings;
 /// How chunks reach the partitions of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
-    /// Every partition takes whichever chunk comes next: no operator above depends on which
-    /// partition a row comes from.
+    /// Every partition takes whichever chunk comes next: no operator above depends on the
+    /// partition of a row.
     Shared,
-    /// Every partition gets the chunks of its own files, in any order: an operator above depends on
-    /// how the files are split over partitions.
+    /// Every partition gets the chunks of its own files, in any order: an operator above depends
+    /// on the distribution of files over partitions.
     Partitioned,
     /// Every partition gets the chunks of its own files in the files' order.
     Ordered,
 }
 
-/// What a cooperative scan is to do.
+/// The plan of a cooperative scan.
 #[derive(Clone)]
 pub(crate) struct ScanPlan {
     pub(crate) resources: Arc<Resources>,
@@ -49,9 +49,9 @@ pub(crate) struct ScanPlan {
     pub(crate) partitions: Vec<Vec<FilePart>>,
     /// The schema of the output.
     pub(crate) schema: SchemaRef,
-    /// The number of rows that suffice.
+    /// The number of rows that the query needs.
     pub(crate) limit: Option<usize>,
-    /// Longest IN list that is used for pruning.
+    /// The longest IN list that is used for pruning.
     pub(crate) in_list_max: usize,
     /// Whether row-group statistics may be used at all (`datafusion.execution.parquet.pruning`).
     pub(crate) prunes: bool,
@@ -74,8 +74,8 @@ pub(crate) struct FilePart {
 }
 
 impl ScanPlan {
-    /// The plan of a scan that `plan/swap_scans.rs` accepted. `None` if its files are not each
-    /// covered exactly once.
+    /// The plan of a scan that `plan/swap_scans.rs` accepted. `None` if the scan does not cover
+    /// each of its files exactly once.
     ///
     /// # Errors
     /// If the projection or an option is invalid.
@@ -115,8 +115,8 @@ impl ScanPlan {
         }))
     }
 
-    /// The plan for the wanted files, in as many partitions; `None` if no file is wanted. It has no
-    /// limit: the caller that splits the scan applies it.
+    /// The plan for the wanted files, in as many partitions; `None` if no file is wanted. It has
+    /// no limit: the caller that splits the scan applies the limit.
     pub(crate) fn only(&self, wanted: impl Fn(&PartitionedFile) -> bool) -> Option<Self> {
         let kept: Vec<usize> = (0..self.files.len())
             .filter(|file| wanted(&self.files[*file]))
@@ -167,7 +167,7 @@ impl ScanPlan {
         self.files.iter().map(|file| self.key(file)).collect()
     }
 
-    /// Makes sure that the files can be read: stores of a foreign runtime become devices.
+    /// Makes the files readable: stores of a foreign runtime become devices.
     ///
     /// # Errors
     /// If the runtime does not know a store.
@@ -189,8 +189,8 @@ pub(crate) fn in_own_store(
     (store, FileVersion { location, ..listed })
 }
 
-/// The key of a file as it was listed; [`ScanPlan::key`] of a scan planned on that listing is the
-/// same.
+/// The key of a file as it was listed. [`ScanPlan::key`] of a scan planned on that listing returns
+/// the same key.
 pub(crate) fn key_of_listed(store: &ObjectStoreUrl, file: &ObjectMeta) -> FileKey {
     let mut file = file.clone();
     know_in_full(store, &mut file);
@@ -198,7 +198,7 @@ pub(crate) fn key_of_listed(store: &ObjectStoreUrl, file: &ObjectMeta) -> FileKe
     FileKey::new(store.as_str(), version)
 }
 
-/// Completes the version of a local file. Sessions with a runtime of their own list local files by
+/// Completes the version of a local file. A session with its own runtime lists local files through
 /// a store that knows less of their versions than Coscan's store.
 fn know_in_full(store: &ObjectStoreUrl, file: &mut ObjectMeta) {
     let (store, listed) = in_own_store(store, file);

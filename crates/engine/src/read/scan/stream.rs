@@ -1,9 +1,9 @@
 //! How do the rows of one partition of a cooperative scan become a stream?
 //!
-//! Cancel safety: dropping the stream drops the chunk in hand and the stream's share of the scan;
+//! Cancel safety: dropping the stream drops the current chunk and the stream's share of the scan;
 //! the last share ends the scan.
 //! Not here: chunk after chunk, batch after batch (`by_chunk.rs`).
-//! Bounds: one batch of output beside what `by_chunk.rs` holds.
+//! Bounds: one batch of output in addition to the state of `by_chunk.rs`.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(crate) fn open(
     open_runs(execution, None, partition, batch_rows, metrics)
 }
 
-/// The stream of one partition, over `runs` if there are any, otherwise over the plan's.
+/// The stream of one partition, over `runs` if they are given, otherwise over the plan's.
 pub(crate) fn open_runs(
     execution: Arc<Execution>,
     runs: Option<Vec<Arc<Run>>>,
@@ -52,9 +52,9 @@ pub(crate) fn open_runs(
 struct Partition {
     rows: ByChunk,
     baseline: BaselineMetrics,
-    /// Rows on their way out; `None` once all of them went out.
+    /// Rows on their way out; `None` once all of them were returned.
     output: Option<LimitedBatchCoalescer>,
-    /// All rows are in the output, or no more can come.
+    /// Whether all rows are in the output, or no more can come.
     is_finished: bool,
 }
 
@@ -83,7 +83,7 @@ impl Partition {
                 self.output = None;
                 continue;
             }
-            // The last step gave no batch that DataFusion could count.
+            // The last step returned no batch that DataFusion could count.
             if std::mem::replace(&mut has_worked, true) {
                 give_way().await;
             }
@@ -91,7 +91,7 @@ impl Partition {
         }
     }
 
-    /// Takes one step. On an error the partition is finished.
+    /// Takes one step. After an error the partition is finished.
     async fn step(&mut self) -> Result<()> {
         self.is_finished = true;
         match self.rows.next(self.baseline.elapsed_compute()).await? {
@@ -113,7 +113,7 @@ impl Partition {
         Ok(())
     }
 
-    /// Puts rows into the output; false if a limit is reached and no more are wanted.
+    /// Adds rows to the output; false if a limit is reached and no more are wanted.
     fn push(&mut self, batches: Vec<RecordBatch>) -> Result<bool> {
         let Some(running) = self.rows.running().map(Arc::clone) else {
             return Ok(true);

@@ -2,7 +2,7 @@
 
 Writes one Parquet file per writer (DuckDB, pyarrow, polars) with a column of each type that it has:
 an ordinary row, a row of extreme values, a row of NULLs. The files are committed, so that the tests
-need neither the writers nor a network: `python make.py` makes them anew, with the versions that
+need neither the writers nor a network: `python make.py` makes them again, with the versions that
 `versions.txt` then names.
 """
 

@@ -1,4 +1,4 @@
-//! The common parts of the engine's tests: data, engines, rows that can be compared.
+//! What the engine's tests share: data, engines, rows that can be compared.
 // Every test binary uses its own part, as a module of its own.
 #![allow(dead_code, unreachable_pub)]
 
@@ -41,7 +41,7 @@ pub async fn session(config: EngineConfig, tables: &[(&str, &Path)]) -> Session 
     session
 }
 
-/// Plain DataFusion, which speaks PostgreSQL's SQL as sessions of Coscan do, with the same tables.
+/// Plain DataFusion with PostgreSQL's SQL, as in Coscan's sessions, and with the same tables.
 pub async fn plain(tables: &[(&str, &Path)]) -> SessionContext {
     let state = SessionStateBuilder::new()
         .with_config(SessionConfig::new().with_target_partitions(4))
@@ -75,8 +75,8 @@ pub async fn rows_in_order(session: &Session, sql: &str) -> Vec<String> {
         .unwrap_or_else(|error| panic!("{sql}: {error}"))
 }
 
-/// Waits until operators hold no memory: tasks of their own drop the operators of a query that
-/// ended early.
+/// Waits until operators hold no memory: separate tasks drop the operators of a query that ended
+/// early.
 pub async fn memory_comes_back(session: &Session) {
     let come = async {
         while session.engine().metrics().operator_bytes > 0 {
@@ -161,13 +161,13 @@ pub const TPCH_TABLES: [&str; 8] = [
     "lineitem", "orders", "customer", "part", "partsupp", "supplier", "nation", "region",
 ];
 
-/// The folder with TPC-H at this scale, one folder per table; made on first use.
+/// The folder with TPC-H at this scale, one folder per table; created on first use.
 pub fn tpch(scale: f64) -> PathBuf {
     let root = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("tpch-{scale}-v1"));
     if root.exists() {
         return root;
     }
-    // Made under another name, so that tests in other processes see all of it or nothing.
+    // Created under another name, so that tests in other processes see all of it or nothing.
     let making = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     macro_rules! table {
         ($name:literal, $generator:ident, $arrow:ident, $parts:literal, $group_rows:literal) => {
@@ -199,7 +199,7 @@ pub fn tpch(scale: f64) -> PathBuf {
     table!("supplier", SupplierGenerator, SupplierArrow, 1, 1_000);
     table!("nation", NationGenerator, NationArrow, 1, 25);
     table!("region", RegionGenerator, RegionArrow, 1, 5);
-    // The rename fails if another process's data is there already; that data is as good.
+    // The rename fails if another process's data is already there; that data is as good.
     let _ = fs::rename(making.keep(), &root);
     root
 }

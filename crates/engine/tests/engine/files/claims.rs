@@ -1,5 +1,6 @@
-//! Promised: what a footer claims wrongly, or leaves out, changes no answer: neither of our reader
-//! nor of DataFusion's, neither by pruning nor by aggregates that are answered from footers.
+//! Promised: what a footer claims wrongly, or leaves out, changes no result: neither of Coscan's
+//! reader nor of DataFusion's, neither by pruning nor by aggregates that are computed from
+//! footers.
 
 use std::fs;
 use std::path::Path;

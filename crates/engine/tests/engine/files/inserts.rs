@@ -1,5 +1,5 @@
-//! Promised: after an INSERT the table is readable by the next process, its files store the same
-//! types, there is one more of them, and a failed or killed INSERT leaves nothing.
+//! Promised: after an INSERT the next process can read the table, its files store the same types,
+//! there is one file more, and a failed or killed INSERT leaves nothing.
 
 use std::fs;
 use std::sync::Arc;
@@ -119,19 +119,19 @@ async fn a_failed_insert_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_killed_processes_left_is_removed_or_finished() {
+async fn files_that_killed_processes_left_are_removed_or_finished() {
     let folder = tempfile::tempdir().unwrap();
     let row = batch(vec![("a", Arc::new(Int64Array::from(vec![1])))]);
     let table = folder.path();
     write(&table.join("0.parquet"), &row);
-    // A process was killed while it wrote, another one after its statement was done.
+    // One process was killed while it wrote, another one after its statement was committed.
     write(&table.join("dead.parquet.coscan#1"), &row);
     write(&table.join("1.parquet.coscan#1"), &row);
     write(&table.join("2.parquet.coscan#3"), &row);
     fs::create_dir(table.join("_coscan")).unwrap();
     let journal = "1.parquet.coscan#1\n1.parquet\n2.parquet.coscan#3\n2.parquet\n";
     fs::write(table.join("_coscan/1-2-3.names"), journal).unwrap();
-    // One still writes, and one is another program's.
+    // One process is still writing, and one file is another program's.
     write(&table.join("alive.parquet.coscan#1"), &row);
     write(&table.join("foreign.parquet#1"), &row);
     let alive = Lock::take(&table.join("alive.parquet.coscan#1")).unwrap();

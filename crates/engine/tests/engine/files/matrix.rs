@@ -1,8 +1,8 @@
 //! Promised: for every type of column that a writer has, rows are the same after an INSERT, a COPY
-//! and a CREATE TABLE AS, each followed by a restart, and whoever reads them.
+//! and a CREATE TABLE AS, each followed by a restart, whichever program reads them.
 //!
-//! The files are committed (`tests/data/writers/make.py` makes them). Other programs read what
-//! Coscan writes in the test that is ignored: it needs a Python with duckdb and pyarrow.
+//! The files are committed (`tests/data/writers/make.py` makes them). In the ignored test, other
+//! programs read Coscan's files; it needs a Python with duckdb and pyarrow.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::common::rows_in_order;
 const COLUMNS: &str = "k, flag, i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, price, wide, word, \
                        raw, day, tod, at, at_ms, at_ns, atz, kind, numbers, words, pair";
 
-/// What they are, row by row.
+/// The values of these columns, row by row.
 const ROWS: [&str; 3] = [
     "1|true|1|1|1|1|1|1|1|1|0.5|0.25|12.50|0.0001|word|6162|2024-02-29|01:02:03.000004|\
      2024-02-29T12:34:56.789|2024-02-29T12:34:56.789|2024-02-29T12:34:56.789|\
@@ -46,7 +46,7 @@ fn table_of(writer: &str, root: &Path) -> PathBuf {
     folder
 }
 
-/// After a restart, the table has each row so many times; both readers say so.
+/// Checks with both readers that, after a restart, the table has each row this many times.
 async fn has_rows(folder: &Path, times: usize, context: &str) {
     let expected: Vec<&str> = ROWS.iter().flat_map(|row| vec![*row; times]).collect();
     for session in [open(folder).await, open_small(folder).await] {

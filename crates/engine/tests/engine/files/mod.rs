@@ -1,13 +1,13 @@
-//! Promised: files are read as they are, whoever wrote them, and what Coscan writes is one of them.
+//! Promised: files are read as they are, whichever program wrote them, and so are Coscan's own.
 //!
 //! | file | question |
 //! |---|---|
 //! | `inserts.rs` | is a table readable after an INSERT and a restart, and whole after a failed one? |
-//! | `partitions.rs` | what are the values of columns that are folders? |
+//! | `partitions.rs` | which values do partition columns have? |
 //! | `types.rs` | how is a folder read whose files store a column differently? |
-//! | `matrix.rs` | are rows the same whoever writes and reads them? |
-//! | `unopened.rs` | what becomes of a table that cannot be opened? |
-//! | `claims.rs` | which statistics are believed? |
+//! | `matrix.rs` | are rows the same whichever program writes and reads them? |
+//! | `unopened.rs` | what happens to a table that cannot be opened? |
+//! | `claims.rs` | which statistics are trusted? |
 
 mod claims;
 mod inserts;
@@ -41,7 +41,7 @@ fn write(path: &Path, batch: &RecordBatch) {
     common::write(path, batch.schema(), std::slice::from_ref(batch), 1000);
 }
 
-/// A session after a restart: of an engine of its own.
+/// A session after a restart: on a new engine.
 async fn open(folder: &Path) -> Session {
     common::session(common::config(), &[("t", folder)]).await
 }
@@ -88,7 +88,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The types of a file's columns, as its writer noted them.
+/// The types of a file's columns, as its writer recorded them.
 fn types(path: &Path) -> Vec<String> {
     let reader = SerializedFileReader::new(fs::File::open(path).unwrap()).unwrap();
     let file = Arc::new(reader.metadata().file_metadata().clone());

@@ -1,5 +1,5 @@
-//! Promised: folders named `key=value` are columns of the type that all their values have, and the
-//! folder that Hive names for NULL is NULL, read and written.
+//! Promised: folders named `key=value` are columns of the type that all their values have, and
+//! Hive's folder for NULL is NULL, in reads and writes.
 
 use std::path::Path;
 use std::sync::Arc;

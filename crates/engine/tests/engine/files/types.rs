@@ -1,5 +1,5 @@
-//! Promised: a folder whose files store a column differently is read as the wider type; where there
-//! is none, the error names file and column.
+//! Promised: if the files of a folder store a column differently, it is read as the wider type; if
+//! there is none, the error names file and column.
 
 use std::fs;
 use std::sync::Arc;
@@ -106,7 +106,7 @@ async fn files_that_differ_are_read_as_the_wider_type() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_widened_names_file_and_column() {
+async fn types_without_a_wider_type_name_file_and_column() {
     let folder = tempfile::tempdir().unwrap();
     let number = batch(vec![
         ("k", Arc::new(Int64Array::from(vec![1]))),
@@ -127,7 +127,7 @@ async fn what_cannot_be_widened_names_file_and_column() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_columns_of_one_name_are_an_error_that_says_so() {
+async fn two_columns_of_one_name_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let one = Arc::new(Int64Array::from(vec![1])) as ArrayRef;
     let schema = common::schema(vec![
@@ -148,7 +148,7 @@ async fn two_columns_of_one_name_are_an_error_that_says_so() {
     );
 }
 
-/// A file of a table that a value does not fit into the wider type of.
+/// A value of one file may not fit into the table's wider type.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_time_that_a_finer_unit_cannot_hold_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
@@ -175,8 +175,8 @@ async fn a_time_that_a_finer_unit_cannot_hold_is_an_error() {
     }
 }
 
-/// A text that the file calls JSON is `json`: it has the functions of one, and is compared with
-/// nothing.
+/// A text that the file calls JSON is `json`: it has the functions of that type, and cannot be
+/// compared.
 #[tokio::test(flavor = "multi_thread")]
 async fn json_is_json() {
     let folder = tempfile::tempdir().unwrap();

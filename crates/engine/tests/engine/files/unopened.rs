@@ -1,6 +1,5 @@
-//! Promised: a table that cannot be opened is an error of the statements that use it, as long as
-//! its
-//! files are as they are; other tables work.
+//! Promised: a table that cannot be opened is an error of the statements that use it, until its
+//! files are repaired; other tables work.
 
 use std::fs;
 use std::sync::Arc;

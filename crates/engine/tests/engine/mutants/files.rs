@@ -1,5 +1,5 @@
 //! Small Parquet files of awkward kinds: every encoding, compression and page version that the
-//! writer can make, dictionaries, nulls, nested columns; with and without page indexes and bloom
+//! writer supports, dictionaries, nulls, nested columns; with and without page indexes and bloom
 //! filters.
 
 use std::sync::Arc;

@@ -40,7 +40,7 @@ pub(crate) fn run(seeds: Range<u64>) {
             for (sql, right) in &right {
                 match caught(sql, rows(&session, sql)).await {
                     Ok(rows) if rows == *right => {}
-                    // An index that was crafted to mislead may name too few rows, but never rows
+                    // An index that was crafted to mislead may find too few rows, but never rows
                     // that do not match.
                     Ok(rows) if crafted && is_part(&rows, right, sql) => outcome = "fewer rows",
                     Ok(rows) => wrong(&format!("{sql}: {} rows, not {}", rows.len(), right.len())),
@@ -51,8 +51,7 @@ pub(crate) fn run(seeds: Range<u64>) {
             let refreshed = caught("REFRESH", rows(&session, "REFRESH INDEX by_i")).await;
             if refreshed.is_ok() {
                 for (sql, right) in &right[..3] {
-                    // An index that misleads and covers all files in their current state has
-                    // nothing to refresh.
+                    // An index that misleads and covers all current files has nothing to refresh.
                     match caught(sql, rows(&session, sql)).await {
                         Ok(rows) if rows == *right => {}
                         Ok(rows) if crafted && is_part(&rows, right, sql) => {}
@@ -71,7 +70,7 @@ fn is_part(rows: &[String], right: &[String], sql: &str) -> bool {
     sql.contains("count(") || rows.iter().all(|row| right.binary_search(row).is_ok())
 }
 
-/// Makes the indexes; returns the right rows of each query.
+/// Builds the indexes; returns the right rows of each query.
 async fn make_indexes(table: &Path) -> Vec<(&'static str, Vec<String>)> {
     let session = engine(false);
     session
@@ -111,7 +110,7 @@ fn restore(folder: &Path, kept: &[(PathBuf, Vec<u8>)]) {
     }
 }
 
-/// Changes a file; returns what was done and whether checksums agree with it.
+/// Changes a file; returns a description, and whether checksums agree with the change.
 fn mutate(kept: &[(PathBuf, Vec<u8>)], random: &mut Random) -> (String, bool) {
     let (path, bytes) = &kept[random.at(kept.len())];
     let mut bytes = bytes.clone();
@@ -173,7 +172,7 @@ fn edit_number(bytes: &mut Vec<u8>, random: &mut Random) -> String {
     format!("{known} became {number}")
 }
 
-/// Gives a manifest the checksum that it should have.
+/// Gives a manifest a matching checksum.
 fn seal(bytes: &mut Vec<u8>) {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let begin = text.find("\"manifest\":").expect("a manifest") + "\"manifest\":".len();
@@ -190,7 +189,7 @@ fn seal(bytes: &mut Vec<u8>) {
     *bytes = format!("{}\"crc32\": {crc}\n}}", &text[..end]).into_bytes();
 }
 
-/// A manifest whose checksums agree with `data`, with the leaves where the built index has them.
+/// A manifest whose checksums agree with `data`, with the leaves of the built index.
 fn agreeing(manifest: &[u8], data: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(manifest).into_owned();
     let number = |name: &str| -> usize {

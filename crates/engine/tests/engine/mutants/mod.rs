@@ -1,5 +1,5 @@
 //! Promised: a file that was damaged or crafted gives an error, or the rows that plain DataFusion
-//! reads from it; never a panic that is not an error, an abort, a hang, or another row.
+//! reads from it; never a panic that is not an error, an abort, a hang, or a wrong row.
 //!
 //! A child process with a bound on its memory reads the mutants of a range of seeds, because a
 //! failed allocation or an overflowed stack ends the process. If the child dies, the seed that it
@@ -30,8 +30,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// Memory that a child may map: its budget, what plain DataFusion takes for such files, and the
-/// program. Far below what a crafted count asks for.
+/// Memory that a child may map: its budget, plain DataFusion's memory for such files, and the
+/// program. It is far below what a crafted count requests.
 const ADDRESS_SPACE_KIB: u64 = 6 << 20;
 
 /// A mutant takes milliseconds; the child itself gives a query 20 s.
@@ -40,7 +40,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(120);
 /// A child keeps the footers of all its mutants.
 const MUTANTS_PER_CHILD: u64 = 2000;
 
-/// How often mutants had each outcome.
+/// The number of mutants with each outcome.
 type Outcomes = BTreeMap<String, u64>;
 
 /// Runs the mutants of these seeds in children.
@@ -65,7 +65,7 @@ fn run(kind: &str, seeds: Range<u64>) -> Outcomes {
     outcomes
 }
 
-/// Runs one child; returns the last seed that it began, and what went wrong with it.
+/// Runs one child; returns the last seed that it began, and the failure, if any.
 fn child_of(kind: &str, seeds: Range<u64>, outcomes: &mut Outcomes) -> (u64, Option<String>) {
     let program = std::env::current_exe().expect("this program");
     let limited = format!("ulimit -v {ADDRESS_SPACE_KIB}; exec \"$0\" \"$@\"");
@@ -164,7 +164,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 fn a_few_thousand_files() {
     let outcomes = run("scan", 0..number("COSCAN_MUTANTS_COUNT", 2500));
     println!("{outcomes:#?}");
-    // Most mutants are refused. If none gave rows, or all did, they would not test much.
+    // Most mutants are refused. If none returned rows, or all did, they would not test much.
     let rows: u64 = outcomes
         .iter()
         .filter(|(kind, _)| kind.contains("rows"))

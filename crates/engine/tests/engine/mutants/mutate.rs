@@ -1,5 +1,5 @@
-//! What does a seed make of a Parquet file? Either bytes are changed anywhere, or the metadata is
-//! taken apart, changed and written again, so that the lengths in the file agree with each other.
+//! How does a seed change a Parquet file? It changes bytes anywhere, or parses the metadata,
+//! changes it and writes it again, so that the lengths in the file agree with each other.
 
 use super::random::Random;
 use super::thrift::{STRUCT, Value, varint};
@@ -7,7 +7,7 @@ use super::thrift::{STRUCT, Value, varint};
 /// A changed file.
 pub(crate) struct Mutant {
     pub(crate) bytes: Vec<u8>,
-    /// What was done, for a reader.
+    /// A description of the change, for a reader.
     pub(crate) what: String,
     /// The metadata may contradict the data: wrong pruning by it is not an error of the engine.
     pub(crate) lies: bool,
@@ -55,7 +55,7 @@ fn footer_of(bytes: &[u8]) -> Value {
         .0
 }
 
-/// Writes another footer behind the first `data_bytes` bytes of the file.
+/// Writes another footer after the first `data_bytes` bytes of the file.
 fn put_footer(bytes: &mut Vec<u8>, data_bytes: usize, footer: &Value) {
     bytes.truncate(data_bytes);
     let footer = footer.bytes();
@@ -216,7 +216,7 @@ fn without_index(footer: &mut Value) -> &'static str {
     ", no page index"
 }
 
-/// Changes a column index or offset index, which is then written behind the data.
+/// Changes a column index or offset index, which is then written after the data.
 fn edit_page_index(bytes: &mut Vec<u8>, random: &mut Random) -> String {
     let mut footer = footer_of(bytes);
     let mut end = footer_start(bytes);
@@ -241,7 +241,7 @@ fn edit_page_index(bytes: &mut Vec<u8>, random: &mut Random) -> String {
     format!("index {offset_field} of column {at} of group {group}: {what}")
 }
 
-/// Changes a page's header or the first bytes of its data; the column chunk is then written behind
+/// Changes a page's header or the first bytes of its data; the column chunk is then written after
 /// the data.
 fn edit_page(bytes: &mut Vec<u8>, random: &mut Random) -> String {
     let mut footer = footer_of(bytes);
@@ -309,7 +309,7 @@ fn edit_page(bytes: &mut Vec<u8>, random: &mut Random) -> String {
     format!("column {at} of group {group}, {what}")
 }
 
-/// Makes the schema deep or wide, or changes what it says.
+/// Makes the schema deep or wide, or changes its contents.
 fn edit_schema(bytes: &mut Vec<u8>, random: &mut Random) -> String {
     let mut footer = footer_of(bytes);
     let start = footer_start(bytes);

@@ -1,4 +1,4 @@
-//! Mutants of Parquet files: read by the engine, and by plain DataFusion where the engine gave
+//! Mutants of Parquet files, read by the engine, and by plain DataFusion if the engine returned
 //! rows.
 
 use std::fs;
@@ -19,7 +19,7 @@ use super::mutate::{Mutant, mutate};
 use super::random::Random;
 use crate::common::{collect, config};
 
-/// The queries that are asked of each mutant.
+/// The queries that run over each mutant.
 const QUERIES: [&str; 7] = [
     "SELECT * FROM m",
     "SELECT count(*) FROM m",
@@ -103,7 +103,7 @@ pub(crate) fn run(seeds: Range<u64>) {
             let path = folder.path().join(format!("{seed}.parquet"));
             fs::write(&path, &mutant.bytes).expect("written");
             let session = &sessions[usize::from(random.below(3) == 0)];
-            // Where the metadata contradicts the data, pruning drops other rows than it should, and
+            // If the metadata contradicts the data, pruning drops rows that it should not, and
             // each reader prunes in its own places.
             for setting in ["pruning", "enable_page_index", "bloom_filter_on_read"] {
                 let name = format!("datafusion.execution.parquet.{setting}");
@@ -145,8 +145,8 @@ async fn look_at(session: &Session, path: &Path, mutant: &Mutant, random: &mut R
         PLAIN.store(false, Ordering::SeqCst);
         match expected {
             Some(expected) if expected == rows => {}
-            // Plain DataFusion finds pages by the page index, also where all are wanted. One that
-            // is wrong gives it other bytes, of which most are no page; of the rest it makes rows.
+            // Plain DataFusion finds pages by the page index, even if all are wanted. A wrong
+            // index makes it read other bytes; most are no page, and the rest become rows.
             Some(_)
                 if mutant.what.contains(": index ")
                     && rows_without_index(path, sql).await.as_ref() == Some(&rows) =>
@@ -166,7 +166,7 @@ fn refused(error: &str) -> String {
     let place = error.contains("mutant") || error.contains(".parquet");
     if error.contains("panicked") {
         if !error.contains("the Parquet reader panicked") {
-            wrong(&format!("a panic that nobody caught: {error}"));
+            wrong(&format!("an uncaught panic: {error}"));
         }
         if !place {
             wrong(&format!("no file named: {error}"));
@@ -189,7 +189,7 @@ pub(crate) async fn caught<T>(what: &str, future: impl Future<Output = T>) -> T 
         Ok(Err(panic)) => {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
-            wrong(&format!("{what}: a panic that nobody caught: {text:?}"))
+            wrong(&format!("{what}: an uncaught panic: {text:?}"))
         }
         Err(_) => wrong(&format!("{what}: hangs")),
     }
@@ -202,7 +202,7 @@ pub(crate) async fn rows(session: &Session, sql: &str) -> Result<Vec<String>, St
     Ok(rows)
 }
 
-/// Plain DataFusion's rows if it does not look at the page index.
+/// Plain DataFusion's rows without the page index.
 async fn rows_without_index(path: &str, sql: &str) -> Option<Vec<String>> {
     PLAIN.store(true, Ordering::SeqCst);
     let rows = match plain_context(path, true).await {

@@ -89,7 +89,7 @@ impl Value {
         }
     }
 
-    /// How many values it holds, itself included.
+    /// The number of values that it contains, with itself.
     pub(crate) fn count(&self) -> usize {
         1 + match self {
             Value::List(_, _, elements) => elements.iter().map(Value::count).sum::<usize>(),
