@@ -1,9 +1,9 @@
-//! What has the memory? For messages, metrics and tests.
+//! How is the memory used? For messages, metrics and tests.
 
 use super::{HolderId, Memory};
 
-/// What the process takes beyond what is counted is believed up to this part of the limit, as a
-/// divisor: queries that end do not make it less, and without any memory none would run.
+/// What the process takes beyond what is counted is charged up to this part of the limit (a
+/// divisor): ending queries does not reduce it, and with no memory left no query could run.
 const UNACCOUNTED: u64 = 2;
 
 /// How the memory is used, in bytes.
@@ -15,9 +15,9 @@ pub struct Usage {
     pub reserve: u64,
     /// What operators hold.
     pub operators: u64,
-    /// What is kept for queries beyond that.
+    /// What is kept for queries beyond what operators hold.
     pub aside: u64,
-    /// Estimates of chunks in work.
+    /// Estimates of the open scratches.
     pub scratch: u64,
     /// What the process takes beyond all that is counted.
     pub unaccounted: u64,
@@ -30,7 +30,7 @@ pub struct Usage {
 }
 
 impl Memory {
-    /// How the memory is used.
+    /// Reports how the memory is used.
     #[must_use]
     pub fn usage(&self) -> Usage {
         let holders = self.holders.iter();
@@ -47,7 +47,7 @@ impl Memory {
         }
     }
 
-    /// The bytes that may be taken by anything but the reserve's own.
+    /// The bytes that everything but the reserve may take.
     pub(super) fn ceiling(&self) -> u64 {
         self.config.limit.saturating_sub(self.config.reserve)
     }
@@ -64,12 +64,12 @@ impl Memory {
         self.unaccounted.min(self.config.limit / UNACCOUNTED)
     }
 
-    /// The bytes that cannot be dropped, and those that are promised.
+    /// The bytes that cannot be dropped, and those that queries are promised.
     pub(super) fn fixed(&self) -> u64 {
         self.taken() + self.sums.aside
     }
 
-    /// Whether the ceiling leaves `bytes` bytes beside what is fixed.
+    /// Whether `bytes` bytes fit below the ceiling beside what is fixed.
     pub(super) fn fits(&self, bytes: u64) -> bool {
         self.fixed().saturating_add(bytes) <= self.ceiling()
     }
