@@ -1,4 +1,4 @@
-//! Why a server could not start or had to stop. What clients see is in `failure.rs`.
+//! Why could a server not start, or why did it have to stop? What clients see is in `failure.rs`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use datafusion::error::DataFusionError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// S5: the address is reachable from other machines and no password was set.
+    /// S5: other machines can reach the address, and no password was set.
     #[error(
         "refusing to listen on {listen}, which other machines can reach, without a password; \
          set one, or allow it explicitly"
@@ -47,7 +47,7 @@ pub enum ServerError {
         /// What rustls said.
         source: tokio_rustls::rustls::Error,
     },
-    /// TLS is required, and there is no certificate to offer it with.
+    /// TLS is required, but there is no certificate.
     #[error("TLS is required, but there is no certificate: set one, or do not require TLS")]
     TlsWithoutCertificate,
     /// No threads could be started for queries.

@@ -1,8 +1,8 @@
-//! The listener: which connections get a task, and how all tasks end.
+//! Which connections get a task, and how do all tasks end?
 //!
-//! Stopping has three steps. Draining: new clients are not accepted, idle clients are sent away,
-//! statements may finish. Cancelling, after the grace period: statements are cancelled and their
-//! clients told. Aborting, a moment later: all remaining connections are cut off.
+//! Shutdown has three steps. Draining: the server accepts no new clients, closes idle connections,
+//! and lets statements finish. Cancelling, after the grace period: statements are cancelled, and
+//! their clients get an error. Aborting, a moment later: all remaining connections are cut off.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens. Clients may connect from now on; they are answered by [`Server::run`].
+    /// Starts to listen. Clients may connect at once; [`Server::run`] answers them.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// Outside of a Tokio runtime.
+    /// Called outside of a Tokio runtime.
     pub async fn bind(config: ServerConfig, factory: SessionFactory) -> Result<Self, ServerError> {
         let listen = config.listen;
         if !listen.ip().is_loopback() && config.password.is_none() && !config.allow_insecure {
@@ -100,7 +100,7 @@ impl Server {
         })
     }
 
-    /// Where the server listens; shows the port that was chosen if port 0 was asked for.
+    /// The address of the listener, with the port that was chosen for port 0.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
@@ -126,7 +126,7 @@ impl Server {
         let mut spare = Spare::take();
         let mut looks = interval(LOOK_EVERY);
         tokio::pin!(stop);
-        // Whether there are too few descriptors for queries and newcomers.
+        // Whether descriptors are short: queries and new clients need some.
         let mut short = false;
         loop {
             short = short && !some_are_left();
@@ -142,7 +142,7 @@ impl Server {
                     Ok((socket, peer)) => {
                         let place = shared.strangers.enter(peer.ip());
                         connections.spawn(serve(socket, place, Arc::clone(&shared)));
-                        // Queries of admitted clients need descriptors, too.
+                        // Queries of admitted clients need descriptors too.
                         short = !some_are_left();
                     }
                     Err(error) => {

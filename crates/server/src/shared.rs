@@ -1,6 +1,6 @@
 //! What every connection needs of the server.
 //!
-//! Not here: the listener, which makes it and lets clients in (`listen.rs`).
+//! Not here: the listener, which makes this and accepts clients (`listen.rs`).
 
 use std::sync::Arc;
 

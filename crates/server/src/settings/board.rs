@@ -1,12 +1,12 @@
-//! How does a query read the connection's settings, and how does it ask to change one?
+//! How does a query read the connection's settings, and how does it change one?
 //!
-//! `current_setting()` and `pg_settings` read the values that the connection has put up here.
-//! `set_config()` leaves a wish, which the connection carries out when the statement has run; what
-//! SET would refuse is refused.
+//! `current_setting()` and `pg_settings` read the values that the connection has published here.
+//! `set_config()` leaves a request, which the connection carries out once the statement has run;
+//! what SET would refuse is refused.
 //!
-//! A statement that fails on one thread may still run on another, and leave a wish a moment later.
-//! So each wish comes with the turn in which its statement was planned. A failure begins the next
-//! turn, in which wishes of earlier turns are not heard (B1).
+//! B1: a statement that has failed on one thread may still run on another, and leave a request a
+//! moment later. So each request carries the turn in which its statement was planned. A failure
+//! begins the next turn, and requests of earlier turns are ignored.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,17 +16,17 @@ use super::custom::CUSTOM_BYTES_MAX;
 /// Shared by a connection's [`Settings`](super::Settings) and its session's functions.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
-    /// Names as PostgreSQL writes them, and values.
+    /// Names in PostgreSQL's spelling, and values.
     values: Mutex<Vec<(&'static str, String)>>,
     wishes: Mutex<Wishes>,
-    /// The client's own settings (`custom.rs`), by names in lower case.
+    /// The client's own settings (`custom.rs`), by lower-case name.
     custom: Mutex<BTreeMap<String, String>>,
 }
 
 #[derive(Debug, Default)]
 struct Wishes {
     turn: u64,
-    /// The last value wished for each name.
+    /// The last value requested for each name.
     wanted: BTreeMap<String, Wish>,
 }
 
@@ -34,7 +34,7 @@ struct Wishes {
 #[derive(Debug)]
 pub(crate) struct Wish {
     pub(crate) value: String,
-    /// To the end of the transaction only.
+    /// Only until the end of the transaction.
     pub(crate) local: bool,
 }
 
@@ -43,7 +43,7 @@ impl Board {
         *locked(&self.values) = values;
     }
 
-    /// Every setting with its value, by name.
+    /// All published settings with their values.
     pub(crate) fn all(&self) -> Vec<(&'static str, String)> {
         locked(&self.values).clone()
     }
@@ -56,12 +56,12 @@ impl Board {
         found.next().map(|(_, value)| value.clone())
     }
 
-    /// A setting of the client's own.
+    /// The value of one of the client's own settings.
     pub(crate) fn custom(&self, name: &str) -> Option<String> {
         locked(&self.custom).get(&name.to_lowercase()).cloned()
     }
 
-    /// False if there is no room for it.
+    /// Sets one of the client's own settings; false if there is no room for it.
     #[must_use]
     pub(super) fn set_custom(&self, name: &str, value: &str) -> bool {
         let mut custom = locked(&self.custom);
@@ -73,7 +73,7 @@ impl Board {
         fits
     }
 
-    /// All settings of the client's own, to come back to.
+    /// All of the client's own settings, to be restored later.
     pub(super) fn all_custom(&self) -> BTreeMap<String, String> {
         locked(&self.custom).clone()
     }
@@ -86,24 +86,24 @@ impl Board {
         locked(&self.custom).remove(&name.to_lowercase());
     }
 
-    /// The turn of a statement that is planned now.
+    /// The turn for a statement that is planned now.
     pub(crate) fn turn(&self) -> u64 {
         locked(&self.wishes).turn
     }
 
-    /// Leaves a wish. False if there is no room for it (`WISHES_BYTES_MAX`).
+    /// Leaves a request. False if there is no room for it (`REQUESTS_BYTES_MAX`).
     #[must_use]
-    pub(crate) fn want(&self, turn: u64, name: &str, value: &str, local: bool) -> bool {
+    pub(crate) fn request(&self, turn: u64, name: &str, value: &str, local: bool) -> bool {
         let mut wishes = locked(&self.wishes);
         if wishes.turn != turn {
-            // B1: the wish is not heard.
+            // B1: the request is ignored.
             return true;
         }
         let wishes = &mut wishes.wanted;
         let all = wishes
             .iter()
             .map(|(name, wish)| name.len() + wish.value.len());
-        if all.sum::<usize>() + name.len() + value.len() > WISHES_BYTES_MAX {
+        if all.sum::<usize>() + name.len() + value.len() > REQUESTS_BYTES_MAX {
             return false;
         }
         let value = value.to_owned();
@@ -119,7 +119,7 @@ impl Board {
         std::mem::take(&mut locked(&self.wishes).wanted)
     }
 
-    /// Drops all wishes, and ignores those that statements planned up to now will leave (B1).
+    /// Drops all requests, and ignores those of statements planned up to now (B1).
     pub(crate) fn give_up(&self) {
         let mut wishes = locked(&self.wishes);
         wishes.wanted.clear();
@@ -127,10 +127,10 @@ impl Board {
     }
 }
 
-/// A lock that a panic has poisoned is taken all the same: the values behind it are whole.
+/// Takes a lock even if a panic has poisoned it: no panic leaves the values incomplete.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The bytes of the names and values of one statement's wishes together.
-const WISHES_BYTES_MAX: usize = 1 << 14;
+/// The most bytes for the names and values of one statement's requests together.
+const REQUESTS_BYTES_MAX: usize = 1 << 14;

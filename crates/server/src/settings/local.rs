@@ -1,8 +1,8 @@
-//! Settings that last to the end of a transaction, and settings that functions ask for.
+//! Settings that last until the end of a transaction, and settings that functions change.
 //!
-//! SET LOCAL keeps the old value of a setting before it changes it, and the end of the transaction
-//! restores the value, whether it commits or rolls back. Outside of a transaction SET LOCAL does
-//! nothing. A plain SET in the transaction lasts.
+//! SET LOCAL saves the old value of a setting before it changes it, and the end of the transaction
+//! restores it, whether it commits or rolls back. Outside of a transaction SET LOCAL does nothing.
+//! A plain SET in the transaction lasts.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use super::{Settings, entry, find};
 use crate::failure::Failure;
 use crate::modes;
 
-/// The old value of each setting: `None` for the default.
+/// The old value of each setting; `None` for the default.
 pub(super) type Local = BTreeMap<String, Option<String>>;
 
 impl Settings {
-    /// Carries out what `set_config()` asked for in the statement that has just run.
+    /// Carries out the `set_config()` requests of the statement that has just run.
     pub(crate) async fn grant(
         &mut self,
         session: &SessionContext,
@@ -36,23 +36,23 @@ impl Settings {
         Ok(reports)
     }
 
-    /// Whether the statement that has just run asked for something.
+    /// Whether the statement that has just run left requests.
     pub(crate) fn has_wishes(&self) -> bool {
         self.board.has_wishes()
     }
 
-    /// Drops the wishes of a statement that was given up.
+    /// Drops the requests of an abandoned statement.
     pub(crate) fn forget_wishes(&self) {
         self.board.wishes();
     }
 
-    /// Drops the wishes of a statement that failed, and those that it leaves from now on: parts of
-    /// it may still run.
+    /// Drops the requests of a failed statement, including those it leaves later: parts of it may
+    /// still run.
     pub(crate) fn give_up_wishes(&self) {
         self.board.give_up();
     }
 
-    /// Keeps a setting's value for [`Settings::end_transaction`] to restore.
+    /// Saves a setting's value for [`Settings::end_transaction`] to restore.
     pub(super) fn remember(&mut self, session: &SessionContext, name: &str) -> Result<(), Failure> {
         let now = if is_custom(session, name) {
             self.board.custom(name)
@@ -65,7 +65,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Drops the old value of a setting: what is set from here on lasts.
+    /// Drops the saved value of a setting, so that a new value lasts.
     pub(crate) fn forget(&mut self, name: &str) {
         self.local.remove(name);
     }

@@ -1,53 +1,56 @@
-//! Which of the clients that have not been authenticated may begin, and which must make room?
+//! Which unauthenticated client may begin its handshake, and which must make room?
 //!
-//! Anybody can open sockets and say nothing, and a pool of clients opens hundreds at once. Both
-//! look alike until they speak, so a stranger goes through three stages. *Silent*: it has sent
-//! nothing, and holds a descriptor but no buffer. *Waiting*: it has spoken, and its bytes are in
-//! the kernel. *Handshaking*: it has buffers, and it is the server's turn or the client's. Only
-//! while it is the client's turn does time pass for it: what the server takes, because a thousand
-//! others have come too, is not silence. Turns end with messages, not with bytes, so nobody keeps a
-//! place by sending a byte now and then.
+//! Any machine can open sockets and send nothing, and a pool of clients opens hundreds at once.
+//! Both look alike until they speak, so a client goes through three stages. *Silent*: it has sent
+//! nothing, and holds a descriptor but no buffer. *Waiting*: it has sent something, and its bytes
+//! are in the kernel. *Handshaking*: it has buffers, and either the server or the client has to
+//! send next. A client's time runs only while it is the client's turn: a server that is slow
+//! because a thousand other clients have come does not make this client silent. Turns end with
+//! messages, not with bytes, so no client keeps a place by sending a byte now and then.
 //!
-//! Whose place is next goes by address: the next to begin is of the address with the fewest
-//! handshakes, the next to leave of the address with the most strangers; among these the oldest. So
-//! a flood from one address costs others at most [`SILENCE`] for each time that it fills the rooms.
+//! Addresses are treated alike: the next client to begin comes from the address with the fewest
+//! handshakes, the next to leave from the address with the most unauthenticated clients; among
+//! these the oldest is chosen. So a flood from one address costs others at most [`SILENCE`] for
+//! each time that it fills all places.
 //!
-//! STRANGER-I1: at most [`STRANGERS_MAX`] strangers at a time, and [`HANDSHAKES_MAX`] handshakes.
-//! STRANGER-I2: a client that was let in is not sent away as a stranger.
-//! STRANGER-I3: a stranger is asked to leave only if its place is wanted and its turn has lasted
-//! for [`SILENCE`]; one that waits for the server never is.
-//! STRANGER-I4: whoever waits begins as soon as a handshake ends. While anybody waits, a handshake
-//! in which the client's turn lasts for [`SILENCE`] is asked to end if no other goes on either, and
-//! after [`PATIENCE`] in any case: the clients of a pool on a busy machine answer one by one.
+//! STRANGER-I1: at most [`STRANGERS_MAX`] unauthenticated clients at a time, and
+//! [`HANDSHAKES_MAX`] handshakes.
+//! STRANGER-I2: an authenticated client is never disconnected as an unauthenticated one.
+//! STRANGER-I3: a client is asked to leave only if its place is needed and its turn has lasted for
+//! [`SILENCE`]; a client that waits for the server is never asked.
+//! STRANGER-I4: a waiting client begins as soon as a handshake ends. While clients wait, a
+//! handshake in which the client's turn lasts for [`SILENCE`] is asked to end if no other
+//! handshake makes progress either, and after [`PATIENCE`] in any case: the clients of a pool on a
+//! busy machine answer one by one.
 //! Not here: clocks, tasks and sockets (`mod.rs`).
-//! Bounds: every call looks at each stranger a few times.
+//! Bounds: every call looks at each client at most a few times.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Room for two pools of five hundred clients that connect all at once. A silent stranger costs a
+/// Room for two pools of five hundred clients that connect all at once. A silent client costs a
 /// descriptor and a few hundred bytes.
 pub(crate) const STRANGERS_MAX: usize = 1024;
-/// A handshake has buffers of at most some 60 kB. It takes a few milliseconds of a client that
-/// answers.
+/// A handshake has buffers of at most some 60 kB. With a client that answers it takes a few
+/// milliseconds.
 pub(crate) const HANDSHAKES_MAX: usize = 128;
-/// A client that means to speak does so within some round trips.
+/// A client that wants to speak does so within a few round trips.
 pub(crate) const SILENCE: Duration = Duration::from_secs(1);
 /// How long a client's turn in a handshake may last while other handshakes go on.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// So many are asked to leave at a time when newcomers want room: each takes a moment to go.
+/// The most clients that are asked to leave at a time: each takes a moment to go.
 const AT_A_TIME: usize = 16;
 
-/// The strangers of a server. Times are since some moment that stays the same.
+/// The unauthenticated clients of a server. All times count from one fixed moment.
 #[derive(Debug)]
 pub(crate) struct Rooms {
-    /// STRANGER-I1; [`STRANGERS_MAX`] and [`HANDSHAKES_MAX`] except in tests.
+    /// STRANGER-I1. The values differ from [`STRANGERS_MAX`] and [`HANDSHAKES_MAX`] only in tests.
     strangers_max: usize,
     handshakes_max: usize,
     next: u64,
-    /// When a handshake last went on or ended.
+    /// When a handshake last made progress or ended.
     progress: Duration,
     /// By number, so the oldest come first.
     strangers: BTreeMap<u64, Stranger>,
@@ -57,9 +60,9 @@ pub(crate) struct Rooms {
 struct Stranger {
     address: IpAddr,
     stage: Stage,
-    /// Since when it is the client's turn; `None` while it waits for the server.
+    /// Since when it is the client's turn; `None` while it is the server's.
     silent_since: Option<Duration>,
-    /// Whether it was asked to leave and has said nothing since.
+    /// Whether the client was asked to leave and has sent nothing since.
     asked: bool,
 }
 
@@ -70,7 +73,7 @@ enum Stage {
     Handshaking,
 }
 
-/// What the stranger with this number is to do.
+/// What the client with this number should do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     Begin(u64),
@@ -103,7 +106,8 @@ impl Rooms {
         number
     }
 
-    /// The stranger has sent something: it is the server's turn. Returns whether it has begun.
+    /// The client has sent something: it is the server's turn. Returns whether its handshake has
+    /// begun.
     pub(crate) fn spoke(&mut self, now: Duration, number: u64) -> bool {
         let Some(stranger) = self.strangers.get_mut(&number) else {
             return false;
@@ -120,14 +124,14 @@ impl Rooms {
         begun
     }
 
-    /// The server waits for the next message of a stranger that has begun.
+    /// The server waits for the next message of this client.
     pub(crate) fn is_awaited(&mut self, now: Duration, number: u64) {
         if let Some(stranger) = self.strangers.get_mut(&number) {
             stranger.silent_since = Some(now);
         }
     }
 
-    /// The stranger was let in, or has gone.
+    /// The client was authenticated, or has gone.
     pub(crate) fn left(&mut self, now: Duration, number: u64) {
         let left = self.strangers.remove(&number);
         if left.is_some_and(|stranger| stranger.stage == Stage::Handshaking) {
@@ -135,13 +139,14 @@ impl Rooms {
         }
     }
 
-    /// Whether another stranger may come. `short`: descriptors are wanted for other things.
+    /// Whether another client may come. `short` says that other parts of the server need
+    /// descriptors.
     pub(crate) fn is_open(&self, short: bool) -> bool {
         let most = if short { 1 } else { self.strangers_max };
         self.strangers.len() < most
     }
 
-    /// The next thing to be done, if anything is.
+    /// The next action, if there is one.
     pub(crate) fn poll_action(&mut self, now: Duration, short: bool) -> Option<Action> {
         if let Some(number) = self.next_to_begin() {
             self.strangers.get_mut(&number)?.stage = Stage::Handshaking;
@@ -160,7 +165,7 @@ impl Rooms {
         Some(Action::Leave(number))
     }
 
-    /// When `poll_action` has something new to say, if nothing happens until then.
+    /// When `poll_action` will have a new action, if no other call comes first.
     pub(crate) fn poll_timeout(&self, short: bool) -> Option<Duration> {
         self.candidates(short).map(|(until, ..)| until).min()
     }
@@ -180,8 +185,8 @@ impl Rooms {
         waiting.min_by_key(rank).map(|(number, _)| *number)
     }
 
-    /// The strangers whose places are wanted (any for whoever comes next, a handshake for each that
-    /// waits), and until when they may be silent.
+    /// The clients whose places are needed (any place for a new client, a handshake for each
+    /// waiting one), and until when they may be silent.
     fn candidates(&self, short: bool) -> impl Iterator<Item = (Duration, u64, &Stranger)> {
         let asked = || self.strangers.values().filter(|s| s.asked);
         let any = !self.is_open(short) && asked().count() < AT_A_TIME;
@@ -229,14 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn five_hundred_that_speak_are_all_served_and_nobody_leaves() {
+    fn five_hundred_speaking_clients_are_all_served_and_none_leaves() {
         let mut rooms = Rooms::default();
         let numbers: Vec<u64> = (0..500).map(|_| rooms.arrived(MS, address(1))).collect();
         for number in &numbers {
             rooms.spoke(MS, *number);
         }
         let mut begun = Vec::new();
-        // The server takes longer than a silent client might.
+        // The server takes longer than a silent client may.
         for round in 1..=4_u32 {
             for action in actions(&mut rooms, 3 * SILENCE * round) {
                 let Action::Begin(number) = action else {
@@ -253,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn only_silent_ones_make_room_and_only_if_it_is_wanted() {
+    fn only_silent_clients_make_room_and_only_if_it_is_needed() {
         let mut rooms = Rooms::default();
         let first = rooms.arrived(Duration::ZERO, address(1));
         for _ in 1..STRANGERS_MAX {
@@ -269,7 +274,7 @@ mod tests {
         let asked = (1..=AT_A_TIME as u64).map(|n| Action::Leave(first + n));
         assert_eq!(actions(&mut rooms, 6000 * MS), asked.collect::<Vec<_>>());
         assert_eq!(actions(&mut rooms, 6000 * MS), [], "that is enough for now");
-        // It speaks just then, and stays: another goes.
+        // One of them speaks just then, and stays: another goes.
         assert!(
             !rooms.spoke(6000 * MS, first + 1),
             "it begins only when it is told to"
@@ -286,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_one_address_makes_room_for_others() {
+    fn a_flood_from_one_address_makes_room_for_others() {
         let mut rooms = Rooms::default();
         let few = rooms.arrived(Duration::ZERO, address(2));
         for _ in 1..STRANGERS_MAX {
@@ -309,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handshake_in_which_the_client_falls_silent_ends_if_others_wait() {
+    fn a_handshake_with_a_silent_client_ends_if_others_wait() {
         let mut rooms = Rooms {
             handshakes_max: 1,
             ..Rooms::default()
@@ -318,7 +323,7 @@ mod tests {
         rooms.spoke(MS, first);
         assert_eq!(actions(&mut rooms, MS), [Action::Begin(first)]);
         rooms.is_awaited(100 * MS, first);
-        assert_eq!(actions(&mut rooms, 5000 * MS), [], "nobody waits");
+        assert_eq!(actions(&mut rooms, 5000 * MS), [], "no client waits");
         rooms.spoke(5000 * MS, second);
         assert_eq!(actions(&mut rooms, 5000 * MS), [Action::Leave(first)]);
         rooms.spoke(5000 * MS, first);
@@ -331,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handshake_may_be_slow_while_others_go_on_but_not_for_long() {
+    fn a_handshake_may_be_slow_while_others_progress_but_not_for_long() {
         let mut rooms = Rooms {
             handshakes_max: 2,
             ..Rooms::default()
@@ -355,9 +360,9 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_that_are_wanted_elsewhere_are_given_up_by_silent_ones() {
+    fn silent_clients_give_up_descriptors_that_are_needed_elsewhere() {
         let mut rooms = Rooms::default();
-        assert!(rooms.is_open(true), "somebody must be told");
+        assert!(rooms.is_open(true), "one client must learn why");
         let silent = rooms.arrived(Duration::ZERO, address(1));
         assert!(!rooms.is_open(true));
         assert_eq!(rooms.poll_action(999 * MS, true), None);
@@ -366,8 +371,8 @@ mod tests {
         assert_eq!(asked, Some(Action::Leave(silent)));
     }
 
-    /// Strangers that come, speak, fall silent and go at random. Those that are asked to leave do,
-    /// or speak at the last moment.
+    /// Clients arrive, speak, fall silent and go at random. A client that is asked to leave does,
+    /// or speaks at the last moment.
     #[test]
     fn random_crowds_keep_the_invariants() {
         for seed in 0..100_u64 {
@@ -382,7 +387,7 @@ mod tests {
                 handshakes_max: 8,
                 ..Rooms::default()
             };
-            // Of each stranger, since when it is its turn.
+            // For each client, since when it is its turn.
             let mut here = BTreeMap::<u64, Option<Duration>>::new();
             let (mut waiting, mut shaking) = (BTreeSet::new(), BTreeSet::new());
             let (mut now, keen) = (Duration::ZERO, 1 + random(40));
