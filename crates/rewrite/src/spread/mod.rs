@@ -1,8 +1,8 @@
 //! How does one table become files in several folders, one on each disk?
 //!
-//! Rows are read once, in the source's order or sorted by a column, and each row goes to one of the
-//! files. Either runs of rows go to the files in turn, so that every disk has an equal part of any
-//! range; or, sorted, each file gets one range of the column's values, so that statistics show
+//! Rows are read once, in the source's order or sorted by a column, and each row goes to one of
+//! the files. Either runs of rows go to the files in turn, so that every disk has an equal part of
+//! any range; or, sorted, each file gets one range of the column's values, so that statistics show
 //! which disks a predicate needs. All files are written as drafts and synced before the first
 //! appears; then a journal is written, the drafts are renamed, and the journal is removed. So the
 //! next spread to these folders finishes what a killed process left if there is a journal, and
@@ -59,8 +59,8 @@ pub struct Spread {
     pub finished: bool,
 }
 
-/// Spreads the rows at `source` (a Parquet file, a folder, a glob or a URL) over these folders, one
-/// file in each.
+/// Spreads the rows at `source` (a Parquet file, a folder, a glob or a URL) over these folders,
+/// one file in each.
 ///
 /// First finishes or removes what an interrupted spread to these folders left. If that gives
 /// exactly the files of this call, nothing else is done.
