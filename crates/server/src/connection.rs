@@ -35,8 +35,8 @@ use crate::senders::bound_unsent;
 use crate::session::Session;
 use crate::settings::Settings;
 use crate::shared::Shared;
-use crate::strangers::Place;
 use crate::transaction::Transaction;
+use crate::unauthenticated::Place;
 use crate::wire::{Unread, Wire, last_words};
 
 /// An authenticated client.
@@ -317,7 +317,7 @@ async fn open_session(
         senders: shared.senders.clone(),
         ledger,
         aside: Arc::clone(&shared.aside),
-        at_hand: None,
+        current_cost: None,
         undoable: false,
         snapshot: None,
         moments: moments.unwrap_or_default(),
@@ -405,7 +405,7 @@ impl Connection {
                     return;
                 }
             };
-            self.session.at_hand = None;
+            self.session.current_cost = None;
             let failure = match handled {
                 Ok(()) => continue,
                 Err(Halt::Gone) => return,
@@ -478,7 +478,7 @@ impl Connection {
     /// Reports a failure to the client, and rolls back the transaction unless the client began it.
     async fn undo(&mut self, failure: Failure) -> Result<(), Halt> {
         self.described = false;
-        self.session.settings.give_up_wishes();
+        self.session.settings.discard_requests();
         self.wire.put(&failure.into_message())?;
         if self.status != TransactionStatus::Idle {
             self.status = TransactionStatus::Error;

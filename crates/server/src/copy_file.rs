@@ -4,7 +4,8 @@
 //! The statement becomes DataFusion's COPY with a file format of our own, so that rights, plans
 //! and the count of rows are the same as for other formats.
 //! Not here: the options (`copy.rs`); COPY with DataFusion's options, which takes the format from
-//! the file's name or from STORED AS. F1: the file appears only when it is complete.
+//! the file's name or from STORED AS.
+//! F1: the file appears only when it is complete.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -73,7 +73,7 @@ impl Connection {
         else {
             return Ok(Prepared::default());
         };
-        self.session.at_hand = Some(Arc::clone(&cost));
+        self.session.current_cost = Some(Arc::clone(&cost));
         self.check_transaction(&action)?;
         let planned = match &action {
             Action::Plan(statement)
@@ -132,7 +132,7 @@ impl Connection {
             self.check_transaction(action)?;
         }
         let values = parameter_values(prepared.types(), &message, &self.session.zone())?;
-        self.session.at_hand.clone_from(&prepared.cost);
+        self.session.current_cost.clone_from(&prepared.cost);
         let held = match &prepared.cost {
             Some(cost) => {
                 let bytes = message.parameters.iter().flatten().map(bytes::Bytes::len);
@@ -223,7 +223,7 @@ impl Connection {
         let mut portal = self.portals.take(&name)?;
         self.session.undoable = self.status != TransactionStatus::Idle;
         let mut interrupt = self.interrupt().await;
-        self.session.at_hand.clone_from(&prepared.cost);
+        self.session.current_cost.clone_from(&prepared.cost);
 
         if let State::Bound(plan) = &mut portal.state {
             let Some(action) = &prepared.action else {
@@ -239,7 +239,7 @@ impl Connection {
             let is_planned = plan.is_some();
             let outcome = match plan {
                 Some(plan) => {
-                    self.session.settings.forget_wishes();
+                    self.session.settings.drop_requests();
                     if let Action::Declare { name, declared, .. } = action {
                         self.check_cursor(*declared)?;
                         let start = self.session.start(plan, None, None, &[]);

@@ -40,7 +40,8 @@ pub(crate) struct HeldRows {
 impl HeldRows {
     /// Computes all remaining rows of a query.
     ///
-    /// # Errors Errors of the query, and of the disk.
+    /// # Errors
+    /// Errors of the query, and of the disk.
     pub(crate) async fn of(
         running: &mut Running,
         ledger: &Ledger,

@@ -50,7 +50,8 @@ impl Keepalive {
 
     /// Applies the settings to a socket.
     ///
-    /// # Errors The system refuses the numbers, or the socket has gone.
+    /// # Errors
+    /// The system refuses the numbers, or the socket has gone.
     pub(crate) fn apply(self, socket: &TcpStream) -> io::Result<()> {
         let socket = SockRef::from(socket);
         let keepalive = TcpKeepalive::new()

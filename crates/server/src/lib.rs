@@ -23,12 +23,14 @@
 //! notice a vanished client only when they write, swallow failed `SET`s, and share one session
 //! among all connections.
 //!
-//! S1: a session belongs to one connection; no other connection sees what its client sets. S2: the
-//! memory held for a result is bounded by a few record batches, however long the result is. S3: a
-//! cancelled, timed-out or abandoned statement drops its stream at once. S4: a panic in a query
-//! becomes an error of that query. S5: without a password, the server listens only on loopback
-//! unless explicitly allowed. S6: rows that wait for an idle client are on disk. S8: a client that
-//! does not read does not keep memory from others.
+//! S1: a session belongs to one connection; no other connection sees what its client sets.
+//! S2: the memory held for a result is bounded by a few record batches, however long the result
+//! is.
+//! S3: a cancelled, timed-out or abandoned statement drops its stream at once.
+//! S4: a panic in a query becomes an error of that query.
+//! S5: without a password, the server listens only on loopback unless explicitly allowed.
+//! S6: rows that wait for an idle client are on disk.
+//! S8: a client that does not read does not keep memory from others.
 
 mod auth;
 mod cancel;
@@ -67,9 +69,9 @@ mod simple;
 mod spare;
 mod stalled;
 mod statement;
-mod strangers;
 mod tls;
 mod transaction;
+mod unauthenticated;
 mod waiting;
 mod wire;
 mod yielding;

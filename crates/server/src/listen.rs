@@ -28,8 +28,8 @@ use crate::senders::Senders;
 use crate::shared::Shared;
 use crate::spare::{Spare, out_of_descriptors, some_are_left};
 use crate::stalled::{LOOK_EVERY, Stalled};
-use crate::strangers::Strangers;
 use crate::tls::Tls;
+use crate::unauthenticated::Unauthenticated;
 
 /// A PostgreSQL server over DataFusion sessions, listening but not yet answering.
 pub struct Server {
@@ -44,12 +44,10 @@ impl Server {
     /// Starts to listen. Clients may connect at once; [`Server::run`] answers them.
     ///
     /// # Errors
-    ///
     /// [`ServerError::Unprotected`] if the address is beyond loopback and there is no password,
     /// [`ServerError::Bind`] if it is taken, the others if certificate or catalog are unusable.
     ///
     /// # Panics
-    ///
     /// Called outside of a Tokio runtime.
     pub async fn bind(config: ServerConfig, factory: SessionFactory) -> Result<Self, ServerError> {
         let listen = config.listen;
@@ -82,7 +80,7 @@ impl Server {
             cancels: Arc::new(ConnectionManager::new()),
             keys: RandomPidSecretKeyGenerator::default(),
             slots: Arc::new(Semaphore::new(connections_max)),
-            strangers: Strangers::default(),
+            unauthenticated: Unauthenticated::default(),
             tls_required: config.tls_required,
             phase: phases,
             aside: Arc::new(aside),
@@ -112,7 +110,6 @@ impl Server {
     /// Dropping the future cuts all connections off.
     ///
     /// # Errors
-    ///
     /// None at present: failures of single connections are logged and end only those.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
         let Self {
@@ -130,17 +127,17 @@ impl Server {
         let mut short = false;
         loop {
             short = short && !some_are_left();
-            let open = shared.strangers.settle(short);
+            let open = shared.unauthenticated.settle(short);
             tokio::select! {
                 () = &mut stop => break,
                 Some(ended) = connections.join_next() => log_end(&ended),
                 _ = looks.tick() => shared.stalled.look(),
-                () = shared.strangers.unsettled(short) => {}
+                () = shared.unauthenticated.unsettled(short) => {}
                 // Bounded by STRANGER-I1 and by the slots of admitted clients; others wait in the
                 // backlog.
                 accepted = listener.accept(), if open => match accepted {
                     Ok((socket, peer)) => {
-                        let place = shared.strangers.enter(peer.ip());
+                        let place = shared.unauthenticated.enter(peer.ip());
                         connections.spawn(serve(socket, place, Arc::clone(&shared)));
                         // Queries of admitted clients need descriptors too.
                         short = !some_are_left();
@@ -148,7 +145,7 @@ impl Server {
                     Err(error) => {
                         log::warn!("cannot accept a connection: {error}");
                         short = out_of_descriptors(&error);
-                        if short && shared.strangers.is_empty() {
+                        if short && shared.unauthenticated.is_empty() {
                             spare.refuse(&listener).await;
                         }
                         sleep(ACCEPT_PAUSE).await;

@@ -1,8 +1,9 @@
 //! Prepared statements and portals: what a connection remembers between messages.
 //!
-//! A cursor is a portal made by SQL. P1: a portal ends with its transaction, or outside of one
-//! with the next Sync or simple query. Only a cursor `WITH HOLD` survives, if its transaction
-//! commits; COMMIT computes its remaining rows (`held.rs`).
+//! A cursor is a portal made by SQL.
+//! P1: a portal ends with its transaction, or outside of one with the next Sync or simple query.
+//! Only a cursor `WITH HOLD` survives, if its transaction commits; COMMIT computes its remaining
+//! rows (`held.rs`).
 //! Not here: how a portal's rows are sent (`rows.rs`).
 
 use std::collections::HashMap;

@@ -44,7 +44,7 @@ impl Connection {
             let text = format!("prepared statement \"{name}\" already exists");
             return Err(Failure::new("42P05", text).into());
         }
-        let Some(cost) = self.session.at_hand.clone() else {
+        let Some(cost) = self.session.current_cost.clone() else {
             return Err(Failure::protocol("PREPARE without a text").into());
         };
         let declared = types.iter().map(|data_type| match type_of(data_type) {
@@ -96,13 +96,13 @@ impl Connection {
         }
         // From here on the prepared statement is planned and run.
         if prepared.cost.is_some() {
-            self.session.at_hand.clone_from(&prepared.cost);
+            self.session.current_cost.clone_from(&prepared.cost);
         }
         let bound = self.session.bind(&prepared, values);
         let Some(plan) = supervise(&mut self.wire, interrupt, bound).await? else {
             return Err(Failure::protocol("a prepared statement without a plan").into());
         };
-        self.session.settings.forget_wishes();
+        self.session.settings.drop_requests();
         let announced = prepared.schema.clone();
         let start = self.session.start(plan, action.tag(), announced, formats);
         supervise(&mut self.wire, interrupt, start).await

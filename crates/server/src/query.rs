@@ -6,8 +6,8 @@
 //!
 //! Not here: the streams of a query (`running.rs`).
 //!
-//! S3: dropping a [`guarded`] future or a [`Task`] aborts the task. S4: a panic in a task comes
-//! back as a [`Failure`].
+//! S3: dropping a [`guarded`] future or a [`Task`] aborts the task.
+//! S4: a panic in a task comes back as a [`Failure`].
 
 use std::io;
 use std::num::NonZero;

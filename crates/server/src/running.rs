@@ -14,9 +14,10 @@
 //!
 //! S2: what waits for the client is at most one batch per partition, a batch of few rows before
 //! it, and one that was put back. These batches are charged to the query's memory while they are
-//! in memory, and so is the batch being sent. S3: dropping a [`Running`] aborts its tasks, which
-//! drops the streams. S4: a panic in a task comes back as a [`Failure`]. S6: batches that wait for
-//! an idle client are on disk.
+//! in memory, and so is the batch being sent.
+//! S3: dropping a [`Running`] aborts its tasks, which drops the streams.
+//! S4: a panic in a task comes back as a [`Failure`].
+//! S6: batches that wait for an idle client are on disk.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
@@ -39,7 +40,7 @@ use crate::failure::Failure;
 use crate::parse::Cost;
 use crate::query::Task;
 use crate::senders::{Senders, Turn};
-use crate::shortage::{Again, NextRun, Promise};
+use crate::shortage::{NextRun, Promise, Rerun};
 use crate::stalled::Stalled;
 use crate::waiting::{Queue, Taken};
 
@@ -61,7 +62,7 @@ pub(crate) struct Running {
     runtime: Handle,
     tasks: Vec<Task<()>>,
     /// How to run the query once more; `None` once its client has a batch.
-    again: Option<Again<Streams>>,
+    rerun: Option<Rerun<Streams>>,
     /// The streams of the next run, while they are being made.
     next_run: Option<Task<NextRun<Streams>>>,
     /// The memory of the batch taken last.
@@ -87,7 +88,7 @@ impl Running {
             queue,
             runtime: runtime.clone(),
             tasks,
-            again: None,
+            rerun: None,
             next_run: None,
             taken: None,
             senders,
@@ -102,8 +103,8 @@ impl Running {
     }
 
     /// Lets the query run once more if others keep it from memory.
-    pub(crate) fn may_run_again(&mut self, again: Again<Streams>) {
-        self.again = Some(again);
+    pub(crate) fn may_rerun(&mut self, rerun: Rerun<Streams>) {
+        self.rerun = Some(rerun);
     }
 
     /// The next batch, or `None` after the last. A large batch comes only in this query's turn to
@@ -122,7 +123,7 @@ impl Running {
                 match self.queue.take() {
                     Taken::Batch(Err(why), _) => why,
                     Taken::Batch(Ok(batch), held) => {
-                        self.again = None;
+                        self.rerun = None;
                         self.taken = held;
                         return Ok(Some(batch));
                     }
@@ -133,16 +134,17 @@ impl Running {
                     }
                 }
             };
-            self.run_again_after(failure)?;
+            self.rerun_after(failure)?;
         }
     }
 
     /// S10: ends the failed run, and starts to make the next one.
     ///
-    /// # Errors The failure, if the query must not run once more.
-    fn run_again_after(&mut self, failure: Failure) -> Result<(), Failure> {
-        let again = self.again.as_mut().filter(|_| !self.queue.has_ended());
-        let Some(next) = again.and_then(|again| again.after(&failure)) else {
+    /// # Errors
+    /// The failure, if the query must not run once more.
+    fn rerun_after(&mut self, failure: Failure) -> Result<(), Failure> {
+        let rerun = self.rerun.as_mut().filter(|_| !self.queue.has_ended());
+        let Some(next) = rerun.and_then(|rerun| rerun.after(&failure)) else {
             return Err(failure);
         };
         self.tasks.clear();
@@ -158,11 +160,11 @@ impl Running {
         let made = next.await;
         self.next_run = None;
         let (streams, memory, promise) = made??;
-        if let Some(again) = &mut self.again {
-            let (query, cost) = (&again.query, again.cost.as_ref());
+        if let Some(rerun) = &mut self.rerun {
+            let (query, cost) = (&rerun.query, rerun.cost.as_ref());
             (self.queue, self.tasks) = pump(&self.runtime, query, streams, cost, Some(promise));
-            again.stalled.enter(&self.queue, &memory);
-            again.memory = memory;
+            rerun.stalled.enter(&self.queue, &memory);
+            rerun.memory = memory;
         }
         Ok(())
     }

@@ -29,7 +29,8 @@ const UNSENT_BYTES: u32 = 256 << 10;
 
 /// Bounds the unsent data in the socket.
 ///
-/// # Errors The system refuses the bound, and the socket keeps the system's.
+/// # Errors
+/// The system refuses the bound, and the socket keeps the system's.
 pub(crate) fn bound_unsent(socket: &TcpStream) -> io::Result<()> {
     SockRef::from(socket).set_tcp_notsent_lowat(UNSENT_BYTES)
 }

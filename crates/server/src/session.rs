@@ -34,7 +34,7 @@ use crate::rows::{EXPLAIN, Rows, SHOW, Source};
 use crate::running::{Running, Streams};
 use crate::senders::Senders;
 use crate::settings::Settings;
-use crate::shortage::{Again, Start};
+use crate::shortage::{Rerun, Start};
 use crate::stalled::Stalled;
 
 /// S1: owned by one connection.
@@ -48,7 +48,7 @@ pub(crate) struct Session {
     pub(crate) ledger: Ledger,
     pub(crate) aside: Arc<Aside>,
     /// The cost of the statement that is being planned or run.
-    pub(crate) at_hand: Option<Arc<Cost>>,
+    pub(crate) current_cost: Option<Arc<Cost>>,
     /// Whether a later ROLLBACK must be able to undo the current statement.
     pub(crate) undoable: bool,
     /// What the statements of the current transaction see, if all of them see the same.
@@ -77,7 +77,9 @@ impl Session {
 
     /// Whether the current statement takes long to plan.
     pub(crate) fn is_large(&self) -> bool {
-        self.at_hand.as_ref().is_some_and(|cost| cost.is_large())
+        self.current_cost
+            .as_ref()
+            .is_some_and(|cost| cost.is_large())
     }
 
     /// Plans a statement. Its parameters have the types that the client `declared`, or that casts
@@ -90,7 +92,7 @@ impl Session {
     ) -> Result<coscan::Prepared, Failure> {
         let tasks = self.tasks.begin();
         let state = self.context.state();
-        let size = self.at_hand.as_ref().map(|cost| cost.size());
+        let size = self.current_cost.as_ref().map(|cost| cost.size());
         let size = size.unwrap_or_default();
         let work = async move {
             let prepared =
@@ -145,7 +147,7 @@ impl Session {
         statement: DfStatement,
     ) -> impl Future<Output = Result<(SessionState, LogicalPlan), Failure>> + Send + 'static {
         let state = self.context.state();
-        let size = self.at_hand.as_ref().map(|cost| cost.size());
+        let size = self.current_cost.as_ref().map(|cost| cost.size());
         let size = size.unwrap_or_default();
         async move {
             let plan = coscan::plan_statement(&state, statement, size).await?;
@@ -165,7 +167,7 @@ impl Session {
         if self.is_large() {
             return self.aside.wait(work).await;
         }
-        if let Some(cost) = &self.at_hand {
+        if let Some(cost) = &self.current_cost {
             tasks.expect_step(cost.size().planning_time());
         }
         guarded(&self.runtime, tasks.schedule(work.boxed())).await
@@ -212,7 +214,7 @@ impl Session {
             tasks: self.tasks.begin(),
             stalled: Arc::clone(&self.stalled),
             senders: self.senders.clone(),
-            cost: self.at_hand.clone(),
+            cost: self.current_cost.clone(),
             undoable: self.undoable,
             read_only: self.is_read_only(),
             snapshot: self.snapshot.clone(),
@@ -316,8 +318,8 @@ impl Starter {
         };
         running.may_be_ended_by(&self.stalled, &memory);
         if is_free && !is_large && kind.only_reads() && self::kind(&planned.plan).only_reads() {
-            let start = Planned::start_again(planned, session);
-            running.may_run_again(Again::new(tasks, cost, self.stalled, memory, start));
+            let start = Planned::restart(planned, session);
+            running.may_rerun(Rerun::new(tasks, cost, self.stalled, memory, start));
         }
         Ok((kind, running))
     }
@@ -342,7 +344,7 @@ impl Planned {
     }
 
     /// Starts the plan once more, when it is the query's turn.
-    fn start_again(planned: Arc<Self>, session: Arc<RuntimeEnv>) -> Start<Streams> {
+    fn restart(planned: Arc<Self>, session: Arc<RuntimeEnv>) -> Start<Streams> {
         Arc::new(move |memory| {
             let planned = Arc::clone(&planned);
             let tasks = Arc::clone(&planned.tasks);

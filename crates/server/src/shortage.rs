@@ -11,7 +11,7 @@
 //! query that is refused for the second time knows little of what it needs. Its minimum grows with
 //! each run, so that fewer and fewer queries run at once while memory is short.
 //! Not here: which query is admitted, and when (`coscan_core::memory`).
-//! Bounds: [`RUNS_AGAIN`] more runs, each after at most [`WAIT_MAX`].
+//! Bounds: [`RERUNS_MAX`] more runs, each after at most [`WAIT_MAX`].
 //!
 //! S10: a query that runs once more only reads, and its client has no row of it.
 
@@ -29,7 +29,7 @@ use crate::parse::Cost;
 use crate::stalled::Stalled;
 
 /// The most additional runs. A fourth refusal is no coincidence.
-const RUNS_AGAIN: u32 = 3;
+const RERUNS_MAX: u32 = 3;
 /// The factor between the minima of two successive runs.
 const MORE: u64 = 4;
 /// Enough time for queries ahead in the queue, and for ending queries whose clients do not read.
@@ -52,7 +52,7 @@ pub(crate) type Start<S> =
 pub(crate) type NextRun<S> = Result<(S, Arc<QueryMemory>, Promise), Failure>;
 
 /// A query that may run once more.
-pub(crate) struct Again<S> {
+pub(crate) struct Rerun<S> {
     pub(crate) query: Arc<QueryTasks>,
     pub(crate) cost: Option<Arc<Cost>>,
     pub(crate) stalled: Arc<Stalled>,
@@ -63,7 +63,7 @@ pub(crate) struct Again<S> {
     promised: u64,
 }
 
-impl<S: Send + 'static> Again<S> {
+impl<S: Send + 'static> Rerun<S> {
     pub(crate) fn new(
         query: Arc<QueryTasks>,
         cost: Option<Arc<Cost>>,
@@ -77,7 +77,7 @@ impl<S: Send + 'static> Again<S> {
             stalled,
             memory,
             start,
-            left: RUNS_AGAIN,
+            left: RERUNS_MAX,
             promised: 0,
         }
     }
@@ -120,14 +120,14 @@ mod tests {
     use super::*;
 
     /// A query and its operator.
-    fn query(session: &RuntimeEnv) -> (Again<()>, MemoryReservation) {
+    fn query(session: &RuntimeEnv) -> (Rerun<()>, MemoryReservation) {
         let memory = QueryMemory::of_session(session).unwrap();
         let environment = memory.environment(session);
         let operator = MemoryConsumer::new("join").register(&environment.memory_pool);
         let start: Start<()> = Arc::new(|_| futures::future::ready(Ok(())).boxed());
         let tasks = TaskQueue::new(1, 1, None).begin();
-        let again = Again::new(tasks, None, Arc::default(), memory, start);
-        (again, operator)
+        let rerun = Rerun::new(tasks, None, Arc::default(), memory, start);
+        (rerun, operator)
     }
 
     #[tokio::test]
@@ -140,16 +140,16 @@ mod tests {
         let session = engine.session().context().runtime_env();
         let (other, table) = query(&session);
         table.try_grow(40 << 20).unwrap();
-        let (mut again, operator) = query(&session);
+        let (mut rerun, operator) = query(&session);
         let division = Failure::new("22012", "division by zero");
-        assert!(again.after(&division).is_none());
+        assert!(rerun.after(&division).is_none());
         let refused = Failure::from(operator.try_grow(30 << 20).unwrap_err());
         drop(operator);
         assert!(
-            again.after(&division).is_none(),
+            rerun.after(&division).is_none(),
             "the failure has another reason"
         );
-        let mut next = again.after(&refused).unwrap();
+        let mut next = rerun.after(&refused).unwrap();
         assert!(poll!(&mut next).is_pending());
         drop((other, table));
         let ((), memory, promise) = next.await.unwrap();
@@ -175,10 +175,10 @@ mod tests {
         };
         let engine = Engine::new(config).unwrap();
         let session = engine.session().context().runtime_env();
-        let (mut again, operator) = query(&session);
+        let (mut rerun, operator) = query(&session);
         let refused = Failure::from(operator.try_grow(80 << 20).unwrap_err());
         assert!(
-            again.after(&refused).is_none(),
+            rerun.after(&refused).is_none(),
             "other queries hold nothing"
         );
     }

@@ -61,7 +61,7 @@ impl Connection {
             }
             self.session.moments.begin_transaction();
             let mut interrupt = self.interrupt().await;
-            self.session.at_hand = Some(cost);
+            self.session.current_cost = Some(cost);
             self.session.undoable = are_several || self.status != TransactionStatus::Idle;
             match self.perform(&action, &[], &mut interrupt).await? {
                 Outcome::Done(tag) => {
@@ -310,7 +310,7 @@ impl Connection {
             State::Open(rows)
         };
         let prepared = Prepared {
-            cost: self.session.at_hand.clone(),
+            cost: self.session.current_cost.clone(),
             ..Prepared::default()
         };
         let portal = Portal {
@@ -338,7 +338,7 @@ impl Connection {
         interrupt: &mut Interrupt,
     ) -> Result<Outcome, Halt> {
         let session = &self.session;
-        session.settings.forget_wishes();
+        session.settings.drop_requests();
         let started = session.run(statement, tag, formats);
         supervise(&mut self.wire, interrupt, started).await
     }
@@ -556,7 +556,8 @@ impl Connection {
 
     /// Checks that the current transaction has not failed.
     ///
-    /// # Errors 25P02 in a failed transaction.
+    /// # Errors
+    /// 25P02 in a failed transaction.
     pub(crate) fn check_alive(&self) -> Result<(), Failure> {
         if self.status == TransactionStatus::Error {
             let text =
@@ -576,7 +577,7 @@ impl Connection {
     /// Carries out the requests of `set_config()`.
     pub(crate) async fn grant_settings(&mut self) -> Result<(), Halt> {
         let in_transaction = self.status != TransactionStatus::Idle;
-        if self.session.settings.has_wishes() {
+        if self.session.settings.has_requests() {
             self.transaction.begin(&self.session).await?;
         }
         let session = &mut self.session;
@@ -630,8 +631,9 @@ impl Connection {
 
     /// Makes what the transaction did permanent, and keeps its cursors WITH HOLD.
     ///
-    /// # Errors If the rows of a cursor cannot be computed, or files that the transaction wrote
-    /// cannot be published. The transaction is then still open, to be rolled back.
+    /// # Errors
+    /// If the rows of a cursor cannot be computed, or files that the transaction wrote cannot be
+    /// published. The transaction is then still open, to be rolled back.
     async fn commit(&mut self) -> Result<(), Halt> {
         if self.portals.held().next().is_some() {
             let mut interrupt = self.interrupt().await;

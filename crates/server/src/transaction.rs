@@ -47,8 +47,9 @@ type Reports = Vec<(&'static str, String)>;
 impl Transaction {
     /// BEGIN. Inside a transaction this does nothing.
     ///
-    /// # Errors If there is no memory for a copy of the session's names. This holds for every
-    /// method that saves.
+    /// # Errors
+    /// If there is no memory for a copy of the session's names. This holds for every method that
+    /// saves.
     pub(crate) async fn begin(&mut self, session: &Session) -> Result<(), Failure> {
         if self.states.is_empty() {
             self.save(session, None, 0).await?;
@@ -123,15 +124,17 @@ impl Transaction {
 
     /// ROLLBACK. Outside of a transaction this does nothing.
     ///
-    /// # Errors If a setting cannot be restored. Everything else has been.
+    /// # Errors
+    /// If a setting cannot be restored. Everything else has been.
     pub(crate) async fn rollback(&mut self, session: &mut Session) -> Result<Reports, Failure> {
         self.restore(session, 0).await
     }
 
     /// COMMIT. Outside of a transaction this does nothing.
     ///
-    /// # Errors If files that the transaction wrote cannot be published. The transaction is then
-    /// still open, to be rolled back.
+    /// # Errors
+    /// If files that the transaction wrote cannot be published. The transaction is then still
+    /// open, to be rolled back.
     pub(crate) async fn commit(&mut self, session: &Session) -> Result<(), Failure> {
         if !self.states.is_empty() {
             commit_own(&session.context).await?;

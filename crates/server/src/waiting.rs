@@ -9,10 +9,11 @@
 //! partition.
 //!
 //! S6: batches that wait for an idle client are on disk. A batch that cannot be written stays in
-//! memory if there is room; otherwise the query fails. S7: batches are taken in the order in which
-//! they were put, each once. S9: batches in memory are charged to the pool until the client's side
-//! is done with them. They are charged without a request, so when memory is short a client that
-//! does not read holds no such batch.
+//! memory if there is room; otherwise the query fails.
+//! S7: batches are taken in the order in which they were put, each once.
+//! S9: batches in memory are charged to the pool until the client's side is done with them. They
+//! are charged without a request, so when memory is short a client that does not read holds no
+//! such batch.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -62,11 +63,11 @@ struct State {
 
 struct Waiting {
     number: u64,
-    place: Place,
+    location: Location,
 }
 
 /// Where a batch waits.
-enum Place {
+enum Location {
     Memory {
         batch: Result<RecordBatch, Failure>,
         /// The memory of the batch; a failure has none.
@@ -77,7 +78,7 @@ enum Place {
     Disk,
 }
 
-impl Place {
+impl Location {
     /// Whether the batch is in memory and takes more than `bytes` bytes of it.
     fn takes_more_than(&self, bytes: usize) -> bool {
         match self {
@@ -113,23 +114,23 @@ enum Step {
     /// Read the batch from disk: the client asks for it.
     Read,
     /// Drop the copy in memory: the batch is in a file already.
-    Left(Place),
+    Left(Location),
 }
 
 impl State {
-    fn number(&mut self, place: Place) -> Waiting {
+    fn number(&mut self, location: Location) -> Waiting {
         self.next_number += 1;
         Waiting {
             number: self.next_number,
-            place,
+            location,
         }
     }
 
     /// The location of a waiting batch, and whether it is the first and the client asks for it.
-    fn place(&mut self, number: u64) -> Option<(&mut Place, bool)> {
+    fn location(&mut self, number: u64) -> Option<(&mut Location, bool)> {
         let at = self.waiting.iter().position(|one| one.number == number)?;
         let asked = at == 0 && self.asked;
-        Some((&mut self.waiting[at].place, asked))
+        Some((&mut self.waiting[at].location, asked))
     }
 
     /// `written` says whether the batch is in a file already. `patience` is how long a large batch
@@ -137,25 +138,25 @@ impl State {
     fn step(&mut self, number: u64, written: bool, patience: Duration) -> Step {
         let idle_since = self.idle_since;
         let asked_at_all = self.asked;
-        let Some((place, asked)) = self.place(number) else {
+        let Some((location, asked)) = self.location(number) else {
             return Step::Done;
         };
-        let is_large = place.takes_more_than(FLUSH_BYTES);
+        let is_large = location.takes_more_than(FLUSH_BYTES);
         let due = idle_since + if is_large { patience } else { IDLE_AFTER };
         let idle = !asked_at_all && due <= Instant::now();
-        match place {
-            Place::Disk if asked => Step::Read,
-            Place::Disk
-            | Place::Memory { batch: Err(_), .. }
-            | Place::Memory { stays: true, .. } => Step::Wait(None),
-            Place::Memory { batch: Ok(_), .. } if idle && written => {
-                Step::Left(mem::replace(place, Place::Disk))
+        match location {
+            Location::Disk if asked => Step::Read,
+            Location::Disk
+            | Location::Memory { batch: Err(_), .. }
+            | Location::Memory { stays: true, .. } => Step::Wait(None),
+            Location::Memory { batch: Ok(_), .. } if idle && written => {
+                Step::Left(mem::replace(location, Location::Disk))
             }
-            Place::Memory {
+            Location::Memory {
                 batch: Ok(batch), ..
             } if idle => Step::Write(batch.clone()),
-            Place::Memory { .. } if asked_at_all => Step::Wait(None),
-            Place::Memory { .. } => Step::Wait(Some(due)),
+            Location::Memory { .. } if asked_at_all => Step::Wait(None),
+            Location::Memory { .. } => Step::Wait(Some(due)),
         }
     }
 }
@@ -202,7 +203,7 @@ impl Queue {
             return;
         }
         state.ended = true;
-        let last = state.number(Place::failed(why()));
+        let last = state.number(Location::failed(why()));
         let gone = mem::replace(&mut state.waiting, VecDeque::from([last]));
         drop(state);
         drop(gone);
@@ -215,15 +216,15 @@ impl Queue {
     }
 
     /// A batch in memory, charged to the pool (S9).
-    fn entered(&self, batch: Result<RecordBatch, Failure>) -> Place {
+    fn entered(&self, batch: Result<RecordBatch, Failure>) -> Location {
         let batch = match batch {
             Ok(batch) => batch,
-            Err(why) => return Place::failed(why),
+            Err(why) => return Location::failed(why),
         };
         let held = self.reservation();
         // The batch exists already, so the pool cannot refuse it: others get less.
         held.grow(bytes_of(&batch));
-        Place::Memory {
+        Location::Memory {
             batch: Ok(batch),
             held: Some(held),
             stays: false,
@@ -250,14 +251,14 @@ impl Queue {
     /// Puts a batch behind the others. Returns its number for its keeper; `None` if the query was
     /// ended.
     pub(crate) fn put(&self, batch: Result<RecordBatch, Failure>) -> Option<u64> {
-        let place = self.entered(batch);
+        let location = self.entered(batch);
         let mut state = self.lock();
         if state.ended {
             // The batch is dropped outside of the lock: freeing its memory wakes other tasks.
             drop(state);
             return None;
         }
-        let last = state.number(place);
+        let last = state.number(location);
         let number = last.number;
         state.waiting.push_back(last);
         drop(state);
@@ -267,9 +268,9 @@ impl Queue {
 
     /// Puts the rest of a batch in front of the others. Returns its number for its keeper.
     pub(crate) fn put_aside(&self, rest: RecordBatch) -> u64 {
-        let place = self.entered(Ok(rest));
+        let location = self.entered(Ok(rest));
         let mut state = self.lock();
-        let first = state.number(place);
+        let first = state.number(location);
         let number = first.number;
         state.waiting.push_front(first);
         state.idle_since = Instant::now();
@@ -288,8 +289,8 @@ impl Queue {
     /// client's side counts as active from now on.
     pub(crate) fn next_is_large(&self) -> bool {
         let mut state = self.lock();
-        let first = state.waiting.front().map(|first| &first.place);
-        let is_large = first.is_some_and(|place| place.takes_more_than(FLUSH_BYTES));
+        let first = state.waiting.front().map(|first| &first.location);
+        let is_large = first.is_some_and(|location| location.takes_more_than(FLUSH_BYTES));
         if is_large {
             state.idle_since = Instant::now();
             state.asked = true;
@@ -301,9 +302,9 @@ impl Queue {
     pub(crate) fn take(&self) -> Taken {
         let mut state = self.lock();
         state.idle_since = Instant::now();
-        let taken = match state.waiting.front().map(|first| &first.place) {
-            Some(Place::Memory { .. }) => state.waiting.pop_front(),
-            Some(Place::Disk) => None,
+        let taken = match state.waiting.front().map(|first| &first.location) {
+            Some(Location::Memory { .. }) => state.waiting.pop_front(),
+            Some(Location::Disk) => None,
             None if state.computing == 0 => return Taken::End,
             None => None,
         };
@@ -315,9 +316,9 @@ impl Queue {
         if changed {
             self.changed.notify_waiters();
         }
-        match taken.map(|first| first.place) {
-            Some(Place::Memory { batch, held, .. }) => Taken::Batch(batch, held),
-            Some(Place::Disk) | None => Taken::NotYet,
+        match taken.map(|first| first.location) {
+            Some(Location::Memory { batch, held, .. }) => Taken::Batch(batch, held),
+            Some(Location::Disk) | None => Taken::NotYet,
         }
     }
 
@@ -348,12 +349,12 @@ impl Queue {
                         None => Err(lost()),
                     };
                     let read = self.entered(read);
-                    if let Some((place, _)) = self.lock().place(number) {
-                        *place = read;
+                    if let Some((location, _)) = self.lock().location(number) {
+                        *location = read;
                     }
                     self.changed.notify_waiters();
                 }
-                Step::Left(place) => drop(place),
+                Step::Left(location) => drop(location),
             }
         }
     }
@@ -386,22 +387,22 @@ impl Queue {
 
     /// Keeps a batch that cannot be written in memory, if there is room for it.
     fn hold(&self, number: u64, batch: &RecordBatch, failure: Failure) {
-        let entered = match self.lock().place(number) {
-            Some((Place::Memory { held, .. }, _)) => held.take(),
+        let entered = match self.lock().location(number) {
+            Some((Location::Memory { held, .. }, _)) => held.take(),
             _ => None,
         };
         let held = entered.unwrap_or_else(|| self.reservation());
         held.free();
         let kept = match held.try_grow(bytes_of(batch)) {
-            Ok(()) => Place::Memory {
+            Ok(()) => Location::Memory {
                 batch: Ok(batch.clone()),
                 held: Some(held),
                 stays: true,
             },
-            Err(_) => Place::failed(failure),
+            Err(_) => Location::failed(failure),
         };
-        if let Some((place, _)) = self.lock().place(number) {
-            *place = kept;
+        if let Some((location, _)) = self.lock().location(number) {
+            *location = kept;
         }
     }
 }
@@ -430,10 +431,10 @@ impl Drop for Kept<'_> {
     /// If the keeper of a batch on disk was aborted, no task will read its file: the batch fails.
     fn drop(&mut self) {
         let mut state = self.queue.lock();
-        if let Some((place, _)) = state.place(self.number)
-            && matches!(place, Place::Disk)
+        if let Some((location, _)) = state.location(self.number)
+            && matches!(location, Location::Disk)
         {
-            *place = Place::failed(stopping());
+            *location = Location::failed(stopping());
         }
         drop(state);
         self.queue.changed.notify_waiters();
@@ -464,8 +465,10 @@ pub(crate) const IDLE_AFTER: Duration = Duration::from_millis(500);
 impl Queue {
     pub(crate) fn on_disk(&self) -> usize {
         let state = self.lock();
-        let places = state.waiting.iter().map(|one| &one.place);
-        places.filter(|place| matches!(place, Place::Disk)).count()
+        let places = state.waiting.iter().map(|one| &one.location);
+        places
+            .filter(|location| matches!(location, Location::Disk))
+            .count()
     }
 
     /// Whether a batch waits.
@@ -476,11 +479,11 @@ impl Queue {
     /// How many batches stay in memory because they cannot go to disk.
     pub(crate) fn stay(&self) -> usize {
         let state = self.lock();
-        let places = state.waiting.iter().map(|one| &one.place);
-        let stay = |place: &&Place| {
+        let places = state.waiting.iter().map(|one| &one.location);
+        let stay = |location: &&Location| {
             matches!(
-                place,
-                Place::Memory {
+                location,
+                Location::Memory {
                     stays: true,
                     batch: Ok(_),
                     ..
@@ -497,7 +500,7 @@ impl Queue {
 
     pub(crate) fn has_failed(&self) -> bool {
         let state = self.lock();
-        let mut places = state.waiting.iter().map(|one| &one.place);
-        places.any(|place| matches!(place, Place::Memory { batch: Err(_), .. }))
+        let mut places = state.waiting.iter().map(|one| &one.location);
+        places.any(|location| matches!(location, Location::Memory { batch: Err(_), .. }))
     }
 }

@@ -5,8 +5,9 @@
 //!
 //! M1: an oid is a hash of the object's name, in the range that PostgreSQL reserves for users'
 //! objects, so it is the same on every connection and after a restart. If two names have the same
-//! hash, the alphabetically later one takes the next free oid. M2: an object whose oid is fixed in
-//! PostgreSQL (`pg_catalog`, `public`, `pg_class`) has that oid.
+//! hash, the alphabetically later one takes the next free oid.
+//! M2: an object whose oid is fixed in PostgreSQL (`pg_catalog`, `public`, `pg_class`) has that
+//! oid.
 
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock, Weak};

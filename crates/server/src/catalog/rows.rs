@@ -19,7 +19,7 @@ use coscan_pg::output::{modifier, pg_type};
 
 /// A table whose rows describe this server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum ServerTable {
     Activity,
     Attribute,
     Authid,
@@ -35,7 +35,7 @@ pub(super) enum Told {
     Views,
 }
 
-impl Told {
+impl ServerTable {
     pub(super) fn of(name: &str) -> Option<Self> {
         Some(match name {
             "pg_stat_activity" => Self::Activity,

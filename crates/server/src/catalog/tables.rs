@@ -35,7 +35,7 @@ use datafusion_pg_catalog::pg_catalog::{
 use super::bare::BARE;
 use super::grid::schema;
 use super::model::Model;
-use super::rows::Told;
+use super::rows::ServerTable;
 use crate::settings::Board;
 use coscan_pg::dialect::{EMPTY, TABLES};
 
@@ -57,7 +57,7 @@ impl Shipped {
         let mut types = RecordBatch::new_empty(Arc::new(Schema::empty()));
         let [mut procedures, mut aggregates, mut descriptions] = [(); 3].map(|()| types.clone());
         for name in TABLES.iter().chain(EMPTY).copied() {
-            if Told::of(name).is_some() {
+            if ServerTable::of(name).is_some() {
                 continue;
             }
             if let Some((_, columns)) = BARE.iter().find(|(bare, _)| *bare == name) {
@@ -233,10 +233,10 @@ impl SchemaProvider for PgSchema {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let name = name.to_ascii_lowercase();
-        if let Some(told) = Told::of(&name) {
-            let stream = ToldStream {
-                told,
-                schema: schema(told.columns()),
+        if let Some(table) = ServerTable::of(&name) {
+            let stream = ServerTableStream {
+                table,
+                schema: schema(table.columns()),
                 model: self.model.clone(),
                 board: Arc::clone(&self.board),
             };
@@ -256,20 +256,20 @@ impl SchemaProvider for PgSchema {
 
 /// Reads a table during execution, not during planning.
 #[derive(Debug)]
-struct ToldStream {
-    told: Told,
+struct ServerTableStream {
+    table: ServerTable,
     schema: SchemaRef,
     model: Model,
     board: Arc<Board>,
 }
 
-impl PartitionStream for ToldStream {
+impl PartitionStream for ServerTableStream {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
     fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let rows = self.told.read(self.model.clone(), Arc::clone(&self.board));
+        let rows = self.table.read(self.model.clone(), Arc::clone(&self.board));
         Box::pin(RecordBatchStreamAdapter::new(
             Arc::clone(&self.schema),
             futures::stream::once(rows),

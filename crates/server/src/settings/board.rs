@@ -18,28 +18,28 @@ use super::custom::CUSTOM_BYTES_MAX;
 pub(crate) struct Board {
     /// Names in PostgreSQL's spelling, and values.
     values: Mutex<Vec<(&'static str, String)>>,
-    wishes: Mutex<Wishes>,
+    requests: Mutex<Requests>,
     /// The client's own settings (`custom.rs`), by lower-case name.
     custom: Mutex<BTreeMap<String, String>>,
 }
 
 #[derive(Debug, Default)]
-struct Wishes {
+struct Requests {
     turn: u64,
     /// The last value requested for each name.
-    wanted: BTreeMap<String, Wish>,
+    by_name: BTreeMap<String, Request>,
 }
 
 /// What `set_config()` asked for.
 #[derive(Debug)]
-pub(crate) struct Wish {
+pub(crate) struct Request {
     pub(crate) value: String,
     /// Only until the end of the transaction.
     pub(crate) local: bool,
 }
 
 impl Board {
-    pub(crate) fn put_up(&self, values: Vec<(&'static str, String)>) {
+    pub(crate) fn publish(&self, values: Vec<(&'static str, String)>) {
         *locked(&self.values) = values;
     }
 
@@ -88,42 +88,42 @@ impl Board {
 
     /// The turn for a statement that is planned now.
     pub(crate) fn turn(&self) -> u64 {
-        locked(&self.wishes).turn
+        locked(&self.requests).turn
     }
 
     /// Leaves a request. False if there is no room for it (`REQUESTS_BYTES_MAX`).
     #[must_use]
     pub(crate) fn request(&self, turn: u64, name: &str, value: &str, local: bool) -> bool {
-        let mut wishes = locked(&self.wishes);
-        if wishes.turn != turn {
+        let mut requests = locked(&self.requests);
+        if requests.turn != turn {
             // B1: the request is ignored.
             return true;
         }
-        let wishes = &mut wishes.wanted;
-        let all = wishes
+        let requests = &mut requests.by_name;
+        let all = requests
             .iter()
-            .map(|(name, wish)| name.len() + wish.value.len());
+            .map(|(name, request)| name.len() + request.value.len());
         if all.sum::<usize>() + name.len() + value.len() > REQUESTS_BYTES_MAX {
             return false;
         }
         let value = value.to_owned();
-        wishes.insert(name.to_lowercase(), Wish { value, local });
+        requests.insert(name.to_lowercase(), Request { value, local });
         true
     }
 
-    pub(crate) fn has_wishes(&self) -> bool {
-        !locked(&self.wishes).wanted.is_empty()
+    pub(crate) fn has_requests(&self) -> bool {
+        !locked(&self.requests).by_name.is_empty()
     }
 
-    pub(crate) fn wishes(&self) -> BTreeMap<String, Wish> {
-        std::mem::take(&mut locked(&self.wishes).wanted)
+    pub(crate) fn take_requests(&self) -> BTreeMap<String, Request> {
+        std::mem::take(&mut locked(&self.requests).by_name)
     }
 
     /// Drops all requests, and ignores those of statements planned up to now (B1).
-    pub(crate) fn give_up(&self) {
-        let mut wishes = locked(&self.wishes);
-        wishes.wanted.clear();
-        wishes.turn += 1;
+    pub(crate) fn discard_requests(&self) {
+        let mut requests = locked(&self.requests);
+        requests.by_name.clear();
+        requests.turn += 1;
     }
 }
 

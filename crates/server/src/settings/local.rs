@@ -24,32 +24,32 @@ impl Settings {
         in_transaction: bool,
     ) -> Result<Vec<(&'static str, String)>, Failure> {
         let mut reports = Vec::new();
-        for (name, wish) in self.board.wishes() {
-            let local = wish.local || modes::default_of(&name).is_some();
+        for (name, request) in self.board.take_requests() {
+            let local = request.local || modes::default_of(&name).is_some();
             match (local, in_transaction) {
                 (true, true) => self.remember(session, &name)?,
                 (true, false) => continue,
                 (false, _) => self.forget(&name),
             }
-            reports.extend(self.set(session, &name, &wish.value).await?);
+            reports.extend(self.set(session, &name, &request.value).await?);
         }
         Ok(reports)
     }
 
     /// Whether the statement that has just run left requests.
-    pub(crate) fn has_wishes(&self) -> bool {
-        self.board.has_wishes()
+    pub(crate) fn has_requests(&self) -> bool {
+        self.board.has_requests()
     }
 
     /// Drops the requests of an abandoned statement.
-    pub(crate) fn forget_wishes(&self) {
-        self.board.wishes();
+    pub(crate) fn drop_requests(&self) {
+        self.board.take_requests();
     }
 
     /// Drops the requests of a failed statement, including those it leaves later: parts of it may
     /// still run.
-    pub(crate) fn give_up_wishes(&self) {
-        self.board.give_up();
+    pub(crate) fn discard_requests(&self) {
+        self.board.discard_requests();
     }
 
     /// Saves a setting's value for [`Settings::end_transaction`] to restore.

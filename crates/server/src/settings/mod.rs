@@ -88,16 +88,16 @@ impl Settings {
             board: state.config().get_extension().unwrap_or_default(),
             local: Local::default(),
         };
-        settings.put_up(session);
+        settings.publish(session);
         settings
     }
 
     /// Publishes the current values for queries to read.
-    fn put_up(&self, session: &SessionContext) {
+    fn publish(&self, session: &SessionContext) {
         let values = KNOWN
             .iter()
             .map(|known| (known.name, self.value(session, known)));
-        self.board.put_up(values.collect());
+        self.board.publish(values.collect());
     }
 
     /// How long a statement may take.
@@ -315,7 +315,7 @@ impl Settings {
             }
         };
         self.changed.insert(known.name, kept);
-        self.put_up(session);
+        self.publish(session);
         Ok(known
             .reported
             .then(|| (known.name, self.value(session, known))))
@@ -375,7 +375,7 @@ impl Settings {
             }
             _ => {}
         }
-        self.put_up(session);
+        self.publish(session);
         Ok(known
             .reported
             .then(|| (known.name, self.value(session, known))))

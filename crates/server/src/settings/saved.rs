@@ -68,7 +68,7 @@ impl Settings {
         self.local = saved.local;
         self.board.put_back_custom(saved.custom);
         let restored = restore_all(session, &saved.options).await;
-        self.put_up(session);
+        self.publish(session);
         restored?;
         let mut now = self.reports(session);
         now.retain(|report| !before.contains(report));

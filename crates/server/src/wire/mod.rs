@@ -6,14 +6,15 @@
 //! Not here: the layout of messages (`layout.rs`), what they ask for (`simple.rs`, `extended.rs`).
 //!
 //! W1: until a client is authenticated its messages are at most `STARTUP_BYTES_MAX` long, so that
-//! it cannot make the server buffer gigabytes. W2: no bytes of a client make a decoder panic:
-//! `layout.rs` checks a message before it is decoded. The answer to a malformed message is
-//! PostgreSQL's, and the connection lives on. An impossible length or type ends the connection,
-//! because the next message cannot be found. W3: bytes that came before the TLS handshake never
-//! count as bytes that came through TLS: a client that sends more plain text after its request for
-//! TLS is refused (CVE-2021-23214). W4: a message is charged to the session's memory from the
-//! moment its length is known until the next message is requested. Messages read ahead take at
-//! most `AHEAD_BYTES_MAX`, plus one message.
+//! it cannot make the server buffer gigabytes.
+//! W2: no bytes of a client make a decoder panic: `layout.rs` checks a message before it is
+//! decoded. The answer to a malformed message is PostgreSQL's, and the connection lives on. An
+//! impossible length or type ends the connection, because the next message cannot be found.
+//! W3: bytes that came before the TLS handshake never count as bytes that came through TLS: a
+//! client that sends more plain text after its request for TLS is refused (CVE-2021-23214).
+//! W4: a message is charged to the session's memory from the moment its length is known until the
+//! next message is requested. Messages read ahead take at most `AHEAD_BYTES_MAX`, plus one
+//! message.
 
 mod layout;
 
@@ -38,7 +39,7 @@ use tokio_util::codec::{Decoder, Encoder, Framed};
 use crate::failure::Failure;
 use crate::keepalive::Keepalive;
 use crate::ledger::{Held, Ledger};
-use crate::strangers::Place;
+use crate::unauthenticated::Place;
 
 pub(crate) use layout::{Malformed, check_sasl_initial};
 
@@ -54,7 +55,7 @@ pub(crate) struct Wire {
     /// The memory that the connection holds while idle.
     idle_held: Option<Held>,
     /// The client's place until it is authenticated.
-    stranger: Option<Arc<Place>>,
+    place: Option<Arc<Place>>,
     pub(crate) peer: SocketAddr,
     pub(crate) secure: bool,
 }
@@ -65,11 +66,11 @@ impl Wire {
     pub(crate) async fn negotiate(
         socket: TcpStream,
         tls: Option<TlsAcceptor>,
-        stranger: Arc<Place>,
+        place: Arc<Place>,
     ) -> io::Result<Option<Self>> {
-        stranger.waits();
+        place.waits();
         let negotiated = negotiate_tls::<()>(socket, tls).await?;
-        stranger.spoke();
+        place.spoke();
         let Some(framed) = negotiated else {
             return Ok(None);
         };
@@ -93,7 +94,7 @@ impl Wire {
             broken: false,
             current: None,
             idle_held: None,
-            stranger: Some(stranger),
+            place: Some(place),
             peer,
             secure,
         }))
@@ -120,7 +121,7 @@ impl Wire {
     }
 
     async fn read(&mut self) -> Option<PgWireResult<Received>> {
-        let Some(place) = &self.stranger else {
+        let Some(place) = &self.place else {
             return self.framed.next().await;
         };
         place.waits();
@@ -153,7 +154,7 @@ impl Wire {
     /// Switches to messages of any size that the protocol allows. The client is authenticated, and
     /// frees its place among the unauthenticated ones.
     pub(crate) fn authenticated(&mut self) {
-        if let Some(place) = self.stranger.take() {
+        if let Some(place) = self.place.take() {
             place.leave();
         }
         self.framed.codec_mut().stage = Stage::Ready;
@@ -162,7 +163,8 @@ impl Wire {
     /// Charges messages to a session's memory from now on (W4), and the memory of an idle
     /// connection at once.
     ///
-    /// # Errors If there is not enough memory for an idle connection.
+    /// # Errors
+    /// If there is not enough memory for an idle connection.
     pub(crate) fn account(&mut self, ledger: &Ledger) -> Result<(), Failure> {
         self.idle_held = Some(ledger.hold("a connection", IDLE_BYTES)?);
         self.framed.codec_mut().ledger = Some(ledger.clone());

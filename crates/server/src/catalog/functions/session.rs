@@ -120,16 +120,16 @@ mod tests {
     #[tokio::test]
     async fn a_request_after_the_failure_is_ignored() {
         let (session, board) = (SessionContext::new(), Arc::new(Board::default()));
-        board.put_up(vec![("work_mem", "4MB".to_owned())]);
+        board.publish(vec![("work_mem", "4MB".to_owned())]);
         session.register_udf(set_config(&board, board.turn()).into_udf());
         let late = planned(&session).await;
-        board.give_up();
+        board.discard_requests();
         collect(late, session.task_ctx()).await.unwrap();
-        assert!(board.wishes().is_empty());
+        assert!(board.take_requests().is_empty());
         // The request of the next statement counts.
         collect(planned(&session).await, session.task_ctx())
             .await
             .unwrap();
-        assert_eq!(board.wishes()["work_mem"].value, "1GB");
+        assert_eq!(board.take_requests()["work_mem"].value, "1GB");
     }
 }

@@ -1,13 +1,13 @@
 //! Clients that are not authenticated yet: their places, their clock and their wake-ups.
 //!
-//! `rooms.rs` decides which client may begin and which must make room. This file brings its
+//! `admission.rs` decides which client may begin and which must make room. This file brings its
 //! decisions to the clients' tasks. A task is asked to leave, not aborted: it first reads what has
 //! arrived, and tells the client why it is refused. On a busy runtime a message may wait in the
 //! kernel for long before its task runs. So a task that is asked to leave lingers by its own
 //! clock: timers fire after the runtime has polled the sockets.
 //! Not here: the listener, which asks whether another client may come (`listen.rs`).
 
-mod rooms;
+mod admission;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -21,13 +21,13 @@ use tokio::time::{Instant, sleep};
 
 use crate::cancel::passed;
 use crate::failure::Failure;
-use rooms::{Action, Rooms, SILENCE};
+use admission::{Action, Admission, SILENCE};
 
 /// The unauthenticated clients of a server.
 #[derive(Clone)]
-pub(crate) struct Strangers(Arc<Lobby>);
+pub(crate) struct Unauthenticated(Arc<Registry>);
 
-struct Lobby {
+struct Registry {
     opened: Instant,
     /// A client has gone, or has sent its first bytes.
     changed: Notify,
@@ -36,7 +36,7 @@ struct Lobby {
 
 #[derive(Default)]
 struct Inner {
-    rooms: Rooms,
+    admission: Admission,
     calls: HashMap<u64, watch::Sender<Call>>,
 }
 
@@ -50,14 +50,14 @@ enum Call {
 
 /// An unauthenticated client's place. Dropping this frees the place.
 pub(crate) struct Place {
-    strangers: Strangers,
+    clients: Unauthenticated,
     number: u64,
     call: watch::Receiver<Call>,
 }
 
-impl Default for Strangers {
+impl Default for Unauthenticated {
     fn default() -> Self {
-        Self(Arc::new(Lobby {
+        Self(Arc::new(Registry {
             opened: Instant::now(),
             changed: Notify::new(),
             inner: Mutex::default(),
@@ -65,16 +65,16 @@ impl Default for Strangers {
     }
 }
 
-impl Strangers {
-    /// Takes a place. Call this only after [`Strangers::settle`] has returned true.
+impl Unauthenticated {
+    /// Takes a place. Call this only after [`Unauthenticated::settle`] has returned true.
     pub(crate) fn enter(&self, address: IpAddr) -> Place {
         let mut inner = self.lock();
-        let number = inner.rooms.arrived(self.now(), address);
+        let number = inner.admission.arrived(self.now(), address);
         let (sender, call) = watch::channel(Call::Wait);
         inner.calls.insert(number, sender);
         drop(inner);
         Place {
-            strangers: self.clone(),
+            clients: self.clone(),
             number,
             call,
         }
@@ -84,7 +84,7 @@ impl Strangers {
     /// that other parts of the server need descriptors.
     pub(crate) fn settle(&self, short: bool) -> bool {
         let (now, mut inner) = (self.now(), self.lock());
-        while let Some(action) = inner.rooms.poll_action(now, short) {
+        while let Some(action) = inner.admission.poll_action(now, short) {
             let (number, call) = match action {
                 Action::Begin(number) => (number, Call::Begin),
                 Action::Leave(number) => (number, Call::Leave),
@@ -93,12 +93,12 @@ impl Strangers {
                 sender.send_replace(call);
             }
         }
-        inner.rooms.is_open(short)
+        inner.admission.is_open(short)
     }
 
-    /// Resolves when [`Strangers::settle`] has something new to do. Cancel safe.
+    /// Resolves when [`Unauthenticated::settle`] has something new to do. Cancel safe.
     pub(crate) async fn unsettled(&self, short: bool) {
-        let silence = self.lock().rooms.poll_timeout(short);
+        let silence = self.lock().admission.poll_timeout(short);
         tokio::select! {
             () = self.0.changed.notified() => {}
             () = passed(silence.map(|silence| self.0.opened + silence)) => {}
@@ -111,7 +111,7 @@ impl Strangers {
 
     fn leave(&self, number: u64) {
         let mut inner = self.lock();
-        inner.rooms.left(self.now(), number);
+        inner.admission.left(self.now(), number);
         if inner.calls.remove(&number).is_some() {
             self.0.changed.notify_one();
         }
@@ -137,9 +137,9 @@ impl Place {
         };
         self.unless_asked(spoken, LOOK).await?;
         // The client begins at once if a handshake is free; otherwise another must make room.
-        self.strangers.settle(false);
+        self.clients.settle(false);
         if *self.call.borrow() != Call::Begin {
-            self.strangers.0.changed.notify_one();
+            self.clients.0.changed.notify_one();
             self.called(|call| call == Call::Begin).await;
         }
         Ok(())
@@ -177,18 +177,18 @@ impl Place {
 
     /// The server now waits for the client's next message.
     pub(crate) fn waits(&self) {
-        let (now, mut inner) = (self.strangers.now(), self.strangers.lock());
-        inner.rooms.is_awaited(now, self.number);
+        let (now, mut inner) = (self.clients.now(), self.clients.lock());
+        inner.admission.is_awaited(now, self.number);
         // `unsettled` may have to wake up earlier now.
-        if inner.rooms.poll_timeout(false).is_some() {
-            self.strangers.0.changed.notify_one();
+        if inner.admission.poll_timeout(false).is_some() {
+            self.clients.0.changed.notify_one();
         }
     }
 
     /// The client has sent what the server waited for.
     pub(crate) fn spoke(&self) {
-        let mut inner = self.strangers.lock();
-        let begun = inner.rooms.spoke(self.strangers.now(), self.number);
+        let mut inner = self.clients.lock();
+        let begun = inner.admission.spoke(self.clients.now(), self.number);
         if let Some(sender) = inner.calls.get(&self.number) {
             sender.send_replace(if begun { Call::Begin } else { Call::Wait });
         }
@@ -196,7 +196,7 @@ impl Place {
 
     /// STRANGER-I2: the client no longer counts as unauthenticated.
     pub(crate) fn leave(&self) {
-        self.strangers.leave(self.number);
+        self.clients.leave(self.number);
     }
 
     /// Waits for a call that satisfies `wanted`. Cancel safe.

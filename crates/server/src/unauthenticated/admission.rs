@@ -13,7 +13,7 @@
 //! these the oldest is chosen. So a flood from one address costs others at most [`SILENCE`] for
 //! each time that it fills all places.
 //!
-//! STRANGER-I1: at most [`STRANGERS_MAX`] unauthenticated clients at a time, and
+//! STRANGER-I1: at most [`UNAUTHENTICATED_MAX`] unauthenticated clients at a time, and
 //! [`HANDSHAKES_MAX`] handshakes.
 //! STRANGER-I2: an authenticated client is never disconnected as an unauthenticated one.
 //! STRANGER-I3: a client is asked to leave only if its place is needed and its turn has lasted for
@@ -32,7 +32,7 @@ use std::time::Duration;
 
 /// Room for two pools of five hundred clients that connect all at once. A silent client costs a
 /// descriptor and a few hundred bytes.
-pub(crate) const STRANGERS_MAX: usize = 1024;
+pub(crate) const UNAUTHENTICATED_MAX: usize = 1024;
 /// A handshake has buffers of at most some 60 kB. With a client that answers it takes a few
 /// milliseconds.
 pub(crate) const HANDSHAKES_MAX: usize = 128;
@@ -45,19 +45,20 @@ const AT_A_TIME: usize = 16;
 
 /// The unauthenticated clients of a server. All times count from one fixed moment.
 #[derive(Debug)]
-pub(crate) struct Rooms {
-    /// STRANGER-I1. The values differ from [`STRANGERS_MAX`] and [`HANDSHAKES_MAX`] only in tests.
-    strangers_max: usize,
+pub(crate) struct Admission {
+    /// STRANGER-I1. The values differ from [`UNAUTHENTICATED_MAX`] and [`HANDSHAKES_MAX`] only in
+    /// tests.
+    clients_max: usize,
     handshakes_max: usize,
     next: u64,
     /// When a handshake last made progress or ended.
     progress: Duration,
     /// By number, so the oldest come first.
-    strangers: BTreeMap<u64, Stranger>,
+    clients: BTreeMap<u64, Client>,
 }
 
 #[derive(Debug)]
-struct Stranger {
+struct Client {
     address: IpAddr,
     stage: Stage,
     /// Since when it is the client's turn; `None` while it is the server's.
@@ -80,44 +81,44 @@ pub(crate) enum Action {
     Leave(u64),
 }
 
-impl Default for Rooms {
+impl Default for Admission {
     fn default() -> Self {
         Self {
-            strangers_max: STRANGERS_MAX,
+            clients_max: UNAUTHENTICATED_MAX,
             handshakes_max: HANDSHAKES_MAX,
             next: 0,
             progress: Duration::ZERO,
-            strangers: BTreeMap::new(),
+            clients: BTreeMap::new(),
         }
     }
 }
 
-impl Rooms {
+impl Admission {
     pub(crate) fn arrived(&mut self, now: Duration, address: IpAddr) -> u64 {
         let number = self.next;
         self.next += 1;
-        let stranger = Stranger {
+        let client = Client {
             address,
             stage: Stage::Silent,
             silent_since: Some(now),
             asked: false,
         };
-        self.strangers.insert(number, stranger);
+        self.clients.insert(number, client);
         number
     }
 
     /// The client has sent something: it is the server's turn. Returns whether its handshake has
     /// begun.
     pub(crate) fn spoke(&mut self, now: Duration, number: u64) -> bool {
-        let Some(stranger) = self.strangers.get_mut(&number) else {
+        let Some(client) = self.clients.get_mut(&number) else {
             return false;
         };
-        stranger.silent_since = None;
-        stranger.asked = false;
-        if stranger.stage == Stage::Silent {
-            stranger.stage = Stage::Waiting;
+        client.silent_since = None;
+        client.asked = false;
+        if client.stage == Stage::Silent {
+            client.stage = Stage::Waiting;
         }
-        let begun = stranger.stage == Stage::Handshaking;
+        let begun = client.stage == Stage::Handshaking;
         if begun {
             self.progress = now;
         }
@@ -126,15 +127,15 @@ impl Rooms {
 
     /// The server waits for the next message of this client.
     pub(crate) fn is_awaited(&mut self, now: Duration, number: u64) {
-        if let Some(stranger) = self.strangers.get_mut(&number) {
-            stranger.silent_since = Some(now);
+        if let Some(client) = self.clients.get_mut(&number) {
+            client.silent_since = Some(now);
         }
     }
 
     /// The client was authenticated, or has gone.
     pub(crate) fn left(&mut self, now: Duration, number: u64) {
-        let left = self.strangers.remove(&number);
-        if left.is_some_and(|stranger| stranger.stage == Stage::Handshaking) {
+        let left = self.clients.remove(&number);
+        if left.is_some_and(|client| client.stage == Stage::Handshaking) {
             self.progress = now;
         }
     }
@@ -142,26 +143,26 @@ impl Rooms {
     /// Whether another client may come. `short` says that other parts of the server need
     /// descriptors.
     pub(crate) fn is_open(&self, short: bool) -> bool {
-        let most = if short { 1 } else { self.strangers_max };
-        self.strangers.len() < most
+        let most = if short { 1 } else { self.clients_max };
+        self.clients.len() < most
     }
 
     /// The next action, if there is one.
     pub(crate) fn poll_action(&mut self, now: Duration, short: bool) -> Option<Action> {
         if let Some(number) = self.next_to_begin() {
-            self.strangers.get_mut(&number)?.stage = Stage::Handshaking;
+            self.clients.get_mut(&number)?.stage = Stage::Handshaking;
             return Some(Action::Begin(number));
         }
         let mut of_address: HashMap<IpAddr, usize> = HashMap::new();
-        for stranger in self.strangers.values() {
-            *of_address.entry(stranger.address).or_default() += 1;
+        for client in self.clients.values() {
+            *of_address.entry(client.address).or_default() += 1;
         }
         let silent = self.candidates(short).filter(|(until, ..)| *until <= now);
-        let rank = |(_, number, s): &(Duration, u64, &Stranger)| {
-            (Reverse(of_address[&s.address]), *number)
+        let rank = |(_, number, client): &(Duration, u64, &Client)| {
+            (Reverse(of_address[&client.address]), *number)
         };
         let (_, number, _) = silent.min_by_key(rank)?;
-        self.strangers.get_mut(&number)?.asked = true;
+        self.clients.get_mut(&number)?.asked = true;
         Some(Action::Leave(number))
     }
 
@@ -172,42 +173,48 @@ impl Rooms {
 
     fn next_to_begin(&self) -> Option<u64> {
         let mut handshakes: HashMap<IpAddr, usize> = HashMap::new();
-        for stranger in self.at(Stage::Handshaking) {
-            *handshakes.entry(stranger.address).or_default() += 1;
+        for client in self.at(Stage::Handshaking) {
+            *handshakes.entry(client.address).or_default() += 1;
         }
         if handshakes.values().sum::<usize>() >= self.handshakes_max {
             return None;
         }
-        let waiting = self.strangers.iter();
-        let waiting = waiting.filter(|(_, s)| s.stage == Stage::Waiting);
-        let rank =
-            |(number, s): &(&u64, &Stranger)| (handshakes.get(&s.address).copied(), **number);
+        let waiting = self.clients.iter();
+        let waiting = waiting.filter(|(_, client)| client.stage == Stage::Waiting);
+        let rank = |(number, client): &(&u64, &Client)| {
+            (handshakes.get(&client.address).copied(), **number)
+        };
         waiting.min_by_key(rank).map(|(number, _)| *number)
     }
 
     /// The clients whose places are needed (any place for a new client, a handshake for each
     /// waiting one), and until when they may be silent.
-    fn candidates(&self, short: bool) -> impl Iterator<Item = (Duration, u64, &Stranger)> {
-        let asked = || self.strangers.values().filter(|s| s.asked);
+    fn candidates(&self, short: bool) -> impl Iterator<Item = (Duration, u64, &Client)> {
+        let asked = || self.clients.values().filter(|client| client.asked);
         let any = !self.is_open(short) && asked().count() < AT_A_TIME;
-        let making_way = asked().filter(|s| s.stage == Stage::Handshaking).count();
+        let making_way = asked()
+            .filter(|client| client.stage == Stage::Handshaking)
+            .count();
         let handshake = self.at(Stage::Waiting).count() > making_way;
-        let wanted = move |s: &Stranger| any || handshake && s.stage == Stage::Handshaking;
-        let strangers = self.strangers.iter().filter(|(_, s)| !s.asked);
-        let strangers = strangers.filter(move |(_, s)| wanted(s));
-        strangers.filter_map(|(number, s)| Some((self.patient_until(s)?, *number, s)))
+        let is_needed =
+            move |client: &Client| any || handshake && client.stage == Stage::Handshaking;
+        let clients = self.clients.iter().filter(|(_, client)| !client.asked);
+        let clients = clients.filter(move |(_, client)| is_needed(client));
+        clients.filter_map(|(number, client)| Some((self.patient_until(client)?, *number, client)))
     }
 
-    fn patient_until(&self, stranger: &Stranger) -> Option<Duration> {
-        let since = stranger.silent_since?;
-        Some(match stranger.stage {
+    fn patient_until(&self, client: &Client) -> Option<Duration> {
+        let since = client.silent_since?;
+        Some(match client.stage {
             Stage::Handshaking => (since.max(self.progress) + SILENCE).min(since + PATIENCE),
             Stage::Silent | Stage::Waiting => since + SILENCE,
         })
     }
 
-    fn at(&self, stage: Stage) -> impl Iterator<Item = &Stranger> {
-        self.strangers.values().filter(move |s| s.stage == stage)
+    fn at(&self, stage: Stage) -> impl Iterator<Item = &Client> {
+        self.clients
+            .values()
+            .filter(move |client| client.stage == stage)
     }
 }
 
@@ -229,21 +236,23 @@ mod tests {
         IpAddr::from([10, 0, 0, last])
     }
 
-    fn actions(rooms: &mut Rooms, now: Duration) -> Vec<Action> {
-        std::iter::from_fn(|| rooms.poll_action(now, false)).collect()
+    fn actions(admission: &mut Admission, now: Duration) -> Vec<Action> {
+        std::iter::from_fn(|| admission.poll_action(now, false)).collect()
     }
 
     #[test]
     fn five_hundred_speaking_clients_are_all_served_and_none_leaves() {
-        let mut rooms = Rooms::default();
-        let numbers: Vec<u64> = (0..500).map(|_| rooms.arrived(MS, address(1))).collect();
+        let mut admission = Admission::default();
+        let numbers: Vec<u64> = (0..500)
+            .map(|_| admission.arrived(MS, address(1)))
+            .collect();
         for number in &numbers {
-            rooms.spoke(MS, *number);
+            admission.spoke(MS, *number);
         }
         let mut begun = Vec::new();
         // The server takes longer than a silent client may.
         for round in 1..=4_u32 {
-            for action in actions(&mut rooms, 3 * SILENCE * round) {
+            for action in actions(&mut admission, 3 * SILENCE * round) {
                 let Action::Begin(number) = action else {
                     panic!("STRANGER-I3: {action:?}");
                 };
@@ -251,7 +260,7 @@ mod tests {
             }
             let done = &begun[HANDSHAKES_MAX * (round as usize - 1)..];
             for number in done {
-                rooms.left(3 * SILENCE * round, *number);
+                admission.left(3 * SILENCE * round, *number);
             }
         }
         assert_eq!(begun, numbers);
@@ -259,115 +268,128 @@ mod tests {
 
     #[test]
     fn only_silent_clients_make_room_and_only_if_it_is_needed() {
-        let mut rooms = Rooms::default();
-        let first = rooms.arrived(Duration::ZERO, address(1));
-        for _ in 1..STRANGERS_MAX {
-            assert!(rooms.is_open(false));
-            assert_eq!(actions(&mut rooms, 5000 * MS), []);
-            rooms.arrived(5000 * MS, address(1));
+        let mut admission = Admission::default();
+        let first = admission.arrived(Duration::ZERO, address(1));
+        for _ in 1..UNAUTHENTICATED_MAX {
+            assert!(admission.is_open(false));
+            assert_eq!(actions(&mut admission, 5000 * MS), []);
+            admission.arrived(5000 * MS, address(1));
         }
-        rooms.spoke(5000 * MS, first);
-        assert!(!rooms.is_open(false));
-        assert_eq!(actions(&mut rooms, 5500 * MS), [Action::Begin(first)]);
-        assert_eq!(rooms.poll_timeout(false), Some(6000 * MS));
-        assert_eq!(actions(&mut rooms, 5999 * MS), []);
+        admission.spoke(5000 * MS, first);
+        assert!(!admission.is_open(false));
+        assert_eq!(actions(&mut admission, 5500 * MS), [Action::Begin(first)]);
+        assert_eq!(admission.poll_timeout(false), Some(6000 * MS));
+        assert_eq!(actions(&mut admission, 5999 * MS), []);
         let asked = (1..=AT_A_TIME as u64).map(|n| Action::Leave(first + n));
-        assert_eq!(actions(&mut rooms, 6000 * MS), asked.collect::<Vec<_>>());
-        assert_eq!(actions(&mut rooms, 6000 * MS), [], "that is enough for now");
+        assert_eq!(
+            actions(&mut admission, 6000 * MS),
+            asked.collect::<Vec<_>>()
+        );
+        assert_eq!(
+            actions(&mut admission, 6000 * MS),
+            [],
+            "that is enough for now"
+        );
         // One of them speaks just then, and stays: another goes.
         assert!(
-            !rooms.spoke(6000 * MS, first + 1),
+            !admission.spoke(6000 * MS, first + 1),
             "it begins only when it is told to"
         );
         let next = [
             Action::Begin(first + 1),
             Action::Leave(first + 1 + AT_A_TIME as u64),
         ];
-        assert_eq!(actions(&mut rooms, 6000 * MS), next);
-        assert!(rooms.spoke(6000 * MS, first + 1));
-        rooms.left(6000 * MS, first + 2);
-        assert!(rooms.is_open(false));
-        assert_eq!(rooms.poll_timeout(false), None);
+        assert_eq!(actions(&mut admission, 6000 * MS), next);
+        assert!(admission.spoke(6000 * MS, first + 1));
+        admission.left(6000 * MS, first + 2);
+        assert!(admission.is_open(false));
+        assert_eq!(admission.poll_timeout(false), None);
     }
 
     #[test]
     fn a_flood_from_one_address_makes_room_for_others() {
-        let mut rooms = Rooms::default();
-        let few = rooms.arrived(Duration::ZERO, address(2));
-        for _ in 1..STRANGERS_MAX {
-            rooms.arrived(MS, address(1));
+        let mut admission = Admission::default();
+        let few = admission.arrived(Duration::ZERO, address(2));
+        for _ in 1..UNAUTHENTICATED_MAX {
+            admission.arrived(MS, address(1));
         }
-        assert!(!actions(&mut rooms, 2000 * MS).contains(&Action::Leave(few)));
+        assert!(!actions(&mut admission, 2000 * MS).contains(&Action::Leave(few)));
 
-        let mut rooms = Rooms::default();
+        let mut admission = Admission::default();
         let many = 2 * HANDSHAKES_MAX as u64;
         for number in 0..many {
-            rooms.arrived(Duration::ZERO, address(1));
-            rooms.spoke(Duration::ZERO, number);
+            admission.arrived(Duration::ZERO, address(1));
+            admission.spoke(Duration::ZERO, number);
         }
-        assert_eq!(actions(&mut rooms, MS).len(), HANDSHAKES_MAX);
-        let other = rooms.arrived(MS, address(2));
-        rooms.spoke(MS, other);
-        assert_eq!(actions(&mut rooms, 2 * MS), []);
-        rooms.left(2 * MS, 0);
-        assert_eq!(actions(&mut rooms, 2 * MS), [Action::Begin(other)]);
+        assert_eq!(actions(&mut admission, MS).len(), HANDSHAKES_MAX);
+        let other = admission.arrived(MS, address(2));
+        admission.spoke(MS, other);
+        assert_eq!(actions(&mut admission, 2 * MS), []);
+        admission.left(2 * MS, 0);
+        assert_eq!(actions(&mut admission, 2 * MS), [Action::Begin(other)]);
     }
 
     #[test]
     fn a_handshake_with_a_silent_client_ends_if_others_wait() {
-        let mut rooms = Rooms {
+        let mut admission = Admission {
             handshakes_max: 1,
-            ..Rooms::default()
+            ..Admission::default()
         };
-        let (first, second) = (rooms.arrived(MS, address(1)), rooms.arrived(MS, address(1)));
-        rooms.spoke(MS, first);
-        assert_eq!(actions(&mut rooms, MS), [Action::Begin(first)]);
-        rooms.is_awaited(100 * MS, first);
-        assert_eq!(actions(&mut rooms, 5000 * MS), [], "no client waits");
-        rooms.spoke(5000 * MS, second);
-        assert_eq!(actions(&mut rooms, 5000 * MS), [Action::Leave(first)]);
-        rooms.spoke(5000 * MS, first);
-        assert_eq!(actions(&mut rooms, 9000 * MS), [], "the server's turn");
-        rooms.is_awaited(9000 * MS, first);
-        assert_eq!(rooms.poll_timeout(false), Some(10_000 * MS));
-        assert_eq!(actions(&mut rooms, 10_000 * MS), [Action::Leave(first)]);
-        rooms.left(10_000 * MS, first);
-        assert_eq!(actions(&mut rooms, 10_000 * MS), [Action::Begin(second)]);
+        let (first, second) = (
+            admission.arrived(MS, address(1)),
+            admission.arrived(MS, address(1)),
+        );
+        admission.spoke(MS, first);
+        assert_eq!(actions(&mut admission, MS), [Action::Begin(first)]);
+        admission.is_awaited(100 * MS, first);
+        assert_eq!(actions(&mut admission, 5000 * MS), [], "no client waits");
+        admission.spoke(5000 * MS, second);
+        assert_eq!(actions(&mut admission, 5000 * MS), [Action::Leave(first)]);
+        admission.spoke(5000 * MS, first);
+        assert_eq!(actions(&mut admission, 9000 * MS), [], "the server's turn");
+        admission.is_awaited(9000 * MS, first);
+        assert_eq!(admission.poll_timeout(false), Some(10_000 * MS));
+        assert_eq!(actions(&mut admission, 10_000 * MS), [Action::Leave(first)]);
+        admission.left(10_000 * MS, first);
+        assert_eq!(
+            actions(&mut admission, 10_000 * MS),
+            [Action::Begin(second)]
+        );
     }
 
     #[test]
     fn a_handshake_may_be_slow_while_others_progress_but_not_for_long() {
-        let mut rooms = Rooms {
+        let mut admission = Admission {
             handshakes_max: 2,
-            ..Rooms::default()
+            ..Admission::default()
         };
         let [slow, quick, _] = [(); 3].map(|()| {
-            let number = rooms.arrived(Duration::ZERO, address(1));
-            rooms.spoke(Duration::ZERO, number);
+            let number = admission.arrived(Duration::ZERO, address(1));
+            admission.spoke(Duration::ZERO, number);
             number
         });
         let begun = [Action::Begin(slow), Action::Begin(quick)];
-        assert_eq!(actions(&mut rooms, Duration::ZERO), begun);
-        rooms.is_awaited(Duration::ZERO, slow);
+        assert_eq!(actions(&mut admission, Duration::ZERO), begun);
+        admission.is_awaited(Duration::ZERO, slow);
         for second in 1..5 {
-            assert_eq!(actions(&mut rooms, (1000 * second - 2) * MS), []);
-            rooms.spoke((1000 * second - 1) * MS, quick);
+            assert_eq!(actions(&mut admission, (1000 * second - 2) * MS), []);
+            admission.spoke((1000 * second - 1) * MS, quick);
         }
-        assert_eq!(rooms.poll_timeout(false), Some(4999 * MS));
-        rooms.spoke(4998 * MS, quick);
-        assert_eq!(rooms.poll_timeout(false), Some(PATIENCE));
-        assert_eq!(actions(&mut rooms, PATIENCE), [Action::Leave(slow)]);
+        assert_eq!(admission.poll_timeout(false), Some(4999 * MS));
+        admission.spoke(4998 * MS, quick);
+        assert_eq!(admission.poll_timeout(false), Some(PATIENCE));
+        assert_eq!(actions(&mut admission, PATIENCE), [Action::Leave(slow)]);
     }
 
     #[test]
     fn silent_clients_give_up_descriptors_that_are_needed_elsewhere() {
-        let mut rooms = Rooms::default();
-        assert!(rooms.is_open(true), "one client must learn why");
-        let silent = rooms.arrived(Duration::ZERO, address(1));
-        assert!(!rooms.is_open(true));
-        assert_eq!(rooms.poll_action(999 * MS, true), None);
-        assert_eq!(rooms.poll_timeout(true), Some(SILENCE));
-        let asked = rooms.poll_action(SILENCE, true);
+        let mut admission = Admission::default();
+        assert!(admission.is_open(true), "one client must learn why");
+        let silent = admission.arrived(Duration::ZERO, address(1));
+        assert!(!admission.is_open(true));
+        assert_eq!(admission.poll_action(999 * MS, true), None);
+        assert_eq!(admission.poll_timeout(true), Some(SILENCE));
+        let asked = admission.poll_action(SILENCE, true);
         assert_eq!(asked, Some(Action::Leave(silent)));
     }
 
@@ -382,10 +404,10 @@ mod tests {
                 state = next.wrapping_add(1);
                 (state >> 33) % below
             };
-            let mut rooms = Rooms {
-                strangers_max: 60,
+            let mut admission = Admission {
+                clients_max: 60,
                 handshakes_max: 8,
-                ..Rooms::default()
+                ..Admission::default()
             };
             // For each client, since when it is its turn.
             let mut here = BTreeMap::<u64, Option<Duration>>::new();
@@ -394,21 +416,21 @@ mod tests {
             for _ in 0..1000 {
                 now += MS * u32::try_from(random(30)).unwrap();
                 let short = random(50) == 0;
-                if rooms.is_open(short) && random(40) < keen {
-                    let number = rooms.arrived(now, address(random(4) as u8));
+                if admission.is_open(short) && random(40) < keen {
+                    let number = admission.arrived(now, address(random(4) as u8));
                     here.insert(number, Some(now));
                 }
                 let pick = random(1 + here.len() as u64) as usize;
                 if let Some(number) = here.keys().nth(pick).copied() {
                     match (random(3), here[&number]) {
                         (0, _) => {
-                            rooms.left(now, number);
+                            admission.left(now, number);
                             here.remove(&number);
                             waiting.remove(&number);
                             shaking.remove(&number);
                         }
                         (_, Some(_)) => {
-                            let begun = rooms.spoke(now, number);
+                            let begun = admission.spoke(now, number);
                             assert_eq!(begun, shaking.contains(&number), "seed {seed}");
                             here.insert(number, None);
                             if !begun {
@@ -416,13 +438,13 @@ mod tests {
                             }
                         }
                         (_, None) if shaking.contains(&number) => {
-                            rooms.is_awaited(now, number);
+                            admission.is_awaited(now, number);
                             here.insert(number, Some(now));
                         }
                         _ => {}
                     }
                 }
-                while let Some(action) = rooms.poll_action(now, short) {
+                while let Some(action) = admission.poll_action(now, short) {
                     match action {
                         Action::Begin(number) => {
                             assert!(waiting.remove(&number), "seed {seed}: it has spoken");
@@ -431,26 +453,29 @@ mod tests {
                         Action::Leave(number) => {
                             let since = here[&number].unwrap();
                             assert!(since + SILENCE <= now, "STRANGER-I3: seed {seed}");
-                            let wanted = short
-                                || here.len() == rooms.strangers_max
+                            let is_needed = short
+                                || here.len() == admission.clients_max
                                 || shaking.contains(&number) && !waiting.is_empty();
-                            assert!(wanted, "STRANGER-I3: seed {seed}");
+                            assert!(is_needed, "STRANGER-I3: seed {seed}");
                             if random(4) == 0 {
-                                if !rooms.spoke(now, number) {
+                                if !admission.spoke(now, number) {
                                     waiting.insert(number);
                                 }
                                 here.insert(number, None);
                             } else {
-                                rooms.left(now, number);
+                                admission.left(now, number);
                                 here.remove(&number);
                                 shaking.remove(&number);
                             }
                         }
                     }
                 }
-                assert!(here.len() <= rooms.strangers_max, "STRANGER-I1: {seed}");
-                assert!(shaking.len() <= rooms.handshakes_max, "STRANGER-I1: {seed}");
-                let idle = waiting.is_empty() || shaking.len() == rooms.handshakes_max;
+                assert!(here.len() <= admission.clients_max, "STRANGER-I1: {seed}");
+                assert!(
+                    shaking.len() <= admission.handshakes_max,
+                    "STRANGER-I1: {seed}"
+                );
+                let idle = waiting.is_empty() || shaking.len() == admission.handshakes_max;
                 assert!(idle, "STRANGER-I4: seed {seed}");
                 if !waiting.is_empty() {
                     let since = shaking.iter().filter_map(|number| here[number]).min();
