@@ -9,10 +9,11 @@
 //! operators, and the minimum stays promised to the query while it runs. A query that failed for
 //! lack of memory runs once more with what it is known to need as its minimum.
 //!
-//! ```text holders   ─ held ─ … ─ (Reclaim → held, reclaimed) queries   ─ arrive ─ Admit │ Reject
-//! ─ operators ask: Grant │ Refuse ─ end scratch   ─ arrive ─ Open ─ close            the work on
-//! a chunk limit, measured, tick                        End: the limit was lowered, or a client
-//! does not read
+//! ```text
+//! holders   ─ held ─ … ─ (Reclaim → held, reclaimed)
+//! queries   ─ arrive ─ Admit │ Reject ─ operators ask: Grant │ Refuse ─ end
+//! scratch   ─ arrive ─ Open ─ close            the work on a chunk
+//! limit, measured, tick                        End: the limit was lowered, or a client is silent
 //! ```
 //! *Taken* is what operators hold, the scratch of chunks being worked on, what holders keep, and
 //! what the kernel counts beyond all this. *Fixed* is taken plus what queries are promised;

@@ -7,9 +7,10 @@
 //! its minimum.
 //!
 //! Not here: operators that name no query (`shared.rs`); who gets memory (`coscan_core::memory`),
-//! who carries it out (`coscan-storage`). I3: what operators ask for, frames, decoded columns,
-//! pages and loads in flight stay within the limit together. `grow`, which DataFusion uses for
-//! memory it already has, may exceed the limit; the buffer then shrinks.
+//! who carries it out (`coscan-storage`).
+//! I3: what operators ask for, frames, decoded columns, pages and loads in flight stay within the
+//! limit together. `grow`, which DataFusion uses for memory it already has, may exceed the limit;
+//! the buffer then shrinks.
 
 use std::fmt;
 use std::sync::Arc;

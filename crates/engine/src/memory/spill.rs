@@ -36,7 +36,8 @@ impl SpillFolder {
     /// Makes a folder, and removes orphaned ones. `None` if the system's folder for temporary
     /// files cannot be written to: DataFusion may then try when it has something to spill.
     ///
-    /// # Errors [`Error::Spill`] if the configured folder cannot be written to.
+    /// # Errors
+    /// [`Error::Spill`] if the configured folder cannot be written to.
     pub(crate) fn create(place: Option<&Path>) -> Result<Option<Self>> {
         let system = std::env::temp_dir();
         let base = place.unwrap_or(&system);

@@ -457,7 +457,8 @@ impl MemoryBudget {
     /// Takes memory for an operator. If holders have to give some back, they do so on this thread
     /// meanwhile.
     ///
-    /// # Errors [`Refused`]: the operator does not get the bytes.
+    /// # Errors
+    /// [`Refused`]: the operator does not get the bytes.
     pub fn ask(&self, operator: OperatorId, bytes: u64) -> Result<(), Refused> {
         if bytes > 0 {
             self.sync();
