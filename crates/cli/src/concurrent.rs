@@ -51,7 +51,8 @@ enum Part {
 impl Statements {
     /// Starts all statements.
     ///
-    /// # Errors The parsing or planning error of the first statement that cannot run.
+    /// # Errors
+    /// The parsing or planning error of the first statement that cannot run.
     pub(crate) async fn start(session: &Session, statements: &[&str]) -> Result<Self, Failure> {
         let turn = Arc::new(AtomicUsize::new(0));
         let mut starting = Vec::with_capacity(statements.len());
@@ -89,7 +90,8 @@ impl Statements {
 impl Running {
     /// Makes it this statement's turn, and returns the next rows. `None` at the end.
     ///
-    /// # Errors If rows cannot be read back from the file.
+    /// # Errors
+    /// If rows cannot be read back from the file.
     pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>, Failure> {
         self.turn.store(self.number, Ordering::Relaxed);
         loop {

@@ -32,7 +32,8 @@ const PARTS: [usize; 5] = [2, 4, 8, 16, 32];
 impl SortMemory {
     /// Reserves a block.
     ///
-    /// # Errors `ResourcesExhausted` if other queries leave too little memory.
+    /// # Errors
+    /// `ResourcesExhausted` if other queries leave too little memory.
     pub(crate) fn reserve(session: &Session) -> Result<Self> {
         let engine = session.engine();
         let limit = usize::try_from(engine.memory().limit()).unwrap_or(usize::MAX);

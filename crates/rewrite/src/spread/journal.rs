@@ -2,9 +2,10 @@
 //!
 //! The journal is `.STEM.spread.json` in the first folder. It is written under another name,
 //! synced and renamed after all drafts are synced. The publishing process holds its lock (flock);
-//! a journal whose lock can be taken belongs to a killed process. S3: while a journal exists, all
-//! files exist, under their own names or under those of their drafts. S4: before a journal is
-//! removed, all its files have their names, durably.
+//! a journal whose lock can be taken belongs to a killed process.
+//! S3: while a journal exists, all files exist, under their own names or under those of their
+//! drafts.
+//! S4: before a journal is removed, all its files have their names, durably.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -9,8 +9,10 @@
 //! removes it otherwise.
 //! Not here: pages (`../row_group.rs`), drafts (`../target.rs`).
 //! Bounds: one row group per folder in memory, or less when memory is short.
-//! S1: the source is only read. S2: each row is in one file. S3: while a journal exists, all files
-//! exist, under their own names or under those of their drafts.
+//! S1: the source is only read.
+//! S2: each row is in one file.
+//! S3: while a journal exists, all files exist, under their own names or under those of their
+//! drafts.
 
 mod journal;
 mod route;
