@@ -478,7 +478,7 @@ impl Connection {
     /// Reports a failure to the client, and rolls back the transaction unless the client began it.
     async fn undo(&mut self, failure: Failure) -> Result<(), Halt> {
         self.described = false;
-        self.session.settings.discard_requests();
+        self.session.settings.end_turn();
         self.wire.put(&failure.into_message())?;
         if self.status != TransactionStatus::Idle {
             self.status = TransactionStatus::Error;

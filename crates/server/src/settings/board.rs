@@ -120,7 +120,7 @@ impl Board {
     }
 
     /// Drops all requests, and ignores those of statements planned up to now (B1).
-    pub(crate) fn discard_requests(&self) {
+    pub(crate) fn end_turn(&self) {
         let mut requests = locked(&self.requests);
         requests.by_name.clear();
         requests.turn += 1;

@@ -48,8 +48,8 @@ impl Settings {
 
     /// Drops the requests of a failed statement, including those it leaves later: parts of it may
     /// still run.
-    pub(crate) fn discard_requests(&self) {
-        self.board.discard_requests();
+    pub(crate) fn end_turn(&self) {
+        self.board.end_turn();
     }
 
     /// Saves a setting's value for [`Settings::end_transaction`] to restore.

@@ -123,7 +123,7 @@ mod tests {
         board.publish(vec![("work_mem", "4MB".to_owned())]);
         session.register_udf(set_config(&board, board.turn()).into_udf());
         let late = planned(&session).await;
-        board.discard_requests();
+        board.end_turn();
         collect(late, session.task_ctx()).await.unwrap();
         assert!(board.take_requests().is_empty());
         // The request of the next statement counts.
