@@ -15,7 +15,7 @@ impl Memory {
     pub(super) fn arrive(&mut self, query: QueryId, minimum: u64) {
         // A query that comes alone says nothing about those to come.
         let is_alone = self.queries.is_empty() && self.waiting.is_empty();
-        self.headroom.came(if is_alone { 0 } else { minimum });
+        self.headroom.record(if is_alone { 0 } else { minimum });
         let one = Waiting {
             query,
             minimum,

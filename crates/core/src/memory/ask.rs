@@ -143,7 +143,7 @@ impl Memory {
     fn shares(&self, operator: &Operator) -> Shares {
         let query = &self.queries[&operator.query];
         let spillers = u64::from(query.spillers);
-        // What a query gave back and may take back is part of its share.
+        // The credit of a query is part of its share.
         let others = self.fixed() - self.sums.spillable - self.sums.credit;
         let all = self.ceiling().saturating_sub(others);
         let count = self.sums.spilling;

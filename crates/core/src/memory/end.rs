@@ -41,7 +41,7 @@ impl Memory {
         }
     }
 
-    /// What the queries that were told to end hold; without their spillable bytes while `patient`.
+    /// The bytes of queries that have to end, without their spillable bytes while `patient`.
     fn going(&self, patient: bool) -> u64 {
         let ending = self.queries.values().filter(|query| query.ends);
         let held = ending.map(|query| query.held - if patient { query.spillable } else { 0 });

@@ -25,7 +25,7 @@ pub enum Class {
     Connections,
 }
 
-/// What an operator does when it is refused memory.
+/// How an operator reacts to a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnRefusal {
     /// It writes what it holds to disk. Nanoseconds to get a KiB back afterwards.
@@ -34,7 +34,7 @@ pub enum OnRefusal {
     Fails,
 }
 
-/// What happened. Bytes are totals for holders, and differences for operators.
+/// An event. Bytes are totals for holders, and differences for operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// There is a new holder, without bytes.
@@ -56,7 +56,7 @@ pub enum Event {
         /// Nanoseconds to get a KiB back.
         price: u64,
     },
-    /// What a holder has now.
+    /// The current bytes of a holder.
     Held {
         /// The holder.
         holder: HolderId,
@@ -109,7 +109,7 @@ pub enum Event {
         operator: OperatorId,
         /// Its query.
         query: QueryId,
-        /// What it does when it is refused.
+        /// How it reacts to a refusal.
         on_refusal: OnRefusal,
     },
     /// An operator asks for more. `Grant` or `Refuse` follows, perhaps after `Reclaimed` from
@@ -158,7 +158,7 @@ pub enum Event {
         /// The part of it that queries never get.
         reserve: u64,
     },
-    /// What the process takes by the kernel's count.
+    /// The memory of the process as the kernel counts it.
     Measured {
         /// Bytes.
         bytes: u64,
@@ -167,7 +167,7 @@ pub enum Event {
     Ticked,
 }
 
-/// What the driver must do.
+/// An action for the driver to carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The query may begin.
@@ -189,7 +189,7 @@ pub enum Action {
     Refuse {
         /// The operator.
         operator: OperatorId,
-        /// What its query's operators have and cannot spill, plus the refused request.
+        /// The bytes that its query's operators have and cannot spill, plus the refused request.
         needed: u64,
     },
     /// The reader may work on the chunk.
@@ -232,9 +232,9 @@ pub enum MemoryError {
     TooMuch {
         /// The operator.
         operator: OperatorId,
-        /// What it frees.
+        /// The bytes it frees.
         bytes: u64,
-        /// What it has.
+        /// The bytes it has.
         has: u64,
     },
     /// A query ends before its operators.

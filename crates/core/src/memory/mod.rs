@@ -79,9 +79,9 @@ const PATIENCE_NS: u64 = SECOND;
 /// More than any process has, and small enough that sums do not overflow.
 const BYTES_MAX: u64 = 1 << 50;
 
-/// What the process takes beyond what is counted rises when two measurements in a row show it. It
-/// falls by this part of the difference (a divisor) at each measurement, because the kernel's
-/// count lags behind when memory is freed.
+/// The uncounted memory of the process rises when two measurements in a row show it. It falls by
+/// this part of the difference (a divisor) at each measurement, because the kernel's count lags
+/// behind when memory is freed.
 const FALL: u64 = 4;
 
 /// The bounds.
@@ -121,9 +121,9 @@ pub struct Memory {
     spent: BTreeSet<HolderId>,
     /// MEM-I1.
     sums: Sums,
-    /// What the process takes beyond what is counted.
+    /// The bytes that the process takes beyond all counts.
     unaccounted: u64,
-    /// What was beyond the count at the last measurement.
+    /// The bytes beyond all counts at the last measurement.
     beyond_before: u64,
     /// The largest recent minimum of a query that arrived beside others: operators that spill
     /// leave it free.
@@ -144,11 +144,11 @@ struct Sums {
     spillable: u64,
     /// How many queries have operators that spill.
     spilling: u64,
-    /// What queries are promised and may take back, beyond what they hold.
+    /// Bytes that queries are promised or may take back, beyond those they hold.
     aside: u64,
     /// The part of `aside` that queries with operators that spill may take back.
     credit: u64,
-    /// What operators wait for while holders answer. It counts as taken.
+    /// Bytes that operators wait for while holders answer. They count as taken.
     asking: u64,
     /// Estimates of the open scratches.
     scratch: u64,
@@ -195,11 +195,11 @@ struct Query {
     operators: u32,
     /// How many of them spill.
     spillers: u32,
-    /// What its operators wait for while holders answer.
+    /// Bytes that its operators wait for while holders answer.
     asks: u64,
     /// The part of `asks` of operators that would fail.
     asks_fixed: u64,
-    /// What it gave back and may take back for a while.
+    /// Bytes that it gave back and may take back for a while.
     credit: u64,
     /// The part of `credit` given back after `turned_at`; the rest expires at the next turn.
     fresh: u64,
@@ -220,7 +220,7 @@ struct Operator {
 }
 
 impl Operator {
-    /// What it would give back if refused.
+    /// The bytes it would give back if refused.
     fn spillable(&self) -> u64 {
         match self.on_refusal {
             OnRefusal::Spills(_) => self.bytes - self.base,
@@ -250,7 +250,7 @@ struct Headroom(VecDeque<u64>);
 const MINIMA: usize = 32;
 
 impl Headroom {
-    fn came(&mut self, minimum: u64) {
+    fn record(&mut self, minimum: u64) {
         self.0.push_back(minimum);
         if self.0.len() > MINIMA {
             self.0.pop_front();
@@ -263,7 +263,7 @@ impl Headroom {
 }
 
 impl Query {
-    /// What is kept for it beyond what it holds.
+    /// The bytes kept for it beyond those it holds.
     fn aside(&self) -> u64 {
         let fixed = self.held - self.spillable;
         let promised = self.minimum.saturating_sub(fixed + self.asks_fixed);
@@ -280,12 +280,12 @@ impl Query {
         }
     }
 
-    /// What it may take back, beyond what its operators already wait for.
+    /// The bytes it may take back, beyond those its operators already wait for.
     fn credit_left(&self) -> u64 {
         self.credit.saturating_sub(self.asks)
     }
 
-    /// What is out of reach for other queries because of this one.
+    /// The bytes that other queries cannot have because of this one.
     fn keeps(&self) -> u64 {
         self.held + self.asks + self.aside()
     }

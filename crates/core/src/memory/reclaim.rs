@@ -75,7 +75,7 @@ impl Memory {
         self.ceiling().saturating_sub(beside).max(own_floor)
     }
 
-    /// What holders must give back before `bytes` more can be taken.
+    /// The bytes that holders must give back before `bytes` more can be taken.
     pub(super) fn lacking(&self, bytes: u64) -> u64 {
         let with = self.taken() + self.sums.droppable;
         with.saturating_add(bytes).saturating_sub(self.ceiling())

@@ -2,26 +2,26 @@
 
 use super::{HolderId, Memory};
 
-/// What the process takes beyond what is counted is charged up to this part of the limit (a
-/// divisor): ending queries does not reduce it, and with no memory left no query could run.
+/// The uncounted memory of the process is charged up to this part of the limit (a divisor): ending
+/// queries does not reduce it, and with no memory left no query could run.
 const UNACCOUNTED: u64 = 2;
 
 /// How the memory is used, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// What the process may take.
+    /// Bytes that the process may take.
     pub limit: u64,
     /// The part of it that queries never get.
     pub reserve: u64,
-    /// What operators hold.
+    /// Bytes that operators hold.
     pub operators: u64,
-    /// What is kept for queries beyond what operators hold.
+    /// Bytes kept for queries beyond those that operators hold.
     pub aside: u64,
     /// Estimates of the open scratches.
     pub scratch: u64,
-    /// What the process takes beyond all that is counted.
+    /// Bytes that the process takes beyond all counts.
     pub unaccounted: u64,
-    /// What each holder has.
+    /// The bytes of each holder.
     pub holders: Vec<(HolderId, u64)>,
     /// Admitted queries.
     pub queries: usize,

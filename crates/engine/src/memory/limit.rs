@@ -47,7 +47,7 @@ fn budget_bytes(available: u64) -> u64 {
     share.min(available - share.min(UNACCOUNTED_BYTES))
 }
 
-/// What uncounted memory may take beside a budget: as much as [`default_budget_bytes`] leaves.
+/// The room for uncounted memory beside a budget: as much as [`default_budget_bytes`] leaves.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A positive number below 2^63.
 pub(crate) fn unaccounted_bytes(budget: u64) -> u64 {
     let all = (budget as f64 / DEFAULT_SHARE) as u64;

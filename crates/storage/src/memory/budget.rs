@@ -104,7 +104,7 @@ pub struct MemoryBudget {
     metadata: AtomicU64,
     /// Whether the checksums of pages are ignored.
     unverified: AtomicBool,
-    /// What the kernel counts.
+    /// The memory that the kernel counts.
     process: Process,
     /// The unaccounted bytes that count as taken.
     unaccounted: AtomicU64,
@@ -145,9 +145,10 @@ const IDLE_PART_MAX: u64 = 350;
 /// How many steps of memory are free after idle arrays were dropped, so that arrays can come and
 /// go without a pass over all of them.
 const STEPS_FREED: u64 = 2;
-/// What idle arrays leave free: a part of the limit (a divisor), and the most bytes. The allocator
-/// returns the memory of arrays late, and frames cannot use it until then. Twelve TPC-H clients in
-/// 2.8 GB took 0.85 GB beyond the counted bytes while arrays were dropped for frames.
+/// The memory that idle arrays leave free: a part of the limit (a divisor), and the most bytes.
+/// The allocator returns the memory of arrays late, and frames cannot use it until then. Twelve
+/// TPC-H clients in 2.8 GB took 0.85 GB beyond the counted bytes while arrays were dropped for
+/// frames.
 const SPARE_LEFT: u64 = 4;
 const SPARE_LEFT_MAX: u64 = 1 << 30;
 /// Metadata up to this size does not count: that of a few hundred files, small compared with any

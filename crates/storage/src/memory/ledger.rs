@@ -18,7 +18,7 @@ use coscan_core::tasks::QueryId;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
-/// What queries never get: a part of the limit (a divisor), and the most bytes.
+/// The reserve that queries never get: a part of the limit (a divisor), and the most bytes.
 const RESERVE: u64 = 64;
 const RESERVE_MAX: u64 = 8 << 20;
 
@@ -31,7 +31,7 @@ pub(super) type OnEnd = Arc<dyn Fn() + Send + Sync>;
 /// An operator does not get the bytes that it asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// What its query's operators have and cannot spill, plus the refused request.
+    /// The bytes that its query's operators have and cannot spill, plus the refused request.
     pub needed: u64,
 }
 
@@ -47,12 +47,12 @@ struct State {
     core: Memory,
     next_query: u64,
     next_holder: u32,
-    /// What the core knows of holders: bytes and floor.
+    /// The bytes and the floor of each holder, as the core knows them.
     held: BTreeMap<HolderId, (u64, u64)>,
     /// Operators whose request is not answered yet: one request at a time.
     asking: HashSet<OperatorId>,
     answers: HashMap<OperatorId, Result<(), Refused>>,
-    /// Holders that have to give something back, and how much.
+    /// Holders that have to give bytes back, and how many.
     reclaims: VecDeque<(HolderId, u64)>,
     arrivals: HashMap<QueryId, oneshot::Sender<()>>,
     /// Queries that were rejected and have not ended yet.

@@ -23,12 +23,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const CODE: u64 = 8;
 const CODE_BYTES_MAX: u64 = 128 << 20;
 
-/// What the process may take between two measurements, as a divisor of the whole: hash tables that
-/// double, decoders of several chunks. Without this room twelve TPC-H clients in 4 GB came within
-/// 50 MB of the whole in one of ten runs.
+/// How much the process may grow between two measurements, as a divisor of the whole: hash tables
+/// that double, decoders of several chunks. Without this room twelve TPC-H clients in 4 GB came
+/// within 50 MB of the whole in one of ten runs.
 const SURGE: u64 = 16;
 
-/// What the kernel counts, and the bounds for it.
+/// The memory that the kernel counts, and its bounds.
 #[derive(Debug, Default)]
 pub(super) struct Process {
     /// `None`: no bounds are known, and nothing is measured.
