@@ -24,7 +24,7 @@ pub(crate) enum Phase {
     Cancelling,
 }
 
-/// What may end one statement early.
+/// The events that may end one statement early.
 pub(crate) struct Interrupt {
     cancelled: Option<oneshot::Receiver<()>>,
     deadline: Option<Instant>,

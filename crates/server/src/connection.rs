@@ -525,7 +525,7 @@ impl Connection {
         }
     }
 
-    /// What may end the statement that starts now.
+    /// The interrupt of the statement that starts now.
     pub(crate) async fn interrupt(&self) -> Interrupt {
         let timeout = self.session.settings.statement_timeout();
         Interrupt::start(&self.cancel, timeout, self.phase.clone()).await

@@ -40,7 +40,7 @@ pub(crate) enum Steps {
     Away(i64),
 }
 
-/// What FETCH or MOVE asks for.
+/// The request of a FETCH or MOVE.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Walk {
     pub(crate) cursor: String,

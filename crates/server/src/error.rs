@@ -24,7 +24,7 @@ pub enum ServerError {
     Bind {
         /// The address asked for.
         listen: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A certificate or key could not be read.
@@ -32,7 +32,7 @@ pub enum ServerError {
     TlsFile {
         /// The file asked for.
         path: PathBuf,
-        /// What was wrong with it.
+        /// The fault in the file.
         source: tokio_rustls::rustls::pki_types::pem::Error,
     },
     /// The certificate file holds no certificate.
@@ -44,7 +44,7 @@ pub enum ServerError {
     /// Certificate and key do not work together.
     #[error("certificate and key are not usable")]
     Tls {
-        /// What rustls said.
+        /// The error of rustls.
         source: tokio_rustls::rustls::Error,
     },
     /// TLS is required, but there is no certificate.
@@ -53,13 +53,13 @@ pub enum ServerError {
     /// No threads could be started for queries.
     #[error("cannot start threads for queries")]
     Threads {
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The `pg_catalog` tables could not be set up.
     #[error("cannot set up pg_catalog")]
     Catalog {
-        /// What DataFusion said.
+        /// The error of DataFusion.
         source: DataFusionError,
     },
 }

@@ -35,7 +35,7 @@ pub(crate) struct Parsed {
     pub(crate) written: Written,
 }
 
-/// What a statement costs while it exists.
+/// The memory of a statement, charged while it exists.
 pub(crate) struct Cost {
     size: StatementSize,
     /// Frees the memory when dropped.

@@ -30,7 +30,7 @@ pub(crate) struct Prepared {
     pub(crate) statement: Option<coscan::Prepared>,
     /// The columns of its rows, if it returns rows and the columns are known in advance.
     pub(crate) schema: Option<SchemaRef>,
-    /// What keeping it costs; `None` if that is charged elsewhere.
+    /// The memory it costs; `None` if that is charged elsewhere.
     pub(crate) cost: Option<Arc<Cost>>,
 }
 

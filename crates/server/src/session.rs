@@ -51,7 +51,7 @@ pub(crate) struct Session {
     pub(crate) current_cost: Option<Arc<Cost>>,
     /// Whether a later ROLLBACK must be able to undo the current statement.
     pub(crate) undoable: bool,
-    /// What the statements of the current transaction see, if all of them see the same.
+    /// The snapshot that all statements of the current transaction read, if they share one.
     pub(crate) snapshot: Option<Arc<coscan::Snapshot>>,
     /// When the current statement and transaction began.
     pub(crate) moments: Moments,

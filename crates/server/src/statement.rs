@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::show_create::show_create;
 use coscan_pg::dialect::Written;
 
-/// What to do for one statement.
+/// How the server carries out one statement.
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
     /// DataFusion plans and runs the statement.

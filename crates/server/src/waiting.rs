@@ -103,7 +103,7 @@ pub(crate) enum Taken {
     NotYet,
 }
 
-/// What a batch's keeper does next.
+/// The next step of a batch's keeper.
 enum Step {
     /// Nothing: the batch was taken.
     Done,

@@ -30,11 +30,11 @@ struct Requests {
     by_name: BTreeMap<String, Request>,
 }
 
-/// What `set_config()` asked for.
+/// A change that `set_config()` asked for.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) value: String,
-    /// Only until the end of the transaction.
+    /// Whether the change lasts only until the end of the transaction.
     pub(crate) local: bool,
 }
 

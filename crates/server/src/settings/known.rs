@@ -12,7 +12,7 @@ pub(crate) struct Known {
     pub(crate) reported: bool,
 }
 
-/// What SET does.
+/// The effect of SET.
 pub(crate) enum Rule {
     /// The value is kept, without effect.
     Kept,

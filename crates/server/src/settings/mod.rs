@@ -41,14 +41,14 @@ pub(crate) use self::saved::SavedSettings;
 pub(crate) struct Settings {
     /// The settings of `KNOWN` that differ from their defaults, by name.
     changed: BTreeMap<&'static str, String>,
-    /// What RESET restores: the values of the startup message and of the factory.
+    /// The values that RESET restores: those of the startup message and of the factory.
     initial: SavedSettings,
     /// The timeouts that are set, by name.
     timeouts: BTreeMap<&'static str, Duration>,
     keepalive: Keepalive,
     /// The user's name, for `session_authorization`.
     user: String,
-    /// What the session may do (C1).
+    /// The rights of the session (C1).
     rights: Rights,
     board: Arc<Board>,
     /// The settings that SET LOCAL changed in this transaction, with their old values

@@ -74,7 +74,7 @@ enum Stage {
     Handshaking,
 }
 
-/// What the client with this number should do.
+/// An order to the client with this number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     Begin(u64),

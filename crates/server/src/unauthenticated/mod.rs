@@ -40,7 +40,7 @@ struct Inner {
     calls: HashMap<u64, watch::Sender<Call>>,
 }
 
-/// What an unauthenticated client's task has been told to do.
+/// The last order to an unauthenticated client's task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call {
     Wait,

@@ -28,7 +28,7 @@ use super::model::Model;
 use super::tables::Shipped;
 use crate::settings::Board;
 
-/// What the functions read.
+/// The data that the functions read.
 #[derive(Clone)]
 pub(super) struct Known {
     pub(super) model: Model,
