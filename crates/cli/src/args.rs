@@ -1,4 +1,4 @@
-//! Options that several subcommands have: tables, and the engine's settings.
+//! Options that several subcommands share: tables, and the engine's settings.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -42,7 +42,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Makes the tables known to all sessions of the engine.
+    /// Registers the tables for all sessions of the engine.
     pub(crate) async fn register(&self, session: &Session) -> Result<(), Failure> {
         for table in &self.tables {
             session.register(&table.name, &table.path).await?;
@@ -50,8 +50,8 @@ impl Tables {
         Ok(())
     }
 
-    /// Makes the tables known to all sessions of the engine. A table that cannot be opened is an
-    /// error of the statements that use it.
+    /// Declares the tables for all sessions of the engine. If a table cannot be opened, the
+    /// statements that use it fail.
     pub(crate) async fn declare(&self, session: &Session) {
         for table in &self.tables {
             if let Some(error) = session.declare(&table.name, &table.path).await {
@@ -61,8 +61,8 @@ impl Tables {
     }
 }
 
-/// The configuration of an engine: each setting is a flag named as in SET
-/// (`coscan.storage_model` is `--storage-model`). Further flags give the spill folder, devices and
+/// The configuration of an engine. Each setting is a flag with its name in SET
+/// (`coscan.storage_model` is `--storage-model`); more flags give the spill folder, devices and
 /// the scheduler's log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
@@ -101,7 +101,7 @@ impl Args for Settings {
                     .long(SPILL_FOLDER)
                     .value_name("FOLDER")
                     .value_parser(value_parser!(PathBuf))
-                    .help("Where queries put what they have no memory for [default: the system's folder for temporary files]"),
+                    .help("Where queries spill [default: the system's folder for temporary files]"),
             )
             .arg(
                 Arg::new(DEVICE)
@@ -109,14 +109,14 @@ impl Args for Settings {
                     .value_name("NAME=PATH[,RATE[,TIME]]")
                     .value_parser(device)
                     .action(ArgAction::Append)
-                    .help("A device with a name and the files below PATH; several paths of one name are one device. RATE (50MB/s) and TIME (5ms) slow it down. May be given several times [default: disks are told apart by the system]"),
+                    .help("A device with a name and the files below PATH; several paths with one name are one device. RATE (50MB/s) and TIME (5ms) slow it down. May be given several times [default: the system tells disks apart]"),
             )
             .arg(
                 Arg::new(RECORD)
                     .long(RECORD)
                     .value_name("FILE")
                     .value_parser(value_parser!(PathBuf))
-                    .help("Write what the scheduler hears and decides to a log, for `coscan sim replay`"),
+                    .help("Log the scheduler's events and decisions, for `coscan sim replay`"),
             )
     }
 
@@ -179,7 +179,7 @@ fn device(text: &str) -> Result<NamedDevice, String> {
     })
 }
 
-/// The placeholder for a value of the setting in the usage line.
+/// The placeholder for a setting's value in the usage line.
 fn value_name(setting: &Setting) -> &'static str {
     match setting.values {
         Values::Names(_) => "NAME",
@@ -198,7 +198,7 @@ fn valid(setting: &str, text: &str) -> Result<String, String> {
         .map_err(|error| error.strip_backtrace())
 }
 
-/// Parses a memory budget in bytes, as `--memory` takes it.
+/// Parses a memory budget in bytes, the value of `--memory`.
 pub(crate) fn memory(text: &str) -> Result<u64, String> {
     let mut config = EngineConfig::default();
     let set = config.set("memory", text);
@@ -206,7 +206,7 @@ pub(crate) fn memory(text: &str) -> Result<u64, String> {
     Ok(config.memory_bytes.unwrap_or_default())
 }
 
-/// Parses rows of a page, as `--page-rows` takes them.
+/// Parses the rows of a page, the value of `--page-rows`.
 pub(crate) fn page_rows(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(rows) if (1..=PAGE_ROWS_MAX).contains(&rows) => Ok(rows),

@@ -1,13 +1,12 @@
-//! Statements that run at once, while their rows are asked for in the statements' order.
+//! Statements that run concurrently, while their rows are printed in the order of the statements.
 //!
-//! The statement whose turn it is hands out its rows as they are asked for. The others run on
-//! meanwhile, because they share reads with it: their rows are kept in memory up to `BATCHES_AHEAD`
-//! batches each, and further rows in a temporary file of the engine's. So however large the results
-//! are, memory is bounded and no statement waits for another.
-//! Refused: making the other statements wait. That would end the sharing, and they would keep
-//! operator memory that the statement whose turn it is may need. Errors of planning come before any
-//! row; an error of a running statement comes in its turn, after its rows.
-//! Cancel safety: dropping a [`Running`] ends its statement.
+//! The statement whose turn it is returns its rows as they are fetched. The others keep running,
+//! because they share reads with it: each keeps up to `BATCHES_AHEAD` batches of rows in memory
+//! and writes more rows to a temporary file of the engine. So however large the results are,
+//! memory is bounded and no statement waits for another. Planning errors come before any row; an
+//! error of a running statement comes in its turn, after its rows. Rejected: making the other
+//! statements wait. That would end the sharing, and they would hold operator memory that the
+//! statement whose turn it is may need. Cancel safety: dropping a [`Running`] ends its statement.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,7 +28,7 @@ use crate::failure::Failure;
 
 /// The running statements.
 pub(crate) struct Statements {
-    /// In their order.
+    /// In the order of the statements.
     pub(crate) running: Vec<Running>,
 }
 
@@ -45,7 +44,7 @@ pub(crate) struct Running {
 
 enum Part {
     Batch(RecordBatch),
-    /// All rows that follow.
+    /// All remaining rows.
     Rest(SendableRecordBatchStream),
 }
 
@@ -53,7 +52,7 @@ impl Statements {
     /// Starts all statements.
     ///
     /// # Errors
-    /// The parsing or planning error of the first statement that cannot be run.
+    /// The parsing or planning error of the first statement that cannot run.
     pub(crate) async fn start(session: &Session, statements: &[&str]) -> Result<Self, Failure> {
         let turn = Arc::new(AtomicUsize::new(0));
         let mut starting = Vec::with_capacity(statements.len());
@@ -89,10 +88,10 @@ impl Statements {
 }
 
 impl Running {
-    /// Makes it this statement's turn and returns the next rows. `None` at the end.
+    /// Makes it this statement's turn, and returns the next rows. `None` at the end.
     ///
     /// # Errors
-    /// The rows that were kept in a file cannot be read.
+    /// If rows cannot be read back from the file.
     pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>, Failure> {
         self.turn.store(self.number, Ordering::Relaxed);
         loop {
@@ -107,7 +106,7 @@ impl Running {
         }
     }
 
-    /// How long the statement took. To be called when all its rows were taken.
+    /// How long the statement took. Call this after all its rows were taken.
     ///
     /// # Errors
     /// The error of the statement, if it failed.
@@ -121,12 +120,12 @@ async fn end(task: SpawnedTask<Result<Duration, Failure>>) -> Result<Duration, F
     task.join().await.map_err(failed)?
 }
 
-/// The side that runs a statement.
+/// The task that runs a statement.
 struct Producer {
     session: Session,
     number: usize,
-    /// The statement whose turn it is. If it changes while it is being read, rows that memory had
-    /// room for may go to a file.
+    /// The statement whose turn it is. If this changes at the wrong moment, rows that fit in
+    /// memory may go to a file, which does no harm.
     turn: Arc<AtomicUsize>,
     parts: mpsc::Sender<Part>,
 }
@@ -141,13 +140,13 @@ impl Producer {
         let prepared = self.session.prepare(&statement, &[]).await?;
         let mut rows = prepared.execute(vec![]).await?;
         let schema = rows.schema();
-        // A receiver that is gone has dropped this task, too.
+        // If the receiver is gone, this task is being dropped too.
         let _ = planned.send(SchemaRef::clone(&schema));
         let Ok(place) = self.parts.clone().reserve_owned().await else {
             return Ok(started.elapsed());
         };
         while let Some(batch) = rows.try_next().await? {
-            let Some(batch) = self.hand_out(batch).await else {
+            let Some(batch) = self.pass_on(batch).await else {
                 continue;
             };
             let (sink, rest) = self.file(&schema);
@@ -161,8 +160,8 @@ impl Producer {
         Ok(started.elapsed())
     }
 
-    /// Hands rows out; returns them if there is no room and it is another statement's turn.
-    async fn hand_out(&self, batch: RecordBatch) -> Option<RecordBatch> {
+    /// Passes rows on; returns them if there is no room and it is another statement's turn.
+    async fn pass_on(&self, batch: RecordBatch) -> Option<RecordBatch> {
         match self.parts.try_send(Part::Batch(batch)) {
             Err(TrySendError::Full(Part::Batch(batch))) => {
                 if self.turn.load(Ordering::Relaxed) != self.number {
@@ -184,11 +183,11 @@ impl Producer {
     }
 }
 
-/// Enough for the results of dashboards, which are small; few enough for hundreds of statements: a
-/// batch has some 100 KB.
+/// Enough for the small results of dashboards, and little enough for hundreds of statements: a
+/// batch takes some 100 KB.
 const BATCHES_AHEAD: usize = 4;
 
-/// The size of a temporary file. Files are removed one by one as they are read.
+/// The size of a temporary file. Each file is removed as soon as it has been read.
 const FILE_BYTES: usize = 64 << 20;
 
 #[cfg(test)]
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn statements_end_though_nobody_reads_the_first() {
+    async fn statements_end_even_if_the_first_is_not_read() {
         let session = Session::open().unwrap();
         let many = format!("SELECT value, value % 7 FROM generate_series(1, {MANY}) AS g(value)");
         let statements = [many.as_str(), &many, "SELECT 1", &many];
@@ -214,7 +213,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }
-        // It is still the first statement's turn, and it waits.
+        // It is still the first statement's turn, and that statement waits.
         assert!(!first.task_is_finished());
         for (mut other, expected) in statements.running.into_iter().zip([MANY, 1, MANY]) {
             let mut rows = 0;
@@ -232,7 +231,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn what_cannot_be_planned_comes_first_and_what_fails_in_its_turn() {
+    async fn planning_errors_come_first_and_others_in_their_turn() {
         let session = Session::open().unwrap();
         let statements = ["SELECT 1", "SELECT nothing FROM nowhere"];
         let refused = Statements::start(&session, &statements).await;

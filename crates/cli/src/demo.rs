@@ -1,5 +1,4 @@
-//! `coscan demo`: the papers' experiment on a table made on the spot, in a few minutes, with
-//! nothing to set up.
+//! `coscan demo`: the papers' experiment on a generated table, in a few minutes and without setup.
 
 use std::path::PathBuf;
 
@@ -22,7 +21,7 @@ pub(crate) struct Options {
     /// TPC-H's scale factor: 1 is a table of 200 MB.
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = bench::scale)]
     scale: f64,
-    /// What the device is held to [default: so that a full scan takes 3 s].
+    /// The device's bandwidth limit [default: so that a full scan takes 3 s].
     #[arg(long, value_name = "RATE", value_parser = quantities::parse_rate)]
     bandwidth: Option<u64>,
     #[command(flatten)]
@@ -110,7 +109,7 @@ fn wrap(text: &str, width: usize) -> String {
     lines.join("\n")
 }
 
-/// Fits the usual terminal.
+/// The width of a line; fits common terminals.
 const LINE: usize = 96;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How does a command end that does not succeed?
+//! How does an unsuccessful command end?
 
 use std::fmt::Display;
 use std::io;
@@ -6,12 +6,12 @@ use std::process::ExitCode;
 
 use datafusion::error::DataFusionError;
 
-/// Why a command did not succeed.
+/// Why a command was not successful.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// An error to show to the user.
     Message(String),
-    /// The options make no sense.
+    /// The options are inconsistent.
     Usage(String),
     /// The user interrupted; nothing is shown.
     Interrupted,
@@ -37,7 +37,7 @@ impl Failure {
             Self::Message(_) => ExitCode::FAILURE,
             // The same code as for options that cannot be parsed.
             Self::Usage(_) => ExitCode::from(2),
-            // 128 + SIGINT, as shells do.
+            // 128 + SIGINT, as in shells.
             Self::Interrupted => ExitCode::from(130),
             Self::OutputClosed => ExitCode::SUCCESS,
         }
@@ -78,8 +78,8 @@ impl From<coscan::Error> for Failure {
 impl From<DataFusionError> for Failure {
     fn from(error: DataFusionError) -> Self {
         match error.find_root() {
-            // The engine's own errors are whole sentences; DataFusion would only call them
-            // external.
+            // The engine's own errors are complete sentences; DataFusion would only add that they
+            // are external.
             DataFusionError::External(ours) if ours.is::<coscan::Error>() => Self::new(ours),
             _ => Self::new(error),
         }

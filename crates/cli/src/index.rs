@@ -1,6 +1,6 @@
 //! `coscan index`: secondary indexes of Parquet tables.
 //!
-//! Each subcommand is the SQL statement of its name, over a table given by its path.
+//! Each subcommand runs the SQL statement of the same name on a table given by its path.
 
 use clap::{Args, Subcommand};
 use coscan::Session;
@@ -20,7 +20,7 @@ pub(crate) struct Options {
 enum Command {
     /// Build an index on a column.
     Create(CreateArgs),
-    /// Build an index again, over the table's files as they are now.
+    /// Rebuild an index from the table's present files.
     Refresh(NamedArgs),
     /// Show the indexes of a table.
     List(TableArgs),
@@ -44,10 +44,10 @@ struct CreateArgs {
     /// The column.
     #[arg(value_name = "COLUMN")]
     column: String,
-    /// What to call the index [default: the name of the column with `_index`].
+    /// The name of the index [default: the column's name with `_index`].
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Do nothing if there is an index of this name.
+    /// Do nothing if an index of this name exists.
     #[arg(long)]
     if_not_exists: bool,
 }

@@ -2,7 +2,7 @@
 //!
 //! One file per subcommand; each turns its options into calls of a library crate and shows the
 //! results. Results go to standard output, everything else to standard error. Exit codes: 0 for
-//! success, 1 for a failure, 2 for options that make no sense, 130 after an interrupt.
+//! success, 1 for a failure, 2 for inconsistent options, 130 after an interrupt.
 
 mod allocator;
 mod args;
@@ -24,7 +24,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use failure::Failure;
 
-/// Analytical SQL in which many queries that run at once share one read of a table.
+/// Analytical SQL in which concurrent queries share one read of a table.
 #[derive(Parser)]
 #[command(version, max_term_width = 100)]
 struct Cli {
@@ -34,8 +34,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show what sharing reads does: the papers' workload under four policies, as a table and a
-    /// report.
+    /// Show the effect of sharing reads: the papers' workload under four policies, as a table and
+    /// a report.
     Demo(demo::Options),
     /// Run SQL over Parquet files.
     Sql(sql::Options),
@@ -49,7 +49,7 @@ enum Command {
     Index(index::Options),
     /// Experiments on the real engine.
     Bench(bench::Options),
-    /// The papers' experiments in the simulator, and faults by the thousand.
+    /// The papers' experiments in the simulator, and thousands of injected faults.
     Sim(coscan_study::command::Options),
 }
 
@@ -83,7 +83,7 @@ fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Fail
     block_on_threads(1, work)
 }
 
-/// As [`block_on`], with so many threads per core.
+/// Like [`block_on`], with `per_core` threads per core.
 fn block_on_threads<T>(
     per_core: usize,
     work: impl Future<Output = Result<T, Failure>>,
@@ -100,7 +100,7 @@ fn block_on_threads<T>(
     outcome
 }
 
-/// A runtime with so many threads per core.
+/// A runtime with `per_core` threads per core.
 fn runtime(name: &str, per_core: usize) -> Result<tokio::runtime::Runtime, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     tokio::runtime::Builder::new_multi_thread()

@@ -1,8 +1,8 @@
-//! How rows are written: as a table, CSV, JSON lines or an Arrow stream.
+//! Writes rows as a table, CSV, JSON lines or an Arrow stream.
 //!
-//! Idea: batches are written as they arrive. A table's columns are as wide as the first rows need
-//! ([`SAMPLE_ROWS`] of them, held back until the sample is complete or the result ends). A later
-//! row that is wider makes its own line longer; nothing waits for the last row.
+//! Idea: batches are written as they arrive. The columns of a table are as wide as its first
+//! [`SAMPLE_ROWS`] rows need; these are held back until the sample is complete or the result ends.
+//! A wider row that comes later only makes its own line longer.
 
 use std::io::Write;
 
@@ -17,7 +17,7 @@ use clap::ValueEnum;
 
 use crate::failure::Failure;
 
-/// How rows are written.
+/// The format of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Columns aligned for people, with the number of rows.
@@ -88,7 +88,7 @@ pub(crate) struct TableWriter<W: Write> {
 }
 
 enum State {
-    /// Rows that are held back until the widths are known.
+    /// The rows held back until the widths are known.
     Sampling(Vec<Vec<String>>),
     /// The header has been written, with these widths.
     Writing(Vec<usize>),
@@ -140,7 +140,7 @@ impl<W: Write> TableWriter<W> {
         Ok(writeln!(self.out, "({rows} row{plural})")?)
     }
 
-    /// Writes the header and the rows held back, unless that has been done.
+    /// Writes the header and the rows held back, unless already done.
     fn flush_sample(&mut self) -> Result<(), Failure> {
         let State::Sampling(rows) = &mut self.state else {
             return Ok(());
@@ -205,7 +205,7 @@ fn width(cell: &str) -> usize {
     cell.chars().count()
 }
 
-/// Enough rows to see how wide a column is, few enough to hold in memory.
+/// Enough rows to estimate the width of a column, few enough to hold in memory.
 const SAMPLE_ROWS: usize = 1000;
 
 #[cfg(test)]

@@ -53,8 +53,8 @@ pub(crate) fn rows(what: &str) -> ProgressBar {
     bar
 }
 
-/// A bar for what an engine's statements do: chunks that their scans have consumed; while indexes
-/// are built, rows read and then entries written. It moves until it is dropped.
+/// A bar for the progress of an engine's statements: chunks that their scans have consumed; while
+/// indexes are built, rows read and then entries written. It moves until it is dropped.
 pub(crate) struct Statements {
     bar: ProgressBar,
     poller: Option<tokio::task::JoinHandle<()>>,
@@ -99,7 +99,7 @@ impl Statements {
         }
     }
 
-    /// Removes the bar if the following rows are shown on the same screen; if they go to a file or
+    /// Removes the bar if the rows that follow appear on the same screen; if they go to a file or
     /// pipe, the bar stays.
     pub(crate) fn make_way(&mut self) {
         if io::stdout().is_terminal() {
@@ -122,7 +122,7 @@ impl Drop for Statements {
     }
 }
 
-/// What the bar of statements shows.
+/// The contents of the bar.
 #[derive(Debug, PartialEq, Eq)]
 struct Step {
     done: u64,
@@ -138,7 +138,7 @@ impl Step {
     }
 }
 
-/// How far the indexes that are being built are, all together; `None` if there are none.
+/// The progress of all index builds together; `None` if there are none.
 fn build_step(builds: &[IndexBuild]) -> Option<Step> {
     let sum = |count: fn(&IndexBuild) -> u64| builds.iter().map(count).sum::<u64>();
     let (rows, rows_read) = (sum(|build| build.rows), sum(|build| build.rows_read));
@@ -153,14 +153,15 @@ fn build_step(builds: &[IndexBuild]) -> Option<Step> {
     Some(Step { done, all, what })
 }
 
-/// What is known of scans so far. A scan that is not listed has ended, whatever it had left.
+/// The progress of the scans seen so far. A scan that is not listed any more has ended, whatever
+/// it had left.
 #[derive(Default)]
 struct Seen {
     scans: BTreeMap<(usize, u64), (u64, u64)>,
 }
 
 impl Seen {
-    /// (consumed, wanted) over all scans seen so far, given the chunks left of the running ones.
+    /// (consumed, wanted) over all scans seen so far, given the chunks left of the running scans.
     fn update(&mut self, running: impl Iterator<Item = ((usize, u64), u64)>) -> (u64, u64) {
         for (left, _) in self.scans.values_mut() {
             *left = 0;

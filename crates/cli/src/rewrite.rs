@@ -1,5 +1,5 @@
-//! `coscan rewrite`: rewrites Parquet files as one whose pages begin at the same rows in every
-//! column.
+//! `coscan rewrite`: rewrites Parquet files as one file whose pages begin at the same rows in
+//! every column.
 
 use std::path::PathBuf;
 
@@ -18,35 +18,35 @@ use crate::{args, bench, progress};
 /// Options of `coscan rewrite`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// What is rewritten: a Parquet file, a folder, a glob, or a URL (s3://, http://).
+    /// The source: a Parquet file, a folder, a glob, or a URL (s3://, http://).
     #[arg(value_name = "SRC")]
     source: String,
-    /// The file to be written, or its URL. It is seen when it is whole.
+    /// The file to write, or its URL. It appears once it is complete.
     #[arg(value_name = "DST")]
     target: String,
     /// Rows of a page.
     #[arg(long, value_name = "N", default_value_t = PAGE_ROWS_DEFAULT, value_parser = args::page_rows)]
     page_rows: usize,
-    /// Sort by these columns, ascending, NULL last [default: the rows stay in their order].
+    /// Sort by these columns, ascending, NULL last [default: keep the order of the rows].
     #[arg(long, value_name = "COL[,COL...]", value_delimiter = ',')]
     sort_by: Vec<String>,
-    /// The size that a row group is meant to have on disk at most.
+    /// The largest target size of a row group on disk.
     #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = quantities::parse_bytes)]
     row_group_bytes: u64,
-    /// Rows that a row group has at most; whole pages.
+    /// The most rows of a row group, in whole pages.
     #[arg(long, value_name = "N", default_value_t = ROW_GROUP_ROWS_DEFAULT, value_parser = rows)]
     row_group_rows: usize,
-    /// How pages are compressed: snappy, zstd or none.
+    /// The compression of pages: snappy, zstd or none.
     #[arg(long, value_name = "NAME", default_value = "zstd")]
     compression: PageCompression,
-    /// Replace DST if it is there.
+    /// Replace DST if it exists.
     #[arg(long)]
     force: bool,
-    /// Memory to use: a size, or a share of the machine's [default: 80%, but 320 MiB are left].
+    /// Memory to use: a size, or a share of the machine's [default: 80%, but at least 320 MiB are
+    /// left free].
     #[arg(long, value_name = "SIZE|%", value_parser = args::memory)]
     memory: Option<u64>,
-    /// Where a sort puts what it has no memory for [default: the system's folder for temporary
-    /// files].
+    /// Where a sort spills [default: the system's folder for temporary files].
     #[arg(long, value_name = "FOLDER")]
     spill_folder: Option<PathBuf>,
 }
@@ -79,8 +79,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     bench::print(&summary(options, &rewritten))
 }
 
-/// Shows progress: reading a row is half of the work, writing it the other half. Without a total
-/// the bar cannot be filled.
+/// Shows progress: reading a row is half of the work, writing it the other half. If the total is
+/// unknown the bar stays empty.
 fn show(bar: &ProgressBar, progress: RewriteProgress) {
     if let Some(total) = progress.rows_total {
         bar.set_length(2 * total);

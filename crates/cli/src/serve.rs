@@ -17,14 +17,15 @@ use crate::failure::Failure;
 pub(crate) struct Options {
     #[command(flatten)]
     tables: Tables,
-    /// Where to listen; port 0 takes a free one.
+    /// The address to listen on; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5432")]
     listen: SocketAddr,
-    /// The one user who may connect; without it, any name may.
+    /// The only user name accepted; without this option any name is.
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// A file whose first line is the password. It may also be in the environment as
-    /// `COSCAN_PASSWORD`; it is never an option, since every user of a machine can see those.
+    /// A file whose first line is the password. The environment variable `COSCAN_PASSWORD` works
+    /// too. There is no option for the password itself, since every user of a machine can see
+    /// options.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
     /// Offer TLS with this certificate chain (PEM).
@@ -41,26 +42,26 @@ pub(crate) struct Options {
     allow_insecure: bool,
     #[command(flatten)]
     allowed: Allowed,
-    /// Connections at once; further ones are refused.
+    /// The most connections at once; more are refused.
     #[arg(long, value_name = "N")]
     connections_max: Option<usize>,
     #[command(flatten)]
     settings: Settings,
 }
 
-/// What clients may do beyond reading and making tables and views of their own.
+/// What clients may do beyond reading and creating session-local tables and views.
 #[derive(Args)]
 struct Allowed {
     /// Allow statements that change data, indexes or the tables that all clients see (INSERT,
-    /// CREATE INDEX, DROP TABLE; COPY TO takes --allow-files as well). Without it clients only
-    /// read, and make tables and views of their own.
+    /// CREATE INDEX, DROP TABLE; COPY TO needs --allow-files as well). Without this option clients
+    /// only read, and create session-local tables and views.
     #[arg(long)]
     allow_writes: bool,
     /// Allow statements that name files of this machine (CREATE EXTERNAL TABLE, COPY, SET
     /// `coscan.index_folder`).
     #[arg(long)]
     allow_files: bool,
-    /// Allow settings that concern all clients (SET `coscan.memory`, options of DataFusion beyond
+    /// Allow settings that affect all clients (SET `coscan.memory`, options of DataFusion beyond
     /// harmless values).
     #[arg(long)]
     allow_engine_settings: bool,
@@ -78,8 +79,8 @@ impl Allowed {
 
 /// Runs the command until a signal stops it.
 pub(crate) fn run(options: Options) -> Result<(), Failure> {
-    // Queries have threads of their own, so that a cancel request or a new connection does not wait
-    // for a busy query. Half of them are for short queries.
+    // Queries have threads of their own, so that a cancel request or a new connection does not
+    // wait for a busy query. Half of these threads are for short queries.
     let queries = crate::runtime("coscan-query", 2)?;
     let connections = crate::runtime("coscan-connection", 1)?;
     let mut config = ServerConfig::new(options.listen);
@@ -131,7 +132,7 @@ fn password(options: &Options) -> Result<Option<String>, Failure> {
     match text.lines().next() {
         Some(password) if !password.is_empty() => Ok(Some(password.to_owned())),
         _ => Err(Failure::new(format!(
-            "{}: there is no password in it",
+            "{}: the file contains no password",
             path.display()
         ))),
     }

@@ -16,11 +16,10 @@ use crate::{args, bench, progress};
 /// Options of `coscan spread`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// What is spread: a Parquet file, a folder, a glob, or a URL (s3://, http://). It stays as it
-    /// is.
+    /// The source: a Parquet file, a folder, a glob, or a URL (s3://, http://). It is not changed.
     #[arg(value_name = "SRC")]
     source: String,
-    /// The folders, which must be there. Each gets a file; all are seen when all are whole.
+    /// The folders, which must exist. Each gets a file; all files appear when all are complete.
     #[arg(
         long,
         value_name = "DIR,DIR...",
@@ -28,23 +27,24 @@ pub(crate) struct Options {
         required = true
     )]
     to: Vec<PathBuf>,
-    /// How rows are shared out: round-robin (runs of rows by turns), or range(COLUMN) (sorted by
-    /// it, an equal part to each, so that a predicate on it needs few of them).
+    /// How rows are distributed: round-robin (runs of rows in turn), or range(COLUMN) (sorted by
+    /// the column, an equal part to each folder, so that a predicate on the column reads few of
+    /// them).
     #[arg(long, value_name = "HOW", default_value = "round-robin")]
     by: By,
-    /// How pages are compressed: snappy, zstd or none.
+    /// The compression of pages: snappy, zstd or none.
     #[arg(long, value_name = "NAME", default_value = "zstd")]
     compression: PageCompression,
-    /// Memory to use: a size, or a share of the machine's [default: 80%, but 320 MiB are left].
+    /// Memory to use: a size, or a share of the machine's [default: 80%, but at least 320 MiB are
+    /// left free].
     #[arg(long, value_name = "SIZE|%", value_parser = args::memory)]
     memory: Option<u64>,
-    /// Where a sort puts what it has no memory for [default: the system's folder for temporary
-    /// files].
+    /// Where a sort spills [default: the system's folder for temporary files].
     #[arg(long, value_name = "FOLDER")]
     spill_folder: Option<PathBuf>,
 }
 
-/// How rows are shared out, as the user writes it.
+/// How rows are distributed, parsed from the option.
 #[derive(Clone, Debug)]
 struct By(SpreadBy);
 
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_shared_out_by_turns_or_ranges() {
+    fn the_distribution_is_round_robin_or_by_range() {
         let by = |text: &str| text.parse::<By>().map(|by| by.0);
         assert_eq!(by("round-robin"), Ok(SpreadBy::RoundRobin));
         assert_eq!(

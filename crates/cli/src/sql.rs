@@ -29,11 +29,11 @@ pub(crate) struct Options {
     /// Read statements from a file; `-` is standard input.
     #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "statements")]
     file: Option<PathBuf>,
-    /// How rows are written.
+    /// The format of the rows.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Run all statements at once. Results are written in the statements' order; until its turn
-    /// comes, a large one is kept in a temporary file.
+    /// Run all statements at once. Results are written in the order of the statements; a large one
+    /// waits for its turn in a temporary file.
     #[arg(long)]
     concurrent: bool,
     #[command(flatten)]
@@ -134,7 +134,7 @@ async fn concurrently(
     Ok(())
 }
 
-/// Standard output, to which several results are written.
+/// Standard output, which receives several results.
 struct Sink {
     format: Format,
     first: bool,

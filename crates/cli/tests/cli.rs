@@ -1,6 +1,6 @@
-//! Promised: `coscan sql` answers in every format, in order or at once; whatever goes wrong ends
-//! with a message on standard error and exit code 1, with nothing on standard output; pipes never
-//! see a progress bar.
+//! Promised: `coscan sql` answers in every format, in order or concurrently; every failure ends
+//! with a message on standard error and exit code 1, with nothing on standard output; a pipe never
+//! receives a progress bar.
 
 #![allow(
     clippy::unwrap_used,
@@ -92,7 +92,7 @@ fn every_format() {
         })
         .collect();
     assert_eq!(numbers, [0, 1, 2]);
-    assert!(arrow.stderr.is_empty(), "a pipe sees no progress bar");
+    assert!(arrow.stderr.is_empty(), "a pipe receives no progress bar");
 }
 
 #[test]
@@ -158,8 +158,7 @@ fn concurrent_statements_answer_in_their_order() {
     assert_eq!(text, expected);
 }
 
-/// Large results of statements at once are bounded in memory: until their turn comes they are in
-/// files.
+/// Large results of concurrent statements take bounded memory: they wait for their turn in files.
 #[cfg(target_os = "linux")]
 #[test]
 fn concurrent_statements_hold_little_memory() {
@@ -197,7 +196,7 @@ fn concurrent_statements_hold_little_memory() {
     assert!((1..360 << 10).contains(&peak_kib), "{peak_kib} KiB");
 }
 
-/// Runs a command line on a terminal; what the terminal shows.
+/// Runs a command line on a terminal; returns what the terminal shows.
 #[cfg(unix)]
 fn on_a_terminal(line: &str) -> String {
     let shown = Command::new("script")
@@ -211,9 +210,9 @@ fn on_a_terminal(line: &str) -> String {
 
 #[cfg(unix)]
 #[test]
-fn the_progress_bar_is_shown_beside_rows_that_go_elsewhere() {
+fn the_progress_bar_stays_if_rows_go_to_a_file() {
     let folder = tempfile::tempdir().unwrap();
-    // The first rows come at once, the last after many ticks of the bar, and the scan lasts as
+    // The first rows come at once, the last after many ticks of the bar, and the scan takes as
     // long.
     let t = table_of(folder.path(), 3_000_000);
     let (program, file) = (env!("CARGO_BIN_EXE_coscan"), folder.path().join("rows.csv"));
@@ -227,7 +226,7 @@ fn the_progress_bar_is_shown_beside_rows_that_go_elsewhere() {
         let rows = std::fs::read_to_string(&file).unwrap();
         assert_eq!(rows.lines().count(), 3_000_001);
 
-        // On the screen that has the bar, rows take its place.
+        // On the screen that shows the bar, rows replace it.
         let shown = on_a_terminal(&command.replace("3000000", "500000"));
         let first = shown.find("row ").unwrap();
         assert!(!shown[first..].contains(" chunks "), "{concurrent}");
@@ -266,7 +265,7 @@ fn settings_are_flags() {
 }
 
 #[test]
-fn failures_are_told_on_standard_error() {
+fn failures_are_reported_on_standard_error() {
     let folder = tempfile::tempdir().unwrap();
     let t = table(folder.path());
     let message = failure(&coscan(&["sql", "-t", &t, "SELECT nothing FROM t"]), 1);
@@ -358,7 +357,7 @@ fn an_interrupt_cancels_the_query() {
 }
 
 #[test]
-fn the_simulator_is_part_of_it() {
+fn the_simulator_is_part_of_the_program() {
     let list = stdout(&coscan(&["sim", "list"]));
     assert!(list.contains("coop-table2"), "{list}");
     let unknown = failure(&coscan(&["sim", "run", "coop-table9"]), 2);
@@ -369,7 +368,7 @@ fn the_simulator_is_part_of_it() {
 }
 
 #[test]
-fn what_was_recorded_can_be_replayed() {
+fn a_recorded_log_can_be_replayed() {
     let folder = tempfile::tempdir().unwrap();
     let table = table(folder.path());
     let log = folder.path().join("core.log");
@@ -381,14 +380,14 @@ fn what_was_recorded_can_be_replayed() {
     let written = std::fs::read_to_string(log).unwrap();
     assert!(
         written.contains("ChunkJobBegun"),
-        "a log of chunk jobs, too"
+        "the log contains chunk jobs too"
     );
     let replayed = stdout(&coscan(&["sim", "replay", log]));
     assert!(
         replayed.contains("all the same") && !replayed.contains("cut off"),
         "{replayed}"
     );
-    // No log is an error before anything runs, not a warning in passing.
+    // A log that cannot be written is an error before anything runs, not a mere warning.
     let nowhere = folder.path().join("missing/core.log");
     let nowhere = nowhere.to_str().unwrap();
     let refused = failure(&coscan(&[&recorded[..], &[nowhere, sql]].concat()), 1);
@@ -396,13 +395,13 @@ fn what_was_recorded_can_be_replayed() {
 }
 
 #[test]
-fn an_index_is_made_listed_used_and_dropped_from_the_shell() {
+fn an_index_can_be_made_listed_used_and_dropped_from_the_shell() {
     let folder = tempfile::tempdir().unwrap();
     let table = table(folder.path());
     let path = table.strip_prefix("t=").unwrap();
     let created = coscan(&["index", "create", path, "n"]);
     stdout(&created);
-    assert!(created.stderr.is_empty(), "a pipe sees no progress bar");
+    assert!(created.stderr.is_empty(), "a pipe receives no progress bar");
     let list = stdout(&coscan(&["index", "list", path]));
     assert!(list.contains("n_index") && list.contains("10000"), "{list}");
     let sql = "SELECT name FROM t WHERE n = 77";
@@ -461,10 +460,10 @@ fn of_two_processes_that_build_an_index_one_wins() {
     assert_eq!(files.count(), 2, "the manifest and the data");
 }
 
-/// A limit on the size of files stands for a full disk: both fail in the middle of a write.
+/// A limit on file size stands in for a full disk: both make a write fail halfway.
 #[cfg(unix)]
 #[test]
-fn a_full_disk_leaves_the_index_that_was() {
+fn a_full_disk_leaves_the_previous_index() {
     let folder = tempfile::tempdir().unwrap();
     let table = table(folder.path());
     let path = table.strip_prefix("t=").unwrap();
@@ -477,17 +476,17 @@ fn a_full_disk_leaves_the_index_that_was() {
             .output()
             .unwrap()
     };
-    let told = |output: &Output| {
+    let check = |output: &Output| {
         let folder = indexes.display();
         let sentence = format!(
             "coscan: index name_index cannot be written in {folder}: File too large (os error 27)\n"
         );
         assert_eq!(failure(output, 1), sentence);
     };
-    told(&limited(&["index", "create", path, "name"]));
+    check(&limited(&["index", "create", path, "name"]));
     assert_eq!(std::fs::read_dir(&indexes).unwrap().count(), 0);
     stdout(&coscan(&["index", "create", path, "name"]));
-    told(&limited(&["index", "refresh", path, "name_index"]));
+    check(&limited(&["index", "refresh", path, "name_index"]));
     assert_eq!(std::fs::read_dir(&indexes).unwrap().count(), 2);
     let list = stdout(&coscan(&["index", "list", path]));
     assert!(
@@ -497,7 +496,7 @@ fn a_full_disk_leaves_the_index_that_was() {
 }
 
 #[test]
-fn what_a_killed_process_has_spilled_goes_with_the_next() {
+fn the_next_process_removes_the_spill_folder_of_a_killed_one() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().to_str().unwrap();
     let left = || std::fs::read_dir(place.path()).unwrap().count();
@@ -520,9 +519,9 @@ fn what_a_killed_process_has_spilled_goes_with_the_next() {
     }
     killed.kill().unwrap();
     killed.wait().unwrap();
-    assert_eq!(left(), 2, "that of the killed one stays for now");
+    assert_eq!(left(), 2, "the folder of the killed process stays for now");
     stdout(&coscan(&["sql", "--spill-folder", folder, "SELECT 1"]));
-    assert_eq!(left(), 1, "the one that runs keeps its own");
+    assert_eq!(left(), 1, "the running process keeps its folder");
     running.kill().unwrap();
     running.wait().unwrap();
     stdout(&coscan(&["sql", "--spill-folder", folder, "SELECT 1"]));

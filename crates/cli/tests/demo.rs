@@ -1,6 +1,6 @@
-//! Promised: `coscan demo` and `coscan bench coop`, `smooth`, `qpipe` and `parallel` make tables, a
-//! report and the JSON of the issue, and a failure leaves no half file. At a scale at which the
-//! figures mean nothing: what is tested is the path, not the speed.
+//! Promised: `coscan demo` and `coscan bench coop`, `smooth`, `qpipe` and `parallel` write tables,
+//! a report and JSON of the documented form, and a failure leaves no partial file. The scale is
+//! too small for meaningful figures: these tests check the path, not the speed.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ use std::path::Path;
 
 use common::{coscan, failure, stdout};
 
-/// A file that was written, as JSON.
+/// A written file, as JSON.
 fn read_json(folder: &Path, name: &str) -> serde_json::Value {
     let json = std::fs::read(folder.join(name)).unwrap();
     serde_json::from_slice(&json).unwrap()
@@ -66,7 +66,7 @@ fn a_tiny_demo_makes_a_table_and_a_report() {
         assert!(report.contains("<svg") && !report.contains("NaN"));
         assert!(report.contains("Who computed what for whom under relevance+fragments"));
         assert!(report.contains("Who shared what with whom"));
-        // Scans by an index: two queries by four paths, and what they were run on.
+        // Scans by an index: two queries by four paths, and the table they ran on.
         assert_eq!(report.matches("Which page was read when").count(), 2);
         for words in [
             "--sort)\">sort",
@@ -94,7 +94,7 @@ fn a_tiny_demo_makes_a_table_and_a_report() {
 }
 
 #[test]
-fn the_benchmark_writes_what_the_peers_read() {
+fn the_benchmark_writes_the_workload_for_the_peers() {
     let folder = tempfile::tempdir().unwrap();
     let data = coscan(
         folder.path(),
@@ -152,7 +152,7 @@ fn workloads_are_written_without_a_table() {
 #[test]
 fn the_micro_benchmark_has_a_point_for_every_query_and_path() {
     let folder = tempfile::tempdir().unwrap();
-    // Until there are indexes, the full scan is the only path.
+    // Only the full scan, which reads no pages of its own.
     let smooth = [
         "bench",
         "smooth",
@@ -218,7 +218,7 @@ fn the_micro_benchmark_has_a_point_for_every_query_and_path() {
         assert!(point["requests"].is_u64() && point["bytes"].is_u64());
     }
     assert!(points[2]["bytes"].as_u64().unwrap() >= 30_000 * 40);
-    // What takes too long has no time, and is in the file all the same.
+    // A query that takes too long has no time, but still appears in the file.
     let limited = coscan(folder.path(), &[&smooth[..], &["--limit", "1ms"]].concat());
     assert!(stdout(&limited).contains("> 1.00 ms"));
     let json = read_json(folder.path(), "s.json");
@@ -301,7 +301,7 @@ fn the_micro_benchmark_makes_a_report_with_a_picture() {
 }
 
 #[test]
-fn queries_in_flight_have_a_point_for_every_variant() {
+fn concurrent_queries_have_a_point_for_every_variant() {
     let folder = tempfile::tempdir().unwrap();
     let qpipe = [
         "bench",
@@ -318,7 +318,7 @@ fn queries_in_flight_have_a_point_for_every_variant() {
         "1",
         "--interarrivals",
         "0,1",
-        // A quarter of what is read holds no chunk of tables so small.
+        // A quarter of the data would hold no chunk of such small tables.
         "--buffer",
         "50%",
         "--data",
@@ -344,7 +344,7 @@ fn queries_in_flight_have_a_point_for_every_variant() {
     );
     let points = json["points"].as_array().unwrap();
     let of = |figure: &str| points.iter().filter(|p| p["figure"] == figure).count();
-    // Two times by three variants; the rate that open arrivals follow from; and these.
+    // Two times by three variants; the rate from which open arrivals follow; and the open ones.
     assert_eq!((of("10"), of("12"), of("open")), (6, 1, 2), "{text}");
     assert!(points.iter().all(|point| point["qph"].as_f64() > Some(0.0)));
     let wrong = ["bench", "qpipe", "--figures", "7"];

@@ -1,6 +1,6 @@
 //! Promised: `coscan rewrite` keeps rows and their order (or sorts them), aligns the pages of all
-//! columns, keeps metadata, says in one line what it wrote; whatever goes wrong ends with a message
-//! that names the file, exit code 1, and nothing but what was there before.
+//! columns, keeps metadata, and prints one line about what it wrote; every failure ends with a
+//! message that names the file, exit code 1, and leaves only what was there before.
 
 #![allow(
     clippy::unwrap_used,
@@ -31,8 +31,8 @@ use parquet::file::properties::WriterProperties;
 
 use common::{coscan, failure, stdout};
 
-/// `rows` rows from `first` on: n counts, key = n * 7919 % 1009 with NULLs, text is long and of
-/// many values, list has NULLs and empties.
+/// `rows` rows from `first` on: n counts up, key = n * 7919 % 1009 with NULLs, text is long with
+/// many distinct values, list has NULLs and empty lists.
 fn table(first: i64, rows: i64) -> RecordBatch {
     let numbers = || first..first + rows;
     let key = |n: i64| (n % 13 > 0).then_some(n * 7919 % 1009);
@@ -67,7 +67,7 @@ fn table(first: i64, rows: i64) -> RecordBatch {
     RecordBatch::try_new(Arc::new(schema), columns).unwrap()
 }
 
-/// Writes a file as most writers do, with row groups and pages of other sizes than ours.
+/// Writes a file as most writers do, with row groups and pages of different sizes than ours.
 fn write(path: &Path, rows: &RecordBatch, key_values: &[(&str, &str)]) {
     let pairs = key_values
         .iter()
@@ -91,7 +91,7 @@ fn read(path: &Path) -> RecordBatch {
     concat_batches(&schema, &batches).unwrap()
 }
 
-/// Says where rows differ first, rather than showing all of them.
+/// Reports the first difference rather than all rows.
 fn assert_same_rows(ours: &RecordBatch, expected: &RecordBatch) {
     assert_eq!(ours.num_rows(), expected.num_rows());
     for (number, (ours, expected)) in ours.columns().iter().zip(expected.columns()).enumerate() {
@@ -108,8 +108,8 @@ fn footer(path: &Path) -> ParquetMetaData {
         .unwrap()
 }
 
-/// Every page of every leaf begins at a multiple of `page_rows` in its row group, and has a minimum
-/// and a maximum.
+/// Every page of every leaf begins at a multiple of `page_rows` in its row group, and has a
+/// minimum and a maximum.
 fn assert_aligned(path: &Path, page_rows: i64) {
     let footer = footer(path);
     let (offsets, columns) = (
@@ -140,7 +140,7 @@ fn rewrite(source: &Path, target: &Path, options: &[&str]) -> Output {
 }
 
 fn done(output: &Output) -> String {
-    assert!(output.stderr.is_empty(), "a pipe sees no progress bar");
+    assert!(output.stderr.is_empty(), "a pipe receives no progress bar");
     stdout(output).replace('\u{202f}', " ")
 }
 
@@ -239,7 +239,7 @@ fn several_files_become_one_in_the_order_of_their_paths() {
         "files agree about it"
     );
 
-    // Files that disagree about their metadata are one table all the same, without it.
+    // Files that disagree about their metadata still form one table, without that metadata.
     write(
         &source.join("c.parquet"),
         &table(0, 5_000),
@@ -302,7 +302,7 @@ fn rows_are_sorted_and_the_footer_says_so() {
             .collect()
     };
     assert!(keys.is_sorted());
-    // Sorted back, it is the source again.
+    // Sorted back, the rows equal the source.
     let back = folder.path().join("b.parquet");
     done(&rewrite(&target, &back, &["--sort-by", "n"]));
     assert_same_rows(&read(&back), &read(&source));
@@ -376,7 +376,7 @@ fn a_file_may_be_replaced_by_itself_but_not_added_to_itself() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_the_files_name() {
+fn invalid_requests_are_refused_with_the_files_name() {
     let folder = tempfile::tempdir().unwrap();
     let (source, target) = (
         folder.path().join("s.parquet"),
@@ -445,10 +445,10 @@ fn what_makes_no_sense_is_refused_with_the_files_name() {
     assert!(!target.exists());
 }
 
-/// A limit on the size of files stands for a full disk: both fail in the middle of a write.
+/// A limit on file size stands in for a full disk: both make a write fail halfway.
 #[cfg(unix)]
 #[test]
-fn a_full_disk_is_told_and_leaves_nothing() {
+fn a_full_disk_is_reported_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (source, target) = (
         folder.path().join("s.parquet"),

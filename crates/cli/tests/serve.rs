@@ -1,7 +1,7 @@
-//! Promised: `coscan serve` answers PostgreSQL clients from cooperative scans: settings are a
-//! connection's own, 64 connections at once get their rows, a cancel request ends a scan, a damaged
-//! page is an error that says where and after which the connection lives on, sockets that take all
-//! file descriptors keep nobody out, and SIGTERM ends the server cleanly.
+//! Promised: `coscan serve` answers PostgreSQL clients from cooperative scans. Settings belong to
+//! one connection; 64 connections at once get their rows; a cancel request ends a scan; a damaged
+//! page is an error that names its place and leaves the connection usable; sockets that take all
+//! file descriptors keep no client out; SIGTERM ends the server cleanly.
 
 #![cfg(unix)]
 #![allow(
@@ -53,7 +53,7 @@ fn table() -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-/// The server's process; killed if it is dropped.
+/// The server's process, which is killed when this is dropped.
 struct Served {
     child: Child,
     port: u16,
@@ -65,7 +65,7 @@ impl Served {
         Self::run(Command::new(env!("CARGO_BIN_EXE_coscan")), path)
     }
 
-    /// One that may open so many files.
+    /// A server that may open `files` files.
     fn start_with_files(files: usize, path: &Path) -> Self {
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("ulimit -n {files}; exec \"$0\" \"$@\"")]);
@@ -86,7 +86,7 @@ impl Served {
         let mut line = String::new();
         while !line.contains("listening on") {
             line.clear();
-            assert!(stderr.read_line(&mut line).unwrap() > 0, "it ends");
+            assert!(stderr.read_line(&mut line).unwrap() > 0, "the server ended");
         }
         let port = line.trim().rsplit_once(':').unwrap().1.parse();
         Self {
@@ -104,7 +104,7 @@ impl Served {
         client
     }
 
-    /// Asks it to stop; its exit status and what it said last.
+    /// Stops the server; returns its exit status and its last output.
     fn stop(mut self) -> (ExitStatus, String) {
         let killed = Command::new("kill")
             .args(["-TERM", &self.child.id().to_string()])
@@ -115,12 +115,15 @@ impl Served {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
-            assert!(asked.elapsed() < Duration::from_secs(30), "it does not end");
+            assert!(
+                asked.elapsed() < Duration::from_secs(30),
+                "the server does not end"
+            );
             std::thread::sleep(Duration::from_millis(10));
         };
-        let mut said = String::new();
-        self.stderr.read_to_string(&mut said).unwrap();
-        (status, said)
+        let mut output = String::new();
+        self.stderr.read_to_string(&mut output).unwrap();
+        (status, output)
     }
 }
 
@@ -146,7 +149,7 @@ async fn rows(client: &Client, sql: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_setting_is_the_connections_own_and_scans_are_cooperative() {
+async fn settings_belong_to_a_connection_and_scans_are_cooperative() {
     let (_folder, path) = table();
     let server = Served::start(&path);
     let (one, other) = (server.connect().await, server.connect().await);
@@ -208,8 +211,7 @@ async fn a_cancel_request_ends_a_scan() {
     assert!(asked.elapsed() < Duration::from_secs(5), "{asked:?}");
     let error = outcome.unwrap_err();
     assert_eq!(error.code().unwrap().code(), "57014", "{error:?}");
-    // A join that compares and finds nothing yields now and then only: half a minute later at
-    // worst.
+    // A join that compares and finds nothing yields rarely: half a minute later at worst.
     while rows(&observer, scans).await != ["0"] {
         assert!(asked.elapsed() < Duration::from_secs(120), "scans go on");
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -221,7 +223,7 @@ async fn a_cancel_request_ends_a_scan() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_damaged_page_is_told_and_the_connection_lives_on() {
+async fn a_damaged_page_is_reported_and_the_connection_survives() {
     let (folder, path) = table();
     let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
     let (start, length) = reader.metadata().row_group(3).column(1).byte_range();
@@ -251,24 +253,24 @@ async fn a_damaged_page_is_told_and_the_connection_lives_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sockets_that_take_all_descriptors_keep_nobody_out() {
+async fn sockets_that_take_all_descriptors_keep_no_client_out() {
     let (_folder, path) = table();
     let server = Served::start_with_files(100, &path);
     let early = server.connect().await;
-    let mut strangers = Vec::new();
+    let mut silent = Vec::new();
     for _ in 0..200 {
         let socket = TcpStream::connect(("127.0.0.1", server.port));
         let socket = tokio::time::timeout(Duration::from_secs(20), socket).await;
-        strangers.push(socket.unwrap().unwrap());
+        silent.push(socket.unwrap().unwrap());
     }
     let begun = Instant::now();
     let sql = "SELECT max(n) FROM t WHERE n < 9";
     assert_eq!(rows(&early, sql).await, ["8"]);
     assert_eq!(rows(&server.connect().await, sql).await, ["8"]);
     assert!(begun.elapsed() < Duration::from_secs(20), "{begun:?}");
-    // Some were sent away for it, with a word or without.
+    // The server disconnected some of them to make room, with a message or without.
     let mut gone = 0;
-    for socket in &mut strangers {
+    for socket in &mut silent {
         let read = socket.read_u8();
         let read = tokio::time::timeout(Duration::from_millis(5), read).await;
         gone += usize::from(read.is_ok());
@@ -285,9 +287,9 @@ async fn sigterm_ends_it_cleanly() {
         rows(&client, "SELECT max(n) FROM t WHERE n < 9").await,
         ["8"]
     );
-    let (status, said) = tokio::task::spawn_blocking(|| server.stop()).await.unwrap();
-    assert_eq!(status.code(), Some(0), "{status}: {said}");
-    assert!(said.contains("coscan: stopped"), "{said}");
+    let (status, output) = tokio::task::spawn_blocking(|| server.stop()).await.unwrap();
+    assert_eq!(status.code(), Some(0), "{status}: {output}");
+    assert!(output.contains("coscan: stopped"), "{output}");
     while !client.is_closed() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

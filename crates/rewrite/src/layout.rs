@@ -36,10 +36,10 @@ pub enum PageCompression {
     Zstd,
 }
 
-/// 2,048 rows of ten integers are 80 KiB over all columns: on a disk a jump costs ten times as much
-/// as such a page, so one page more or less hardly matters, and a query that wants 1 row of 20,000
-/// still skips most pages. With fewer than a thousand rows per page, headers, index entries and
-/// restarted compression cost more than they save.
+/// 2,048 rows of ten integers are 80 KiB over all columns: on a disk a seek costs ten times as
+/// much as such a page, so one page more or less hardly matters, and a query that needs 1 row of
+/// 20,000 still skips most pages. With fewer than a thousand rows per page, headers, index entries
+/// and restarted compression cost more than they save.
 pub const PAGE_ROWS_DEFAULT: usize = 2048;
 
 /// As in most writers. Pages are the unit of reading, so row groups may be large: each costs a
@@ -51,7 +51,7 @@ pub const ROW_GROUP_ROWS_DEFAULT: usize = 1 << 20;
 pub const ROW_GROUP_BYTES_DEFAULT: u64 = 128 << 20;
 
 /// Reading one page of a dictionary-encoded column requires its dictionary too. 64 KiB take 0.3 ms
-/// at 200 MB/s: less than the jump that such a read includes anyway. A column with a larger
+/// at 200 MB/s: less than the seek that such a read includes anyway. A column with a larger
 /// dictionary has so many values that the dictionary would save little.
 pub(crate) const DICTIONARY_BYTES_MAX: usize = 64 << 10;
 
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_that_make_no_sense_are_refused_by_name() {
+    fn numbers_out_of_range_are_refused_by_name() {
         assert!(PageLayout::default().check().is_ok());
         let refused = |layout: PageLayout| layout.check().unwrap_err().to_string();
         let zero = refused(PageLayout {

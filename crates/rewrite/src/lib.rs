@@ -2,8 +2,8 @@
 //!
 //! Most writers end a page at a number of bytes, so the pages of two columns do not align, and
 //! reading some rows of all columns means reading other rows too. Here a page is a run of
-//! `page_rows` rows, the same run in every column of a row group. Such a run can be read by itself,
-//! as page-wise access needs it (docs/design/smooth.md).
+//! `page_rows` rows, the same run in every column of a row group. Such a run can be read by
+//! itself, as page-wise access needs it (docs/design/smooth.md).
 //!
 //! | file | question |
 //! |---|---|
@@ -17,9 +17,8 @@
 //! | `spread/` | how does a table become files in several folders? |
 //!
 //! Preserved: the rows and their order, Arrow's types, metadata of columns; the key-value metadata
-//! of a single file.
-//! Not preserved: bloom filters, declared sort orders (row groups are cut differently), annotations
-//! of Parquet without an equivalent in Arrow.
+//! of a single file. Not preserved: bloom filters, declared sort orders (row groups are cut
+//! differently), annotations of Parquet without an equivalent in Arrow.
 //! Source: [SmoothScan18 §3], whose pages are a row store's.
 
 mod error;
@@ -57,8 +56,8 @@ use writer::PageWriter;
 pub struct RewriteOptions {
     /// The layout of the new file.
     pub layout: PageLayout,
-    /// Columns to sort by, ascending, NULL last; the footer then declares that order. Rows that are
-    /// equal in these columns come in any order. Empty: the order of the source.
+    /// Columns to sort by, ascending, NULL last; the footer then declares that order. Rows that
+    /// are equal in these columns come in any order. Empty: the order of the source.
     pub sort_by: Vec<String>,
     /// Whether an existing file at the target may be replaced.
     pub replace: bool,
@@ -98,8 +97,8 @@ const TICK: Duration = Duration::from_millis(100);
 ///
 /// Rows keep their order, with files in the order of their paths, unless `options` ask for a sort.
 /// Memory is taken from the engine: a sort spills, and row groups end early when memory is short.
-/// The file appears when it is complete; if `target` is the source's only file and may be replaced,
-/// it is replaced then.
+/// The file appears when it is complete; if `target` is the source's only file and may be
+/// replaced, it is replaced then.
 ///
 /// Cancel safe: dropping the future removes an incomplete local file.
 ///

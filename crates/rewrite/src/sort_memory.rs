@@ -1,11 +1,10 @@
 //! How much memory does a sort larger than memory get?
 //!
-//! Idea: a block of the engine's memory is reserved for the sort as a whole, and DataFusion's own
-//! pool divides it. A sort that is about to spill first merges all that it holds in memory. That
-//! merge needs as much memory as the sort had, and gets it as the sort gives memory back. The
-//! engine's pool, which must leave memory to all queries, limits merges to half of the operators'
-//! memory and would refuse this one. In the block there is only one query, and its merge may have
-//! all that the sort gives back.
+//! Idea: reserve a block of the engine's memory for the sort as a whole, and let DataFusion's own
+//! pool divide it. A sort that is about to spill first merges what it holds in memory. That merge
+//! needs as much memory as the sort had, and gets it as the sort frees memory. The engine's pool
+//! has to leave memory for other queries, so it bounds what one query's operators take; in the
+//! block there is only this query, and its merge may have all that the sort frees.
 //! Bounds: the block is half of the engine's memory, or less if other queries have it; the row
 //! group that is collected above the sort is not part of it.
 
@@ -33,8 +32,8 @@ const PARTS: [usize; 5] = [2, 4, 8, 16, 32];
 impl SortMemory {
     /// Reserves a block.
     ///
-    /// `ResourcesExhausted` if other users leave too little.
-    /// `ResourcesExhausted` if others leave too little.
+    /// # Errors
+    /// `ResourcesExhausted` if other queries leave too little memory.
     pub(crate) fn reserve(session: &Session) -> Result<Self> {
         let engine = session.engine();
         let limit = usize::try_from(engine.memory().limit()).unwrap_or(usize::MAX);

@@ -32,8 +32,8 @@ use crate::sort_memory::SortMemory;
 pub(crate) struct Source {
     /// The columns.
     pub(crate) schema: SchemaRef,
-    /// The key-value metadata of the source's only file, without the Arrow schema, which the writer
-    /// adds.
+    /// The key-value metadata of the source's only file, without the Arrow schema, which the
+    /// writer adds.
     pub(crate) key_values: Vec<KeyValue>,
     plan: Arc<dyn ExecutionPlan>,
     context: SessionContext,
@@ -53,8 +53,8 @@ impl Source {
     ///
     /// # Errors
     /// [`RewriteError::Source`] if there is no file, or a file that is not Parquet;
-    /// [`RewriteError::NoColumn`], [`RewriteError::Unordered`]; [`RewriteError::InsideSource`] if a
-    /// target would be one of several files of the source.
+    /// [`RewriteError::NoColumn`], [`RewriteError::Unordered`]; [`RewriteError::InsideSource`] if
+    /// a target would be one of several files of the source.
     pub(crate) async fn open(
         engine: &Engine,
         path: &str,

@@ -1,14 +1,14 @@
 //! Where does a rewritten file go, and when does it become visible? A local file or an object.
 //!
 //! A local file is written under another name beside its target, synced, and renamed, and the
-//! folder is synced too. A file that is abandoned, by an error or because the future is dropped, is
-//! removed; a process that is killed leaves its `.NAME.*.part` behind, which the next process that
-//! writes the same file removes. An object appears when its upload is completed; a dropped upload
-//! is left to the store's own rules, a failed one is aborted.
+//! folder is synced too. A file that is abandoned, by an error or because the future is dropped,
+//! is removed; a process that is killed leaves its `.NAME.*.part` behind, which the next process
+//! that writes the same file removes. An object appears when its upload is completed; a dropped
+//! upload is left to the store's own rules, a failed one is aborted.
 //! Bounds: one write is under way at a time; no more bytes are accepted for an object while
-//! `UPLOADS_MAX` parts of `PART_BYTES` are under way.
-//! Of two concurrent writes to the same object the later one stays. Of two concurrent writes to the
-//! same local file one is refused, unless both may replace.
+//! `UPLOADS_MAX` parts of `PART_BYTES` are under way. Of two concurrent writes to the same object
+//! the later one stays. Of two concurrent writes to the same local file one is refused, unless
+//! both may replace.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -133,8 +133,8 @@ impl Target {
     /// Makes the file appear.
     ///
     /// # Errors
-    /// [`RewriteError::Write`], or [`RewriteError::Exists`] if a file that must not be replaced has
-    /// appeared meanwhile.
+    /// [`RewriteError::Write`], or [`RewriteError::Exists`] if a file that must not be replaced
+    /// has appeared meanwhile.
     pub(crate) async fn finish(self) -> Result<(), RewriteError> {
         let failed = |error| write_error(&self.text, error);
         match self.sink {
@@ -232,8 +232,8 @@ fn local(text: &str, path: PathBuf, replace: bool) -> Result<Sink, RewriteError>
     })
 }
 
-/// Removes the unlocked drafts of this file that killed processes have left. A draft without a lock
-/// that is younger than a minute may be about to be locked, and stays.
+/// Removes the unlocked drafts of this file that killed processes have left. A draft without a
+/// lock that is younger than a minute may be about to be locked, and stays.
 fn sweep(folder: &Path, prefix: &str) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -277,7 +277,7 @@ async fn on_file(
     // A dropped write has not returned the file.
     let mut taken = file
         .take()
-        .ok_or_else(|| io::Error::other("a write was given up"))?;
+        .ok_or_else(|| io::Error::other("a write was abandoned"))?;
     let task = SpawnedTask::spawn_blocking(move || (work(&mut taken), taken));
     let (done, back) = task.join_unwind().await.map_err(io::Error::other)?;
     *file = Some(back);
@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drafts_of_the_same_file_that_nobody_holds_go() {
+    fn unlocked_drafts_of_the_same_file_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let long_ago = SystemTime::now() - 2 * DRAFT_AGE_MIN;

@@ -49,7 +49,8 @@ fn rows(count: usize, random: &mut StdRng) -> RecordBatch {
         let value = random.random_range(0..20);
         (value > 3).then(|| format!("value {value}"))
     });
-    // One value at first, then distinct values: the first row groups do not predict the later ones.
+    // One value at first, then distinct values: the first row groups do not predict the later
+    // ones.
     let late = column(&mut |_, row| Some(format!("{}", row.saturating_sub(count / 2))));
     let list = || {
         let mut random = StdRng::seed_from_u64(7);
@@ -193,7 +194,7 @@ async fn pages_begin_at_the_same_rows_in_every_column() {
             ..PageLayout::default()
         };
         let path = folder.path().join(format!("{seed}.parquet"));
-        let told = written(&engine, &all, &path, layout, &mut random).await;
+        let report = written(&engine, &all, &path, layout, &mut random).await;
 
         let footer = footer(&path);
         assert_eq!(misaligned(&footer, page_rows), None, "seed {seed}");
@@ -203,11 +204,11 @@ async fn pages_begin_at_the_same_rows_in_every_column() {
         let (last, before) = groups.split_last().unwrap();
         assert!(before.iter().all(|group| group.num_rows() == full));
         assert!(last.num_rows() <= full);
-        assert_eq!(told.rows, all.num_rows() as u64);
-        assert_eq!(told.row_groups, groups.len() as u64);
+        assert_eq!(report.rows, all.num_rows() as u64);
+        assert_eq!(report.row_groups, groups.len() as u64);
         let all_pages: usize = groups.iter().map(|group| pages(group.num_rows())).sum();
-        assert_eq!(told.pages, all_pages as u64);
-        assert_eq!(told.bytes, path.metadata().unwrap().len());
+        assert_eq!(report.pages, all_pages as u64);
+        assert_eq!(report.bytes, path.metadata().unwrap().len());
         assert_eq!(read(&path), all, "seed {seed}");
     }
 }
@@ -302,19 +303,15 @@ async fn short_memory_ends_row_groups_early_and_at_pages() {
         page_rows: 500,
         ..PageLayout::default()
     };
-    let told = written(&engine, &all, &path, layout, &mut random).await;
-    assert!(told.row_groups > 3);
+    let report = written(&engine, &all, &path, layout, &mut random).await;
+    assert!(report.row_groups > 3);
     assert_eq!(misaligned(&footer(&path), 500), None);
     assert_eq!(read(&path), all);
-    assert_eq!(
-        engine.metrics().operator_bytes,
-        0,
-        "all of it is given back"
-    );
+    assert_eq!(engine.metrics().operator_bytes, 0, "all of it is freed");
 }
 
 #[tokio::test]
-async fn row_groups_have_about_the_bytes_that_were_asked_for() {
+async fn row_groups_have_about_the_requested_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.parquet");
     let mut random = StdRng::seed_from_u64(3);
@@ -345,7 +342,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_fails_leaves_nothing_and_replaces_nothing() {
+async fn a_failed_write_leaves_nothing_and_replaces_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.parquet");
     std::fs::write(&path, "before").unwrap();
@@ -378,7 +375,7 @@ async fn what_fails_leaves_nothing_and_replaces_nothing() {
 }
 
 #[tokio::test]
-async fn a_file_that_comes_up_meanwhile_is_not_replaced() {
+async fn a_file_that_appears_meanwhile_is_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.parquet");
     let all = rows(10, &mut StdRng::seed_from_u64(5));
@@ -401,7 +398,7 @@ async fn a_file_that_comes_up_meanwhile_is_not_replaced() {
 }
 
 #[tokio::test]
-async fn an_object_appears_when_it_is_whole() {
+async fn an_object_appears_when_it_is_complete() {
     let engine = engine(64 << 20);
     let store = Arc::new(InMemory::new());
     let url = Url::parse("memory://bucket").unwrap();
@@ -474,7 +471,7 @@ async fn a_table_without_rows_is_a_file_too() {
     let rows = stream(none.schema(), vec![Ok(none.clone())]);
     let target = path.to_str().unwrap();
     let engine = engine(64 << 20);
-    let told = write_pages(&engine, rows, target, false, PageLayout::default(), |_| ()).await;
-    assert_eq!(told.unwrap().row_groups, 0);
+    let report = write_pages(&engine, rows, target, false, PageLayout::default(), |_| ()).await;
+    assert_eq!(report.unwrap().row_groups, 0);
     assert_eq!(read(&path), none);
 }

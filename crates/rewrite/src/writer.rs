@@ -1,8 +1,8 @@
 //! How do batches of any length become a file of row groups?
 //!
-//! Batches are cut where pages end. At the end of a page the row group ends if it is full: by rows,
-//! by its expected bytes, or because memory is short. Then its columns are encoded concurrently and
-//! written in order, each as soon as it and its predecessors are ready.
+//! Batches are cut where pages end. At the end of a page the row group ends if it is full: by
+//! rows, by its expected bytes, or because memory is short. Then its columns are encoded
+//! concurrently and written in order, each as soon as it and its predecessors are ready.
 //! Not here: the pages (`row_group.rs`), the file (`target.rs`).
 //! Bounds: memory holds the arrays of one row group, at most a quarter of the engine's memory or
 //! one page over all columns, whichever is more, and one encoded column per core. When memory is
@@ -171,8 +171,8 @@ impl PageWriter {
         self.target.abandon().await;
     }
 
-    /// Adds rows of one page to the row group. Memory that is not granted is taken all the same,
-    /// because the page has to be completed; the row group ends with the page.
+    /// Adds rows of one page to the row group. Memory is taken even if it is not granted, because
+    /// the page has to be completed; the row group then ends with the page.
     fn hold(&mut self, rows: &RecordBatch, bytes: usize) {
         if self.memory.try_grow(bytes).is_err() {
             self.memory.grow(bytes);
@@ -306,8 +306,8 @@ impl Write for Outbox {
     }
 }
 
-/// Bytes of the batch's rows in memory. An array without its own count counts as all that it refers
-/// to.
+/// Bytes of the batch's rows in memory. An array without its own count counts as all that it
+/// refers to.
 fn array_bytes(batch: &RecordBatch) -> usize {
     let of = |column: &Arc<dyn Array>| {
         let slice = column.to_data().get_slice_memory_size();

@@ -1,7 +1,7 @@
-//! Who may connect: everyone, or whoever knows the password (SCRAM-SHA-256).
+//! Who may connect? Everyone, or only clients that know the password (SCRAM-SHA-256).
 //!
-//! The password itself is not kept: only its salted hash, made once when the server starts. A wrong
-//! user name fails exactly as a wrong password does, with the same salt and the same work.
+//! The server keeps no password, only its salted hash, made once at startup. A wrong user name
+//! fails exactly as a wrong password does, with the same salt and the same work.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
 use crate::failure::Failure;
 use crate::wire::{Wire, check_sasl_initial};
 
-/// The one password, hashed, and the one user it belongs to.
+/// The hashed password, and the user it belongs to.
 pub(crate) struct Verifier {
     user: Option<String>,
     salt: Vec<u8>,
     hash: Vec<u8>,
-    /// The hash that the proof of a wrong user name is checked against: no password has it.
+    /// The hash used for wrong user names: no password has it.
     decoy: Vec<u8>,
 }
 
@@ -63,7 +63,7 @@ impl AuthSource for Verifier {
 
 /// Runs the SCRAM exchange with a client that has sent its startup message.
 ///
-/// `cert_pem` binds the exchange to the TLS connection, where the certificate's algorithm allows.
+/// `cert_pem` binds the exchange to the TLS connection, if the certificate's algorithm allows it.
 pub(crate) async fn authenticate(
     wire: &mut Wire,
     client: &DefaultClient<()>,
@@ -111,9 +111,9 @@ pub(crate) async fn authenticate(
     Ok(())
 }
 
-/// Checks that the client's channel-binding flag fits the mechanism that the client chose and the
-/// mechanisms that it was offered (RFC 5802, section 6). The flag `y` says that the client could
-/// bind but was offered no binding. If binding was offered, somebody has taken the offer away.
+/// Checks that the client's channel-binding flag fits the mechanism it chose and the mechanisms
+/// the server offered (RFC 5802, section 6). The flag `y` says that the client could bind but was
+/// offered no binding. If the server did offer binding, a third party has removed the offer.
 fn check_binding(mechanism: &str, first: &[u8], offered: bool) -> Result<(), Failure> {
     let flag = first.split(|byte| *byte == b',').next().unwrap_or_default();
     let plus = mechanism == SCRAM_SHA_256_PLUS_METHOD;
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn channel_binding_is_what_was_offered_and_chosen() {
+    fn the_channel_binding_flag_fits_the_offer_and_the_choice() {
         let (plain, plus) = (SCRAM_SHA_256_METHOD, SCRAM_SHA_256_PLUS_METHOD);
         let bound = "p=tls-server-end-point,,n=,r=x";
         for (mechanism, first, offered, fits) in [

@@ -1,4 +1,5 @@
-//! What can end a statement before its last row: a cancel request, its timeout, the server's stop.
+//! What can end a statement before its last row? A cancel request, its timeout, the server's
+//! shutdown.
 //!
 //! A statement runs beside its [`Interrupt`]: the first to finish wins, and the other is dropped.
 //! Dropping a query drops its stream (S3).
@@ -12,18 +13,18 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::failure::Failure;
 
-/// How far the server's stop has come. Only ever moves forward.
+/// How far the shutdown has come. Only moves forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     /// Connections are accepted and statements run.
     Serving,
     /// Running statements may finish; idle connections close.
     Draining,
-    /// Grace is over: running statements are cancelled.
+    /// The grace period is over: running statements are cancelled.
     Cancelling,
 }
 
-/// Ends one statement early.
+/// The events that may end one statement early.
 pub(crate) struct Interrupt {
     cancelled: Option<oneshot::Receiver<()>>,
     deadline: Option<Instant>,
@@ -31,7 +32,8 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
-    /// The interrupt of a statement that starts now. Earlier cancel requests have no effect on it.
+    /// The interrupt of a statement that starts now. Cancel requests that came earlier have no
+    /// effect.
     pub(crate) async fn start(
         handle: &ConnectionHandle,
         timeout: Option<Duration>,
@@ -63,15 +65,15 @@ impl Interrupt {
     }
 }
 
-/// Resolves once the stop has come as far as `wanted`. Cancel safe.
+/// Resolves once the shutdown has reached `wanted`. Cancel safe.
 pub(crate) async fn reached(phase: &mut watch::Receiver<Phase>, wanted: Phase) {
     if phase.wait_for(|phase| *phase >= wanted).await.is_err() {
-        // The server was dropped without a stop; its tasks are about to be aborted.
+        // The server was dropped without a shutdown; its tasks are about to be aborted.
         std::future::pending::<()>().await;
     }
 }
 
-/// The error that a connection is sent when the server stops.
+/// The error sent to connections at shutdown.
 pub(crate) fn stopping() -> Failure {
     Failure::fatal(
         "57P01",

@@ -1,4 +1,4 @@
-//! The columns of a result, as announced to the client.
+//! The columns of a result, as described to the client.
 //!
 //! Not here: which PostgreSQL type a field has, and how cells are written (`coscan_pg::output`).
 
@@ -13,7 +13,7 @@ use pgwire::messages::data::{
 
 use crate::failure::Failure;
 
-/// A column of a result, as announced to the client.
+/// A column of a result, as described to the client.
 #[derive(Debug, Clone)]
 pub(crate) struct Column {
     pub(crate) name: String,
@@ -22,8 +22,8 @@ pub(crate) struct Column {
     modifier: i32,
 }
 
-/// The columns of a result in the formats that a Bind message asks for: with no format all are
-/// text, one format is for all, more are one for each column.
+/// The columns of a result in the formats that a Bind message asks for. No format means text for
+/// all columns, one format applies to all, and more give one for each column.
 pub(crate) fn columns(schema: &Schema, formats: &[i16]) -> Result<Vec<Column>, Failure> {
     let fields = schema.fields();
     if formats.len() > 1 && formats.len() != fields.len() {
@@ -50,7 +50,7 @@ pub(crate) fn columns(schema: &Schema, formats: &[i16]) -> Result<Vec<Column>, F
         .collect())
 }
 
-/// The message that announces `columns`.
+/// The message that describes `columns`.
 pub(crate) fn description(columns: &[Column]) -> PgWireBackendMessage {
     let fields = columns
         .iter()
@@ -61,7 +61,7 @@ pub(crate) fn description(columns: &[Column]) -> PgWireBackendMessage {
                 FORMAT_CODE_TEXT
             };
             FieldDescription::new(
-                // A column's name ends at the first NUL on the wire.
+                // On the wire a NUL would end the column's name.
                 column.name.replace('\0', ""),
                 0,
                 0,

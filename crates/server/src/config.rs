@@ -10,9 +10,9 @@ use coscan::Rights;
 use datafusion::prelude::SessionContext;
 use tokio::runtime::Handle;
 
-/// Makes the session of one connection. Called once for each client that has authenticated.
+/// Makes the session of one connection. Called once for each authenticated client.
 ///
-/// What sessions share (tables, memory pool, buffers) is the factory's choice; settings are cloned
+/// The factory decides what sessions share (tables, memory pool, buffers). Settings are cloned
 /// with the session, so they must not be behind a shared reference.
 pub type SessionFactory = Arc<dyn Fn() -> datafusion::error::Result<SessionContext> + Send + Sync>;
 
@@ -25,33 +25,33 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// How a [`Server`](crate::Server) listens, whom it admits and what it grants.
+/// How a [`Server`](crate::Server) listens, which clients it accepts and what it grants them.
 #[derive(Clone)]
 pub struct ServerConfig {
-    /// Where to listen; port 0 takes a free one.
+    /// The address to listen on; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// The one user name admitted, when there is a password. `None` admits any name.
+    /// The only user name accepted, if there is a password. `None` accepts any name.
     pub user: Option<String>,
-    /// The password, checked by SCRAM-SHA-256. `None` admits everyone.
+    /// The password, checked by SCRAM-SHA-256. `None` accepts every client.
     pub password: Option<String>,
-    /// Offers TLS. Clients may still connect without it, unless it is required: SCRAM never shows
-    /// the password.
+    /// Offers TLS. Clients may still connect without it unless `tls_required` is set: SCRAM does
+    /// not reveal the password.
     pub tls: Option<TlsFiles>,
-    /// Refuses clients that do not use TLS. Cancel requests without TLS are accepted: they carry
+    /// Refuses clients that do not use TLS. Cancel requests are accepted without TLS: they carry
     /// only a key.
     pub tls_required: bool,
     /// Allows listening beyond loopback without a password.
     pub allow_insecure: bool,
-    /// Connections served at once; further ones are refused with SQLSTATE 53300.
+    /// Connections served at once; more are refused with SQLSTATE 53300.
     pub connections_max: usize,
-    /// How long running statements may go on after the stop signal before they are cancelled.
+    /// How long running statements may go on after the shutdown signal before they are cancelled.
     pub grace: Duration,
-    /// What clients may do beyond reading and creating names of their own. None by default:
-    /// otherwise anybody who may connect could change data and tables for everyone, reach every
-    /// file that the server can reach, or take the engine's memory.
+    /// What clients may do beyond reading and creating session-local names. The default is
+    /// nothing: otherwise every client could change data and tables for all, reach every file that
+    /// the server can reach, or take the engine's memory.
     pub rights: Rights,
-    /// Where statements are planned and run. `None` starts two threads per core for them. These
-    /// should not be the threads that serve connections: busy queries would delay cancel requests.
+    /// Where statements are planned and run. `None` starts two threads per core for them. Use
+    /// other threads than those that serve connections: busy queries would delay cancel requests.
     /// Long queries use as many threads as there are cores; the rest are for short ones.
     pub query_runtime: Option<Handle>,
 }
@@ -91,8 +91,8 @@ impl fmt::Debug for ServerConfig {
     }
 }
 
-/// An idle connection holds a session and two small buffers: 512 of them cost some tens of MB.
+/// An idle connection holds a session and two small buffers: 512 of them take some tens of MB.
 const CONNECTIONS_MAX_DEFAULT: usize = 512;
 
-/// Under the 30 s (Kubernetes) and 90 s (systemd) after which SIGTERM is followed by SIGKILL.
+/// Less than the 30 s (Kubernetes) and 90 s (systemd) between SIGTERM and SIGKILL.
 const GRACE_DEFAULT: Duration = Duration::from_secs(10);

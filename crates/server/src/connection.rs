@@ -1,8 +1,9 @@
 //! One connection, from its first byte to its last.
 //!
 //! Startup (TLS, authentication, a connection slot, a session) must be complete within
-//! `STARTUP_TIMEOUT`. Then messages are handled one at a time; meanwhile [`supervise`] watches for
-//! whatever may end the one at hand.
+//! `STARTUP_TIMEOUT`. After that the server handles one message at a time; meanwhile [`supervise`]
+//! watches for whatever may end the current one.
+//! Not here: the messages themselves (`simple.rs`, `extended.rs`), bytes on the wire (`wire`).
 
 use std::io;
 use std::sync::Arc;
@@ -34,19 +35,19 @@ use crate::senders::bound_unsent;
 use crate::session::Session;
 use crate::settings::Settings;
 use crate::shared::Shared;
-use crate::strangers::Place;
 use crate::transaction::Transaction;
+use crate::unauthenticated::Place;
 use crate::wire::{Unread, Wire, last_words};
 
-/// A client that has been let in.
+/// An authenticated client.
 pub(crate) struct Connection {
     pub(crate) wire: Wire,
     pub(crate) session: Session,
     pub(crate) portals: Portals,
     pub(crate) status: TransactionStatus,
     pub(crate) transaction: Transaction,
-    /// Whether results are sent without a description: in the extended protocol the client asks for
-    /// it.
+    /// Whether results go without a description: in the extended protocol the client asks for one
+    /// separately.
     pub(crate) described: bool,
     /// After an error in the extended protocol, messages are skipped up to the next Sync.
     skipping: bool,
@@ -58,9 +59,9 @@ pub(crate) struct Connection {
     _slot: OwnedSemaphorePermit,
 }
 
-/// Why a message was not handled to its end.
+/// Why the server stopped handling a message.
 pub(crate) enum Halt {
-    /// The client has gone and cannot be told.
+    /// The client has gone and gets no error.
     Gone,
     Failed(Failure),
 }
@@ -102,15 +103,16 @@ pub(crate) async fn serve(socket: TcpStream, place: Place, shared: Arc<Shared>) 
         () = sleep_until(deadline) => return,
     };
     match begun {
-        // A future of its own, so that clients that say nothing hold no memory for it.
+        // Boxed separately, so that clients that have sent nothing hold no memory for this future.
         Ok(()) => Box::pin(shake_hands(socket, place, shared, deadline)).await,
         Err(failure) => drop(timeout(GOODBYE_TIMEOUT, last_words(socket, failure)).await),
     }
 }
 
-/// Lets a client in that has begun to speak, and serves it.
+/// Admits a client that has begun to speak, and serves it.
 async fn shake_hands(socket: TcpStream, place: Place, shared: Arc<Shared>, deadline: Instant) {
-    // Held until a refused client has its last message: it counts against the bound on strangers.
+    // Held until a refused client has its last message: it counts against the bound on
+    // unauthenticated clients.
     let place = Arc::new(place);
     let tls = shared.tls.as_ref().map(|tls| tls.acceptor.clone());
     let negotiated = place.shake_hands(Wire::negotiate(socket, tls, Arc::clone(&place)));
@@ -120,7 +122,7 @@ async fn shake_hands(socket: TcpStream, place: Place, shared: Arc<Shared>, deadl
             log::info!("a connection ended while it was negotiated: {error}");
             return;
         }
-        // Within TLS's handshake there is no way to tell the client why.
+        // During the TLS handshake there is no way to tell the client why.
         Ok(Ok(Ok(None)) | Err(_)) | Err(_) => return,
     };
     let peer = wire.peer;
@@ -143,7 +145,7 @@ async fn shake_hands(socket: TcpStream, place: Place, shared: Arc<Shared>, deadl
     log::debug!("{peer}: disconnected");
 }
 
-/// Sends a last message and closes, and gives up if the client does not read.
+/// Sends a last message and closes; gives up if the client does not read.
 async fn refuse(mut wire: Wire, failure: Failure) {
     let goodbye = async {
         let _ = wire.send(&failure.into_fatal().into_message()).await;
@@ -180,13 +182,13 @@ impl Admitted {
     }
 }
 
-/// Everything up to the first `ReadyForQuery`. `None` for a connection that ends here without an
-/// error.
+/// Does everything up to the first `ReadyForQuery`. `None` for a connection that ends here without
+/// an error.
 async fn admit(wire: &mut Wire, shared: &Arc<Shared>) -> Result<Option<Admitted>, Failure> {
     let startup = match wire.next().await {
         Some(Ok(PgWireFrontendMessage::Startup(startup))) => startup,
         Some(Ok(PgWireFrontendMessage::CancelRequest(request))) => {
-            // The answer is to close, whether or not there was something to cancel.
+            // The answer to a cancel request is to close, whether or not it found a statement.
             shared
                 .cancels
                 .cancel(request.pid, &request.secret_key)
@@ -218,7 +220,8 @@ async fn admit(wire: &mut Wire, shared: &Arc<Shared>) -> Result<Option<Admitted>
         let cert_pem = shared.tls.as_ref().map(|tls| tls.cert_pem.as_slice());
         authenticate(wire, &client, verifier, cert_pem).await?;
     }
-    // After authentication, so that strangers do not learn how busy the server is.
+    // Checked after authentication, so that unauthenticated clients do not learn how busy the
+    // server is.
     let Ok(slot) = Arc::clone(&shared.slots).try_acquire_owned() else {
         return Err(Failure::new("53300", "sorry, too many clients already"));
     };
@@ -245,7 +248,7 @@ async fn admit(wire: &mut Wire, shared: &Arc<Shared>) -> Result<Option<Admitted>
     }))
 }
 
-/// A client of a newer minor version is told the server's version, and continues with that.
+/// Tells a client of a newer minor version the server's version, and continues with that one.
 async fn negotiate_protocol(
     wire: &mut Wire,
     startup: &Startup,
@@ -272,7 +275,7 @@ async fn negotiate_protocol(
     Ok(known.unwrap_or(newest))
 }
 
-/// Makes the session and applies what the startup message sets.
+/// Makes the session and applies the settings of the startup message.
 async fn open_session(
     shared: &Arc<Shared>,
     user: &str,
@@ -284,7 +287,7 @@ async fn open_session(
         let session = owned.confinement.session(&(owned.factory)()?);
         Ok(owned.catalog.install(&session, &name, pid))
     };
-    // Not run among the queries: a client is admitted however busy they are.
+    // Does not run among the queries: the server admits a client however busy they are.
     let context = guarded(&Handle::current(), open).await?;
     let mut settings = Settings::new(&context, user, shared.confinement.rights());
     for (name, value) in &startup.parameters {
@@ -314,14 +317,15 @@ async fn open_session(
         senders: shared.senders.clone(),
         ledger,
         aside: Arc::clone(&shared.aside),
-        at_hand: None,
+        current_cost: None,
         undoable: false,
         snapshot: None,
         moments: moments.unwrap_or_default(),
     })
 }
 
-/// The settings in `-c name=value --name=value`, where a backslash escapes the next character.
+/// Parses the settings in `-c name=value --name=value`, where a backslash escapes the next
+/// character.
 fn options(text: &str) -> Result<Vec<(String, String)>, Failure> {
     let mut words = vec![String::new()];
     let mut characters = text.chars();
@@ -376,7 +380,8 @@ impl Connection {
                 }
                 message = self.wire.next() => message,
                 () = passed(idle) => {
-                    // Its cursors are closed at once, whether or not the client reads the error.
+                    // The session's cursors are closed at once, whether or not the client reads
+                    // the error.
                     self.portals.close_all();
                     refuse(self.wire, idle_for_too_long(in_transaction)).await;
                     return;
@@ -400,14 +405,14 @@ impl Connection {
                     return;
                 }
             };
-            self.session.at_hand = None;
+            self.session.current_cost = None;
             let failure = match handled {
                 Ok(()) => continue,
                 Err(Halt::Gone) => return,
                 Err(Halt::Failed(failure)) => failure,
             };
             log::debug!("{}: {failure}", self.wire.peer);
-            let failure = self.told(failure);
+            let failure = self.redacted(failure);
             if failure.is_fatal() {
                 refuse(self.wire, failure).await;
                 return;
@@ -423,7 +428,7 @@ impl Connection {
             self.skipping = false;
             match self.end_implicit_transaction().await {
                 Err(Halt::Failed(failure)) => {
-                    let failure = self.told(failure);
+                    let failure = self.redacted(failure);
                     self.undo(failure).await?;
                 }
                 ended => ended?,
@@ -453,7 +458,7 @@ impl Connection {
             PgWireFrontendMessage::Execute(execute) => self.execute(execute).await,
             PgWireFrontendMessage::Close(close) => self.close(&close),
             PgWireFrontendMessage::Flush(_) => Ok(self.wire.flush().await?),
-            // Left over from a COPY that was refused.
+            // The rest of a COPY that was refused.
             PgWireFrontendMessage::CopyData(_)
             | PgWireFrontendMessage::CopyDone(_)
             | PgWireFrontendMessage::CopyFail(_) => Ok(()),
@@ -461,8 +466,8 @@ impl Connection {
         }
     }
 
-    /// A failure as this client may be told it.
-    fn told(&self, failure: Failure) -> Failure {
+    /// Removes folders' names from a failure if this client may not see them.
+    fn redacted(&self, failure: Failure) -> Failure {
         if self.session.settings.may_name_files() {
             failure
         } else {
@@ -470,11 +475,10 @@ impl Connection {
         }
     }
 
-    /// Reports a failure to the client, and undoes the transaction, if it is not the client's to
-    /// end.
+    /// Reports a failure to the client, and rolls back the transaction unless the client began it.
     async fn undo(&mut self, failure: Failure) -> Result<(), Halt> {
         self.described = false;
-        self.session.settings.give_up_wishes();
+        self.session.settings.end_turn();
         self.wire.put(&failure.into_message())?;
         if self.status != TransactionStatus::Idle {
             self.status = TransactionStatus::Error;
@@ -484,7 +488,7 @@ impl Connection {
         match self.roll_back().await {
             Err(Halt::Failed(failure)) => {
                 log::warn!(
-                    "{}: a setting was not brought back: {failure}",
+                    "{}: a setting was not rolled back: {failure}",
                     self.wire.peer
                 );
                 Ok(())
@@ -504,13 +508,13 @@ impl Connection {
         Ok(self.wire.flush().await?)
     }
 
-    /// Whether something has begun that the client is to end: a transaction, or a run of messages
-    /// up to a Sync.
+    /// Whether the client still has to end something: a transaction, or a run of messages up to a
+    /// Sync.
     fn in_transaction(&self) -> bool {
         self.status != TransactionStatus::Idle || self.portals.in_transaction()
     }
 
-    /// Applies keepalive settings that have changed to the socket.
+    /// Applies changed keepalive settings to the socket.
     fn keep_alive(&mut self) {
         let wanted = self.session.settings.keepalive();
         if wanted != self.keepalive {
@@ -521,15 +525,15 @@ impl Connection {
         }
     }
 
-    /// What may end the statement that starts now.
+    /// The interrupt of the statement that starts now.
     pub(crate) async fn interrupt(&self) -> Interrupt {
         let timeout = self.session.settings.statement_timeout();
         Interrupt::start(&self.cancel, timeout, self.phase.clone()).await
     }
 }
 
-/// Does `work` until it is done, interrupted, or pointless because the client has gone. In the two
-/// latter cases it is dropped (S3).
+/// Runs `work` until it is done, interrupted, or pointless because the client has gone. In the
+/// last two cases it is dropped (S3).
 pub(crate) async fn supervise<T>(
     wire: &mut Wire,
     interrupt: &mut Interrupt,

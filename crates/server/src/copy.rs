@@ -1,11 +1,10 @@
 //! `COPY … TO STDOUT`: a query's rows as text, CSV or binary, in messages of their own.
 //!
-//! The rows come the way all rows come ([`rows`](crate::rows)); only the message of a row differs.
-//! Cells are written by the same writers as cells of a result.
+//! The rows arrive like those of any result ([`rows`](crate::rows)); only the message of a row
+//! differs. The same writers write the cells. `COPY … TO 'file'` with PostgreSQL's options writes
+//! the same rows (`copy_file.rs`).
 //!
-//! `COPY … TO 'file'` with PostgreSQL's options writes the same rows (`copy_file.rs`).
-//!
-//! Not here: COPY in DataFusion's manner, which it plans; `COPY … FROM STDIN`.
+//! Not here: COPY with DataFusion's options, which DataFusion plans; `COPY … FROM STDIN`.
 
 use bytes::{BufMut, BytesMut};
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement as DfStatement};
@@ -67,7 +66,7 @@ impl Force {
     }
 }
 
-/// What text and CSV share.
+/// What the text and CSV formats share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Delimited {
     delimiter: u8,
@@ -109,8 +108,8 @@ pub(crate) fn copy_to_stdout(
     Ok(Some((DfStatement::Statement(Box::new(query)), format)))
 }
 
-/// DataFusion's statement for a `COPY … TO 'file'` with options in PostgreSQL's manner; `None` for
-/// any other statement.
+/// DataFusion's statement for a `COPY … TO 'file'` with PostgreSQL's options; `None` for any other
+/// statement.
 pub(crate) fn copy_to_file(statement: &SqlStatement) -> Result<Option<DfStatement>, Failure> {
     let SqlStatement::Copy {
         source,
@@ -139,7 +138,7 @@ pub(crate) fn copy_to_file(statement: &SqlStatement) -> Result<Option<DfStatemen
     };
     let options = Options::read(options, legacy_options)?;
     let (stored_as, options) = match options.format.as_str() {
-        // These are written as DataFusion writes them.
+        // DataFusion writes these formats itself.
         known @ ("parquet" | "json" | "arrow") => (known.to_owned(), vec![]),
         _ => {
             let format = options.format()?.to_text();
@@ -169,12 +168,12 @@ fn select(table: &ObjectName, columns: &[Ident]) -> Result<SqlStatement, Failure
     let mut statement = statements
         .pop()
         .ok_or_else(|| Failure::syntax("COPY needs a table"))?;
-    // Shaped like a client's statement: the list of columns may be long.
+    // Checked like a client's statement: the list of columns may be long.
     coscan::shape_statement(&mut statement)?;
     Ok(statement)
 }
 
-/// The options as they are written, in either syntax.
+/// The options as given, in either syntax.
 #[derive(Default)]
 struct Options {
     format: String,
@@ -328,10 +327,10 @@ impl Delimited {
         }
     }
 
-    /// Whether a value would be read as something else without quotes.
+    /// Whether a value would be misread without quotes.
     fn needs_quotes(&self, value: &[u8], quote: u8, width: usize) -> bool {
         let ends = |byte: &u8| *byte == self.delimiter || [quote, b'\r', b'\n'].contains(byte);
-        // Alone in its line `\.` would end the data.
+        // `\.` alone on a line would end the data.
         let is_end = width == 1 && value == b"\\.";
         is_end || value == self.null.as_bytes() || value.iter().any(ends)
     }
@@ -358,7 +357,7 @@ impl Default for CopyFormat {
 }
 
 impl CopyFormat {
-    /// The format as text, for [`CopyFormat::from_text`].
+    /// Encodes the format as text, for [`CopyFormat::from_text`].
     pub(crate) fn to_text(&self) -> String {
         let of = |delimited: &Delimited| {
             let (header, null) = (u8::from(delimited.header), hex(&delimited.null));
@@ -385,7 +384,7 @@ impl CopyFormat {
         }
     }
 
-    /// The format that a text of [`CopyFormat::to_text`] means.
+    /// Decodes a text of [`CopyFormat::to_text`].
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let mut parts = text.split(' ');
         let kind = parts.next()?;
@@ -420,7 +419,7 @@ impl CopyFormat {
         start
     }
 
-    /// The bytes behind the last row of a file.
+    /// The bytes after the last row of a file.
     pub(crate) fn file_end(&self) -> &'static [u8] {
         if self.is_binary() { &[0xff, 0xff] } else { &[] }
     }
@@ -447,7 +446,7 @@ impl CopyFormat {
         Ok(messages)
     }
 
-    /// The line of names, if there is to be one.
+    /// Writes the line of names, if the format has one.
     fn put_header(&self, columns: &[Column], first: &mut BytesMut) {
         match self {
             Self::Text(delimited) if delimited.header => {
@@ -475,7 +474,8 @@ impl CopyFormat {
         }
     }
 
-    /// The bytes that precede the first row, or the end, in its message: clients expect them there.
+    /// The bytes that precede the first row, or the end, within its message, where clients expect
+    /// them.
     pub(crate) fn head(&self) -> &'static [u8] {
         match self {
             Self::Binary => BINARY_HEAD,
@@ -483,7 +483,7 @@ impl CopyFormat {
         }
     }
 
-    /// The messages after the last row; `begun`: a row was sent.
+    /// The messages after the last row; `begun` says whether a row was sent.
     pub(crate) fn end(&self, begun: bool) -> Vec<PgWireBackendMessage> {
         let done = PgWireBackendMessage::CopyDone(CopyDone::new());
         if self.is_binary() {
@@ -497,8 +497,8 @@ impl CopyFormat {
         vec![done]
     }
 
-    /// One row, without the message around it. `cells` gives the writer of each column's cell,
-    /// `None` for NULL.
+    /// Writes one row, without the message around it. `cells` gives the writer of each column's
+    /// cell, `None` for NULL.
     pub(crate) fn put_row<'a>(
         &self,
         columns: &[Column],
@@ -558,7 +558,7 @@ impl CopyFormat {
     }
 }
 
-/// Text of any characters as one word.
+/// Encodes any text as one word.
 fn hex(text: &str) -> String {
     text.bytes().fold(String::new(), |mut hex, byte| {
         let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
@@ -590,7 +590,7 @@ fn put_csv(value: &[u8], quoting: bool, quote: u8, escape: u8, out: &mut BytesMu
     out.put_u8(quote);
 }
 
-/// PostgreSQL's text format: what would end a value or a row is written after a backslash.
+/// PostgreSQL's text format: a backslash escapes what would end a value or a row.
 fn put_escaped(value: &[u8], delimiter: u8, out: &mut BytesMut) {
     for byte in value {
         let letter = match byte {

@@ -1,11 +1,11 @@
-//! `COPY … TO 'file'` with PostgreSQL's options: the rows as text or CSV in a file of the server,
-//! as `COPY … TO STDOUT` sends them.
+//! `COPY … TO 'file'` with PostgreSQL's options: the rows as text, CSV or binary in a file of the
+//! server, as `COPY … TO STDOUT` sends them.
 //!
-//! The statement becomes DataFusion's COPY with a format of ours, so that rights, plans and the
-//! count of rows are the same as for other formats.
-//! Not here: the options (`copy.rs`); COPY in DataFusion's manner, whose format is that of the
-//! file's name or of STORED AS.
-//! F1: the file appears when it is whole.
+//! The statement becomes DataFusion's COPY with a file format of our own, so that rights, plans
+//! and the count of rows are the same as for other formats.
+//! Not here: the options (`copy.rs`); COPY with DataFusion's options, which takes the format from
+//! the file's name or from STORED AS.
+//! F1: the file appears only when it is complete.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -45,10 +45,10 @@ pub(crate) const FORMAT: &str = "coscan_copy";
 /// The option that holds the format as text.
 pub(crate) const OPTION: &str = "format.options";
 
-/// Makes the format known to a session.
+/// Registers the format with a session.
 pub(crate) fn register(session: &SessionContext) {
     let state = session.state_ref();
-    // Refused only if there is such a format.
+    // Fails only if the session has such a format already.
     let _ = state.write().register_file_format(Arc::new(Factory), true);
 }
 
@@ -81,7 +81,7 @@ impl FileFormatFactory for Factory {
     }
 }
 
-/// The format of a COPY, which writes and does not read.
+/// The format of a COPY: it can be written, not read.
 #[derive(Debug)]
 struct Copying(CopyFormat);
 
@@ -146,7 +146,7 @@ impl FileFormat for Copying {
     }
 
     fn file_source(&self, schema: TableSchema) -> Arc<dyn FileSource> {
-        // Never read from: there is no plan that reads the format.
+        // Never used: no plan reads this format.
         CsvFormat::default().file_source(schema)
     }
 }

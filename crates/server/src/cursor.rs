@@ -1,8 +1,8 @@
-//! FETCH and MOVE: what do they ask for, and which rows of a cursor are they?
+//! Which rows of a cursor do FETCH and MOVE ask for?
 //!
-//! A cursor runs forward over the stream of its query's rows. One that is declared with SCROLL
-//! keeps all its rows in memory, which the connection's ledger holds, so that any of them can be
-//! fetched at any time.
+//! A cursor runs forward over the stream of its query's rows. A cursor declared with SCROLL keeps
+//! all its rows in memory, charged to the connection's ledger, so that any of them can be fetched
+//! at any time.
 //! Not here: how rows are sent (`rows.rs`), the cursor's life (`portal.rs`).
 
 use std::ops::Range;
@@ -18,38 +18,38 @@ use crate::ledger::Held;
 /// How a cursor is declared.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Declared {
-    /// WITH HOLD: whether it stays when its transaction is committed.
+    /// WITH HOLD: whether it survives the commit of its transaction.
     pub(crate) hold: bool,
     pub(crate) scroll: bool,
-    /// Whether a simple query fetches values in binary.
+    /// Whether a simple query fetches its values in binary.
     pub(crate) binary: bool,
 }
 
-/// Which rows, seen from the row that a cursor is on.
+/// Which rows, counted from the cursor's current row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Steps {
-    /// So many of the next rows. Fewer than 0 are the rows before.
+    /// This many of the next rows; if negative, of the previous rows.
     By(i64),
-    /// All rows after this one.
+    /// All later rows.
     AllAfter,
-    /// All rows before this one, the nearest first.
+    /// All earlier rows, the nearest first.
     AllBefore,
-    /// One row by its number from the first; from the last if it is below 0.
+    /// One row by its number from the first; if negative, from the last.
     At(i64),
-    /// One row by its distance.
+    /// One row by its distance from the current one.
     Away(i64),
 }
 
-/// What FETCH or MOVE asks for.
+/// The request of a FETCH or MOVE.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Walk {
     pub(crate) cursor: String,
     pub(crate) steps: Steps,
-    /// MOVE: the rows are not returned.
+    /// MOVE: no rows are returned.
     pub(crate) only_moves: bool,
 }
 
-/// Reads FETCH or MOVE; `None` if the text is another statement.
+/// Parses FETCH or MOVE; `None` if the text is another statement.
 pub(crate) fn read(sql: &str) -> Option<Result<Walk, Failure>> {
     let begins = |word: &str| {
         let head = sql.trim_start().get(..word.len());
@@ -98,7 +98,7 @@ impl Words {
         if let Some(count) = self.number() {
             return Steps::By(count);
         }
-        // A word may be the cursor's name: then nothing but a semicolon follows.
+        // The word may be the cursor's name: then at most a semicolon follows.
         let mut ahead = self.0.clone();
         ahead.next();
         if ahead.next().is_none() {
@@ -171,13 +171,13 @@ impl Words {
     }
 }
 
-/// The rows of a cursor that scrolls, and where it is.
+/// The rows of a SCROLL cursor, and its position.
 pub(crate) struct Scroll {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
     rows: i64,
-    /// The number of the row that it is on, from 1. 0 is before the first, one more than there are
-    /// is after the last.
+    /// The number of the current row, from 1. 0 is before the first row; one more than the number
+    /// of rows is after the last.
     at: i64,
     _held: Vec<Held>,
 }
@@ -198,7 +198,7 @@ impl Scroll {
         &self.schema
     }
 
-    /// Goes to another row. Returns the rows on the way, in their order.
+    /// Moves to another row. Returns the rows on the way, in the order they are passed.
     pub(crate) fn walk(&mut self, steps: Steps) -> Vec<RecordBatch> {
         let (rows, backward, at) = way(self.at, self.rows, steps);
         self.at = at;
@@ -230,8 +230,8 @@ impl Scroll {
     }
 }
 
-/// From `at` by `steps`, among so many rows: the rows on the way, whether they come in reverse, and
-/// where it ends.
+/// The walk from `at` by `steps` among `rows` rows: the rows on the way, whether they come in
+/// reverse, and the final position.
 fn way(at: i64, rows: i64, steps: Steps) -> (Range<i64>, bool, i64) {
     let after = rows + 1;
     let one = |target: i64| {

@@ -1,4 +1,4 @@
-//! Why a server could not start or had to stop. What clients see is in `failure.rs`.
+//! Why could a server not start, or why did it have to stop? What clients see is in `failure.rs`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use datafusion::error::DataFusionError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// S5: the address is reachable from other machines and no password was set.
+    /// S5: other machines can reach the address, and no password was set.
     #[error(
         "refusing to listen on {listen}, which other machines can reach, without a password; \
          set one, or allow it explicitly"
@@ -24,7 +24,7 @@ pub enum ServerError {
     Bind {
         /// The address asked for.
         listen: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A certificate or key could not be read.
@@ -32,7 +32,7 @@ pub enum ServerError {
     TlsFile {
         /// The file asked for.
         path: PathBuf,
-        /// What was wrong with it.
+        /// The fault in the file.
         source: tokio_rustls::rustls::pki_types::pem::Error,
     },
     /// The certificate file holds no certificate.
@@ -44,22 +44,22 @@ pub enum ServerError {
     /// Certificate and key do not work together.
     #[error("certificate and key are not usable")]
     Tls {
-        /// What rustls said.
+        /// The error of rustls.
         source: tokio_rustls::rustls::Error,
     },
-    /// TLS is required, and there is no certificate to offer it with.
+    /// TLS is required, but there is no certificate.
     #[error("TLS is required, but there is no certificate: set one, or do not require TLS")]
     TlsWithoutCertificate,
     /// No threads could be started for queries.
     #[error("cannot start threads for queries")]
     Threads {
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The `pg_catalog` tables could not be set up.
     #[error("cannot set up pg_catalog")]
     Catalog {
-        /// What DataFusion said.
+        /// The error of DataFusion.
         source: DataFusionError,
     },
 }

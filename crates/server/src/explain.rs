@@ -1,20 +1,20 @@
-//! Which of EXPLAIN's options are meant?
+//! Which options does an EXPLAIN statement set?
 //!
-//! Options that only add figures which EXPLAIN does not show here (BUFFERS, COSTS, …) are read and
-//! change nothing.
+//! Options that only add figures which this EXPLAIN does not show (BUFFERS, COSTS, …) are accepted
+//! and ignored.
 
 use datafusion::sql::sqlparser::ast::{Expr, UtilityOption, Value};
 
 use crate::failure::Failure;
 
-/// What EXPLAIN is asked for.
+/// The options of an EXPLAIN that matter here.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) analyze: bool,
     pub(crate) verbose: bool,
 }
 
-/// Reads the options in brackets.
+/// Reads the options in parentheses.
 pub(crate) fn wanted(options: &[UtilityOption]) -> Result<Wanted, Failure> {
     let mut wanted = Wanted::default();
     let mut needs_analyze = None;
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read_or_refused() {
+    fn options_are_accepted_or_refused() {
         for (options, analyze, verbose) in [
             ("ANALYZE", true, false),
             ("analyze on, verbose", true, true),

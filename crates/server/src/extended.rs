@@ -1,6 +1,7 @@
 //! The extended query protocol: Parse, Bind, Describe, Execute, Close.
 //!
 //! Answers stay in the buffer until Sync or Flush asks for them, or rows fill it.
+//! Not here: simple queries (`simple.rs`), what portals are (`portal.rs`).
 
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ impl Connection {
     pub(crate) async fn parse(&mut self, message: Parse) -> Result<(), Halt> {
         let name = message.name.unwrap_or_default();
         if name.is_empty() {
-            // It goes even if the new one cannot be read.
+            // The unnamed statement is dropped even if the new one cannot be parsed.
             self.portals.forget("");
         }
         let text = if name.is_empty() {
@@ -46,12 +47,12 @@ impl Connection {
             let text = "cannot insert multiple commands into a prepared statement";
             return Err(Failure::syntax(text).into());
         }
-        let said: Vec<_> = message
+        let declared: Vec<_> = message
             .type_oids
             .iter()
             .map(|oid| Type::from_oid(*oid))
             .collect();
-        let prepared = self.prepare(statements.pop(), said).await?;
+        let prepared = self.prepare(statements.pop(), declared).await?;
         let origin = self.session.origin(&prepared, text, false);
         self.portals.prepare(name, prepared, origin)?;
         Ok(self
@@ -72,7 +73,7 @@ impl Connection {
         else {
             return Ok(Prepared::default());
         };
-        self.session.at_hand = Some(Arc::clone(&cost));
+        self.session.current_cost = Some(Arc::clone(&cost));
         self.check_transaction(&action)?;
         let planned = match &action {
             Action::Plan(statement)
@@ -108,8 +109,8 @@ impl Connection {
         })
     }
 
-    /// The columns of a statement's rows, if it returns any. Those of a cursor or of SQL's prepared
-    /// statement are what they are now.
+    /// The columns of a statement's rows, if it returns any. For a FETCH or an EXECUTE they are
+    /// the present columns of the cursor or of the prepared statement.
     fn schema(&self, prepared: &Prepared) -> Option<SchemaRef> {
         match &prepared.action {
             Some(Action::Fetch(walk)) if !walk.only_moves => {
@@ -131,7 +132,7 @@ impl Connection {
             self.check_transaction(action)?;
         }
         let values = parameter_values(prepared.types(), &message, &self.session.zone())?;
-        self.session.at_hand.clone_from(&prepared.cost);
+        self.session.current_cost.clone_from(&prepared.cost);
         let held = match &prepared.cost {
             Some(cost) => {
                 let bytes = message.parameters.iter().flatten().map(bytes::Bytes::len);
@@ -202,7 +203,7 @@ impl Connection {
         Ok(self.wire.put(&answer)?)
     }
 
-    /// What a portal runs, if it may run in the transaction as it is.
+    /// The statement of a portal, if it may run in the transaction's present state.
     fn runnable(&self, name: &str) -> Result<Arc<Prepared>, Failure> {
         let portal = self.portals.portal(name)?;
         match &portal.prepared.action {
@@ -222,7 +223,7 @@ impl Connection {
         let mut portal = self.portals.take(&name)?;
         self.session.undoable = self.status != TransactionStatus::Idle;
         let mut interrupt = self.interrupt().await;
-        self.session.at_hand.clone_from(&prepared.cost);
+        self.session.current_cost.clone_from(&prepared.cost);
 
         if let State::Bound(plan) = &mut portal.state {
             let Some(action) = &prepared.action else {
@@ -238,7 +239,7 @@ impl Connection {
             let is_planned = plan.is_some();
             let outcome = match plan {
                 Some(plan) => {
-                    self.session.settings.forget_wishes();
+                    self.session.settings.drop_requests();
                     if let Action::Declare { name, declared, .. } = action {
                         self.check_cursor(*declared)?;
                         let start = self.session.start(plan, None, None, &[]);
@@ -260,7 +261,8 @@ impl Connection {
                     outcome
                 }
                 None => {
-                    // The client has asked for the description itself, or does not want it.
+                    // In this protocol the client asks for the description itself, if it wants
+                    // one.
                     self.described = true;
                     let outcome = self.perform(action, &portal.formats, &mut interrupt).await;
                     self.described = false;
@@ -288,7 +290,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what a portal has: at most `max` rows.
+    /// Sends the rows of a portal, at most `max`.
     async fn send_portal(
         &mut self,
         name: &str,
@@ -298,7 +300,7 @@ impl Connection {
     ) -> Result<(), Halt> {
         match state {
             State::Open(rows) => {
-                // A COPY sends all its rows: the limit of Execute does not apply.
+                // A COPY sends all its rows: Execute's limit does not apply.
                 let max = if rows.copy_format().is_some() {
                     usize::MAX
                 } else {
@@ -330,7 +332,8 @@ impl Connection {
         Ok(())
     }
 
-    /// P1: what runs up to the Sync is a transaction. What only read is no part of it.
+    /// P1: the messages up to the Sync are one transaction. Statements that only read are no part
+    /// of it.
     async fn begin_if_changed(
         &mut self,
         plan: Option<&LogicalPlan>,
@@ -348,7 +351,7 @@ impl Connection {
 
     pub(crate) fn close(&mut self, message: &Close) -> Result<(), Halt> {
         let name = message.name.as_deref().unwrap_or("");
-        // Closing what does not exist is not an error.
+        // It is not an error to close what does not exist.
         match message.target_type {
             TARGET_TYPE_BYTE_STATEMENT => self.portals.forget(name),
             _ => self.portals.close(name),

@@ -1,6 +1,6 @@
-//! What a client is told when its statement fails: SQLSTATE, message and severity.
+//! What does a client learn when its statement fails? SQLSTATE, message and severity.
 //!
-//! Not here: PostgreSQL's codes and words for errors of DataFusion's (`coscan_pg::translate`).
+//! Not here: PostgreSQL's codes and texts for DataFusion's errors (`coscan_pg::translate`).
 
 use std::any::Any;
 use std::error::Error;
@@ -39,7 +39,7 @@ impl Failure {
         }
     }
 
-    /// The same error, but one after which the connection is closed.
+    /// Turns the error into one after which the server closes the connection.
     pub(crate) fn into_fatal(self) -> Self {
         Self {
             severity: "FATAL",
@@ -47,8 +47,7 @@ impl Failure {
         }
     }
 
-    /// The same error with file names but without their folders, which are only for those who may
-    /// use the server's files.
+    /// Removes the folders from file names: only clients that may use the server's files see them.
     pub(crate) fn without_folders(self) -> Self {
         Self {
             message: coscan::without_folders(&self.message),
@@ -56,7 +55,7 @@ impl Failure {
         }
     }
 
-    /// Whether there was no memory, or no room for what spills.
+    /// Whether memory, or disk space for spilled rows, ran out.
     pub(crate) fn is_out_of_memory(&self) -> bool {
         self.code == OUT_OF_MEMORY
     }
@@ -65,16 +64,16 @@ impl Failure {
         self.severity == "FATAL"
     }
 
-    /// S4: what a panic's payload says, as an internal error.
+    /// S4: turns a panic's payload into an internal error.
     pub(crate) fn panicked(payload: &(dyn Any + Send)) -> Self {
-        let said = payload
+        let text = payload
             .downcast_ref::<&str>()
             .copied()
             .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
             .unwrap_or("no message");
         Self::new(
             INTERNAL,
-            format!("internal error: the query panicked: {said}"),
+            format!("internal error: the query panicked: {text}"),
         )
     }
 
@@ -90,8 +89,8 @@ impl Failure {
         Self::new("08P01", message)
     }
 
-    /// The function of PostgreSQL's that reports this error, where clients act on it: asyncpg and
-    /// JDBC prepare a statement again.
+    /// The PostgreSQL function that reports this error, where clients act on it: asyncpg and JDBC
+    /// then prepare their statement once more.
     fn routine(&self) -> Option<&'static str> {
         let is_outdated = self.code == "0A000" && self.message.starts_with(OUTDATED_PLAN);
         is_outdated.then_some("RevalidateCachedQuery")
@@ -128,8 +127,8 @@ impl From<PgError> for Failure {
 
 impl From<DataFusionError> for Failure {
     fn from(error: DataFusionError) -> Self {
-        let said = coscan_pg::translate(&error, &foreign);
-        Self::new(said.code(), said.message())
+        let translated = coscan_pg::translate(&error, &foreign);
+        Self::new(translated.code(), translated.message())
     }
 }
 
@@ -142,7 +141,7 @@ impl From<ArrowError> for Failure {
 impl From<PgWireError> for Failure {
     fn from(error: PgWireError) -> Self {
         let error = match error {
-            // A failure of ours, passed through a decoder. The bytes that follow cannot be
+            // An error of ours that passed through a decoder. The bytes that follow cannot be
             // interpreted.
             PgWireError::ApiError(ours) => match ours.downcast::<Self>() {
                 Ok(failure) => return failure.into_fatal(),
@@ -152,7 +151,7 @@ impl From<PgWireError> for Failure {
         };
         let info = ErrorInfo::from(error);
         let severity = if info.is_fatal() { "FATAL" } else { "ERROR" };
-        // pgwire's codes are literals, but it hands them out as strings.
+        // pgwire's codes are literals, but the API returns strings.
         let code = PGWIRE_CODES
             .iter()
             .find(|code| **code == info.code)
@@ -165,7 +164,7 @@ impl From<PgWireError> for Failure {
     }
 }
 
-/// The SQLSTATE of an error of the engine's.
+/// The SQLSTATE of an error of the engine.
 fn foreign(error: &(dyn Error + 'static)) -> Option<&'static str> {
     if let Some(error) = error.downcast_ref::<StatementError>() {
         return Some(statement_code(error));
@@ -182,7 +181,7 @@ fn foreign(error: &(dyn Error + 'static)) -> Option<&'static str> {
 fn statement_code(error: &StatementError) -> &'static str {
     match error {
         StatementError::Unended { .. } => "42601",
-        // Too complex.
+        // statement_too_complex.
         _ => "54001",
     }
 }

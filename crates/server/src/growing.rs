@@ -1,14 +1,14 @@
-//! Which functions make large results of small arguments, and how are the results bounded?
+//! Which functions make large results from small arguments, and how are the results bounded?
 //!
 //! `repeat('x', 2000000000)` is a short statement that needs 2 GB, already in the planner, where
-//! memory is not accounted for; `range(1, 1e12)` ends the process. The size of such a function's
-//! result is computed from its arguments before the function is called.
+//! memory is not accounted for; `range(1, 1e12)` would kill the process. So the size of such a
+//! function's result is computed from its arguments before the call.
 //!
-//! G1: one value is at most a `VALUE_SHARE`th of the memory, and all values of a batch together are
-//! at most an `ARRAY_SHARE`th, which is reserved while they are made. More is an error before
-//! anything is allocated.
-//! Not here: functions that add no more than was sent (`||`, `concat`), and aggregates, which
-//! account for their memory themselves.
+//! G1: one value takes at most a `VALUE_SHARE`th of the memory. All values of a batch together
+//! take at most an `ARRAY_SHARE`th, which is reserved while they are made. Larger results fail
+//! before anything is allocated.
+//! Not here: functions whose results are no larger than their arguments (`||`, `concat`), and
+//! aggregates, which account for their memory themselves.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::prelude::SessionContext;
 
-/// The session's functions whose results can grow, with bounds. All sessions of an engine are given
-/// the same functions, so that operators that call them can be shared.
+/// The session's functions whose results can grow, with bounds. All sessions of an engine get
+/// equal functions, so that operators that call them can be shared.
 pub(crate) fn bounded(session: &SessionContext) -> Vec<ScalarUDF> {
     let state = session.state();
     let pool = &state.runtime_env().memory_pool;
@@ -42,15 +42,16 @@ pub(crate) fn bounded(session: &SessionContext) -> Vec<ScalarUDF> {
     growing.collect()
 }
 
-/// How to compute the size of a row's value from its arguments.
+/// How the size of a row's value follows from its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Growth {
-    /// The first argument, as often as the second says.
+    /// The first argument, as many times as the second says.
     Repeated,
-    /// As many characters or elements as the second argument says, of at most this many bytes each.
+    /// As many characters or elements as the second argument says, each of at most this many
+    /// bytes.
     Filled(u64),
-    /// The integers or times from the first argument to the second, in steps of the third; with one
-    /// argument, the integers up to it.
+    /// The integers or times from the first argument to the second, in steps of the third; with
+    /// one argument, the integers up to it.
     Counted,
     /// The first argument, with each occurrence of the second replaced by the third.
     Replaced,
@@ -77,7 +78,7 @@ struct Bounded {
     pool: Pool,
 }
 
-/// All pools are equal: an engine has one.
+/// All pools compare equal: an engine has only one.
 #[derive(Debug)]
 struct Pool(Arc<dyn MemoryPool>);
 
@@ -94,7 +95,7 @@ impl std::hash::Hash for Pool {
 }
 
 impl Bounded {
-    /// The bytes of all values, and of the longest.
+    /// The bytes of all values together, and of the longest.
     fn sizes(&self, args: &[ColumnarValue], rows: usize) -> Result<(u64, u64)> {
         let scalar = args
             .iter()
@@ -152,12 +153,12 @@ impl Growth {
     }
 }
 
-/// What the size of a result depends on in one argument.
+/// The properties of one argument that decide the size of a result.
 struct Lengths {
     array: ArrayRef,
-    /// Integers as they are; times in their unit; intervals in nanoseconds.
+    /// Integers unchanged; times in their unit; intervals in nanoseconds.
     numbers: Option<Int64Array>,
-    /// What each of `numbers` is multiplied by: the nanoseconds in a unit of time, 1 for others.
+    /// The factor for `numbers`: the nanoseconds in a unit of time, 1 for other types.
     unit: u64,
     /// The bytes of texts, the elements of lists.
     lengths: Option<Int64Array>,
@@ -255,7 +256,7 @@ fn time_unit(kind: &DataType) -> Option<u64> {
     })
 }
 
-/// The shortest time that each interval may take, in nanoseconds: months have 28 days.
+/// The shortest duration of each interval, in nanoseconds: a month has at least 28 days.
 fn interval_steps(array: &ArrayRef) -> Result<Int64Array> {
     let kind = DataType::Interval(IntervalUnit::MonthDayNano);
     let intervals = cast(array, &kind)?;
@@ -319,9 +320,9 @@ impl ScalarUDFImpl for Bounded {
     }
 }
 
-/// One value has at most this part of the memory, as a divisor: a statement holds several values.
+/// The largest value, as a divisor of the memory: a statement holds several values.
 const VALUE_SHARE: usize = 256;
-/// The values of a batch have at most this part of the memory, as a divisor.
+/// The largest batch of values, as a divisor of the memory.
 const ARRAY_SHARE: usize = 8;
-/// What counts as the memory where nobody set a limit.
+/// The memory that is assumed when no limit is set.
 const MEMORY_UNLIMITED: usize = 16 << 30;

@@ -1,12 +1,11 @@
-//! Where are the rows of a cursor WITH HOLD whose transaction is committed?
+//! Where are the rows of a cursor WITH HOLD after its transaction has committed?
 //!
-//! As in PostgreSQL they are computed at COMMIT, so that a row that cannot be computed makes the
-//! COMMIT fail, while there is a transaction to roll back. The first rows stay in memory, if
-//! there is some; where there are many, the others go to one file on disk.
-//! Not here: cursors that scroll, which have all their rows in memory (`cursor.rs`).
+//! As in PostgreSQL, COMMIT computes them, so that a row that cannot be computed makes the COMMIT
+//! fail while there is still a transaction to roll back. The first rows stay in memory, if there
+//! is some; the rest, where there are many, go to one file on disk.
+//! Not here: SCROLL cursors, which have all their rows in memory (`cursor.rs`).
 //!
-//! S11: of rows that wait in memory, `MEMORY_BYTES` and one batch that was put aside are held at
-//! most.
+//! S11: at most `MEMORY_BYTES` of rows wait in memory, plus one batch that was put back.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,24 +24,24 @@ use crate::ledger::{Held, Ledger};
 use crate::query::ended;
 use crate::running::Running;
 
-/// The rows of most cursors fit; a file costs less than to compute more than that.
+/// Enough for most cursors; for more rows, computing them costs more than a file.
 const MEMORY_BYTES: usize = 1 << 20;
 const WHAT: &str = "a cursor WITH HOLD";
 
-/// The rows that were left of a cursor at COMMIT.
+/// The rows of a cursor that were left at COMMIT.
 pub(crate) struct HeldRows {
     first: VecDeque<RecordBatch>,
     /// The memory of the first rows.
     _held: Vec<Held>,
-    /// The rows on disk. The stream has one owner; others may hold references to that one.
+    /// The rows on disk. Only the owner reads the stream; the mutex makes `HeldRows` shareable.
     rest: Option<Mutex<SendableRecordBatchStream>>,
 }
 
 impl HeldRows {
-    /// Computes all rows that are left of a query.
+    /// Computes all remaining rows of a query.
     ///
     /// # Errors
-    /// The query's, and those of the disk.
+    /// Errors of the query, and of the disk.
     pub(crate) async fn of(
         running: &mut Running,
         ledger: &Ledger,
@@ -78,13 +77,13 @@ impl HeldRows {
         }
     }
 
-    /// Puts the rest of a batch before the others.
+    /// Puts the rest of a batch back, as the next one.
     pub(crate) fn put_aside(&mut self, rest: RecordBatch) {
         self.first.push_front(rest);
     }
 }
 
-/// Writes a batch and those that come after it to a file, from which they are read in turn.
+/// Writes a batch and all later ones to a file, and returns a stream that reads them.
 async fn on_disk(
     mut batch: RecordBatch,
     running: &mut Running,
@@ -95,7 +94,7 @@ async fn on_disk(
     let files = SpillManager::new(environment, metrics, schema);
     let mut file = files.create_in_progress_file(WHAT)?;
     loop {
-        // Others send meanwhile.
+        // Other queries send rows meanwhile.
         running.give_up_turn();
         let write = move || file.append_batch(&batch).map(|_| file);
         file = spawn_blocking(write).await.map_err(ended)??;

@@ -1,14 +1,13 @@
 //! When does the server give up a client that does not answer?
 //!
-//! A peer whose machine or network has failed sends nothing, not even an end. A connection that
-//! waits for such a peer waits for ever, and keeps its cursors and its place among the connections.
-//! Probes detect this. Clients configure them by PostgreSQL's settings (`tcp_keepalives_idle`,
-//! `tcp_keepalives_interval`, `tcp_keepalives_count`, `tcp_user_timeout`).
+//! A peer whose machine or network has failed sends nothing, not even an end of stream. A
+//! connection that waits for such a peer would wait without end, and keep its cursors and its
+//! connection slot. Probes detect this. Clients configure them by PostgreSQL's settings
+//! (`tcp_keepalives_idle`, `tcp_keepalives_interval`, `tcp_keepalives_count`, `tcp_user_timeout`).
 //!
 //! Not here: clients that are reachable but idle (`idle_session_timeout`), or that do not read:
-//! their system answers the probes, and only `tcp_user_timeout` ends such a connection.
-//! We differ: in PostgreSQL the default 0 stands for the system's two hours; here it stands for two
-//! minutes in all.
+//! their system answers the probes, and only `tcp_user_timeout` ends such a connection. We differ:
+//! in PostgreSQL the default 0 means the system's two hours; here it means two minutes in all.
 
 use std::io;
 use std::time::Duration;
@@ -22,7 +21,7 @@ pub(crate) struct Keepalive {
     idle_s: u32,
     interval_s: u32,
     count: u32,
-    /// 0: as long as the system retransmits.
+    /// 0 leaves it to the system's limit on retransmissions.
     user_timeout_ms: u32,
 }
 
@@ -38,7 +37,7 @@ impl Default for Keepalive {
 }
 
 impl Keepalive {
-    /// The value of the setting with this name; `None` if it is not one of these four.
+    /// The field of the setting with this name; `None` if it is not one of these four.
     pub(crate) fn setting(&mut self, name: &str) -> Option<&mut u32> {
         Some(match name {
             "tcp_keepalives_idle" => &mut self.idle_s,
@@ -49,6 +48,8 @@ impl Keepalive {
         })
     }
 
+    /// Applies the settings to a socket.
+    ///
     /// # Errors
     /// The system refuses the numbers, or the socket has gone.
     pub(crate) fn apply(self, socket: &TcpStream) -> io::Result<()> {
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_socket_hears_of_every_setting() {
+    async fn every_setting_reaches_the_socket() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap())
             .await
@@ -80,14 +81,14 @@ mod tests {
             *keepalive.setting("tcp_keepalives_idle").unwrap() = seconds;
             *keepalive.setting("tcp_user_timeout").unwrap() = timeout;
             keepalive.apply(&socket).unwrap();
-            let heard = SockRef::from(&socket);
-            assert!(heard.keepalive().unwrap());
+            let applied = SockRef::from(&socket);
+            assert!(applied.keepalive().unwrap());
             let second = Duration::from_secs(1);
-            assert_eq!(heard.tcp_keepalive_time().unwrap(), second * seconds);
-            assert_eq!(heard.tcp_keepalive_interval().unwrap(), 10 * second);
-            assert_eq!(heard.tcp_keepalive_retries().unwrap(), 6);
+            assert_eq!(applied.tcp_keepalive_time().unwrap(), second * seconds);
+            assert_eq!(applied.tcp_keepalive_interval().unwrap(), 10 * second);
+            assert_eq!(applied.tcp_keepalive_retries().unwrap(), 6);
             let timeout = (timeout > 0).then(|| Duration::from_millis(timeout.into()));
-            assert_eq!(heard.tcp_user_timeout().unwrap(), timeout);
+            assert_eq!(applied.tcp_user_timeout().unwrap(), timeout);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The memory that a connection makes the server hold, counted toward what everything shares.
+//! How much memory may a client make its connection hold?
 //!
-//! Messages, statements and plans are as long as the client likes. Each is entered here before it
-//! is built, so that a server with a budget keeps within it, and so that no connection holds more
-//! than its share.
+//! Messages, statements and plans are as long as the client likes. The server reserves the memory
+//! for each here before it builds it, so that a server with a budget stays within it, and no
+//! connection holds more than its share.
 //! Not here: rows in transit (S2), and the memory of operators, which reserve it themselves.
 //!
 //! L1: a connection holds at most `most` bytes; all connections and the engine together hold at
@@ -17,7 +17,7 @@ use datafusion::execution::memory_pool::{
 
 use crate::failure::{Failure, OUT_OF_MEMORY};
 
-/// One connection's account. Clones share the account.
+/// The account of one connection. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Ledger {
     pool: Arc<dyn MemoryPool>,
@@ -25,9 +25,9 @@ pub(crate) struct Ledger {
     most: usize,
 }
 
-/// Memory that is held. Dropping this gives it back.
+/// A reservation. Dropping this frees the memory.
 pub(crate) struct Held {
-    /// Gives the memory back to the pool when it is dropped.
+    /// Returns the memory to the pool when dropped.
     _reservation: MemoryReservation,
     held: Arc<AtomicUsize>,
     bytes: usize,
@@ -46,10 +46,10 @@ impl Ledger {
         }
     }
 
-    /// Enters `bytes` for something that is about to be built.
+    /// Reserves `bytes` for something that is about to be built.
     pub(crate) fn hold(&self, what: &'static str, bytes: usize) -> Result<Held, Failure> {
-        // A connection handles one message at a time, so no other entry comes before the addition
-        // below.
+        // A connection handles one message at a time, so no other reservation comes before the
+        // addition below.
         let held = self.held.load(Ordering::Relaxed).saturating_add(bytes);
         if held > self.most {
             let most = self.most;
@@ -78,9 +78,9 @@ impl Drop for Held {
     }
 }
 
-/// A connection holds at most this part of the memory, as a divisor.
+/// The most that a connection may hold, as a divisor of the memory.
 const SHARE: usize = 2;
-/// What a connection may hold if the memory has no limit.
+/// The most that a connection may hold if the memory has no limit.
 const UNLIMITED_BYTES: usize = 4 << 30;
 
 #[cfg(test)]
@@ -90,13 +90,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_has_a_part_and_all_have_the_whole() {
+    fn a_connection_is_bounded_by_its_share_and_all_by_the_pool() {
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1000));
         let (one, other) = (Ledger::new(&pool), Ledger::new(&pool));
         let held = one.hold("a", 400).unwrap();
-        assert!(one.hold("a", 200).is_err(), "L1: its part");
+        assert!(one.hold("a", 200).is_err(), "L1: its share");
         let more = other.hold("b", 500).unwrap();
-        assert!(one.hold("a", 101).is_err(), "L1: the whole");
+        assert!(one.hold("a", 101).is_err(), "L1: the pool");
         drop(more);
         let last = one.hold("a", 100).unwrap();
         drop((held, last));

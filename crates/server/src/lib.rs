@@ -2,8 +2,8 @@
 //!
 //! A [`Server`] listens, makes one [`SessionContext`](datafusion::prelude::SessionContext) per
 //! connection with the caller's [`SessionFactory`], and streams results to any PostgreSQL client.
-//! Whatever the factory's sessions can do, clients can do; sessions of Coscan's engine also keep
-//! strangers within their rights and their memory.
+//! Clients can do whatever the factory's sessions can do; sessions of Coscan's engine also keep
+//! clients within their rights and their memory.
 //!
 //! ```no_run
 //! # use std::sync::Arc;
@@ -18,18 +18,19 @@
 //! ```
 //!
 //! pgwire supplies the messages, TLS negotiation, SCRAM and cancel keys; datafusion-postgres
-//! PostgreSQL's own rows of `pg_catalog`, and the decoding of most parameters. The handlers of
-//! both are not used, because they collect a portal's rows before they send the first, cancel only
-//! while planning, notice a vanished client only when they write, swallow failed `SET`s, and share
-//! one session among all connections.
+//! supplies PostgreSQL's own rows of `pg_catalog` and decodes most parameters. Their handlers are
+//! not used: they collect a portal's rows before they send the first, cancel only while planning,
+//! notice a vanished client only when they write, swallow failed `SET`s, and share one session
+//! among all connections.
 //!
-//! S1: a session belongs to one connection; nothing a client sets is seen by another.
-//! S2: memory held for a result is bounded by a few record batches, however long it is.
+//! S1: a session belongs to one connection; no other connection sees what its client sets.
+//! S2: the memory held for a result is bounded by a few record batches, however long the result
+//! is.
 //! S3: a cancelled, timed-out or abandoned statement drops its stream at once.
 //! S4: a panic in a query becomes an error of that query.
-//! S5: without a password, nothing listens beyond loopback unless it is allowed explicitly.
+//! S5: without a password, the server listens only on loopback unless explicitly allowed.
 //! S6: rows that wait for an idle client are on disk.
-//! S8: a client that does not read does not keep others from memory.
+//! S8: a client that does not read does not keep memory from others.
 
 mod auth;
 mod cancel;
@@ -68,9 +69,9 @@ mod simple;
 mod spare;
 mod stalled;
 mod statement;
-mod strangers;
 mod tls;
 mod transaction;
+mod unauthenticated;
 mod waiting;
 mod wire;
 mod yielding;

@@ -1,8 +1,8 @@
-//! The listener: which connections get a task, and how all tasks end.
+//! Which connections get a task, and how do all tasks end?
 //!
-//! Stopping has three steps. Draining: new clients are not accepted, idle clients are sent away,
-//! statements may finish. Cancelling, after the grace period: statements are cancelled and their
-//! clients told. Aborting, a moment later: all remaining connections are cut off.
+//! Shutdown has three steps. Draining: the server accepts no new clients, closes idle connections,
+//! and lets statements finish. Cancelling, after the grace period: statements are cancelled, and
+//! their clients get an error. Aborting, a moment later: all remaining connections are cut off.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ use crate::senders::Senders;
 use crate::shared::Shared;
 use crate::spare::{Spare, out_of_descriptors, some_are_left};
 use crate::stalled::{LOOK_EVERY, Stalled};
-use crate::strangers::Strangers;
 use crate::tls::Tls;
+use crate::unauthenticated::Unauthenticated;
 
 /// A PostgreSQL server over DataFusion sessions, listening but not yet answering.
 pub struct Server {
@@ -41,16 +41,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens. Clients may connect from now on; they are answered by [`Server::run`].
+    /// Starts to listen. Clients may connect at once; [`Server::run`] answers them.
     ///
     /// # Errors
-    ///
     /// [`ServerError::Unprotected`] if the address is beyond loopback and there is no password,
     /// [`ServerError::Bind`] if it is taken, the others if certificate or catalog are unusable.
     ///
     /// # Panics
-    ///
-    /// Outside of a Tokio runtime.
+    /// Called outside of a Tokio runtime.
     pub async fn bind(config: ServerConfig, factory: SessionFactory) -> Result<Self, ServerError> {
         let listen = config.listen;
         if !listen.ip().is_loopback() && config.password.is_none() && !config.allow_insecure {
@@ -82,7 +80,7 @@ impl Server {
             cancels: Arc::new(ConnectionManager::new()),
             keys: RandomPidSecretKeyGenerator::default(),
             slots: Arc::new(Semaphore::new(connections_max)),
-            strangers: Strangers::default(),
+            unauthenticated: Unauthenticated::default(),
             tls_required: config.tls_required,
             phase: phases,
             aside: Arc::new(aside),
@@ -100,7 +98,7 @@ impl Server {
         })
     }
 
-    /// Where the server listens; shows the port that was chosen if port 0 was asked for.
+    /// The address of the listener, with the port that was chosen for port 0.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
@@ -112,7 +110,6 @@ impl Server {
     /// Dropping the future cuts all connections off.
     ///
     /// # Errors
-    ///
     /// None at present: failures of single connections are logged and end only those.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
         let Self {
@@ -126,29 +123,29 @@ impl Server {
         let mut spare = Spare::take();
         let mut looks = interval(LOOK_EVERY);
         tokio::pin!(stop);
-        // Whether there are too few descriptors for queries and newcomers.
+        // Whether descriptors are short: queries and new clients need some.
         let mut short = false;
         loop {
             short = short && !some_are_left();
-            let open = shared.strangers.settle(short);
+            let open = shared.unauthenticated.settle(short);
             tokio::select! {
                 () = &mut stop => break,
                 Some(ended) = connections.join_next() => log_end(&ended),
                 _ = looks.tick() => shared.stalled.look(),
-                () = shared.strangers.unsettled(short) => {}
+                () = shared.unauthenticated.unsettled(short) => {}
                 // Bounded by STRANGER-I1 and by the slots of admitted clients; others wait in the
                 // backlog.
                 accepted = listener.accept(), if open => match accepted {
                     Ok((socket, peer)) => {
-                        let place = shared.strangers.enter(peer.ip());
+                        let place = shared.unauthenticated.enter(peer.ip());
                         connections.spawn(serve(socket, place, Arc::clone(&shared)));
-                        // Queries of admitted clients need descriptors, too.
+                        // Queries of admitted clients need descriptors too.
                         short = !some_are_left();
                     }
                     Err(error) => {
                         log::warn!("cannot accept a connection: {error}");
                         short = out_of_descriptors(&error);
-                        if short && shared.strangers.is_empty() {
+                        if short && shared.unauthenticated.is_empty() {
                             spare.refuse(&listener).await;
                         }
                         sleep(ACCEPT_PAUSE).await;

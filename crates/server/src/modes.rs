@@ -1,9 +1,10 @@
 //! READ ONLY and ISOLATION LEVEL: which settings are the modes of a transaction, and when may they
 //! change?
 //!
-//! `transaction_read_only` and `transaction_isolation` are those of the transaction at hand; a
-//! transaction begins with the settings of these names with `default_` before them. DEFERRABLE only
-//! says how long a transaction waits to begin, and none waits here.
+//! `transaction_read_only` and `transaction_isolation` are the modes of the current transaction. A
+//! new transaction takes them from the settings of the same names with the prefix `default_`.
+//! DEFERRABLE has no effect: it only lets a transaction wait before it begins, and here none
+//! waits.
 //! Not here: what a READ ONLY transaction refuses (`coscan::check_read_only`).
 
 use datafusion::sql::sqlparser::ast::{
@@ -15,7 +16,7 @@ use crate::failure::Failure;
 pub(crate) const READ_ONLY: &str = "transaction_read_only";
 pub(crate) const ISOLATION: &str = "transaction_isolation";
 
-/// The setting that a transaction begins with.
+/// The setting from which a new transaction takes this mode.
 pub(crate) fn default_of(name: &str) -> Option<&'static str> {
     match name {
         READ_ONLY => Some("default_transaction_read_only"),
@@ -24,7 +25,7 @@ pub(crate) fn default_of(name: &str) -> Option<&'static str> {
     }
 }
 
-/// The setting of each mode, and its value.
+/// The setting that each mode changes, and its value.
 pub(crate) fn settings(
     modes: &[TransactionMode],
 ) -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -44,7 +45,7 @@ pub(crate) fn settings(
     })
 }
 
-/// The levels that there are.
+/// All isolation levels.
 pub(crate) const LEVELS: &[&str] = &[
     "serializable",
     "repeatable read",
@@ -65,7 +66,7 @@ impl Modes {
         matches!(self.isolation.as_str(), "repeatable read" | "serializable")
     }
 
-    /// As BEGIN names them.
+    /// The modes as clauses of BEGIN.
     pub(crate) fn written(&self) -> [TransactionMode; 2] {
         let level = match self.isolation.as_str() {
             "serializable" => TransactionIsolationLevel::Serializable,
@@ -84,8 +85,8 @@ impl Modes {
         ]
     }
 
-    /// Whether they may become `after` in a transaction that has `queried` something, or below a
-    /// savepoint (`nested`).
+    /// Whether the modes may become `after` in a transaction that has already `queried`, or inside
+    /// a savepoint (`nested`).
     ///
     /// # Errors
     /// 25001.

@@ -1,4 +1,4 @@
-//! Which statements with a name has a connection prepared, and where do they come from?
+//! Which named statements has a connection prepared, and where do they come from?
 //!
 //! Queries of `pg_prepared_statements` read this, on other threads.
 //! Not here: the statements themselves (`portal.rs`).
@@ -6,20 +6,20 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Those of one connection, by name.
+/// The origins of one connection's statements, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Origins(Mutex<BTreeMap<String, Origin>>);
 
 /// Where a prepared statement comes from.
 #[derive(Debug, Clone)]
 pub(crate) struct Origin {
-    /// Its text, or the PREPARE's.
+    /// The statement's text; for SQL's PREPARE, the text of the PREPARE.
     pub(crate) text: String,
-    /// The types of its parameters, in SQL.
+    /// The SQL names of its parameters' types.
     pub(crate) types: Vec<String>,
     /// In microseconds since 1970.
     pub(crate) prepared_us: i64,
-    /// Whether it was SQL's PREPARE, not a message.
+    /// Whether SQL's PREPARE made it rather than a Parse message.
     pub(crate) from_sql: bool,
 }
 
@@ -40,7 +40,7 @@ impl Origins {
         self.lock().clear();
     }
 
-    /// All of them, by name.
+    /// All origins, ordered by name.
     pub(crate) fn all(&self) -> Vec<(String, Origin)> {
         let all = self.lock();
         let all = all.iter();

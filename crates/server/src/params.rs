@@ -1,6 +1,6 @@
-//! The values that a Bind message gives to a statement's parameters.
+//! The values of a Bind message for a statement's parameters.
 //!
-//! Not here: which types they have, and how a value is read (`coscan_pg::parameters`).
+//! Not here: the parameters' types, and how a value is decoded (`coscan_pg::parameters`).
 
 use coscan_pg::parameters::{Encoding, value};
 use datafusion::scalar::ScalarValue;
@@ -10,7 +10,8 @@ use pgwire::messages::extendedquery::Bind;
 
 use crate::failure::Failure;
 
-/// The values of a Bind message, for parameters of these types, in a session of this time zone.
+/// Decodes the values of a Bind message for parameters of these types, in a session with this time
+/// zone.
 pub(crate) fn parameter_values(
     types: &[Type],
     bind: &Bind,

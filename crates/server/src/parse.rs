@@ -1,12 +1,12 @@
 //! Parses SQL and plans large statements without delaying other connections.
 //!
-//! A long text takes seconds to read, and a long statement seconds to plan. Neither yields, so both
-//! run on threads of their own. While there are short queries the host's scheduler gives these
-//! threads less than those of connections and of running queries.
+//! A long text takes seconds to parse, and a large statement seconds to plan. Neither yields, so
+//! both run on threads of their own. While short queries run, the host's scheduler gives these
+//! threads less time than those of connections and of running queries.
 //!
-//! Bounds: a text or statement for two cores is worked on there at a time, the others wait; a
-//! statement that is given up meanwhile keeps its place until its step is done. The memory of
-//! statements is entered in the connection's ledger.
+//! Bounds: one text or statement per two cores is processed at a time, the others wait. A
+//! statement whose caller gives up keeps its permit until its current step is done. The memory of
+//! statements is charged to the connection's ledger.
 
 use std::io;
 use std::num::NonZero;
@@ -27,7 +27,7 @@ use crate::query::ended;
 use crate::statement::{Action, parse};
 use coscan_pg::dialect::{Written, written_parameters};
 
-/// A statement that was parsed.
+/// A parsed statement.
 pub(crate) struct Parsed {
     pub(crate) action: Action,
     pub(crate) cost: Arc<Cost>,
@@ -35,10 +35,10 @@ pub(crate) struct Parsed {
     pub(crate) written: Written,
 }
 
-/// What a statement costs while it exists.
+/// The memory of a statement, charged while it exists.
 pub(crate) struct Cost {
     size: StatementSize,
-    /// Gives the memory back when it is dropped.
+    /// Frees the memory when dropped.
     _held: Held,
 }
 
@@ -47,18 +47,18 @@ impl Cost {
         self.size
     }
 
-    /// Whether the statement takes long to plan, so that planning it must not delay others.
+    /// Whether planning the statement takes so long that it must not delay others.
     pub(crate) fn is_large(&self) -> bool {
         self.size.plans_long()
     }
 
-    /// Holds the memory for a copy of its plan, with so many bytes of parameters.
+    /// Reserves memory for a copy of the plan, with this many bytes of parameters.
     pub(crate) fn copy(&self, ledger: &Ledger, parameters: usize) -> Result<Held, Failure> {
         ledger.hold("a portal", self.size.memory_bytes() + 2 * parameters)
     }
 }
 
-/// Reads all statements of a text. Empty for nothing but spaces and comments.
+/// Parses all statements of a text. Empty for a text of spaces and comments.
 pub(crate) fn parse_all(ledger: &Ledger, sql: &str) -> Result<Vec<Parsed>, Failure> {
     let mut all = Vec::new();
     for statement in coscan::statement_texts(sql) {
@@ -73,12 +73,12 @@ pub(crate) fn parse_all(ledger: &Ledger, sql: &str) -> Result<Vec<Parsed>, Failu
         let written = written_parameters(sql);
         if let Some(mut action) = parse(statement)? {
             if let Action::Prepare {
-                written: said,
+                written: in_statement,
                 text,
                 ..
             } = &mut action
             {
-                said.clone_from(&written);
+                in_statement.clone_from(&written);
                 sql.clone_into(text);
             }
             let cost = Cost { size, _held: held };
@@ -92,25 +92,27 @@ pub(crate) fn parse_all(ledger: &Ledger, sql: &str) -> Result<Vec<Parsed>, Failu
     Ok(all)
 }
 
-/// Threads for work that takes long.
+/// Threads for parsing and planning that take long.
 pub(crate) struct Aside {
-    /// Where the work is polled when it waits.
+    /// The runtime that drives timers and I/O of the work while it waits.
     queries: Handle,
-    /// Knows whether there are short queries.
+    /// Knows whether short queries are running.
     tasks: Arc<TaskQueue>,
-    /// Its blocking threads do the work; `None` only while this is dropped.
+    /// Its blocking threads do the work while no short query runs; `None` only while this is
+    /// dropped.
     fair: Option<Runtime>,
-    /// Its blocking threads do the work while there are short queries. The same.
+    /// Its blocking threads do the work while short queries run; `None` only while this is
+    /// dropped.
     giving_way: Option<Runtime>,
     places: Arc<Semaphore>,
 }
 
 impl Aside {
-    /// Starts the threads. Where the work waits, it does so in `queries`, the runtime of queries,
-    /// whose tasks are `tasks`.
+    /// Starts the threads. Work that waits does so in `queries`, the runtime of queries, whose
+    /// tasks are `tasks`.
     pub(crate) fn new(queries: Handle, tasks: Arc<TaskQueue>) -> io::Result<Self> {
         let cores = available_parallelism().map_or(1, NonZero::get);
-        // As many again are left for those who have short statements.
+        // The other half of the cores stays free for short statements.
         let large_max = (cores / 2).max(1);
         let threads = |begin: fn()| {
             Builder::new_multi_thread()
@@ -129,7 +131,7 @@ impl Aside {
         })
     }
 
-    /// Runs work that waits for nothing. If the future is dropped, so is the work's outcome.
+    /// Runs work that never waits. If the future is dropped, the result is discarded.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
@@ -137,8 +139,7 @@ impl Aside {
         self.wait(async move { work() }).await
     }
 
-    /// Runs work that waits now and then. If the future is dropped, the work stops where it waits
-    /// next.
+    /// Runs work that may wait. If the future is dropped, the work stops at its next wait.
     pub(crate) async fn wait<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Failure>> + Send + 'static,
@@ -161,7 +162,7 @@ impl Aside {
             queries.block_on(async {
                 match select(pin!(work), gone).await {
                     Either::Left((outcome, _)) => outcome,
-                    // The caller has gone and does not receive this.
+                    // The caller has gone: this value is never received.
                     Either::Right(_) => Err(crate::cancel::stopping()),
                 }
             })
@@ -172,7 +173,7 @@ impl Aside {
 
 impl Drop for Aside {
     fn drop(&mut self) {
-        // Nobody waits for these threads to end, as for the threads of queries.
+        // Does not wait for the threads to end, as for the threads of queries.
         let threads = [self.fair.take(), self.giving_way.take()];
         for threads in threads.into_iter().flatten() {
             threads.shutdown_background();
@@ -180,10 +181,11 @@ impl Drop for Aside {
     }
 }
 
-/// Beside a busy thread of connections or of short queries, a sixth of a processor; beside one for
-/// long queries three quarters, so that large statements do not wait for minutes for each other.
+/// A thread at this niceness gets a sixth of a processor beside a busy thread of connections or
+/// short queries, and three quarters beside a thread of long queries, so that large statements do
+/// not wait minutes for each other.
 const NICENESS: i32 = 7;
-/// Statements in one text. Clients send scripts statement by statement.
+/// The most statements in one text. Clients send scripts statement by statement.
 const STATEMENTS_MAX: usize = 20_000;
-/// Texts of up to this size are read too fast for anybody to notice.
+/// A text up to this size parses too fast to delay others.
 pub(crate) const SHORT_BYTES: usize = 1 << 10;

@@ -1,8 +1,10 @@
 //! Prepared statements and portals: what a connection remembers between messages.
 //!
-//! A cursor is a portal that SQL made. P1: portals end with their transaction, and outside of one
-//! with the next Sync or simple query; only a cursor `WITH HOLD` stays, if the transaction is
-//! committed. Its rows are computed at COMMIT (`held.rs`).
+//! A cursor is a portal made by SQL.
+//! P1: a portal ends with its transaction, or outside of one with the next Sync or simple query.
+//! Only a cursor `WITH HOLD` survives, if its transaction commits; COMMIT computes its remaining
+//! rows (`held.rs`).
+//! Not here: how a portal's rows are sent (`rows.rs`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,16 +21,16 @@ use crate::parse::Cost;
 use crate::rows::Rows;
 use crate::statement::Action;
 
-/// A statement that was parsed, by a message or by SQL's PREPARE.
+/// A parsed statement, from a message or from SQL's PREPARE.
 #[derive(Default)]
 pub(crate) struct Prepared {
     /// `None` for a text without a statement.
     pub(crate) action: Option<Action>,
     /// The statement that the action plans, if it plans one.
     pub(crate) statement: Option<coscan::Prepared>,
-    /// The columns of its rows, if it returns any that are known beforehand.
+    /// The columns of its rows, if it returns rows and the columns are known in advance.
     pub(crate) schema: Option<SchemaRef>,
-    /// What keeping it costs; `None` if that is accounted for elsewhere.
+    /// The memory it costs; `None` if that is charged elsewhere.
     pub(crate) cost: Option<Arc<Cost>>,
 }
 
@@ -39,28 +41,28 @@ impl Prepared {
     }
 }
 
-/// A statement with its parameters, not run, running, or done.
+/// A statement with its parameters: not started, running, or done.
 pub(crate) struct Portal {
     pub(crate) prepared: Arc<Prepared>,
     pub(crate) formats: Vec<i16>,
     pub(crate) state: State,
     pub(crate) life: Life,
-    /// Whether FETCH by a simple query gives values in binary.
+    /// Whether FETCH by a simple query returns values in binary.
     pub(crate) binary: bool,
-    /// How many portals were opened before it.
+    /// How many portals were opened before this one.
     pub(crate) number: u64,
     /// The memory of its plan.
     pub(crate) _held: Option<Held>,
 }
 
-/// When a portal ends, if it is not closed.
+/// When a portal ends if it is not closed earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Life {
     /// With its transaction.
     Transaction,
-    /// With its transaction if that is rolled back: a cursor WITH HOLD.
+    /// With a rollback of its transaction: a cursor WITH HOLD.
     UnlessCommitted,
-    /// With the session: a cursor WITH HOLD whose transaction was committed.
+    /// With the session: a cursor WITH HOLD whose transaction has committed.
     Session,
 }
 
@@ -68,9 +70,9 @@ pub(crate) enum State {
     /// The plan with its parameters filled in, if the statement has a plan.
     Bound(Option<LogicalPlan>),
     Open(Box<Rows>),
-    /// A cursor that scrolls.
+    /// A SCROLL cursor.
     Scroll(Scroll),
-    /// All rows are sent; the tag is the command's.
+    /// All rows were sent; holds the word of the command's tag.
     Done(&'static str),
     /// A statement without rows has run.
     Spent,
@@ -80,10 +82,10 @@ pub(crate) enum State {
 #[derive(Default)]
 pub(crate) struct Portals {
     statements: HashMap<String, Arc<Prepared>>,
-    /// Of the statements that have names.
+    /// The origins of the named statements.
     origins: Arc<Origins>,
     portals: HashMap<String, Portal>,
-    /// How many portals were opened.
+    /// How many portals have been opened.
     opened: u64,
 }
 
@@ -102,7 +104,7 @@ impl Portals {
             .ok_or_else(|| no_statement(name))
     }
 
-    /// A named statement must be closed before its name is used again; the unnamed one is replaced.
+    /// Adds a prepared statement. A name in use is an error; the unnamed statement is replaced.
     pub(crate) fn prepare(
         &mut self,
         name: String,
@@ -137,7 +139,7 @@ impl Portals {
         self.statements.clear();
     }
 
-    /// The columns of a cursor's rows, as they are now.
+    /// The present columns of a cursor's rows.
     pub(crate) fn cursor_schema(&self, name: &str) -> Option<SchemaRef> {
         match &self.portals.get(name)?.state {
             State::Open(rows) => Some(rows.announced()),
@@ -168,17 +170,18 @@ impl Portals {
         Ok(())
     }
 
-    /// How many portals were opened until now.
+    /// How many portals have been opened so far.
     pub(crate) fn opened(&self) -> u64 {
         self.opened
     }
 
-    /// Closes the portals that were opened since there were so many: ROLLBACK TO a savepoint.
+    /// Closes the portals opened after the first `opened` ones: ROLLBACK TO a savepoint.
     pub(crate) fn close_since(&mut self, opened: u64) {
         self.portals.retain(|_, portal| portal.number < opened);
     }
 
-    /// Takes a portal out to run it. If that fails it is gone, and its stream with it (S3).
+    /// Takes a portal out to run it. If the run fails, the portal is gone, and its stream with it
+    /// (S3).
     pub(crate) fn take(&mut self, name: &str) -> Result<Portal, Failure> {
         self.portals.remove(name).ok_or_else(|| no_portal(name))
     }
@@ -199,13 +202,13 @@ impl Portals {
         self.portals.clear();
     }
 
-    /// Whether any portal belongs to the transaction at hand.
+    /// Whether any portal belongs to the current transaction.
     pub(crate) fn in_transaction(&self) -> bool {
         let mut portals = self.portals.values();
         portals.any(|portal| portal.life != Life::Session)
     }
 
-    /// The cursors that stay if the transaction at hand is committed.
+    /// The cursors that survive if the current transaction commits.
     pub(crate) fn held(&mut self) -> impl Iterator<Item = &mut Portal> {
         let portals = self.portals.values_mut();
         portals.filter(|portal| portal.life == Life::UnlessCommitted)
@@ -235,7 +238,7 @@ fn no_portal(name: &str) -> Failure {
     Failure::new("34000", format!("portal {name:?} does not exist"))
 }
 
-/// Far above what drivers cache; each holds a plan.
+/// Far more than drivers cache; each holds a plan.
 pub(crate) const STATEMENTS_MAX: usize = 4096;
 /// Each open portal holds a running query.
 const PORTALS_MAX: usize = 256;

@@ -1,8 +1,8 @@
-//! SQL's PREPARE and EXECUTE: statements that are prepared as those of the protocol are, under the
-//! same names.
+//! SQL's PREPARE and EXECUTE: they share names and mechanism with the protocol's prepared
+//! statements.
 //!
-//! An argument of EXECUTE is an expression. Its value becomes one of the parameter's type as it
-//! would in a column of that type, or the statement fails.
+//! An argument of EXECUTE is an expression. Its value is converted to the parameter's type as if
+//! assigned to a column of that type; otherwise the statement fails.
 
 use coscan_pg::dialect::{Written, type_of};
 use coscan_pg::output::pg_type;
@@ -31,7 +31,7 @@ use crate::session::{Outcome, Session};
 use crate::statement::Action;
 
 impl Connection {
-    /// PREPARE: the first parameters have `types`.
+    /// PREPARE. `types` are those of the first parameters.
     pub(crate) async fn prepare_in_sql(
         &mut self,
         name: &str,
@@ -44,7 +44,7 @@ impl Connection {
             let text = format!("prepared statement \"{name}\" already exists");
             return Err(Failure::new("42P05", text).into());
         }
-        let Some(cost) = self.session.at_hand.clone() else {
+        let Some(cost) = self.session.current_cost.clone() else {
             return Err(Failure::protocol("PREPARE without a text").into());
         };
         let declared = types.iter().map(|data_type| match type_of(data_type) {
@@ -94,15 +94,15 @@ impl Connection {
             let evaluated = self.session.argument(index + 1, argument, pg_type);
             values.push(supervise(&mut self.wire, interrupt, evaluated).await?);
         }
-        // From here on it is the prepared statement that is planned and run.
+        // From here on the prepared statement is planned and run.
         if prepared.cost.is_some() {
-            self.session.at_hand.clone_from(&prepared.cost);
+            self.session.current_cost.clone_from(&prepared.cost);
         }
         let bound = self.session.bind(&prepared, values);
         let Some(plan) = supervise(&mut self.wire, interrupt, bound).await? else {
             return Err(Failure::protocol("a prepared statement without a plan").into());
         };
-        self.session.settings.forget_wishes();
+        self.session.settings.drop_requests();
         let announced = prepared.schema.clone();
         let start = self.session.start(plan, action.tag(), announced, formats);
         supervise(&mut self.wire, interrupt, start).await
@@ -110,7 +110,7 @@ impl Connection {
 }
 
 impl Session {
-    /// The origin of what the statement at hand prepares.
+    /// The origin of the statement that the current statement prepares.
     pub(crate) fn origin(&self, prepared: &Prepared, text: String, from_sql: bool) -> Origin {
         Origin {
             text,
@@ -120,7 +120,7 @@ impl Session {
         }
     }
 
-    /// The value of an argument, as one of the parameter's type.
+    /// The value of an argument, converted to the parameter's type.
     async fn argument(
         &self,
         number: usize,
@@ -132,26 +132,26 @@ impl Session {
             return Ok(value(wanted, Encoding::Text, raw.as_ref(), &self.zone())?);
         }
         let given = self.evaluated(argument.clone()).await?;
-        let said = pg_type(&Field::new("", given.data_type(), true));
-        if !is_assignable(said.oid(), wanted.oid()) {
-            let (said, wanted) = (sql_name(&said), sql_name(wanted));
+        let given_type = pg_type(&Field::new("", given.data_type(), true));
+        if !is_assignable(given_type.oid(), wanted.oid()) {
+            let (given, wanted) = (sql_name(&given_type), sql_name(wanted));
             let text = format!(
-                "parameter ${number} of type {said} cannot be coerced to the expected type {wanted}"
+                "parameter ${number} of type {given} cannot be coerced to the expected type {wanted}"
             );
             return Err(Failure::new("42804", text));
         }
-        if said == *wanted {
+        if given_type == *wanted {
             return Ok(given);
         }
         if *wanted == Type::NUMERIC {
-            // A numeric has the digits of its text.
+            // The text of a number keeps all digits of a numeric.
             let raw = (!given.is_null()).then(|| given.to_string().into());
             return Ok(value(wanted, Encoding::Text, raw.as_ref(), &self.zone())?);
         }
         self.evaluated(cast_to(argument.clone(), wanted)).await
     }
 
-    /// The value of an expression without columns.
+    /// Evaluates an expression without columns.
     async fn evaluated(&self, expr: Expr) -> Result<ScalarValue, Failure> {
         let state = self.context.state();
         let statement = select(expr)?;
@@ -173,8 +173,8 @@ impl Session {
     }
 }
 
-/// The text of a literal without a type; `None` in it for NULL.
-#[expect(clippy::option_option, reason = "NULL is a literal, too")]
+/// The text of an untyped literal; the inner `None` stands for NULL.
+#[expect(clippy::option_option, reason = "NULL is a literal too")]
 fn literal(expr: &Expr) -> Option<Option<&str>> {
     match expr {
         Expr::Value(ValueWithSpan {

@@ -1,7 +1,9 @@
 //! The rows of a result on their way to the client.
 //!
-//! S2: one batch is held here while its rows are sent; they are encoded straight into the socket's
-//! buffer, which is written out whenever it has grown to `FLUSH_BYTES`.
+//! S2: one batch is held here while its rows are sent. They are encoded straight into the socket's
+//! buffer, which is written out whenever it reaches `FLUSH_BYTES`.
+//! Not here: where batches come from (`running.rs`, `held.rs`), how a cell is written
+//! (`coscan_pg::output`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,28 +32,27 @@ use coscan_pg::output::{CellWriter, in_zone, pg_type, typed_writer, with_length}
 /// A result: its columns, and the rows not sent yet.
 pub(crate) struct Rows {
     pub(crate) columns: Vec<Column>,
-    /// The columns that the client was told. Batches of other types of the same PostgreSQL types
-    /// are
-    /// sent as they are; nothing is cast that would lose something.
+    /// The columns as described to the client. A batch with other types is sent unchanged if they
+    /// map to the same PostgreSQL types; otherwise it is cast, if the cast loses nothing.
     announced: SchemaRef,
     source: Source,
-    /// The session's time zone, in which moments are written.
+    /// The session's time zone, in which timestamps are written.
     zone: String,
     writer: Option<RowWriter>,
     /// The format of a COPY; `None` for the rows of a result.
     copy: Option<CopyFormat>,
     /// Whether a row has been written.
     begun: bool,
-    /// The word of the tag that ends the result ([`ended`]).
+    /// The first word of the tag that ends the result ([`ended`]).
     pub(crate) tag: &'static str,
 }
 
-/// The word of EXPLAIN's tag.
+/// The tag of EXPLAIN.
 pub(crate) const EXPLAIN: &str = "EXPLAIN";
-/// The word of SHOW's tag.
+/// The tag of SHOW.
 pub(crate) const SHOW: &str = "SHOW";
 
-/// The tag that ends a result: the rows of EXPLAIN and SHOW are not counted.
+/// The tag that ends a result. EXPLAIN and SHOW do not count their rows.
 pub(crate) fn ended(word: &str, rows: usize) -> String {
     match word {
         EXPLAIN | SHOW => word.to_owned(),
@@ -67,8 +68,7 @@ pub(crate) enum Source {
 }
 
 impl Rows {
-    /// `announced` are the columns that the client was told, `formats` the formats that it asked
-    /// for.
+    /// `announced` are the columns as described to the client, `formats` the formats it asked for.
     pub(crate) fn new(
         announced: SchemaRef,
         formats: &[i16],
@@ -95,13 +95,13 @@ impl Rows {
         })
     }
 
-    /// Writes moments in the session's time zone.
+    /// Writes timestamps in the session's time zone.
     pub(crate) fn in_zone(mut self, zone: String) -> Self {
         self.zone = zone;
         self
     }
 
-    /// Copies the rows out from here on. The tag becomes `COPY`.
+    /// Sends the rows as COPY data. The tag becomes `COPY`.
     pub(crate) fn copy_as(&mut self, format: CopyFormat) -> Result<(), Failure> {
         self.reformat(&[i16::from(format.is_binary())])?;
         self.copy = Some(format);
@@ -109,25 +109,25 @@ impl Rows {
         Ok(())
     }
 
-    /// The messages that end a COPY; none if the rows are not copied out.
+    /// The messages that end a COPY; none if the rows are not COPY data.
     pub(crate) fn copy_end(&self) -> Vec<PgWireBackendMessage> {
         let copy = self.copy.as_ref();
         copy.map_or_else(Vec::new, |format| format.end(self.begun))
     }
 
-    /// The format of a COPY, if the rows are copied out.
+    /// The format of a COPY, if the rows are COPY data.
     pub(crate) fn copy_format(&self) -> Option<&CopyFormat> {
         self.copy.as_ref()
     }
 
-    /// Changes the formats of the rows to come. No batch is loaded.
+    /// Changes the formats of the remaining rows. No batch must be loaded.
     pub(crate) fn reformat(&mut self, formats: &[i16]) -> Result<(), Failure> {
         self.columns = columns(&self.announced, formats)?;
         Ok(())
     }
 
-    /// Called when the client has the rows that it asked for, and may not come back for long: the
-    /// rest of the loaded batch is put before the batches that wait in the source.
+    /// Called when the client has the rows it asked for, and may not come back for long: puts the
+    /// rest of the loaded batch back in front of the source's other batches.
     pub(crate) fn put_aside(&mut self) {
         self.give_up_turn();
         let Some(writer) = self.writer.take() else {
@@ -141,7 +141,7 @@ impl Rows {
         }
     }
 
-    /// How long the rest of the loaded batch stays where it is if the client does not read.
+    /// How long the rest of the loaded batch stays in memory while the client does not read.
     pub(crate) fn patience(&self) -> Duration {
         match &self.source {
             Source::Query(running) => running.patience(),
@@ -156,7 +156,7 @@ impl Rows {
         }
     }
 
-    /// The columns as announced.
+    /// The columns as described to the client.
     pub(crate) fn announced(&self) -> SchemaRef {
         Arc::clone(&self.announced)
     }
@@ -170,8 +170,8 @@ impl Rows {
         }
     }
 
-    /// Computes all rows that are left, of which none is loaded. On failure or when it is dropped
-    /// before its end, some are lost.
+    /// Computes all remaining rows; no batch must be loaded. If this fails, or is dropped before
+    /// its end, some rows are lost.
     pub(crate) async fn hold(
         &mut self,
         ledger: &Ledger,
@@ -183,7 +183,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Makes `batch` the one that [`Rows::put_rows`] encodes.
+    /// Loads the batch that [`Rows::put_rows`] encodes.
     pub(crate) fn load(&mut self, batch: &RecordBatch) -> Result<(), Failure> {
         let mut arrays = Vec::with_capacity(batch.num_columns());
         for (index, array) in batch.columns().iter().enumerate() {
@@ -201,7 +201,7 @@ impl Rows {
         Ok(())
     }
 
-    /// A column whose type is another than the announced one, if it loses nothing by becoming that.
+    /// Casts a column to its announced type, if that loses nothing.
     fn widened(&self, index: usize, array: &ArrayRef) -> Result<ArrayRef, Failure> {
         let announced = match self.announced.field(index).data_type() {
             DataType::Null => &DataType::Utf8,
@@ -251,7 +251,7 @@ impl Rows {
         Ok(written)
     }
 
-    /// Throws the next rows away. Returns how many there were.
+    /// Discards up to `most` of the next rows. Returns how many there were.
     pub(crate) async fn skip(&mut self, most: usize) -> Result<usize, Failure> {
         let mut skipped = 0;
         while skipped < most {
@@ -309,7 +309,7 @@ impl RowWriter {
         })
     }
 
-    /// Encodes one row; false after the last. On failure nothing of the row stays in `out`.
+    /// Encodes one row; false after the last. On failure `out` holds nothing of the row.
     fn put_row(
         &mut self,
         copy: Option<(&CopyFormat, &[Column], &[u8])>,

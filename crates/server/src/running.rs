@@ -1,20 +1,20 @@
 //! A running query's batches on their way to the client.
 //!
 //! Idea: each partition of the result has a task that computes one batch, and the next one when
-//! that batch has been taken. While the client does not come back, nothing more is computed, so
-//! that the scans below let go of their chunks (`docs/design/storage.md`, "Consumers that do not
-//! come back"), and the batches that wait go to disk. DataFusion's merge would compute two batches
-//! a partition ahead, and hold them in channels for as long as the client likes. A batch of few
-//! rows is most often the last one, so what comes after it is computed at once: the end of a small
-//! result is there with its rows, and its client does not wait for two more changes of threads.
-//! Large batches are sent in turns (`senders.rs`). A query that others left no memory for is run
-//! again, as long as its client has no batch of it.
-//! Not here: where batches wait (`waiting.rs`); how rows are written (`rows.rs`); which queries are
-//! run again, and when (`shortage.rs`).
+//! that batch has been taken. While the client does not fetch, nothing more is computed, so that
+//! the scans below release their chunks (`docs/design/storage.md`, "Consumers that do not come
+//! back"), and waiting batches go to disk. DataFusion's merge would compute two batches per
+//! partition ahead, and hold them in channels as long as the client likes. A batch of few rows is
+//! usually the last, so the next step is computed at once: a small result is complete as soon as
+//! its rows are there, and its client does not wait for two more thread switches. Large batches
+//! are sent in turns (`senders.rs`). A query that found no memory because of others runs once
+//! more, unless its client already has a batch of it.
+//! Not here: where batches wait (`waiting.rs`); how rows are written (`rows.rs`); which queries
+//! run once more, and when (`shortage.rs`).
 //!
-//! S2: at most one batch a partition, before it one of few rows, and one that was put aside wait
-//! for the client. They are entered in the query's memory as long as they are in memory, and so is
-//! the batch that is being sent.
+//! S2: what waits for the client is at most one batch per partition, a batch of few rows before
+//! it, and one that was put back. These batches are charged to the query's memory while they are
+//! in memory, and so is the batch being sent.
 //! S3: dropping a [`Running`] aborts its tasks, which drops the streams.
 //! S4: a panic in a task comes back as a [`Failure`].
 //! S6: batches that wait for an idle client are on disk.
@@ -40,32 +40,32 @@ use crate::failure::Failure;
 use crate::parse::Cost;
 use crate::query::Task;
 use crate::senders::{Senders, Turn};
-use crate::shortage::{Again, NextRun, Promise};
+use crate::shortage::{NextRun, Promise, Rerun};
 use crate::stalled::Stalled;
 use crate::waiting::{Queue, Taken};
 
-/// After a batch of at most so many rows the next one is computed at once.
+/// After a batch of at most this many rows the next one is computed at once.
 const FEW_ROWS: usize = 256;
 
 /// The output of a plan: one stream per partition.
 pub(crate) struct Streams {
     pub(crate) schema: SchemaRef,
     pub(crate) partitions: Vec<SendableRecordBatchStream>,
-    /// Provides the memory and the disk space for batches that wait.
+    /// Provides memory and disk space for waiting batches.
     pub(crate) environment: Arc<RuntimeEnv>,
 }
 
-/// A query whose partitions are pumped by tasks.
+/// A query whose partitions are computed by tasks.
 pub(crate) struct Running {
     pub(crate) schema: SchemaRef,
     queue: Arc<Queue>,
     runtime: Handle,
     tasks: Vec<Task<()>>,
-    /// How the query is run again; `None` once its client has a batch.
-    again: Option<Again<Streams>>,
-    /// The streams of the next run, while they are made.
+    /// How to run the query once more; `None` once its client has a batch.
+    rerun: Option<Rerun<Streams>>,
+    /// The streams of the next run, while they are being made.
     next_run: Option<Task<NextRun<Streams>>>,
-    /// The memory of the batch that was taken last.
+    /// The memory of the batch taken last.
     taken: Option<MemoryReservation>,
     senders: Senders,
     /// The turn in which that batch is sent.
@@ -73,7 +73,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// `cost` is held until the streams are dropped.
+    /// Starts the tasks. `cost` is held until the streams are dropped.
     pub(crate) fn start(
         runtime: &Handle,
         tasks: &Arc<QueryTasks>,
@@ -88,7 +88,7 @@ impl Running {
             queue,
             runtime: runtime.clone(),
             tasks,
-            again: None,
+            rerun: None,
             next_run: None,
             taken: None,
             senders,
@@ -96,19 +96,19 @@ impl Running {
         }
     }
 
-    /// From now on the query is ended if it keeps others from memory while its client does not
+    /// Lets `stalled` end the query when it keeps memory from others while its client does not
     /// read.
     pub(crate) fn may_be_ended_by(&self, stalled: &Stalled, memory: &Arc<QueryMemory>) {
         stalled.enter(&self.queue, memory);
     }
 
-    /// From now on the query is run again if others keep it from memory.
-    pub(crate) fn may_run_again(&mut self, again: Again<Streams>) {
-        self.again = Some(again);
+    /// Lets the query run once more if others keep it from memory.
+    pub(crate) fn may_rerun(&mut self, rerun: Rerun<Streams>) {
+        self.rerun = Some(rerun);
     }
 
-    /// The next batch, or `None` after the last; a large one when it is this query's turn to send.
-    /// Releases the memory of the batch before. Cancel safe.
+    /// The next batch, or `None` after the last. A large batch comes only in this query's turn to
+    /// send. Releases the memory of the previous batch. Cancel safe.
     pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>, Failure> {
         self.taken = None;
         self.turn = None;
@@ -123,7 +123,7 @@ impl Running {
                 match self.queue.take() {
                     Taken::Batch(Err(why), _) => why,
                     Taken::Batch(Ok(batch), held) => {
-                        self.again = None;
+                        self.rerun = None;
                         self.taken = held;
                         return Ok(Some(batch));
                     }
@@ -134,17 +134,17 @@ impl Running {
                     }
                 }
             };
-            self.run_again_after(failure)?;
+            self.rerun_after(failure)?;
         }
     }
 
-    /// Ends the run that failed, and has the next one made: S10.
+    /// S10: ends the failed run, and starts to make the next one.
     ///
     /// # Errors
-    /// The failure, if the query is not to be run again.
-    fn run_again_after(&mut self, failure: Failure) -> Result<(), Failure> {
-        let again = self.again.as_mut().filter(|_| !self.queue.has_ended());
-        let Some(next) = again.and_then(|again| again.after(&failure)) else {
+    /// The failure, if the query must not run once more.
+    fn rerun_after(&mut self, failure: Failure) -> Result<(), Failure> {
+        let rerun = self.rerun.as_mut().filter(|_| !self.queue.has_ended());
+        let Some(next) = rerun.and_then(|rerun| rerun.after(&failure)) else {
             return Err(failure);
         };
         self.tasks.clear();
@@ -152,7 +152,7 @@ impl Running {
         Ok(())
     }
 
-    /// Waits for the streams of the next run, if there is to be one, and has them pumped.
+    /// Waits for the streams of the next run, if there is one, and starts its tasks.
     async fn begin_next_run(&mut self) -> Result<(), Failure> {
         let Some(next) = &mut self.next_run else {
             return Ok(());
@@ -160,28 +160,27 @@ impl Running {
         let made = next.await;
         self.next_run = None;
         let (streams, memory, promise) = made??;
-        if let Some(again) = &mut self.again {
-            let (query, cost) = (&again.query, again.cost.as_ref());
+        if let Some(rerun) = &mut self.rerun {
+            let (query, cost) = (&rerun.query, rerun.cost.as_ref());
             (self.queue, self.tasks) = pump(&self.runtime, query, streams, cost, Some(promise));
-            again.stalled.enter(&self.queue, &memory);
-            again.memory = memory;
+            rerun.stalled.enter(&self.queue, &memory);
+            rerun.memory = memory;
         }
         Ok(())
     }
 
-    /// How long the client may leave the batch that was taken last where it is.
+    /// How long the batch taken last may stay in memory while the client does not read.
     pub(crate) fn patience(&self) -> Duration {
         self.queue.patience()
     }
 
-    /// Lets others send, because the client does not take what was sent, or has all that it asked
-    /// for.
+    /// Lets others send, because the client does not take what was sent, or has all it asked for.
     pub(crate) fn give_up_turn(&mut self) {
         self.turn = None;
     }
 
-    /// Puts aside the rest of the batch that was taken last: it comes next. The client is idle from
-    /// now on.
+    /// Puts the rest of the batch taken last back, as the next one. From now on the client counts
+    /// as idle.
     pub(crate) fn put_aside(&mut self, rest: RecordBatch) {
         self.taken = None;
         let number = self.queue.put_aside(rest);
@@ -192,7 +191,7 @@ impl Running {
     }
 }
 
-/// Has a task compute each of the streams. `promise` is kept until all have given something.
+/// Starts a task for each of the streams. `promise` is kept until each has produced a batch.
 fn pump(
     runtime: &Handle,
     query: &Arc<QueryTasks>,
@@ -216,10 +215,10 @@ fn pump(
     (queue, tasks)
 }
 
-/// Computes one partition's batches. It counts as computing until it is dropped.
+/// Computes one partition's batches. Counts as computing until it is dropped.
 struct Pump {
     queue: Arc<Queue>,
-    /// Its memory is promised until its first batch.
+    /// The promised memory, kept until the first batch.
     promise: Option<Arc<Promise>>,
     /// Whether its stream has ended.
     ended: bool,
@@ -256,7 +255,7 @@ impl Pump {
     }
 }
 
-/// The output of `next`; meanwhile the batches that wait are kept.
+/// The output of `next`; meanwhile waiting batches are kept or moved to disk.
 async fn meanwhile<T>(
     mut next: Pin<&mut impl Future<Output = T>>,
     kept: &mut FuturesUnordered<impl Future<Output = ()>>,
@@ -340,7 +339,7 @@ mod tests {
         (running, environment)
     }
 
-    /// A partition of four batches that counts how many were asked for.
+    /// A partition of four batches that counts how many were computed.
     fn partition(first: i64, asked: &Arc<AtomicUsize>) -> impl Stream<Item = Batch> + use<> {
         let asked = Arc::clone(asked);
         futures::stream::iter(0..4).map(move |at| {
@@ -384,7 +383,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_waits_goes_to_disk_and_comes_back_in_order() {
+    async fn waiting_batches_go_to_disk_and_come_back_in_order() {
         let asked = Arc::default();
         let builder = RuntimeEnvBuilder::new();
         let (mut running, environment) = running(vec![partition(0, &asked)], builder);
@@ -437,7 +436,7 @@ mod tests {
             let (mut running, environment) = running(vec![partition], RuntimeEnvBuilder::new());
             let ahead = usize::try_from(count).unwrap().min(2);
             let computed = || asked.load(Ordering::SeqCst) == ahead;
-            eventually("S2: two of few rows", computed).await;
+            eventually("S2: two batches of few rows", computed).await;
             if count == 1 {
                 let ended = || running.queue.is_complete();
                 eventually("the end waits for the client", ended).await;
@@ -451,7 +450,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_written_is_entered_or_fails() {
+    async fn batches_that_cannot_go_to_disk_are_reserved_or_fail() {
         for (bytes, fits) in [(1 << 20, true), (100, false)] {
             let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
             let builder = RuntimeEnvBuilder::new()
@@ -469,13 +468,13 @@ mod tests {
                 assert_eq!(pool.reserved(), 0);
                 continue;
             }
-            eventually("S6: it stays", || running.queue.has_failed()).await;
+            eventually("S6: it stays in memory", || running.queue.has_failed()).await;
             assert!(running.next().await.is_err());
         }
     }
 
     #[tokio::test]
-    async fn what_waits_and_what_is_being_sent_is_entered() {
+    async fn waiting_batches_and_the_one_being_sent_are_reserved() {
         let builder =
             RuntimeEnvBuilder::new().with_memory_pool(Arc::new(GreedyMemoryPool::new(1 << 20)));
         let (mut running, environment) = running(vec![partition(0, &Arc::default())], builder);
@@ -483,7 +482,7 @@ mod tests {
         let first = running.next().await.unwrap().unwrap();
         // Numbers of eight bytes, and a text in two of three rows.
         let of_one = 8 * first.num_rows()..64 * first.num_rows();
-        eventually("S9: the second one", || reserved() >= 2 * of_one.start).await;
+        eventually("S9: the second batch", || reserved() >= 2 * of_one.start).await;
         assert!(reserved() < 2 * of_one.end, "{}", reserved());
         running.put_aside(first.slice(500, 500));
         eventually("S6: both on disk", || running.queue.on_disk() == 2).await;
@@ -491,7 +490,7 @@ mod tests {
         let half = running.next().await.unwrap().unwrap();
         assert_eq!(half.num_rows(), 500);
         let now = reserved();
-        assert!(now >= of_one.start / 2, "S9: what is being sent: {now}");
+        assert!(now >= of_one.start / 2, "S9: the batch being sent: {now}");
         assert_eq!(
             rest(&mut running).await,
             (ROWS..4 * ROWS).collect::<Vec<_>>()
@@ -522,7 +521,7 @@ mod tests {
         assert!(first.next().await.unwrap().is_some());
         assert!(second.next().now_or_never().is_none(), "one at a time");
         assert!(small.next().await.unwrap().is_some(), "needs no turn");
-        // It waits for its turn, so it does not count as a client that does not come back.
+        // A query that waits for its turn does not count as one whose client is idle.
         tokio::time::sleep(IDLE_AFTER + Duration::from_millis(100)).await;
         assert_eq!(second.queue.on_disk(), 0);
         first.give_up_turn();
@@ -533,7 +532,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_memory_is_short_large_batches_wait_on_disk() {
+    async fn large_batches_wait_on_disk_when_memory_is_short() {
         let pool = Arc::new(GreedyMemoryPool::new(8 << 20));
         let builder = RuntimeEnvBuilder::new().with_memory_pool(pool);
         let partition = futures::stream::iter([Ok(large_batch()), Ok(large_batch())]);
@@ -587,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_is_shut_down_ends_no_result() {
+    fn a_runtime_shutdown_does_not_complete_a_result() {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let pending = futures::stream::pending::<Batch>();
         let (mut running, _) = {
@@ -596,6 +595,6 @@ mod tests {
         };
         runtime.shutdown_background();
         let next = futures::executor::block_on(running.next());
-        assert!(next.is_err(), "a result that is not whole");
+        assert!(next.is_err(), "an incomplete result");
     }
 }

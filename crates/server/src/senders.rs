@@ -1,15 +1,16 @@
-//! Who sends the rows of a large batch? As many connections at a time as there are cores.
+//! Which connections may send the rows of a large batch? As many at a time as there are cores.
 //!
-//! A socket's buffer grows to megabytes. A client that does not read would have them encoded for
-//! nothing, while others wait, and in memory that is in no budget. So little more is written than
-//! the network takes (`TCP_NOTSENT_LOWAT`; what is under way is not bounded). And whoever sends
-//! gives way after each [`FLUSH_BYTES`], so that a question of another client is seen. If all who
-//! have rows took turns, each would have a batch in hand, and such a batch is memory that nobody
-//! was asked for. So the next batch is taken only by who has one of these turns, and stays where it
-//! is meanwhile (`waiting.rs`).
-//! Not here: what happens to a batch whose client does not read on (`simple.rs`).
-//! Bounds: a turn lasts as long as the encoding of one batch: who waits for the socket gives it up.
-//! Batches that go out at once need none. Turns are given in the order in which they are asked for.
+//! A socket's buffer grows to megabytes. Rows encoded for a client that does not read would fill
+//! it for nothing, in memory outside of any budget, while other clients wait. So the server writes
+//! little more than the network takes (`TCP_NOTSENT_LOWAT`; data in flight is not bounded). A
+//! sender also yields after each [`FLUSH_BYTES`], so that messages of other clients are noticed.
+//! If all connections with rows took turns, each would have a batch in hand, and such a batch is
+//! not in the budget. So only a connection that holds a turn takes the next batch, which otherwise
+//! stays where it is (`waiting.rs`).
+//! Not here: what happens to a batch whose client stops reading (`simple.rs`).
+//! Bounds: a turn lasts as long as encoding one batch: a connection that waits for its socket
+//! gives its turn up. Small batches, which go out at once, need no turn. Turns are granted in the
+//! order of requests.
 
 use std::io;
 use std::num::NonZero;
@@ -20,16 +21,16 @@ use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Large enough that a system call is rare, small enough that the first rows are seen soon.
+/// Large enough that system calls are rare, small enough that the first rows arrive soon.
 pub(crate) const FLUSH_BYTES: usize = 64 << 10;
 
-/// So many bytes wait in a socket at most that the network has not taken.
+/// The most bytes in a socket that the network has not taken yet.
 const UNSENT_BYTES: u32 = 256 << 10;
 
-/// Bounds what waits in the socket for the network.
+/// Bounds the unsent data in the socket.
 ///
 /// # Errors
-/// The system refuses it: the socket keeps the system's bound.
+/// The system refuses the bound, and the socket keeps the system's.
 pub(crate) fn bound_unsent(socket: &TcpStream) -> io::Result<()> {
     SockRef::from(socket).set_tcp_notsent_lowat(UNSENT_BYTES)
 }
@@ -38,7 +39,7 @@ pub(crate) fn bound_unsent(socket: &TcpStream) -> io::Result<()> {
 #[derive(Clone)]
 pub(crate) struct Senders(Arc<Semaphore>);
 
-/// The right to send a large batch, until it is dropped.
+/// The right to send a large batch, until this is dropped.
 pub(crate) struct Turn {
     _permit: Option<OwnedSemaphorePermit>,
 }
@@ -50,14 +51,14 @@ impl Default for Senders {
 }
 
 impl Senders {
-    /// So many turns at a time.
+    /// Grants up to `turns` turns at a time.
     pub(crate) fn new(turns: usize) -> Self {
         Self(Arc::new(Semaphore::new(turns)))
     }
 
-    /// Waits for a turn. Cancel safe: who does not wait any longer loses its place.
+    /// Waits for a turn. Cancel safe: a caller that stops waiting loses its place.
     pub(crate) async fn turn(&self) -> Turn {
-        // Nobody closes the semaphore.
+        // The semaphore is never closed.
         let permit = Arc::clone(&self.0).acquire_owned().await.ok();
         Turn { _permit: permit }
     }

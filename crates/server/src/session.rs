@@ -1,6 +1,6 @@
-//! One connection's DataFusion session: how a statement is planned and started.
+//! One connection's DataFusion session: how is a statement planned and started?
 //!
-//! Not here: when it is interrupted (`cancel.rs`), and how its rows travel (`rows.rs`).
+//! Not here: when it is interrupted (`cancel.rs`), and how its rows are sent (`rows.rs`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use crate::rows::{EXPLAIN, Rows, SHOW, Source};
 use crate::running::{Running, Streams};
 use crate::senders::Senders;
 use crate::settings::Settings;
-use crate::shortage::{Again, Start};
+use crate::shortage::{Rerun, Start};
 use crate::stalled::Stalled;
 
 /// S1: owned by one connection.
@@ -47,13 +47,13 @@ pub(crate) struct Session {
     pub(crate) senders: Senders,
     pub(crate) ledger: Ledger,
     pub(crate) aside: Arc<Aside>,
-    /// The cost of the statement that is planned or run now.
-    pub(crate) at_hand: Option<Arc<Cost>>,
-    /// Whether a ROLLBACK is to undo the statement that is run now.
+    /// The cost of the statement that is being planned or run.
+    pub(crate) current_cost: Option<Arc<Cost>>,
+    /// Whether a later ROLLBACK must be able to undo the current statement.
     pub(crate) undoable: bool,
-    /// What the statements of the transaction at hand see, if all see the same.
+    /// The snapshot that all statements of the current transaction read, if they share one.
     pub(crate) snapshot: Option<Arc<coscan::Snapshot>>,
-    /// When the statement and the transaction at hand began.
+    /// When the current statement and transaction began.
     pub(crate) moments: Moments,
 }
 
@@ -65,7 +65,7 @@ pub(crate) enum Outcome {
 }
 
 impl Session {
-    /// Reads a text of statements.
+    /// Parses a text of statements.
     pub(crate) async fn parse(&self, sql: String) -> Result<Vec<Parsed>, Failure> {
         if sql.len() <= SHORT_BYTES {
             return parse_all(&self.ledger, &sql);
@@ -75,13 +75,15 @@ impl Session {
         self.aside.run(work).await
     }
 
-    /// Whether the statement at hand takes long to plan.
+    /// Whether the current statement takes long to plan.
     pub(crate) fn is_large(&self) -> bool {
-        self.at_hand.as_ref().is_some_and(|cost| cost.is_large())
+        self.current_cost
+            .as_ref()
+            .is_some_and(|cost| cost.is_large())
     }
 
-    /// Plans a statement for the types of its parameters: `declared` by the client, or `written` in
-    /// casts. Dropping the future stops the planning.
+    /// Plans a statement. Its parameters have the types that the client `declared`, or that casts
+    /// in the text give (`written`). Dropping the future stops the planning.
     pub(crate) async fn prepare(
         &self,
         statement: DfStatement,
@@ -90,7 +92,7 @@ impl Session {
     ) -> Result<coscan::Prepared, Failure> {
         let tasks = self.tasks.begin();
         let state = self.context.state();
-        let size = self.at_hand.as_ref().map(|cost| cost.size());
+        let size = self.current_cost.as_ref().map(|cost| cost.size());
         let size = size.unwrap_or_default();
         let work = async move {
             let prepared =
@@ -108,7 +110,7 @@ impl Session {
         zone.unwrap_or_else(|| "UTC".to_owned())
     }
 
-    /// The plan of a prepared statement with these values.
+    /// Fills the values into a prepared statement's plan.
     pub(crate) async fn bind(
         &self,
         prepared: &Arc<Prepared>,
@@ -118,7 +120,7 @@ impl Session {
             return Ok(None);
         };
         if !self.is_large() {
-            // Usually nothing has changed, and the plan is at hand.
+            // Usually nothing has changed since the plan was made, and it is used as it is.
             let state = self.context.state_ref();
             let state = state.read();
             let bound = statement.bind_current(&state, &values).now_or_never();
@@ -138,14 +140,14 @@ impl Session {
         self.guarded(&tasks, work).await
     }
 
-    /// A statement's plan, computed where the future is polled, and the state that it was made
-    /// with.
+    /// Plans a statement when the future is polled. Returns the plan and the state that it was
+    /// made with.
     fn planned(
         &self,
         statement: DfStatement,
     ) -> impl Future<Output = Result<(SessionState, LogicalPlan), Failure>> + Send + 'static {
         let state = self.context.state();
-        let size = self.at_hand.as_ref().map(|cost| cost.size());
+        let size = self.current_cost.as_ref().map(|cost| cost.size());
         let size = size.unwrap_or_default();
         async move {
             let plan = coscan::plan_statement(&state, statement, size).await?;
@@ -155,8 +157,8 @@ impl Session {
         }
     }
 
-    /// Plans, or starts a plan: on threads of its own if the statement is large, else among the
-    /// queries, when it is the turn of `tasks`.
+    /// Runs a planning or starting step: on the threads for long work if the statement is large,
+    /// otherwise among the queries, when it is the turn of `tasks`.
     async fn guarded<T: Send + 'static>(
         &self,
         tasks: &Arc<QueryTasks>,
@@ -165,14 +167,14 @@ impl Session {
         if self.is_large() {
             return self.aside.wait(work).await;
         }
-        if let Some(cost) = &self.at_hand {
+        if let Some(cost) = &self.current_cost {
             tasks.expect_step(cost.size().planning_time());
         }
         guarded(&self.runtime, tasks.schedule(work.boxed())).await
     }
 
-    /// Plans a statement and starts its plan, both in one task: on busy cores each hand-over to
-    /// another thread takes milliseconds. `tag`, if given, is answered instead of the plan's rows.
+    /// Plans a statement and starts its plan, both in one task: on busy cores each switch to
+    /// another thread takes milliseconds. `tag`, if given, replaces the plan's rows as the answer.
     pub(crate) async fn run(
         &self,
         statement: DfStatement,
@@ -189,8 +191,8 @@ impl Session {
         outcome(begun, None, formats, self.zone()).await
     }
 
-    /// Starts a plan. `tag`, if given, is answered instead of the plan's rows. `announced` are the
-    /// columns that the client was told, if it was told any.
+    /// Starts a plan. `tag`, if given, replaces the plan's rows as the answer. `announced` are the
+    /// columns as described to the client, if it has a description.
     pub(crate) async fn start(
         &self,
         plan: LogicalPlan,
@@ -212,14 +214,14 @@ impl Session {
             tasks: self.tasks.begin(),
             stalled: Arc::clone(&self.stalled),
             senders: self.senders.clone(),
-            cost: self.at_hand.clone(),
+            cost: self.current_cost.clone(),
             undoable: self.undoable,
             read_only: self.is_read_only(),
             snapshot: self.snapshot.clone(),
         }
     }
 
-    /// Whether the transaction at hand is READ ONLY.
+    /// Whether the current transaction is READ ONLY.
     pub(crate) fn is_read_only(&self) -> bool {
         self.settings.modes(&self.context).read_only
     }
@@ -249,7 +251,7 @@ impl Session {
     }
 }
 
-/// What starting a plan takes of a session.
+/// The parts of a session that starting a plan needs.
 struct Starter {
     context: SessionContext,
     runtime: Handle,
@@ -263,8 +265,8 @@ struct Starter {
 }
 
 impl Starter {
-    /// Starts a plan. Its first batches are computed by the thread that calls this, if that is one
-    /// of the queries' and has nothing else to do.
+    /// Starts a plan. The calling thread computes the first batches, if it is a thread of queries
+    /// and has nothing else to do.
     async fn start(
         self,
         state: SessionState,
@@ -316,14 +318,14 @@ impl Starter {
         };
         running.may_be_ended_by(&self.stalled, &memory);
         if is_free && !is_large && kind.only_reads() && self::kind(&planned.plan).only_reads() {
-            let start = Planned::start_again(planned, session);
-            running.may_run_again(Again::new(tasks, cost, self.stalled, memory, start));
+            let start = Planned::restart(planned, session);
+            running.may_rerun(Rerun::new(tasks, cost, self.stalled, memory, start));
         }
         Ok((kind, running))
     }
 }
 
-/// A plan that can be started, again and again if it only reads.
+/// A plan that can be started, more than once if it only reads.
 struct Planned {
     state: SessionState,
     plan: LogicalPlan,
@@ -335,14 +337,14 @@ impl Planned {
     async fn start(&self, environment: Arc<RuntimeEnv>) -> Result<Streams, Failure> {
         let plan = self.state.create_physical_plan(&self.plan).await?;
         self.tasks.expect(plan.as_ref(), self.fingerprint);
-        // With all functions: `information_schema` reads them there.
+        // The context has all functions: `information_schema` reads them there.
         let context = TaskContext::from(&self.state).with_runtime(environment);
         let context = Arc::new(context);
         Ok(self.tasks.scope(|| partitions(&plan, context))?)
     }
 
-    /// The plan, to be started when it is the query's turn.
-    fn start_again(planned: Arc<Self>, session: Arc<RuntimeEnv>) -> Start<Streams> {
+    /// Starts the plan once more, when it is the query's turn.
+    fn restart(planned: Arc<Self>, session: Arc<RuntimeEnv>) -> Start<Streams> {
         Arc::new(move |memory| {
             let planned = Arc::clone(&planned);
             let tasks = Arc::clone(&planned.tasks);
@@ -353,7 +355,7 @@ impl Planned {
     }
 }
 
-/// What the client is told of a plan that was started.
+/// Makes the answer to the client from a started plan.
 async fn outcome(
     (kind, mut running): (Kind, Running),
     announced: Option<SchemaRef>,
@@ -374,7 +376,7 @@ async fn outcome(
             Ok(Outcome::Done(format!("{tag} {count}")))
         }
         Kind::Made => {
-            // No count: IF NOT EXISTS has found the table.
+            // Without a count IF NOT EXISTS has found the table.
             let batch = running.next().await?;
             let tag = batch.map_or_else(
                 || "CREATE TABLE AS".to_owned(),
@@ -390,7 +392,7 @@ async fn outcome(
     }
 }
 
-/// Starts a plan. Its partitions are merged as the client asks for rows.
+/// Starts a plan. Its partitions are not merged here, but as the client fetches rows.
 fn partitions(
     plan: &Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
@@ -415,12 +417,12 @@ pub(crate) fn show_schema(name: &str) -> SchemaRef {
     })
 }
 
-/// Whether rows are announced for a plan.
+/// Whether the client gets a description of the plan's rows.
 pub(crate) fn returns_rows(plan: &LogicalPlan) -> bool {
     matches!(kind(plan), Kind::Rows(_))
 }
 
-/// Whether a plan changes nothing, whatever functions it calls.
+/// Whether a plan changes nothing, apart from what functions do.
 pub(crate) fn only_reads(plan: &LogicalPlan) -> bool {
     kind(plan).only_reads()
 }
@@ -430,12 +432,12 @@ enum Kind {
     Rows(&'static str),
     /// One row with a count.
     Count(&'static str),
-    /// As [`Kind::Count`], of a table that is made of a query.
+    /// Like [`Kind::Count`], for CREATE TABLE AS.
     Made,
     Done(&'static str),
 }
 
-/// The tag of statements that return rows and do nothing else.
+/// The tag of statements that only return rows.
 const SELECT: &str = "SELECT";
 
 impl Kind {
@@ -479,7 +481,7 @@ fn kind(plan: &LogicalPlan) -> Kind {
             Statement::ResetVariable(_) => Kind::Done("RESET"),
             Statement::TransactionStart(_) => Kind::Done("BEGIN"),
             Statement::TransactionEnd(_) => Kind::Done("COMMIT"),
-            // The connection's own (`prepared.rs`).
+            // The connection handles these itself (`prepared.rs`).
             Statement::Prepare(_) | Statement::Execute(_) | Statement::Deallocate(_) => {
                 Kind::Done("OK")
             }

@@ -1,6 +1,6 @@
 //! What every connection needs of the server.
 //!
-//! Not here: the listener, which makes it and lets clients in (`listen.rs`).
+//! Not here: the listener, which makes this and accepts clients (`listen.rs`).
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::parse::Aside;
 use crate::query::QueryRuntime;
 use crate::senders::Senders;
 use crate::stalled::Stalled;
-use crate::strangers::Strangers;
 use crate::tls::Tls;
+use crate::unauthenticated::Unauthenticated;
 
 /// See the file's header.
 pub(crate) struct Shared {
@@ -29,7 +29,7 @@ pub(crate) struct Shared {
     pub(crate) cancels: Arc<ConnectionManager>,
     pub(crate) keys: RandomPidSecretKeyGenerator,
     pub(crate) slots: Arc<Semaphore>,
-    pub(crate) strangers: Strangers,
+    pub(crate) unauthenticated: Unauthenticated,
     pub(crate) phase: watch::Receiver<Phase>,
     pub(crate) aside: Arc<Aside>,
     pub(crate) queries: QueryRuntime,

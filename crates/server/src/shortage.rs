@@ -1,18 +1,19 @@
-//! What becomes of a query that finds no memory because others have it?
+//! What happens to a query that finds no memory because other queries have it?
 //!
 //! Hash tables stay in memory, so several joins that begin together may fill it before one of them
-//! is done, and then one is refused that would have run alone. As long as its client has no row of
-//! it, nobody can tell when it ran. So what it has done is dropped, which gives others memory, and
-//! it comes back with what it is known to need: the core lets it in when that is there, and keeps
-//! it for the query until its first rows.
-//! Not here: who is let in, and when (`coscan_core::memory`).
-//! Refused: holding rows of a join's table back while memory is short. Those who hold back keep
-//! what they have, and must not wait for each other; and aggregates and windows need the same.
-//! A query that is refused again knows little of what it needs: it comes back with more each time,
-//! so that fewer and fewer run at once where memory is short.
-//! Bounds: [`RUNS_AGAIN`] runs more, each after at most [`WAIT_MAX`].
+//! is done. Then a query is refused that would have run alone. As long as its client has no row of
+//! it, the client cannot tell when it ran. So the server drops what the query has done, which
+//! frees memory for others, and runs it once more with what it is known to need as its minimum:
+//! the core admits it when that much is free, and keeps it for the query until its first rows.
 //!
-//! S10: what is run again only reads, and its client has no row of it.
+//! Rejected: holding back the rows of a join's table while memory is short. Such queries keep what
+//! they have, and must not wait for each other; and aggregates and windows would need the same. A
+//! query that is refused for the second time knows little of what it needs. Its minimum grows with
+//! each run, so that fewer and fewer queries run at once while memory is short.
+//! Not here: which query is admitted, and when (`coscan_core::memory`).
+//! Bounds: [`RERUNS_MAX`] more runs, each after at most [`WAIT_MAX`].
+//!
+//! S10: a query that runs once more only reads, and its client has no row of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,14 +28,14 @@ use crate::failure::Failure;
 use crate::parse::Cost;
 use crate::stalled::Stalled;
 
-/// How often a query is run again. A fourth shortage is no coincidence.
-const RUNS_AGAIN: u32 = 3;
-/// What a run comes back with, as a multiple of what the one before did.
+/// The most additional runs. A fourth refusal is no coincidence.
+const RERUNS_MAX: u32 = 3;
+/// The factor between the minima of two successive runs.
 const MORE: u64 = 4;
-/// Enough for queries to be ended whose clients do not read, and for those before it in the queue.
+/// Enough time for queries ahead in the queue, and for ending queries whose clients do not read.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// What a query is promised. It needs it no more when this is dropped: it has its first rows.
+/// A promise to a query. Dropping this ends it: the query has its first rows.
 pub(crate) struct Promise(Arc<QueryMemory>);
 
 impl Drop for Promise {
@@ -43,26 +44,26 @@ impl Drop for Promise {
     }
 }
 
-/// Starts a query once more, with this memory, and gives its streams.
+/// Starts a query once more with the given memory, and returns its streams.
 pub(crate) type Start<S> =
     Arc<dyn Fn(&Arc<QueryMemory>) -> BoxFuture<'static, Result<S, Failure>> + Send + Sync>;
 
-/// A query's next run: its streams and its memory, with what is promised to it.
+/// A query's next run: its streams, its memory and its promise.
 pub(crate) type NextRun<S> = Result<(S, Arc<QueryMemory>, Promise), Failure>;
 
-/// A query that may be run again.
-pub(crate) struct Again<S> {
+/// A query that may run once more.
+pub(crate) struct Rerun<S> {
     pub(crate) query: Arc<QueryTasks>,
     pub(crate) cost: Option<Arc<Cost>>,
     pub(crate) stalled: Arc<Stalled>,
     pub(crate) memory: Arc<QueryMemory>,
     start: Start<S>,
     left: u32,
-    /// What the last run came back with, in bytes.
+    /// The minimum of the last run, in bytes.
     promised: u64,
 }
 
-impl<S: Send + 'static> Again<S> {
+impl<S: Send + 'static> Rerun<S> {
     pub(crate) fn new(
         query: Arc<QueryTasks>,
         cost: Option<Arc<Cost>>,
@@ -76,13 +77,13 @@ impl<S: Send + 'static> Again<S> {
             stalled,
             memory,
             start,
-            left: RUNS_AGAIN,
+            left: RERUNS_MAX,
             promised: 0,
         }
     }
 
-    /// What comes after this failure; `None` if the query is not to be run again. The streams that
-    /// failed must have been dropped when it is polled.
+    /// The next run after this failure; `None` if the query must not run once more. The failed
+    /// streams must have been dropped when the future is polled.
     pub(crate) fn after(&mut self, failure: &Failure) -> Option<BoxFuture<'static, NextRun<S>>> {
         let needed = self.memory.would_need()?;
         if !failure.is_out_of_memory() || self.left == 0 {
@@ -91,10 +92,10 @@ impl<S: Send + 'static> Again<S> {
         self.left -= 1;
         let needed = needed.max(self.promised.saturating_mul(MORE));
         self.promised = needed;
-        log::info!("a query is run again when {needed} bytes are there for it");
+        log::info!("a query runs once more when {needed} bytes are free for it");
         let (start, memory) = (Arc::clone(&self.start), Arc::clone(&self.memory));
         let next = async move {
-            // Whoever is in the way may take long.
+            // The queries in the way may take long.
             let memory = match timeout(WAIT_MAX, memory.again(needed)).await {
                 Ok(Some(admitted)) => admitted,
                 Ok(None) | Err(_) => memory.sibling(),
@@ -119,18 +120,18 @@ mod tests {
     use super::*;
 
     /// A query and its operator.
-    fn query(session: &RuntimeEnv) -> (Again<()>, MemoryReservation) {
+    fn query(session: &RuntimeEnv) -> (Rerun<()>, MemoryReservation) {
         let memory = QueryMemory::of_session(session).unwrap();
         let environment = memory.environment(session);
         let operator = MemoryConsumer::new("join").register(&environment.memory_pool);
         let start: Start<()> = Arc::new(|_| futures::future::ready(Ok(())).boxed());
         let tasks = TaskQueue::new(1, 1, None).begin();
-        let again = Again::new(tasks, None, Arc::default(), memory, start);
-        (again, operator)
+        let rerun = Rerun::new(tasks, None, Arc::default(), memory, start);
+        (rerun, operator)
     }
 
     #[tokio::test]
-    async fn who_was_refused_goes_on_when_there_is_what_it_needs() {
+    async fn a_refused_query_runs_once_more_when_its_minimum_is_free() {
         let config = EngineConfig {
             memory_bytes: Some(64 << 20),
             ..EngineConfig::default()
@@ -139,16 +140,16 @@ mod tests {
         let session = engine.session().context().runtime_env();
         let (other, table) = query(&session);
         table.try_grow(40 << 20).unwrap();
-        let (mut again, operator) = query(&session);
+        let (mut rerun, operator) = query(&session);
         let division = Failure::new("22012", "division by zero");
-        assert!(again.after(&division).is_none());
+        assert!(rerun.after(&division).is_none());
         let refused = Failure::from(operator.try_grow(30 << 20).unwrap_err());
         drop(operator);
         assert!(
-            again.after(&division).is_none(),
-            "it fails for another reason"
+            rerun.after(&division).is_none(),
+            "the failure has another reason"
         );
-        let mut next = again.after(&refused).unwrap();
+        let mut next = rerun.after(&refused).unwrap();
         assert!(poll!(&mut next).is_pending());
         drop((other, table));
         let ((), memory, promise) = next.await.unwrap();
@@ -158,7 +159,7 @@ mod tests {
         let table = MemoryConsumer::new("join").register(pool);
         table.try_grow(30 << 20).expect("it is promised");
         drop((promise, table));
-        // What the table gave back is its query's for a moment.
+        // The query may take back for a moment what the table freed.
         let begun = Instant::now();
         while late.try_grow(20 << 20).is_err() {
             assert!(begun.elapsed() < WAIT_MAX, "the promise has not ended");
@@ -167,15 +168,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_waits_in_vain() {
+    async fn a_query_does_not_wait_if_others_hold_too_little() {
         let config = EngineConfig {
             memory_bytes: Some(64 << 20),
             ..EngineConfig::default()
         };
         let engine = Engine::new(config).unwrap();
         let session = engine.session().context().runtime_env();
-        let (mut again, operator) = query(&session);
+        let (mut rerun, operator) = query(&session);
         let refused = Failure::from(operator.try_grow(80 << 20).unwrap_err());
-        assert!(again.after(&refused).is_none(), "others have nothing");
+        assert!(
+            rerun.after(&refused).is_none(),
+            "other queries hold nothing"
+        );
     }
 }

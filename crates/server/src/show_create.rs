@@ -1,6 +1,6 @@
-//! SHOW CREATE TABLE: the statement that made a table or view.
+//! SHOW CREATE TABLE: which statement made a table or view?
 //!
-//! DataFusion looks for it in `information_schema.views`, where PostgreSQL has other columns.
+//! DataFusion would look in `information_schema.views`, which has other columns in PostgreSQL.
 
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use crate::catalog::DEFINITIONS;
 use crate::failure::Failure;
 
-/// The query whose rows SHOW CREATE TABLE shows. It fails for a relation that does not exist.
+/// The query that produces the rows of SHOW CREATE TABLE. It fails if the relation does not exist.
 pub(crate) fn show_create(table: &ObjectName) -> Result<Box<DfStatement>, Failure> {
     let words: Vec<&Ident> = table
         .0

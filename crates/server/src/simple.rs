@@ -1,5 +1,8 @@
-//! The simple query protocol: a text of statements in, their results out, one after the other. Also
-//! what both protocols share: carrying out one statement.
+//! The simple query protocol: a text of statements in, their results out, one after the other.
+//! Also what both protocols share: performing one statement, sending rows, ending transactions.
+//!
+//! Not here: what a statement's text means (`statement.rs`), how it is planned and started
+//! (`session.rs`).
 
 use std::pin::pin;
 use std::task::Poll;
@@ -29,7 +32,7 @@ use crate::session::Outcome;
 use crate::statement::{Action, drop_tag, rename_tag};
 
 impl Connection {
-    /// Handles a Query message. Statements after a failed one are not run.
+    /// Handles a Query message. Statements after a failed one do not run.
     pub(crate) async fn simple_query(&mut self, sql: String) -> Result<(), Halt> {
         self.portals.forget("");
         self.portals.close("");
@@ -58,7 +61,7 @@ impl Connection {
             }
             self.session.moments.begin_transaction();
             let mut interrupt = self.interrupt().await;
-            self.session.at_hand = Some(cost);
+            self.session.current_cost = Some(cost);
             self.session.undoable = are_several || self.status != TransactionStatus::Idle;
             match self.perform(&action, &[], &mut interrupt).await? {
                 Outcome::Done(tag) => {
@@ -82,8 +85,8 @@ impl Connection {
         self.end_implicit_transaction().await
     }
 
-    /// Carries out a statement that was not prepared.
-    #[allow(clippy::too_many_lines)] // One arm an action.
+    /// Performs a statement that is not a bound portal.
+    #[allow(clippy::too_many_lines)] // One arm per action.
     pub(crate) async fn perform(
         &mut self,
         action: &Action,
@@ -263,7 +266,8 @@ impl Connection {
         Ok(Outcome::Done(tag.to_owned()))
     }
 
-    /// A cursor ends with its transaction, if it does not say that it stays.
+    /// A cursor that is not WITH HOLD needs a transaction block, because it ends with the
+    /// transaction.
     pub(crate) fn check_cursor(&self, declared: Declared) -> Result<(), Failure> {
         if declared.hold {
             return Ok(());
@@ -280,7 +284,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Opens a cursor: a portal under its name.
+    /// Opens a cursor: a portal with the cursor's name.
     pub(crate) async fn open_cursor(
         &mut self,
         name: &str,
@@ -306,7 +310,7 @@ impl Connection {
             State::Open(rows)
         };
         let prepared = Prepared {
-            cost: self.session.at_hand.clone(),
+            cost: self.session.current_cost.clone(),
             ..Prepared::default()
         };
         let portal = Portal {
@@ -334,12 +338,12 @@ impl Connection {
         interrupt: &mut Interrupt,
     ) -> Result<Outcome, Halt> {
         let session = &self.session;
-        session.settings.forget_wishes();
+        session.settings.drop_requests();
         let started = session.run(statement, tag, formats);
         supervise(&mut self.wire, interrupt, started).await
     }
 
-    /// TRUNCATE of several tables: all are found before the first loses its rows.
+    /// TRUNCATE of several tables: all tables are looked up before the first loses its rows.
     async fn truncate(
         &mut self,
         tables: &[DfStatement],
@@ -359,7 +363,7 @@ impl Connection {
         Ok(())
     }
 
-    /// FETCH: sends rows of a cursor, in a result of their own. MOVE only passes them.
+    /// FETCH sends rows of a cursor, as a result of their own. MOVE skips them.
     async fn fetch(
         &mut self,
         walk: &Walk,
@@ -409,15 +413,15 @@ impl Connection {
         Ok(Outcome::Done(format!("{verb} {passed}")))
     }
 
-    /// Sends the next rows, or throws them away. Returns how many there were.
+    /// Sends the next rows, or discards them. Returns how many there were.
     async fn pass(
         &mut self,
         rows: &mut Rows,
         most: usize,
-        throw_away: bool,
+        discard: bool,
         interrupt: &mut Interrupt,
     ) -> Result<usize, Halt> {
-        if throw_away {
+        if discard {
             return supervise(&mut self.wire, interrupt, rows.skip(most)).await;
         }
         if !self.described {
@@ -439,7 +443,8 @@ impl Connection {
                 sent += rows.put_rows(self.wire.buffer(), max - sent)?;
                 if self.wire.buffer().len() >= FLUSH_BYTES {
                     self.flush_rows(rows, interrupt).await?;
-                    // Tokio would let the task fill a socket's buffer of megabytes in one go.
+                    // Without this, Tokio would let the task fill a socket's buffer of megabytes
+                    // in one go.
                     yield_now().await;
                 }
             }
@@ -449,7 +454,7 @@ impl Connection {
                     complete: false,
                 });
             }
-            // Encoded rows go out before a wait that may be long.
+            // Encoded rows go out before a wait, which may be long.
             let batch = match futures::FutureExt::now_or_never(rows.next_batch()) {
                 Some(batch) => batch?,
                 None => {
@@ -469,8 +474,8 @@ impl Connection {
         }
     }
 
-    /// Writes out the encoded rows. If the client does not read, the rest of the batch is put
-    /// before the batches that wait (S6).
+    /// Writes out the encoded rows. If the client does not read, the rest of the batch is put back
+    /// in front of the waiting batches (S6).
     async fn flush_rows(&mut self, rows: &mut Rows, interrupt: &mut Interrupt) -> Result<(), Halt> {
         let mut flushed = pin!(self.flush(interrupt));
         if let Poll::Ready(flushed) = futures::poll!(flushed.as_mut()) {
@@ -494,7 +499,7 @@ impl Connection {
         }
     }
 
-    /// Tells the client that rows are copied out from here on, if they are.
+    /// Announces COPY data to the client, if the rows are sent as such.
     pub(crate) fn start_copy(&mut self, rows: &Rows) -> Result<(), Halt> {
         if let Some(format) = rows.copy_format() {
             for message in format.start(&rows.columns)? {
@@ -504,7 +509,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Tells the client that all rows are copied out, if they were.
+    /// Ends the COPY data, if the rows were sent as such.
     pub(crate) fn end_copy(&mut self, rows: &Rows) -> Result<(), Halt> {
         for message in rows.copy_end() {
             self.wire.put(&message)?;
@@ -532,7 +537,8 @@ impl Connection {
         Ok(())
     }
 
-    /// In a failed transaction, refuses every action that does not end or revive it.
+    /// In a failed transaction, refuses every action that neither ends nor revives it. In a READ
+    /// ONLY one, refuses writes.
     pub(crate) fn check_transaction(&self, action: &Action) -> Result<(), Failure> {
         let ends = matches!(
             action,
@@ -548,6 +554,8 @@ impl Connection {
         }
     }
 
+    /// Checks that the current transaction has not failed.
+    ///
     /// # Errors
     /// 25P02 in a failed transaction.
     pub(crate) fn check_alive(&self) -> Result<(), Failure> {
@@ -566,10 +574,10 @@ impl Connection {
         self.report(reports)
     }
 
-    /// Carries out what `set_config()` asked for.
+    /// Carries out the requests of `set_config()`.
     pub(crate) async fn grant_settings(&mut self) -> Result<(), Halt> {
         let in_transaction = self.status != TransactionStatus::Idle;
-        if self.session.settings.has_wishes() {
+        if self.session.settings.has_requests() {
             self.transaction.begin(&self.session).await?;
         }
         let session = &mut self.session;
@@ -621,11 +629,11 @@ impl Connection {
         Ok(tag)
     }
 
-    /// Makes what the transaction did stay, its cursors WITH HOLD included.
+    /// Makes what the transaction did permanent, and keeps its cursors WITH HOLD.
     ///
     /// # Errors
-    /// If the rows of a cursor cannot be computed, or files that the transaction wrote cannot
-    /// appear. The transaction is still there, to be rolled back.
+    /// If the rows of a cursor cannot be computed, or files that the transaction wrote cannot be
+    /// published. The transaction is then still open, to be rolled back.
     async fn commit(&mut self) -> Result<(), Halt> {
         if self.portals.held().next().is_some() {
             let mut interrupt = self.interrupt().await;
@@ -652,8 +660,8 @@ impl Connection {
         self.report(reports?)
     }
 
-    /// P1: outside of a transaction block each query, or run of messages up to a Sync, is a
-    /// transaction.
+    /// P1: outside of a transaction block, each simple query, or run of messages up to a Sync, is
+    /// a transaction.
     pub(crate) async fn end_implicit_transaction(&mut self) -> Result<(), Halt> {
         if self.status == TransactionStatus::Idle {
             self.commit().await?;
@@ -662,7 +670,7 @@ impl Connection {
     }
 }
 
-/// Makes a COPY of the rows of a statement.
+/// Turns the rows of a statement into COPY data.
 pub(crate) fn copied(outcome: &mut Outcome, format: &CopyFormat) -> Result<(), Failure> {
     match outcome {
         Outcome::Rows(rows) => rows.copy_as(format.clone()),
@@ -670,11 +678,11 @@ pub(crate) fn copied(outcome: &mut Outcome, format: &CopyFormat) -> Result<(), F
     }
 }
 
-/// The code of the binary format.
+/// The format code of binary values.
 const BINARY: i16 = 1;
 const TRUNCATE: &str = "TRUNCATE TABLE";
 
-/// How far [`Connection::send_rows`] came.
+/// The progress of [`Connection::send_rows`].
 pub(crate) struct Sent {
     pub(crate) rows: usize,
     /// No rows are left.

@@ -1,9 +1,9 @@
-//! A file descriptor that is kept for the moment when no others are left.
+//! A spare file descriptor for the moment when no other is left.
 //!
-//! A process that may open no more files cannot even accept a connection to say so: clients would
-//! wait until some other client leaves. The spare descriptor is given up, the connection accepted,
-//! refused and closed, and the descriptor taken back.
-//! Not here: strangers that make room for newcomers (`strangers/`).
+//! A process that may open no more files cannot even accept a connection to refuse it: clients
+//! would wait until another client leaves. So the server closes the spare descriptor, accepts the
+//! connection, refuses and closes it, and takes the descriptor back.
+//! Not here: unauthenticated clients that make room for new ones (`unauthenticated/`).
 
 use std::fs::File;
 use std::io;
@@ -23,7 +23,7 @@ impl Spare {
         Self(File::open("/dev/null").ok())
     }
 
-    /// Accepts the client that could not be accepted for want of descriptors, and tells it why.
+    /// Accepts a client for which there was no descriptor, and tells it why it is refused.
     pub(crate) async fn refuse(&mut self, listener: &TcpListener) {
         if self.0.take().is_none() {
             *self = Self::take();
@@ -41,21 +41,21 @@ impl Spare {
     }
 }
 
-/// Whether there are descriptors for the files of a query or two.
+/// Whether there are enough descriptors for the files of a query or two.
 pub(crate) fn some_are_left() -> bool {
     let some = (0..FOR_QUERIES).map(|_| File::open("/dev/null"));
     some.collect::<io::Result<Vec<File>>>().is_ok()
 }
 
-/// Descriptors that strangers leave to queries.
+/// The descriptors that unauthenticated clients leave to queries.
 const FOR_QUERIES: usize = 16;
 
-/// Whether a connection cannot be accepted for want of descriptors.
+/// Whether a connection could not be accepted for lack of descriptors.
 pub(crate) fn out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EMFILE | ENFILE))
 }
 
-/// The process may open no more files.
+/// The process has too many open files.
 const EMFILE: i32 = 24;
-/// The system may open no more files.
+/// The system has too many open files.
 const ENFILE: i32 = 23;

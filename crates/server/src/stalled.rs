@@ -1,13 +1,14 @@
-//! What does a query whose client does not read do to others?
+//! What happens to a query whose client does not read, while other queries need its memory?
 //!
-//! A query keeps its hash tables until its client has taken the last row. Three joins whose clients
-//! have stopped reading can hold all memory, and then every other join is refused for as long as
-//! the three clients like. So the core is told whose clients do not come back; where memory is
-//! short it ends such queries, and where a lower limit leaves no room, the youngest.
+//! A query keeps its hash tables until its client has taken the last row. Three joins whose
+//! clients have stopped reading can hold all memory; then every other join would be refused for as
+//! long as the three clients like. So the server tells the core which clients have not come back.
+//! When memory is short, the core ends such queries, and when a lowered limit leaves no room, the
+//! youngest.
 //! Not here: which query ends, and when (`coscan_core::memory`); where the rows wait meanwhile
-//! (`waiting.rs`); idle sessions (`cancel.rs`); what becomes of a query that was refused
+//! (`waiting.rs`); idle sessions (`connection.rs`); what happens to a query that was refused
 //! (`shortage.rs`).
-//! Bounds: one look a second, which goes through all running queries.
+//! Bounds: one pass per second over all running queries.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -18,7 +19,7 @@ use tokio::time::Instant;
 use crate::failure::{Failure, OUT_OF_MEMORY};
 use crate::waiting::Queue;
 
-/// How often the server looks whose clients do not come back, and after what time one does not.
+/// The interval between two passes, and the time after which an idle client counts as silent.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The running queries of a server.
@@ -40,7 +41,9 @@ impl Stalled {
         memory.on_end(move || {
             if let Some(queue) = ended.upgrade() {
                 let idle = queue.idle(Instant::now());
-                log::warn!("a query is ended for its memory; its client came {idle:?} ago");
+                log::warn!(
+                    "a query ends for lack of memory; its client was last active {idle:?} ago"
+                );
                 queue.end(|| why(idle));
             }
         });
@@ -52,7 +55,7 @@ impl Stalled {
         });
     }
 
-    /// Tells the core whose clients do not come back.
+    /// Tells the core which clients have become silent or active.
     pub(crate) fn look(&self) {
         let now = Instant::now();
         let mut queries = self.queries.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,7 +74,7 @@ impl Stalled {
     }
 }
 
-/// The error that the client of an ended query is given when it comes back.
+/// The error for the client of an ended query.
 fn why(idle: Duration) -> Failure {
     let seconds = idle.as_secs();
     let text = if idle < LOOK_EVERY {
@@ -112,9 +115,9 @@ mod tests {
         assert!(!queue.has_ended());
         engine.memory().set_limit(16 << 20);
         assert!(queue.has_ended());
-        let Taken::Batch(Err(told), _) = queue.take() else {
-            panic!("its client is not told");
+        let Taken::Batch(Err(failure), _) = queue.take() else {
+            panic!("its client gets no error");
         };
-        assert!(told.to_string().contains("less memory"), "{told}");
+        assert!(failure.to_string().contains("less memory"), "{failure}");
     }
 }

@@ -1,8 +1,7 @@
-//! From SQL text to the action of a connection: settings, transactions and cursors are the
-//! connection's own; everything else is a plan for DataFusion.
+//! Which action does a statement's text ask for? The connection handles settings, transactions and
+//! cursors itself; everything else is a plan for DataFusion.
 //!
-//! Not here: how text is read (`coscan::parse_postgresql`), and what FETCH and MOVE ask for
-//! (`cursor.rs`).
+//! Not here: parsing (`coscan::parse_postgresql`), and what FETCH and MOVE ask for (`cursor.rs`).
 
 use coscan::{DropNames, IndexStatement, Rename, StatementText, TEMPORARY_SCHEMA};
 use datafusion::common::TableReference;
@@ -22,49 +21,50 @@ use crate::failure::Failure;
 use crate::show_create::show_create;
 use coscan_pg::dialect::Written;
 
-/// What to do for one statement.
+/// How the server carries out one statement.
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
-    /// DataFusion plans and runs it.
+    /// DataFusion plans and runs the statement.
     Plan(Box<DfStatement>),
-    /// A query that is run for its effect on an index, and the tag to answer with instead of its
-    /// rows.
+    /// A query that runs for its effect on an index, and the tag that replaces its rows as the
+    /// answer.
     Index {
         query: Box<DfStatement>,
         tag: &'static str,
     },
-    /// A query whose rows are copied out.
+    /// A query whose rows are sent as COPY data.
     Copy {
         query: Box<DfStatement>,
         format: CopyFormat,
     },
-    /// BEGIN and START TRANSACTION, which the tag tells apart.
+    /// BEGIN and START TRANSACTION, distinguished by the tag.
     Begin {
         modes: Vec<TransactionMode>,
         tag: &'static str,
     },
-    /// Both say whether the next transaction begins at once, in the same modes (AND CHAIN).
+    /// In COMMIT and ROLLBACK, `chain` says whether the next transaction begins at once, in the
+    /// same modes (AND CHAIN).
     Commit {
         chain: bool,
     },
     Rollback {
         chain: bool,
     },
-    /// ROLLBACK TO a savepoint of this name: revives a failed transaction.
+    /// ROLLBACK TO the savepoint of this name, which revives a failed transaction.
     RollbackTo(String),
     Savepoint(String),
     Release(String),
-    /// Accepted, though there is nothing to do: nothing is heard of (LISTEN, NOTIFY, UNLISTEN),
-    /// statistics are those of the files (ANALYZE, VACUUM), comments are not kept (COMMENT). Holds
-    /// the tag to answer with.
+    /// Accepted, though there is nothing to do: there are no notifications (LISTEN, NOTIFY,
+    /// UNLISTEN), statistics come from the files (ANALYZE, VACUUM), comments are not kept
+    /// (COMMENT). Holds the tag of the answer.
     Nothing(&'static str),
-    /// LOCK in a mode that only keeps others from changing what the table is: a statement reads it
-    /// as it was at its start.
+    /// LOCK in a mode that only prevents changes of the table's definition: a statement reads the
+    /// table as it was at its start.
     Lock(Vec<TableReference>),
     Set(Box<Set>),
-    /// The setting's name; `all` for every one.
+    /// The setting's name, or `all`.
     Show(String),
-    /// The setting's name; `None` for every one.
+    /// The setting's name; `None` for all settings.
     Reset(Option<String>),
     Declare {
         name: String,
@@ -73,13 +73,13 @@ pub(crate) enum Action {
     },
     /// FETCH and MOVE.
     Fetch(Walk),
-    /// SQL's PREPARE: `types` are those of its first parameters, `written` those in casts.
+    /// SQL's PREPARE. `types` are those of its first parameters, `written` those in casts.
     Prepare {
         name: String,
         types: Vec<DataType>,
         written: Written,
         query: Box<DfStatement>,
-        /// Its own text.
+        /// The text of the PREPARE itself.
         text: String,
     },
     Execute {
@@ -87,15 +87,15 @@ pub(crate) enum Action {
         arguments: Vec<Expr>,
     },
     Rename(Rename),
-    /// DROP TABLE or VIEW.
+    /// DROP TABLE or DROP VIEW.
     Drop(DropNames),
-    /// TRUNCATE of several tables: one of each.
+    /// TRUNCATE of several tables, as one statement for each.
     Truncate(Vec<DfStatement>),
-    /// The cursor's name; `None` for every one.
+    /// The cursor's name; `None` for all cursors.
     Close(Option<String>),
-    /// The prepared statement's name; `None` for every one.
+    /// The prepared statement's name; `None` for all of them.
     Deallocate(Option<String>),
-    /// DISCARD. Neither ALL nor TEMP: a part of the session that Coscan does not have.
+    /// DISCARD. Without ALL and TEMP it names a part of the session that Coscan does not have.
     Discard {
         all: bool,
         temp: bool,
@@ -103,7 +103,7 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// The tag to answer with instead of a query's rows.
+    /// The tag that replaces a query's rows as the answer.
     pub(crate) fn tag(&self) -> Option<&'static str> {
         match self {
             Self::Index { tag, .. } => Some(tag),
@@ -111,7 +111,7 @@ impl Action {
         }
     }
 
-    /// Whether it may change what ROLLBACK brings back.
+    /// Whether it may change something that ROLLBACK restores.
     pub(crate) fn may_change(&self) -> bool {
         match self {
             Self::Plan(_)
@@ -141,7 +141,7 @@ impl Action {
         }
     }
 
-    /// Whether it runs a query, which sees the tables as they are.
+    /// Whether it runs a query, which reads tables.
     pub(crate) fn queries(&self) -> bool {
         matches!(
             self,
@@ -154,7 +154,7 @@ impl Action {
         )
     }
 
-    /// What a READ ONLY transaction refuses of what is no plan.
+    /// The verb that a READ ONLY transaction refuses, for actions without a plan.
     pub(crate) fn writes(&self) -> Option<&'static str> {
         match self {
             Self::Index {
@@ -168,7 +168,7 @@ impl Action {
         }
     }
 
-    /// The format of a COPY, if the rows are copied out.
+    /// The format of a COPY, if the rows are sent as COPY data.
     pub(crate) fn copy_format(&self) -> Option<&CopyFormat> {
         match self {
             Self::Copy { format, .. } => Some(format),
@@ -177,7 +177,7 @@ impl Action {
     }
 }
 
-/// The tag of ALTER TABLE or VIEW … RENAME.
+/// The tag of ALTER TABLE … RENAME and ALTER VIEW … RENAME.
 pub(crate) fn rename_tag(rename: &Rename) -> &'static str {
     if rename.view {
         "ALTER VIEW"
@@ -186,7 +186,7 @@ pub(crate) fn rename_tag(rename: &Rename) -> &'static str {
     }
 }
 
-/// The tag of DROP TABLE or VIEW.
+/// The tag of DROP TABLE and DROP VIEW.
 pub(crate) fn drop_tag(drop: &DropNames) -> &'static str {
     if drop.views {
         "DROP VIEW"
@@ -195,10 +195,10 @@ pub(crate) fn drop_tag(drop: &DropNames) -> &'static str {
     }
 }
 
-/// Reads one statement of a text; `None` for a text of comments only.
+/// Parses one statement of a text; `None` for a text of comments only.
 ///
-/// The statement's syntax trees are built where there is stack enough for them, and are returned
-/// only if they fit on any stack.
+/// The syntax trees are built on a stack that is large enough for them, and are returned only if
+/// any stack can hold them.
 pub(crate) fn parse(statement: StatementText<'_>) -> Result<Option<Action>, Failure> {
     if let Some(walk) = cursor::read(statement.text) {
         return Ok(Some(Action::Fetch(walk?)));
@@ -219,7 +219,7 @@ pub(crate) fn parse(statement: StatementText<'_>) -> Result<Option<Action>, Fail
     }
     let mut action = read.pop().map(action_datafusion).transpose()?;
     if let Some(Action::Rename(rename)) = &mut action {
-        // It was read as an ALTER TABLE, which renames views, too.
+        // ALTER VIEW is parsed as ALTER TABLE, which may rename views too.
         let mut words = statement.text.split_ascii_whitespace();
         rename.view = words
             .nth(1)
@@ -414,7 +414,7 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
             all: object_type == DiscardObject::ALL,
             temp: object_type == DiscardObject::TEMP,
         },
-        // A temporary table is the session's own, also where there is no schema to create in.
+        // A temporary table is session-local, even where there is no schema to create it in.
         SqlStatement::CreateTable(mut create) => {
             if create.temporary && create.name.0.len() == 1 {
                 let schema = ObjectNamePart::Identifier(Ident::new(TEMPORARY_SCHEMA));
@@ -433,7 +433,8 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
     })
 }
 
-/// The tag of ANALYZE and VACUUM, whose options and names are words, commas, dots and parentheses.
+/// The tag of ANALYZE or VACUUM, whose options and names consist of words, commas, dots and
+/// parentheses.
 fn maintenance(text: &str) -> Option<&'static str> {
     let text = text.trim().trim_end_matches(';');
     let (word, rest) = match text.find(|c: char| !c.is_ascii_alphabetic()) {
@@ -449,7 +450,7 @@ fn maintenance(text: &str) -> Option<&'static str> {
     rest.chars().all(is_plain).then_some(tag)
 }
 
-/// A name as PostgreSQL folds it.
+/// A name, folded as in PostgreSQL.
 fn named(name: Ident) -> String {
     match name.quote_style {
         Some(_) => name.value,
@@ -463,12 +464,12 @@ fn object_name(name: &ObjectName) -> String {
     part.cloned().map(named).unwrap_or_default()
 }
 
-/// A table's name, as PostgreSQL folds it.
+/// A table's name, folded as in PostgreSQL.
 fn reference(name: &ObjectName) -> TableReference {
     TableReference::parse_str(&name.to_string())
 }
 
-/// The new name of a table, if that is all that an ALTER TABLE asks for.
+/// The new name of a table, if an ALTER TABLE does nothing but rename it.
 fn renamed(alter: &AlterTable) -> Option<ObjectName> {
     match alter.operations.as_slice() {
         [
@@ -480,7 +481,7 @@ fn renamed(alter: &AlterTable) -> Option<ObjectName> {
     }
 }
 
-/// SHOW TABLES: the relations that users have made, not those of the system.
+/// SHOW TABLES: the relations of users, without those of the system.
 fn users_tables() -> Result<DfStatement, Failure> {
     let query = "SELECT table_catalog, table_schema, table_name, table_type \
                  FROM information_schema.tables \
@@ -518,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn datafusions_own_statements_are_read_as_such() {
+    fn datafusions_own_statements_become_plans() {
         let external = one("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '/x'");
         assert!(
             matches!(&external, Action::Plan(s) if matches!(**s, DfStatement::CreateExternalTable(_)))
@@ -528,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn statements_about_indexes_stand_among_others() {
+    fn index_statements_mix_with_others() {
         let text = "BEGIN; create index i on t (a) ;SELECT ';'; SHOW INDEXES; -- done\nrefresh index i; \
                     CREATE EXTERNAL TABLE u STORED AS PARQUET LOCATION '/x'; DROP INDEX i";
         let actions = all(text).unwrap();
@@ -560,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn the_connections_own_statements() {
+    fn statements_of_the_connection_become_its_actions() {
         assert!(matches!(one("BEGIN"), Action::Begin { tag: "BEGIN", .. }));
         assert!(matches!(one("END"), Action::Commit { chain: false }));
         assert!(matches!(one("ABORT"), Action::Rollback { chain: false }));
@@ -601,7 +602,7 @@ mod tests {
     }
 
     #[test]
-    fn a_syntax_error_says_so() {
+    fn a_syntax_error_has_its_sqlstate() {
         let failure = all("SELEC 1").unwrap_err();
         assert!(failure.to_string().contains("42601"), "{failure}");
     }

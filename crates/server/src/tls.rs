@@ -1,4 +1,4 @@
-//! Reads the certificate and key, and offers TLS the way PostgreSQL clients ask for it.
+//! Loads the certificate and key, and offers TLS the way PostgreSQL clients ask for it.
 
 use std::fs;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use crate::config::TlsFiles;
 use crate::error::ServerError;
 
-/// TLS as the server offers it.
+/// The server's side of TLS.
 pub(crate) struct Tls {
     pub(crate) acceptor: TlsAcceptor,
     /// The certificate file, from which SCRAM computes its channel binding.
@@ -37,7 +37,7 @@ impl Tls {
         }
         let key = PrivateKeyDer::from_pem_file(&files.key).map_err(unreadable(&files.key))?;
 
-        // The provider is named, not installed: an embedder may have installed its own.
+        // The provider is passed, not installed: an embedder may have installed its own.
         let mut config =
             rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
                 .with_safe_default_protocol_versions()
@@ -53,5 +53,5 @@ impl Tls {
     }
 }
 
-/// Registered for PostgreSQL; clients with `sslnegotiation=direct` insist on it.
+/// The protocol registered for PostgreSQL; clients with `sslnegotiation=direct` require it.
 const ALPN: &[u8] = b"postgresql";

@@ -1,9 +1,9 @@
-//! What ROLLBACK comes back to: a session's own names and tables, its settings, and what it
+//! What does ROLLBACK restore? The session's own names and tables, its settings, and what it
 //! inserted into tables of files, as they were at BEGIN and at each savepoint.
 //!
-//! Files that a transaction writes are not seen before COMMIT. What all sessions see otherwise is
-//! not undone: a table that was replaced for all, an index.
-//! Not here: the status that clients are told.
+//! Files that a transaction writes are invisible before COMMIT. Other changes that all sessions
+//! see are not undone: a table that was replaced for all, an index.
+//! Not here: the transaction status that clients see (`simple.rs`).
 
 use std::sync::Arc;
 
@@ -14,41 +14,42 @@ use crate::modes::Modes;
 use crate::session::Session;
 use crate::settings::SavedSettings;
 
-/// The states of a transaction, the oldest first; none outside of one.
+/// The saved states of a transaction, the oldest first; empty outside of one.
 #[derive(Debug, Default)]
 pub(crate) struct Transaction {
     states: Vec<State>,
-    /// Whether it has run a query: from then on its modes stay.
+    /// Whether it has run a query: from then on its modes are fixed.
     has_queried: bool,
 }
 
 #[derive(Debug)]
 struct State {
-    /// The savepoint's; `None` for BEGIN.
+    /// The savepoint's name; `None` for BEGIN.
     name: Option<String>,
-    /// `None` if the session has nothing of its own.
+    /// `None` if the session has no names or tables of its own.
     own: Option<SavedOwn>,
     settings: SavedSettings,
-    /// How many portals had been opened.
+    /// How many portals had been opened at that time.
     opened: u64,
 }
 
-/// What ROLLBACK TO came back to.
+/// The result of ROLLBACK TO.
 pub(crate) struct Returned {
-    /// Settings that the client is told to have changed.
+    /// Changed settings to report to the client.
     pub(crate) reports: Reports,
-    /// How many portals had been opened.
+    /// How many portals had been opened at the savepoint.
     pub(crate) opened: u64,
 }
 
-/// Settings that the client is told to have changed.
+/// Changed settings to report to the client.
 type Reports = Vec<(&'static str, String)>;
 
 impl Transaction {
-    /// BEGIN; within a transaction, nothing.
+    /// BEGIN. Inside a transaction this does nothing.
     ///
     /// # Errors
-    /// If there is no memory for a copy of the session's names; the same below.
+    /// If there is no memory for a copy of the session's names. This holds for every method that
+    /// saves.
     pub(crate) async fn begin(&mut self, session: &Session) -> Result<(), Failure> {
         if self.states.is_empty() {
             self.save(session, None, 0).await?;
@@ -57,7 +58,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// The transaction runs a query. From its first one on it may see one state of all files.
+    /// The transaction is about to run a query. In some modes all its queries see the files as
+    /// they are at the first one.
     ///
     /// # Errors
     /// If files cannot be listed.
@@ -76,7 +78,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Whether the transaction's modes may be those that the session has now.
+    /// Checks that the transaction may change its modes from `before` to the session's present
+    /// ones.
     ///
     /// # Errors
     /// 25001.
@@ -88,7 +91,7 @@ impl Transaction {
         }
     }
 
-    /// SAVEPOINT, after so many portals were opened.
+    /// SAVEPOINT, after `opened` portals were opened.
     pub(crate) async fn savepoint(
         &mut self,
         session: &Session,
@@ -98,7 +101,7 @@ impl Transaction {
         self.save(session, Some(name.to_owned()), opened).await
     }
 
-    /// ROLLBACK TO a savepoint, which stays.
+    /// ROLLBACK TO a savepoint, which remains.
     pub(crate) async fn rollback_to(
         &mut self,
         session: &mut Session,
@@ -112,25 +115,26 @@ impl Transaction {
         Ok(Returned { reports, opened })
     }
 
-    /// RELEASE: forgets a savepoint, and those since.
+    /// RELEASE: drops a savepoint and all later ones.
     pub(crate) fn release(&mut self, name: &str) -> Result<(), Failure> {
         let at = self.savepoint_of(name)?;
         self.states.truncate(at);
         Ok(())
     }
 
-    /// ROLLBACK; outside of a transaction, nothing.
+    /// ROLLBACK. Outside of a transaction this does nothing.
     ///
     /// # Errors
-    /// If a setting does not come back. Everything else has then.
+    /// If a setting cannot be restored. Everything else has been.
     pub(crate) async fn rollback(&mut self, session: &mut Session) -> Result<Reports, Failure> {
         self.restore(session, 0).await
     }
 
-    /// COMMIT; outside of a transaction, nothing.
+    /// COMMIT. Outside of a transaction this does nothing.
     ///
     /// # Errors
-    /// If files that the transaction wrote cannot appear. It is still there, to be rolled back.
+    /// If files that the transaction wrote cannot be published. The transaction is then still
+    /// open, to be rolled back.
     pub(crate) async fn commit(&mut self, session: &Session) -> Result<(), Failure> {
         if !self.states.is_empty() {
             commit_own(&session.context).await?;

@@ -1,17 +1,19 @@
-//! Where do batches wait that the client has not taken?
+//! Where do batches wait until the client takes them?
 //!
-//! Idea: in memory while the client comes back, on disk when it has not come back for `IDLE_AFTER`,
-//! or for `SHORT_PATIENCE` where operators have taken most of the memory.
-//! Every batch has a keeper, a task that moves it to disk when the time has come, and back when it
-//! is asked for. The client's side only waits, so that it may be cancelled at any point.
+//! Idea: in memory while the client keeps fetching; on disk once it has been idle for
+//! `IDLE_AFTER`, or only for `SHORT_PATIENCE` when operators have taken most of the memory. Every
+//! batch has a keeper, a task that moves it to disk when the time has come, and back when the
+//! client asks for it. The client's side only waits, so it can be cancelled at any point.
 //! Not here: the tasks that compute the batches (`running.rs`).
-//! Bounds: whenever something changes, a keeper looks at all waiting batches, two a partition.
+//! Bounds: whenever something changes, each keeper searches all waiting batches, two per
+//! partition.
 //!
 //! S6: batches that wait for an idle client are on disk. A batch that cannot be written stays in
-//! memory if there is memory for it, else the query fails.
+//! memory if there is room; otherwise the query fails.
 //! S7: batches are taken in the order in which they were put, each once.
-//! S9: batches in memory are entered in the pool, until the client's side is done with them. Nobody
-//! is asked for that memory, so where it is short a client that does not read holds none of it.
+//! S9: batches in memory are charged to the pool until the client's side is done with them. They
+//! are charged without a request, so when memory is short a client that does not read holds no
+//! such batch.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -37,47 +39,47 @@ use crate::failure::Failure;
 use crate::query::ended;
 use crate::senders::FLUSH_BYTES;
 
-/// Batches that were computed and not taken, in order.
+/// Computed batches that were not taken yet, in order.
 pub(crate) struct Queue {
     schema: SchemaRef,
     environment: Arc<RuntimeEnv>,
     state: Mutex<State>,
-    /// Something in `state` changed: pumps, keepers and the client's side look again.
+    /// Notified whenever `state` changes: pumps, keepers and the client's side then check it.
     changed: Notify,
 }
 
 struct State {
     waiting: VecDeque<Waiting>,
     next_number: u64,
-    /// Pumps that may still put something.
+    /// The number of pumps that may still put a batch.
     computing: usize,
     /// Whether the client's side waits for a batch.
     asked: bool,
-    /// When the client's side last took, or asked for, or put aside a batch.
+    /// When the client's side last took, asked for, or put back a batch.
     idle_since: Instant,
-    /// Whether the query is ended, so that nothing more is computed.
+    /// Whether the query was ended, so that nothing more is computed.
     ended: bool,
 }
 
 struct Waiting {
     number: u64,
-    place: Place,
+    location: Location,
 }
 
 /// Where a batch waits.
-enum Place {
+enum Location {
     Memory {
         batch: Result<RecordBatch, Failure>,
         /// The memory of the batch; a failure has none.
         held: Option<MemoryReservation>,
-        /// Whether it stays in memory, because it cannot go to disk.
+        /// Whether the batch stays in memory, because it cannot go to disk.
         stays: bool,
     },
     Disk,
 }
 
-impl Place {
-    /// Whether it is in memory, and how much of it a batch takes.
+impl Location {
+    /// Whether the batch is in memory and takes more than `bytes` bytes of it.
     fn takes_more_than(&self, bytes: usize) -> bool {
         match self {
             Self::Memory { held, .. } => held.as_ref().is_some_and(|held| held.size() > bytes),
@@ -101,66 +103,66 @@ pub(crate) enum Taken {
     NotYet,
 }
 
-/// What the keeper of a batch does next.
+/// The next step of a batch's keeper.
 enum Step {
     /// Nothing: the batch was taken.
     Done,
-    /// Wait until something changes, or until this time.
+    /// Wait for a change, or until this time.
     Wait(Option<Instant>),
     /// Write the batch to disk: the client is idle.
     Write(RecordBatch),
     /// Read the batch from disk: the client asks for it.
     Read,
-    /// Drop the place in memory: the batch is in a file already.
-    Left(Place),
+    /// Drop the copy in memory: the batch is in a file already.
+    Left(Location),
 }
 
 impl State {
-    fn number(&mut self, place: Place) -> Waiting {
+    fn number(&mut self, location: Location) -> Waiting {
         self.next_number += 1;
         Waiting {
             number: self.next_number,
-            place,
+            location,
         }
     }
 
-    /// The place of a waiting batch, and whether it is the first one and is asked for.
-    fn place(&mut self, number: u64) -> Option<(&mut Place, bool)> {
+    /// The location of a waiting batch, and whether it is the first and the client asks for it.
+    fn location(&mut self, number: u64) -> Option<(&mut Location, bool)> {
         let at = self.waiting.iter().position(|one| one.number == number)?;
         let asked = at == 0 && self.asked;
-        Some((&mut self.waiting[at].place, asked))
+        Some((&mut self.waiting[at].location, asked))
     }
 
-    /// `written`: whether there is a file with the batch already. `patience`: how long a large
-    /// batch may wait in memory for a client that does not come back.
+    /// `written` says whether the batch is in a file already. `patience` is how long a large batch
+    /// may wait in memory for an idle client.
     fn step(&mut self, number: u64, written: bool, patience: Duration) -> Step {
         let idle_since = self.idle_since;
         let asked_at_all = self.asked;
-        let Some((place, asked)) = self.place(number) else {
+        let Some((location, asked)) = self.location(number) else {
             return Step::Done;
         };
-        let is_large = place.takes_more_than(FLUSH_BYTES);
+        let is_large = location.takes_more_than(FLUSH_BYTES);
         let due = idle_since + if is_large { patience } else { IDLE_AFTER };
         let idle = !asked_at_all && due <= Instant::now();
-        match place {
-            Place::Disk if asked => Step::Read,
-            Place::Disk
-            | Place::Memory { batch: Err(_), .. }
-            | Place::Memory { stays: true, .. } => Step::Wait(None),
-            Place::Memory { batch: Ok(_), .. } if idle && written => {
-                Step::Left(mem::replace(place, Place::Disk))
+        match location {
+            Location::Disk if asked => Step::Read,
+            Location::Disk
+            | Location::Memory { batch: Err(_), .. }
+            | Location::Memory { stays: true, .. } => Step::Wait(None),
+            Location::Memory { batch: Ok(_), .. } if idle && written => {
+                Step::Left(mem::replace(location, Location::Disk))
             }
-            Place::Memory {
+            Location::Memory {
                 batch: Ok(batch), ..
             } if idle => Step::Write(batch.clone()),
-            Place::Memory { .. } if asked_at_all => Step::Wait(None),
-            Place::Memory { .. } => Step::Wait(Some(due)),
+            Location::Memory { .. } if asked_at_all => Step::Wait(None),
+            Location::Memory { .. } => Step::Wait(Some(due)),
         }
     }
 }
 
 impl Queue {
-    /// A queue for the batches of so many pumps.
+    /// A queue for the batches of `pumps` pumps.
     pub(crate) fn new(schema: SchemaRef, environment: Arc<RuntimeEnv>, pumps: usize) -> Self {
         Self {
             schema,
@@ -177,7 +179,7 @@ impl Queue {
         }
     }
 
-    /// Resolves at the next change after it was enabled.
+    /// Resolves at the next change after the future was enabled.
     pub(crate) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
@@ -186,22 +188,22 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long the client's side has not been active, at the time `now`.
+    /// How long the client's side has been idle at the time `now`.
     pub(crate) fn idle(&self, now: Instant) -> Duration {
         let state = self.lock();
         let since = if state.asked { now } else { state.idle_since };
         now.saturating_duration_since(since)
     }
 
-    /// Ends the query: nothing more is computed, all waiting batches are dropped, and the client is
-    /// told why.
+    /// Ends the query: nothing more is computed, all waiting batches are dropped, and the client
+    /// gets the failure.
     pub(crate) fn end(&self, why: impl FnOnce() -> Failure) {
         let mut state = self.lock();
         if state.ended {
             return;
         }
         state.ended = true;
-        let last = state.number(Place::failed(why()));
+        let last = state.number(Location::failed(why()));
         let gone = mem::replace(&mut state.waiting, VecDeque::from([last]));
         drop(state);
         drop(gone);
@@ -213,23 +215,23 @@ impl Queue {
         self.lock().ended
     }
 
-    /// A batch in memory, entered in the pool (S9).
-    fn entered(&self, batch: Result<RecordBatch, Failure>) -> Place {
+    /// A batch in memory, charged to the pool (S9).
+    fn entered(&self, batch: Result<RecordBatch, Failure>) -> Location {
         let batch = match batch {
             Ok(batch) => batch,
-            Err(why) => return Place::failed(why),
+            Err(why) => return Location::failed(why),
         };
         let held = self.reservation();
-        // The batch exists already, so this cannot be refused: others have less.
+        // The batch exists already, so the pool cannot refuse it: others get less.
         held.grow(bytes_of(&batch));
-        Place::Memory {
+        Location::Memory {
             batch: Ok(batch),
             held: Some(held),
             stays: false,
         }
     }
 
-    /// How long a large batch stays in memory for a client that does not come back.
+    /// How long a large batch stays in memory for an idle client.
     pub(crate) fn patience(&self) -> Duration {
         let pool = &self.environment.memory_pool;
         match pool.memory_limit() {
@@ -241,22 +243,22 @@ impl Queue {
     }
 
     fn reservation(&self) -> MemoryReservation {
-        // Not a consumer that can spill: those are sure of a part of the memory, which it would
-        // reduce.
+        // Not as a consumer that can spill: those have an assured part of the memory, and this
+        // would reduce it.
         MemoryConsumer::new(WHAT).register(&self.environment.memory_pool)
     }
 
-    /// Puts a batch behind the others. Returns its number for its keeper; `None` if the query is
+    /// Puts a batch behind the others. Returns its number for its keeper; `None` if the query was
     /// ended.
     pub(crate) fn put(&self, batch: Result<RecordBatch, Failure>) -> Option<u64> {
-        let place = self.entered(batch);
+        let location = self.entered(batch);
         let mut state = self.lock();
         if state.ended {
-            // The batch is dropped outside of the lock: memory that is released wakes others.
+            // The batch is dropped outside of the lock: freeing its memory wakes other tasks.
             drop(state);
             return None;
         }
-        let last = state.number(place);
+        let last = state.number(location);
         let number = last.number;
         state.waiting.push_back(last);
         drop(state);
@@ -264,11 +266,11 @@ impl Queue {
         Some(number)
     }
 
-    /// Puts a batch before the others. Returns its number for its keeper.
+    /// Puts the rest of a batch in front of the others. Returns its number for its keeper.
     pub(crate) fn put_aside(&self, rest: RecordBatch) -> u64 {
-        let place = self.entered(Ok(rest));
+        let location = self.entered(Ok(rest));
         let mut state = self.lock();
-        let first = state.number(place);
+        let first = state.number(location);
         let number = first.number;
         state.waiting.push_front(first);
         state.idle_since = Instant::now();
@@ -277,18 +279,18 @@ impl Queue {
         number
     }
 
-    /// One pump has ended, and puts no more batches.
+    /// A pump has ended, and puts no more batches.
     pub(crate) fn end_pump(&self) {
         self.lock().computing -= 1;
         self.changed.notify_waiters();
     }
 
-    /// Whether the next batch is in memory and takes more of it than [`FLUSH_BYTES`]. If so, the
+    /// Whether the next batch is in memory and takes more than [`FLUSH_BYTES`] of it. If so, the
     /// client's side counts as active from now on.
     pub(crate) fn next_is_large(&self) -> bool {
         let mut state = self.lock();
-        let first = state.waiting.front().map(|first| &first.place);
-        let is_large = first.is_some_and(|place| place.takes_more_than(FLUSH_BYTES));
+        let first = state.waiting.front().map(|first| &first.location);
+        let is_large = first.is_some_and(|location| location.takes_more_than(FLUSH_BYTES));
         if is_large {
             state.idle_since = Instant::now();
             state.asked = true;
@@ -300,27 +302,27 @@ impl Queue {
     pub(crate) fn take(&self) -> Taken {
         let mut state = self.lock();
         state.idle_since = Instant::now();
-        let taken = match state.waiting.front().map(|first| &first.place) {
-            Some(Place::Memory { .. }) => state.waiting.pop_front(),
-            Some(Place::Disk) => None,
+        let taken = match state.waiting.front().map(|first| &first.location) {
+            Some(Location::Memory { .. }) => state.waiting.pop_front(),
+            Some(Location::Disk) => None,
             None if state.computing == 0 => return Taken::End,
             None => None,
         };
         let asked = taken.is_none();
-        // Notifying wakes the side that asks, too, so only a change is notified.
+        // Notifying would also wake the side that asks, so only a change is notified.
         let changed = !asked || !state.asked;
         state.asked = asked;
         drop(state);
         if changed {
             self.changed.notify_waiters();
         }
-        match taken.map(|first| first.place) {
-            Some(Place::Memory { batch, held, .. }) => Taken::Batch(batch, held),
-            Some(Place::Disk) | None => Taken::NotYet,
+        match taken.map(|first| first.location) {
+            Some(Location::Memory { batch, held, .. }) => Taken::Batch(batch, held),
+            Some(Location::Disk) | None => Taken::NotYet,
         }
     }
 
-    /// Ends when the batch has been taken; moves it to disk and back meanwhile.
+    /// The keeper of a batch: moves it to disk and back, and ends when the batch has been taken.
     pub(crate) async fn keep(&self, number: u64) {
         let _kept = Kept {
             queue: self,
@@ -335,7 +337,7 @@ impl Queue {
             match step {
                 Step::Done => return,
                 Step::Wait(None) => changed.await,
-                // The time has come or something changed: the next step decides.
+                // The time has come, or something changed: the next step decides.
                 Step::Wait(Some(due)) => drop(timeout_at(due, changed).await),
                 Step::Write(batch) => match self.write(&batch).await {
                     Ok(written) => file = Some(written),
@@ -347,12 +349,12 @@ impl Queue {
                         None => Err(lost()),
                     };
                     let read = self.entered(read);
-                    if let Some((place, _)) = self.lock().place(number) {
-                        *place = read;
+                    if let Some((location, _)) = self.lock().location(number) {
+                        *location = read;
                     }
                     self.changed.notify_waiters();
                 }
-                Step::Left(place) => drop(place),
+                Step::Left(location) => drop(location),
             }
         }
     }
@@ -383,30 +385,30 @@ impl Queue {
             .map_err(Failure::from)
     }
 
-    /// Keeps a batch in memory that cannot be written, if there is memory for it.
+    /// Keeps a batch that cannot be written in memory, if there is room for it.
     fn hold(&self, number: u64, batch: &RecordBatch, failure: Failure) {
-        let entered = match self.lock().place(number) {
-            Some((Place::Memory { held, .. }, _)) => held.take(),
+        let entered = match self.lock().location(number) {
+            Some((Location::Memory { held, .. }, _)) => held.take(),
             _ => None,
         };
         let held = entered.unwrap_or_else(|| self.reservation());
         held.free();
         let kept = match held.try_grow(bytes_of(batch)) {
-            Ok(()) => Place::Memory {
+            Ok(()) => Location::Memory {
                 batch: Ok(batch.clone()),
                 held: Some(held),
                 stays: true,
             },
-            Err(_) => Place::failed(failure),
+            Err(_) => Location::failed(failure),
         };
-        if let Some((place, _)) = self.lock().place(number) {
-            *place = kept;
+        if let Some((location, _)) = self.lock().location(number) {
+            *location = kept;
         }
     }
 }
 
-/// The bytes of a batch, which may be a part of larger arrays. Those are counted by whoever made
-/// them, and are released with their other parts.
+/// The bytes of a batch, which may be a slice of larger arrays. Whoever made the arrays has
+/// counted them, and they are freed once no slice is left.
 fn bytes_of(batch: &RecordBatch) -> usize {
     let columns = batch.columns().iter();
     let bytes = columns.map(|column| {
@@ -426,13 +428,13 @@ struct Kept<'a> {
 }
 
 impl Drop for Kept<'_> {
-    /// If the keeper of a batch on disk was aborted, nobody reads its file: the batch fails.
+    /// If the keeper of a batch on disk was aborted, no task will read its file: the batch fails.
     fn drop(&mut self) {
         let mut state = self.queue.lock();
-        if let Some((place, _)) = state.place(self.number)
-            && matches!(place, Place::Disk)
+        if let Some((location, _)) = state.location(self.number)
+            && matches!(location, Location::Disk)
         {
-            *place = Place::failed(stopping());
+            *location = Location::failed(stopping());
         }
         drop(state);
         self.queue.changed.notify_waiters();
@@ -446,25 +448,27 @@ fn lost() -> Failure {
     )
 }
 
-/// The name under which the files and the memory of waiting batches are accounted for.
+/// The name under which files and memory of waiting batches are charged.
 const WHAT: &str = "rows that wait for their client";
 
-/// Memory is short when less than this part of it is left, as a divisor.
+/// Memory is short when less than this part of it is left (a divisor).
 const SHORT_PART: usize = 4;
 
-/// How long a large batch waits in memory then: longer than a client that reads takes for a batch,
-/// or for a full socket.
+/// How long a large batch waits in memory when memory is short: longer than a reading client takes
+/// for a batch, or for a full socket.
 const SHORT_PATIENCE: Duration = Duration::from_millis(20);
 
-/// The same time that a scan's consumer may be silent before its chunk lapses.
+/// Equal to the time that a scan's consumer may be silent before its chunk lapses.
 pub(crate) const IDLE_AFTER: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
 impl Queue {
     pub(crate) fn on_disk(&self) -> usize {
         let state = self.lock();
-        let places = state.waiting.iter().map(|one| &one.place);
-        places.filter(|place| matches!(place, Place::Disk)).count()
+        let places = state.waiting.iter().map(|one| &one.location);
+        places
+            .filter(|location| matches!(location, Location::Disk))
+            .count()
     }
 
     /// Whether a batch waits.
@@ -475,11 +479,11 @@ impl Queue {
     /// How many batches stay in memory because they cannot go to disk.
     pub(crate) fn stay(&self) -> usize {
         let state = self.lock();
-        let places = state.waiting.iter().map(|one| &one.place);
-        let stay = |place: &&Place| {
+        let places = state.waiting.iter().map(|one| &one.location);
+        let stay = |location: &&Location| {
             matches!(
-                place,
-                Place::Memory {
+                location,
+                Location::Memory {
                     stays: true,
                     batch: Ok(_),
                     ..
@@ -489,14 +493,14 @@ impl Queue {
         places.filter(stay).count()
     }
 
-    /// Whether nothing more will be put.
+    /// Whether no more batches will be put.
     pub(crate) fn is_complete(&self) -> bool {
         self.lock().computing == 0
     }
 
     pub(crate) fn has_failed(&self) -> bool {
         let state = self.lock();
-        let mut places = state.waiting.iter().map(|one| &one.place);
-        places.any(|place| matches!(place, Place::Memory { batch: Err(_), .. }))
+        let mut places = state.waiting.iter().map(|one| &one.location);
+        places.any(|location| matches!(location, Location::Memory { batch: Err(_), .. }))
     }
 }

@@ -1,15 +1,16 @@
-//! Makes operators that multiply rows give way to others.
+//! How do operators that multiply rows yield to other queries?
 //!
 //! DataFusion's operators yield where they read: at scans and exchanges. A join that turns one
-//! batch into thousands reads nothing for minutes, and an aggregation above it drains it in one go,
-//! so the thread is lost to everyone else and the query cannot be cancelled (S3). Counting each
-//! batch such an operator hands out against Tokio's budget ends that, for a decrement per batch.
+//! batch into thousands reads nothing for minutes, and an aggregation above it consumes them in
+//! one go, so the thread is lost to all others and the query cannot be cancelled (S3). Each batch
+//! that such an operator emits is therefore counted against Tokio's budget, which costs a
+//! decrement per batch.
 //!
-//! A join whose filter rejects every pair hands out nothing. It is given the rows that it compares
-//! with its other side in small pieces, and gives way between them.
+//! A join whose filter rejects every pair emits nothing. It receives the rows of its probe side in
+//! small pieces, and yields between them.
 //!
-//! Not here: sort-merge joins with a filter, which DataFusion plans only if hash joins are switched
-//! off: they give way only between the batches that they read.
+//! Not here: sort-merge joins with a filter, which DataFusion plans only if hash joins are turned
+//! off: they yield only between the batches that they read.
 
 use std::sync::Arc;
 
@@ -22,8 +23,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 
-/// The rule runs late, because what it adds would hide operators from other rules. It runs before
-/// operators are shared, because after that it would undo the sharing.
+/// Runs late, because what it adds would hide operators from other rules, but before operators are
+/// shared, because after that it would undo the sharing.
 #[derive(Debug)]
 pub(crate) struct YieldingJoins;
 
@@ -52,7 +53,7 @@ impl PhysicalOptimizerRule for YieldingJoins {
     }
 }
 
-/// A join that may reject pairs, given its probe side in pieces.
+/// Gives a join that may reject pairs its probe side in pieces.
 fn in_pieces(join: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let filters = |join: &HashJoinExec| join.filter().is_some();
     let loops = join.is::<NestedLoopJoinExec>();
@@ -60,7 +61,7 @@ fn in_pieces(join: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         return Ok(join);
     }
     let mut children: Vec<_> = join.children().into_iter().map(Arc::clone).collect();
-    // The left side is kept, the right one is compared with it.
+    // The left side is kept in memory; the right side is the probe side.
     if let Some(probe) = children.pop() {
         children.push(Arc::new(YieldingExec::in_pieces(probe, loops)));
     }

@@ -1,6 +1,6 @@
-//! `coscan bench`: experiments on the real engine, with every figure in a file.
+//! `coscan bench`: experiments on the real engine, with all figures in a file.
 //!
-//! Here: `coop`, `data`, and what the experiments have in common.
+//! Here: `coop`, `data`, and what the experiments share.
 
 mod parallel;
 pub(crate) mod qpipe;
@@ -34,7 +34,8 @@ pub(crate) struct Options {
 
 #[derive(Subcommand)]
 enum Command {
-    /// The cooperative-scan papers' experiment: streams of FAST and SLOW queries, policy by policy.
+    /// The cooperative-scan papers' experiment: streams of FAST and SLOW queries, policy by
+    /// policy.
     Coop(Box<CoopArgs>),
     /// The smooth-scan paper's micro-benchmark: each access path at each selectivity.
     Smooth(Box<smooth::Options>),
@@ -44,9 +45,9 @@ enum Command {
     Parallel(Box<parallel::Options>),
     /// Make TPC-H tables as Parquet files.
     Data(DataArgs),
-    /// Write what the streams of `coop` ask as a file, for other engines (`lab/arena`).
+    /// Write the queries of `coop`'s streams to a file, for other engines (`lab/arena`).
     Workload(workload::Options),
-    /// Write whole TPC-H queries of concurrent clients as such a file.
+    /// Write whole TPC-H queries of concurrent clients to a file of the same form.
     Mix(workload::MixOptions),
 }
 
@@ -63,13 +64,13 @@ pub(crate) fn run(options: Options) -> Result<(), Failure> {
     }
 }
 
-/// The options that the demo and the benchmark have in common.
+/// The options that the demo and the benchmark share.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct WorkloadArgs {
-    /// What one load brings: nsm (all columns of a chunk) or dsm (the columns that scans need).
+    /// What one load reads: nsm (all columns of a chunk) or dsm (the columns that scans need).
     #[arg(long, value_name = "nsm|dsm", default_value = "dsm", value_parser = model)]
     pub(crate) model: String,
-    /// Which policies, in this order.
+    /// The policies, in this order.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = POLICIES, value_parser = policy)]
     pub(crate) policies: Vec<String>,
     /// Streams that run at once.
@@ -78,7 +79,7 @@ pub(crate) struct WorkloadArgs {
     /// Queries of each stream, one after the other.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) queries: u16,
-    /// What the workload is drawn from.
+    /// The seed of the random workload.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// The buffer: a size, or a share of the data that the workload could touch (nsm: the table;
@@ -88,8 +89,8 @@ pub(crate) struct WorkloadArgs {
     /// Threads of each query; the papers' queries had one.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) partitions: u16,
-    /// Don't have plain DataFusion answer every query too. Results are still compared between the
-    /// policies.
+    /// Skip the check of every result against plain DataFusion. Results are still compared between
+    /// the policies.
     #[arg(long)]
     pub(crate) no_verify: bool,
 }
@@ -115,7 +116,7 @@ impl WorkloadArgs {
 
 #[derive(Args)]
 struct CoopArgs {
-    /// TPC-H lineitem: a Parquet file, or a folder of them, in the order of `l_orderkey`.
+    /// TPC-H lineitem: a Parquet file or a folder of them, ordered by `l_orderkey`.
     #[arg(long, value_name = "PATH")]
     table: PathBuf,
     #[command(flatten)]
@@ -126,20 +127,20 @@ struct CoopArgs {
     /// Time between two streams' starts.
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = quantities::parse_duration)]
     delay: Duration,
-    /// What the device is held to, or `none`.
+    /// The device's bandwidth limit, or `none`.
     #[arg(long, value_name = "RATE", default_value = "200MB/s")]
     bandwidth: Bandwidth,
     /// Time added to each request to the device.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = quantities::parse_duration)]
     latency: Duration,
-    /// The size that a chunk is meant to have on disk.
+    /// The target size of a chunk on disk.
     #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = quantities::parse_bytes)]
     chunk_bytes: u64,
     /// Terms of extra arithmetic in SLOW.
     #[arg(long, value_name = "N", default_value_t = coop::SLOW_ARITHMETIC_DEFAULT)]
     slow_arithmetic: u32,
-    /// Find the arithmetic with which SLOW takes so many times FAST's standalone time, print it,
-    /// and use it.
+    /// Find and use the amount of arithmetic with which SLOW takes RATIO times as long as FAST
+    /// alone, and print it.
     #[arg(long, value_name = "RATIO", num_args = 0..=1, default_missing_value = "1.7")]
     calibrate_slow: Option<f64>,
     /// Write the results as JSON.
@@ -148,8 +149,8 @@ struct CoopArgs {
     /// Write the report.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write what the scheduler hears and decides under each policy to a log, for `coscan sim
-    /// replay`; with several policies to FILE.POLICY.
+    /// Log the scheduler's events and decisions under each policy, for `coscan sim replay`; with
+    /// several policies to FILE.POLICY.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Write the workload in the form that lab/arena/peers.py reads, and run nothing.
@@ -162,13 +163,13 @@ struct DataArgs {
     /// TPC-H's scale factor.
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = scale)]
     scale: f64,
-    /// Which tables.
+    /// The tables to make.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = ["lineitem"])]
     tables: Vec<tpch::Table>,
     /// Where to keep them [default: coscan/data in the user's cache folder].
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
-    /// The size that a row group is meant to have on disk.
+    /// The target size of a row group on disk.
     #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = quantities::parse_bytes)]
     row_group_bytes: u64,
 }
@@ -231,7 +232,7 @@ fn run_data(args: &DataArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Options with which all cores make row groups of this size.
+/// Options to make row groups of this size on all cores.
 pub(crate) fn generate_options(scale: f64, row_group_bytes: u64) -> tpch::Generate {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     tpch::Generate {
@@ -241,15 +242,15 @@ pub(crate) fn generate_options(scale: f64, row_group_bytes: u64) -> tpch::Genera
     }
 }
 
-/// Makes a table if it is missing, with a progress bar; an interrupt leaves nothing behind.
+/// Makes a table if it is missing, with a progress bar; an interrupt leaves no file behind.
 pub(crate) fn ensure_table(
     root: &Path,
     table: tpch::Table,
     generate: &tpch::Generate,
 ) -> Result<PathBuf, Failure> {
     let (root, generate) = (root.to_owned(), generate.clone());
-    // Not `crate::block_on`, which would return at once: the thread must be waited for, so that its
-    // unfinished file is removed.
+    // Not `crate::block_on`, which would return at once: this must wait for the thread, which
+    // removes its unfinished file.
     crate::runtime("coscan", 1)?.block_on(async move {
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let mut work = tokio::task::spawn_blocking(move || {
@@ -258,8 +259,8 @@ pub(crate) fn ensure_table(
             let made = tpch::ensure(&root, table, &generate, &|done, all| {
                 bar.set_length(all);
                 bar.set_position(done);
-                let told = stopped.lock().map(|told| told.try_recv());
-                match told {
+                let signal = stopped.lock().map(|stopped| stopped.try_recv());
+                match signal {
                     Ok(Err(std::sync::mpsc::TryRecvError::Empty)) => ControlFlow::Continue(()),
                     _ => ControlFlow::Break(()),
                 }
@@ -282,7 +283,7 @@ pub(crate) fn ensure_table(
     })
 }
 
-/// Writes a report with the command that was given and the machine's data.
+/// Writes a report with the command line and the machine's data.
 pub(crate) fn write_report(
     path: &Path,
     cores: usize,
@@ -301,7 +302,7 @@ pub(crate) fn write_report(
     write(path, render(&notes).as_bytes())
 }
 
-/// The command that was given.
+/// The command line of this run.
 fn command_line() -> String {
     let command: Vec<String> = std::iter::once("coscan".to_owned())
         .chain(std::env::args().skip(1))
@@ -328,7 +329,7 @@ fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
         .map_err(|error| Failure::new(format!("{}: {error}", path.display())))
 }
 
-/// Writes to standard output; a reader that has closed it is not an error.
+/// Writes to standard output; a closed reader is not an error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;

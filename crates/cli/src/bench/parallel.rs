@@ -1,5 +1,5 @@
-//! `coscan bench parallel`: do scans of a table on several devices use them all, and do those who
-//! ask for little notice?
+//! `coscan bench parallel`: do scans of a table on several devices use all of them, and do they
+//! slow down small queries?
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,45 +19,45 @@ pub(crate) struct Options {
     /// TPC-H's scale factor.
     #[arg(long, value_name = "N", default_value_t = 2.0, value_parser = scale)]
     scale: f64,
-    /// Devices; one disk stands for all of them.
+    /// The number of devices; one disk stands in for all of them.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(2..=64))]
     devices: u16,
-    /// What each device is held to.
+    /// The bandwidth limit of each device.
     #[arg(long, value_name = "RATE", default_value = "50MB/s", value_parser = quantities::parse_rate)]
     bandwidth: u64,
-    /// What keys and arrivals are drawn from.
+    /// The seed of keys and arrivals.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// What one load brings: nsm (all columns of a chunk) or dsm (the columns that scans need).
+    /// What one load reads: nsm (all columns of a chunk) or dsm (the columns that scans need).
     #[arg(long, value_name = "nsm|dsm", default_value = "dsm", value_parser = model)]
     model: String,
     /// The buffer: a size, or a share of the table.
     #[arg(long, value_name = "SIZE|%", default_value = "25%")]
     buffer: Share,
-    /// The size that a chunk is meant to have on disk [default: a 256th of the table].
+    /// The target size of a chunk on disk [default: a 256th of the table].
     #[arg(long, value_name = "SIZE", value_parser = quantities::parse_bytes)]
     chunk_bytes: Option<u64>,
-    /// Partitions of each query [default: as many as the machine has cores].
+    /// Partitions of each query [default: the machine's number of cores].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     partitions: Option<u16>,
     /// Clients that scan in the mix.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
     clients: u16,
-    /// Point queries that arrive in a second of the mix.
+    /// Point queries that arrive per second of the mix.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
     points: u16,
-    /// For how long a mix is measured.
+    /// How long a mix is measured.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantities::parse_duration)]
     time: Duration,
-    /// Fixed degrees of parallelism that the chosen one is compared with.
+    /// Fixed degrees of parallelism to compare with the chosen one.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = FIXED, value_parser = clap::value_parser!(u32).range(1..=1024))]
     fixed: Vec<u32>,
-    /// How often one scan alone is measured, of which the median counts, and each mix, whose
-    /// queries are taken together.
+    /// How often a scan alone is measured (the median counts), and each mix (its queries are
+    /// pooled).
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeats: u16,
-    /// Don't have plain DataFusion answer every query too. Results are still compared between the
-    /// settings.
+    /// Skip the check of every result against plain DataFusion. Results are still compared between
+    /// the settings.
     #[arg(long)]
     no_verify: bool,
     /// Where to keep the table [default: coscan/data in the user's cache folder].
@@ -75,7 +75,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let root = options.data.clone().unwrap_or_else(tpch::default_root);
     let generate = generate_options(options.scale, demo::row_group_bytes(options.scale));
     let source = ensure_table(&root, tpch::Table::Lineitem, &generate)?;
-    // As many as a server has.
+    // As many threads as a server has.
     let mut results = crate::block_on_threads(2, async {
         let (scale, devices) = (options.scale, options.devices.into());
         let folders = parallel::ensure(&root, &source, scale, devices).await?;

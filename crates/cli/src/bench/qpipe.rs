@@ -1,4 +1,4 @@
-//! `coscan bench qpipe`: what do queries in flight save when they share scans, fragments and
+//! `coscan bench qpipe`: what do concurrent queries save when they share scans, fragments and
 //! operators?
 
 use std::path::{Path, PathBuf};
@@ -17,59 +17,60 @@ use crate::progress;
 /// Options of `coscan bench qpipe`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Which figures of the paper, and `open`: arrivals at 1.5 times what isolated execution
-    /// sustains.
+    /// The paper's figures to run, and `open`: arrivals at 1.5 times the rate that isolated
+    /// execution sustains.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = FIGURES, value_parser = FIGURES)]
     figures: Vec<String>,
     /// TPC-H's scale factor; the Wisconsin benchmark's tables grow with it.
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = scale)]
     scale: f64,
-    /// What queries, their parameters, thoughts and arrivals are drawn from.
+    /// The seed of queries, their parameters, think times and arrivals.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// What one load brings: nsm (all columns of a chunk) or dsm (the columns that scans need).
+    /// What one load reads: nsm (all columns of a chunk) or dsm (the columns that scans need).
     #[arg(long, value_name = "nsm|dsm", default_value = "dsm", value_parser = model)]
     model: String,
-    /// The buffer: a size, or a share of what an experiment's queries read at all.
+    /// The buffer: a size, or a share of all data that an experiment's queries read.
     #[arg(long, value_name = "SIZE|%", default_value = "25%")]
     buffer: Share,
-    /// What the device is held to, or `none`.
+    /// The device's bandwidth limit, or `none`.
     #[arg(long, value_name = "RATE", default_value = "200MB/s")]
     bandwidth: Bandwidth,
     /// Time added to each request to the device.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = quantities::parse_duration)]
     latency: Duration,
-    /// The size that a chunk is meant to have on disk [default: a 256th of lineitem].
+    /// The target size of a chunk on disk [default: a 256th of lineitem].
     #[arg(long, value_name = "SIZE", value_parser = quantities::parse_bytes)]
     chunk_bytes: Option<u64>,
-    /// Partitions of each query [default: as many as the machine has cores]. With one nothing is
-    /// joined by merging.
+    /// Partitions of each query [default: the machine's number of cores]. With one partition no
+    /// join is a merge join.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=256))]
     partitions: Option<u16>,
-    /// How many clients Figure 12 has.
+    /// The numbers of clients in Figure 12.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = CLIENTS, value_parser = clap::value_parser!(u16).range(1..=1024))]
     clients: Vec<u16>,
-    /// Queries of each client where Figure 12 has most; fewer clients ask the same queries.
+    /// Queries of each client at the largest number of clients in Figure 12; fewer clients run the
+    /// same queries.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1024))]
     queries: u16,
-    /// Sets of parameters of each query of the mix [default: drawn for each time it is asked].
+    /// Sets of parameters for each query of the mix [default: new ones for each run of the query].
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     sets: u16,
-    /// Times between arrivals in figures 8 to 11, as parts of the query's time alone.
+    /// Times between arrivals in figures 8 to 11, as fractions of the query's time alone.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = INTERARRIVALS, value_parser = times)]
     interarrivals: Vec<f64>,
-    /// Mean think times in Figure 13, in mean times of a query alone.
+    /// Mean think times in Figure 13, as multiples of a query's mean time alone.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = THINKS, value_parser = times)]
     thinks: Vec<f64>,
     /// How often each point is measured; the median counts.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeats: u16,
-    /// Don't have plain DataFusion answer every query too. Results are still compared between the
-    /// variants.
+    /// Skip the check of every result against plain DataFusion. Results are still compared between
+    /// the variants.
     #[arg(long)]
     no_verify: bool,
-    /// Write what the scheduler hears and decides in the last run of each variant to a log, FILE
-    /// with the variant's name added, for `coscan sim replay`.
+    /// Log the scheduler's events and decisions in the last run of each variant, for `coscan sim
+    /// replay`; to FILE with the variant's name added.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Where to keep the tables [default: coscan/data in the user's cache folder].
@@ -128,7 +129,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-/// The tables of TPC-H that the experiments read, made if they are missing.
+/// The TPC-H tables that the experiments read, made if they are missing.
 pub(crate) fn tpch_files(root: &Path, scale: f64) -> Result<Vec<(String, PathBuf)>, Failure> {
     let generate = qpipe::generate(scale);
     let file = |table: tpch::Table| {
@@ -150,7 +151,7 @@ async fn wisconsin_files(root: &Path, scale: f64) -> Result<Vec<(String, PathBuf
     Ok(files)
 }
 
-/// Parses a factor of a time.
+/// Parses a multiple of a time.
 fn times(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(times) if (0.0..=1000.0).contains(&times) => Ok(times),

@@ -1,5 +1,5 @@
 //! `coscan bench smooth`: every access path at every selectivity, or another of the paper's
-//! experiments, with every figure in a file.
+//! experiments, with all figures in a file.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::{args, bench, progress};
 /// Options of `coscan bench smooth`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// What is run: every selectivity by every access path, or one of the paper's other
+    /// The experiment: every selectivity by every access path, or another of the paper's
     /// experiments.
     #[arg(long, value_enum, value_name = "NAME", default_value = "selectivities")]
     experiment: What,
@@ -34,29 +34,29 @@ pub(crate) struct Options {
     /// Rows of a page.
     #[arg(long, value_name = "N", default_value_t = PAGE_ROWS_DEFAULT, value_parser = args::page_rows)]
     page_rows: usize,
-    /// What the table's values are drawn from.
+    /// The seed of the table's values.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// TPC-H's scale factor, for `--experiment tpch`.
     #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = bench::scale)]
     scale: f64,
-    /// Shares of the rows that queries ask for, in percent.
+    /// Selectivities of the queries, in percent of the rows.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = SELECTIVITIES, value_parser = percent)]
     selectivities: Vec<f64>,
     /// Access paths: full, index, sort, switch, smooth.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = PATHS, value_parser = PATHS)]
     paths: Vec<String>,
-    /// Whether queries want their rows in the order of the indexed column.
+    /// Whether queries order their rows by the indexed column.
     #[arg(long, value_enum, value_name = "yes|no|both", default_value = "both")]
     order_by: OrderBy,
-    /// What is read from: the machine's device as it is, or made to jump as a disk does.
+    /// The device: the machine's as it is, or slowed down to seek like a disk.
     #[arg(long, value_enum, value_name = "plain|disk", default_value = "plain")]
     device: Device,
-    /// What `--device disk` is held to.
+    /// The bandwidth limit of `--device disk`.
     #[arg(long, value_name = "RATE", default_value = "200MB/s", value_parser = quantities::parse_rate)]
     bandwidth: u64,
-    /// Time that `--device disk` adds to each request [default: such that a page by itself costs
-    /// ten pages in sequence].
+    /// The latency that `--device disk` adds to each request [default: such that a single page
+    /// costs as much as ten pages in sequence].
     #[arg(long, value_name = "TIME", value_parser = quantities::parse_duration)]
     latency: Option<Duration>,
     /// The engine's memory: a size, or a share of the machine's.
@@ -65,7 +65,7 @@ pub(crate) struct Options {
     /// How often each point is measured; the median counts.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeats: u16,
-    /// How long a query may take before it is given up.
+    /// How long a query may take before it is cancelled.
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = quantities::parse_duration)]
     limit: Duration,
     /// Where to keep the table and its index [default: coscan/data in the user's cache folder].
@@ -74,8 +74,8 @@ pub(crate) struct Options {
     /// Write the results as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a report of the selectivities, with a picture of which page each access path reads
-    /// when.
+    /// Write a report of the selectivities, with a picture of the pages that each access path
+    /// reads over time.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
@@ -93,15 +93,15 @@ const ROWS_MAX: i64 = i32::MAX as i64;
 enum What {
     /// Every selectivity by every access path, with and without ORDER BY.
     Selectivities,
-    /// Results dense in the first hundredth of the table and rare after it.
+    /// Matching rows dense in the first hundredth of the table, and rare after it.
     Skew,
-    /// ORDER BY with less and less memory for rows that wait for their turn.
+    /// ORDER BY with less and less memory for rows that wait for their position.
     Cache,
-    /// Selectivities around an estimate: switch scan beside smooth scan.
+    /// Selectivities around an estimate: switch scan against smooth scan.
     Cliff,
-    /// The cost model beside the measurement; needs --device disk.
+    /// The cost model against the measurement; needs --device disk.
     Model,
-    /// Sixteen queries by an index and four full scans at once.
+    /// Sixteen queries by an index and four full scans, all at once.
     Together,
     /// TPC-H's Q1, Q4, Q6, Q7 and Q14 with indexes, by full, index and smooth scan.
     Tpch,
@@ -236,12 +236,12 @@ fn root(options: &Options) -> PathBuf {
     options.data.clone().unwrap_or_else(tpch::default_root)
 }
 
-/// The table, made now if it is missing.
+/// The table, made if it is missing.
 async fn table_of(options: &Options, spec: Spec) -> Result<Table, Failure> {
     make(&root(options), spec).await
 }
 
-/// The table below a folder, made now if it is missing, with a progress bar.
+/// The table in a folder, made if it is missing, with a progress bar.
 pub(crate) async fn make(root: &Path, spec: Spec) -> Result<Table, Failure> {
     let bar = progress::rows("table");
     bar.set_length(spec.rows.into());
@@ -250,7 +250,7 @@ pub(crate) async fn make(root: &Path, spec: Spec) -> Result<Table, Failure> {
     Ok(made?)
 }
 
-/// The failure of the command if a query failed; the table and the file show failed queries too.
+/// Fails the command if a query failed; the table and the file show failed queries too.
 fn failed(results: &SmoothResults) -> Result<(), Failure> {
     let mut failed = results.points.iter().filter_map(|point| {
         let error = point.error.as_ref()?;

@@ -1,5 +1,5 @@
 //! `coscan bench workload` and `coscan bench mix`: write the queries to a file, so that other
-//! engines can be asked the same (`lab/arena`).
+//! engines can run the same ones (`lab/arena`).
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(crate) struct Options {
     /// Time between two streams' starts.
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = quantities::parse_duration)]
     delay: Duration,
-    /// What the workload is drawn from.
+    /// The seed of the random workload.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// TPC-H's scale factor of the table.
@@ -40,10 +40,10 @@ pub(crate) struct Options {
     /// Terms of extra arithmetic in SLOW.
     #[arg(long, value_name = "N", default_value_t = coop::SLOW_ARITHMETIC_DEFAULT)]
     slow_arithmetic: u32,
-    /// No two queries have a date in common, so that no query computes anything of another's.
+    /// Give no two queries a date in common, so that no query computes what another needs.
     #[arg(long)]
     distinct: bool,
-    /// The file to be written [default: standard output].
+    /// The file to write [default: standard output].
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -57,18 +57,18 @@ pub(crate) struct MixOptions {
     /// Queries of each client, one after the other.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1024))]
     queries: u16,
-    /// Sets of parameters of each query [default: drawn for each time it is asked].
+    /// Sets of parameters for each query [default: new ones for each run of the query].
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     sets: u16,
-    /// What the workload is drawn from.
+    /// The seed of the random workload.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The file to be written [default: standard output].
+    /// The file to write [default: standard output].
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
-/// TPC-H's keys are sparse, 8 of every 32 are used: the 1,500,000 orders of scale factor 1 end
+/// TPC-H's keys are sparse: 8 of every 32 are used, so the 1,500,000 orders of scale factor 1 end
 /// here.
 const KEYS_PER_SCALE: f64 = 6_000_000.0;
 

@@ -1,4 +1,4 @@
-//! Runs the program as a user does, and says what it answered.
+//! Runs the program as a user does, and returns its output.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -13,7 +13,7 @@ pub(crate) fn coscan(folder: &Path, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// The answer of one that succeeded.
+/// The output of a successful run.
 pub(crate) fn stdout(output: &Output) -> String {
     assert!(
         output.status.success(),
@@ -23,7 +23,7 @@ pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// The message of one that failed with this code and answered nothing.
+/// The message of a run that failed with this code and no output.
 pub(crate) fn failure(output: &Output, code: i32) -> String {
     assert_eq!(
         output.status.code(),

@@ -1,11 +1,11 @@
-//! Which query begins next, and who may work on a chunk?
+//! Which query is admitted next, and which reader may work on a chunk?
 //!
-//! Idea: a query begins when its minimum fits beside all that is fixed; until then it waits, first
-//! come, first served. A small one may pass a large one, but those that pass it are together no
-//! larger than the one that is passed. Those without a minimum always pass, and nobody waits for
-//! them.
-//! Bounds: `waiting_max` queries wait; a look goes through those that may still be passed, when
-//! there is more room than at the last one.
+//! Idea: a query is admitted when its minimum fits beside all that is fixed; until then it waits,
+//! first come, first served. A small query may pass a large one, but all queries that pass it are
+//! together no larger than its own minimum. A query without a minimum always passes, and no query
+//! waits for its end unless it is older and holds memory.
+//! Bounds: `waiting_max` queries wait. The queue is searched only when there is more room than at
+//! the last search, and only as far as queries may still be passed.
 //! MEM-I5, MEM-I6.
 
 use super::{Action, Memory, PATIENCE_NS, Query, ScratchId, Waiting};
@@ -13,9 +13,9 @@ use crate::tasks::QueryId;
 
 impl Memory {
     pub(super) fn arrive(&mut self, query: QueryId, minimum: u64) {
-        // One that comes alone says nothing of others to come.
+        // A query that comes alone says nothing about those to come.
         let is_alone = self.queries.is_empty() && self.waiting.is_empty();
-        self.headroom.came(if is_alone { 0 } else { minimum });
+        self.headroom.record(if is_alone { 0 } else { minimum });
         let one = Waiting {
             query,
             minimum,
@@ -29,7 +29,8 @@ impl Memory {
         }
     }
 
-    /// Lets those in for whom there is room now.
+    /// Opens scratches and admits queries for which there is room now, and rejects those beyond
+    /// `waiting_max`.
     pub(super) fn let_in(&mut self) {
         self.open_scratch();
         self.admit_waiting();
@@ -61,7 +62,8 @@ impl Memory {
         }
     }
 
-    /// The open chunks may wait for the next one: a join reads one side after the other.
+    /// Opens the next scratch although it does not fit: readers of the open chunks may wait for
+    /// it, since a join reads one side after the other.
     pub(super) fn open_after_patience(&mut self) {
         if self.now.0 - self.scratch_moved.0 >= PATIENCE_NS {
             self.open_next();
@@ -99,7 +101,7 @@ impl Memory {
 
     pub(super) fn look_at_waiting(&mut self) {
         let mut at = 0;
-        // What those ahead may still be passed by.
+        // How many bytes may still pass the queries ahead.
         let mut passes = u64::MAX;
         while let Some(&one) = self.waiting.get(at) {
             let begins = self.fits(one.minimum) || at == 0 && self.is_next(one.query);
@@ -120,16 +122,16 @@ impl Memory {
         }
     }
 
-    /// Whether nothing that the first waiting query waits for is left: no older query has memory,
-    /// and none that passed it by its minimum runs. Those without a minimum pass without end, so
-    /// they do not count.
+    /// Whether the first waiting query has nothing left to wait for: no query with a minimum runs,
+    /// and no older one has memory. Queries without a minimum are admitted all the time, so
+    /// younger ones do not count.
     pub(super) fn is_next(&self, first: QueryId) -> bool {
         let mut all = self.queries.iter();
         !all.any(|(id, query)| query.wanted > 0 || *id < first && query.keeps() > 0)
     }
 
     fn admit(&mut self, one: Waiting) {
-        // Alone it gets what there is, even if that is less.
+        // A query that runs alone gets what there is, even if that is less than its minimum.
         let minimum = one.minimum.min(self.room_for_minima());
         let query = Query {
             minimum,

@@ -1,29 +1,28 @@
 //! Does an operator get the memory that it asks for?
 //!
-//! Idea: what is kept for its query it gets. More than that it gets if the ceiling leaves it beside
-//! all that is fixed. One that spills leaves room for a query like those that came lately, and for
-//! the others of its query that spill. Where queries wait or memory ends it has no more than an
-//! equal share: operators that cannot spill are not refused because others could have. Where memory
-//! has to be reclaimed, an operator that spills is refused if its own bytes are cheaper to get back
-//! than those of the holders.
-//! Not here: who waits for admission (`admit.rs`).
+//! Idea: an operator gets what is kept for its query. It gets more if that fits below the ceiling
+//! beside all that is fixed. An operator that spills must also leave room for a query like the
+//! recent ones, and for the other spilling operators of its query. While queries wait, or memory
+//! runs out, it gets no more than an equal share, so that operators that cannot spill are not
+//! refused because others spill late. When memory has to be reclaimed, an operator that spills is
+//! refused if its own bytes are cheaper to get back than those of the holders.
+//! Not here: which query is admitted (`admit.rs`).
 //! MEM-I3, MEM-I4.
 
 use super::{Action, Asking, Memory, OnRefusal, Operator, OperatorId, Query};
 
-/// Where a query has several operators that spill, the part of what may be spilled, as a divisor,
-/// that none takes beyond its share.
+/// When a query has several operators that spill, none takes this part (a divisor) of the
+/// spillable memory beyond its share.
 const SIBLINGS: u64 = 4;
 
-/// The part of what may be spilled, as a divisor, that operators that spill leave to those that
-/// cannot: a merge of sorts has nothing when the sorts have taken all.
+/// The part of the spillable memory, as a divisor, that spilling operators leave to those that
+/// cannot spill: a merge of sorts would have nothing once the sorts have taken all.
 const MERGES: u64 = 16;
 
-/// The part of its share, as a divisor, up to which an operator that spills is worth more than any
-/// holder.
+/// Up to this part of its share (a divisor), an operator that spills outranks every holder.
 const LONG_RUN: u64 = 2;
 
-/// What an operator that spills may spill in all, and what it leaves free if it takes more.
+/// How much an operator may spill in all, and what it must leave free if it takes more.
 struct Shares {
     own: u64,
     free: u64,
@@ -33,7 +32,7 @@ struct Shares {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Grant,
-    /// Holders are to give this much back first.
+    /// Holders must give this much back first.
     Reclaim(u64),
     Refuse,
 }
@@ -58,7 +57,8 @@ impl Memory {
     }
 
     /// Answers the operators that waited for holders: in order, each once there is enough for it
-    /// and those before it, or no holder is left to answer. None is made to wait twice.
+    /// and those ahead of it, or all asked holders have answered. No operator waits twice for one
+    /// request.
     pub(super) fn ask_again(&mut self) {
         while let Some(&asking) = self.asking.front() {
             let Asking {
@@ -66,7 +66,7 @@ impl Memory {
                 bytes,
                 ..
             } = asking;
-            // Those behind it wait for the rest.
+            // Requests behind this one do not count here: they wait for the rest.
             let without = self.lacking(bytes).saturating_sub(self.sums.asking);
             if without > 0 && !self.asked.is_empty() {
                 return;
@@ -81,7 +81,7 @@ impl Memory {
         }
     }
 
-    /// The operator asks no more; it has ended.
+    /// The operator has ended: its request is dropped.
     pub(super) fn ask_no_more(&mut self, id: OperatorId) {
         if let Some(at) = self.asking.iter().position(|one| one.operator == id)
             && let Some(asking) = self.asking.remove(at)
@@ -101,7 +101,7 @@ impl Memory {
         });
     }
 
-    /// `lacking`: what holders would have to give back for it.
+    /// `lacking`: what holders would have to give back for this request.
     fn answer(&self, id: OperatorId, bytes: u64, lacking: u64) -> Answer {
         if bytes == 0 {
             return Answer::Grant;
@@ -139,19 +139,20 @@ impl Memory {
         leaves_room || operator.spillable().saturating_add(bytes) <= own
     }
 
-    /// How what operators may spill is shared.
+    /// Divides the memory that operators may spill.
     fn shares(&self, operator: &Operator) -> Shares {
         let query = &self.queries[&operator.query];
         let spillers = u64::from(query.spillers);
-        // What a query gave back, and may have again, is of its share.
+        // The credit of a query is part of its share.
         let others = self.fixed() - self.sums.spillable - self.sums.credit;
         let all = self.ceiling().saturating_sub(others);
         let count = self.sums.spilling;
-        // A query to come gets no more than those that are there.
+        // A query yet to come gets no more than those that run.
         let one_more = self.headroom.bytes().min(all / (count + 1));
         let merges = (all / MERGES).saturating_sub(query.aside());
         let headroom = one_more.max(merges);
-        // One that has come to its end keeps what it has, so the next one needs something, too.
+        // An operator that has finished growing keeps what it has, so the next one of the query
+        // needs room too.
         let siblings = if spillers > 1 { all / SIBLINGS } else { 0 };
         Shares {
             own: (all - headroom) / count.max(1) / spillers.max(1),
@@ -167,8 +168,8 @@ impl Memory {
         lacking: u64,
     ) -> bool {
         match operator.on_refusal {
-            // Where it would write less than it asks for, or a small part of its share, spilling
-            // would not help: many short runs cost more than their bytes.
+            // Spilling would not help if the operator wrote less than it asks for, or a small part
+            // of its share: many short runs cost more than their bytes.
             OnRefusal::Spills(price)
                 if more > 0
                     && operator.spillable() >= bytes.max(self.shares(operator).own / LONG_RUN) =>
@@ -222,7 +223,7 @@ impl Memory {
         });
     }
 
-    /// Changes an operator and its query, and the sums with them.
+    /// Changes an operator and its query, and keeps the sums right.
     fn change(&mut self, id: OperatorId, change: impl FnOnce(&mut Operator, &mut Query)) {
         let (Some(operator), sums) = (self.operators.get_mut(&id), &mut self.sums) else {
             return;

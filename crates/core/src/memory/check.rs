@@ -3,7 +3,7 @@
 use super::{Class, Memory, OnRefusal, Operator, Sums};
 
 impl Memory {
-    /// Checks every invariant that the state alone shows.
+    /// Checks every invariant that is visible in the state.
     ///
     /// # Panics
     /// An invariant is broken.
@@ -12,17 +12,20 @@ impl Memory {
         self.check_queries();
         for one in &self.waiting {
             assert!(one.passed <= one.minimum, "MEM-I5: passed too often");
-            assert!(!self.queries.contains_key(&one.query), "MEM-I5: it waits");
+            assert!(
+                !self.queries.contains_key(&one.query),
+                "MEM-I5: it runs and waits"
+            );
         }
         let first = self.waiting.front();
         let for_nothing = first.is_some_and(|first| self.is_next(first.query));
         assert!(!for_nothing, "MEM-I6: a query waits for nothing");
-        self.clone().nobody_fits();
+        self.clone().check_that_none_fits();
         let nothing_open = self.scratch.is_empty() && !self.scratch_waiting.is_empty();
         assert!(!nothing_open, "MEM-I6: a chunk waits for nothing");
         assert!(self.waiting.len() <= self.config.waiting_max, "queue");
         for holder in self.asked.keys().chain(&self.spent) {
-            assert!(self.holders.contains_key(holder), "MEM-I2: it is known");
+            assert!(self.holders.contains_key(holder), "MEM-I2: unknown holder");
         }
         assert!(
             self.asking.is_empty() || !self.asked.is_empty(),
@@ -30,11 +33,11 @@ impl Memory {
         );
     }
 
-    /// A look at all that wait admits none.
-    fn nobody_fits(mut self) {
+    /// Searching the whole queue admits no query.
+    fn check_that_none_fits(mut self) {
         let before = self.waiting.len();
         self.look_at_waiting();
-        assert_eq!(self.waiting.len(), before, "MEM-I5: one fits and waits");
+        assert_eq!(self.waiting.len(), before, "MEM-I5: a query fits and waits");
     }
 
     fn counted(&self) -> Sums {
@@ -89,7 +92,7 @@ impl Memory {
             assert!(operator.base <= operator.bytes, "MEM-I1: base");
             assert!(
                 self.queries.contains_key(&operator.query),
-                "it is a query's"
+                "an operator without a query"
             );
         }
     }

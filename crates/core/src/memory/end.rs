@@ -1,16 +1,18 @@
-//! Which query has to end for others?
+//! Which query has to end so that others can go on?
 //!
-//! Where the limit is lowered below what cannot be dropped, the youngest: it has done the least.
-//! Operators that spill have a second to do so. Where others want memory, one whose client does not
-//! come back for its rows: it may hold its memory for as long as it likes otherwise.
+//! When more than the limit is taken by what cannot be dropped, the youngest: it has done the
+//! least. Operators that spill have a second to do so. When others want memory, the largest query
+//! whose client does not fetch its rows; while memory suffices, such a query may keep its memory
+//! as long as it likes.
 //! MEM-I8.
 
 use super::{Action, LOWERED_NS, Memory, SILENT_NS, Time};
 use crate::tasks::QueryId;
 
 impl Memory {
-    /// Ends the youngest queries that hold something, while more than the limit is taken: for a
-    /// second only where the limit was lowered, and only for what cannot be spilled.
+    /// Ends the youngest queries that hold something until no more than the limit is taken. When
+    /// the limit was lowered just now, it ends at once as many as bytes that cannot be spilled
+    /// require; otherwise it acts after the limit has been exceeded for a second.
     pub(super) fn end_youngest(&mut self, is_lowered: bool) {
         let taken = self.taken() - self.sums.unused;
         if taken <= self.config.limit {
@@ -39,15 +41,15 @@ impl Memory {
         }
     }
 
-    /// What queries hold that were told to end; without what spills, if that is waited for.
+    /// The bytes of queries that have to end, without their spillable bytes while `patient`.
     fn going(&self, patient: bool) -> u64 {
         let ending = self.queries.values().filter(|query| query.ends);
         let held = ending.map(|query| query.held - if patient { query.spillable } else { 0 });
         held.sum()
     }
 
-    /// Ends the query that holds the most among those whose clients have been silent for too long,
-    /// if others want memory.
+    /// When others want memory, ends the query that keeps the most among those whose clients have
+    /// been silent for too long.
     pub(super) fn end_silent(&mut self) {
         if !std::mem::take(&mut self.short) {
             return;

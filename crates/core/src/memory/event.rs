@@ -14,18 +14,18 @@ pub struct OperatorId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScratchId(pub u64);
 
-/// How the bytes of a holder may be got back.
+/// Whether and at what price a holder's bytes can be reclaimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// It drops them when asked, beyond its floor. Nanoseconds to get a KiB back afterwards.
+    /// It drops them when asked, down to its floor. Nanoseconds to get a KiB back afterwards.
     Drops(u64),
     /// It keeps them: arrays that are being read, metadata in use.
     Keeps,
-    /// As `Keeps`; the reserve is for it.
+    /// Like `Keeps`; the reserve is for it.
     Connections,
 }
 
-/// What an operator does when it is refused memory.
+/// How an operator reacts to a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnRefusal {
     /// It writes what it holds to disk. Nanoseconds to get a KiB back afterwards.
@@ -34,7 +34,7 @@ pub enum OnRefusal {
     Fails,
 }
 
-/// What happened. Bytes are absolute for holders, and differences for operators.
+/// An event. Bytes are totals for holders, and differences for operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// There is a new holder, without bytes.
@@ -44,30 +44,30 @@ pub enum Event {
         /// Its class.
         class: Class,
     },
-    /// A holder is gone, and what it had is free.
+    /// A holder is gone; its bytes are free.
     HolderRemoved {
         /// The holder.
         holder: HolderId,
     },
-    /// The bytes of a holder cost something else.
+    /// The price of a holder's bytes has changed.
     Priced {
         /// A holder of the class `Drops`.
         holder: HolderId,
         /// Nanoseconds to get a KiB back.
         price: u64,
     },
-    /// What a holder has now.
+    /// The current bytes of a holder.
     Held {
         /// The holder.
         holder: HolderId,
         /// All its bytes.
         bytes: u64,
-        /// What it does not give back and may always have, if its class is `Drops`: what is
-        /// pinned, and the largest load of its running scans. May be more than it has.
+        /// For the class `Drops`: what the holder does not give back and may always have, that is,
+        /// pinned frames and the largest load of its running scans. May exceed `bytes`.
         floor: u64,
     },
-    /// A holder gave back what it could; `Held` came before. One that gave nothing is not asked
-    /// before the next tick.
+    /// A holder gave back what it could, reported by `Held` just before. One that gave nothing is
+    /// not asked before the next tick.
     Reclaimed {
         /// A holder that was asked.
         holder: HolderId,
@@ -79,15 +79,16 @@ pub enum Event {
         /// The bytes that its operators cannot do without.
         minimum: u64,
     },
-    /// An admitted query needs no more than this from now on: its tables are built, and only its
-    /// rows are to come.
+    /// An admitted query needs no more than this for the rest of its run: its tables are built,
+    /// and it only returns rows.
     QueryNeedsLess {
         /// The query.
         query: QueryId,
         /// Bytes. Ignored if it was promised less.
         minimum: u64,
     },
-    /// A query, admitted or waiting, has ended. Its operators have ended before.
+    /// A query, admitted or waiting, has ended. `OperatorEnded` came first for each of its
+    /// operators.
     QueryEnded {
         /// The query.
         query: QueryId,
@@ -108,11 +109,11 @@ pub enum Event {
         operator: OperatorId,
         /// Its query.
         query: QueryId,
-        /// What it does when it is refused.
+        /// How it reacts to a refusal.
         on_refusal: OnRefusal,
     },
-    /// An operator asks for more. `Grant` or `Refuse` follows, maybe after `Reclaimed` of others;
-    /// until then it asks for nothing else.
+    /// An operator asks for more. `Grant` or `Refuse` follows, perhaps after `Reclaimed` from
+    /// holders; until then the operator asks for nothing else.
     Asked {
         /// The operator.
         operator: OperatorId,
@@ -133,19 +134,19 @@ pub enum Event {
         /// Bytes, at most what it has.
         bytes: u64,
     },
-    /// An operator has ended, and freed all.
+    /// An operator has ended and freed all its bytes.
     OperatorEnded {
         /// The operator.
         operator: OperatorId,
     },
-    /// Somebody wants to work on a chunk. `Open` follows.
+    /// A reader wants to work on a chunk. `Open` follows.
     ScratchArrived {
         /// The work. Never used twice.
         scratch: ScratchId,
         /// An estimate.
         bytes: u64,
     },
-    /// Work on a chunk has ended, or its reader has stopped waiting for it.
+    /// The work on a chunk has ended, or its reader has stopped waiting for it.
     ScratchClosed {
         /// The work.
         scratch: ScratchId,
@@ -157,7 +158,7 @@ pub enum Event {
         /// The part of it that queries never get.
         reserve: u64,
     },
-    /// What the process takes by the kernel's count.
+    /// The memory of the process as the kernel counts it.
     Measured {
         /// Bytes.
         bytes: u64,
@@ -166,7 +167,7 @@ pub enum Event {
     Ticked,
 }
 
-/// What the driver must do.
+/// An action for the driver to carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The query may begin.
@@ -174,36 +175,36 @@ pub enum Action {
         /// The query.
         query: QueryId,
     },
-    /// The query may not begin: too many wait.
+    /// The query may not begin: too many queries wait.
     Reject {
         /// The query; it is forgotten.
         query: QueryId,
     },
-    /// The operator has the bytes that it asked for.
+    /// The operator gets the bytes it asked for.
     Grant {
         /// The operator.
         operator: OperatorId,
     },
-    /// The operator does not get them.
+    /// The operator does not get the bytes it asked for.
     Refuse {
         /// The operator.
         operator: OperatorId,
-        /// What its query's operators have and cannot spill, and this.
+        /// The bytes that its query's operators have and cannot spill, plus the refused request.
         needed: u64,
     },
-    /// Somebody may work on the chunk.
+    /// The reader may work on the chunk.
     Open {
         /// The work.
         scratch: ScratchId,
     },
-    /// The holder must give back this much, or as much as it can, at once.
+    /// The holder must give back this much at once, or as much as it can.
     Reclaim {
         /// The holder.
         holder: HolderId,
         /// Bytes.
         bytes: u64,
     },
-    /// The query must end with an error, because of its memory.
+    /// The query must end with an error, for lack of memory.
     End {
         /// The query.
         query: QueryId,
@@ -231,9 +232,9 @@ pub enum MemoryError {
     TooMuch {
         /// The operator.
         operator: OperatorId,
-        /// What it frees.
+        /// The bytes it frees.
         bytes: u64,
-        /// What it has.
+        /// The bytes it has.
         has: u64,
     },
     /// A query ends before its operators.

@@ -10,7 +10,7 @@ use crate::ids::Time;
 use crate::tasks::QueryId;
 
 impl Sums {
-    /// A query counts from now on.
+    /// Adds a query to the sums.
     pub(super) fn put_in(&mut self, query: &Query) {
         self.operators += query.held;
         self.spillable += query.spillable;
@@ -19,7 +19,7 @@ impl Sums {
         self.credit += query.spillable_credit();
     }
 
-    /// A query counts no longer, or is about to change.
+    /// Removes a query from the sums, because it ends or is about to change.
     pub(super) fn take_out(&mut self, query: &Query) {
         self.operators -= query.held;
         self.spillable -= query.spillable;
@@ -48,7 +48,7 @@ impl Sums {
 }
 
 impl Memory {
-    /// Tells what happened at `now`. Actions follow from [`Self::poll_action`].
+    /// Handles what happened at `now`. Collect the actions with [`Self::poll_action`].
     ///
     /// # Errors
     /// The event contradicts the state, which is unchanged.
@@ -61,7 +61,7 @@ impl Memory {
         Ok(())
     }
 
-    /// What is to be done next; `None` until something happens.
+    /// The next action; `None` until the next event.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
@@ -314,7 +314,8 @@ impl Memory {
 
     // ---------------------------------------------------------------- the process
 
-    /// What was given back under another limit may not be there any more.
+    /// Credit is dropped: what queries gave back under the old limit may not exist under the new
+    /// one.
     fn change_limit(&mut self, limit: u64, reserve: u64) {
         (self.config.limit, self.config.reserve) = (limit, reserve);
         for query in self.queries.values_mut().filter(|query| query.credit > 0) {
@@ -325,13 +326,13 @@ impl Memory {
         self.end_youngest(true);
     }
 
-    /// What the process takes beyond what is counted.
+    /// Takes what the kernel counts beyond our own count.
     fn measured(&mut self, bytes: u64) {
         let sums = &self.sums;
         let of_holders = sums.kept - sums.unused + sums.connections + sums.droppable;
         let counted = sums.operators + sums.scratch + of_holders;
         let beyond = bytes.min(BYTES_MAX).saturating_sub(counted);
-        // What was freed in between is seen late.
+        // The kernel's count lags behind freed memory, so the lower of two measurements counts.
         let beyond = beyond.min(std::mem::replace(&mut self.beyond_before, beyond));
         let fall = self.unaccounted.saturating_sub(beyond) / FALL;
         self.unaccounted = (self.unaccounted - fall).max(beyond);

@@ -1,41 +1,43 @@
 //! Who gets memory, who gives it back, and who waits?
 //!
-//! Idea: everything that takes memory is a *holder* with a *price*: the time that it costs to get
-//! a byte back once it is dropped. A request that does not fit takes the bytes that are cheapest to
-//! get back, whoever holds them. Operators of queries cannot be asked for memory; one that can
-//! spill gives its own back when its next request is refused, so its price counts when it asks. One
-//! that cannot spill, or has nothing to spill yet, would fail, and its query with it. So a query
-//! begins only when its *minimum* for these is there, and the minimum stays promised to it while it
-//! runs. A query that failed for want of memory comes back with what it was known to need as its
-//! minimum.
+//! Idea: everything that takes memory is a *holder* with a *price*: the time it costs to get a
+//! byte back after it was dropped. A request that does not fit takes the bytes that are cheapest
+//! to get back, whichever holder has them. An operator of a query cannot be asked to give memory
+//! back. One that can spill does so when its next request is refused, so its price counts at that
+//! moment. One that cannot spill, or has nothing to spill yet, fails on a refusal, and its query
+//! with it. So a query is admitted only when there is room for its *minimum*, the memory of such
+//! operators, and the minimum stays promised to the query while it runs. A query that failed for
+//! lack of memory runs once more with what it is known to need as its minimum.
 //!
 //! ```text
 //! holders   ─ held ─ … ─ (Reclaim → held, reclaimed)
 //! queries   ─ arrive ─ Admit │ Reject ─ operators ask: Grant │ Refuse ─ end
 //! scratch   ─ arrive ─ Open ─ close            the work on a chunk
-//! limit, measured, tick                        End: the limit was lowered, or a client does not read
+//! limit, measured, tick                        End: the limit was lowered, or a client is silent
 //! ```
-//! *Fixed* is what operators hold and are promised, chunks in work, what holders keep, and what the
-//! kernel counts beyond all this. *Taken* is the same without promises; droppable bytes may lie
-//! where promises are. Both stay below the *ceiling*, the limit less the reserve.
+//! *Taken* is what operators hold, the scratch of chunks being worked on, what holders keep, and
+//! what the kernel counts beyond all this. *Fixed* is taken plus what queries are promised;
+//! droppable bytes may occupy promised memory. Both stay below the *ceiling*, the limit less the
+//! reserve.
+//!
 //! Not here: the allocator, the victims within a holder (`abm`), how operators spill, how long a
-//! query that failed waits before it comes back (the engine).
+//! failed query waits before it runs once more (the engine).
 //! Bounds: `waiting_max` queries wait. An event costs O(log operators), plus the holders where
 //! memory is short (a few), plus the queries where some must end.
 //!
 //! MEM-I1: all counts are the sums of what they count.
 //! MEM-I2: holders are asked for the cheapest bytes first, and never for their floors.
 //! MEM-I3: an operator that would fail is refused nothing of its query's minimum, unless the limit
-//! was lowered, or what nobody asked for came between.
+//! was lowered or memory was taken without a request in between.
 //! MEM-I4: the fixed bytes are below the ceiling when a query is admitted beside others, and when
 //! an operator is granted more than is kept for its query.
 //! MEM-I5: queries are admitted in the order of arrival. A query may be passed by others whose
 //! minima are together at most its own.
 //! MEM-I6: no query waits while no query with a minimum runs and no older one has memory. No
 //! scratch waits while none is open.
-//! MEM-I7: the reserve is kept for what needs no memory of a query: connections, COMMIT, ROLLBACK.
-//! MEM-I8: where more than the limit is taken for a second, without droppable bytes, queries end,
-//! the youngest first, until it is not.
+//! MEM-I7: the reserve is for what needs no memory of a query: connections, COMMIT, ROLLBACK.
+//! MEM-I8: when more than the limit is taken for a second, not counting droppable bytes, queries
+//! end, the youngest first, until less is taken.
 //! Source: none of the papers. [QPipe05 §4.3] and [CoopScans07 §4] choose victims among pages by
 //! what running queries want; here a price makes pages, arrays, results and operators comparable,
 //! as [CaoIrani97 §4] does for documents of different sizes.
@@ -59,26 +61,27 @@ use crate::tasks::QueryId;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What a query gives back stays its own for this long: a sort gives its memory to its merge batch
-/// by batch, and in between others must not take it, or the query fails because it sorts.
+/// A query may take back what it gave back during this time: a sort gives its memory to its merge
+/// batch by batch, and if others took it in between, the query would fail because it sorts.
 const CREDIT_NS: u64 = SECOND / 4;
 
-/// How long fixed bytes may exceed a limit that was lowered before queries end for it.
+/// How long the bytes taken may exceed the limit before queries end.
 const LOWERED_NS: u64 = SECOND;
 
-/// A client that has not come back for this long may lose its query to others that want memory.
-/// The more of the memory such queries hold, the less time they have.
+/// A client that has not come back for this long may lose its query when others want memory. The
+/// patience shrinks with the part of the memory that such queries hold.
 const SILENT_NS: u64 = 10 * SECOND;
 
-/// A chunk is opened although it does not fit where none was opened or closed for this long: the
-/// readers of the open ones may wait for it.
+/// When no chunk was opened or closed for this long, the next one is opened although it does not
+/// fit: the readers of the open chunks may be waiting for it.
 const PATIENCE_NS: u64 = SECOND;
 
-/// More than any process has, and few enough that sums of them do not overflow.
+/// More than any process has, and small enough that sums do not overflow.
 const BYTES_MAX: u64 = 1 << 50;
 
-/// What the process takes beyond what is counted is believed when it was measured twice, and when
-/// it falls, by this part of the difference at each measurement: freed memory is seen late.
+/// The uncounted memory of the process rises when two measurements in a row show it. It falls by
+/// this part of the difference (a divisor) at each measurement, because the kernel's count lags
+/// behind when memory is freed.
 const FALL: u64 = 4;
 
 /// The bounds.
@@ -103,26 +106,26 @@ pub struct Memory {
     operators: BTreeMap<OperatorId, Operator>,
     /// MEM-I5: in the order of arrival.
     waiting: VecDeque<Waiting>,
-    /// The room in which none of these fitted.
+    /// The room at the last look at `waiting`: no waiting query fitted in it.
     room_seen: u64,
     /// The estimates of chunks in work.
     scratch: BTreeMap<ScratchId, u64>,
     scratch_waiting: VecDeque<(ScratchId, u64)>,
-    /// When one was opened or closed, or began to wait as the first.
+    /// When a scratch was last opened or closed, or began to wait at the head of the queue.
     scratch_moved: Time,
-    /// Operators that wait until holders have given way, and the bytes that they asked for.
+    /// Operators that wait until holders have answered, and the bytes they asked for.
     asking: VecDeque<Asking>,
     /// Holders that were asked for bytes and have not answered yet, and whether they gave some.
     asked: BTreeMap<HolderId, bool>,
-    /// Holders that gave nothing when they were asked: they are not asked before the next tick.
+    /// Holders that gave nothing when they were asked: not asked before the next tick.
     spent: BTreeSet<HolderId>,
     /// MEM-I1.
     sums: Sums,
-    /// What the process takes beyond what is counted.
+    /// The bytes that the process takes beyond all counts.
     unaccounted: u64,
-    /// The same at the last measurement.
+    /// The bytes beyond all counts at the last measurement.
     beyond_before: u64,
-    /// The largest minimum among the queries that came lately beside others: operators that spill
+    /// The largest recent minimum of a query that arrived beside others: operators that spill
     /// leave it free.
     headroom: Headroom,
     /// Since when more than the limit has been taken by what cannot be dropped.
@@ -141,17 +144,17 @@ struct Sums {
     spillable: u64,
     /// How many queries have operators that spill.
     spilling: u64,
-    /// What queries are promised, and may have again, beyond what they hold.
+    /// Bytes that queries are promised or may take back, beyond those they hold.
     aside: u64,
-    /// The part of it that queries with operators that spill may have again.
+    /// The part of `aside` that queries with operators that spill may take back.
     credit: u64,
-    /// What operators wait for while holders give way. It counts as taken.
+    /// Bytes that operators wait for while holders answer. They count as taken.
     asking: u64,
-    /// Estimates of the chunks in work.
+    /// Estimates of the open scratches.
     scratch: u64,
-    /// Bytes that holders do not give back, or may always have.
+    /// Bytes that holders never give back, and floors.
     kept: u64,
-    /// The part of these that they do not have.
+    /// The part of `kept` that holders do not use.
     unused: u64,
     /// Bytes of connections.
     connections: u64,
@@ -164,25 +167,25 @@ struct Sums {
 struct Holder {
     class: Class,
     bytes: u64,
-    /// What it does not give back and may always have, if its class is `Drops`.
+    /// For the class `Drops`: what the holder does not give back and may always have.
     floor: u64,
 }
 
-/// An operator that waits for holders.
+/// An operator that waits until holders have answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Asking {
     operator: OperatorId,
     bytes: u64,
-    /// Whether it would fail if it was refused.
+    /// Whether it would fail if refused.
     fails: bool,
 }
 
 /// An admitted query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Query {
-    /// MEM-I3: what it is promised.
+    /// MEM-I3: the bytes it is promised.
     minimum: u64,
-    /// The minimum that it came with.
+    /// The minimum it arrived with, or the smaller one it declared later.
     wanted: u64,
     /// Bytes of its operators.
     held: u64,
@@ -192,16 +195,16 @@ struct Query {
     operators: u32,
     /// How many of them spill.
     spillers: u32,
-    /// What its operators wait for while holders give way.
+    /// Bytes that its operators wait for while holders answer.
     asks: u64,
     /// The part of `asks` of operators that would fail.
     asks_fixed: u64,
-    /// What it gave back and may have again for a moment.
+    /// Bytes that it gave back and may take back for a while.
     credit: u64,
-    /// The part of `credit` that it gave after `turned_at`; the rest goes at the next turn.
+    /// The part of `credit` given back after `turned_at`; the rest expires at the next turn.
     fresh: u64,
     turned_at: Time,
-    /// Since when its client has not come back.
+    /// Since when its client has been silent.
     silent_since: Option<Time>,
     /// Whether it was told to end.
     ends: bool,
@@ -212,12 +215,12 @@ struct Operator {
     query: QueryId,
     on_refusal: OnRefusal,
     bytes: u64,
-    /// The part of `bytes` that it got first. One that spills needs something to spill.
+    /// The first bytes it got: an operator that spills needs something to spill.
     base: u64,
 }
 
 impl Operator {
-    /// What it would give back if it was refused.
+    /// The bytes it would give back if refused.
     fn spillable(&self) -> u64 {
         match self.on_refusal {
             OnRefusal::Spills(_) => self.bytes - self.base,
@@ -239,15 +242,15 @@ struct Waiting {
     passed: u64,
 }
 
-/// The largest of the last minima.
+/// The largest of the latest minima.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Headroom(VecDeque<u64>);
 
-/// How many minima are looked at: those of a burst of clients.
+/// How many minima count: those of a burst of clients.
 const MINIMA: usize = 32;
 
 impl Headroom {
-    fn came(&mut self, minimum: u64) {
+    fn record(&mut self, minimum: u64) {
         self.0.push_back(minimum);
         if self.0.len() > MINIMA {
             self.0.pop_front();
@@ -260,14 +263,14 @@ impl Headroom {
 }
 
 impl Query {
-    /// What is kept for it beyond what it holds.
+    /// The bytes kept for it beyond those it holds.
     fn aside(&self) -> u64 {
         let fixed = self.held - self.spillable;
         let promised = self.minimum.saturating_sub(fixed + self.asks_fixed);
         promised.max(self.credit_left())
     }
 
-    /// The part of `aside` that it may have again and spill again.
+    /// The part of `aside` that it may take back and spill once more.
     fn spillable_credit(&self) -> u64 {
         let fixed = self.held - self.spillable;
         let promised = self.minimum.saturating_sub(fixed + self.asks_fixed);
@@ -277,17 +280,17 @@ impl Query {
         }
     }
 
-    /// What it may have again, without what it asks for already.
+    /// The bytes it may take back, beyond those its operators already wait for.
     fn credit_left(&self) -> u64 {
         self.credit.saturating_sub(self.asks)
     }
 
-    /// What others cannot have because of it.
+    /// The bytes that other queries cannot have because of this one.
     fn keeps(&self) -> u64 {
         self.held + self.asks + self.aside()
     }
 
-    /// Whether others may wait for its end.
+    /// Whether another query may be waiting for its end.
     fn is_in_the_way(&self) -> bool {
         self.wanted > 0 || self.keeps() > 0
     }

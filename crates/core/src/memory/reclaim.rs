@@ -1,16 +1,16 @@
 //! Which holder gives memory back?
 //!
-//! Idea: the one whose bytes are cheapest to get back, then the next. Bytes of one holder that
-//! differ much in price are holders of their own (frames that a running scan wants, and others).
-//! Bounds: as many steps as there are holders.
+//! Idea: the holder whose bytes are cheapest to get back, then the next. Bytes of one owner whose
+//! prices differ much are separate holders (frames that a running scan wants, and others).
+//! Bounds: one step per holder.
 //! MEM-I2.
 
 use std::collections::btree_map::Entry;
 
 use super::{Action, Class, Holder, HolderId, Memory};
 
-/// The part of the limit, as a divisor, that is asked for at least: pools should not be asked for
-/// each batch.
+/// The least that is asked for, as a divisor of the limit: holders should not be asked once per
+/// batch.
 const STEP: u64 = 64;
 
 impl Holder {
@@ -21,7 +21,7 @@ impl Holder {
         }
     }
 
-    /// The bytes that are its own, whatever others need.
+    /// The bytes that no request takes away.
     pub(super) fn kept(&self) -> u64 {
         match self.class {
             Class::Drops(_) => self.floor,
@@ -29,7 +29,7 @@ impl Holder {
         }
     }
 
-    /// The part of these that it does not have.
+    /// The part of `kept` that it does not use.
     pub(super) fn unused(&self) -> u64 {
         self.kept().saturating_sub(self.bytes)
     }
@@ -43,9 +43,9 @@ impl Holder {
 }
 
 impl Memory {
-    /// The bytes that a holder may have in all. One of the class `Drops`: what it has, what is
-    /// free, and what cheaper holders would give back for it. Connections: the reserve, and what is
-    /// not taken. 0 for one that keeps.
+    /// The bytes that a holder may have in all. For the class `Drops`: what it has, what is free,
+    /// and what cheaper holders would give back for it. For `Connections`: the reserve, and what
+    /// is not taken. For `Keeps`: 0.
     #[must_use]
     pub fn room(&self, holder: HolderId) -> u64 {
         if self
@@ -75,22 +75,22 @@ impl Memory {
         self.ceiling().saturating_sub(beside).max(own_floor)
     }
 
-    /// What must be given back before `bytes` more can be taken.
+    /// The bytes that holders must give back before `bytes` more can be taken.
     pub(super) fn lacking(&self, bytes: u64) -> u64 {
         let with = self.taken() + self.sums.droppable;
         with.saturating_add(bytes).saturating_sub(self.ceiling())
     }
 
-    /// Bytes that holders give back at a lower price than this one.
+    /// The bytes that holders would give back at a price below `price`.
     pub(super) fn cheaper(&self, price: u64) -> u64 {
         let holders = self.holders.values();
         let cheaper = holders.filter(|holder| holder.price().is_some_and(|p| p < price));
         cheaper.map(Holder::droppable).sum()
     }
 
-    /// Asks the cheapest holders for `bytes` bytes, or a step if that is more. Holders that were
-    /// asked and have not answered are not asked for more, and those that gave nothing are left
-    /// alone until the next tick.
+    /// Asks the cheapest holders for `bytes` bytes, at least a [`STEP`]. A holder that has not
+    /// answered the last request is not asked for more, and one that gave nothing is left alone
+    /// until the next tick.
     pub(super) fn reclaim(&mut self, bytes: u64) {
         if bytes == 0 {
             return;

@@ -1,27 +1,27 @@
-//! What has the memory? For messages, metrics and tests.
+//! How is the memory used? For messages, metrics and tests.
 
 use super::{HolderId, Memory};
 
-/// What the process takes beyond what is counted is believed up to this part of the limit, as a
-/// divisor: queries that end do not make it less, and without any memory none would run.
+/// The uncounted memory of the process is charged up to this part of the limit (a divisor): ending
+/// queries does not reduce it, and with no memory left no query could run.
 const UNACCOUNTED: u64 = 2;
 
 /// How the memory is used, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// What the process may take.
+    /// Bytes that the process may take.
     pub limit: u64,
     /// The part of it that queries never get.
     pub reserve: u64,
-    /// What operators hold.
+    /// Bytes that operators hold.
     pub operators: u64,
-    /// What is kept for queries beyond that.
+    /// Bytes kept for queries beyond those that operators hold.
     pub aside: u64,
-    /// Estimates of chunks in work.
+    /// Estimates of the open scratches.
     pub scratch: u64,
-    /// What the process takes beyond all that is counted.
+    /// Bytes that the process takes beyond all counts.
     pub unaccounted: u64,
-    /// What each holder has.
+    /// The bytes of each holder.
     pub holders: Vec<(HolderId, u64)>,
     /// Admitted queries.
     pub queries: usize,
@@ -30,7 +30,7 @@ pub struct Usage {
 }
 
 impl Memory {
-    /// How the memory is used.
+    /// Reports how the memory is used.
     #[must_use]
     pub fn usage(&self) -> Usage {
         let holders = self.holders.iter();
@@ -59,7 +59,7 @@ impl Memory {
         self.sums.operators + self.sums.aside
     }
 
-    /// The bytes that may be taken by anything but the reserve's own.
+    /// The bytes that everything but the reserve may take.
     pub(super) fn ceiling(&self) -> u64 {
         self.config.limit.saturating_sub(self.config.reserve)
     }
@@ -76,12 +76,12 @@ impl Memory {
         self.unaccounted.min(self.config.limit / UNACCOUNTED)
     }
 
-    /// The bytes that cannot be dropped, and those that are promised.
+    /// The bytes that cannot be dropped, and those that queries are promised.
     pub(super) fn fixed(&self) -> u64 {
         self.taken() + self.sums.aside
     }
 
-    /// Whether the ceiling leaves `bytes` bytes beside what is fixed.
+    /// Whether `bytes` bytes fit below the ceiling beside what is fixed.
     pub(super) fn fits(&self, bytes: u64) -> bool {
         self.fixed().saturating_add(bytes) <= self.ceiling()
     }

@@ -1,7 +1,7 @@
 //! The memory of connections: messages, statements, prepared statements.
 //!
-//! A part of the limit is kept for it that queries never get (MEM-I7), so that a client can
-//! connect, end its transaction or change a setting whatever queries hold.
+//! A part of the limit is reserved for them, which queries never get (MEM-I7), so that a client
+//! can connect, end its transaction or change a setting, whatever queries hold.
 //! Not here: how much one connection may have (the server).
 
 use std::fmt;

@@ -1,24 +1,23 @@
 //! How much memory may this process use?
 //!
-//! The smaller of the machine's memory and the control group's limit: a container that is allowed 2
-//! GB on a machine of 256 GB gets killed when it goes by the machine. Both versions of control
+//! The smaller of the machine's memory and the control group's limit: a container that is allowed
+//! 2 GB on a machine of 256 GB would be killed if it went by the machine. Both versions of control
 //! groups are read; a limit that cannot be read counts as no limit.
 //! Not here: what the memory is used for (`coscan-storage`'s `MemoryBudget`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The share of the available memory that is used unless the user says otherwise. The rest is for
-/// what is not accounted: the allocator's slack, hash tables between two reservations, code,
-/// sockets, other processes.
+/// The share of the available memory that is used by default. The rest is for what is not counted:
+/// the allocator's slack, hash tables between two reservations, code, sockets, other processes.
 const DEFAULT_SHARE: f64 = 0.8;
 
-/// Memory that is not accounted does not shrink with the budget: sixteen TPC-H streams took 200 MB
-/// of it in a group of 700 MB. This much is left for it, unless it is more than [`DEFAULT_SHARE`]
-/// itself.
+/// Uncounted memory does not shrink with the budget: sixteen TPC-H streams took 200 MB of it in a
+/// group of 700 MB. The default budget leaves this much for it, unless that is more than
+/// [`DEFAULT_SHARE`] of the available memory.
 const UNACCOUNTED_BYTES: u64 = 320 << 20;
 
-/// Used when nothing can be learned about the machine.
+/// The available memory if neither the machine nor the control group can be read.
 const FALLBACK_BYTES: u64 = 1 << 30;
 
 /// Memory the process may use in all, in bytes: the smaller of the machine's and the control
@@ -36,8 +35,8 @@ pub(crate) fn available_bytes() -> u64 {
     }
 }
 
-/// The budget when none is configured: 80 % of [`available_bytes`], or less if that leaves too
-/// little for what is not accounted.
+/// The default budget: 80 % of [`available_bytes`], or less if that leaves too little for what is
+/// not counted.
 pub(crate) fn default_budget_bytes() -> u64 {
     budget_bytes(available_bytes())
 }
@@ -48,8 +47,7 @@ fn budget_bytes(available: u64) -> u64 {
     share.min(available - share.min(UNACCOUNTED_BYTES))
 }
 
-/// What is not accounted may take this much beside a budget: as much as
-/// [`default_budget_bytes`] leaves.
+/// The room for uncounted memory beside a budget: as much as [`default_budget_bytes`] leaves.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A positive number below 2^63.
 pub(crate) fn unaccounted_bytes(budget: u64) -> u64 {
     let all = (budget as f64 / DEFAULT_SHARE) as u64;
@@ -84,8 +82,8 @@ fn group_bytes(root: &Path, membership: &str) -> Option<u64> {
         } else {
             continue;
         };
-        // Inside a container the path is often the host's and does not exist here; the root then is
-        // the container's own.
+        // Inside a container the path is often the host's and does not exist here. The root is
+        // then the container's own group.
         let mut folder: PathBuf = base.join(path.trim_start_matches('/'));
         loop {
             let limit = fs::read_to_string(folder.join(file))
@@ -116,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn small_memory_leaves_room_for_what_is_not_accounted() {
+    fn a_small_machine_leaves_room_for_uncounted_memory() {
         const MIB: u64 = 1 << 20;
         assert_eq!(budget_bytes(24_000 * MIB), 19_200 * MIB);
         assert_eq!(budget_bytes(700 * MIB), 380 * MIB);

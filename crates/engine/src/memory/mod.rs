@@ -1,11 +1,11 @@
-//! What operators may take of the budget that they share with the buffer.
+//! Which part of the memory that they share with the buffer may operators take?
 //!
 //! | file | question |
 //! |---|---|
 //! | `connections.rs` | what may connections take? |
 //! | `pool.rs` | may this operator grow? |
 //! | `shared.rs` | whose memory is it where DataFusion does not say? |
-//! | `spill.rs` | where do operators put what they have no memory for? |
+//! | `spill.rs` | where do operators spill? |
 //! | `limit.rs` | how much memory may the process use? |
 //!
 //! Not here: the budget itself and the buffer (`coscan-storage`).
@@ -21,5 +21,5 @@ pub use shared::connection_memory;
 pub(crate) use shared::{SharedMemory, with_own_memory};
 pub(crate) use spill::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT, SpillFolder};
 
-/// The value that undoes a SET of `coscan.memory`.
+/// The value that a SET of `coscan.memory` uses to restore the default.
 pub(crate) const LIMIT_BY_DEFAULT: &str = "default";

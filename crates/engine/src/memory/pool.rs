@@ -1,14 +1,15 @@
 //! DataFusion's operators ask the core for memory, each for its query.
 //!
-//! Idea: a query has a memory pool of its own, so that the core knows whose the memory is: what one
-//! operator of it gives back, another may have (a sort and its merge). What the core grants was
-//! given back by the buffer or by retained results, if need be, before the operator goes on. A
-//! query that was refused knows what it would have needed, and may come back with that as its
-//! minimum.
-//! Not here: operators of which nobody says whose they are (`shared.rs`); who gets memory
-//! (`coscan_core::memory`), who carries it out (`coscan-storage`).
+//! Idea: each query has a memory pool of its own, so that the core knows whose memory it is: what
+//! one operator gives back, another operator of the same query may take (a sort and its merge).
+//! Before the core grants a request, the buffer or retained results have given the bytes back, if
+//! need be. A refused query knows what it would have needed, and may run once more with that as
+//! its minimum.
+//!
+//! Not here: operators that name no query (`shared.rs`); who gets memory (`coscan_core::memory`),
+//! who carries it out (`coscan-storage`).
 //! I3: what operators ask for, frames, decoded columns, pages and loads in flight stay within the
-//! limit together. `grow`, which DataFusion uses where it has the memory already, may exceed it;
+//! limit together. `grow`, which DataFusion uses for memory it already has, may exceed the limit;
 //! the buffer then shrinks.
 
 use std::fmt;
@@ -30,16 +31,17 @@ pub struct QueryMemory {
     query: Admitted,
     /// Bytes.
     held: AtomicUsize,
-    /// The most that the query would have needed when an operator was refused, in bytes.
+    /// The most bytes that the query would have needed when an operator was refused.
     needed: AtomicU64,
-    /// The most that others held or were promised then, where it was enough.
+    /// The most bytes that other queries held or were promised at a refusal, if they held enough
+    /// to matter.
     in_the_way: AtomicU64,
-    /// Whether the query has to end, because of its memory.
+    /// Whether the query has to end for lack of memory.
     ends: Arc<AtomicBool>,
 }
 
 impl QueryMemory {
-    /// The memory of a query that begins at once, with nothing promised to it.
+    /// The memory of a query that begins at once, with a small promise if that much is free.
     pub(crate) fn begin(budget: &Arc<MemoryBudget>) -> Arc<Self> {
         Self::of(budget, budget.begin_query())
     }
@@ -50,14 +52,15 @@ impl QueryMemory {
         Self::begin(&self.budget)
     }
 
-    /// The memory of a query that begins when `minimum` bytes are there for those of its operators
-    /// that cannot do without; `None` if too many wait already.
+    /// The memory of a query that begins once `minimum` bytes are free for those of its operators
+    /// that cannot do without; `None` if too many queries wait already.
     pub async fn again(&self, minimum: u64) -> Option<Arc<Self>> {
         let admitted = self.budget.arrive(minimum).await?;
         Some(Self::of(&self.budget, admitted))
     }
 
-    /// From now on the query's operators need no more than this, in bytes.
+    /// Declares that the query's operators that cannot spill need no more than `minimum` bytes for
+    /// the rest of its run.
     pub fn needs_less(&self, minimum: u64) {
         self.budget.needs_less(self.query.query(), minimum);
     }
@@ -75,7 +78,7 @@ impl QueryMemory {
         own
     }
 
-    /// A session's environment, with this memory.
+    /// A copy of the session's environment that uses this memory.
     #[must_use]
     pub fn environment(self: &Arc<Self>, session: &RuntimeEnv) -> Arc<RuntimeEnv> {
         Arc::new(RuntimeEnv {
@@ -86,11 +89,12 @@ impl QueryMemory {
         })
     }
 
-    /// What the query is to come back with if it fails, in bytes: the most that it would have
-    /// needed when an operator was refused, and at least an equal part of the memory, since a query
-    /// that is refused early does not know what comes. `None` if none was refused, or if others had
-    /// too little to help. (Operators that spill are refused, too, and fail where that is not
-    /// enough: sorts and their merges.)
+    /// The minimum, in bytes, with which the query should run once more if it fails: the most that
+    /// it would have needed when an operator was refused, and at least an equal part of the
+    /// memory, since a query that is refused early does not know what it will need later. `None`
+    /// if no operator was refused, or if other queries held too little to matter. (Operators that
+    /// spill are refused too, and fail where spilling does not free enough: sorts and their
+    /// merges.)
     #[must_use]
     pub fn would_need(&self) -> Option<u64> {
         let others = self.in_the_way.load(Ordering::Relaxed);
@@ -98,22 +102,22 @@ impl QueryMemory {
         (others > 0).then(|| needed.max(self.budget.equal_part()))
     }
 
-    /// Whether its client does not come back for its rows.
+    /// Records whether the query's client has stopped fetching its rows.
     pub fn silent(&self, is_silent: bool) {
         self.budget.silent(self.query.query(), is_silent);
     }
 
-    /// From now on `on_end` is called when the query has to end, because of its memory.
+    /// Registers `on_end`, which is called when the query has to end for lack of memory.
     pub fn on_end(&self, on_end: impl Fn() + Send + Sync + 'static) {
         let ends = Arc::clone(&self.ends);
-        let told = move || {
+        let notify = move || {
             ends.store(true, Ordering::Relaxed);
             on_end();
         };
-        self.budget.on_end(self.query.query(), Arc::new(told));
+        self.budget.on_end(self.query.query(), Arc::new(notify));
     }
 
-    /// Whether the query has to end, because of its memory. Its operators get nothing more.
+    /// Whether the query has to end for lack of memory. Its operators get nothing more.
     #[must_use]
     pub fn ends(&self) -> bool {
         self.ends.load(Ordering::Relaxed)
@@ -147,8 +151,8 @@ impl QueryMemory {
     }
 }
 
-/// Who is refused beside others that hold less than this part of what it holds, as a divisor, would
-/// have been refused without them.
+/// A refused query that holds more than this many times what other queries hold and are promised
+/// would have been refused without them.
 const LITTLE_PART: u64 = 4;
 
 fn id(consumer: &MemoryConsumer) -> OperatorId {
@@ -231,7 +235,7 @@ mod tests {
         QueryMemory::begin(budget)
     }
 
-    /// Takes `step` bytes at a time until it is refused; returns how much it then has.
+    /// Takes `step` bytes at a time until a request is refused; returns how much it then has.
     fn fill(reservation: &MemoryReservation, step: usize) -> usize {
         while reservation.try_grow(step).is_ok() {}
         reservation.size()
@@ -244,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sort_gives_back_its_merge_may_have_and_others_may_not() {
+    fn memory_that_a_sort_gives_back_is_for_its_merge_only() {
         let budget = MemoryBudget::new(80_000);
         let (own, other) = (pool(&budget), pool(&budget));
         let (first, merge) = (sort(&own), MemoryConsumer::new("merge").register(&own));
@@ -252,7 +256,7 @@ mod tests {
         let had = fill(&first, 100);
         fill(&second, 10);
         assert!(had > 50_000, "{had}");
-        // More than is promised to it anyway.
+        // More than its minimum covers.
         first.shrink(6_000);
         fill(&second, 10);
         for _ in 0..had / 200 {
@@ -267,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_was_refused_comes_back_when_its_need_is_met() {
+    async fn a_refused_query_is_admitted_once_its_need_fits() {
         let budget = MemoryBudget::new(80_000);
         let first = pool(&budget);
         let join = MemoryConsumer::new("join").register(&first);
@@ -282,7 +286,7 @@ mod tests {
         let mut again = Box::pin(second.again(40_000));
         assert!(futures::poll!(again.as_mut()).is_pending());
         drop((join, first));
-        let again = again.await.expect("it is let in");
+        let again = again.await.expect("it is admitted");
         let late: Arc<dyn MemoryPool> = again;
         let table = MemoryConsumer::new("join").register(&late);
         let third = pool(&budget);

@@ -1,10 +1,10 @@
-//! Whose memory is it where DataFusion does not say for which query an operator asks?
+//! Whose memory is it when DataFusion does not say for which query an operator asks?
 //!
-//! Sessions that only use an engine's memory have one pool for all their queries, and so has what
-//! belongs to no query. Its operators count as those of one query, which is never promised
-//! anything. If that query has to end, the operators that it has then get nothing more, and those
-//! that come later are another query's.
-//! Not here: statements of sessions of ours, which have memory of their own (`pool.rs`).
+//! Sessions that use only an engine's memory have one pool for all their queries and for what
+//! belongs to no query. Its operators count as those of one query, which gets only the small
+//! promise that every query begins with. If that query has to end, its present operators get
+//! nothing more, and later operators belong to a new one.
+//! Not here: statements of the engine's own sessions, which have memory of their own (`pool.rs`).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -30,7 +30,7 @@ pub(crate) struct SharedMemory {
 
 struct State {
     current: Arc<QueryMemory>,
-    /// Of each consumer.
+    /// The query that each consumer counts for.
     of: HashMap<usize, Arc<QueryMemory>>,
 }
 
@@ -53,8 +53,8 @@ impl SharedMemory {
 }
 
 impl QueryMemory {
-    /// The memory of a query of a session, which begins at once; `None` if the session's memory is
-    /// not an engine's.
+    /// The memory of a query of a session, which begins at once; `None` if the session does not
+    /// use an engine's memory.
     #[must_use]
     pub fn of_session(session: &RuntimeEnv) -> Option<Arc<Self>> {
         let pool = &session.memory_pool;
@@ -65,8 +65,8 @@ impl QueryMemory {
     }
 }
 
-/// The memory of the connections of a session's engine; the session's own if that is not an
-/// engine's.
+/// The memory of the connections of a session's engine; the session's own pool if it does not use
+/// an engine's memory.
 #[must_use]
 pub fn connection_memory(session: &RuntimeEnv) -> Arc<dyn MemoryPool> {
     let pool = &session.memory_pool;
@@ -76,7 +76,7 @@ pub fn connection_memory(session: &RuntimeEnv) -> Arc<dyn MemoryPool> {
     }
 }
 
-/// The context of a query that has memory of its own from now on, if its session's is an engine's.
+/// Gives a query memory of its own, if its session uses an engine's memory.
 pub(crate) fn with_own_memory(context: TaskContext) -> TaskContext {
     let session = context.runtime_env();
     match QueryMemory::of_session(&session) {

@@ -1,11 +1,11 @@
-//! Where do operators put what they have no memory for?
+//! Where do operators spill?
 //!
-//! In a folder of the engine's own, `coscan-spill-…`, in the folder that the configuration names,
-//! or else in the system's folder for temporary files. The engine's folder is removed with the
-//! engine's runtime. A process that is killed leaves it, with all that was spilled; the next engine
-//! that uses the same place removes it, if no process holds its lock (`orphans.rs`).
-//! Not here: the files in it, which are DataFusion's, except for rows of smooth scans
-//! (`probe/result_cache.rs`), which go there, too.
+//! In a folder of the engine, `coscan-spill-…`, inside the configured folder or else the system's
+//! folder for temporary files. The engine's folder is removed with the engine's runtime. A process
+//! that is killed leaves its folder behind, with all that it spilled; the next engine that uses
+//! the same place removes it if no process holds its lock (`orphans.rs`).
+//! Not here: the files inside, which are DataFusion's, except for rows of smooth scans
+//! (`probe/result_cache.rs`), which go there too.
 
 use std::fs;
 use std::io;
@@ -14,18 +14,18 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use coscan_storage::orphans::{Lock, is_ours};
 
-/// The option that has another default here;
+/// The option whose default differs here;
 /// [`CoscanExt::with_coscan`](crate::CoscanExt::with_coscan) says why.
 pub(crate) const SPILL_FILE_BYTES: &str = "datafusion.execution.max_spill_file_size_bytes";
-/// The default that it has here.
+/// Its default here.
 pub(crate) const SPILL_FILE_BYTES_DEFAULT: &str = "1";
 
-/// How the names of our folders begin.
+/// The prefix of our folders' names.
 const PREFIX: &str = "coscan-spill-";
-/// The file in each that its owner locks.
+/// The file in each folder that its owner locks.
 const LOCK: &str = "lock";
 
-/// An engine's folder. Dropping this removes the folder with all that is in it.
+/// An engine's folder. Dropping this removes the folder with everything in it.
 #[derive(Debug)]
 pub(crate) struct SpillFolder {
     path: PathBuf,
@@ -33,11 +33,11 @@ pub(crate) struct SpillFolder {
 }
 
 impl SpillFolder {
-    /// Makes a folder, and removes those that were left behind. `None` if the system's folder for
-    /// temporary files cannot be written to: DataFusion may try when there is something to spill.
+    /// Makes a folder, and removes orphaned ones. `None` if the system's folder for temporary
+    /// files cannot be written to: DataFusion may then try when it has something to spill.
     ///
     /// # Errors
-    /// [`Error::Spill`], if the folder that was asked for cannot be written to.
+    /// [`Error::Spill`] if the configured folder cannot be written to.
     pub(crate) fn create(place: Option<&Path>) -> Result<Option<Self>> {
         let system = std::env::temp_dir();
         let base = place.unwrap_or(&system);
@@ -51,7 +51,7 @@ impl SpillFolder {
                 reason,
             }),
             Err(reason) => {
-                log::warn!("{}: nothing can be spilled: {reason}", base.display());
+                log::warn!("{}: operators cannot spill: {reason}", base.display());
                 Ok(None)
             }
         }
@@ -94,8 +94,8 @@ fn sweep(base: &Path) {
         // The lock is held until the whole folder is removed.
         if let Some(_lock) = Lock::take(&path.join(LOCK)) {
             match fs::remove_dir_all(&path) {
-                Ok(()) => log::info!("{}: left behind, removed", path.display()),
-                Err(error) => log::warn!("{}: left behind: {error}", path.display()),
+                Ok(()) => log::info!("{}: orphaned folder removed", path.display()),
+                Err(error) => log::warn!("{}: orphaned folder: {error}", path.display()),
             }
         }
     }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_behind_goes_and_nothing_else() {
+    fn create_removes_orphaned_folders_only() {
         let base = tempfile::tempdir().unwrap();
         let live = SpillFolder::create(Some(base.path())).unwrap().unwrap();
         fs::write(live.path().join("rows"), "x").unwrap();
@@ -124,7 +124,7 @@ mod tests {
         fs::create_dir_all(dead.join("datafusion-1")).unwrap();
         fs::write(dead.join("datafusion-1/rows"), "x").unwrap();
         fs::write(dead.join(LOCK), "").unwrap();
-        // Without a lock file; a file; a link to somebody's folder; another name.
+        // Without a lock file; a file; a link to a foreign folder; another name.
         fs::create_dir(base.path().join(format!("{PREFIX}other"))).unwrap();
         fs::write(base.path().join(format!("{PREFIX}file")), "").unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_was_asked_for_must_be_one() {
+    fn a_configured_place_must_be_a_folder() {
         let base = tempfile::tempdir().unwrap();
         let file = base.path().join("file");
         fs::write(&file, "").unwrap();

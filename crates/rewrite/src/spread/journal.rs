@@ -1,10 +1,11 @@
 //! The journal of a spread: lists complete files until all of them have their names.
 //!
-//! The journal is `.STEM.spread.json` in the first folder. It is written under another name, synced
-//! and renamed after all drafts are synced. The publishing process holds its lock (flock); a
-//! journal whose lock can be taken belongs to a killed process.
+//! The journal is `.STEM.spread.json` in the first folder. It is written under another name,
+//! synced and renamed after all drafts are synced. The publishing process holds its lock (flock);
+//! a journal whose lock can be taken belongs to a killed process.
 //! S3: while a journal exists, all files exist, under their own names or under those of their
-//! drafts. S4: before a journal is removed, all its files have their names, durably.
+//! drafts.
+//! S4: before a journal is removed, all its files have their names, durably.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -78,7 +79,8 @@ impl Journal {
                 reason,
             };
             let lock = Lock::take(&path);
-            let lock = lock.ok_or_else(|| unfinished("another process is at it".to_owned()))?;
+            let lock =
+                lock.ok_or_else(|| unfinished("another process is publishing it".to_owned()))?;
             let text = fs::read(&path).map_err(|error| unfinished(error.to_string()))?;
             let entries = serde_json::from_slice(&text);
             let entries = entries.map_err(|error| unfinished(error.to_string()))?;
@@ -117,7 +119,7 @@ impl Journal {
             return Err(RewriteError::Unfinished {
                 journal: self.path.display().to_string(),
                 reason: format!(
-                    "{} is not there any more; remove the journal and the files that it names, and spread again",
+                    "{} no longer exists; remove the journal and the files that it names, and spread again",
                     entry.draft.display()
                 ),
             });

@@ -1,16 +1,18 @@
 //! How does one table become files in several folders, one on each disk?
 //!
-//! Rows are read once, in the source's order or sorted by a column, and each row goes to one of the
-//! files. Either runs of rows go to the files in turn, so that every disk has an equal part of any
-//! range; or, sorted, each file gets one range of the column's values, so that statistics show
+//! Rows are read once, in the source's order or sorted by a column, and each row goes to one of
+//! the files. Either runs of rows go to the files in turn, so that every disk has an equal part of
+//! any range; or, sorted, each file gets one range of the column's values, so that statistics show
 //! which disks a predicate needs. All files are written as drafts and synced before the first
 //! appears; then a journal is written, the drafts are renamed, and the journal is removed. So the
 //! next spread to these folders finishes what a killed process left if there is a journal, and
 //! removes it otherwise.
 //! Not here: pages (`../row_group.rs`), drafts (`../target.rs`).
 //! Bounds: one row group per folder in memory, or less when memory is short.
-//! S1: the source is only read. S2: each row is in one file. S3: while a journal exists, all files
-//! exist, under their own names or under those of their drafts.
+//! S1: the source is only read.
+//! S2: each row is in one file.
+//! S3: while a journal exists, all files exist, under their own names or under those of their
+//! drafts.
 
 mod journal;
 mod route;
@@ -59,8 +61,8 @@ pub struct Spread {
     pub finished: bool,
 }
 
-/// Spreads the rows at `source` (a Parquet file, a folder, a glob or a URL) over these folders, one
-/// file in each.
+/// Spreads the rows at `source` (a Parquet file, a folder, a glob or a URL) over these folders,
+/// one file in each.
 ///
 /// First finishes or removes what an interrupted spread to these folders left. If that gives
 /// exactly the files of this call, nothing else is done.

@@ -2,12 +2,12 @@
 //!
 //! Not here: the order of the rows (`../source.rs`).
 
-/// About the number of rows that go to one file before the next file's turn: as many as a chunk of
-/// a wide table has, so that a scan finds work on every disk at once.
+/// The approximate number of rows that go to one file before the next file's turn: as many as a
+/// chunk of a wide table has, so that a scan finds work on every disk at once.
 const RUN_ROWS: usize = 65_536;
 
-/// Each file's turn comes so often at least, if the table has the pages: a small table is on all
-/// disks too.
+/// Each file's turn comes at least this often, if the table has enough pages: a small table is on
+/// all disks too.
 const TURNS_MIN: u64 = 8;
 
 /// The distribution of rows to files.
@@ -22,7 +22,7 @@ pub(super) struct Route {
 }
 
 impl Route {
-    /// Runs of whole pages in turn, of so many rows if they are counted.
+    /// Runs of whole pages in turn, shorter for small tables if the number of rows is known.
     pub(super) fn round_robin(files: usize, page_rows: usize, rows_total: Option<u64>) -> Self {
         let share = |total: u64| usize::try_from(total / (files as u64 * TURNS_MIN));
         let rows = rows_total.map_or(RUN_ROWS, |total| share(total).unwrap_or(RUN_ROWS));

@@ -119,7 +119,7 @@ async fn each_folder_has_a_range() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_interrupted_is_finished_or_removed() {
+async fn an_interrupted_spread_is_finished_or_removed() {
     for renamed in 0..=3 {
         let (_folder, source, folders) = world();
         let folders = real(&folders).unwrap();
@@ -161,7 +161,7 @@ async fn what_was_interrupted_is_finished_or_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_is_refused() {
+async fn impossible_spreads_are_refused() {
     let (folder, source, folders) = world();
     let nowhere = folder.path().join("nowhere");
     let error = run(&source, &[nowhere], &SpreadBy::RoundRobin)

@@ -1,5 +1,5 @@
-//! Tables of `pg_catalog` that have no rows and that datafusion-pg-catalog does not ship, with
-//! PostgreSQL's columns.
+//! Tables of `pg_catalog` that are always empty here and that datafusion-pg-catalog does not ship,
+//! with PostgreSQL's columns.
 
 use super::grid::Columns;
 use super::grid::Kind::{Bool, Float4, Int2, Int4, Int8, Oid, Text, Texts, Time};

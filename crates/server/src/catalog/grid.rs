@@ -103,7 +103,7 @@ pub(super) fn schema(columns: Columns) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// The rows as a batch. A row has one cell for each column.
+/// Makes a batch of the rows. A row has one cell for each column.
 pub(super) fn batch(columns: Columns, rows: &[Vec<Cell>]) -> Result<RecordBatch> {
     let arrays = columns
         .iter()

@@ -1,15 +1,15 @@
-//! `pg_catalog`, and the functions clients expect, added to one connection's session.
+//! `pg_catalog`, and the functions that clients expect, added to one connection's session.
 //!
 //! All of it reads one model of the existing objects ([`model`]): the tables that list databases,
-//! schemas, relations and columns ([`rows`]), PostgreSQL's own types and functions and the empty
+//! schemas, relations and columns ([`rows`]), PostgreSQL's own types and functions, the empty
 //! tables about what Coscan does not have ([`tables`]), and the functions from names to oids and
 //! back ([`functions`]). Clients' queries of these are planned and run like any other.
 //!
 //! Sessions may share their catalogs, so `pg_catalog` is not registered there: a cycle of
 //! references would keep each session alive. Instead, the session sees its catalogs through an
-//! [`Overlay`], which adds `pg_catalog` and leaves everything below it as it is.
+//! [`Overlay`], which adds `pg_catalog` and changes nothing else.
 //!
-//! Not here: making clients' queries plannable, which is the parser's rewriting (`dialect`).
+//! Not here: rewriting clients' queries so that DataFusion can plan them (`coscan_pg::dialect`).
 
 mod bare;
 mod functions;
@@ -52,7 +52,7 @@ pub(crate) struct PgCatalog {
     shipped: Arc<Shipped>,
     read: Arc<Read>,
     functions: Vec<ScalarUDF>,
-    /// Built for the first session.
+    /// Made for the first session.
     bounded: OnceLock<Vec<ScalarUDF>>,
 }
 
@@ -73,7 +73,8 @@ impl PgCatalog {
         })
     }
 
-    /// The same session, with `pg_catalog` for `user`, whose connection has process id `pid`.
+    /// A copy of the session with `pg_catalog` for `user`, whose connection has the process id
+    /// `pid`.
     pub(crate) fn install(&self, session: &SessionContext, user: &str, pid: i32) -> SessionContext {
         let state = session.state();
         let database = state.config_options().catalog.default_catalog.clone();
@@ -99,7 +100,7 @@ impl PgCatalog {
             let model = model.clone();
             Arc::new(InformationSchema { model }) as Arc<dyn SchemaProvider>
         });
-        // The cells are set only here, while nobody else shares the model.
+        // No other thread shares the model yet, so setting the cells succeeds.
         let _ = model.pg.set(Arc::downgrade(&pg));
         if let Some(standard) = &standard {
             let _ = model.standard.set(Arc::downgrade(standard));
@@ -112,12 +113,12 @@ impl PgCatalog {
             standard,
         });
         let mut builder = SessionStateBuilder::new_from_existing(state);
-        // `with_config` is not used: it would create the default schema anew.
+        // `with_config` would create a new default schema, so the config is changed in place.
         if let Some(config) = builder.config() {
             config.set_extension(Arc::clone(&board));
             config.set_extension(Arc::clone(&origins));
             config.options_mut().extensions.insert(Moments::default());
-            // DataFusion's own takes precedence over every catalog's.
+            // DataFusion's own `information_schema` would take precedence over a catalog's.
             config.options_mut().catalog.information_schema = false;
         }
         coscan::add_physical_rule(&mut builder, Arc::new(YieldingJoins));
@@ -128,7 +129,7 @@ impl PgCatalog {
         for function in &self.functions {
             session.register_udf(function.clone());
         }
-        // Last: of some functions the catalogue has its own.
+        // After the others, because the catalogue has its own versions of some functions.
         coscan_pg::reinstall(&session);
         let known = Known {
             model,

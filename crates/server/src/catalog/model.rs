@@ -1,11 +1,11 @@
-//! What the catalog lists: databases, schemas and relations, each with an oid.
+//! What does the catalog list? Databases, schemas and relations, each with an oid.
 //!
-//! Everything is read from DataFusion's catalogs when a query asks, so nothing can be out of date
-//! and nothing is kept.
+//! Everything is read from DataFusion's catalogs when a query asks, so nothing can be outdated and
+//! nothing is stored.
 //!
-//! M1: an oid is a hash of the object's name in the range that PostgreSQL gives to users' objects,
-//! so it is the same on every connection and after a restart. If two names have the same hash, the
-//! alphabetically later one takes the next free oid.
+//! M1: an oid is a hash of the object's name, in the range that PostgreSQL reserves for users'
+//! objects, so it is the same on every connection and after a restart. If two names have the same
+//! hash, the alphabetically later one takes the next free oid.
 //! M2: an object whose oid is fixed in PostgreSQL (`pg_catalog`, `public`, `pg_class`) has that
 //! oid.
 
@@ -27,15 +27,15 @@ pub(super) struct Model {
     pub(super) below: Arc<dyn CatalogProviderList>,
     pub(super) database: String,
     pub(super) user: String,
-    /// The process id that the connection was given.
+    /// The connection's process id.
     pub(super) pid: i32,
-    /// What it has prepared.
+    /// The connection's prepared statements.
     pub(super) origins: Arc<Origins>,
     /// Whether there is an `information_schema`.
     pub(super) describes_itself: bool,
     /// `pg_catalog` itself, which the model lists without owning it.
     pub(super) pg: Arc<OnceLock<Weak<dyn SchemaProvider>>>,
-    /// `information_schema`, likewise.
+    /// `information_schema`, in the same way.
     pub(super) standard: Arc<OnceLock<Weak<dyn SchemaProvider>>>,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Relation {
     pub(super) name: String,
 }
 
-/// What opening a relation tells.
+/// The properties of an opened relation.
 pub(super) struct Opened {
     pub(super) schema: SchemaRef,
     pub(super) is_view: bool,
@@ -95,7 +95,7 @@ impl Model {
             .collect()
     }
 
-    /// The relations of the session's database, by schema and name.
+    /// The relations of the session's database, ordered by schema and name.
     pub(super) fn relations(&self) -> Vec<Relation> {
         let mut oids = Oids::default();
         let mut relations = vec![];
@@ -132,7 +132,7 @@ impl Model {
         self.below.catalog(&self.database)?.schema(name)
     }
 
-    /// `None` if the relation has been dropped meanwhile.
+    /// Opens a relation. `None` if it has been dropped meanwhile.
     pub(super) async fn open(&self, relation: &Relation) -> Result<Option<Opened>> {
         let Some(schema) = self.schema(&relation.namespace.name) else {
             return Ok(None);
@@ -140,7 +140,7 @@ impl Model {
         let Some(table) = schema.table(&relation.name).await? else {
             return Ok(None);
         };
-        // A streaming table reports the type of a view, and has no query.
+        // A streaming table reports a view's type, but has no query.
         let is_view = match relation.namespace.name.as_str() {
             INFORMATION_SCHEMA => true,
             PG_CATALOG => VIEWS.contains(&relation.name.as_str()),
@@ -157,13 +157,13 @@ impl Model {
     }
 
     /// The text of a view's query. `None` for any other relation, and if opening the view would
-    /// wait.
+    /// block.
     pub(super) fn definition(&self, relation: &Relation) -> Option<String> {
         self.open(relation).now_or_never()?.ok()??.definition
     }
 }
 
-/// The relation that a name means: in the schema that the name gives, else in the first schema of
+/// The relation of this name: in the schema that the name gives, otherwise in the first schema of
 /// the search path that has it.
 pub(super) fn named<'a>(
     relations: &'a [Relation],
@@ -182,13 +182,13 @@ pub(super) fn named<'a>(
     }
 }
 
-/// The oid that PostgreSQL gives to a table of `pg_catalog`, if Coscan has it.
+/// PostgreSQL's oid of a table of `pg_catalog`, if Coscan has that table.
 pub(super) fn fixed_oid(table: &str) -> Option<i32> {
     let found = FIXED.iter().find(|(name, _)| *name == table);
     found.map(|(_, oid)| *oid)
 }
 
-/// What follows AS in `CREATE VIEW … AS …`.
+/// The part after AS in `CREATE VIEW … AS …`.
 fn query_of(create: &str) -> String {
     use datafusion::sql::sqlparser::{ast::Statement, dialect::GenericDialect, parser::Parser};
     let parsed = Parser::parse_sql(&GenericDialect {}, create);
@@ -198,7 +198,7 @@ fn query_of(create: &str) -> String {
     }
 }
 
-/// The words of a name: quoted ones as they are, others in lower case. `None` if `name` is
+/// Splits a name into words: quoted ones unchanged, others in lower case. `None` if `name` is
 /// malformed.
 fn words(name: &str) -> Option<Vec<String>> {
     let mut words = vec![];
@@ -230,13 +230,13 @@ fn words(name: &str) -> Option<Vec<String>> {
     }
 }
 
-/// Hands out oids (M1).
+/// Assigns oids (M1).
 #[derive(Default)]
 struct Oids(HashSet<i32>);
 
 impl Oids {
     fn of(&mut self, words: &[&str]) -> i32 {
-        // FNV-1a: short, and never changes.
+        // FNV-1a: short, and stable across versions.
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for byte in words.iter().flat_map(|word| word.bytes().chain([0])) {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -264,12 +264,12 @@ const VIEWS: &[&str] = &[
 ];
 
 pub(super) const PG_CATALOG: &str = "pg_catalog";
-/// PostgreSQL's first oid of users' objects (`FirstNormalObjectId`).
+/// PostgreSQL's first oid for users' objects (`FirstNormalObjectId`).
 const FIRST: i32 = 16_384;
 /// Oids are signed here, so only half of PostgreSQL's range is used.
 const RANGE: u64 = (i32::MAX - FIRST) as u64;
 
-/// Clients write some of these oids as numbers, and descriptions refer to them.
+/// Fixed oids: clients write some of them as numbers, and descriptions refer to them.
 const FIXED: &[(&str, i32)] = &[
     ("pg_aggregate", 2600),
     ("pg_am", 2601),
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_as_postgres_reads_them() {
+    fn names_parse_as_in_postgres() {
         assert_eq!(words("People"), Some(vec!["people".to_owned()]));
         assert_eq!(
             words("\"Mine\".\"a\"\"b\""),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_views_query() {
+    fn the_query_of_a_view() {
         let text = query_of("CREATE VIEW v AS SELECT 1 AS a FROM t");
         assert_eq!(text, "SELECT 1 AS a FROM t;");
     }

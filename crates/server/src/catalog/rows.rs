@@ -1,8 +1,9 @@
-//! The rows of the tables of `pg_catalog` that describe this server: databases, schemas, relations,
-//! columns, the one role, settings.
+//! The rows of the tables of `pg_catalog` that describe this server: databases, schemas,
+//! relations, columns, the one role, settings.
 //!
-//! The columns are those of PostgreSQL 16. A column about something that Coscan does not have holds
-//! what it holds in a PostgreSQL that does not use it; `dialect/facts.rs` relies on that.
+//! The columns are those of PostgreSQL 16. A column about something that Coscan does not have
+//! holds the value of a PostgreSQL server that does not use it; `dialect/catalog/facts.rs` of
+//! coscan-pg relies on that.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use coscan_pg::output::{modifier, pg_type};
 
 /// A table whose rows describe this server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum ServerTable {
     Activity,
     Attribute,
     Authid,
@@ -34,7 +35,7 @@ pub(super) enum Told {
     Views,
 }
 
-impl Told {
+impl ServerTable {
     pub(super) fn of(name: &str) -> Option<Self> {
         Some(match name {
             "pg_stat_activity" => Self::Activity,
@@ -103,7 +104,7 @@ impl Told {
     }
 }
 
-/// The connection that asks. PostgreSQL shows little of those of others.
+/// The connection that runs the query. PostgreSQL shows little of other users' connections.
 fn activity(model: &Model, board: &Board) -> Vec<Cell> {
     let mut databases = model.databases().into_iter();
     let own = databases.find(|(_, name)| *name == model.database);
@@ -126,7 +127,8 @@ fn activity(model: &Model, board: &Board) -> Vec<Cell> {
     row
 }
 
-/// Those of the connection that have a name. A plan is used as long as it fits the tables.
+/// The named statements of the connection. Their plans are not counted: one plan serves as long as
+/// it fits the tables.
 fn prepared_statements(model: &Model) -> Vec<Vec<Cell>> {
     let all = model.origins.all().into_iter();
     let rows = all.map(|(name, origin)| {
@@ -171,8 +173,8 @@ fn namespaces(model: &Model) -> Vec<Vec<Cell>> {
         .collect()
 }
 
-/// Strings compare by their bytes here, so of PostgreSQL's collations only those that do are
-/// listed.
+/// Strings compare by their bytes here, so only those of PostgreSQL's collations are listed that
+/// do the same.
 fn collation((oid, name, provider, encoding, locale): Collation) -> Vec<Cell> {
     let locale: Cell = locale.map(str::to_owned).into();
     vec![
@@ -223,7 +225,7 @@ async fn classes(model: &Model) -> Result<Vec<Vec<Cell>>> {
             0.into(),
             0.into(),
             0.into(),
-            // PostgreSQL's value for rows that were never counted.
+            // PostgreSQL's value for relations whose rows were never counted.
             (-1).into(),
             0.into(),
             0.into(),
@@ -320,7 +322,7 @@ async fn tables(model: &Model, views: bool) -> Result<Vec<Vec<Cell>>> {
     Ok(rows)
 }
 
-/// What `pg_type` says of a type's length, passing by value, alignment and storage.
+/// A type's length, passing by value, alignment and storage, as in `pg_type`.
 fn layout(pg_type: &Type) -> (i32, bool, &'static str, &'static str) {
     match *pg_type {
         Type::BOOL | Type::CHAR => (1, true, "c", "p"),
@@ -335,8 +337,8 @@ fn layout(pg_type: &Type) -> (i32, bool, &'static str, &'static str) {
     }
 }
 
-/// The oid of PostgreSQL's first superuser: the one role, as which a client connects, and which
-/// owns everything.
+/// The oid of PostgreSQL's first superuser: here the only role, which every client connects as and
+/// which owns everything.
 pub(super) const OWNER: i32 = 10;
 const UTF8: i32 = 6;
 /// The schema `pg_catalog`.

@@ -1,13 +1,13 @@
-//! `pg_catalog`: which tables it has, and where their rows come from.
+//! Which tables does `pg_catalog` have, and where do their rows come from?
 //!
 //! | rows | tables |
 //! |---|---|
 //! | of this server (`rows.rs`) | `pg_class`, `pg_attribute`, `pg_namespace`, `pg_roles`, … |
 //! | PostgreSQL's own, shipped by datafusion-pg-catalog | `pg_type`, `pg_proc`, `pg_operator`, … |
-//! | none | what Coscan does not have (`dialect/facts.rs`, `EMPTY`) |
+//! | none | what Coscan does not have (`dialect/catalog/facts.rs` of coscan-pg, `EMPTY`) |
 //!
-//! The types of PostgreSQL's catalog tables and the domains are left out of `pg_type`: there are no
-//! such tables or domains here.
+//! `pg_type` leaves out the types of PostgreSQL's catalog tables and the domains: Coscan has no
+//! such tables and domains.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -35,11 +35,11 @@ use datafusion_pg_catalog::pg_catalog::{
 use super::bare::BARE;
 use super::grid::schema;
 use super::model::Model;
-use super::rows::Told;
+use super::rows::ServerTable;
 use crate::settings::Board;
 use coscan_pg::dialect::{EMPTY, TABLES};
 
-/// PostgreSQL's own rows, and the columns of the tables without rows, shared by all connections.
+/// PostgreSQL's own rows, and the columns of the empty tables, shared by all connections.
 #[derive(Debug)]
 pub(super) struct Shipped {
     tables: Vec<(&'static str, Arc<dyn TableProvider>)>,
@@ -57,7 +57,7 @@ impl Shipped {
         let mut types = RecordBatch::new_empty(Arc::new(Schema::empty()));
         let [mut procedures, mut aggregates, mut descriptions] = [(); 3].map(|()| types.clone());
         for name in TABLES.iter().chain(EMPTY).copied() {
-            if Told::of(name).is_some() {
+            if ServerTable::of(name).is_some() {
                 continue;
             }
             if let Some((_, columns)) = BARE.iter().find(|(bare, _)| *bare == name) {
@@ -127,7 +127,7 @@ fn with_vectors(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// Marks the columns that are `"char"` in PostgreSQL, and makes lists of those of grants and
+/// Marks the columns that are `"char"` in PostgreSQL, and makes lists of the columns of grants and
 /// options.
 fn marked(table: &str, schema: &SchemaRef) -> SchemaRef {
     let letters: &[&str] = match table {
@@ -160,8 +160,7 @@ fn is_grants(column: &str) -> bool {
     column.ends_with("acl") || matches!(column, "proconfig" | "spcoptions")
 }
 
-/// The rows with NULL in their columns of grants, which were shipped as text and name PostgreSQL's
-/// roles.
+/// Replaces the columns of grants by NULL: they were shipped as text and name PostgreSQL's roles.
 fn without_grants(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
     let columns = schema.fields().iter().zip(batch.columns());
     let columns = columns.map(|(field, column)| {
@@ -175,9 +174,8 @@ fn without_grants(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch
     Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
 }
 
-/// The rows without the objects that scripts create when a PostgreSQL database is set up: its
-/// information schema, its system views, `PL/pgSQL`. Those have no fixed oids, and Coscan does not
-/// have them.
+/// Removes the objects that scripts create when a PostgreSQL database is set up: its information
+/// schema, its system views, `PL/pgSQL`. They have no fixed oids, and Coscan does not have them.
 fn of_genesis(batch: &RecordBatch, oid: &str) -> Result<RecordBatch> {
     let oids = batch
         .column_by_name(oid)
@@ -193,7 +191,7 @@ fn of_genesis(batch: &RecordBatch, oid: &str) -> Result<RecordBatch> {
 /// PostgreSQL's `FirstUnpinnedObjectId`.
 const FIRST_UNPINNED: i32 = 12_000;
 
-/// The types without row types and domains, and without arrays of these.
+/// Removes row types, domains and arrays of these.
 fn kept_types(batch: &RecordBatch) -> Result<RecordBatch> {
     let column = |name: &str| {
         batch
@@ -235,10 +233,10 @@ impl SchemaProvider for PgSchema {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let name = name.to_ascii_lowercase();
-        if let Some(told) = Told::of(&name) {
-            let stream = ToldStream {
-                told,
-                schema: schema(told.columns()),
+        if let Some(table) = ServerTable::of(&name) {
+            let stream = ServerTableStream {
+                table,
+                schema: schema(table.columns()),
                 model: self.model.clone(),
                 board: Arc::clone(&self.board),
             };
@@ -256,22 +254,22 @@ impl SchemaProvider for PgSchema {
     }
 }
 
-/// Reads a table when it is executed, not when it is planned.
+/// Reads a table during execution, not during planning.
 #[derive(Debug)]
-struct ToldStream {
-    told: Told,
+struct ServerTableStream {
+    table: ServerTable,
     schema: SchemaRef,
     model: Model,
     board: Arc<Board>,
 }
 
-impl PartitionStream for ToldStream {
+impl PartitionStream for ServerTableStream {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
     fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let rows = self.told.read(self.model.clone(), Arc::clone(&self.board));
+        let rows = self.table.read(self.model.clone(), Arc::clone(&self.board));
         Box::pin(RecordBatchStreamAdapter::new(
             Arc::clone(&self.schema),
             futures::stream::once(rows),
@@ -279,7 +277,7 @@ impl PartitionStream for ToldStream {
     }
 }
 
-/// What datafusion-pg-catalog is given to list: nothing.
+/// The catalogs that datafusion-pg-catalog lists: none.
 #[derive(Debug, Clone)]
 struct Nothing;
 

@@ -1,12 +1,12 @@
-//! How does a query read the connection's settings, and how does it ask to change one?
+//! How does a query read the connection's settings, and how does it change one?
 //!
-//! `current_setting()` and `pg_settings` read the values that the connection has put up here.
-//! `set_config()` leaves a wish, which the connection carries out when the statement has run; what
-//! SET would refuse is refused.
+//! `current_setting()` and `pg_settings` read the values that the connection has published here.
+//! `set_config()` leaves a request, which the connection carries out once the statement has run;
+//! what SET would refuse is refused.
 //!
-//! A statement that fails on one thread may still run on another, and leave a wish a moment later.
-//! So each wish comes with the turn in which its statement was planned. A failure begins the next
-//! turn, in which wishes of earlier turns are not heard (B1).
+//! B1: a statement that has failed on one thread may still run on another, and leave a request a
+//! moment later. So each request carries the turn in which its statement was planned. A failure
+//! begins the next turn, and requests of earlier turns are ignored.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,34 +16,34 @@ use super::custom::CUSTOM_BYTES_MAX;
 /// Shared by a connection's [`Settings`](super::Settings) and its session's functions.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
-    /// Names as PostgreSQL writes them, and values.
+    /// Names in PostgreSQL's spelling, and values.
     values: Mutex<Vec<(&'static str, String)>>,
-    wishes: Mutex<Wishes>,
-    /// The client's own settings (`custom.rs`), by names in lower case.
+    requests: Mutex<Requests>,
+    /// The client's own settings (`custom.rs`), by lower-case name.
     custom: Mutex<BTreeMap<String, String>>,
 }
 
 #[derive(Debug, Default)]
-struct Wishes {
+struct Requests {
     turn: u64,
-    /// The last value wished for each name.
-    wanted: BTreeMap<String, Wish>,
+    /// The last value requested for each name.
+    by_name: BTreeMap<String, Request>,
 }
 
-/// What `set_config()` asked for.
+/// A change that `set_config()` asked for.
 #[derive(Debug)]
-pub(crate) struct Wish {
+pub(crate) struct Request {
     pub(crate) value: String,
-    /// To the end of the transaction only.
+    /// Whether the change lasts only until the end of the transaction.
     pub(crate) local: bool,
 }
 
 impl Board {
-    pub(crate) fn put_up(&self, values: Vec<(&'static str, String)>) {
+    pub(crate) fn publish(&self, values: Vec<(&'static str, String)>) {
         *locked(&self.values) = values;
     }
 
-    /// Every setting with its value, by name.
+    /// All published settings with their values.
     pub(crate) fn all(&self) -> Vec<(&'static str, String)> {
         locked(&self.values).clone()
     }
@@ -56,12 +56,12 @@ impl Board {
         found.next().map(|(_, value)| value.clone())
     }
 
-    /// A setting of the client's own.
+    /// The value of one of the client's own settings.
     pub(crate) fn custom(&self, name: &str) -> Option<String> {
         locked(&self.custom).get(&name.to_lowercase()).cloned()
     }
 
-    /// False if there is no room for it.
+    /// Sets one of the client's own settings; false if there is no room for it.
     #[must_use]
     pub(super) fn set_custom(&self, name: &str, value: &str) -> bool {
         let mut custom = locked(&self.custom);
@@ -73,7 +73,7 @@ impl Board {
         fits
     }
 
-    /// All settings of the client's own, to come back to.
+    /// All of the client's own settings, to be restored later.
     pub(super) fn all_custom(&self) -> BTreeMap<String, String> {
         locked(&self.custom).clone()
     }
@@ -86,51 +86,51 @@ impl Board {
         locked(&self.custom).remove(&name.to_lowercase());
     }
 
-    /// The turn of a statement that is planned now.
+    /// The turn for a statement that is planned now.
     pub(crate) fn turn(&self) -> u64 {
-        locked(&self.wishes).turn
+        locked(&self.requests).turn
     }
 
-    /// Leaves a wish. False if there is no room for it (`WISHES_BYTES_MAX`).
+    /// Leaves a request. False if there is no room for it (`REQUESTS_BYTES_MAX`).
     #[must_use]
-    pub(crate) fn want(&self, turn: u64, name: &str, value: &str, local: bool) -> bool {
-        let mut wishes = locked(&self.wishes);
-        if wishes.turn != turn {
-            // B1: the wish is not heard.
+    pub(crate) fn request(&self, turn: u64, name: &str, value: &str, local: bool) -> bool {
+        let mut requests = locked(&self.requests);
+        if requests.turn != turn {
+            // B1: the request is ignored.
             return true;
         }
-        let wishes = &mut wishes.wanted;
-        let all = wishes
+        let requests = &mut requests.by_name;
+        let all = requests
             .iter()
-            .map(|(name, wish)| name.len() + wish.value.len());
-        if all.sum::<usize>() + name.len() + value.len() > WISHES_BYTES_MAX {
+            .map(|(name, request)| name.len() + request.value.len());
+        if all.sum::<usize>() + name.len() + value.len() > REQUESTS_BYTES_MAX {
             return false;
         }
         let value = value.to_owned();
-        wishes.insert(name.to_lowercase(), Wish { value, local });
+        requests.insert(name.to_lowercase(), Request { value, local });
         true
     }
 
-    pub(crate) fn has_wishes(&self) -> bool {
-        !locked(&self.wishes).wanted.is_empty()
+    pub(crate) fn has_requests(&self) -> bool {
+        !locked(&self.requests).by_name.is_empty()
     }
 
-    pub(crate) fn wishes(&self) -> BTreeMap<String, Wish> {
-        std::mem::take(&mut locked(&self.wishes).wanted)
+    pub(crate) fn take_requests(&self) -> BTreeMap<String, Request> {
+        std::mem::take(&mut locked(&self.requests).by_name)
     }
 
-    /// Drops all wishes, and ignores those that statements planned up to now will leave (B1).
-    pub(crate) fn give_up(&self) {
-        let mut wishes = locked(&self.wishes);
-        wishes.wanted.clear();
-        wishes.turn += 1;
+    /// Drops all requests, and ignores those of statements planned up to now (B1).
+    pub(crate) fn end_turn(&self) {
+        let mut requests = locked(&self.requests);
+        requests.by_name.clear();
+        requests.turn += 1;
     }
 }
 
-/// A lock that a panic has poisoned is taken all the same: the values behind it are whole.
+/// Takes a lock even if a panic has poisoned it: no panic leaves the values incomplete.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The bytes of the names and values of one statement's wishes together.
-const WISHES_BYTES_MAX: usize = 1 << 14;
+/// The most bytes for the names and values of one statement's requests together.
+const REQUESTS_BYTES_MAX: usize = 1 << 14;

@@ -1,7 +1,8 @@
-//! Settings of the client's own: `SET my.x = 'y'`.
+//! The client's own settings: `SET my.x = 'y'`.
 //!
-//! A dotted name whose first part is no part of the session's configuration belongs to the client.
-//! It has no effect. The board keeps the values, because queries read them (`current_setting`).
+//! A dotted name whose first part is no prefix of the session's configuration belongs to the
+//! client. Such a setting has no effect. The board keeps the value, because queries read it
+//! (`current_setting`).
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::prelude::SessionContext;
@@ -9,10 +10,10 @@ use datafusion::prelude::SessionContext;
 use super::{Settings, Shown, unknown};
 use crate::failure::Failure;
 
-/// The bytes of the names and values of one connection's own settings together.
+/// The most bytes for the names and values of one connection's own settings together.
 pub(super) const CUSTOM_BYTES_MAX: usize = 1 << 16;
 
-/// Whether a name is one that clients may give to a setting of their own.
+/// Whether clients may use the name for a setting of their own.
 pub(super) fn is_custom(session: &SessionContext, name: &str) -> bool {
     let state = session.state();
     let is_taken = |prefix: &str| has_prefix(state.config_options(), prefix);

@@ -1,28 +1,28 @@
-//! PostgreSQL's settings that clients ask for or set, and what becomes of each.
+//! Which of PostgreSQL's settings exist here, and what does SET do with each?
 
 use crate::modes::{ISOLATION, LEVELS, READ_ONLY};
 
-/// A setting of PostgreSQL's. Names are looked up without regard to case.
+/// One of PostgreSQL's settings. Lookup ignores case.
 pub(crate) struct Known {
-    /// As PostgreSQL writes it.
+    /// PostgreSQL's spelling.
     pub(crate) name: &'static str,
     pub(crate) default: &'static str,
     pub(crate) rule: Rule,
-    /// Clients are told of changes, as in PostgreSQL.
+    /// Whether changes are reported to clients, as in PostgreSQL.
     pub(crate) reported: bool,
 }
 
-/// What SET does.
+/// The effect of SET.
 pub(crate) enum Rule {
-    /// Remembered, without effect.
+    /// The value is kept, without effect.
     Kept,
-    /// Only these values, in lower case, all of which mean the default.
+    /// Only these values, in lower case; all of them mean the default.
     Fixed(&'static [&'static str]),
-    /// The value describes the server, and cannot be set.
+    /// Describes the server, and cannot be set.
     ReadOnly,
     Timeout,
     Boolean,
-    /// One of these.
+    /// One of these values.
     One(&'static [&'static str]),
     /// A keepalive setting of the client's socket.
     Keepalive,
@@ -48,8 +48,8 @@ const fn reported(name: &'static str, default: &'static str, rule: Rule) -> Know
     }
 }
 
-/// The value of `server_version`. Clients choose their catalog queries by it, and drivers refuse to
-/// talk to a version that they cannot parse.
+/// The value of `server_version`. Clients choose their catalog queries by it, and drivers refuse
+/// to talk to a version that they cannot parse.
 pub(crate) const SERVER_VERSION: &str = concat!("16.6 (Coscan ", env!("CARGO_PKG_VERSION"), ")");
 /// The answer of `version()`. `SQLAlchemy` insists on the first word.
 pub(crate) const VERSION: &str =
@@ -57,7 +57,7 @@ pub(crate) const VERSION: &str =
 
 const ENCODINGS: &[&str] = &["utf8", "utf-8", "unicode", "sql_ascii"];
 const DATE_STYLES: &[&str] = &["iso", "iso, mdy", "iso,mdy"];
-/// More digits than needed are not shown, fewer would change a value.
+/// Output never has more digits than needed, and fewer would change a value.
 const FLOAT_DIGITS: &[&str] = &["1", "2", "3"];
 const ON: &[&str] = &["on", "true", "yes", "1"];
 
@@ -81,7 +81,7 @@ pub(crate) static KNOWN: &[Known] = &[
     reported("integer_datetimes", "on", Rule::ReadOnly),
     reported("IntervalStyle", "postgres", Rule::Fixed(&["postgres"])),
     reported("is_superuser", "off", Rule::ReadOnly),
-    // There is no compiler of expressions to switch on; drivers switch it off.
+    // There is no compiler of expressions to turn on; drivers turn it off.
     known("jit", "off", Rule::Kept),
     known("lc_collate", "C", Rule::ReadOnly),
     known("lc_ctype", "C", Rule::ReadOnly),
@@ -111,7 +111,7 @@ pub(crate) static KNOWN: &[Known] = &[
     known(ISOLATION, "read committed", Rule::One(LEVELS)),
     known(READ_ONLY, "off", Rule::Boolean),
     known("work_mem", "4MB", Rule::Kept),
-    // What tunes PostgreSQL's planner tunes nothing here.
+    // PostgreSQL's planner settings have no effect here.
     known("constraint_exclusion", "partition", Rule::Kept),
     known("cpu_index_tuple_cost", "0.005", Rule::Kept),
     known("cpu_operator_cost", "0.0025", Rule::Kept),

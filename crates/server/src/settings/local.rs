@@ -1,8 +1,8 @@
-//! Settings that last to the end of a transaction, and settings that functions ask for.
+//! Settings that last until the end of a transaction, and settings that functions change.
 //!
-//! SET LOCAL keeps the old value of a setting before it changes it, and the end of the transaction
-//! restores the value, whether it commits or rolls back. Outside of a transaction SET LOCAL does
-//! nothing. A plain SET in the transaction lasts.
+//! SET LOCAL saves the old value of a setting before it changes it, and the end of the transaction
+//! restores it, whether it commits or rolls back. Outside of a transaction SET LOCAL does nothing.
+//! A plain SET in the transaction lasts.
 
 use std::collections::BTreeMap;
 
@@ -13,46 +13,46 @@ use super::{Settings, entry, find};
 use crate::failure::Failure;
 use crate::modes;
 
-/// The old value of each setting: `None` for the default.
+/// The old value of each setting; `None` for the default.
 pub(super) type Local = BTreeMap<String, Option<String>>;
 
 impl Settings {
-    /// Carries out what `set_config()` asked for in the statement that has just run.
+    /// Carries out the `set_config()` requests of the statement that has just run.
     pub(crate) async fn grant(
         &mut self,
         session: &SessionContext,
         in_transaction: bool,
     ) -> Result<Vec<(&'static str, String)>, Failure> {
         let mut reports = Vec::new();
-        for (name, wish) in self.board.wishes() {
-            let local = wish.local || modes::default_of(&name).is_some();
+        for (name, request) in self.board.take_requests() {
+            let local = request.local || modes::default_of(&name).is_some();
             match (local, in_transaction) {
                 (true, true) => self.remember(session, &name)?,
                 (true, false) => continue,
                 (false, _) => self.forget(&name),
             }
-            reports.extend(self.set(session, &name, &wish.value).await?);
+            reports.extend(self.set(session, &name, &request.value).await?);
         }
         Ok(reports)
     }
 
-    /// Whether the statement that has just run asked for something.
-    pub(crate) fn has_wishes(&self) -> bool {
-        self.board.has_wishes()
+    /// Whether the statement that has just run left requests.
+    pub(crate) fn has_requests(&self) -> bool {
+        self.board.has_requests()
     }
 
-    /// Drops the wishes of a statement that was given up.
-    pub(crate) fn forget_wishes(&self) {
-        self.board.wishes();
+    /// Drops the requests of an abandoned statement.
+    pub(crate) fn drop_requests(&self) {
+        self.board.take_requests();
     }
 
-    /// Drops the wishes of a statement that failed, and those that it leaves from now on: parts of
-    /// it may still run.
-    pub(crate) fn give_up_wishes(&self) {
-        self.board.give_up();
+    /// Drops the requests of a failed statement, including those it leaves later: parts of it may
+    /// still run.
+    pub(crate) fn end_turn(&self) {
+        self.board.end_turn();
     }
 
-    /// Keeps a setting's value for [`Settings::end_transaction`] to restore.
+    /// Saves a setting's value for [`Settings::end_transaction`] to restore.
     pub(super) fn remember(&mut self, session: &SessionContext, name: &str) -> Result<(), Failure> {
         let now = if is_custom(session, name) {
             self.board.custom(name)
@@ -65,7 +65,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Drops the old value of a setting: what is set from here on lasts.
+    /// Drops the saved value of a setting, so that a new value lasts.
     pub(crate) fn forget(&mut self, name: &str) {
         self.local.remove(name);
     }

@@ -2,15 +2,13 @@
 //!
 //! A dotted name (`coscan.policy`, `datafusion.execution.batch_size`) belongs to the session's
 //! configuration and is set there, or to the client (`custom.rs`). Any other name is PostgreSQL's.
-//! A few of these settings have an
-//! effect. Those that only tune what Coscan does not have are kept and shown. Those that would
-//! change how values look are refused, unless they ask for the form that values have anyway. An
-//! unknown name is an error.
+//! A few of these settings have an effect. Those that only tune what Coscan does not have are kept
+//! and shown. Those that would change how values look accept only the format that values have
+//! anyway. An unknown name is an error.
 //!
-//! C1: a setting that affects others needs the right (`coscan::Rights`), however it is SET or
-//! RESET.
-//! C2: `RESET ALL` and `DISCARD ALL` reset the session's settings only: `coscan.memory`, which all
-//! sessions share, goes back to what the engine was made with only if it is named.
+//! C1: a setting that affects others needs the right (`coscan::Rights`), for SET and for RESET.
+//! C2: `RESET ALL` and `DISCARD ALL` reset only the session's settings. `coscan.memory`, which all
+//! sessions share, returns to the engine's original value only if RESET names it.
 
 mod board;
 mod custom;
@@ -43,21 +41,22 @@ pub(crate) use self::saved::SavedSettings;
 pub(crate) struct Settings {
     /// The settings of `KNOWN` that differ from their defaults, by name.
     changed: BTreeMap<&'static str, String>,
-    /// What RESET goes back to: the values of the start-up message and of the factory.
+    /// The values that RESET restores: those of the startup message and of the factory.
     initial: SavedSettings,
     /// The timeouts that are set, by name.
     timeouts: BTreeMap<&'static str, Duration>,
     keepalive: Keepalive,
-    /// Who connected, for `session_authorization`.
+    /// The user's name, for `session_authorization`.
     user: String,
-    /// What the session may do (C1).
+    /// The rights of the session (C1).
     rights: Rights,
     board: Arc<Board>,
-    /// The settings that SET LOCAL changed in this transaction, with their old values (`local.rs`).
+    /// The settings that SET LOCAL changed in this transaction, with their old values
+    /// (`local.rs`).
     local: Local,
 }
 
-/// A setting that the client is told about when it changes (`ParameterStatus`).
+/// A changed setting that is reported to the client (`ParameterStatus`).
 pub(crate) type Report = Option<(&'static str, String)>;
 
 /// A row of SHOW.
@@ -68,7 +67,7 @@ pub(crate) struct Shown {
 }
 
 impl Settings {
-    /// Whether the session may name files of the server, and so may be told where they are.
+    /// Whether the session may name files of the server, and so may see their folders in messages.
     pub(crate) fn may_name_files(&self) -> bool {
         self.rights.files
     }
@@ -89,16 +88,16 @@ impl Settings {
             board: state.config().get_extension().unwrap_or_default(),
             local: Local::default(),
         };
-        settings.put_up(session);
+        settings.publish(session);
         settings
     }
 
-    /// Puts the current values up for queries to read.
-    fn put_up(&self, session: &SessionContext) {
+    /// Publishes the current values for queries to read.
+    fn publish(&self, session: &SessionContext) {
         let values = KNOWN
             .iter()
             .map(|known| (known.name, self.value(session, known)));
-        self.board.put_up(values.collect());
+        self.board.publish(values.collect());
     }
 
     /// How long a statement may take.
@@ -121,7 +120,7 @@ impl Settings {
         self.keepalive
     }
 
-    /// The settings that the client is told when it connects.
+    /// The settings reported to a client when it connects.
     pub(crate) fn reports(&self, session: &SessionContext) -> Vec<(&'static str, String)> {
         KNOWN
             .iter()
@@ -194,7 +193,7 @@ impl Settings {
         }
     }
 
-    /// Sets the modes of the transaction at hand.
+    /// Sets the modes of the current transaction.
     pub(crate) async fn set_modes(
         &mut self,
         session: &SessionContext,
@@ -207,7 +206,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The modes of the transaction at hand, or of the next one.
+    /// The modes of the current transaction, or of the next one.
     pub(crate) fn modes(&self, session: &SessionContext) -> Modes {
         let value = |name| find(name).map(|known| self.value(session, known));
         Modes {
@@ -216,7 +215,8 @@ impl Settings {
         }
     }
 
-    /// `SET name = values`. `local` is set for SET LOCAL, and says whether there is a transaction.
+    /// Runs `SET name = values`. `local` is `Some` for SET LOCAL, and says whether a transaction
+    /// is open.
     async fn assign(
         &mut self,
         session: &SessionContext,
@@ -276,7 +276,7 @@ impl Settings {
                 (*found).to_owned()
             }
             Rule::Fixed(accepted) => {
-                // asyncpg sends its encoding in quotes.
+                // asyncpg quotes its encoding.
                 let wanted = value.trim_matches('\'').to_lowercase();
                 if !accepted.contains(&wanted.as_str()) {
                     let name = known.name;
@@ -315,13 +315,13 @@ impl Settings {
             }
         };
         self.changed.insert(known.name, kept);
-        self.put_up(session);
+        self.publish(session);
         Ok(known
             .reported
             .then(|| (known.name, self.value(session, known))))
     }
 
-    /// Sets one setting back to what it was when the client connected.
+    /// Resets one setting to its value at the time of connecting.
     pub(crate) async fn reset(
         &mut self,
         session: &SessionContext,
@@ -375,13 +375,13 @@ impl Settings {
             }
             _ => {}
         }
-        self.put_up(session);
+        self.publish(session);
         Ok(known
             .reported
             .then(|| (known.name, self.value(session, known))))
     }
 
-    /// Sets a keepalive setting. Returns the number that it is now; 0 stands for the default.
+    /// Changes a keepalive setting. Returns its new value; 0 restores the default.
     fn set_keepalive(&mut self, name: &str, value: &str) -> Result<u32, Failure> {
         let of_seconds = || {
             let time = duration(value).filter(|time| time.subsec_nanos() == 0)?;
@@ -476,7 +476,7 @@ impl Settings {
 const TIME_ZONE: &str = "datafusion.execution.time_zone";
 const DEFAULT_SCHEMA: &str = "datafusion.catalog.default_schema";
 const MEMORY: &str = "coscan.memory";
-/// Decides for all sessions, as [`MEMORY`] does.
+/// Applies to all sessions, like [`MEMORY`].
 const CHECKSUMS: &str = "coscan.checksums";
 /// Linux's limits.
 const KEEPALIVE_SECONDS_MAX: u32 = 32_767;
@@ -503,7 +503,7 @@ fn invalid(name: &str, value: &str) -> Failure {
     )
 }
 
-/// Every option, under the name by which it is set: an extension's keys may or may not have its
+/// All options, each under the name that SET uses: an extension's keys may or may not have its
 /// prefix.
 fn entries(options: &ConfigOptions) -> Vec<ConfigEntry> {
     let mut entries = options.entries();
@@ -558,7 +558,7 @@ async fn restore(
     if let Some(value) = value {
         return configure(session, name, &value).await;
     }
-    // Through text, an option without a value cannot be set back to none.
+    // A SET, which takes text, could not restore an option that has no value.
     let reset = datafusion::logical_expr::ResetVariable {
         variable: name.to_owned(),
     };
@@ -570,8 +570,8 @@ async fn restore(
         .map_err(Failure::from)
 }
 
-/// The first schema of a search path that exists, because unqualified names resolve in one only.
-/// Without any, they are the session's own.
+/// The first existing schema of a search path: unqualified names resolve in one schema only.
+/// `None` if none exists.
 fn first_schema(session: &SessionContext, path: &str) -> Option<String> {
     let state = session.state();
     let catalog = state
@@ -590,7 +590,7 @@ fn is_default(value: &Expr) -> bool {
             && (word.value.eq_ignore_ascii_case("default") || word.value.eq_ignore_ascii_case("local")))
 }
 
-/// The value of a setting as text: literals without their quotes, words as they are.
+/// The value of a setting as text: literals without their quotes, words unchanged.
 fn text(value: &Expr) -> Result<String, Failure> {
     match value {
         Expr::Value(value) => match &value.value {
@@ -613,7 +613,7 @@ fn text(value: &Expr) -> Result<String, Failure> {
     }
 }
 
-/// PostgreSQL's ways to write a boolean: a part of the word is enough, unless both begin with it.
+/// Parses a boolean as PostgreSQL does: a prefix of a word is enough if it is unambiguous.
 fn boolean(text: &str) -> Option<bool> {
     let text = text.to_ascii_lowercase();
     let begins = |words: [&str; 2]| words.iter().any(|word| word.starts_with(&text));
@@ -627,7 +627,7 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// PostgreSQL's way to write a time: a number of milliseconds, or one with a unit.
+/// Parses a time as PostgreSQL does: a number of milliseconds, or a number with a unit.
 fn duration(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
     let number: u64 = digits.parse().ok()?;
@@ -657,7 +657,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_as_postgres_reads_them() {
+    fn durations_parse_as_in_postgres() {
         assert_eq!(duration("250"), Some(Duration::from_millis(250)));
         assert_eq!(duration("2 min"), Some(Duration::from_secs(120)));
         assert_eq!(duration("-1"), None);
@@ -677,7 +677,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn reset_all_restores_the_sessions_own() {
+    async fn reset_all_restores_the_sessions_settings() {
         let session = SessionContext::new();
         let mut settings = Settings::new(&session, "me", Rights::NONE);
         let name = "datafusion.execution.batch_size";
@@ -697,7 +697,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_shared_budget_is_out_of_reach() {
+    async fn sessions_cannot_change_the_shared_budget() {
         let session = SessionContext::new();
         let mut settings = Settings::new(&session, "me", Rights::ALL);
         let name = "datafusion.runtime.memory_limit";

@@ -1,9 +1,8 @@
-//! The settings as they were at some time: at the start of a transaction, for ROLLBACK, and when
-//! the start-up message was read, for RESET.
+//! Saved settings: those at the start of a transaction, for ROLLBACK, and those after the startup
+//! message, for RESET.
 //!
-//! Not here: SET LOCAL, which COMMIT undoes, too (`local.rs`).
-//! Settings that decide for all sessions (C2) are no session's to bring back, as PostgreSQL's ALTER
-//! SYSTEM is not undone.
+//! Not here: SET LOCAL, which COMMIT undoes too (`local.rs`). Settings that apply to all sessions
+//! (C2) are not restored, just as PostgreSQL does not undo ALTER SYSTEM.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,12 +28,12 @@ pub(crate) struct SavedSettings {
 }
 
 impl Settings {
-    /// Makes the present values, those of the start-up message, the ones that RESET goes back to.
+    /// Makes the present values, which include the startup message, those that RESET restores.
     pub(crate) fn have_started(&mut self, session: &SessionContext) {
         self.initial = self.saved(session);
     }
 
-    /// Resets all settings. Returns what the client has to be told.
+    /// Resets all settings. Returns the changes to report to the client.
     pub(crate) async fn reset_all(
         &mut self,
         session: &SessionContext,
@@ -55,7 +54,8 @@ impl Settings {
         }
     }
 
-    /// Brings all of them back, even if one of them fails. Returns what the client has to be told.
+    /// Restores saved settings, all that it can even if one of them fails. Returns the changes to
+    /// report to the client.
     pub(crate) async fn bring_back(
         &mut self,
         session: &SessionContext,
@@ -68,7 +68,7 @@ impl Settings {
         self.local = saved.local;
         self.board.put_back_custom(saved.custom);
         let restored = restore_all(session, &saved.options).await;
-        self.put_up(session);
+        self.publish(session);
         restored?;
         let mut now = self.reports(session);
         now.retain(|report| !before.contains(report));
@@ -76,7 +76,7 @@ impl Settings {
     }
 }
 
-/// Gives the session's options the values of others.
+/// Sets the session's options to the values in `wanted`.
 async fn restore_all(session: &SessionContext, wanted: &Arc<ConfigOptions>) -> Result<(), Failure> {
     let state = session.state();
     if Arc::ptr_eq(state.config().options(), wanted) {

@@ -1,16 +1,15 @@
-//! Is a message laid out as its type says?
+//! Is a message laid out as its type requires?
 //!
-//! A message's length says where it ends, but the lengths and counts within it are whatever the
-//! client wrote. pgwire 0.41 reads them without asking whether the bytes are there, and panics. So
-//! every message is walked over before pgwire decodes it, by the same steps and by a table.
-//! PostgreSQL reads messages as strictly, and its errors are the ones given here.
+//! A message's length says where it ends, but the client chooses the lengths and counts inside it.
+//! pgwire 0.41 reads them without checking that the bytes are there, and panics. So before pgwire
+//! decodes a message, this file walks over it in the same steps, driven by a table. PostgreSQL
+//! reads messages as strictly; the errors here have its texts.
 //!
-//! W2: whatever bytes a message has, this does not panic, and neither does pgwire on a message that
-//! passes.
-//! Not here: the length of the message itself, and types that nobody knows (`mod.rs`, pgwire);
-//! startup messages, which have neither lengths nor counts. Data and messages of COPY have no
-//! layout.
-//! This file can go when pgwire checks what it reads.
+//! W2: this does not panic, whatever bytes a message has, and pgwire does not panic on a message
+//! that passes.
+//! Not here: the length of the message itself, and unknown types (`mod.rs`, pgwire); startup
+//! messages, which contain neither lengths nor counts. COPY messages have no layout to check. This
+//! file can go when pgwire checks what it reads.
 
 use std::fmt;
 
@@ -29,15 +28,15 @@ enum Part {
     Text,
     Byte,
     Int32,
-    /// A count of 16 bits, and so many numbers of so many bytes.
+    /// A 16-bit count, and that many numbers of this many bytes each.
     Numbers(usize),
-    /// A count of 16 bits, and so many values.
+    /// A 16-bit count, and that many values.
     Values,
-    /// A length of 32 bits, and so many bytes; -1 stands for NULL.
+    /// A 32-bit length, and that many bytes; -1 means NULL.
     Value,
 }
 
-/// The layout of a message's body; `None` if it may be anything.
+/// The layout of a message's body; `None` if any body is valid.
 fn layout(kind: u8) -> Option<&'static [Part]> {
     use Part::{Byte, Int32, Numbers, Text, Values};
     Some(match kind {
@@ -51,16 +50,16 @@ fn layout(kind: u8) -> Option<&'static [Part]> {
     })
 }
 
-/// A message whose body is not what its type says.
+/// A message whose body does not fit its type.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Malformed {
     kind: u8,
-    /// PostgreSQL's words.
+    /// PostgreSQL's text for the error.
     why: &'static str,
 }
 
 impl Malformed {
-    /// Whether the messages that follow are skipped up to a Sync.
+    /// Whether the server skips all following messages up to a Sync.
     pub(crate) fn is_extended(&self) -> bool {
         !self.is_sync()
             && !matches!(
@@ -88,7 +87,7 @@ pub(crate) fn check(kind: u8, body: &[u8]) -> Result<(), Malformed> {
     walk(parts, body).map_err(|why| Malformed { kind, why })
 }
 
-/// Checks the body of the first message of a SASL exchange, which has the type of a password.
+/// Checks the body of the first message of a SASL exchange, whose type is that of a password.
 pub(crate) fn check_sasl_initial(body: &[u8]) -> Result<(), Malformed> {
     let kind = MESSAGE_TYPE_BYTE_PASSWORD_MESSAGE_FAMILY;
     walk(&[Part::Text, Part::Value], body).map_err(|why| Malformed { kind, why })
@@ -160,7 +159,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Numbers that a seed fixes.
+    /// Random numbers, fixed by a seed.
     pub(crate) struct Random(u64);
 
     impl Random {
@@ -195,7 +194,7 @@ pub(super) mod tests {
 
     pub(crate) const KINDS: usize = 14;
 
-    /// A message of the type with this number, as a client would send it.
+    /// A valid message of the type with this number.
     pub(crate) fn valid(number: usize, random: &mut Random) -> BytesMut {
         use PgWireFrontendMessage as Message;
         let target = |random: &mut Random| [b'S', b'P'][random.below(2)];
@@ -237,7 +236,7 @@ pub(super) mod tests {
         bytes
     }
 
-    /// Changes bytes, lengths and counts after the message's own length.
+    /// Changes bytes, lengths and counts behind the message's own length.
     pub(crate) fn mutate(message: &mut Vec<u8>, random: &mut Random) {
         for _ in 0..=random.below(3) {
             let body = message.len() - 5;
@@ -271,7 +270,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_clients_send_passes_and_what_passes_is_decoded() {
+    fn valid_messages_pass_and_passing_messages_decode() {
         let (mut passed, mut refused) = (0, 0);
         for seed in 0..3_000 {
             let mut random = Random::new(seed);
@@ -306,7 +305,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn each_fault_has_postgresqls_words() {
+    fn each_fault_has_postgresqls_text() {
         for (kind, body, why) in [
             (b'Q', &b"select 1"[..], UNENDED),
             (b'Q', b"select 1\0\0", BEYOND),

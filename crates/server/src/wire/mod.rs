@@ -1,18 +1,20 @@
 //! One client's socket: messages in, messages out, and the news that the client has gone.
 //!
 //! While a statement runs and while rows are written, the connection keeps reading, because a
-//! client that hangs up says so only on the read side. What arrives meanwhile waits in a bounded
-//! queue; when that is full reading stops, and a vanished client is noticed at the next write.
+//! hang-up shows only on the read side. Messages that arrive meanwhile wait in a bounded queue;
+//! when that is full, reading stops, and a vanished client is noticed at the next write instead.
+//! Not here: the layout of messages (`layout.rs`), what they ask for (`simple.rs`, `extended.rs`).
 //!
-//! W1: before a client is authenticated its messages are at most `STARTUP_BYTES_MAX` long, so that
-//! strangers cannot make the server buffer gigabytes.
+//! W1: until a client is authenticated its messages are at most `STARTUP_BYTES_MAX` long, so that
+//! it cannot make the server buffer gigabytes.
 //! W2: no bytes of a client make a decoder panic: `layout.rs` checks a message before it is
-//! decoded. A malformed message is answered as PostgreSQL answers it, and the connection lives on.
-//! A length or type that cannot be ends the connection, because the next message cannot be found.
-//! W3: bytes that came before the TLS handshake are not taken for bytes that came through TLS: a
-//! client that sends more in plain text after its request for TLS is refused (CVE-2021-23214).
-//! W4: a message counts toward the session's memory from the moment its length is known until the
-//! next one is asked for; what is read ahead is at most `AHEAD_BYTES_MAX`, and one message more.
+//! decoded. The answer to a malformed message is PostgreSQL's, and the connection lives on. An
+//! impossible length or type ends the connection, because the next message cannot be found.
+//! W3: bytes that came before the TLS handshake never count as bytes that came through TLS: a
+//! client that sends more plain text after its request for TLS is refused (CVE-2021-23214).
+//! W4: a message is charged to the session's memory from the moment its length is known until the
+//! next message is requested. Messages read ahead take at most `AHEAD_BYTES_MAX`, plus one
+//! message.
 
 mod layout;
 
@@ -39,7 +41,7 @@ use tokio_util::codec::{Decoder, Encoder, Framed};
 use crate::failure::Failure;
 use crate::keepalive::Keepalive;
 use crate::ledger::{Held, Ledger};
-use crate::strangers::Place;
+use crate::unauthenticated::Place;
 
 pub(crate) use layout::{Malformed, check_sasl_initial};
 
@@ -50,26 +52,27 @@ pub(crate) struct Wire {
     ahead_bytes: usize,
     /// Whether the client has sent something that cannot be decoded.
     broken: bool,
-    /// The memory of the message that was handed out last (W4).
+    /// The memory of the current message (W4).
     current: Option<Held>,
-    /// The memory that the connection holds when it is idle.
+    /// The memory that the connection holds while idle.
     idle_held: Option<Held>,
     /// The client's place until it is authenticated.
-    stranger: Option<Arc<Place>>,
+    place: Option<Arc<Place>>,
     pub(crate) peer: SocketAddr,
     pub(crate) secure: bool,
 }
 
 impl Wire {
-    /// Answers requests for TLS and GSS. `None` if the client left or asked for TLS in vain.
+    /// Answers requests for TLS and GSS. `None` if the client has left, or asked for TLS that the
+    /// server does not offer.
     pub(crate) async fn negotiate(
         socket: TcpStream,
         tls: Option<TlsAcceptor>,
-        stranger: Arc<Place>,
+        place: Arc<Place>,
     ) -> io::Result<Option<Self>> {
-        stranger.waits();
+        place.waits();
         let negotiated = negotiate_tls::<()>(socket, tls).await?;
-        stranger.spoke();
+        place.spoke();
         let Some(framed) = negotiated else {
             return Ok(None);
         };
@@ -93,7 +96,7 @@ impl Wire {
             broken: false,
             current: None,
             idle_held: None,
-            stranger: Some(stranger),
+            place: Some(place),
             peer,
             secure,
         }))
@@ -120,7 +123,7 @@ impl Wire {
     }
 
     async fn read(&mut self) -> Option<PgWireResult<Received>> {
-        let Some(place) = &self.stranger else {
+        let Some(place) = &self.place else {
             return self.framed.next().await;
         };
         place.waits();
@@ -147,24 +150,24 @@ impl Wire {
         Poll::Pending
     }
 
-    /// From here on, reads messages of the authentication exchange.
+    /// Switches to the messages of the authentication exchange.
     pub(crate) fn authenticating(&mut self, protocol: ProtocolVersion) {
         let codec = self.framed.codec_mut();
         codec.stage = Stage::Authenticating;
         codec.context.protocol_version = protocol;
     }
 
-    /// From here on, reads messages of any size that the protocol allows. The client is not a
-    /// stranger any more.
+    /// Switches to messages of any size that the protocol allows. The client is authenticated, and
+    /// frees its place among the unauthenticated ones.
     pub(crate) fn authenticated(&mut self) {
-        if let Some(place) = self.stranger.take() {
+        if let Some(place) = self.place.take() {
             place.leave();
         }
         self.framed.codec_mut().stage = Stage::Ready;
     }
 
-    /// From here on, messages count toward a session's memory (W4), and so does the memory of an
-    /// idle connection.
+    /// Charges messages to a session's memory from now on (W4), and the memory of an idle
+    /// connection at once.
     ///
     /// # Errors
     /// If there is not enough memory for an idle connection.
@@ -174,7 +177,7 @@ impl Wire {
         Ok(())
     }
 
-    /// The buffer that rows are encoded into. Only whole messages may be put there.
+    /// The buffer for encoded rows. Callers must add whole messages only.
     pub(crate) fn buffer(&mut self) -> &mut BytesMut {
         self.framed.write_buffer_mut()
     }
@@ -194,7 +197,7 @@ impl Wire {
         poll_fn(|cx| {
             let flushed = self.framed.poll_flush_unpin(cx);
             // During startup a message must not be decoded before its stage.
-            if flushed.is_ready() || self.stranger.is_some() {
+            if flushed.is_ready() || self.place.is_some() {
                 return flushed;
             }
             let hung_up = self.poll_hung_up(cx);
@@ -209,7 +212,7 @@ impl Wire {
         self.flush().await
     }
 
-    /// The socket under all layers.
+    /// The socket below all layers.
     fn socket(&self) -> Option<&TcpStream> {
         match self.framed.get_ref() {
             MaybeTls::Plain(socket) => Some(socket),
@@ -224,8 +227,8 @@ impl Wire {
             .map_or(Ok(()), |socket| keepalive.apply(socket))
     }
 
-    /// Flushes and closes. After a malformed message it reads on until the client has read the
-    /// error: a socket that is closed with bytes unread loses what was sent last.
+    /// Flushes and closes. After a malformed message it reads until the client has read the error:
+    /// closing a socket with unread bytes would lose the last message sent.
     pub(crate) async fn close(&mut self) -> PgWireResult<()> {
         self.framed.close().await?;
         let mut rest = vec![0; 16 << 10];
@@ -234,7 +237,7 @@ impl Wire {
     }
 }
 
-/// Sends a last message to a client that has not been negotiated with, and closes.
+/// Sends a last message to a client before any negotiation, and closes.
 pub(crate) async fn last_words(mut socket: TcpStream, failure: Failure) -> io::Result<()> {
     let mut bytes = BytesMut::new();
     let message = failure.into_message();
@@ -251,9 +254,9 @@ enum Stage {
 
 /// Why there is no message.
 pub(crate) enum Unread {
-    /// The next message can be read.
+    /// The message is malformed; the next one can be read.
     Malformed(Malformed),
-    /// Where the next message begins cannot be told.
+    /// The start of the next message is unknown.
     Lost(PgWireError),
 }
 
@@ -283,14 +286,14 @@ struct Received {
 struct Codec {
     stage: Stage,
     context: DecodeContext,
-    /// Where messages are entered, once there is a session.
+    /// Where messages are charged, once there is a session.
     ledger: Option<Ledger>,
-    /// The memory of a message that has not come to its end.
+    /// The memory of a message that is still incomplete.
     begun: Option<Held>,
 }
 
 impl Codec {
-    /// Enters a message in the ledger before its bytes are waited for.
+    /// Reserves memory for a message before waiting for its bytes.
     fn begin(&mut self, bytes: usize) -> PgWireResult<()> {
         let Some(ledger) = self.ledger.as_ref().filter(|_| bytes > SMALL_BYTES) else {
             return Ok(());
@@ -308,7 +311,7 @@ impl Decoder for Codec {
     type Error = PgWireError;
 
     fn decode(&mut self, source: &mut BytesMut) -> PgWireResult<Option<Self::Item>> {
-        // A startup message has no type byte, but a version after its length.
+        // A startup message has no type byte; a version follows its length.
         let (type_bytes, least, most) = match self.stage {
             Stage::Startup => (0, 8, STARTUP_BYTES_MAX),
             Stage::Authenticating => (1, 4, STARTUP_BYTES_MAX),
@@ -329,7 +332,7 @@ impl Decoder for Codec {
         let held = self.begun.take();
         let mut message = source.split_to(bytes);
         if bytes > SMALL_BYTES {
-            // Drops the buffer that grew for this message.
+            // Frees the buffer that grew for this message.
             *source = BytesMut::from(&source[..]);
         }
         self.context.awaiting_frontend_ssl = false;
@@ -364,19 +367,20 @@ fn context() -> DecodeContext {
     DecodeContext::new(ProtocolVersion::default())
 }
 
-/// Messages that are read ahead: enough for drivers that pipeline.
+/// The most messages read ahead: enough for drivers that pipeline.
 const AHEAD_MAX: usize = 64;
-/// Beyond this the client waits until its statements are handled.
+/// The most bytes read ahead; beyond them the client waits until its statements are handled.
 const AHEAD_BYTES_MAX: usize = 256 << 10;
 /// The memory of an idle connection: two buffers, a session, settings.
 const IDLE_BYTES: usize = 64 << 10;
-/// Messages up to this size are part of `IDLE_BYTES`.
+/// Messages up to this size are covered by `IDLE_BYTES`.
 const SMALL_BYTES: usize = 8 << 10;
-/// A message is in the buffer while a text is copied out of it.
+/// A message is still in the buffer while its text is copied.
 const COPIES: usize = 2;
 /// PostgreSQL's own limit on startup packets (`MAX_STARTUP_PACKET_LENGTH`).
 const STARTUP_BYTES_MAX: usize = 10_000;
-/// Statements and parameters; a client that needs more should load a file.
+/// The largest message, with its statements and parameters; a client with more data should load a
+/// file.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
 #[cfg(test)]
@@ -399,7 +403,8 @@ mod tests {
         }
     }
 
-    /// Runs of messages, whole and mutated, lengths and types too, that come in pieces.
+    /// Decodes runs of valid and mutated messages, with mutated lengths and types, that arrive in
+    /// pieces.
     #[test]
     fn no_bytes_make_the_decoder_panic() {
         let (mut read, mut malformed, mut lost) = (0, 0, 0);

@@ -1,6 +1,6 @@
-//! Promised: without the password nobody gets in; TLS works where it is offered; nothing listens
-//! beyond loopback unprotected; there is a limit on connections, from which cancel requests are
-//! exempt.
+//! Promised: a client needs the password; TLS works where it is offered; without a password the
+//! server listens on loopback only; the number of connections is limited, and cancel requests are
+//! exempt from the limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ async fn bind(change: impl FnOnce(&mut ServerConfig)) -> Result<(), ServerError>
 }
 
 #[tokio::test]
-async fn only_the_password_opens() {
+async fn only_the_password_admits() {
     let server = TestServer::start_with(|config| {
         config.user = Some("ada".to_owned());
         config.password = Some("sesame".to_owned());
@@ -82,7 +82,7 @@ async fn tls_with_and_without_a_password() {
 }
 
 #[tokio::test]
-async fn a_server_that_would_be_open_to_all_does_not_start() {
+async fn an_unprotected_server_does_not_start() {
     let everywhere = ([0, 0, 0, 0], 0).into();
     let refused = bind(|config| config.listen = everywhere).await;
     assert!(matches!(refused, Err(ServerError::Unprotected { .. })));
@@ -101,7 +101,7 @@ async fn a_server_that_would_be_open_to_all_does_not_start() {
 }
 
 #[tokio::test]
-async fn unusable_certificates_are_named() {
+async fn errors_name_unusable_certificates() {
     let (_folder, files) = certificate();
     let missing = TlsFiles {
         cert: "/nowhere/cert.pem".into(),
@@ -121,7 +121,7 @@ async fn unusable_certificates_are_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_server_says_so_and_still_cancels() {
+async fn a_full_server_refuses_clients_and_still_cancels() {
     let server = TestServer::start_with(|config| config.connections_max = 2).await;
     let one = server.connect().await;
     let busy = server.connect().await;
@@ -138,11 +138,11 @@ async fn a_full_server_says_so_and_still_cancels() {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("the slot was not given back");
+    panic!("the slot was not freed");
 }
 
 #[tokio::test]
-async fn nonsense_on_the_socket_harms_nobody() {
+async fn garbage_on_a_socket_harms_no_other_client() {
     let server = TestServer::start().await;
     for nonsense in [
         &b"GET / HTTP/1.1\r\n\r\n"[..],

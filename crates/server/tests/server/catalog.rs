@@ -1,11 +1,10 @@
 //! Promised: the catalog answers clients' queries as recorded, query by query
-//! (`catalog_queries/*.slt`), from a model that agrees with itself: every fact by which queries are
-//! simplified holds, oids are the same on every connection, and each table can be read.
+//! (`catalog_queries/*.slt`). Its model is consistent: every fact by which queries are simplified
+//! holds, oids are the same on every connection, and each table can be read.
 //!
-//! A file holds what one client sends, recorded against PostgreSQL 15 and with its parameters
-//! filled in: `query`, the text, `----`, and the rows as PostgreSQL's text with `|` between
-//! columns.
-//! `OID(name)` stands for a relation's oid. `COSCAN_RECORD=1` writes the answers anew.
+//! A file holds the queries of one client, recorded against PostgreSQL 15 with their parameters
+//! filled in: `query`, the text, `----`, and the rows as PostgreSQL prints them, with `|` between
+//! columns. `OID(name)` stands for a relation's oid. `COSCAN_RECORD=1` rewrites the answers.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -83,7 +82,7 @@ async fn replay(file: &str) {
         std::fs::write(&path, format!("{head}{written}")).unwrap();
         return;
     }
-    assert!(count > 0, "{file} holds no query");
+    assert!(count > 0, "{file} contains no query");
     assert!(wrong.is_empty(), "{wrong}");
 }
 
@@ -137,7 +136,6 @@ async fn oids_are_the_same_on_every_connection() {
     assert_eq!(state(unknown), "42P01");
 }
 
-/// D1: queries are simplified by what the catalog can never hold, so it must not hold it.
 #[tokio::test]
 async fn functions_are_listed() {
     let server = TestServer::start().await;
@@ -148,8 +146,9 @@ async fn functions_are_listed() {
     assert!(!shown.unwrap().is_empty());
 }
 
+/// D1: queries are simplified by what the catalog can never contain, so it must not contain it.
 #[tokio::test]
-async fn the_catalog_holds_no_more_than_it_says() {
+async fn the_facts_about_the_catalog_hold() {
     let server = TestServer::start().await;
     let client = server.connect().await;
     let tables = answers(
@@ -164,7 +163,7 @@ async fn the_catalog_holds_no_more_than_it_says() {
         let rows = client.simple_query(&format!("SELECT * FROM {table}")).await;
         rows.unwrap_or_else(|error| panic!("{table}: {error:?}"));
     }
-    // These queries are written so that no fact is used to prove itself.
+    // These queries are phrased so that no fact is used to prove itself.
     for (sql, expected) in [
         (
             "SELECT DISTINCT relkind || '' FROM pg_class ORDER BY 1",
@@ -204,7 +203,7 @@ async fn the_catalog_holds_no_more_than_it_says() {
             "0",
         ),
         ("SELECT count(*) FROM (SELECT * FROM pg_attrdef) c", "0"),
-        // The oids in columns must lead somewhere.
+        // Oids in columns must refer to existing rows.
         (
             "SELECT count(*) FROM pg_attribute a LEFT JOIN pg_type t ON a.atttypid = t.oid WHERE t.oid IS NULL",
             "0",
@@ -226,8 +225,6 @@ async fn the_catalog_holds_no_more_than_it_says() {
     }
 }
 
-/// Correlated subqueries keep their values, and a second row is an error. (datafusion-postgres
-/// makes them NULL, and takes the first of many rows.)
 #[tokio::test]
 async fn a_connection_finds_itself() {
     let server = TestServer::start().await;
@@ -249,8 +246,10 @@ async fn a_connection_finds_itself() {
     }
 }
 
+/// Correlated subqueries keep their values, and a second row is an error. (datafusion-postgres
+/// makes them NULL, and takes the first of many rows.)
 #[tokio::test]
-async fn subqueries_give_their_rows() {
+async fn subqueries_return_their_rows() {
     let server = TestServer::start().await;
     let client = server.connect().await;
     for (sql, expected) in [
@@ -294,13 +293,13 @@ async fn subqueries_give_their_rows() {
         );
     }
     for (sql, expected) in [
-        // What an outer join adds is NULL, whatever the column can hold.
+        // The rows that an outer join adds are NULL, whatever the column can contain.
         (
             "SELECT a.attidentity = '', NOT c.relhasindex, c.relkind <> 'x' FROM people p \
              LEFT JOIN pg_class c ON c.oid = -p.id LEFT JOIN pg_attribute a ON a.attrelid = c.oid",
             "NULL|NULL|NULL,NULL|NULL|NULL,NULL|NULL|NULL",
         ),
-        // An aggregate makes a row of an empty input.
+        // An aggregate makes a row from an empty input.
         ("SELECT (SELECT count(*) FROM pg_sequence)", "0"),
         (
             "SELECT (SELECT 7 FROM pg_sequence HAVING count(*) = 0)",
@@ -315,7 +314,7 @@ async fn subqueries_give_their_rows() {
              UNION ALL SELECT 2) ORDER BY 1",
             "1,2,3",
         ),
-        // Names that WITH gives are not the catalog's.
+        // Names that WITH defines are not the catalog's.
         (
             "WITH pg_class AS (SELECT 7 AS relkind) SELECT relkind FROM pg_class",
             "7",
@@ -386,7 +385,7 @@ async fn columns_have_postgres_names() {
         assert_eq!(found.join(","), names, "{sql}");
         client.query(&statement, &[]).await.unwrap();
     }
-    // Names are only shown: they do not change what a statement means.
+    // The names are for display only: they do not change what a statement means.
     let rows = answers(&client, "SELECT id::text FROM people ORDER BY id DESC")
         .await
         .unwrap();
@@ -400,7 +399,7 @@ async fn columns_have_postgres_names() {
 }
 
 #[tokio::test]
-async fn arrays_are_parameters() {
+async fn arrays_can_be_parameters() {
     let server = TestServer::start().await;
     let client = server.connect().await;
     for sql in [
@@ -471,7 +470,8 @@ async fn settings_are_read_and_set_by_functions() {
     ] {
         assert!(client.simple_query(sql).await.is_err(), "{sql}");
     }
-    // The setting lasts to the end of the transaction only, whether it commits or rolls back.
+    // SET LOCAL and a local set_config() last until the end of the transaction, whether it commits
+    // or rolls back.
     for end in ["COMMIT", "ROLLBACK"] {
         client
             .batch_execute(
@@ -502,7 +502,7 @@ async fn settings_are_read_and_set_by_functions() {
     );
 }
 
-/// The work of rewriting a statement is in proportion to the statement's length.
+/// The time to rewrite a statement is proportional to the statement's length.
 #[tokio::test]
 async fn rewriting_does_not_grow_without_bound() {
     let server = TestServer::start().await;
@@ -528,7 +528,7 @@ async fn rewriting_does_not_grow_without_bound() {
         "SELECT current_setting(NULL), set_config(NULL, NULL, NULL), like_pattern('a', '')".to_owned(),
         "SELECT as_array('{', 1), as_array(1), subscripts(1), single_row(1), regclass_name('x', 1)".to_owned(),
     ] {
-        // The statement is answered or refused, and the connection lives on.
+        // The statement is answered or refused, and the connection survives.
         let _ = client.simple_query(&sql).await;
         client.simple_query("SELECT 1").await.unwrap_or_else(|error| panic!("{sql:.200}: {error:?}"));
     }

@@ -1,8 +1,9 @@
-//! Promised: the clients that people use work, each as its registry ships it: `SQLAlchemy`,
-//! asyncpg, ADBC, psycopg2 and pandas (`PyPI`), JDBC (Maven Central), pgx and lib/pq (Go's proxy),
-//! node-postgres (npm).
+//! Promised: common clients work as their registries ship them: `SQLAlchemy`, asyncpg, ADBC,
+//! psycopg2 and pandas (`PyPI`), JDBC (Maven Central), pgx and lib/pq (Go's proxy), node-postgres
+//! (npm).
 //!
-//! Not run by default: each installs its client first. `tests/clients/run.sh` runs them all.
+//! Not run by default, because each test installs its client first. `tests/clients/run.sh` runs
+//! them all.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,7 +14,7 @@ fn folder() -> PathBuf {
     PathBuf::from("tests/clients")
 }
 
-/// Where clients are installed: kept from run to run.
+/// The folder of installed clients, which is kept between runs.
 fn installed() -> PathBuf {
     let home = std::env::var_os("HOME").map_or_else(std::env::temp_dir, PathBuf::from);
     std::env::var_os("COSCAN_CLIENTS")

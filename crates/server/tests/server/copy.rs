@@ -1,6 +1,6 @@
-//! Promised: `COPY … TO STDOUT` gives a query's or a table's rows as text, CSV and binary, as
-//! PostgreSQL writes them, in both protocols; a failure in the midst leaves the connection usable.
-//! It streams, and ends by cancel, time-out or the client's disappearance like any query.
+//! Promised: `COPY … TO STDOUT` returns a query's or a table's rows as text, CSV and binary, as
+//! PostgreSQL does, in both protocols; after a failure halfway the connection is usable. It
+//! streams, and a cancel, a timeout or the client's disappearance ends it like any query.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ async fn copied(client: &tokio_postgres::Client, sql: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn rows_are_copied_out() {
+async fn copy_to_stdout_sends_rows() {
     let server = TestServer::start().await;
     let client = server.connect().await;
     for (sql, expected) in [
@@ -85,7 +85,7 @@ async fn rows_are_copied_out() {
 }
 
 #[tokio::test]
-async fn binary_copies_are_postgres_own() {
+async fn binary_copies_equal_postgres() {
     let server = TestServer::start().await;
     let client = server.connect().await;
     let sql =
@@ -98,7 +98,7 @@ async fn binary_copies_are_postgres_own() {
     ]
     .concat();
     assert_eq!(copied(&client, sql).await, expected);
-    // Clients read a row, or the end, after the head in the first message.
+    // Clients expect a row, or the end, after the head in the first message.
     let first = pin!(client.copy_out(sql).await.unwrap()).try_next().await;
     assert_eq!(first.unwrap().unwrap().len(), 19 + 2 + 4 + 4 + 4 + 7);
     let none = "COPY (SELECT 1 WHERE false) TO STDOUT (FORMAT binary)";
@@ -154,7 +154,7 @@ async fn a_copy_that_fails_leaves_the_connection_usable() {
     );
 }
 
-/// A COPY of endless rows can only be read if it is streamed.
+/// The client can read a COPY of endless rows only if it is streamed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_ends_by_cancel_and_by_time_out() {
     let server = TestServer::start().await;
@@ -174,7 +174,7 @@ async fn a_copy_ends_by_cancel_and_by_time_out() {
         let error = loop {
             match stream.try_next().await {
                 Ok(Some(_)) => assert!(start.elapsed() < Duration::from_secs(10)),
-                Ok(None) => panic!("the endless ended"),
+                Ok(None) => panic!("an endless result ended"),
                 Err(error) => break error,
             }
         };
@@ -185,7 +185,7 @@ async fn a_copy_ends_by_cancel_and_by_time_out() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_does_not_read_its_copy_holds_nothing_for_longer_than_its_timeout() {
+async fn a_copy_whose_client_does_not_read_ends_at_the_timeout() {
     let server = TestServer::start().await;
     for vanishes in [true, false] {
         let (client, connection) = server.config().connect(NoTls).await.unwrap();
@@ -201,7 +201,7 @@ async fn a_client_that_does_not_read_its_copy_holds_nothing_for_longer_than_its_
             connection.abort();
             server.all_dropped().await;
         } else {
-            // The kernel's buffers are full, and nobody reads.
+            // The kernel's buffers are full, and the client does not read.
             tokio::time::sleep(Duration::from_millis(1500)).await;
             server.all_dropped().await;
         }
@@ -210,7 +210,7 @@ async fn a_client_that_does_not_read_its_copy_holds_nothing_for_longer_than_its_
 }
 
 #[tokio::test]
-async fn what_is_copied_has_the_limits_of_any_statement() {
+async fn copied_queries_have_the_limits_of_any_statement() {
     let server = TestServer::start().await;
     let client = server.connect().await;
     let sum = format!("COPY (SELECT 1{}) TO STDOUT", "+1".repeat(100_000));
@@ -225,7 +225,7 @@ async fn what_is_copied_has_the_limits_of_any_statement() {
 }
 
 #[tokio::test]
-async fn rows_are_copied_to_files_of_the_server() {
+async fn copy_to_writes_files_on_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
@@ -286,7 +286,7 @@ async fn rows_are_copied_to_files_of_the_server() {
 }
 
 #[tokio::test]
-async fn files_have_what_the_query_means() {
+async fn files_equal_the_result_of_the_query() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();

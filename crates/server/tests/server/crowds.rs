@@ -1,6 +1,6 @@
-//! Promised: clients that connect all at once are all served, whatever their number up to the
-//! server's limit. Silent ones and half-done handshakes cost others no more than the second in
-//! which they may still speak, and those that make room are told why.
+//! Promised: clients that connect all at once are all served, as many as the server's limit
+//! allows. Silent clients and unfinished handshakes cost others no more than the second in which
+//! they may still speak, and a client that has to make room learns why.
 
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::common::raw::STARTUP;
 use crate::common::tls::{Trusting, certificate};
 use crate::common::{TestServer, connect};
 
-/// Held by each test: together they would need more descriptors than a process may have.
+/// Held by each test: together they would need more descriptors than a process may open.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 async fn alone() -> tokio::sync::MutexGuard<'static, ()> {
@@ -25,7 +25,8 @@ async fn alone() -> tokio::sync::MutexGuard<'static, ()> {
     guard
 }
 
-/// Connects so many clients at once, and asks each for a row. Returns how long the last took.
+/// Connects `clients` clients at once, and queries a row from each. Returns how long the last one
+/// took.
 async fn all_are_served(config: &Config, clients: usize) -> (Vec<Client>, Duration) {
     let begun = Instant::now();
     let tasks: Vec<_> = (0..clients)
@@ -60,20 +61,20 @@ async fn sockets(server: &TestServer, number: usize, say: &[u8]) -> Vec<TcpStrea
     sockets
 }
 
-/// How many were sent away; each of them was told why.
-fn sent_away(sockets: &[TcpStream]) -> usize {
+/// How many clients were refused; each of them must have got the reason.
+fn refused(sockets: &[TcpStream]) -> usize {
     let ended = |socket: &&TcpStream| {
-        let (mut bytes, mut heard) = ([0; 512], Vec::new());
+        let (mut bytes, mut answer) = ([0; 512], Vec::new());
         loop {
             match socket.try_read(&mut bytes) {
                 Ok(0) => break,
-                Ok(read) => heard.extend(&bytes[..read]),
+                Ok(read) => answer.extend(&bytes[..read]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
-                Err(error) => panic!("{error}, after {:?}", String::from_utf8_lossy(&heard)),
+                Err(error) => panic!("{error}, after {:?}", String::from_utf8_lossy(&answer)),
             }
         }
-        let heard = String::from_utf8_lossy(&heard);
-        assert!(heard.contains("C53300"), "{heard:?}");
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.contains("C53300"), "{answer:?}");
         true
     };
     sockets.iter().filter(ended).count()
@@ -119,45 +120,45 @@ async fn a_pool_that_uses_tls_and_a_password_is_served() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_stops_does_not_wait_for_silent_ones() {
+async fn a_stopping_server_does_not_wait_for_silent_clients() {
     let _alone = alone().await;
     let server = TestServer::start().await;
     let mut silent = sockets(&server, 3, b"").await;
     drop(server.connect().await);
     let took = server.stop().await;
     assert!(took < Duration::from_secs(5), "{took:?}");
-    let mut heard = Vec::new();
-    silent[0].read_to_end(&mut heard).await.unwrap();
+    let mut answer = Vec::new();
+    silent[0].read_to_end(&mut answer).await.unwrap();
     assert!(
-        String::from_utf8_lossy(&heard).contains("C57P01"),
-        "{heard:?}"
+        String::from_utf8_lossy(&answer).contains("C57P01"),
+        "{answer:?}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn silent_ones_delay_nobody_while_there_is_room() {
+async fn silent_clients_delay_no_others_while_there_is_room() {
     let _alone = alone().await;
     let server = TestServer::start().await;
     let silent = sockets(&server, 500, b"").await;
     let (_clients, took) = all_are_served(&server.config(), 50).await;
     assert!(took < Duration::from_secs(20), "{took:?}");
     tokio::time::sleep(Duration::from_millis(1100)).await;
-    assert_eq!(sent_away(&silent), 0, "nobody wants their places");
+    assert_eq!(refused(&silent), 0, "their places are not needed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn those_who_have_said_nothing_for_a_second_make_room() {
+async fn clients_that_are_silent_for_a_second_make_room() {
     let _alone = alone().await;
     let server = TestServer::start_with(|config| config.password = Some("sesame".to_owned())).await;
     let mut config = server.config();
     config.password("sesame");
     let (in_time, _) = all_are_served(&config, 1).await;
     for (number, say, fewest) in [(1200, &b""[..], 150), (300, STARTUP, 150)] {
-        let strangers = sockets(&server, number, say).await;
+        let silent = sockets(&server, number, say).await;
         let (_clients, took) = all_are_served(&config, 20).await;
         assert!(took < Duration::from_secs(20), "{took:?}");
-        let gone = sent_away(&strangers);
-        println!("{gone} of {number} were sent away; the others took {took:?}");
+        let gone = refused(&silent);
+        println!("{gone} of {number} were refused; the others took {took:?}");
         assert!(gone >= fewest, "{gone}");
         in_time[0].simple_query("SELECT 1").await.unwrap();
     }

@@ -1,7 +1,7 @@
 //! Promised: clients that stop (cursors of which one row was fetched, clients that do not read
-//! their socket) hold neither frames nor the right to decode, and a scan beside them takes its time
-//! and no more; when they go on, they get the rest of their rows, each once (I5, I8). Rows that
-//! wait for them are on disk, including those of the batch in which they have stopped (S6).
+//! their socket) hold neither frames nor permits to decode, and do not slow down a scan beside
+//! them. When they go on, they get the rest of their rows, each once (I5, I8). Rows that wait for
+//! them are on disk, including those of the batch at which they stopped (S6).
 
 use std::path::Path;
 use std::pin::pin;
@@ -19,7 +19,7 @@ use crate::common::TestServer;
 const ROWS: usize = 240_000;
 const CURSORS: usize = 16;
 
-/// An engine with chunks of 4,000 rows: few at a time fit in decode, and not all in memory.
+/// An engine with chunks of 4,000 rows: few can be decoded at a time, and not all fit in memory.
 async fn engine(folder: &Path) -> Engine {
     let config = EngineConfig {
         memory_bytes: Some(48 << 20),
@@ -74,13 +74,13 @@ async fn nothing_is_held(engine: &Engine) {
         }
         assert!(
             begun.elapsed() < Duration::from_secs(20),
-            "{held} chunks are held by clients that do not come back"
+            "{held} chunks are still held by idle clients"
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// The time of a scan of the whole table, beside whoever else is there.
+/// The time of a scan of the whole table, beside all other queries.
 async fn scan(server: &TestServer) -> Duration {
     let client = server.connect().await;
     let begun = Instant::now();
@@ -94,7 +94,7 @@ async fn scan(server: &TestServer) -> Duration {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn idle_cursors_hold_nothing_and_go_on() {
+async fn idle_cursors_hold_nothing_and_can_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path()).await;
     let server = TestServer::start_on_engine(&engine).await;
@@ -113,11 +113,11 @@ async fn idle_cursors_hold_nothing_and_go_on() {
         (client, first)
     });
     let cursors = join_all(cursors).await;
-    // While the cursors are fresh, scans that wait take their places; later no scan has to.
+    // Scans wait for the places of fresh cursors; later no scan has to wait.
     let fresh = scan(&server).await;
     nothing_is_held(&engine).await;
     let beside = scan(&server).await;
-    // At a second for each of sixty chunks, two at a time, a scan would take thirty seconds.
+    // If each of sixty chunks took a second, two at a time, a scan would take thirty seconds.
     for took in [fresh, beside] {
         assert!(
             took < 4 * alone + Duration::from_secs(8),
@@ -141,7 +141,7 @@ async fn idle_cursors_hold_nothing_and_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_that_do_not_read_hold_nothing_and_go_on() {
+async fn clients_that_do_not_read_hold_nothing_and_can_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path()).await;
     let server = TestServer::start_on_engine(&engine).await;
@@ -149,14 +149,14 @@ async fn clients_that_do_not_read_hold_nothing_and_go_on() {
     let clients = (0..6).map(|_| async {
         let (client, connection) = server.config().connect(NoTls).await.unwrap();
         let mut connection = Box::pin(connection);
-        // The rows are more than the sockets' buffers take.
+        // More rows than the sockets' buffers take.
         let sql = "SELECT * FROM t UNION ALL SELECT * FROM t UNION ALL SELECT * FROM t";
         {
             let query = pin!(client.simple_query_raw(sql));
             let both = join(&mut connection, query);
-            // The answer begins; the rest is not read.
+            // The answer begins; its rest is not read.
             tokio::select! {
-                _ = both => panic!("it was read to its end"),
+                _ = both => panic!("the answer was read to its end"),
                 () = tokio::time::sleep(Duration::from_millis(20)) => {}
             }
         }
@@ -171,7 +171,7 @@ async fn clients_that_do_not_read_hold_nothing_and_go_on() {
     );
     drop(stopped);
 
-    // A client that pauses and reads on.
+    // A client that pauses and then reads on.
     let (client, connection) = server.config().connect(NoTls).await.unwrap();
     let paused = tokio::spawn(async move {
         let mut connection = Box::pin(connection);
@@ -190,8 +190,8 @@ async fn clients_that_do_not_read_hold_nothing_and_go_on() {
     paused.abort();
 }
 
-/// A startup message of protocol 3.0, and a query of 4,000 rows of 4,000 characters: one batch, of
-/// which a socket's buffers take a part.
+/// A startup message of protocol 3.0, and a query of 4,000 rows of 4,000 characters: one batch,
+/// only a part of which fits in a socket's buffers.
 fn large_query() -> Vec<u8> {
     let startup = b"\0\x03\0\0user\0me\0\0";
     let query = b"SELECT repeat('x', 4000) FROM generate_series(1, 4000)\0";
@@ -200,7 +200,7 @@ fn large_query() -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_batch_in_which_a_client_stops_goes_to_disk_and_comes_back() {
+async fn the_batch_at_which_a_client_stops_goes_to_disk_and_comes_back() {
     let config = EngineConfig {
         memory_bytes: Some(256 << 20),
         target_partitions: Some(1),

@@ -1,7 +1,7 @@
-//! Promised: what drivers and frameworks send of their own accord is understood. Rows of VALUES
-//! and arrays are stored and compared though their parameters have no types; the tag of a statement
-//! is PostgreSQL's; a session whose search path names no schema has its temporary tables; locks of
-//! rows are accepted.
+//! Promised: the server accepts what drivers and frameworks send on their own. Rows of VALUES and
+//! arrays can be stored and compared although their parameters have no types; a statement's tag is
+//! PostgreSQL's; a session whose search path names no schema still has temporary tables; row locks
+//! are accepted.
 
 use crate::common::TestServer;
 use crate::common::raw::{Answer, RawClient};
@@ -14,7 +14,7 @@ async fn with_client(test: impl FnOnce(&mut RawClient) + Send + 'static) {
     done.await.unwrap();
 }
 
-/// The answer to a statement whose parameters have no types.
+/// The answer to a statement with untyped parameters.
 fn untyped(client: &mut RawClient, sql: &str, values: &[&str]) -> Answer {
     client.prepare("", sql, &[]);
     let values = values.iter().map(|value| match *value {
@@ -25,7 +25,7 @@ fn untyped(client: &mut RawClient, sql: &str, values: &[&str]) -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_of_parameters_without_types_are_inserted() {
+async fn rows_of_untyped_parameters_can_be_inserted() {
     with_client(|client| {
         client.simple(
             "CREATE TEMP TABLE z (i int, s text, d date, j jsonb, a int[], n numeric(6,2))",
@@ -60,7 +60,7 @@ async fn rows_of_parameters_without_types_are_inserted() {
                         6 | NULL | NULL | NULL | NULL; 7 | NULL | NULL | NULL | 1.01; \
                         8 | NULL | NULL | NULL | 2.26; 9 | NULL | NULL | NULL | NULL";
         assert_eq!(rows, expected);
-        // Some have types, and the others of their column have none.
+        // In a column, some parameters have types and others have none.
         client.prepare(
             "",
             "INSERT INTO z (i, s, d) VALUES ($1, $2, $3), ($4, $5, $6)",
@@ -76,7 +76,7 @@ async fn rows_of_parameters_without_types_are_inserted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn arrays_meet_parameters_without_types() {
+async fn arrays_work_with_untyped_parameters() {
     with_client(|client| {
         client.simple(
             "CREATE TEMP TABLE z (id int, a int[]); \
@@ -130,7 +130,7 @@ async fn arrays_meet_parameters_without_types() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tags_count_the_rows_that_are_made() {
+async fn tags_count_the_rows_that_a_statement_makes() {
     with_client(|client| {
         for (sql, tag) in [
             (

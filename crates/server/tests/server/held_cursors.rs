@@ -1,6 +1,6 @@
-//! Promised: a cursor WITH HOLD ends with its transaction if that is rolled back; COMMIT computes
-//! its rows, and is a ROLLBACK if they cannot be computed; afterwards it has the rows that were
-//! left, few or many, each once (P1, S11).
+//! Promised: a cursor WITH HOLD ends with its transaction if that is rolled back. COMMIT computes
+//! the cursor's rows, and rolls back if they cannot be computed. Afterwards the cursor has the
+//! remaining rows, few or many, each once (P1, S11).
 
 use coscan::{Engine, EngineConfig};
 
@@ -8,7 +8,7 @@ use crate::common::TestServer;
 use crate::own_tables::answers;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rolled_back_transaction_leaves_none() {
+async fn a_rollback_leaves_no_cursor() {
     answers(&[
         ("CREATE TEMP TABLE y (id int)", ""),
         (
@@ -57,7 +57,7 @@ async fn a_rolled_back_transaction_leaves_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commit_fails_where_rows_cannot_be_computed() {
+async fn commit_fails_if_rows_cannot_be_computed() {
     answers(&[
         ("CREATE TEMP TABLE y (id int)", ""),
         ("BEGIN", ""),
@@ -67,7 +67,7 @@ async fn commit_fails_where_rows_cannot_be_computed() {
         ("COMMIT", "error 22012"),
         ("SELECT id FROM y", ""),
         ("FETCH c", "error 34000"),
-        // PostgreSQL keeps this one if it came to it first, with rows that were rolled back.
+        // PostgreSQL keeps this cursor if it computed it first, with rows that were rolled back.
         ("FETCH good", "error 34000"),
         ("BEGIN", ""),
         ("ROLLBACK", ""),
@@ -78,7 +78,7 @@ async fn commit_fails_where_rows_cannot_be_computed() {
         ("FETCH c", "error 34000"),
         ("INSERT INTO y VALUES (2); DECLARE c CURSOR WITH HOLD FOR SELECT 1 / (id - 2) FROM y", "error 22012"),
         ("SELECT id FROM y", ""),
-        // Rows that were passed are not computed again.
+        // Rows that MOVE has passed are not computed again.
         ("BEGIN", ""),
         ("DECLARE c CURSOR WITH HOLD FOR SELECT x FROM generate_series(1, 3) g(x)", ""),
         ("MOVE 2 FROM c", ""),
@@ -89,7 +89,7 @@ async fn commit_fails_where_rows_cannot_be_computed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_rows_are_held_on_disk_and_are_all_there() {
+async fn many_rows_are_held_on_disk_without_loss() {
     const ROWS: usize = 300_000;
     let config = EngineConfig {
         memory_bytes: Some(64 << 20),

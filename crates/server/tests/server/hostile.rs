@@ -1,6 +1,6 @@
-//! Promised: no statement, message or socket of one client ends the server or keeps others out.
-//! What is too much is refused with an error that says so, and the connection lives on. What a
-//! client makes the server hold is counted and bounded.
+//! Promised: no statement, message or socket of one client ends the server or keeps other clients
+//! out. A request that is too large is refused with an error that says so, and the connection
+//! survives. The memory that a client makes the server hold is counted and bounded.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use coscan_server::{Server, ServerConfig, ServerError};
 
 const MANY: usize = 100_000;
 
-/// Held by tests that take much memory: some of them measure what the process takes.
+/// Held by tests that take much memory: some of them measure the memory of the process.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
-/// Chains that the parser makes left-deep, and others that the parser or the planner follows by
-/// recursion.
+/// Chains that the parser makes left-deep, and others that the parser or the planner follows
+/// recursively.
 fn chains() -> Vec<(&'static str, String, &'static [&'static str])> {
     const ANSWERED: &[&str] = &[];
     const COMPLEX: &[&str] = &["54001"];
@@ -230,7 +230,7 @@ async fn others_are_served_while_a_long_statement_is_planned() {
 }
 
 #[tokio::test]
-async fn empty_statements_cost_nothing() {
+async fn empty_statements_take_no_memory() {
     let _one = ONE_AT_A_TIME.lock().await;
     let (server, _) = TestServer::limited(512 << 20).await;
     let client = server.connect().await;
@@ -245,12 +245,12 @@ async fn empty_statements_cost_nothing() {
     );
     drop(many);
     let took = peak_bytes() - before;
-    // 100 bytes of each would be six times as much; other tests run beside this one.
+    // 100 bytes for each would be six times as much; other tests run beside this one.
     assert!(took < 2 << 30, "{took} bytes");
 }
 
 #[tokio::test]
-async fn functions_that_make_much_of_little_are_refused() {
+async fn large_results_from_small_arguments_are_refused() {
     let _one = ONE_AT_A_TIME.lock().await;
     let (server, _) = TestServer::limited(512 << 20).await;
     let client = server.connect().await;
@@ -311,7 +311,7 @@ async fn functions_that_make_much_of_little_are_refused() {
     lives(&client).await;
 }
 
-/// The most memory that the process has had so far.
+/// The peak memory of the process so far.
 fn peak_bytes() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status
@@ -327,7 +327,7 @@ fn peak_bytes() -> usize {
 }
 
 #[tokio::test]
-async fn what_a_client_makes_the_server_hold_is_counted_and_refused() {
+async fn memory_held_for_a_client_is_counted_and_bounded() {
     let _one = ONE_AT_A_TIME.lock().await;
     let (server, pool) = TestServer::limited(64 << 20).await;
     let client = server.connect().await;
@@ -336,7 +336,7 @@ async fn what_a_client_makes_the_server_hold_is_counted_and_refused() {
 
     let text = format!("SELECT '{}'", "x".repeat(40 << 20));
     assert_eq!(state(client.simple_query(&text).await), "53200");
-    // What follows such a message cannot be told apart from it.
+    // The server cannot find the end of such a message, so the connection is lost.
     assert!(client.simple_query("SELECT 1").await.is_err());
 
     let client = server.connect().await;
@@ -395,12 +395,12 @@ async fn messages_are_read_ahead_up_to_a_bound() {
             Ok(written) => sent += written.unwrap(),
             Err(_) => break,
         }
-        assert!(sent < 48 << 20, "the server reads on");
+        assert!(sent < 48 << 20, "the server reads without a bound");
     }
 }
 
 #[tokio::test]
-async fn plain_text_behind_a_request_for_tls_is_refused() {
+async fn plain_text_after_a_request_for_tls_is_refused() {
     let (_folder, files) = certificate();
     let server = TestServer::start_with(|config| config.tls = Some(files.clone())).await;
     for (behind, served) in [(STARTUP, false), (&b""[..], true)] {
@@ -420,8 +420,8 @@ async fn plain_text_behind_a_request_for_tls_is_refused() {
         }
         let mut answer = [0];
         let read = tokio::time::timeout(Duration::from_secs(5), tls.read(&mut answer)).await;
-        // If nothing came through TLS, `R` would mean that plain text, from whoever, was taken for
-        // it.
+        // Nothing came through TLS, so an answer `R` would mean that plain text, from any sender,
+        // counted as if it had.
         assert_eq!(matches!(read, Ok(Ok(1))), served, "{read:?} {answer:?}");
     }
 }
@@ -448,8 +448,8 @@ async fn tls_can_be_required() {
     assert!(matches!(bound, Err(ServerError::TlsWithoutCertificate)));
 }
 
-/// Lists that are entered for the memory that planning them takes: some are answered, the others
-/// refused. The process keeps to its memory and what is left for what is not accounted.
+/// Lists whose planning is charged to the memory: some are answered, the others refused. The
+/// process stays within its memory plus the room for what is not counted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_long_lists_at_once_keep_to_the_memory() {
     const MEMORY: usize = 512 << 20;
@@ -490,7 +490,7 @@ async fn many_long_lists_at_once_keep_to_the_memory() {
         };
         let answered = tokio::select! {
             answered = asked => answered,
-            () = watch => unreachable!("it watches for ever"),
+            () = watch => unreachable!("the watch never ends"),
         };
         let kind = &sql[..50];
         assert!(answered.contains(&true), "{kind}: a list is answered");
@@ -501,7 +501,8 @@ async fn many_long_lists_at_once_keep_to_the_memory() {
     }
 }
 
-/// What is not accounted: threads, the allocator's reserves, and tests that run beside.
+/// Room for what is not counted: threads, the allocator's reserves, and tests that run in
+/// parallel.
 const BEYOND: usize = 320 << 20;
 
 fn resident_bytes() -> usize {
@@ -515,7 +516,7 @@ async fn joins_of_many_tables_end() {
     let _one = ONE_AT_A_TIME.lock().await;
     let server = TestServer::start().await;
     let client = server.connect().await;
-    // Joins of small tables are done one above the other in one task, which gives way in each.
+    // Joins of small tables run one above the other in one task, which yields in each.
     for joins in [11, 60, 150] {
         let join = |n: usize| format!("JOIN people p{n} ON p{n}.id = p{}.id", n - 1);
         let joins: Vec<_> = (1..=joins).map(join).collect();

@@ -1,8 +1,8 @@
 //! Promised: each timeout ends what its name says, and nothing else.
-//! `idle_in_transaction_session_timeout` ends a session that says nothing in a transaction,
-//! `idle_session_timeout` one that says nothing outside of one. `statement_timeout` ends each FETCH
-//! and each Execute by itself, without the time between them, and the statement of a client that
-//! does not read. Keepalive settings reach the socket.
+//! `idle_in_transaction_session_timeout` ends a session that is idle in a transaction,
+//! `idle_session_timeout` one that is idle outside of one. `statement_timeout` applies to each
+//! FETCH and each Execute separately, without the time between them, and also ends the statement
+//! of a client that does not read. Keepalive settings reach the socket.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use futures::future::join;
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, NoTls};
 
-/// A client, and how its connection ends.
+/// A client, and the SQLSTATE with which its connection ends.
 async fn connect(server: &TestServer) -> (Client, JoinHandle<Option<String>>) {
     let (client, connection) = server.config().connect(NoTls).await.unwrap();
     let ended = tokio::spawn(async move {
@@ -33,12 +33,12 @@ async fn ends_with(ended: JoinHandle<Option<String>>, code: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_says_nothing_in_a_transaction_is_sent_away_with_its_cursors() {
+async fn a_session_idle_in_a_transaction_ends_with_its_cursors() {
     let server = TestServer::start().await;
     for begun in [
         "BEGIN; DECLARE c CURSOR FOR SELECT n FROM endless; FETCH 1 FROM c",
         "BEGIN",
-        // A transaction that has failed is open until it is rolled back.
+        // A failed transaction is open until it is rolled back.
         "BEGIN; SELECT 1/0",
     ] {
         let (client, ended) = connect(&server).await;
@@ -46,7 +46,7 @@ async fn who_says_nothing_in_a_transaction_is_sent_away_with_its_cursors() {
             .batch_execute("SET idle_in_transaction_session_timeout = '300ms'")
             .await
             .unwrap();
-        // Time outside of a transaction does not count, nor does a statement's own time.
+        // Time outside of a transaction does not count, nor does a statement's running time.
         sleep(700).await;
         client.batch_execute("BEGIN").await.unwrap();
         let busy = "SELECT count(*) FROM endless WHERE n < 0";
@@ -63,7 +63,7 @@ async fn who_says_nothing_in_a_transaction_is_sent_away_with_its_cursors() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_says_nothing_outside_of_one_is_sent_away_by_another_setting() {
+async fn a_session_idle_outside_of_a_transaction_ends_by_another_setting() {
     let server = TestServer::start().await;
     let (client, ended) = connect(&server).await;
     client
@@ -86,7 +86,7 @@ async fn who_says_nothing_outside_of_one_is_sent_away_by_another_setting() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_statement_timeout_counts_for_each_fetch() {
+async fn a_statement_timeout_applies_to_each_fetch() {
     let server = TestServer::start().await;
     let client = server.connect().await;
     client
@@ -116,7 +116,7 @@ async fn a_statement_timeout_counts_for_each_fetch() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_statement_timeout_counts_for_each_execute_of_a_portal() {
+async fn a_statement_timeout_applies_to_each_execute_of_a_portal() {
     let server = TestServer::start().await;
     let mut client = server.connect().await;
     client
@@ -140,7 +140,7 @@ async fn a_statement_timeout_counts_for_each_execute_of_a_portal() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_statement_timeout_ends_what_a_client_does_not_read() {
+async fn a_statement_timeout_ends_a_result_that_its_client_does_not_read() {
     let server = TestServer::start().await;
     let (client, connection) = server.config().connect(NoTls).await.unwrap();
     let mut connection = pin!(connection);
@@ -150,7 +150,7 @@ async fn a_statement_timeout_ends_what_a_client_does_not_read() {
         _ = &mut connection => panic!("the connection ended"),
     }
     let query = pin!(client.simple_query_raw("SELECT n FROM endless"));
-    // Long enough for the query to arrive, not long enough for its rows to be read.
+    // Long enough for the query to arrive, too short for its rows to be read.
     let both = join(&mut connection, query);
     assert!(
         tokio::time::timeout(Duration::from_millis(50), both)
@@ -163,7 +163,7 @@ async fn a_statement_timeout_ends_what_a_client_does_not_read() {
 }
 
 #[tokio::test]
-async fn keepalive_settings_are_heard_and_checked() {
+async fn keepalive_settings_reach_the_socket_and_are_checked() {
     let server = TestServer::start().await;
     let client = server.connect().await;
     let show = async |name: &str| {
@@ -191,9 +191,9 @@ async fn keepalive_settings_are_heard_and_checked() {
         let set = client.batch_execute(&format!("SET {wrong}")).await;
         assert_eq!(state(set), "22023", "{wrong}");
     }
-    // The server's socket has a timer for probes (2), which the system shows if it is Linux itself.
+    // The server's socket has a timer for probes (2). Only Linux itself shows it.
     let port = format!(":{:04X} ", server.addr.port());
-    // While something is not acknowledged the socket has another timer.
+    // While data is unacknowledged, the socket has another timer.
     for attempt in 0..200 {
         let Ok(sockets) = std::fs::read_to_string("/proc/net/tcp") else {
             return;

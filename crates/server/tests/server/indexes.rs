@@ -1,6 +1,6 @@
-//! Promised: statements about indexes answer with their tag, in both protocols, alone and among
-//! others, which run in order; `SHOW INDEXES` returns rows; clients cannot say where an index is
-//! kept.
+//! Promised: index statements answer with their tag, in both protocols, alone and among other
+//! statements, which run in order; `SHOW INDEXES` returns rows; clients cannot choose the folder
+//! of an index.
 
 use std::process::Command;
 
@@ -34,7 +34,7 @@ async fn server(folder: &tempfile::TempDir) -> TestServer {
     TestServer::start_with_rights(&engine, rights).await
 }
 
-/// The answers to a text of statements: rows as their cells, the ends of statements as `.`.
+/// The answers to a text of statements: rows as their cells, the end of a statement as `.`.
 async fn answers(client: &tokio_postgres::Client, sql: &str) -> Vec<String> {
     let messages = client.simple_query(sql).await.unwrap();
     let shown = messages.iter().filter_map(|message| match message {
@@ -47,7 +47,7 @@ async fn answers(client: &tokio_postgres::Client, sql: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn statements_about_indexes_answer_no_rows() {
+async fn index_statements_return_no_rows() {
     let folder = tempfile::tempdir().unwrap();
     let server = server(&folder).await;
     let client = server.connect().await;
@@ -71,7 +71,7 @@ async fn statements_about_indexes_answer_no_rows() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn statements_about_indexes_run_in_order_with_others() {
+async fn index_statements_run_in_order_with_others() {
     let folder = tempfile::tempdir().unwrap();
     let server = server(&folder).await;
     let client = server.connect().await;
@@ -85,7 +85,7 @@ async fn statements_about_indexes_run_in_order_with_others() {
         ".", "count:", "0", ".",
     ];
     assert_eq!(found, expected);
-    // A text that cannot be parsed is not run at all; after a failure, the rest of the text is not
+    // If a text cannot be parsed, none of it runs; after a failure, the rest of the text does not
     // run.
     let unread = client
         .simple_query("CREATE INDEX i ON t (k); SELEC 1")
@@ -119,7 +119,7 @@ async fn psql_shows_the_tags() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_folder_for_indexes_is_not_for_clients_to_name() {
+async fn clients_cannot_choose_the_folder_for_indexes() {
     let folder = tempfile::tempdir().unwrap();
     let server = server(&folder).await;
     let client = server.connect().await;

@@ -1,5 +1,5 @@
 //! Promised: a statement ends, and its stream is dropped, within a second of a cancel request, its
-//! timeout, or its client's disappearance; nothing else is disturbed.
+//! timeout, or its client's disappearance; nothing else is affected.
 
 use std::time::{Duration, Instant};
 
@@ -29,9 +29,9 @@ async fn a_cancel_request_stops_a_long_query() {
         let (client, result) = query.await.unwrap();
         assert!(start.elapsed() < SECOND, "{:?}", start.elapsed());
         assert_eq!(state(result), "57014");
-        // The connection lives on, and a late cancel request does no harm.
+        // The connection survives, and a late cancel request does no harm.
         token.cancel_query(NoTls).await.unwrap();
-        // As in PostgreSQL, a request that is still on its way may hit the next query.
+        // As in PostgreSQL, a request that is still in flight may hit the next query.
         tokio::time::sleep(Duration::from_millis(100)).await;
         client.simple_query("SELECT 1").await.unwrap();
     }
@@ -53,7 +53,7 @@ async fn a_cancel_request_stops_a_stream_of_rows() {
     let error = loop {
         match rows.try_next().await {
             Ok(Some(_)) => assert!(start.elapsed() < 5 * SECOND, "still running"),
-            Ok(None) => panic!("the endless ended"),
+            Ok(None) => panic!("an endless result ended"),
             Err(error) => break error,
         }
     };
@@ -86,7 +86,8 @@ async fn a_join_that_rejects_every_pair_ends_with_its_statement() {
         .batch_execute("SET statement_timeout = '300ms'")
         .await
         .unwrap();
-    // Each batch of 1,000 rows is compared with a million, or each of its rows with half of them.
+    // Each batch of 1,000 rows is compared with a million rows, or each of its rows with half of
+    // them.
     for on in ["n + x = -1", "n % 2 = x % 2 AND n + x = -1"] {
         for kind in ["", "LEFT", "RIGHT"] {
             let sql = format!(
@@ -101,9 +102,9 @@ async fn a_join_that_rejects_every_pair_ends_with_its_statement() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_vanishes_takes_its_query_along() {
+async fn the_query_of_a_vanished_client_ends() {
     let server = TestServer::start().await;
-    // One client waits for its first row, one has stopped reading.
+    // The first client waits for its first row, the second has stopped reading.
     for sql in [
         "SELECT count(*) FROM (SELECT n FROM endless WHERE n < 0)",
         "SELECT n FROM endless",
@@ -189,9 +190,9 @@ async fn stopping_an_idle_server_is_immediate() {
 }
 
 #[tokio::test]
-async fn clients_are_let_in_while_every_query_thread_is_busy() {
+async fn clients_can_connect_while_every_query_thread_is_busy() {
     let server = TestServer::start().await;
-    // The filter rejects every pair, so the join hands nothing out.
+    // The filter rejects every pair, so the join emits nothing.
     let sql = LONG.replace("= 3", "= 9").replacen("2000000", "40000", 1);
     let stuck = (0..4).map(|_| async {
         let client = server.connect().await;

@@ -33,7 +33,7 @@ mod protocol;
 mod psql;
 mod psycopg;
 mod replanning;
+mod rerun;
 mod rights;
 mod settings;
 mod sharing;
-mod shortage;

@@ -1,5 +1,5 @@
-//! Promised: a message whose body is not what its type says is answered with 08P01, as PostgreSQL
-//! answers it, and the connection lives on. No bytes of a client make the server panic.
+//! Promised: the server answers a message whose body does not fit its type with 08P01, as
+//! PostgreSQL does, and the connection survives. No bytes of a client make the server panic.
 
 use std::panic;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,8 +16,8 @@ const SHORT: &str = "08P01 insufficient data left in message";
 const UNENDED: &str = "08P01 invalid string in message";
 const BEYOND: &str = "08P01 invalid message format";
 
-/// Malformed messages, and what PostgreSQL 15 says to them. (It counts a Bind's parameters before
-/// it reads their values, and says so if the statement has another number of them.)
+/// Malformed messages, and PostgreSQL 15's answers. (It counts a Bind's parameters before it reads
+/// their values, and says so if the statement has a different number of them.)
 const MESSAGES: &[(u8, &[u8], &str)] = &[
     (b'Q', b"SELECT 1", UNENDED),
     (b'Q', b"SELECT 1\0x", BEYOND),
@@ -37,20 +37,20 @@ const MESSAGES: &[(u8, &[u8], &str)] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_is_answered_and_the_connection_lives_on() {
+async fn each_malformed_message_is_answered_and_the_connection_survives() {
     let server = TestServer::start().await;
     let mut client = RawClient::connect(server.addr);
-    for (kind, body, said) in MESSAGES {
+    for (kind, body, expected) in MESSAGES {
         client.send(*kind, body);
         if !matches!(kind, b'Q' | b'S') {
-            // Skipped up to the Sync, malformed or not.
+            // The server skips these messages up to the Sync, malformed or not.
             client.send(b'P', b"\0SELECT nothing\0\0\0");
             client.send(b'B', b"\0\0\xFF\xFF");
             client.send(b'S', b"");
         }
         let answer = client.answer();
         let kind = char::from(*kind);
-        assert_eq!(answer.error.as_deref(), Some(*said), "{kind} {body:?}");
+        assert_eq!(answer.error.as_deref(), Some(*expected), "{kind} {body:?}");
         assert_eq!(client.simple("SELECT 7").shown(), "7", "{kind} {body:?}");
     }
 }
@@ -70,14 +70,14 @@ async fn malformed_answers_to_an_authentication_request_are_refused() {
         message.extend((body.len() as u32 + 4).to_be_bytes());
         message.extend(body);
         socket.write_all(&message).await.unwrap();
-        let mut heard = Vec::new();
-        socket.read_to_end(&mut heard).await.unwrap();
-        let heard = String::from_utf8_lossy(&heard);
-        assert!(heard.contains("C08P01"), "{body:?}: {heard:?}");
+        let mut answer = Vec::new();
+        socket.read_to_end(&mut answer).await.unwrap();
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.contains("C08P01"), "{body:?}: {answer:?}");
     }
 }
 
-/// Numbers that a seed fixes.
+/// Random numbers, fixed by a seed.
 struct Random(u64);
 
 impl Random {
@@ -88,7 +88,7 @@ impl Random {
     }
 }
 
-/// A run of messages as a driver sends them, in any of which a few bytes are changed.
+/// A run of messages as a driver sends them, each of which may have a few bytes changed.
 fn run(random: &mut Random) -> Vec<u8> {
     let messages: [(u8, &[u8]); 7] = [
         (b'P', b"s\0SELECT $1, $2\0\0\x02\0\0\0\x17\0\0\0\x19"),
@@ -120,7 +120,7 @@ fn run(random: &mut Random) -> Vec<u8> {
             sent.extend(body);
         }
     }
-    // Now and then a type, or the message's own length.
+    // Sometimes a type, or a message's own length, changes too.
     if random.below(4) == 0 {
         let at = STARTUP.len() + random.below(sent.len() - STARTUP.len());
         sent[at] = random.below(256) as u8;
@@ -133,7 +133,7 @@ async fn no_bytes_make_the_server_panic() {
     static PANICS: AtomicUsize = AtomicUsize::new(0);
     let before = panic::take_hook();
     panic::set_hook(Box::new(move |panicked| {
-        // Other tests panic on purpose, in what they give to the server.
+        // Other tests panic on purpose, in code that they pass to the server.
         let file = panicked.location().map_or("", |location| location.file());
         if ["pgwire", "/bytes", "server/src"]
             .iter()
@@ -154,12 +154,12 @@ async fn no_bytes_make_the_server_panic() {
                     let mut socket = TcpStream::connect(addr).await.unwrap();
                     socket.write_all(&run(&mut random)).await.unwrap();
                     socket.shutdown().await.unwrap();
-                    let mut heard = Vec::new();
-                    let end = socket.read_to_end(&mut heard);
-                    // A reset is an end, too: the server has closed before it had read all.
+                    let mut answer = Vec::new();
+                    let end = socket.read_to_end(&mut answer);
+                    // A reset is an end too: the server closed before it had read everything.
                     let ended = tokio::time::timeout(Duration::from_secs(60), end).await;
                     assert!(ended.is_ok(), "the connection ends");
-                    String::from_utf8_lossy(&heard).matches("C08P01").count()
+                    String::from_utf8_lossy(&answer).matches("C08P01").count()
                 })
             })
             .collect();

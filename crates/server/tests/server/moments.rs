@@ -1,12 +1,13 @@
-//! Promised: `now()` and its siblings are the start of their transaction, as PostgreSQL counts
-//! transactions; `statement_timestamp()` is that of the client's message, `clock_timestamp()` runs.
+//! Promised: `now()` and similar functions return the start of their transaction, and transactions
+//! begin where they do in PostgreSQL; `statement_timestamp()` is the time of the client's message,
+//! `clock_timestamp()` the present time.
 
 use std::collections::BTreeSet;
 
 use crate::common::TestServer;
 use crate::common::raw::RawClient;
 
-/// Runs `work` where it may block.
+/// Runs `work` on a thread that may block.
 async fn blocking(work: impl FnOnce(RawClient) + Send + 'static) {
     let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
     let server = TestServer::start_on_engine(&engine).await;
@@ -27,7 +28,7 @@ fn values(client: &mut RawClient, statements: &[&str]) -> BTreeSet<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transaction_has_one_moment() {
+async fn now_is_constant_in_a_transaction() {
     blocking(|mut client| {
         client.simple("CREATE TEMP TABLE x (a int, c timestamptz DEFAULT now())");
         client.prepare("p", "SELECT now()", &[]);
@@ -68,7 +69,7 @@ async fn a_transaction_has_one_moment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn transactions_without_begin_and_their_ends() {
+async fn now_changes_with_implicit_transactions() {
     blocking(|mut client| {
         let distinct = |client: &mut RawClient, sql: &str| values(client, &[sql]).len();
         assert_eq!(distinct(&mut client, "SELECT now(); SELECT now()"), 1);
@@ -76,7 +77,7 @@ async fn transactions_without_begin_and_their_ends() {
         assert_eq!(client.simple(sql).shown(), "t");
         let answer = client.pipeline(&["SELECT now()", "SELECT now()"]);
         assert_eq!(answer.rows[0], answer.rows[1]);
-        // Each message begins another.
+        // Each message begins another transaction.
         let two = values(&mut client, &["SELECT now()", "SELECT now()"]);
         assert_eq!(two.len(), 2);
         client.simple("BEGIN");
@@ -85,7 +86,7 @@ async fn transactions_without_begin_and_their_ends() {
             client.simple(end);
         }
         assert!(begun.is_disjoint(&values(&mut client, &["SELECT now()"])));
-        // A failed message, too, ends its transaction.
+        // A failed message ends its transaction too.
         client.simple("SELECT now(); SELECT 1/0");
         assert_eq!(client.simple(sql).shown(), "t");
         client.pipeline(&["SELECT 1/0"]);

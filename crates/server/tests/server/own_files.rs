@@ -1,7 +1,7 @@
-//! Promised: rows that a transaction inserts into a table of files are there after COMMIT, and
-//! never after ROLLBACK or an error. Until then its own statements must not read the table. The
-//! columns of a table are those that its files have now. A transaction that is REPEATABLE READ
-//! reads the files of its first statement, or fails; one that is READ ONLY writes none.
+//! Promised: rows that a transaction inserts into a table of files are visible after COMMIT, and
+//! never after ROLLBACK or an error. Before COMMIT the transaction's own statements must not read
+//! the table. A table has the columns of its present files. A REPEATABLE READ transaction reads
+//! the files as its first statement saw them, or fails; a READ ONLY one writes no files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use datafusion::parquet::arrow::ArrowWriter;
 use crate::common::TestServer;
 use crate::common::raw::RawClient;
 
-/// Writes a file beside and renames it, as those do who replace a file that is read.
+/// Writes a new file and renames it over `path`, as programs do that replace a file in use.
 fn write(path: &Path, columns: Vec<(&str, ArrayRef)>) {
     let batch = RecordBatch::try_from_iter(columns).unwrap();
     let beside = path.with_extension("new");
@@ -27,7 +27,7 @@ fn ints(values: &[i32]) -> ArrayRef {
     Arc::new(Int32Array::from(values.to_vec()))
 }
 
-/// A server with a table of the files at a path, and clients of it.
+/// A server with the table `t` of the files at `path`.
 async fn server(path: &Path) -> TestServer {
     let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
     let registered = engine.session().register("t", path.to_str().unwrap()).await;
@@ -94,7 +94,7 @@ async fn inserts_appear_at_commit() {
         let answer = one.pipeline(&["INSERT INTO t VALUES (100)"]);
         assert_eq!((answer.error, answer.tag.as_str()), (None, "INSERT 0 1"));
         assert_eq!(one.simple(sum).shown(), "168");
-        // A client that leaves in the middle.
+        // A client that disconnects inside a transaction.
         one.simple("BEGIN");
         one.simple("INSERT INTO t VALUES (1000)");
         drop(one);
@@ -131,7 +131,7 @@ async fn a_repeatable_read_sees_the_files_of_its_first_statement() {
         }
         one.simple("SET default_transaction_isolation TO 'repeatable read'");
         one.simple("BEGIN");
-        // The first statement counts, whatever it reads.
+        // The first statement fixes the state, whatever it reads.
         one.simple("SELECT 1");
         write(&folder.path().join("0.parquet"), vec![("x", ints(&[7]))]);
         let refused = one.simple(sum).shown();
@@ -221,11 +221,12 @@ async fn a_file_that_is_overwritten_in_a_folder_has_its_own_columns() {
         let wide: ArrayRef = Arc::new(Int64Array::from(vec![1_i64 << 40]));
         write(&new, vec![("x", wide)]);
         std::fs::copy(&new, &other).unwrap();
-        // The folder looks as it did: the scan finds the change, and the next statement is right.
+        // The folder's listing is unchanged: the scan finds the change, and the next statement is
+        // right.
         let shown = client.simple(sum).shown();
-        let told = "error 0A000 cached plan must not change result type";
+        let outdated = "error 0A000 cached plan must not change result type";
         assert!(
-            shown.starts_with(told) && shown.contains("1.parquet"),
+            shown.starts_with(outdated) && shown.contains("1.parquet"),
             "{shown}"
         );
         assert_eq!(client.simple(sum).shown(), "1099511627777");
@@ -246,7 +247,7 @@ async fn a_file_that_is_overwritten_in_a_folder_has_its_own_columns() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn uuids_of_files_are_compared_and_stored() {
+async fn uuids_from_files_can_be_compared_and_stored() {
     let folder = tempfile::tempdir().unwrap();
     let (path, copied) = (
         folder.path().join("t"),
@@ -254,7 +255,7 @@ async fn uuids_of_files_are_compared_and_stored() {
     );
     std::fs::create_dir(&path).unwrap();
     let file = path.join("0.parquet");
-    // A file needs a table to be written from.
+    // The table needs a file before the server can write one.
     write(&file, vec![("x", ints(&[1]))]);
     let server = server(&path).await;
     blocking(&server, move |[mut client]| {

@@ -1,8 +1,8 @@
-//! Promised: a session's own tables do as PostgreSQL's. ROLLBACK undoes what it did to its names,
-//! tables and settings since BEGIN or the savepoint, and so does an error among several statements
-//! of one message, or of the messages up to a Sync. What a view reads is not dropped, or goes with
-//! CASCADE. Values are stored as the column's type reads them. What ROLLBACK cannot undo is refused
-//! where it would have to.
+//! Promised: a session's own tables behave like PostgreSQL's. ROLLBACK undoes what the transaction
+//! did to names, tables and settings since BEGIN or the savepoint, and so does an error among
+//! several statements of one message, or of the messages up to a Sync. A relation that a view
+//! reads cannot be dropped without CASCADE, which drops the view too. Values are stored as the
+//! column's type parses them. What ROLLBACK could not undo is refused inside a transaction.
 
 use tokio_postgres::types::Type;
 
@@ -31,7 +31,7 @@ pub(crate) async fn answers(script: &'static [(&'static str, &'static str)]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rollback_brings_rows_and_names_back() {
+async fn rollback_restores_rows_and_names() {
     answers(&[
         (
             "CREATE TABLE t AS SELECT x FROM generate_series(1, 3) g(x)",
@@ -63,7 +63,7 @@ async fn rollback_brings_rows_and_names_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn savepoints_bring_back_what_there_was_at_them() {
+async fn rollback_to_a_savepoint_restores_its_state() {
     answers(&[
         ("CREATE TABLE t AS SELECT 1 AS x", ""),
         ("SAVEPOINT a", "error 25P01"),
@@ -112,7 +112,7 @@ async fn several_statements_of_a_message_are_one_transaction() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_view_reads_stays() {
+async fn a_relation_that_a_view_reads_cannot_be_dropped() {
     answers(&[
         ("CREATE TABLE t AS SELECT 1 AS x", ""),
         ("CREATE VIEW v AS SELECT x FROM public.t", ""),
@@ -134,7 +134,7 @@ async fn what_a_view_reads_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn updates_store_what_the_columns_type_reads() {
+async fn updates_store_values_as_the_columns_type_parses_them() {
     answers(&[
         (
             "CREATE TABLE t (b bytea, a int[], v varchar(3), n numeric(5,2), i smallint)",
@@ -230,7 +230,7 @@ async fn messages_up_to_a_sync_are_one_transaction() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rollback_brings_settings_back() {
+async fn rollback_restores_settings() {
     answers(&[
         ("SET my.x = 'a'; SET statement_timeout = '5s'", ""),
         ("BEGIN", ""),
@@ -277,9 +277,9 @@ async fn rollback_brings_settings_back() {
     .await;
 }
 
-/// PostgreSQL's answers.
+/// The expected answers are PostgreSQL's.
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_are_inserted_in_all_forms() {
+async fn all_forms_of_insert_work() {
     answers(&[
         (
             "CREATE TABLE t (a int, b text DEFAULT 'x', c int NOT NULL DEFAULT 1 + 1)",
@@ -355,9 +355,9 @@ async fn rows_are_inserted_in_all_forms() {
     .await;
 }
 
-/// PostgreSQL's answers.
+/// The expected tags are PostgreSQL's.
 #[tokio::test(flavor = "multi_thread")]
-async fn tags_say_what_was_done() {
+async fn tags_are_postgres_own() {
     let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
     let server = TestServer::start_on_engine(&engine).await;
     let addr = server.addr;
@@ -394,7 +394,7 @@ async fn tags_say_what_was_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_text_of_a_value_is_text() {
+async fn casts_to_text_have_the_type_text() {
     let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
     let server = TestServer::start_on_engine(&engine).await;
     let addr = server.addr;
@@ -449,9 +449,9 @@ async fn the_text_of_a_value_is_text() {
     tokio::task::spawn_blocking(run).await.unwrap();
 }
 
-/// A default that is not always the same is computed when the statement runs.
+/// A default that is not constant is computed when the statement runs.
 #[tokio::test(flavor = "multi_thread")]
-async fn defaults_may_be_of_the_moment() {
+async fn defaults_may_depend_on_the_time() {
     answers(&[
         (
             "CREATE TABLE t (a int, c timestamptz DEFAULT now(), d date DEFAULT current_date + 1, \
@@ -498,7 +498,7 @@ async fn defaults_may_be_of_the_moment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_are_changed_by_those_of_other_tables() {
+async fn rows_can_be_changed_by_rows_of_other_tables() {
     answers(&[
         (
             "CREATE TABLE t AS SELECT g AS a, 'x' AS b, 2 AS c FROM generate_series(1, 7) AS g",
@@ -570,7 +570,7 @@ async fn rows_are_changed_by_those_of_other_tables() {
     .await;
 }
 
-/// PostgreSQL's answers.
+/// The expected answers are PostgreSQL's.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_are_unique() {
     answers(&[
@@ -594,7 +594,7 @@ async fn keys_are_unique() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn columns_hold_nulls_unless_declared_otherwise() {
+async fn columns_accept_nulls_unless_declared_not_null() {
     answers(&[
         ("CREATE TABLE a (id int, v int)", ""),
         (
@@ -628,7 +628,7 @@ async fn columns_hold_nulls_unless_declared_otherwise() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn drop_takes_several_names_and_what_reads_them() {
+async fn drop_takes_several_names_and_their_dependents() {
     answers(&[
         ("CREATE TABLE t AS SELECT 1 AS x", ""),
         ("CREATE TABLE u AS SELECT 1 AS x", ""),
@@ -656,7 +656,7 @@ async fn drop_takes_several_names_and_what_reads_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_index_on_a_table_in_memory_is_nothing() {
+async fn an_index_on_a_table_in_memory_has_no_effect() {
     answers(&[
         ("CREATE TABLE t (a int, b int)", ""),
         ("BEGIN", ""),
@@ -671,12 +671,12 @@ async fn an_index_on_a_table_in_memory_is_nothing() {
     .await;
 }
 
-/// A statement, the types and values of its parameters, and what it answers.
+/// A statement, the types and values of its parameters, and the expected answer.
 type Case<'a> = (&'a str, &'a [(Type, &'a str)], &'a str);
 
 #[tokio::test(flavor = "multi_thread")]
 #[allow(clippy::too_many_lines)] // A list of statements.
-async fn parameters_are_stored_by_the_casts_of_an_assignment() {
+async fn parameters_are_stored_with_assignment_casts() {
     const MOMENT: &str = "2020-01-02 03:04:05.678";
     let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
     let server = TestServer::start_on_engine(&engine).await;
@@ -765,7 +765,10 @@ async fn parameters_are_stored_by_the_casts_of_an_assignment() {
             ),
         ];
         for (sql, parameters, expected) in cases {
-            let oids: Vec<u32> = parameters.iter().map(|(said, _)| said.oid()).collect();
+            let oids: Vec<u32> = parameters
+                .iter()
+                .map(|(pg_type, _)| pg_type.oid())
+                .collect();
             let values = parameters.iter();
             let values: Vec<_> = values
                 .map(|(_, value)| Some(value.as_bytes().to_vec()))
@@ -784,7 +787,7 @@ async fn parameters_are_stored_by_the_casts_of_an_assignment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_rollback_cannot_undo_is_refused_in_a_block() {
+async fn changes_that_rollback_cannot_undo_are_refused_in_a_block() {
     let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
     let session = engine.session();
     for sql in [
@@ -841,7 +844,7 @@ async fn what_rollback_cannot_undo_is_refused_in_a_block() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn columns_have_the_digits_that_are_declared() {
+async fn columns_have_their_declared_precision() {
     answers(&[
         (
             "CREATE TABLE t (a timestamp(0), b time(3), c timestamptz(1), d interval day, e numeric)",
@@ -965,7 +968,7 @@ async fn read_only_transactions_change_temporary_tables_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn views_follow_what_is_renamed() {
+async fn views_follow_renamed_relations() {
     answers(&[
         ("CREATE TEMP TABLE z (id int); INSERT INTO z VALUES (4)", ""),
         ("CREATE TEMP VIEW w1 AS SELECT * FROM z", ""),
@@ -1005,7 +1008,7 @@ async fn views_follow_what_is_renamed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shared_table_that_is_renamed_stays_shared() {
+async fn a_renamed_shared_table_stays_shared() {
     let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
     let rows = engine
         .session()
@@ -1034,7 +1037,7 @@ async fn a_shared_table_that_is_renamed_stays_shared() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn delete_knows_its_table_by_its_alias() {
+async fn delete_accepts_an_alias_for_its_table() {
     answers(&[
         ("CREATE TEMP TABLE t (a int, b text)", ""),
         ("INSERT INTO t VALUES (1, 'x'), (2, 'y'), (3, 'z')", ""),
@@ -1095,7 +1098,7 @@ async fn create_table_as_names_columns() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn columns_of_nothing_but_nulls_are_text() {
+async fn columns_of_nulls_only_are_text() {
     answers(&[
         (
             "CREATE TABLE a AS SELECT NULL AS n, 1 AS a, array[NULL] AS r",

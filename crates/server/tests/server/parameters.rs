@@ -1,6 +1,6 @@
-//! Promised: a parameter has the type that it is declared with, or that PostgreSQL gives it by its
-//! use; the type decides the columns and the rows; no value is cut to what the statement would be
-//! without it. `parameters.tsv` has PostgreSQL's answers.
+//! Promised: a parameter has its declared type, or the one that PostgreSQL infers from its use;
+//! the type decides the columns and the rows; no value is truncated to the type that the statement
+//! would have without it. `parameters.tsv` contains PostgreSQL's answers.
 
 use std::net::SocketAddr;
 
@@ -66,7 +66,7 @@ fn binary(pg_type: &Type, text: &str) -> Option<Vec<u8>> {
     Some(out.to_vec())
 }
 
-/// A numeric below 10,000 with at most four digits behind the point.
+/// Encodes a numeric below 10,000 with at most four digits after the point.
 fn numeric(text: &str) -> Option<Vec<u8>> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let whole: i16 = whole.parse().ok().filter(|whole| *whole < 10_000)?;
@@ -81,7 +81,8 @@ fn numeric(text: &str) -> Option<Vec<u8>> {
     )
 }
 
-/// Each number without the zeros behind its point: Arrow's decimals have another display scale.
+/// Removes trailing zeros after the point of each number: Arrow's decimals have a different
+/// display scale.
 fn comparable(answer: &str) -> String {
     let mut out = String::new();
     let mut word = String::new();
@@ -159,7 +160,7 @@ fn differences(addr: SocketAddr) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn values_are_neither_cut_nor_guessed() {
+async fn values_are_neither_truncated_nor_guessed() {
     let server = server().await;
     let found = tokio::task::spawn_blocking(move || differences(server.addr));
     let found = found.await.unwrap();

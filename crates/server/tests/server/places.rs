@@ -1,6 +1,6 @@
-//! Promised: a client that may not name the server's files is not told where they are (R3 of
-//! docs/design/rights.md): not by settings, system tables, the catalog, definitions of tables or
-//! EXPLAIN. A client that may name files is told.
+//! Promised: a client that may not name the server's files cannot find out where they are (R3 of
+//! docs/design/rights.md): not from settings, system tables, the catalog, definitions of tables or
+//! EXPLAIN. A client that may name files can.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 
 use crate::common::TestServer;
 
-/// Statements that show something of the server.
+/// Statements that reveal something about the server.
 const SHOWING: &[&str] = &[
     "SHOW coscan.index_folder",
     "SHOW ALL",
@@ -30,9 +30,9 @@ const SHOWING: &[&str] = &[
 ];
 
 async fn rows(client: &Client, sql: &str) -> Vec<String> {
-    let told = client.simple_query(sql).await;
-    let told = told.unwrap_or_else(|error| panic!("{sql}: {:?}", error.as_db_error()));
-    let rows = told.iter().filter_map(|message| match message {
+    let answer = client.simple_query(sql).await;
+    let answer = answer.unwrap_or_else(|error| panic!("{sql}: {:?}", error.as_db_error()));
+    let rows = answer.iter().filter_map(|message| match message {
         SimpleQueryMessage::Row(row) => {
             let cells = (0..row.len()).map(|n| row.get(n).unwrap_or("NULL"));
             Some(cells.collect::<Vec<_>>().join("|"))
@@ -42,24 +42,24 @@ async fn rows(client: &Client, sql: &str) -> Vec<String> {
     rows.collect()
 }
 
-/// Everything that the statements show, and all tables that describe the server.
-async fn told(client: &Client) -> Vec<String> {
-    let mut told = vec![];
+/// All rows of the statements, and of all tables that describe the server.
+async fn all_shown(client: &Client) -> Vec<String> {
+    let mut shown = vec![];
     for sql in SHOWING {
-        told.extend(rows(client, sql).await);
+        shown.extend(rows(client, sql).await);
     }
     let tables = "SELECT table_schema || '.' || table_name FROM information_schema.tables \
                   WHERE table_schema IN ('coscan', 'information_schema', 'pg_catalog')";
     let tables = rows(client, tables).await;
     assert!(tables.len() > 80, "{tables:?}");
     for table in tables {
-        told.extend(rows(client, &format!("SELECT * FROM {table}")).await);
+        shown.extend(rows(client, &format!("SELECT * FROM {table}")).await);
     }
-    told
+    shown
 }
 
 /// An engine whose tables and indexes are in `folder`: one table is scanned in chunks, one is
-/// declared by SQL with a secret, one is small enough for DataFusion's reader.
+/// declared by SQL, and one is small enough for DataFusion's reader.
 async fn engine(folder: &Path) -> Engine {
     let place = folder.to_str().unwrap();
     let config = EngineConfig {
@@ -95,7 +95,7 @@ async fn run(session: &coscan::Session, sql: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn strangers_are_not_told_where_files_are() {
+async fn clients_without_the_right_cannot_see_where_files_are() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path()).await;
     // Every path of the server contains this name.
@@ -109,16 +109,16 @@ async fn strangers_are_not_told_where_files_are() {
         let server = TestServer::start_with_rights(&engine, rights).await;
         let client = server.connect().await;
         rows(&client, "SELECT sum(k) FROM t").await;
-        let told = told(&client).await;
-        assert!(told.len() > 1_000, "{}", told.len());
-        for row in &told {
+        let shown = all_shown(&client).await;
+        assert!(shown.len() > 1_000, "{}", shown.len());
+        for row in &shown {
             assert!(
                 !row.contains(above) && !row.contains("hidden-away"),
                 "{row}"
             );
         }
-        let shown = told.iter().any(|row| row.contains("0.parquet"));
-        assert!(shown, "files have names");
+        let is_named = shown.iter().any(|row| row.contains("0.parquet"));
+        assert!(is_named, "files have names");
         let spills = "SELECT value FROM information_schema.df_settings \
                       WHERE name = 'datafusion.runtime.temp_directory'";
         for value in rows(&client, spills).await {
@@ -128,7 +128,7 @@ async fn strangers_are_not_told_where_files_are() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_name_files_is_told_where_they_are() {
+async fn clients_that_may_name_files_can_see_where_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path()).await;
     let rights = Rights {
@@ -152,15 +152,15 @@ async fn who_may_name_files_is_told_where_they_are() {
             "/hidden-away/small/0.parquet",
         ),
     ] {
-        let told = rows(&client, sql).await.join("\n");
-        // DataFusion writes paths without their first slash.
+        let shown = rows(&client, sql).await.join("\n");
+        // DataFusion prints paths without their first slash.
         let whole = format!("{}{expected}", place.trim_start_matches('/'));
-        assert!(told.contains(&whole), "{sql}: {told}");
+        assert!(shown.contains(&whole), "{sql}: {shown}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_engines_index_folder_can_be_left_and_come_back_to_unseen() {
+async fn the_index_folder_can_be_changed_and_reset_without_being_seen() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path()).await;
     let server = TestServer::start_on_engine(&engine).await;
@@ -182,7 +182,7 @@ async fn the_engines_index_folder_can_be_left_and_come_back_to_unseen() {
     assert_eq!(shown().await, "");
     rows(&client, "COMMIT").await;
     assert_eq!(shown().await, "default");
-    // A path that is right is refused like one that is wrong.
+    // An existing path is refused like any other.
     for path in ["/hidden-away/indexes", "/hidden-away/other"] {
         let place = folder.path().to_str().unwrap();
         let sql = format!("SET coscan.index_folder = '{place}{path}'");

@@ -1,6 +1,6 @@
-//! Promised: results of every common type arrive intact in both protocols and both formats;
-//! statements fail with PostgreSQL's codes and leave the connection usable; portals, cursors and
-//! transactions behave as drivers expect.
+//! Promised: results of every common type arrive intact in both protocols and both formats; a
+//! statement that fails has PostgreSQL's code and leaves the connection usable; portals, cursors
+//! and transactions behave as drivers expect.
 
 use std::error::Error;
 use std::time::{Duration, UNIX_EPOCH};
@@ -11,7 +11,7 @@ use futures::{TryStreamExt, pin_mut};
 use tokio_postgres::SimpleQueryMessage;
 use tokio_postgres::types::{FromSql, Type};
 
-/// A value's bytes as they were sent.
+/// A value's bytes as the server sent them.
 struct Raw(Vec<u8>);
 
 impl<'a> FromSql<'a> for Raw {
@@ -24,7 +24,7 @@ impl<'a> FromSql<'a> for Raw {
     }
 }
 
-/// The first row's cells in text.
+/// The first row's cells as text.
 async fn texts(client: &tokio_postgres::Client, sql: &str) -> Vec<Option<String>> {
     for message in client.simple_query(sql).await.unwrap() {
         if let SimpleQueryMessage::Row(row) = message {
@@ -69,7 +69,7 @@ async fn simple_queries_of_every_type() {
         ),
         (
             "arrow_cast(0, 'Timestamp(Nanosecond, Some(\"+02:00\"))')",
-            // In the session's zone, whatever the column's says.
+            // In the session's time zone, whatever the column's is.
             "1970-01-01 00:00:00+00",
         ),
         ("time '01:02:03'", "01:02:03"),
@@ -118,7 +118,7 @@ async fn binary_results_of_every_type() {
     assert_eq!(row.get::<_, std::time::SystemTime>(10), eve);
     assert_eq!(row.get::<_, Vec<Option<i32>>>(11), [Some(1), None, Some(3)]);
     assert_eq!(*row.columns()[12].type_(), Type::NUMERIC);
-    // Two groups (12, 5000), the first weighing 10000^0, positive, two digits after the point.
+    // Two groups (12, 5000), the first of weight 10000^0, positive, two digits after the point.
     assert_eq!(
         row.get::<_, Raw>(12).0,
         [0, 2, 0, 0, 0, 0, 0, 2, 0, 12, 0x13, 0x88]
@@ -167,7 +167,7 @@ async fn prepared_statements_with_parameters() {
     let row = client.query_one(&typed, &[&41_i64, &"echo"]).await.unwrap();
     assert_eq!((row.get::<_, i64>(0), row.get::<_, &str>(1)), (42, "echo"));
 
-    // A float is compared as a float, not rounded to the column's digits.
+    // A float is compared as a float, not rounded to the column's scale.
     let close = "SELECT 0.05::decimal(10,2) > $1";
     let close = client.prepare_typed(close, &[Type::FLOAT8]).await.unwrap();
     assert!(
@@ -186,7 +186,7 @@ async fn prepared_statements_with_parameters() {
 }
 
 #[tokio::test]
-async fn errors_have_codes_and_end_nothing() {
+async fn errors_have_codes_and_leave_the_connection_usable() {
     let server = TestServer::start().await;
     let client = server.connect().await;
     for (sql, code) in [
@@ -254,7 +254,7 @@ async fn several_statements_in_one_text() {
 }
 
 #[tokio::test]
-async fn a_portal_hands_out_its_rows_in_parts() {
+async fn a_portal_returns_its_rows_in_parts() {
     let server = TestServer::start().await;
     let mut client = server.connect().await;
     let transaction = client.transaction().await.unwrap();
@@ -311,7 +311,7 @@ async fn cursors_in_sql() {
 }
 
 #[tokio::test]
-async fn a_failed_transaction_only_ends() {
+async fn a_failed_transaction_accepts_only_its_end() {
     let server = TestServer::start().await;
     let client = server.connect().await;
     client.batch_execute("BEGIN").await.unwrap();
@@ -330,7 +330,7 @@ async fn a_failed_transaction_only_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn portals_end_with_what_made_them() {
+async fn portals_end_with_their_transaction_or_savepoint() {
     const NO_FORMATS: &[u8] = b"p\0s\0\0\0\0\0\0\0";
     const BIND: (u8, &[u8]) = (b'B', NO_FORMATS);
     const ONE_ROW: (u8, &[u8]) = (b'E', b"p\0\0\0\0\x01");
@@ -345,7 +345,7 @@ async fn portals_end_with_what_made_them() {
         client.simple("CREATE TABLE own (a int)");
         client.prepare("s", "SELECT x FROM generate_series(1, 3) g(x)", &[]);
         client.prepare("i", "INSERT INTO own VALUES (1)", &[]);
-        // A failed transaction has no rows and describes none.
+        // A failed transaction returns no rows and describes none.
         client.simple("BEGIN");
         begins(&client.messages(&[BIND, ONE_ROW]), "1");
         begins(&client.messages(&[ONE_ROW]), "2");
@@ -355,7 +355,7 @@ async fn portals_end_with_what_made_them() {
         }
         assert_eq!(client.messages(&[(b'D', b"Si\0")]).error, None);
         client.simple("ROLLBACK");
-        // ROLLBACK TO closes what was opened since the savepoint, and no other.
+        // ROLLBACK TO closes the portals opened since the savepoint, and no others.
         client.simple("BEGIN");
         client.simple("DECLARE before CURSOR FOR SELECT 7");
         client.simple("SAVEPOINT a");
@@ -418,7 +418,7 @@ async fn sixty_four_connections_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tags_tell_what_was_done() {
+async fn tags_are_postgres_own() {
     let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
     let server = TestServer::start_on_engine(&engine).await;
     let addr = server.addr;
@@ -450,7 +450,7 @@ async fn tags_tell_what_was_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_parse_that_fails_leaves_no_unnamed_statement() {
+async fn a_failed_parse_leaves_no_unnamed_statement() {
     const BIND: (u8, &[u8]) = (b'B', b"\0\0\0\0\0\0\0\0");
     let server = TestServer::start().await;
     let addr = server.addr;
@@ -477,7 +477,7 @@ async fn a_binary_cursor_is_fetched_in_binary() {
             let fetched = client.simple(&format!("FETCH {cursor}")).shown();
             assert_eq!(fetched, shown, "{cursor}");
         }
-        // A client that binds says in which format.
+        // In the extended protocol Bind chooses the format.
         client.prepare("", "FETCH ABSOLUTE 1 FROM b", &[]);
         assert_eq!(client.run("", &[], 0).shown(), "7");
     });

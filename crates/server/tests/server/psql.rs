@@ -1,4 +1,4 @@
-//! Promised: psql works, its `\d` family included. Skipped where psql is not installed.
+//! Promised: psql works, including its `\d` commands. Skipped if psql is not installed.
 
 use std::process::{Command, Stdio};
 

@@ -1,4 +1,4 @@
-//! Promised: what programs do with psycopg works: queries in both formats, parameters, errors by
+//! Promised: psycopg works as programs use it: queries in both formats, parameters, errors by
 //! class, cancel, settings of a connection (`psycopg_client.py`). Skipped if psycopg is installed
 //! neither in the benches' environment (`lab/arena/setup.sh`) nor in the system's.
 
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::common::TestServer;
 
-/// A Python that has psycopg.
+/// A Python interpreter that has psycopg.
 fn python() -> Option<PathBuf> {
     let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/coscan/venv"));
     let benches = std::env::var_os("COSCAN_VENV").map(PathBuf::from).or(home);

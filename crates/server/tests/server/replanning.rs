@@ -1,5 +1,5 @@
-//! Promised: a prepared statement, by the protocol or by SQL's PREPARE, answers for the tables,
-//! views and settings that there are when it runs, or fails where its columns would be others.
+//! Promised: a prepared statement, of the protocol or of SQL's PREPARE, uses the tables, views and
+//! settings that exist when it runs, or fails if its columns would change.
 
 use crate::common::raw::RawClient;
 use crate::common::{TestServer, state};
@@ -9,7 +9,7 @@ async fn server() -> TestServer {
     TestServer::start_on_engine(&engine).await
 }
 
-/// Runs `work` where it may block.
+/// Runs `work` on a thread that may block.
 async fn blocking(server: &TestServer, work: impl FnOnce(RawClient) + Send + 'static) {
     let addr = server.addr;
     let done = tokio::task::spawn_blocking(move || work(RawClient::connect(addr)));
@@ -17,7 +17,7 @@ async fn blocking(server: &TestServer, work: impl FnOnce(RawClient) + Send + 'st
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_that_change() {
+async fn statements_follow_changed_objects() {
     let server = server().await;
     blocking(&server, |mut client| {
         for (make, change, sql, before, after) in [
@@ -94,7 +94,7 @@ async fn objects_that_change() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_sessions_drop() {
+async fn statements_follow_another_sessions_drop() {
     let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
     let session = engine.session();
     let run = async |sql: &str| {
@@ -129,13 +129,13 @@ async fn another_sessions_drop() {
     run("CREATE OR REPLACE TABLE shared AS SELECT 'a' AS x").await;
     let error = client.query(&statement, &[]).await.unwrap_err();
     let error = error.as_db_error().unwrap();
-    // By which asyncpg and JDBC know that they must prepare it again.
-    let said = (error.code().code(), error.routine());
-    assert_eq!(said, ("0A000", Some("RevalidateCachedQuery")));
+    // asyncpg and JDBC recognize by this that they must prepare the statement once more.
+    let found = (error.code().code(), error.routine());
+    assert_eq!(found, ("0A000", Some("RevalidateCachedQuery")));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn views_over_what_another_session_drops() {
+async fn views_follow_another_sessions_drop() {
     let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
     let session = engine.session();
     let run = move |sql: &str| {
@@ -205,7 +205,7 @@ async fn sqls_own_prepared_statements() {
             let shown = client.simple(sql).shown();
             assert!(shown.starts_with(expected) && shown.is_empty() == expected.is_empty(), "{sql}: {shown}");
         }
-        // Over the extended protocol, and one namespace with its statements.
+        // They also work over the extended protocol, and share one namespace with its statements.
         client.prepare("", "PREPARE q AS SELECT $1::int AS x", &[]);
         assert_eq!(client.run("", &[], 0).tag, "PREPARE");
         client.prepare("", "EXECUTE q(7)", &[]);

@@ -1,7 +1,8 @@
-//! Promised: docs/design/rights.md. Its table is read here. Each row has statements, which run with
-//! every combination of the server's options: without an option that the row names, they are
-//! refused with the option's name, and another session sees what the row says. What a session makes
-//! is its own, is counted, and goes with the session. Statements hidden in others change nothing.
+//! Promised: the table in docs/design/rights.md, which this test reads. Each row has statements
+//! here, which run with every combination of the server's options. Without an option that the row
+//! names, they are refused with the option's name; otherwise another session sees what the row
+//! says. What a session creates is its own, is counted, and is dropped with the session.
+//! Statements hidden inside others change nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +15,7 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 
 use crate::common::{TestServer, state};
 
-/// Statements for each row of the page, by the row's first cell. `{}` is the folder of the test.
+/// Statements for each row of the page, by the row's first cell. `{}` is the test's folder.
 const CASES: &[(&str, &[&str])] = &[
     (
         "SELECT, EXPLAIN, SHOW",
@@ -233,7 +234,7 @@ const FLAGS: [&str; 3] = ["--allow-writes", "--allow-files", "--allow-engine-set
 /// A row of the page.
 struct Row {
     statement: String,
-    /// The options that the statement needs; `None`: no option allows it.
+    /// The options that the statement needs; `None` if no option allows it.
     needs: Option<Vec<&'static str>>,
     /// `yes`, `no` or `not supported`.
     others_see: String,
@@ -271,8 +272,8 @@ fn page() -> Vec<Row> {
     .collect()
 }
 
-/// An engine with what all sessions share: the tables t and s.x, the view v, the empty schema e,
-/// the index j.
+/// An engine with objects that all sessions share: the tables t and s.x, the view v, the empty
+/// schema e, the index j.
 struct World {
     folder: tempfile::TempDir,
     engine: Engine,
@@ -433,33 +434,33 @@ async fn every_row_of_the_page_holds_with_every_combination_of_options() {
                 }
             };
             for sql in cases[row.statement.as_str()] {
-                let told = format!("{sql}\n  with {rights:?}");
+                let context = format!("{sql}\n  with {rights:?}");
                 let before = world.seen(&other).await;
                 let client = server.connect().await;
                 let done = carry_out(&client, &world.filled(sql)).await;
                 let is_refused = row.needs.is_none() || !missing.is_empty();
                 if is_refused {
-                    let error = done.expect_err(&told);
+                    let error = done.expect_err(&context);
                     let error = error.as_db_error().expect("from the server");
-                    assert_eq!(error.code().code(), "42501", "{told}: {error}");
+                    assert_eq!(error.code().code(), "42501", "{context}: {error}");
                     let named = FLAGS.iter().filter(|flag| error.message().contains(**flag));
                     let named: Vec<&str> = named.copied().collect();
-                    assert_eq!(named.is_empty(), missing.is_empty(), "{told}: {error}");
+                    assert_eq!(named.is_empty(), missing.is_empty(), "{context}: {error}");
                     let right = named.iter().all(|flag| missing.contains(flag));
-                    assert!(right, "{told}: {error}");
+                    assert!(right, "{context}: {error}");
                 } else if row.others_see == "not supported" {
-                    assert_ne!(state(done), "42501", "{told}");
+                    assert_ne!(state(done), "42501", "{context}");
                 } else {
-                    done.unwrap_or_else(|error| panic!("{told}: {:?}", error.as_db_error()));
+                    done.unwrap_or_else(|error| panic!("{context}: {:?}", error.as_db_error()));
                 }
                 let after = world.seen(&other).await;
                 let changes = row.others_see == "yes" && !is_refused;
                 if changes {
-                    assert_ne!(before, after, "{told}");
+                    assert_ne!(before, after, "{context}");
                     drop(client);
                     world.restore().await;
                 } else {
-                    assert_eq!(before, after, "{told}");
+                    assert_eq!(before, after, "{context}");
                 }
             }
         }
@@ -476,7 +477,7 @@ async fn carry_out(client: &Client, sql: &str) -> Result<(), tokio_postgres::Err
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_refused_in_the_users_own_process() {
+async fn rights_refuse_nothing_in_the_users_own_process() {
     let world = World::new().await;
     for (_, statements) in CASES {
         for text in *statements {
@@ -496,9 +497,9 @@ async fn nothing_is_refused_in_the_users_own_process() {
     }
 }
 
-/// Statements that try a detour to what they may not reach. Their answers are not promised.
+/// Statements that try indirect ways to what they may not reach. Their answers are not promised.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn statements_in_disguise_change_nothing() {
+async fn hidden_statements_change_nothing() {
     let world = World::new().await;
     let server = TestServer::start_on_engine(&world.engine).await;
     let other = server.connect().await;
@@ -547,7 +548,7 @@ async fn statements_in_disguise_change_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_session_makes_is_its_own_is_counted_and_goes_with_it() {
+async fn objects_of_a_session_are_private_counted_and_dropped_with_it() {
     let world = World::new().await;
     let server = TestServer::start_on_engine(&world.engine).await;
     let (one, other) = (server.connect().await, server.connect().await);
@@ -593,14 +594,14 @@ async fn what_a_session_makes_is_its_own_is_counted_and_goes_with_it() {
         assert_eq!(rows(&one, sql).await.unwrap().len(), at_one, "{sql}");
         assert_eq!(rows(&other, sql).await.unwrap().len(), 0, "{sql}");
     }
-    // The other session's own table, of the same name.
+    // The other session's own table, which has the same name.
     other
         .batch_execute("CREATE TABLE own AS SELECT 1 AS x")
         .await
         .unwrap();
     assert_eq!(rows(&other, "SELECT x FROM own").await.unwrap(), ["1"]);
 
-    // Rows are counted as they come, until they go.
+    // Rows are counted from their insertion to their deletion.
     one.batch_execute("INSERT INTO own SELECT a + 10000, b FROM own")
         .await
         .unwrap();
@@ -636,14 +637,14 @@ async fn what_a_session_makes_is_its_own_is_counted_and_goes_with_it() {
     while world.engine.metrics().operator_bytes > shared {
         assert!(
             start.elapsed() < Duration::from_secs(20),
-            "it is still held"
+            "the memory is still held"
         );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_sessions_make_has_a_limit_and_leaves_the_rest_to_queries() {
+async fn objects_of_sessions_have_a_limit_that_leaves_memory_to_queries() {
     let world = World::new().await;
     let server = TestServer::start_on_engine(&world.engine).await;
     let (one, other) = (server.connect().await, server.connect().await);
@@ -652,18 +653,18 @@ async fn what_sessions_make_has_a_limit_and_leaves_the_rest_to_queries() {
             "CREATE TABLE {name} AS SELECT value AS a FROM generate_series(1::bigint, {count}) AS g(value)"
         )
     };
-    // A statement's task gives its memory back a moment after the client is told of the end.
-    let given_back = async |most: u64| {
+    // A statement's task frees its memory a moment after the client learns of its end.
+    let falls_to = async |most: u64| {
         let begun = Instant::now();
         while world.engine.metrics().operator_bytes > most {
-            assert!(begun.elapsed() < Duration::from_secs(10), "not given back");
+            assert!(begun.elapsed() < Duration::from_secs(10), "not freed");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    // 8 MB of 16 MB, which are a quarter of the memory.
+    // 8 MB of the 16 MB that are a quarter of the memory.
     one.batch_execute(&rows_of("own", 1_000_000)).await.unwrap();
     let held = 9 << 20;
-    given_back(held).await;
+    falls_to(held).await;
     assert!(world.engine.metrics().operator_bytes >= 8_000_000);
     let refused = other
         .batch_execute(&rows_of("own", 2_000_000))
@@ -672,8 +673,8 @@ async fn what_sessions_make_has_a_limit_and_leaves_the_rest_to_queries() {
     let refused = refused.as_db_error().unwrap();
     assert_eq!(refused.code().code(), "53200", "{refused}");
     assert!(refused.message().contains("table own"), "{refused}");
-    given_back(held).await;
-    // Inserting the rows in portions is refused, too.
+    falls_to(held).await;
+    // Inserting the rows in portions is refused too.
     other
         .batch_execute("CREATE TABLE own (a bigint)")
         .await
@@ -693,7 +694,7 @@ async fn what_sessions_make_has_a_limit_and_leaves_the_rest_to_queries() {
         rows(&one, "SELECT count(*) FROM own").await.unwrap(),
         ["1000000"]
     );
-    // Names cost memory, too.
+    // Names take memory too.
     let filler = "1 + ".repeat(200);
     let mut views = 0;
     let ended = loop {
@@ -711,7 +712,7 @@ async fn what_sessions_make_has_a_limit_and_leaves_the_rest_to_queries() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn views_that_double_are_refused() {
+async fn views_of_exponential_size_are_refused() {
     let world = World::new().await;
     let server = TestServer::start_on_engine(&world.engine).await;
     let client = server.connect().await;
@@ -733,7 +734,7 @@ async fn views_that_double_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reset_undoes_the_memory_of_the_engine_and_reset_all_does_not() {
+async fn reset_restores_the_engines_memory_and_reset_all_does_not() {
     let world = World::new().await;
     let server = TestServer::start_with_rights(&world.engine, Rights::ALL).await;
     let (one, other) = (server.connect().await, server.connect().await);

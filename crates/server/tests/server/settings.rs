@@ -1,5 +1,5 @@
-//! Promised: SET, SHOW and RESET work for PostgreSQL's settings and the session's own, belong to
-//! one connection, and fail aloud.
+//! Promised: SET, SHOW and RESET work for PostgreSQL's settings and the session's own. A setting
+//! belongs to one connection, and a wrong SET is an error.
 
 use crate::common::{TestServer, connect, state};
 use tokio_postgres::{Client, SimpleQueryMessage};
@@ -85,7 +85,7 @@ async fn wrong_settings_are_refused() {
 }
 
 #[tokio::test]
-async fn what_drivers_set_is_accepted() {
+async fn settings_that_drivers_use_are_accepted() {
     let server = TestServer::start().await;
     let client = server.connect().await;
     for sql in [
@@ -125,7 +125,7 @@ async fn what_drivers_set_is_accepted() {
 }
 
 #[tokio::test]
-async fn settings_come_with_the_connection() {
+async fn the_startup_message_can_set_settings() {
     let server = TestServer::start().await;
     let mut config = server.config();
     config
@@ -143,7 +143,7 @@ async fn settings_come_with_the_connection() {
 }
 
 #[tokio::test]
-async fn reset_goes_back_to_what_came_with_the_connection() {
+async fn reset_restores_the_settings_of_the_startup_message() {
     let server = TestServer::start().await;
     let started = [
         ("application_name", "me"),
@@ -196,7 +196,7 @@ async fn reset_goes_back_to_what_came_with_the_connection() {
 }
 
 #[tokio::test]
-async fn who_and_where_am_i() {
+async fn user_database_and_schema_are_known() {
     let server = TestServer::start().await;
     let client = server.connect().await;
     let sql = "SELECT current_user, current_database(), current_schema(), version()";

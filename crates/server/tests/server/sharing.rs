@@ -1,5 +1,6 @@
-//! Promised: what queries of several connections have in common is done once: joins, aggregates and
-//! whole queries, even if the server has changed their plans to make joins give way.
+//! Promised: work that queries of several connections have in common is done once: joins,
+//! aggregates and whole queries, even though the server has changed their plans so that joins
+//! yield.
 
 use coscan::{Engine, EngineConfig};
 use tokio_postgres::SimpleQueryMessage;
@@ -19,7 +20,7 @@ fn rows(answer: &[SimpleQueryMessage]) -> Vec<Vec<String>> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_join_that_another_client_has_asked_for_is_not_done_again() {
+async fn a_join_of_another_client_is_shared() {
     let folder = tempfile::tempdir().unwrap();
     let engine = Engine::new(EngineConfig {
         memory_bytes: Some(256 << 20),
@@ -55,7 +56,8 @@ async fn a_join_that_another_client_has_asked_for_is_not_done_again() {
     assert_eq!(answers[0].len(), 7);
     assert_eq!(answers[0][0], ["0", "7142", "178553571"]);
     assert!(answers.iter().all(|answer| *answer == answers[0]));
-    // The operators: the whole query, its aggregate, the join, its hash table and that one's input.
+    // The operators: the whole query, its aggregate, the join, its hash table and the hash table's
+    // input.
     assert_eq!(after[0].operators_hosted, 5);
     assert_eq!((after[2].operators_hosted, after[2].operators_late), (5, 2));
     assert_eq!(after[2].decode_bytes, after[0].decode_bytes);

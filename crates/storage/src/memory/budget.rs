@@ -1,22 +1,25 @@
-//! One memory for frames, pages read by themselves, decoded arrays, what is retained and the
-//! operators of queries (I3).
+//! One memory for frames, single pages, decoded arrays, retained results and the operators of
+//! queries (I3).
 //!
-//! Idea: the core decides who gets memory (`ledger.rs`); here are its holders. The buffer (frames
-//! and arrays without readers, of all pools together) is one holder that gives memory back, and
-//! what queries left for others (chunk states, retained runs) is more of them. Decoded arrays with
-//! readers and pages read by themselves are needed for progress, so they are never refused. The
-//! limit may change while queries run; a scan with a chunk that cannot fit at all fails instead of
-//! waiting for ever.
+//! Idea: the core decides who gets memory (`ledger.rs`); this file keeps its holders. The buffer
+//! (frames and arrays without readers, of all pools together) is one holder that gives memory
+//! back. What queries left for others (chunk states, retained runs) makes up more such holders.
+//! Decoded arrays with readers and single pages are needed for progress, so they are never
+//! refused. The limit may change while queries run; a scan with a chunk that cannot fit at all
+//! fails instead of waiting without end.
+//!
 //! Metadata of files and tables (footers, page indexes, chunk maps) counts too, beyond
 //! [`METADATA_FREE`]. Unused metadata is kept up to [`MemoryBudget::metadata_bytes_max`]; metadata
-//! that queries use stays, whatever its size.
-//! Within the buffer, frames get what the core leaves it (`BudgetChanged`), less the arrays without
-//! a reader (*idle*), which are a cache. Up to a part of the limit they count like arrays with
-//! readers. Beyond that part they may only take memory that nothing else needs: they are kept while
-//! there is some, and are dropped to the byte before frames are evicted. Arrays that *settled*
-//! (`pool/segment_form.rs`) take the place of frames and count as frames. Frames that only stalled
-//! scans need are evicted before idle arrays, because the consumers of these scans may never
-//! return.
+//! in use stays, whatever its size.
+//!
+//! Within the buffer, frames get what the core leaves them (`BudgetChanged`), less the *idle*
+//! arrays, those without a reader, which are a cache. Up to a part of the limit idle arrays count
+//! like arrays with readers. Beyond that part they may only take memory that nothing else needs:
+//! they are kept while there is some, and are dropped to the byte before frames are evicted.
+//! *Settled* arrays (`pool/segment_form.rs`) take the place of frames and count as frames. Frames that
+//! only stalled scans need are evicted before idle arrays, because the consumers of these scans
+//! may never return.
+//!
 //! Not here: the choice of victims (coscan-core), spilling (DataFusion), sensible limits (the
 //! engine), what the kernel counts (`process.rs`).
 //! Bounds: the buffer keeps at least `POOL_FLOOR` of the limit, and each pool at least the largest
@@ -46,29 +49,29 @@ pub(crate) trait Lender: Send + Sync {
     fn largest_load_bytes(&self) -> u64;
     /// Sets the bytes that the pool may hold; the pool evicts at once as far as possible.
     fn set_budget(self: Arc<Self>, bytes: u64);
-    /// About the bytes of frames that only stalled scans need.
+    /// The approximate bytes of frames that only stalled scans need.
     fn stalled(&self) -> u64;
-    /// Evicts about this many bytes of frames that only stalled scans need.
+    /// Evicts about `bytes` bytes of frames that only stalled scans need.
     fn drop_stalled(self: Arc<Self>, bytes: u64);
     /// Drops idle decoded arrays, the least valuable first, until at least `bytes` bytes are freed
     /// or none is left.
     fn drop_idle_arrays(self: Arc<Self>, bytes: u64);
-    /// The limit of all memory was lowered: idle arrays are dropped, and scans with a chunk that
-    /// can never fit fail.
+    /// The limit of all memory was lowered: the pool drops idle arrays, and fails scans with a
+    /// chunk that can never fit.
     fn limit_lowered(self: Arc<Self>, limit: u64);
-    /// Drops unused tables, the least recently used first and never the last one: about `_bytes`
-    /// bytes of metadata.
+    /// Drops unused tables, about `_bytes` bytes of metadata, the least recently used first and
+    /// never the last one.
     fn drop_idle_tables(self: Arc<Self>, _bytes: u64) {}
 }
 
 /// A holder that can give memory back.
 pub trait Reclaim: Send + Sync {
-    /// Gives back at least `bytes` bytes by [`MemoryBudget::give_back`], or all it has. Called
-    /// without any lock of the budget held.
+    /// Gives back at least `bytes` bytes by [`MemoryBudget::give_back`], or all it has. The caller
+    /// holds no lock of the budget.
     fn reclaim(&self, bytes: u64);
 }
 
-/// What was left by queries for others.
+/// Memory that queries left for others to reuse.
 struct Retained {
     bytes: u64,
     from: Weak<dyn Reclaim>,
@@ -89,25 +92,25 @@ pub struct MemoryBudget {
     decoded: AtomicU64,
     /// The part of `decoded` without readers.
     idle: AtomicU64,
-    /// Arrays in place of frames. The pools hold these bytes.
+    /// Arrays that took the place of frames. The pools hold these bytes.
     settled: AtomicU64,
     arrays_part: AtomicU64,
     /// Whether there was memory for idle arrays at the last check.
     spare: AtomicBool,
     /// Whether memory was full at the last check, idle arrays included.
     full: AtomicBool,
-    /// The highest price of idle arrays that were dropped: nanoseconds of decode per KiB.
+    /// The highest price at which idle arrays were dropped: nanoseconds of decoding per KiB.
     price_dropped: AtomicU64,
     metadata: AtomicU64,
-    /// Whether the checksums of pages are passed over.
+    /// Whether the checksums of pages are ignored.
     unverified: AtomicBool,
-    /// What the kernel counts.
+    /// The memory that the kernel counts.
     process: Process,
-    /// What the process takes beyond what is counted, as far as it counts as taken.
+    /// The unaccounted bytes that count as taken.
     unaccounted: AtomicU64,
     /// The pools' share at the last division, in steps.
-    told: AtomicU64,
-    /// Held during a division, so that the last budget a pool is told is the latest.
+    announced_steps: AtomicU64,
+    /// Held during a division, so that every pool ends up with the latest budget.
     dividing: Mutex<()>,
     /// Held while idle arrays are dropped.
     making_way: Mutex<()>,
@@ -115,48 +118,50 @@ pub struct MemoryBudget {
     retained: Mutex<BTreeMap<HolderId, Retained>>,
 }
 
-/// What a query is promised of which nothing is known, so that merges begin beside sorts that fill
-/// the memory: a part of the limit as a divisor, and the most bytes.
+/// The promise to a query about which nothing is known, so that merges begin beside sorts that
+/// fill the memory: a part of the limit (a divisor), and the most bytes.
 const LITTLE: u64 = 16;
 const LITTLE_MAX: u64 = 8 << 20;
-/// Between two looks at what the process takes.
+/// The interval between two measurements of what the process takes.
 const TICK: Duration = Duration::from_millis(200);
-/// Nanoseconds to get a KiB of the buffer back. To read it takes a microsecond from a fast disk.
+/// Nanoseconds to get a KiB of the buffer back: a fast disk reads it in a microsecond.
 const BUFFER_PRICE: u64 = 1_000;
-/// What is retained is cheaper: queries can do without it, and it is small.
+/// Retained results are cheaper: queries can do without them, and they are small.
 const RETAINED_PRICE: u64 = 1;
-/// A KiB that an operator spills is written, and read again.
+/// An operator writes a KiB that it spills, and reads it back.
 const SPILL_PRICE: u64 = 4_000;
 
 /// The part of the limit that operators cannot take from the buffer pools, as a divisor.
 const POOL_FLOOR: u64 = 8;
-/// The part of the limit, in thousandths, that arrays may take from frames: at first, and at least.
-/// Arrays take more memory than their frames, so the rest is better used for frames, unless devices
-/// have time left and the processors have not.
+/// The part of the limit, in thousandths, that arrays may take from frames, at the start and at
+/// least. Arrays take more memory than their frames, so the rest is better used for frames, unless
+/// the devices have time to spare and the processors do not.
 pub(crate) const ARRAYS_PART_MIN: u64 = 125;
-/// And at most.
+/// The most that arrays may take from frames.
 pub(crate) const ARRAYS_PART_MAX: u64 = 1000;
-/// What idle arrays may take at most, beside the frames that they were decoded from: up to this
-/// part they count like arrays with readers.
+/// The most that idle arrays may take, in thousandths, in addition to the frames they were decoded
+/// from: up to this part they count like arrays with readers.
 const IDLE_PART_MAX: u64 = 350;
-/// The steps of memory left free after idle arrays are dropped, so that arrays can come and go
-/// without a pass over all of them.
+/// How many steps of memory are free after idle arrays were dropped, so that arrays can come and
+/// go without a pass over all of them.
 const STEPS_FREED: u64 = 2;
-/// The part of the limit, as a divisor, and the most bytes, that idle arrays leave free: the
-/// allocator returns the memory of arrays late, and frames cannot use it until then. Twelve TPC-H
-/// clients in 2.8 GB took 0.85 GB beyond the counted bytes while arrays were dropped for frames.
+/// The memory that idle arrays leave free: a part of the limit (a divisor), and the most bytes.
+/// The allocator returns the memory of arrays late, and frames cannot use it until then. Twelve
+/// TPC-H clients in 2.8 GB took 0.85 GB beyond the counted bytes while arrays were dropped for
+/// frames.
 const SPARE_LEFT: u64 = 4;
 const SPARE_LEFT_MAX: u64 = 1 << 30;
-/// Metadata of files and tables does not count up to this size: that of some hundred files, small
-/// beside any sensible limit.
+/// Metadata up to this size does not count: that of a few hundred files, small compared with any
+/// sensible limit.
 pub const METADATA_FREE: u64 = 1 << 20;
-/// The part of the limit, as a divisor, above which unused metadata of files and tables is dropped.
+/// The part of the limit, as a divisor, above which unused metadata of files and tables is
+/// dropped.
 const METADATA_KEPT: u64 = 8;
-/// Pools are told of changes in steps of this part of the limit, so that not every reservation is
-/// an event.
+/// Pools learn of changes in steps of this part of the limit, so that not every reservation is an
+/// event.
 const STEPS: u64 = 64;
 
-/// No writer makes larger pages by default, unless single values are larger.
+/// The default writers make no larger pages, unless single values are larger.
 const UNPACKED_PAGE_BYTES: u64 = 64 << 20;
 
 impl MemoryBudget {
@@ -186,7 +191,7 @@ impl MemoryBudget {
             unverified: AtomicBool::default(),
             process: Process::default(),
             unaccounted: AtomicU64::default(),
-            told: AtomicU64::new(u64::MAX),
+            announced_steps: AtomicU64::new(u64::MAX),
             dividing: Mutex::default(),
             making_way: Mutex::default(),
             lenders: Mutex::default(),
@@ -200,8 +205,8 @@ impl MemoryBudget {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// What is asked of pages. After decompression a page may have half of the limit, but at least
-    /// the size that pages of ordinary files have.
+    /// The rules for pages. A decompressed page may take half of the limit, but at least the size
+    /// that pages of ordinary files have.
     #[must_use]
     pub fn page_rules(&self) -> PageRules {
         PageRules {
@@ -216,7 +221,7 @@ impl MemoryBudget {
         !self.unverified.load(Ordering::Relaxed)
     }
 
-    /// From now on, the checksums of pages are verified, or not.
+    /// Turns the verification of page checksums on or off.
     pub fn verify_checksums(&self, verify: bool) {
         self.unverified.store(!verify, Ordering::Relaxed);
     }
@@ -224,8 +229,8 @@ impl MemoryBudget {
     /// Changes the limit, at once and for all users. Memory that operators hold is not taken from
     /// them.
     ///
-    /// When this returns, all unpinned frames beyond the limit have been evicted. Under a limit
-    /// that is too low for a chunk of a running scan, that scan has failed with `ChunkTooLarge`.
+    /// When this returns, all unpinned frames beyond the limit have been evicted, and a running
+    /// scan with a chunk that no longer fits has failed with `ChunkTooLarge`.
     pub fn set_limit(&self, bytes: u64) {
         let before = self.limit.swap(bytes, Ordering::Relaxed);
         let config = ledger::config(bytes);
@@ -243,14 +248,14 @@ impl MemoryBudget {
         self.divide();
     }
 
-    /// Bytes of operators, and of what is retained.
+    /// Bytes of operators, and of retained results.
     #[must_use]
     pub fn operator_bytes(&self) -> u64 {
         self.operators.load(Ordering::Relaxed)
     }
 
-    /// Bytes of pages that were read by themselves, not as part of a chunk. Their readers bound
-    /// them by this number.
+    /// Bytes of pages that were read singly, not as part of a chunk. Their readers bound them by
+    /// this number.
     #[must_use]
     pub fn page_bytes(&self) -> u64 {
         self.pages.load(Ordering::Relaxed)
@@ -275,27 +280,28 @@ impl MemoryBudget {
         kept.max(self.read_array_bytes())
     }
 
-    /// About the bytes of footers, page indexes, chunk maps and tables. They count in the budget
-    /// beyond [`METADATA_FREE`].
+    /// The approximate bytes of footers, page indexes, chunk maps and tables. They count in the
+    /// budget beyond [`METADATA_FREE`].
     #[must_use]
     pub fn metadata_bytes(&self) -> u64 {
         self.metadata.load(Ordering::Relaxed)
     }
 
-    /// The most bytes of metadata that are kept; metadata beyond that stays only while it is used.
+    /// The most bytes of unused metadata that are kept; beyond that, metadata stays only while in
+    /// use.
     #[must_use]
     pub fn metadata_bytes_max(&self) -> u64 {
         (self.limit() / METADATA_KEPT).max(METADATA_FREE)
     }
 
-    /// The process may take this many bytes of memory in all, counted or not: if it takes more,
-    /// less may be counted. `beside` gives the room beside a limit for what is not counted, in
-    /// bytes. The first call counts.
+    /// Bounds the memory of the whole process, counted or not, to `bytes`: if the process takes
+    /// more, less may be counted. `beside` gives the room, in bytes, beside a limit for what is
+    /// not counted. Only the first call has an effect.
     pub fn bound_process(&self, bytes: u64, beside: fn(u64) -> u64) {
         self.process.bound(bytes, beside);
     }
 
-    /// From now on time passes for this memory, until it is dropped: a thread ticks.
+    /// Starts the clock of this memory: a thread that ticks until the memory is dropped.
     pub fn keep_time(self: &Arc<Self>) {
         let memory = Arc::downgrade(self);
         let ticks = move || {
@@ -313,8 +319,8 @@ impl MemoryBudget {
         }
     }
 
-    /// The process exists for queries alone: it is to take no more than the limit and the room
-    /// beside it, however much memory there is.
+    /// Declares that the process only runs queries: it must take no more than the limit and the
+    /// room beside it, however much memory the machine has.
     pub fn own_process(&self) {
         self.process.own();
     }
@@ -326,7 +332,7 @@ impl MemoryBudget {
         self.unaccounted.load(Ordering::Relaxed)
     }
 
-    /// Time has passed: measures what the process takes, and lets the core look.
+    /// Reports what the process takes, and the time, to the core, and carries out what follows.
     fn tick(&self) {
         let measured = self.process.measure(self.limit());
         let measured = measured.map(|bytes| Event::Measured { bytes });
@@ -337,7 +343,7 @@ impl MemoryBudget {
         self.look();
     }
 
-    /// How the memory is used.
+    /// Reports how the memory is used.
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.ledger.usage()
@@ -353,8 +359,8 @@ impl MemoryBudget {
             .saturating_sub(self.metadata_bytes_max())
     }
 
-    /// Pools are told with the next change, so this and [`Self::remove_metadata`] may be called
-    /// under a pool's lock.
+    /// Counts metadata. Pools learn of it with the next change, so this and
+    /// [`Self::remove_metadata`] may be called under a pool's lock.
     pub(crate) fn add_metadata(&self, bytes: u64) {
         self.metadata.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -363,7 +369,7 @@ impl MemoryBudget {
         self.metadata.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Makes pools drop unused tables. Not to be called under a pool's lock.
+    /// Makes pools drop unused tables. The caller must not hold a pool's lock.
     pub(crate) fn drop_idle_tables(&self) {
         for pool in self.pools() {
             let excess = self.metadata_excess();
@@ -379,7 +385,7 @@ impl MemoryBudget {
         self.pools().iter().map(|pool| pool.held()).sum()
     }
 
-    /// A query that begins at once, with little promised to it, or nothing if that is not there.
+    /// Admits a query at once, with a small promise if that much is free, otherwise with none.
     #[must_use]
     pub fn begin_query(self: &Arc<Self>) -> Admitted {
         let little = (self.limit() / LITTLE).min(LITTLE_MAX);
@@ -390,8 +396,8 @@ impl MemoryBudget {
         }
     }
 
-    /// A query that wants to begin, once the bytes that its operators cannot do without are there.
-    /// `None`: too many wait.
+    /// Admits a query once `minimum` bytes are free for those of its operators that cannot do
+    /// without. `None`: too many queries wait.
     pub async fn arrive(self: &Arc<Self>, minimum: u64) -> Option<Admitted> {
         self.look();
         let (query, admitted) = self.ledger.arrive(minimum);
@@ -409,17 +415,18 @@ impl MemoryBudget {
         self.limit() / (usage.queries + usage.waiting).max(1) as u64
     }
 
-    /// From now on `on_end` is called when the query has to end, because of its memory.
+    /// Registers `on_end`, which is called when the query has to end for lack of memory.
     pub fn on_end(&self, query: QueryId, on_end: Arc<dyn Fn() + Send + Sync>) {
         self.ledger.on_end(query, on_end);
     }
 
-    /// From now on a query's operators that cannot do without need no more than `minimum` bytes.
+    /// Declares that the operators of a query that would fail need no more than `minimum` bytes
+    /// for the rest of its run.
     pub fn needs_less(&self, query: QueryId, minimum: u64) {
         self.ledger.tell([Event::QueryNeedsLess { query, minimum }]);
     }
 
-    /// Whether the client of a query does not come back for its rows.
+    /// Records whether the client of a query has stopped fetching its rows.
     pub fn silent(&self, query: QueryId, is_silent: bool) {
         self.ledger.tell([if is_silent {
             Event::QuerySilent { query }
@@ -442,17 +449,17 @@ impl MemoryBudget {
         }]);
     }
 
-    /// An operator has ended, and freed all.
+    /// An operator has ended and freed all its bytes.
     pub fn end_operator(&self, operator: OperatorId) {
         self.ledger.tell([Event::OperatorEnded { operator }]);
         self.tell();
     }
 
-    /// Takes memory for an operator. Holders that have to give some back do so meanwhile, on this
-    /// thread.
+    /// Takes memory for an operator. If holders have to give some back, they do so on this thread
+    /// meanwhile.
     ///
     /// # Errors
-    /// There is none for it.
+    /// [`Refused`]: the operator does not get the bytes.
     pub fn ask(&self, operator: OperatorId, bytes: u64) -> Result<(), Refused> {
         if bytes > 0 {
             self.sync();
@@ -485,14 +492,14 @@ impl MemoryBudget {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// Bytes of operators, of what is retained, and of connections.
+    /// Bytes of operators, of retained results, and of connections.
     #[must_use]
     pub fn reserved_bytes(&self) -> u64 {
         self.operator_bytes() + self.connection_bytes()
     }
 
-    /// Takes memory for a connection; false if queries have all but the reserve, and connections
-    /// have that.
+    /// Takes memory for a connection; false if queries have taken all but the reserve, and
+    /// connections the reserve.
     #[must_use]
     pub fn try_hold_for_connection(&self, bytes: u64) -> bool {
         self.sync();
@@ -504,7 +511,7 @@ impl MemoryBudget {
         fits
     }
 
-    /// Takes memory for a connection that exists already.
+    /// Takes memory for an existing connection, even beyond the room for connections.
     pub fn hold_for_connection(&self, bytes: u64) {
         self.connections.fetch_add(bytes, Ordering::Relaxed);
         self.tell();
@@ -516,7 +523,7 @@ impl MemoryBudget {
         self.tell();
     }
 
-    /// From now on `from` may keep memory, which it gives back before anything else goes.
+    /// Registers a holder that may keep memory and gives it back before any other holder does.
     pub fn retains(&self, from: Weak<dyn Reclaim>) -> HolderId {
         let holder = self.ledger.add_holder(Class::Drops(RETAINED_PRICE));
         let retained = Retained { bytes: 0, from };
@@ -524,7 +531,7 @@ impl MemoryBudget {
         holder
     }
 
-    /// Takes memory for something that is retained; false if there is none for it.
+    /// Takes memory for something that is retained; false if there is no room.
     #[must_use]
     pub fn try_keep(&self, holder: HolderId, bytes: u64) -> bool {
         self.sync();
@@ -545,7 +552,7 @@ impl MemoryBudget {
         fits
     }
 
-    /// Returns what was retained.
+    /// Frees memory that was retained.
     pub fn give_back(&self, holder: HolderId, bytes: u64) {
         if let Some(retained) = self.retained.lock().get_mut(&holder) {
             retained.bytes -= bytes;
@@ -554,7 +561,7 @@ impl MemoryBudget {
         self.tell();
     }
 
-    /// Tells the core what holders have now.
+    /// Tells the core what holders have.
     fn sync(&self) {
         let pools = self.pools();
         let frames: u64 = pools.iter().map(|pool| pool.held()).sum();
@@ -579,8 +586,8 @@ impl MemoryBudget {
         self.ledger.tell_held(all.chain([buffer]));
     }
 
-    /// Tells the core what holders have, and has them give back what it wants. Not to be called
-    /// under a pool's lock.
+    /// Tells the core what holders have, and has them give back what it reclaims. The caller must
+    /// not hold a pool's lock.
     fn look(&self) {
         self.sync();
         self.ledger
@@ -624,47 +631,49 @@ impl MemoryBudget {
         }
     }
 
-    /// Records pages that are read by themselves.
+    /// Counts pages that were read singly.
     pub(crate) fn add_pages(&self, bytes: u64) {
         self.pages.fetch_add(bytes, Ordering::Relaxed);
         self.tell();
     }
 
-    /// Records that pages read by themselves are freed.
+    /// Counts single pages as freed.
     pub(crate) fn remove_pages(&self, bytes: u64) {
         self.pages.fetch_sub(bytes, Ordering::Relaxed);
         self.tell();
     }
 
-    /// Records that decoded arrays grew.
+    /// Counts new decoded arrays.
     pub(crate) fn add_decoded(&self, bytes: u64) {
         self.decoded.fetch_add(bytes, Ordering::Relaxed);
         self.tell();
     }
 
-    /// Records that decoded arrays were dropped. Pools are told with the next change, so this may
-    /// be called under a pool's lock.
+    /// Counts decoded arrays as dropped. Pools learn of it with the next change, so this may be
+    /// called under a pool's lock.
     pub(crate) fn remove_decoded(&self, bytes: u64) {
         self.decoded.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Records that arrays became idle; returns the highest price of those that were dropped.
+    /// Counts arrays that became idle; returns the highest price at which idle arrays were
+    /// dropped.
     pub(crate) fn add_idle(&self, bytes: u64) -> u64 {
         self.idle.fetch_add(bytes, Ordering::Relaxed);
         self.price_dropped.load(Ordering::Relaxed)
     }
 
-    /// Records that idle arrays of this price are dropped.
+    /// Records that idle arrays of this price were dropped.
     pub(crate) fn dropped_at(&self, price: u64) {
         self.price_dropped.fetch_max(price, Ordering::Relaxed);
     }
 
-    /// Records that idle arrays have readers, or were dropped.
+    /// Counts idle arrays that found readers or were dropped.
     pub(crate) fn remove_idle(&self, bytes: u64) {
         self.idle.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Whether idle arrays may be kept even in place of frames, because decoded arrays are few.
+    /// Whether idle arrays may be kept even at the expense of frames, because decoded arrays are
+    /// few.
     pub(crate) fn keeps_few_arrays(&self) -> bool {
         self.decoded_bytes() < self.arrays_kept()
     }
@@ -678,13 +687,13 @@ impl MemoryBudget {
         self.arrays_part.load(Ordering::Relaxed)
     }
 
-    /// Changes that part. Pools are told with the next change.
+    /// Changes that part. Pools learn of it with the next change.
     pub(crate) fn set_arrays_part(&self, thousandths: u64) {
         self.arrays_part.store(thousandths, Ordering::Relaxed);
     }
 
-    /// Whether memory is better used for arrays than for the pages that they come from: it is
-    /// full, be it of idle arrays, and arrays have less than their part.
+    /// Whether memory is better used for arrays than for the pages they come from: memory is full,
+    /// idle arrays included, and arrays have less than their part.
     pub(crate) fn prefers_arrays(&self) -> bool {
         self.full.load(Ordering::Relaxed) && self.has_few_arrays()
     }
@@ -695,19 +704,19 @@ impl MemoryBudget {
         arrays < self.limit() / 1000 * self.arrays_part()
     }
 
-    /// Bytes of arrays that are in memory in place of frames, and count among them.
+    /// Bytes of arrays that took the place of frames and count among them.
     #[must_use]
     pub fn settled_bytes(&self) -> u64 {
         self.settled.load(Ordering::Relaxed)
     }
 
-    /// Records that decoded arrays count among the frames from now on.
+    /// Counts decoded arrays among the frames.
     pub(crate) fn settle(&self, bytes: u64) {
         self.settled.fetch_add(bytes, Ordering::Relaxed);
         self.decoded.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Records that arrays that counted among the frames were dropped.
+    /// Counts arrays as dropped that counted among the frames.
     pub(crate) fn remove_settled(&self, bytes: u64) {
         self.settled.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -763,8 +772,8 @@ impl MemoryBudget {
         }
     }
 
-    /// Checks whether there is memory for idle arrays, and drops some if there is none. Not to be
-    /// called under a pool's lock.
+    /// Checks whether there is memory for idle arrays, and drops some if not. The caller must not
+    /// hold a pool's lock.
     pub(crate) fn weigh_arrays(&self) {
         self.weigh(&self.pools());
     }
@@ -790,23 +799,23 @@ impl MemoryBudget {
         self.divide();
     }
 
-    /// Recomputes the division of the pools' share if it changed by a step. Not to be called under
-    /// a pool's lock.
+    /// Divides the pools' share once more if it changed by a step. The caller must not hold a
+    /// pool's lock.
     pub(crate) fn tell(&self) {
         self.look();
         let pools = self.pools();
         self.weigh(&pools);
-        if self.told.load(Ordering::Relaxed) != self.steps(self.pool_share(&pools)) {
+        if self.announced_steps.load(Ordering::Relaxed) != self.steps(self.pool_share(&pools)) {
             self.divide();
         }
     }
 
-    /// Makes the next change reach the pools, whatever they were told last.
+    /// Makes the next change reach the pools, whatever was announced last.
     pub(crate) fn forget_told(&self) {
-        self.told.store(u64::MAX, Ordering::Relaxed);
+        self.announced_steps.store(u64::MAX, Ordering::Relaxed);
     }
 
-    /// The bytes that the pools keep whatever operators need.
+    /// The bytes that the pools keep, whatever operators need.
     fn floor(&self, pools: &[Arc<dyn Lender>]) -> u64 {
         let loads = pools.iter().map(|pool| pool.largest_load_bytes()).sum();
         (self.limit() / POOL_FLOOR).max(loads).min(self.limit())
@@ -818,7 +827,7 @@ impl MemoryBudget {
         let idle = self
             .decoded_counted()
             .saturating_sub(self.read_array_bytes());
-        // Others may take as much as a step before the pools are told.
+        // Other holders may take as much as a step before the pools learn of it.
         let left = self.ledger.room(self.buffer);
         left.saturating_sub(idle + self.step())
             .max(self.floor(pools))
@@ -828,13 +837,14 @@ impl MemoryBudget {
         bytes / self.step().max(1)
     }
 
-    /// Each active pool gets its largest load and an equal share of the rest; idle pools get
+    /// Gives each active pool its largest load and an equal share of the rest; idle pools get
     /// nothing while a pool is active.
     pub(crate) fn divide(&self) {
         let _last_word = self.dividing.lock();
         let pools = self.pools();
         let share = self.pool_share(&pools);
-        self.told.store(self.steps(share), Ordering::Relaxed);
+        self.announced_steps
+            .store(self.steps(share), Ordering::Relaxed);
         let active = pools.iter().filter(|pool| pool.is_active()).count() as u64;
         let loads: u64 = pools.iter().map(|pool| pool.largest_load_bytes()).sum();
         let rest = share.saturating_sub(loads);
@@ -856,7 +866,7 @@ impl MemoryBudget {
     }
 }
 
-/// A query that was admitted, or waits for it. Dropped, it has ended.
+/// A query that is admitted, or waits for admission. Dropping this ends the query.
 pub struct Admitted {
     memory: Arc<MemoryBudget>,
     query: QueryId,
@@ -925,7 +935,7 @@ mod tests {
     }
 
     #[test]
-    fn pools_make_way_to_the_byte() {
+    fn pools_shrink_to_the_byte() {
         const OPERATOR: OperatorId = OperatorId(1);
         let memory = MemoryBudget::new(64_000);
         let pool = Arc::new(Full::default());
@@ -934,7 +944,7 @@ mod tests {
         memory.begin_operator(OPERATOR, query.query(), false);
         let most = 64_000 / POOL_FLOOR * 7 - 64_000 / 32;
         for taken in 0..most - 700 {
-            // Arrays change by less than a step, and the pools are not told.
+            // Arrays change by less than a step, so the pools do not learn of it.
             memory.decoded.store(taken % 700, Ordering::Relaxed);
             assert!(memory.ask(OPERATOR, 1).is_ok(), "{taken}: {memory:?}");
             assert!(memory.operator_bytes() + memory.decoded_bytes() + pool.held() <= 64_000);
@@ -982,9 +992,9 @@ mod tests {
         fn limit_lowered(self: Arc<Self>, _limit: u64) {}
     }
 
-    /// Or else they would stay beside their frames, each of them in the way of the next.
+    /// Otherwise they would stay beside their frames, and both would take memory.
     #[test]
-    fn idle_arrays_that_fill_the_memory_are_to_take_the_place_of_frames() {
+    fn idle_arrays_that_fill_the_memory_take_the_place_of_frames() {
         let memory = MemoryBudget::new(64_000);
         memory.set_arrays_part(ARRAYS_PART_MAX);
         memory.weigh_arrays();
@@ -998,7 +1008,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_raises_the_price_of_what_comes_after_it() {
+    fn dropping_arrays_raises_the_price_of_later_ones() {
         let memory = MemoryBudget::new(64_000);
         assert_eq!(memory.add_idle(0), 0);
         memory.dropped_at(7);
@@ -1020,8 +1030,8 @@ mod tests {
         assert_eq!(pool.arrays_asked_for.load(Ordering::Relaxed), 0);
         let (all, left) = (pool.held() + 20_000, memory.spare_left());
         assert!(all + left <= 64_000, "{all} and {left}");
-        assert!(pool.stalled() > 0, "no more than has to");
-        // Without such frames arrays are dropped.
+        assert!(pool.stalled() > 0, "drops no more than necessary");
+        // Without such frames, arrays are dropped.
         pool.held.store(60_000, Ordering::Relaxed);
         pool.stalled.store(0, Ordering::Relaxed);
         memory.weigh_arrays();

@@ -1,8 +1,8 @@
-//! What does the core say about memory, and who carries it out?
+//! How do the decisions of the core reach those who hold, ask for and wait for memory?
 //!
 //! Idea: every change is an event for `coscan_core::memory`, under one lock. An operator that asks
-//! waits on its own thread, and carries out what has to be given back for it meanwhile, without the
-//! lock. Queries that wait to begin wait in a future.
+//! waits on its own thread, and meanwhile carries out what holders must give back, without the
+//! lock. A query that waits for admission waits in a future.
 //! Not here: what the holders have and how they give it back (`budget.rs`).
 //! Bounds: an event takes less than a microsecond unless memory is short.
 
@@ -18,28 +18,28 @@ use coscan_core::tasks::QueryId;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
-/// The part of the limit that queries never get, as a divisor, and the most bytes.
+/// The reserve that queries never get: a part of the limit (a divisor), and the most bytes.
 const RESERVE: u64 = 64;
 const RESERVE_MAX: u64 = 8 << 20;
 
 /// The most queries that wait for memory.
 const WAITING_MAX: usize = 1024;
 
-/// Told when a query has to end, because of its memory.
+/// Called when a query has to end for lack of memory.
 pub(super) type OnEnd = Arc<dyn Fn() + Send + Sync>;
 
 /// An operator does not get the bytes that it asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// What its query's operators have and cannot spill, and the request.
+    /// The bytes that its query's operators have and cannot spill, plus the refused request.
     pub needed: u64,
 }
 
-/// The core, and those who wait for its word.
+/// The core, and the operators and queries that wait for its answers.
 pub(super) struct Ledger {
     origin: Instant,
     state: Mutex<State>,
-    /// An operator has its answer, or a holder has given its own.
+    /// Signalled when an operator's answer is there, or an operator may make its next request.
     answered: Condvar,
 }
 
@@ -47,15 +47,15 @@ struct State {
     core: Memory,
     next_query: u64,
     next_holder: u32,
-    /// What the core was last told of holders: bytes and floor.
+    /// The bytes and the floor of each holder, as the core knows them.
     held: BTreeMap<HolderId, (u64, u64)>,
-    /// Operators that ask: one request at a time.
+    /// Operators whose request is not answered yet: one request at a time.
     asking: HashSet<OperatorId>,
     answers: HashMap<OperatorId, Result<(), Refused>>,
-    /// Holders that have to give something back.
+    /// Holders that have to give bytes back, and how many.
     reclaims: VecDeque<(HolderId, u64)>,
     arrivals: HashMap<QueryId, oneshot::Sender<()>>,
-    /// Queries that were not let in, and have not ended yet.
+    /// Queries that were rejected and have not ended yet.
     rejected: HashSet<QueryId>,
     on_end: HashMap<QueryId, OnEnd>,
     ending: Vec<OnEnd>,
@@ -86,14 +86,15 @@ impl State {
                     self.rejected.insert(query);
                 }
                 Action::End { query } => self.ending.extend(self.on_end.get(&query).cloned()),
-                // Nobody asks for scratch yet.
+                // No caller asks for scratch.
                 Action::Open { .. } => {}
             }
         }
     }
 }
 
-/// An event that the core refuses is a bug of this crate or of an operator; nothing changes.
+/// An event that the core refuses is a bug of this crate or of an operator. The state stays as it
+/// was.
 fn refused(error: &MemoryError) {
     log::error!("memory: {error}");
     debug_assert!(false, "memory: {error}");
@@ -132,7 +133,7 @@ impl Ledger {
         Time(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Tells the core. What has to be given back for it waits until [`Self::carry_out`].
+    /// Passes events to the core. What holders must give back waits for [`Self::carry_out`].
     pub(super) fn tell(&self, events: impl IntoIterator<Item = Event>) {
         let mut state = self.state.lock();
         for event in events {
@@ -141,7 +142,7 @@ impl Ledger {
         self.unlock(state);
     }
 
-    /// Tells the core what holders have: bytes, and the floor.
+    /// Tells the core what holders have: bytes and floor.
     pub(super) fn tell_held(&self, all: impl IntoIterator<Item = (HolderId, u64, u64)>) {
         let mut state = self.state.lock();
         for (holder, bytes, floor) in all {
@@ -158,7 +159,7 @@ impl Ledger {
         self.unlock(state);
     }
 
-    /// Ends the lock, and tells queries that have to end.
+    /// Releases the lock, wakes operators with answers, and notifies queries that have to end.
     fn unlock(&self, mut state: MutexGuard<'_, State>) {
         let ending = std::mem::take(&mut state.ending);
         let answered = !state.answers.is_empty();
@@ -189,7 +190,8 @@ impl Ledger {
         holder
     }
 
-    /// A query arrives. It may begin when the receiver hears so; it may not if the sender is gone.
+    /// A query arrives. The receiver resolves when the query is admitted; it fails if the query is
+    /// rejected.
     pub(super) fn arrive(&self, minimum: u64) -> (QueryId, oneshot::Receiver<()>) {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state.lock();
@@ -201,8 +203,9 @@ impl Ledger {
         (query, receiver)
     }
 
-    /// A query begins at once: with this minimum if queries have less than half of the memory, and
-    /// it is there; else without. Where many begin, promises to some would leave others nothing.
+    /// Admits a query at once: with `minimum` if that is free and queries have less than half of
+    /// the memory, otherwise without. When many queries begin, promises to some would leave others
+    /// nothing.
     pub(super) fn begin(&self, minimum: u64) -> QueryId {
         let is_free = {
             let core = &self.state.lock().core;
@@ -217,7 +220,7 @@ impl Ledger {
         self.arrive(0).0
     }
 
-    /// From now on `on_end` is called when the query has to end.
+    /// Registers `on_end`, which is called when the query has to end.
     pub(super) fn on_end(&self, query: QueryId, on_end: OnEnd) {
         self.state.lock().on_end.insert(query, on_end);
     }
@@ -232,7 +235,8 @@ impl Ledger {
         self.unlock(state);
     }
 
-    /// Asks for an operator's bytes; `give_back` has a holder give some back, and tells the core.
+    /// Asks for bytes of an operator; `give_back` makes a holder give bytes back and tells the
+    /// core.
     pub(super) fn ask(
         &self,
         operator: OperatorId,
@@ -262,7 +266,7 @@ impl Ledger {
         }
     }
 
-    /// Has holders give back what the core wants.
+    /// Makes holders give back what the core reclaims.
     pub(super) fn carry_out(&self, give_back: impl Fn(HolderId, u64)) {
         loop {
             let Some((holder, bytes)) = self.state.lock().reclaims.pop_front() else {

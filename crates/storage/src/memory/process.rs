@@ -1,50 +1,52 @@
 //! How much memory does the process really take?
 //!
 //! Idea: not everything is counted: pages that the allocator keeps, hash tables between two
-//! reservations, buffers of connections. A limit leaves room for that, by experience. Where
-//! experience is wrong the kernel ends the process (a control group), or takes its code from memory
-//! until nothing goes on. So the anonymous memory of the process is measured, and what it is beyond
-//! that room counts as taken (`coscan_core::memory`): frames and arrays make way, and operators
-//! spill.
-//! A process may take what the machine or its control group has, less room for code. One that
-//! exists for queries alone may also take no more than its limit and what its limit leaves room for
-//! beside it: whoever gives a server 256 MiB does not want it to take 700.
-//! Not here: what the machine and the control group have, and the room beside a limit (the engine).
-//! Bounds: one small file is read at each look.
+//! reservations, buffers of connections. A limit leaves room for that, by experience. Where the
+//! room is too small, the kernel kills the process (in a control group), or evicts its code from
+//! memory until nothing moves. So the anonymous memory of the process is measured, and what
+//! exceeds the room counts as taken (`coscan_core::memory`): frames and arrays are evicted, and
+//! operators spill.
+//!
+//! A process may take what the machine or its control group has, less room for code. A process
+//! that only runs queries may also take no more than its limit and the room beside that: a server
+//! that was given 256 MiB should not take 700.
+//! Not here: what the machine and the control group have, and the room beside a limit (the
+//! engine).
+//! Bounds: each measurement reads one small file.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The process's code, and what the kernel holds for it, need room beside anonymous memory: a part
-/// of the whole as a divisor, and the most bytes. The program has 200 MB, of which
-/// we guess that queries touch half.
+/// Room beside anonymous memory for the process's code and what the kernel holds for it: a part of
+/// the whole (a divisor), and the most bytes. The program has 200 MB, of which queries touch an
+/// estimated half.
 const CODE: u64 = 8;
 const CODE_BYTES_MAX: u64 = 128 << 20;
 
-/// What the process may take between two measurements, as a divisor of the whole: hash tables that
-/// double, decoders of several chunks. Without this room twelve TPC-H clients in 4 GB came within
-/// 50 MB of the whole in one of ten runs.
+/// How much the process may grow between two measurements, as a divisor of the whole: hash tables
+/// that double, decoders of several chunks. Without this room twelve TPC-H clients in 4 GB came
+/// within 50 MB of the whole in one of ten runs.
 const SURGE: u64 = 16;
 
-/// What the kernel counts, and what it may be.
+/// The memory that the kernel counts, and its bounds.
 #[derive(Debug, Default)]
 pub(super) struct Process {
-    /// `None`: nothing is known, and nothing is measured.
+    /// `None`: no bounds are known, and nothing is measured.
     bounds: OnceLock<Bounds>,
-    /// Whether the process exists for queries alone.
+    /// Whether the process only runs queries.
     alone: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
-    /// What anonymous memory may be, whatever the limit.
+    /// The most anonymous memory, whatever the limit.
     available: u64,
     /// The room beside a limit for what is not counted, in bytes.
     beside: fn(u64) -> u64,
 }
 
 impl Process {
-    /// The process may take `bytes` in all. The first call counts.
+    /// Bounds the whole process to `bytes`. Only the first call has an effect.
     pub(super) fn bound(&self, bytes: u64, beside: fn(u64) -> u64) {
         let code = (bytes / CODE).min(CODE_BYTES_MAX);
         self.bounds.get_or_init(|| Bounds {
@@ -53,12 +55,12 @@ impl Process {
         });
     }
 
-    /// The process exists for queries alone.
+    /// Declares that the process only runs queries.
     pub(super) fn own(&self) {
         self.alone.store(true, Ordering::Relaxed);
     }
 
-    /// What anonymous memory may be under this limit.
+    /// The most anonymous memory under this limit.
     fn target(&self, limit: u64) -> Option<u64> {
         let &Bounds { available, beside } = self.bounds.get()?;
         let alone = self.alone.load(Ordering::Relaxed);

@@ -14,7 +14,7 @@ use super::Take::{Number, Text};
 use super::function::{Function, Give, Optional, text};
 use crate::catalog::model::fixed_oid;
 
-/// By the object's oid: the oid of the table of `pg_catalog` that lists the object, and the
+/// For each object's oid: the oid of the `pg_catalog` table that lists the object, and the
 /// comment.
 pub(super) type Comments = HashMap<i32, Vec<(i32, String)>>;
 
@@ -25,7 +25,7 @@ pub(super) fn functions(known: &Known) -> Vec<Function> {
         let all = row.oid(0).and_then(|oid| comments.get(&oid));
         let table = row.text(1).map(fixed_oid);
         let found = all.into_iter().flatten().find(|(listed, _)| {
-            // Without a table any that lists an object of this oid will do, as in PostgreSQL.
+            // Without a table, any object with this oid will do, as in PostgreSQL.
             table.is_none_or(|table| table == Some(*listed))
         });
         Ok(text(found.map(|(_, comment)| comment.as_str())))

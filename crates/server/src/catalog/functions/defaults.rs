@@ -1,13 +1,13 @@
-//! Defaults of functions' arguments, read from what `pg_proc.proargdefaults` keeps: PostgreSQL's
-//! text of expression trees.
+//! Which default does an argument of a function have? Parses `pg_proc.proargdefaults`,
+//! PostgreSQL's text of expression trees.
 //!
-//! The defaults of PostgreSQL's own functions are all constants, some within an implicit cast. A
-//! constant of an unknown type is read as an empty text; a test fails if there is one.
+//! The defaults of PostgreSQL's own functions are all constants, some inside an implicit cast. A
+//! constant of an unknown type becomes an empty text; a test fails if there is one.
 
 /// The text after DEFAULT.
 pub(super) type Default = String;
 
-/// The constants of `({CONST …} {FUNCEXPR … :args ({CONST …}) …})`, as PostgreSQL writes them.
+/// The constants of a tree `({CONST …} {FUNCEXPR … :args ({CONST …}) …})`, in SQL.
 pub(super) fn read(tree: &str) -> Vec<Default> {
     tree.split("{CONST ")
         .skip(1)
@@ -46,7 +46,7 @@ fn written(constant: &str) -> Default {
             Some(Ok(value)) => shown(value, "text"),
             _ => Default::new(),
         },
-        // Of these types only empty values are known: no element, no digit.
+        // These types occur with empty values only: no element, no digit.
         JSONB if bytes.len() == 8 => shown("{}", "jsonb"),
         TEXTS if bytes.get(4..8) == Some(&[0; 4]) => shown("{}", "text[]"),
         NUMERIC if bytes.len() == 6 => match bytes.get(LENGTH_BYTES..) {
@@ -57,7 +57,7 @@ fn written(constant: &str) -> Default {
     }
 }
 
-/// A numeric without digits: zero, with as many decimals as its header says.
+/// A numeric without digits: zero, with the scale from its header.
 fn zero(header: u16) -> Default {
     let scale = usize::from((header & 0x1f80) >> 7);
     if scale == 0 {
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn constants_are_written_as_postgres_writes_them() {
+    fn constants_print_as_in_postgres() {
         let constant = |of_type: &str, bytes: &str| {
             format!(
                 "{{CONST :consttype {of_type} :consttypmod -1 :constcollid 0 :constlen 4 \

@@ -1,4 +1,4 @@
-//! How PostgreSQL writes a type, and which type a name means.
+//! How does PostgreSQL print a type, and which type does a name mean?
 
 use std::collections::HashMap;
 
@@ -50,7 +50,7 @@ impl Types {
         }
     }
 
-    /// The type that a name means, in PostgreSQL's spelling or the standard's.
+    /// The type of this name, in PostgreSQL's spelling or the standard's.
     pub(super) fn oid(&self, name: &str) -> Option<i32> {
         let name = name.trim();
         if let Some(element) = name.strip_suffix("[]") {
@@ -70,7 +70,7 @@ impl Types {
             .or_else(|| self.oids.get(&word).copied())
     }
 
-    /// `format_type`: the standard's name, with the length or precision that the modifier holds.
+    /// `format_type`: the standard's name, with the length or precision from the modifier.
     pub(super) fn format(&self, oid: i32, modifier: i32) -> String {
         if oid == 0 {
             return "-".to_owned();
@@ -116,7 +116,7 @@ const BIT: i32 = 1560;
 const VARBIT: i32 = 1562;
 const NUMERIC: i32 = 1700;
 
-/// Types whose name in the standard differs from their name in `pg_type`.
+/// Types whose standard name differs from their name in `pg_type`.
 const STANDARD: &[(i32, &str)] = &[
     (16, "boolean"),
     (18, "\"char\""),
@@ -137,7 +137,7 @@ const STANDARD: &[(i32, &str)] = &[
     (2276, "\"any\""),
 ];
 
-/// Further names of these types.
+/// More names of types.
 const ALIASES: &[(&str, i32)] = &[
     ("int", 23),
     ("char", BPCHAR),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_written_as_postgres_writes_them() {
+    fn types_print_as_in_postgres() {
         for (oid, modifier, text) in [
             (23, -1, "integer"),
             (1007, -1, "integer[]"),

@@ -1,4 +1,4 @@
-//! A scalar function of PostgreSQL: its arguments, its result and how it computes a row.
+//! One of PostgreSQL's scalar functions: its arguments, its result and how it computes a row.
 
 use std::cell::OnceCell;
 use std::fmt;
@@ -24,7 +24,7 @@ use crate::catalog::model::{Model, Relation};
 /// The type that an argument is cast to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Take {
-    /// A number or its digits.
+    /// A number, or a text of its digits.
     Number,
     Text,
     Bool,
@@ -67,7 +67,7 @@ impl Row<'_> {
         self.arguments.len()
     }
 
-    /// The relations as they are when the first row of a batch asks.
+    /// The relations at the time when the first row of a batch asks for them.
     pub(super) fn relations(&self, model: &Model) -> &[Relation] {
         self.relations.get_or_init(|| model.relations())
     }
@@ -82,7 +82,7 @@ impl Row<'_> {
         numbers.is_valid(self.row).then(|| numbers.value(self.row))
     }
 
-    /// An oid. Oids are signed here: a number above the signed range becomes a negative one.
+    /// An oid as a signed number: values above the signed range become negative.
     pub(super) fn oid(&self, index: usize) -> Option<i32> {
         let number = self.number(index)?;
         i32::try_from(number)
@@ -96,7 +96,7 @@ impl Row<'_> {
     }
 }
 
-/// Gives the function that takes this one's place when a statement is planned; `None` keeps it.
+/// Returns the function that replaces this one when a statement is planned; `None` keeps it.
 type Binding = Arc<dyn Fn() -> Option<Function> + Send + Sync>;
 
 type Body = Arc<dyn Fn(&Row<'_>) -> Result<ScalarValue> + Send + Sync>;
@@ -105,7 +105,7 @@ type Body = Arc<dyn Fn(&Row<'_>) -> Result<ScalarValue> + Send + Sync>;
 pub(super) struct Function {
     name: &'static str,
     takes: &'static [Take],
-    /// Which arguments may be left out or repeated.
+    /// Which arguments a call may leave out.
     optional: Optional,
     gives: Give,
     body: Body,
@@ -117,7 +117,7 @@ pub(super) struct Function {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Optional {
     Last(usize),
-    /// `has_…_privilege(user, …)`.
+    /// The first one, as in `has_…_privilege(user, …)`.
     First,
 }
 
@@ -144,7 +144,7 @@ impl Function {
         self
     }
 
-    /// Makes the function volatile: it runs once for each row, and never while a query is planned.
+    /// Makes the function volatile: it runs for each row, and never while a query is planned.
     pub(super) fn volatile(mut self) -> Self {
         self.signature = Signature::user_defined(Volatility::Volatile);
         self
@@ -163,7 +163,8 @@ impl Function {
         ScalarUDF::new_from_impl(self)
     }
 
-    /// What each of `given` arguments is taken as.
+    /// The types that `given` arguments are cast to; `None` if the function does not take that
+    /// many.
     fn taken(&self, given: usize) -> Option<Vec<Take>> {
         let all = self.takes.len();
         match self.optional {
@@ -238,7 +239,7 @@ impl ScalarUDFImpl for Function {
             .iter()
             .map(|argument| {
                 let array = argument.to_array(rows)?;
-                // The coercion leaves a bare NULL without a type.
+                // Coercion leaves a bare NULL untyped.
                 if array.data_type() == &DataType::Null {
                     return Ok(cast(&array, &DataType::Utf8)?);
                 }
@@ -321,7 +322,7 @@ pub(super) fn oids_by_name<'a>(
         .filter_map(|(oid, name)| Some((oid?, name?)))
 }
 
-/// The name in quotes, unless it reads as itself without them.
+/// The name, quoted if PostgreSQL requires quotes.
 pub(super) fn quoted(name: &str) -> String {
     let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && name

@@ -1,8 +1,8 @@
 //! PostgreSQL's functions about its catalog and session, for one connection.
 //!
-//! A function about objects that Coscan does not have answers as PostgreSQL does where there are
-//! none: NULL for a comment, a default or a sequence. Where the answer is not known (the size of a
-//! table) it is NULL too, never an invented number.
+//! A function about objects that Coscan does not have answers as PostgreSQL does when there are
+//! none: NULL for a comment, a default or a sequence. An unknown value (the size of a table) is
+//! NULL too, never an invented number.
 
 mod comments;
 mod defaults;
@@ -28,7 +28,7 @@ use super::model::Model;
 use super::tables::Shipped;
 use crate::settings::Board;
 
-/// What the functions read.
+/// The data that the functions read.
 #[derive(Clone)]
 pub(super) struct Known {
     pub(super) model: Model,
@@ -39,7 +39,7 @@ pub(super) struct Known {
     pub(super) pid: i32,
 }
 
-/// What is derived from the shipped tables when a session first asks, for all sessions.
+/// Data derived from the shipped tables when the first session asks, shared by all sessions.
 #[derive(Default)]
 pub(super) struct Read {
     types: OnceLock<Types>,
@@ -64,7 +64,7 @@ pub(super) fn register(session: &SessionContext, known: &Known) {
 
 use Take::{Bool, Number, NumberOrText, Text};
 
-/// Functions about objects that Coscan does not have, and about amounts that are not counted.
+/// Functions about objects that Coscan does not have, and about sizes that it does not count.
 fn nothing() -> Vec<Function> {
     let no_text = |name, takes, left| {
         Function::new(name, takes, Give::Text, |_: &Row<'_>| {
@@ -121,7 +121,7 @@ fn plain() -> Vec<Function> {
             });
             Ok(ScalarValue::Int64(code))
         }),
-        // The tablespaces are PostgreSQL's own, which have no location.
+        // The tablespaces are PostgreSQL's own and have no location.
         Function::new("pg_tablespace_location", &[Number], Give::Text, |row| {
             Ok(text(row.number(0).map(|_| "")))
         }),
@@ -134,16 +134,16 @@ fn plain() -> Vec<Function> {
         Function::new("pg_is_other_temp_schema", &[Number], Give::Bool, |row| {
             Ok(boolean(row.number(0).map(|_| false)))
         }),
-        // As NOTIFY: nothing is heard of.
+        // Does nothing, like NOTIFY.
         Function::new("pg_notify", &[Text, Text], Give::Text, |_| {
             Ok(text(Some("")))
         }),
-        // Sessions have no temporary schema.
+        // The catalog does not list the schema of temporary tables.
         Function::new("pg_my_temp_schema", &[], Give::Oid, |_| Ok(oid(Some(0)))),
     ]
 }
 
-/// Bytes in the smallest unit that gives a number below 10,240, or in the largest unit.
+/// Prints bytes in the smallest unit that gives a number below 10,240, or in the largest unit.
 fn size_pretty(bytes: i64) -> String {
     const UNITS: &[&str] = &["bytes", "kB", "MB", "GB", "TB", "PB"];
     let (mut amount, mut unit) = (i128::from(bytes), 0);

@@ -1,5 +1,5 @@
-//! From names to oids and back: `regclass` and its like, `to_regclass`, `pg_get_userbyid`, and
-//! whether an object is visible.
+//! From names to oids and back: `regclass` and similar types, `to_regclass`, `pg_get_userbyid`,
+//! and whether an object is visible.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::catalog::rows::OWNER;
 use crate::catalog::tables::Shipped;
 use coscan_pg::dialect::OidKind;
 
-/// The names and oids of all objects, as they are now.
+/// The present names and oids of all objects.
 #[derive(Clone)]
 struct Names {
     model: Model,
@@ -135,7 +135,7 @@ fn shown(names: &Names) -> Vec<Function> {
     ]
 }
 
-/// Whether a name without a schema finds an object. PostgreSQL's own objects are all in
+/// Whether a name without a schema finds an object. All of PostgreSQL's own objects are in
 /// `pg_catalog`.
 fn visible(names: &Names) -> Vec<Function> {
     let names = names.clone();
@@ -168,7 +168,7 @@ fn visible(names: &Names) -> Vec<Function> {
 }
 
 impl Names {
-    /// The signatures of all functions, written when the first session asks.
+    /// The signatures of all functions, made when the first session asks.
     fn signatures(&self) -> &HashMap<i32, Signature> {
         let shipped = &self.shipped;
         self.read
@@ -190,7 +190,7 @@ impl Names {
         })
     }
 
-    /// `name(types)` as PostgreSQL writes it, however the types are spelled.
+    /// Normalizes `name(types)` to PostgreSQL's spelling of the types.
     fn signature(&self, text: &str) -> Option<String> {
         let (name, arguments) = text.trim().strip_suffix(')')?.split_once('(')?;
         let types = arguments.split(',').map(str::trim);
@@ -201,7 +201,7 @@ impl Names {
         Some(format!("{}({})", name.trim(), types.join(",")))
     }
 
-    /// The oid; if there is no such object, an error in PostgreSQL's words.
+    /// The oid, or PostgreSQL's error if there is no such object.
     fn required(&self, kind: OidKind, name: &str, row: &Row<'_>) -> Result<i32> {
         self.oid(kind, name, row).ok_or_else(|| {
             let what = match kind {
@@ -253,8 +253,8 @@ impl Names {
         }
     }
 
-    /// The name as PostgreSQL shows it: with its schema if the search path does not lead to the
-    /// object, and as a number if there is no such object.
+    /// The name as PostgreSQL shows it: with its schema if the object is not on the search path,
+    /// and as a number if there is no such object.
     fn name(&self, kind: OidKind, oid: i32, row: &Row<'_>) -> String {
         if oid == 0 {
             return "-".to_owned();

@@ -1,7 +1,7 @@
-//! `has_…_privilege`: what the connected role may do.
+//! What may the connected role do? `has_…_privilege`.
 //!
-//! A client that is admitted may read everything that the catalog lists. Rights to write are not
-//! promised here: the server decides when a writing statement comes.
+//! An authenticated client may read everything that the catalog lists. These functions promise no
+//! right to write: the server decides when a writing statement arrives.
 
 use super::Known;
 use super::Take::{NumberOrText, Text};
@@ -59,7 +59,7 @@ pub(super) fn functions(known: &Known) -> Vec<Function> {
     functions
 }
 
-/// Whether the role has any of the listed privileges, which is what a list means in PostgreSQL.
+/// Whether the role has any of the listed privileges, which is PostgreSQL's meaning of a list.
 fn may(privileges: &str) -> bool {
     privileges.split(',').any(|privilege| {
         let privilege = privilege.trim().to_uppercase();

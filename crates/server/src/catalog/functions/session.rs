@@ -1,4 +1,4 @@
-//! Functions about the session: its user, its database, its schemas and its settings.
+//! Functions about the session: its user, database, schemas and settings.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub(super) fn functions(known: &Known) -> Vec<Function> {
 fn set_config(board: &Arc<Board>, turn: u64) -> Function {
     let (writing, planned) = (Arc::clone(board), Arc::clone(board));
     Function::new("set_config", &[Text, Text, Bool], Give::Text, move |row| {
-        // NULL is read as the empty text, the default of most settings.
+        // NULL counts as the empty text, the default of most settings.
         let value = row.text(1).unwrap_or_default();
         let Some(name) = row.text(0) else {
             return Ok(text(Some(value)));
@@ -59,7 +59,7 @@ fn set_config(board: &Arc<Board>, turn: u64) -> Function {
         if !name.contains('.') && writing.value(name).is_none() {
             return Err(unknown(name));
         }
-        if !writing.want(turn, name, value, row.bool(2) == Some(true)) {
+        if !writing.request(turn, name, value, row.bool(2) == Some(true)) {
             let message = "set_config() was asked for too much in one statement";
             return Err(DataFusionError::ResourcesExhausted(message.to_owned()));
         }
@@ -95,7 +95,7 @@ fn unknown(name: &str) -> DataFusionError {
     DataFusionError::Configuration(message)
 }
 
-/// The schemas in which a name without a schema is looked up.
+/// The schemas that are searched for an unqualified name.
 pub(super) fn search_path(options: &ConfigOptions, implicit: bool) -> Vec<String> {
     let implicit = implicit.then(|| "pg_catalog".to_owned());
     let own = &options.catalog.default_schema;
@@ -118,18 +118,18 @@ mod tests {
 
     /// B1: the statement fails while a part of it still runs on another thread.
     #[tokio::test]
-    async fn a_wish_that_comes_after_the_failure_is_not_heard() {
+    async fn a_request_after_the_failure_is_ignored() {
         let (session, board) = (SessionContext::new(), Arc::new(Board::default()));
-        board.put_up(vec![("work_mem", "4MB".to_owned())]);
+        board.publish(vec![("work_mem", "4MB".to_owned())]);
         session.register_udf(set_config(&board, board.turn()).into_udf());
         let late = planned(&session).await;
-        board.give_up();
+        board.end_turn();
         collect(late, session.task_ctx()).await.unwrap();
-        assert!(board.wishes().is_empty());
-        // The wish of the next statement is heard.
+        assert!(board.take_requests().is_empty());
+        // The request of the next statement counts.
         collect(planned(&session).await, session.task_ctx())
             .await
             .unwrap();
-        assert_eq!(board.wishes()["work_mem"].value, "1GB");
+        assert_eq!(board.take_requests()["work_mem"].value, "1GB");
     }
 }

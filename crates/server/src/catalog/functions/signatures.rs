@@ -1,8 +1,8 @@
-//! How PostgreSQL writes a function's arguments and result: `pg_get_function_arguments` and its
-//! kin, which psql's `\df` shows.
+//! How does PostgreSQL print a function's arguments and result? `pg_get_function_arguments` and
+//! similar functions, which psql's `\df` uses.
 //!
-//! The texts of all of `pg_proc`, three thousand short ones, are written when a session first asks.
-//! The rules are those of PostgreSQL's `print_function_arguments` (`ruleutils.c`).
+//! The texts for all of `pg_proc`, three thousand short ones, are made when the first session
+//! asks. The rules are those of PostgreSQL's `print_function_arguments` (`ruleutils.c`).
 //! Not here: the text after DEFAULT (`defaults.rs`).
 
 use std::collections::HashMap;
@@ -20,14 +20,14 @@ use super::function::quoted;
 pub(super) struct Signature {
     /// The arguments with names, modes and defaults.
     pub(super) arguments: String,
-    /// The arguments without defaults: they tell functions of one name apart.
+    /// The arguments without defaults, which distinguish functions of the same name.
     pub(super) identity: String,
     pub(super) result: String,
     /// `regprocedure`: the name and the types of the input arguments.
     pub(super) procedure: String,
 }
 
-/// Every function of `pg_proc`, by oid.
+/// All functions of `pg_proc`, by oid.
 pub(super) fn signatures(
     procedures: &RecordBatch,
     aggregates: &RecordBatch,
@@ -125,13 +125,13 @@ impl<'a> Columns<'a> {
 /// One function's arguments.
 struct Arguments<'a> {
     types: Vec<String>,
-    /// Empty: all arguments are inputs.
+    /// If empty, all arguments are inputs.
     modes: &'a [&'a str],
     names: &'a [&'a str],
-    /// The number, among the inputs, of the first one with a default.
+    /// The index, among the inputs, of the first one with a default.
     first_default: usize,
     defaults: &'a [Default],
-    /// For an aggregate over an ordered set: how many arguments come before ORDER BY.
+    /// For an aggregate over an ordered set: how many arguments precede ORDER BY.
     order_at: Option<usize>,
 }
 
@@ -179,8 +179,7 @@ impl Arguments<'_> {
         let last = self.types.len().checked_sub(1);
         for at in 0..self.types.len() {
             let printed = put(at, with_defaults);
-            // A VARIADIC that is both the last direct argument and the ordered one is written
-            // twice.
+            // A VARIADIC argument that is both the last direct and the ordered one appears twice.
             if self.order_at == Some(printed) && last == Some(at) {
                 put(at, false);
             }
@@ -189,12 +188,12 @@ impl Arguments<'_> {
     }
 }
 
-/// The names of arguments in `pg_proc` that are keywords and need quotes.
+/// The argument names in `pg_proc` that are keywords and need quotes.
 const KEYWORDS: &[&str] = &["timestamp", "values"];
 
-/// The aggregates over ordered sets, and how many direct arguments each has beside the ordered
-/// ones. `pg_aggregate` was shipped with names in place of oids; no name is both such an aggregate
-/// and another kind of aggregate.
+/// The aggregates over ordered sets, with the number of direct arguments of each. The shipped
+/// `pg_aggregate` has names in place of oids; no name is both such an aggregate and another kind
+/// of aggregate.
 fn ordered_sets(aggregates: &RecordBatch) -> HashMap<&str, usize> {
     let texts = |name: &str| aggregates.column_by_name(name)?.as_string_opt::<i32>();
     let direct = aggregates
@@ -218,14 +217,14 @@ fn texts_of(array: &StringArray, row: usize) -> Option<&str> {
     array.is_valid(row).then(|| array.value(row))
 }
 
-/// The elements of a list in one of its shipped forms: `25 23`, `[25, 23]` or `['i', 'o']`.
+/// The elements of a list in any of its shipped forms: `25 23`, `[25, 23]` or `['i', 'o']`.
 fn words(list: &str) -> Vec<&str> {
     let list = list.trim_matches(['[', ']']);
     if list.is_empty() {
         return vec![];
     }
     let between: &[char] = if list.contains(',') { &[','] } else { &[' '] };
-    // An argument without a name keeps its place.
+    // An empty word is an argument without a name.
     let all = list.split(between);
     all.map(|word| word.trim().trim_matches('\'')).collect()
 }

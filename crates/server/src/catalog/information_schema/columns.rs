@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use crate::catalog::grid::{Columns, Kind};
 
-/// The columns of a view; `None` if there is no such view here.
+/// The columns of a view; `None` if the view does not exist here.
 pub(super) fn columns(view: &str) -> Option<Columns> {
     READ.get(view).map(Vec::as_slice)
 }
@@ -26,7 +26,7 @@ static READ: LazyLock<BTreeMap<&'static str, Vec<(&'static str, Kind)>>> = LazyL
         .collect()
 });
 
-/// A number sign marks a number (`cardinal_number`); the rest is text.
+/// The suffix `#` marks a number (`cardinal_number`); all other columns are text.
 const VIEWS: &[(&str, &str)] = &[
     ("applicable_roles", "grantee role_name is_grantable"),
     (

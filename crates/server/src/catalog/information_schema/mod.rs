@@ -1,9 +1,9 @@
-//! `information_schema`: the standard's views of the same model as `pg_catalog`.
+//! `information_schema`: the standard's views of the model that `pg_catalog` also shows.
 //!
-//! DataFusion has views of these names, which name Arrow's types and count columns from 0. Views
-//! about what Coscan does not have (constraints, domains, privileges) have no rows. Those that only
-//! DataFusion's SHOW FUNCTIONS reads (`routines`, `parameters`) are DataFusion's, and so are the
-//! definitions of tables that SHOW CREATE TABLE reads ([`DEFINITIONS`]).
+//! DataFusion has views of these names, but they show Arrow's types and count columns from 0.
+//! Views about what Coscan does not have (constraints, domains, privileges) are empty. The views
+//! that only DataFusion's SHOW FUNCTIONS reads (`routines`, `parameters`) are DataFusion's, and so
+//! are the table definitions that SHOW CREATE TABLE reads ([`DEFINITIONS`]).
 
 mod columns;
 mod rows;
@@ -70,7 +70,7 @@ impl SchemaProvider for InformationSchema {
     }
 }
 
-/// The name of DataFusion's view, which may stand under another name here.
+/// DataFusion's name of a view that may have another name here.
 fn theirs(name: &str) -> &str {
     match name {
         DEFINITIONS => "views",
@@ -81,7 +81,7 @@ fn theirs(name: &str) -> &str {
 /// DataFusion's `views`: the statements that made tables and views.
 pub(crate) const DEFINITIONS: &str = "df_views";
 
-/// Reads a view when it is executed, not when it is planned.
+/// Reads a view during execution, not during planning.
 #[derive(Debug)]
 struct ViewStream {
     view: &'static str,

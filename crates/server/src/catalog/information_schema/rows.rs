@@ -1,6 +1,6 @@
 //! The rows of the views of `information_schema`.
 //!
-//! A column that is not named in a row is NULL.
+//! Columns that a row does not name are NULL.
 
 use datafusion::arrow::datatypes::Field;
 use datafusion::error::Result;
@@ -11,7 +11,7 @@ use crate::catalog::model::{Model, Opened, Relation};
 use coscan_pg::array_types::element_of;
 use coscan_pg::output::{modifier, pg_type};
 
-/// A row, by the names of its columns.
+/// A row, as cells with the names of their columns.
 pub(super) struct Row(Vec<(&'static str, Cell)>);
 
 impl Row {
@@ -96,7 +96,7 @@ fn yes_or_no(yes: bool) -> Cell {
     if yes { "YES" } else { "NO" }.into()
 }
 
-/// What names a relation.
+/// The columns that identify a relation.
 fn named(model: &Model, relation: &Relation) -> Vec<(&'static str, Cell)> {
     vec![
         ("table_catalog", database(model)),
@@ -196,7 +196,7 @@ fn sizes(pg_type: &Type, modifier: i32) -> Vec<(&'static str, Cell)> {
     }
 }
 
-/// The standard's name of a type, as `format_type` gives it; arrays are `ARRAY`.
+/// The standard's name of a type, as in `format_type`; arrays are `ARRAY`.
 fn type_name(pg_type: &Type) -> &str {
     match *pg_type {
         Type::BOOL => "boolean",
@@ -216,6 +216,6 @@ fn type_name(pg_type: &Type) -> &str {
     }
 }
 
-/// What PostgreSQL reports for text without a declared length.
+/// PostgreSQL's value for text without a declared length.
 const TEXT_OCTETS_MAX: i32 = 1 << 30;
 const MICROSECOND_DIGITS: i32 = 6;

@@ -1,4 +1,4 @@
-//! A server over small tables, and clients of it.
+//! A server with small tables, and clients for it.
 
 pub(crate) mod raw;
 pub(crate) mod tables;
@@ -28,7 +28,7 @@ use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Config, NoTls};
 
 extensions_options! {
-    /// Stands for the engine's settings.
+    /// Stands in for the engine's settings.
     pub struct CoscanOptions {
         /// The policy.
         pub policy: String, default = "relevance".to_owned()
@@ -42,7 +42,7 @@ impl ConfigExtension for CoscanOptions {
 /// A server that runs until it is stopped or dropped.
 pub(crate) struct TestServer {
     pub(crate) addr: SocketAddr,
-    /// Streams of the table `endless` that exist now.
+    /// The number of existing streams of the table `endless`.
     pub(crate) live: Arc<AtomicUsize>,
     stop: Option<oneshot::Sender<()>>,
     run: JoinHandle<Result<(), ServerError>>,
@@ -59,12 +59,12 @@ impl TestServer {
         Self::start_on(factory, live, change).await
     }
 
-    /// A server of the engine's sessions.
+    /// A server over the engine's sessions.
     pub(crate) async fn start_on_engine(engine: &coscan::Engine) -> Self {
         Self::start_with_rights(engine, coscan::Rights::NONE).await
     }
 
-    /// A server of the engine's sessions, whose clients may do more than read.
+    /// A server over the engine's sessions, whose clients have `rights`.
     pub(crate) async fn start_with_rights(engine: &coscan::Engine, rights: coscan::Rights) -> Self {
         let engine = engine.clone();
         let factory = move || Ok(engine.session().context().clone());
@@ -72,7 +72,7 @@ impl TestServer {
         Self::start_on(Arc::new(factory), Arc::default(), change).await
     }
 
-    /// A server whose sessions share this much memory, and that memory.
+    /// A server whose sessions share `bytes` bytes of memory, and that memory.
     pub(crate) async fn limited(bytes: usize) -> (Self, Arc<dyn MemoryPool>) {
         let config = coscan::EngineConfig {
             memory_bytes: Some(bytes as u64),
@@ -119,7 +119,7 @@ impl TestServer {
         connect(&self.config()).await.unwrap()
     }
 
-    /// Asks the server to stop; returns how long it took.
+    /// Stops the server; returns how long that took.
     pub(crate) async fn stop(mut self) -> Duration {
         let start = Instant::now();
         self.stop.take().unwrap().send(()).unwrap();
@@ -166,7 +166,7 @@ pub(crate) fn state<T: std::fmt::Debug>(result: Result<T, tokio_postgres::Error>
     )
 }
 
-/// A query that runs for minutes in operators that yield only now and then.
+/// A query that runs for minutes in operators that rarely yield.
 pub(crate) const LONG: &str = "SELECT count(*) FROM generate_series(1::bigint, 2000000) a(x), \
                         generate_series(1::bigint, 2000000) b(y) WHERE x * y % 7 = 3";
 
@@ -216,7 +216,7 @@ fn endless_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]))
 }
 
-/// Batches without end, a thousand rows each.
+/// Endless batches of a thousand rows each.
 #[derive(Debug)]
 struct Endless {
     schema: SchemaRef,

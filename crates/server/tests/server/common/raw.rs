@@ -1,5 +1,5 @@
-//! A client that sends the extended protocol's messages as it is told, so that types and formats of
-//! parameters can be anything.
+//! A client that sends exactly the messages it is given, so that parameters can have any types and
+//! formats.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -7,17 +7,17 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 /// A startup message of protocol 3.0.
 pub(crate) const STARTUP: &[u8] = b"\0\0\0\x10\0\x03\0\0user\0x\0\0";
 
-/// A connection. It blocks.
+/// A blocking connection.
 pub(crate) struct RawClient {
     stream: TcpStream,
 }
 
-/// What one statement answers.
+/// The answer to one statement.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// The types announced for the parameters.
+    /// The types in the description of the parameters.
     pub(crate) parameters: Vec<u32>,
-    /// Names and types of the columns, as the statement is described.
+    /// Names and types of the columns, from the description of the statement.
     pub(crate) columns: Vec<(String, u32)>,
     pub(crate) rows: Vec<Vec<Option<String>>>,
     /// SQLSTATE and message.
@@ -62,7 +62,7 @@ impl RawClient {
         (head[0], body)
     }
 
-    /// Parse, under a name.
+    /// Sends Parse with a name.
     pub(crate) fn prepare(&mut self, name: &str, sql: &str, types: &[u32]) {
         let mut body = format!("{name}\0{sql}\0").into_bytes();
         body.extend_from_slice(&(types.len() as i16).to_be_bytes());
@@ -72,7 +72,7 @@ impl RawClient {
         self.send(b'P', &body);
     }
 
-    /// Bind and Execute of a prepared statement, which is described first, and Sync.
+    /// Describes, binds and executes a prepared statement, and sends Sync.
     pub(crate) fn run(&mut self, name: &str, values: &[Option<Vec<u8>>], format: i16) -> Answer {
         self.send(b'D', format!("S{name}\0").as_bytes());
         let mut body = format!("\0{name}\0").into_bytes();
@@ -91,7 +91,7 @@ impl RawClient {
         self.answer()
     }
 
-    /// Parse, Bind and Execute of each statement, and one Sync behind the last.
+    /// Parses, binds and executes each statement, and sends one Sync after the last.
     pub(crate) fn pipeline(&mut self, statements: &[&str]) -> Answer {
         for sql in statements {
             self.prepare("", sql, &[]);
@@ -102,7 +102,7 @@ impl RawClient {
         self.answer()
     }
 
-    /// These messages, by kind and body, and Sync.
+    /// Sends these messages, by kind and body, and Sync.
     pub(crate) fn messages(&mut self, messages: &[(u8, &[u8])]) -> Answer {
         for (kind, body) in messages {
             self.send(*kind, body);
@@ -111,13 +111,13 @@ impl RawClient {
         self.answer()
     }
 
-    /// A simple query. The answers of several statements run together.
+    /// Runs a simple query. The answers of several statements are merged.
     pub(crate) fn simple(&mut self, sql: &str) -> Answer {
         self.send(b'Q', format!("{sql}\0").as_bytes());
         self.answer()
     }
 
-    /// What comes up to the next `ReadyForQuery`.
+    /// Reads the answer up to the next `ReadyForQuery`.
     pub(crate) fn answer(&mut self) -> Answer {
         let mut answer = Answer::default();
         loop {
@@ -174,7 +174,7 @@ impl RawClient {
 }
 
 impl Answer {
-    /// The rows in one line, or the error.
+    /// The rows on one line, or the error.
     pub(crate) fn shown(&self) -> String {
         if let Some(error) = &self.error {
             return format!("error {error}");

@@ -1,4 +1,4 @@
-//! Tables of every type, as the clients' tests expect them (`tests/clients`).
+//! Tables with columns of all types, for the tests of clients (`tests/clients`).
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{LogicalPlanBuilder, col, lit};
 use datafusion::prelude::SessionContext;
 
-/// A row with a value of each type, and one of NULLs.
+/// A row with a value of each type, and a row of NULLs.
 pub(crate) fn kinds() -> RecordBatch {
     let mut words = ListBuilder::new(StringBuilder::new());
     words.append_value([Some("a"), Some("b c")]);
@@ -107,7 +107,7 @@ pub(crate) fn kinds() -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns).unwrap()
 }
 
-/// The view `grown`: the people beyond the first.
+/// The view `grown`: all people but the first.
 pub(crate) fn register_view(context: &SessionContext) -> Result<(), DataFusionError> {
     let schema = context
         .catalog("datafusion")

@@ -14,7 +14,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-/// Certificate and key for `localhost`, in a folder that lives as long as the first of the pair.
+/// Certificate and key for `localhost`, in a folder that exists as long as the first of the pair.
 pub(crate) fn certificate() -> (tempfile::TempDir, TlsFiles) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -47,7 +47,7 @@ impl Trusting {
 }
 
 impl Trusting {
-    /// The handshake alone.
+    /// Does the handshake only.
     pub(crate) async fn secure<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: S,

@@ -1,5 +1,6 @@
-//! Promised: a query that finds no memory because other queries have it waits for theirs and gives
-//! its rows, if its client has none yet; one in whose way nobody is fails at once.
+//! Promised: a query that finds no memory because other queries have it waits for theirs and
+//! returns its rows, if its client has none yet; a query fails at once if other queries hold too
+//! little to matter.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use crate::common::{TestServer, state};
 
 const ROWS: usize = 100_000;
 
-/// A join whose table has `rows` rows.
+/// A join whose hash table has `rows` rows.
 fn join(what: &str, rows: usize) -> String {
     format!(
         "SELECT {what} FROM generate_series(1::bigint, {rows}) a \
@@ -27,7 +28,7 @@ async fn client(server: &TestServer) -> Client {
     client
 }
 
-/// A client that has read one row of a join, which keeps its table.
+/// A client that has read one row of a join, which keeps its hash table.
 async fn reader(server: &TestServer) -> Client {
     let client = client(server).await;
     let cursor = join("a.a", ROWS);
@@ -36,7 +37,7 @@ async fn reader(server: &TestServer) -> Client {
     client
 }
 
-/// A server with memory for one such table and a half, and a reader that has one.
+/// A server with memory for one and a half such tables, and a reader that holds one.
 async fn crowded() -> (TestServer, Arc<dyn MemoryPool>, Client) {
     let (large, pool) = TestServer::limited(1 << 30).await;
     let first = reader(&large).await;
@@ -74,7 +75,7 @@ async fn a_join_waits_for_the_memory_of_others() {
         assert_eq!(rows, ROWS.to_string());
         assert!(ended > gone, "there was memory for both");
     }
-    // Nobody is in its way, so it does not wait.
+    // No query is in its way, so it does not wait.
     let asked = Instant::now();
     let too_large = first.simple_query(&join("count(*)", 10 * ROWS)).await;
     assert_eq!(state(too_large), "53200");
@@ -92,7 +93,10 @@ async fn a_join_that_waits_can_be_cancelled() {
     assert_eq!(state(refused), "57014");
     let begun = Instant::now();
     while pool.reserved() > before + before / 20 {
-        assert!(begun.elapsed() < Duration::from_secs(5), "it holds memory");
+        assert!(
+            begun.elapsed() < Duration::from_secs(5),
+            "the query still holds memory"
+        );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

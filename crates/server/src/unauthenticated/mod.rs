@@ -1,13 +1,13 @@
-//! Clients that have not been authenticated yet: their places, clock and wake-ups.
+//! Clients that are not authenticated yet: their places, their clock and their wake-ups.
 //!
-//! `rooms.rs` decides who begins and who makes room. Here its decisions reach the tasks of the
-//! strangers. A task is asked to leave, not aborted: it reads first what has arrived, and tells the
-//! client why it goes. When the runtime has much to do, a message may be long in the kernel before
-//! its task is run. So a task that is asked to leave lingers, by its own clock: timers fire after
-//! the runtime has looked at the sockets.
-//! Not here: the listener, which asks whether another may come (`listen.rs`).
+//! `admission.rs` decides which client may begin and which must make room. This file brings its
+//! decisions to the clients' tasks. A task is asked to leave, not aborted: it first reads what has
+//! arrived, and tells the client why it is refused. On a busy runtime a message may wait in the
+//! kernel for long before its task runs. So a task that is asked to leave lingers by its own
+//! clock: timers fire after the runtime has polled the sockets.
+//! Not here: the listener, which asks whether another client may come (`listen.rs`).
 
-mod rooms;
+mod admission;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -21,26 +21,26 @@ use tokio::time::{Instant, sleep};
 
 use crate::cancel::passed;
 use crate::failure::Failure;
-use rooms::{Action, Rooms, SILENCE};
+use admission::{Action, Admission, SILENCE};
 
-/// The strangers of a server.
+/// The unauthenticated clients of a server.
 #[derive(Clone)]
-pub(crate) struct Strangers(Arc<Lobby>);
+pub(crate) struct Unauthenticated(Arc<Registry>);
 
-struct Lobby {
+struct Registry {
     opened: Instant,
-    /// Somebody has gone or has first spoken.
+    /// A client has gone, or has sent its first bytes.
     changed: Notify,
     inner: Mutex<Inner>,
 }
 
 #[derive(Default)]
 struct Inner {
-    rooms: Rooms,
+    admission: Admission,
     calls: HashMap<u64, watch::Sender<Call>>,
 }
 
-/// What a stranger has been told.
+/// The last order to an unauthenticated client's task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call {
     Wait,
@@ -48,16 +48,16 @@ enum Call {
     Leave,
 }
 
-/// A stranger's place. Dropping it gives the place back.
+/// An unauthenticated client's place. Dropping this frees the place.
 pub(crate) struct Place {
-    strangers: Strangers,
+    clients: Unauthenticated,
     number: u64,
     call: watch::Receiver<Call>,
 }
 
-impl Default for Strangers {
+impl Default for Unauthenticated {
     fn default() -> Self {
-        Self(Arc::new(Lobby {
+        Self(Arc::new(Registry {
             opened: Instant::now(),
             changed: Notify::new(),
             inner: Mutex::default(),
@@ -65,26 +65,26 @@ impl Default for Strangers {
     }
 }
 
-impl Strangers {
-    /// Takes a place. Call it only after [`Strangers::settle`] has said that there is one.
+impl Unauthenticated {
+    /// Takes a place. Call this only after [`Unauthenticated::settle`] has returned true.
     pub(crate) fn enter(&self, address: IpAddr) -> Place {
         let mut inner = self.lock();
-        let number = inner.rooms.arrived(self.now(), address);
+        let number = inner.admission.arrived(self.now(), address);
         let (sender, call) = watch::channel(Call::Wait);
         inner.calls.insert(number, sender);
         drop(inner);
         Place {
-            strangers: self.clone(),
+            clients: self.clone(),
             number,
             call,
         }
     }
 
-    /// Calls those who may begin or must leave. Returns whether another stranger may come.
-    /// `short`: descriptors are wanted for other things.
+    /// Tells tasks to begin or to leave. Returns whether another client may come. `short` says
+    /// that other parts of the server need descriptors.
     pub(crate) fn settle(&self, short: bool) -> bool {
         let (now, mut inner) = (self.now(), self.lock());
-        while let Some(action) = inner.rooms.poll_action(now, short) {
+        while let Some(action) = inner.admission.poll_action(now, short) {
             let (number, call) = match action {
                 Action::Begin(number) => (number, Call::Begin),
                 Action::Leave(number) => (number, Call::Leave),
@@ -93,12 +93,12 @@ impl Strangers {
                 sender.send_replace(call);
             }
         }
-        inner.rooms.is_open(short)
+        inner.admission.is_open(short)
     }
 
-    /// Resolves when [`Strangers::settle`] has something new to do. Cancel safe.
+    /// Resolves when [`Unauthenticated::settle`] has something new to do. Cancel safe.
     pub(crate) async fn unsettled(&self, short: bool) {
-        let silence = self.lock().rooms.poll_timeout(short);
+        let silence = self.lock().admission.poll_timeout(short);
         tokio::select! {
             () = self.0.changed.notified() => {}
             () = passed(silence.map(|silence| self.0.opened + silence)) => {}
@@ -111,7 +111,7 @@ impl Strangers {
 
     fn leave(&self, number: u64) {
         let mut inner = self.lock();
-        inner.rooms.left(self.now(), number);
+        inner.admission.left(self.now(), number);
         if inner.calls.remove(&number).is_some() {
             self.0.changed.notify_one();
         }
@@ -122,7 +122,7 @@ impl Strangers {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing panics under the lock, and the rooms are whole between any two calls.
+        // Nothing panics under the lock, and the state is consistent between any two calls.
         self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -131,22 +131,22 @@ impl Place {
     /// Waits until the client has sent something and may begin. Until then it has no buffer.
     pub(crate) async fn begin(&self, socket: &TcpStream) -> Result<(), Failure> {
         let spoken = async {
-            // An error is seen by whoever reads.
+            // The next read of the socket reports the error.
             let _ = socket.peek(&mut [0]).await;
             self.spoke();
         };
         self.unless_asked(spoken, LOOK).await?;
-        // At once, if a handshake is free; else somebody has to make room.
-        self.strangers.settle(false);
+        // The client begins at once if a handshake is free; otherwise another must make room.
+        self.clients.settle(false);
         if *self.call.borrow() != Call::Begin {
-            self.strangers.0.changed.notify_one();
+            self.clients.0.changed.notify_one();
             self.called(|call| call == Call::Begin).await;
         }
         Ok(())
     }
 
-    /// Shakes hands unless the client falls silent and must make room for others. Whatever it waits
-    /// for comes between [`Place::waits`] and [`Place::spoke`].
+    /// Runs `work`, a part of the handshake, unless the client falls silent and must make room for
+    /// others. `work` reports each wait for the client with [`Place::waits`] and [`Place::spoke`].
     pub(crate) async fn shake_hands<T>(&self, work: impl Future<Output = T>) -> Result<T, Failure> {
         self.unless_asked(work, SILENCE).await
     }
@@ -175,35 +175,35 @@ impl Place {
         }
     }
 
-    /// The server waits for the client's next message from now on.
+    /// The server now waits for the client's next message.
     pub(crate) fn waits(&self) {
-        let (now, mut inner) = (self.strangers.now(), self.strangers.lock());
-        inner.rooms.is_awaited(now, self.number);
-        // `unsettled` may wait for another moment now.
-        if inner.rooms.poll_timeout(false).is_some() {
-            self.strangers.0.changed.notify_one();
+        let (now, mut inner) = (self.clients.now(), self.clients.lock());
+        inner.admission.is_awaited(now, self.number);
+        // `unsettled` may have to wake up earlier now.
+        if inner.admission.poll_timeout(false).is_some() {
+            self.clients.0.changed.notify_one();
         }
     }
 
     /// The client has sent what the server waited for.
     pub(crate) fn spoke(&self) {
-        let mut inner = self.strangers.lock();
-        let begun = inner.rooms.spoke(self.strangers.now(), self.number);
+        let mut inner = self.clients.lock();
+        let begun = inner.admission.spoke(self.clients.now(), self.number);
         if let Some(sender) = inner.calls.get(&self.number) {
             sender.send_replace(if begun { Call::Begin } else { Call::Wait });
         }
     }
 
-    /// STRANGER-I2: the client is not a stranger from now on.
+    /// STRANGER-I2: the client no longer counts as unauthenticated.
     pub(crate) fn leave(&self) {
-        self.strangers.leave(self.number);
+        self.clients.leave(self.number);
     }
 
-    /// Waits for such a call. Cancel safe.
+    /// Waits for a call that satisfies `wanted`. Cancel safe.
     async fn called(&self, wanted: impl Fn(Call) -> bool) {
         let mut call = self.call.clone();
         if call.wait_for(|call| wanted(*call)).await.is_err() {
-            // It has left: nobody calls it any more.
+            // The client has left, and gets no more calls.
             std::future::pending::<()>().await;
         }
     }
@@ -215,5 +215,5 @@ impl Drop for Place {
     }
 }
 
-/// Long enough for the runtime to look at the sockets once more.
+/// Long enough for the runtime to poll the sockets once more.
 const LOOK: Duration = Duration::from_millis(5);
