@@ -1,7 +1,8 @@
 //! The plan node of a mention: a leaf whose rows are those of a plan that all its mentions share.
 //!
-//! No rule changes the shared plan: it was planned by itself. One mention shows it as its child, for
-//! EXPLAIN and for what counts the bytes of scans.
+//! An equal subtree is a mention, too. No rule changes the shared plan: it was planned by itself, or
+//! by all rules. One mention shows it as its child, for EXPLAIN and for what counts the bytes of
+//! scans.
 //! WQ1: all mentions of one plan read the rows of one computation, which belongs to one execution
 //! of the whole plan. An execution is told by its [`TaskContext`]: the rounds of a recursive query
 //! have the same one, the next execution of a prepared statement another.
@@ -30,7 +31,7 @@ use super::reader::Reader;
 use crate::tasks::yielding;
 
 /// A plan whose rows several nodes read.
-pub(super) struct Shared {
+pub(crate) struct Shared {
     name: Arc<str>,
     input: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
@@ -47,7 +48,7 @@ struct Execution {
 }
 
 impl Shared {
-    pub(super) fn new(name: &str, input: Arc<dyn ExecutionPlan>) -> Arc<Self> {
+    pub(crate) fn new(name: &str, input: Arc<dyn ExecutionPlan>) -> Arc<Self> {
         let properties = PlanProperties::clone(input.properties());
         Arc::new(Self {
             name: name.into(),
@@ -94,7 +95,7 @@ pub(crate) struct OnceExec {
 }
 
 impl OnceExec {
-    pub(super) fn new(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
         Self {
             shared: Arc::clone(shared),
             shows: false,
@@ -103,7 +104,7 @@ impl OnceExec {
     }
 
     /// A node of the same rows, below which the shared plan is shown.
-    pub(super) fn showing(&self) -> Self {
+    pub(crate) fn showing(&self) -> Self {
         Self {
             shows: true,
             ..Self::new(&self.shared)
@@ -130,7 +131,7 @@ impl DisplayAs for OnceExec {
         }
         match self.shows {
             true => Ok(()),
-            false => f.write_str(", computed for another mention"),
+            false => f.write_str(", computed elsewhere"),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Rows that several places of one plan read, computed once: queries in WITH that are named more
-//! than once.
+//! Rows that several places of one plan read, computed once: those of queries in WITH that are named
+//! more than once, and of equal subtrees.
 //!
 //! | file | question |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | `reader.rs` | the stream of a mention |
 //! | `shown.rs` | below which mention does EXPLAIN show the query? |
 //!
-//! Not here: which queries are computed once (`coscan_pg::Once`); work that different queries have
-//! in common (`operators/`).
+//! Not here: which queries are computed once (`coscan_pg::Once`), which subtrees are equal
+//! (`plan/share_operators/equal.rs`); work that different queries have in common (`operators/`).
 //! WQ1: no statement is answered from two computations of a volatile query in WITH.
 
 mod exec;
@@ -21,6 +21,6 @@ mod reader;
 mod rows;
 mod shown;
 
-pub(crate) use exec::OnceExec;
+pub(crate) use exec::{OnceExec, Shared};
 pub(crate) use planner::plan_once;
 pub(crate) use shown::ShowOnce;

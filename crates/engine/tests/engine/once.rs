@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field};
 use coscan::{EngineConfig, Session};
 use futures::{StreamExt, TryStreamExt};
 
-use crate::common::{self, config, memory_comes_back, rows, rows_in_order};
+use crate::common::{self, config, memory_comes_back, rows_in_order};
 
 const ROWS: i64 = 40_000;
 /// No query of these tests takes as long.
@@ -41,8 +41,14 @@ async fn session(folder: &Path, config: EngineConfig, width: usize) -> Session {
 
 /// The only value of a query that does not hang.
 async fn value(session: &Session, sql: &str) -> String {
-    let found = tokio::time::timeout(HANGS, rows(session, sql)).await;
+    let run = async {
+        let statement = session.prepare(sql, &[]).await?;
+        let rows = statement.execute(vec![]).await?;
+        Ok::<_, coscan::Error>(common::collect(rows).await?)
+    };
+    let found = tokio::time::timeout(HANGS, run).await;
     let found = found.unwrap_or_else(|_| panic!("{sql}: it hangs"));
+    let found = found.unwrap_or_else(|error| panic!("{sql}: {error}"));
     assert_eq!(found.len(), 1, "{sql}: {found:?}");
     found[0].clone()
 }
@@ -287,11 +293,7 @@ async fn plans_show_the_query_once() {
         .expect("a physical plan");
     let count = |text: &str, what: &str| text.matches(what).count();
     assert_eq!(count(physical, "OnceExec: s"), 3, "{physical}");
-    assert_eq!(
-        count(physical, "computed for another mention"),
-        2,
-        "{physical}"
-    );
+    assert_eq!(count(physical, "computed elsewhere"), 2, "{physical}");
     assert_eq!(count(physical, "CScan"), 1, "{physical}");
     let analyzed = analyzed(&session, sql).await;
     assert_eq!(count(&analyzed, "CScan"), 1, "{analyzed}");
@@ -317,4 +319,48 @@ async fn scans_of_other_queries_go_on_beside_a_filled_list() {
         .expect("it hangs")
         .expect("rows");
     assert!(!rest.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_view_with_volatile_mentions_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let session = session(folder.path(), config(), 8).await;
+    let make =
+        "CREATE VIEW v AS WITH s AS (SELECT random() r) SELECT x.r FROM s x JOIN s y USING (r)";
+    let error = session.sql(make).await.err().expect("refused").to_string();
+    assert!(error.contains("volatile"), "{error}");
+    let make = "CREATE VIEW v AS WITH s AS (SELECT k FROM t LIMIT 9) \
+                SELECT x.k FROM s x JOIN s y USING (k)";
+    common::rows(&session, make).await;
+    let sql = "SELECT count(*) FROM v, v w";
+    assert_eq!(value(&session, sql).await, "81");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn equal_subtrees_run_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let session = session(folder.path(), config(), 8).await;
+    let sql = "WITH s AS (SELECT g, k % 7 h, rank() OVER (PARTITION BY k % 7 ORDER BY g) r, \
+                          sum(k) n FROM t GROUP BY g, k % 7) \
+               SELECT count(*), bool_and(x.n > (SELECT min(n) - 1 FROM s)) FROM s x \
+               JOIN s y ON x.h = y.h AND x.r = y.r + 1 JOIN s z ON x.h = z.h AND x.r = z.r - 1";
+    let explained = session.explain(sql).await.expect("explained");
+    let physical = explained
+        .split("physical_plan")
+        .nth(1)
+        .expect("a physical plan");
+    assert_eq!(
+        physical.matches("OnceExec: equal subtrees").count(),
+        4,
+        "{physical}"
+    );
+    assert_eq!(physical.matches("CScan").count(), 1, "{physical}");
+    assert_eq!(value(&session, sql).await, "686|true");
+    // What is asked of the mentions differs.
+    let sql = "WITH s AS (SELECT g, sum(k) n FROM t GROUP BY g) \
+               SELECT count(*) FROM s x JOIN s y ON y.g = x.g + 1 WHERE x.g < 5 AND y.g > 3";
+    let explained = session.explain(sql).await.expect("explained");
+    assert!(!explained.contains("OnceExec"), "{explained}");
+    assert_eq!(value(&session, sql).await, "2");
+    memory_comes_back(&session).await;
 }

@@ -42,7 +42,7 @@ const BY_ROW: [&str; 7] = [
 ];
 
 /// Whether the plan calls volatile functions.
-pub(super) fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
+pub(crate) fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         if Once::of(node).is_some() {
