@@ -13,19 +13,7 @@ use std::sync::Arc;
 
 use datafusion::common::{DFSchemaRef, internal_err};
 use datafusion::error::Result;
-use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
-
-use crate::relations::{Mentions, is_volatile};
-
-/// Plans each mention of a query in WITH that may differ from one computation to the next as a
-/// [`Once`] node, in a session whose query planner knows such nodes. Without this, volatile ones
-/// are refused.
-pub fn compute_once(builder: &mut SessionStateBuilder) {
-    // Before the planner that refuses them.
-    let planners = builder.relation_planners().get_or_insert_default();
-    planners.insert(0, Arc::new(Mentions));
-}
 
 /// A mention of a query in WITH that is computed once.
 #[derive(Clone)]
@@ -66,14 +54,6 @@ impl Once {
     #[must_use]
     pub fn input(&self) -> &Arc<LogicalPlan> {
         &self.input
-    }
-
-    /// Whether the query calls volatile functions.
-    ///
-    /// # Errors
-    /// DataFusion's, for a plan that contradicts itself.
-    pub fn is_volatile(&self) -> Result<bool> {
-        is_volatile(&self.input)
     }
 
     /// Whether two mentions are of the same query.

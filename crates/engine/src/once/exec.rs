@@ -1,8 +1,7 @@
 //! The plan node of a mention: a leaf whose rows are those of a plan that all its mentions share.
 //!
-//! An equal subtree is a mention, too. No rule changes the shared plan: it was planned by itself, or
-//! by all rules. One mention shows it as its child, for EXPLAIN and for what counts the bytes of
-//! scans.
+//! An equal subtree is a mention, too. No rule changes the shared plan: all have run on it. One
+//! mention shows it as its child, for EXPLAIN and for what counts the bytes of scans.
 //! WQ1: all mentions of one plan read the rows of one computation, which belongs to one execution
 //! of the whole plan. An execution is told by its [`TaskContext`]: the rounds of a recursive query
 //! have the same one, the next execution of a prepared statement another.
@@ -129,10 +128,10 @@ impl DisplayAs for OnceExec {
             }
             DisplayFormatType::TreeRender => write!(f, "{name}")?,
         }
-        match self.shows {
-            true => Ok(()),
-            false => f.write_str(", computed elsewhere"),
+        if self.shows {
+            return Ok(());
         }
+        f.write_str(", computed elsewhere")
     }
 }
 
@@ -155,10 +154,10 @@ impl ExecutionPlan for OnceExec {
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        match self.shows {
-            true => vec![&self.shared.input],
-            false => vec![],
-        }
+        self.shows
+            .then_some(&self.shared.input)
+            .into_iter()
+            .collect()
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {

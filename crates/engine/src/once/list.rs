@@ -146,7 +146,9 @@ impl List {
             let mut waiting = self.waiting.lock();
             waiting.extract_if(.., |of| which(of)).collect()
         };
-        woken.into_iter().for_each(|of| of.waker.wake());
+        for of in woken {
+            of.waker.wake();
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Rows that several places of one plan read, computed once: those of queries in WITH that are named
-//! more than once, and of equal subtrees.
+//! Rows that several places of one plan read, computed once: those of queries in WITH that are
+//! named more than once, and of equal subtrees.
 //!
 //! | file | question |
 //! |---|---|

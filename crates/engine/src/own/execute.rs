@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use coscan_pg::{Once, PgError, open_undeclared, unknown_as_text};
+use coscan_pg::{Once, PgError, is_volatile, open_undeclared, unknown_as_text};
 use datafusion::common::runtime::JoinSet;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{SchemaError, TableReference, exec_err, plan_err};
@@ -365,16 +365,16 @@ fn check_names(plan: &LogicalPlan) -> Result<()> {
     }
 }
 
-/// Each time that a view is named its volatile queries are computed anew, but a plan of the view has
-/// one key for them all (`docs/design/with.md`).
+/// Each time that a view is named its volatile queries are computed, but a plan of the view has one
+/// key for them all (`docs/design/with.md`).
 fn check_mentions(view: &LogicalPlan) -> Result<()> {
     view.apply_with_subqueries(|node| {
         if let Some(once) = Once::of(node)
-            && once.is_volatile()?
+            && is_volatile(once.input())?
         {
-            let name = once.name();
             let told = format!(
-                "WITH query \"{name}\" of a view calls volatile functions and is named more than once"
+                "WITH query \"{}\" of a view calls volatile functions and is named more than once",
+                once.name()
             );
             return Err(PgError::new("0A000", told).into());
         }

@@ -18,6 +18,7 @@ use datafusion::catalog::cte_worktable::CteWorkTable;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::source_as_provider;
 use datafusion::error::Result;
+use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
 };
@@ -32,9 +33,18 @@ use crate::dialect::{is_marked, last_word, take_mark};
 use crate::once::Once;
 use crate::subqueries::is_correlated;
 
+/// Plans each mention of a query in WITH that may differ from one computation to the next as a
+/// [`Once`] node, in a session whose query planner knows such nodes. Without this, volatile ones
+/// are refused.
+pub fn compute_once(builder: &mut SessionStateBuilder) {
+    // Before the planner that refuses them.
+    let planners = builder.relation_planners().get_or_insert_default();
+    planners.insert(0, Arc::new(Mentions));
+}
+
 /// See the file's header.
 #[derive(Debug)]
-pub(crate) struct Mentions;
+struct Mentions;
 
 impl RelationPlanner for Mentions {
     fn plan_relation(

@@ -43,13 +43,13 @@ use crate::dialect::{FIRST_TERM, LATER_TERM, MERGED, ROWS_OF, last_word, take_ma
 use crate::operators::{as_common, common, is_unknown, mismatch};
 use crate::subqueries::is_correlated;
 pub use declared::open_undeclared;
-pub(crate) use mentions::Mentions;
+pub use mentions::compute_once;
 use merged::with_merged;
 use names::{named, with_outer_names};
 use recursion::check_later;
 use sets::{is_by_position, set_operations};
 pub use unknown::unknown_as_text;
-pub(crate) use unstable::is_volatile;
+pub use unstable::is_volatile;
 pub(crate) use whole_rows::WholeRows;
 use whole_rows::with_row;
 

@@ -41,8 +41,11 @@ const BY_ROW: [&str; 7] = [
     "row_number",
 ];
 
-/// Whether the plan calls volatile functions.
-pub(crate) fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
+/// Whether the plan calls volatile functions, where it is not computed once.
+///
+/// # Errors
+/// DataFusion's, for a plan that contradicts itself.
+pub fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         if Once::of(node).is_some() {
