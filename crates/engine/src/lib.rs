@@ -26,6 +26,7 @@ mod index;
 mod index_catalog;
 mod memory;
 mod object_stores;
+mod once;
 mod operators;
 mod ordered;
 mod own;

@@ -71,7 +71,7 @@ impl Spilled {
 /// The batch without memory that it holds but does not refer to. Without this a top of ten rows
 /// would keep the strings of ten chunks, and the dozen rows of a join the buffers made for
 /// thousands.
-pub(super) fn compacted(batch: &RecordBatch) -> Result<RecordBatch> {
+pub(crate) fn compacted(batch: &RecordBatch) -> Result<RecordBatch> {
     let columns = batch.columns().iter().map(compacted_column);
     let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
     let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
@@ -113,10 +113,10 @@ fn compacted_column(column: &ArrayRef) -> Result<ArrayRef> {
 
 /// The buffers that a batch refers to: address and bytes, sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Buffers(Vec<(usize, usize)>);
+pub(crate) struct Buffers(Vec<(usize, usize)>);
 
 impl Buffers {
-    pub(super) fn of(batch: &RecordBatch) -> Self {
+    pub(crate) fn of(batch: &RecordBatch) -> Self {
         let mut found = Vec::new();
         for column in batch.columns() {
             collect(&column.to_data(), &mut found);
@@ -127,7 +127,7 @@ impl Buffers {
     }
 
     /// Bytes of the buffers that `before` does not have.
-    pub(super) fn bytes_beyond(&self, before: &Self) -> u64 {
+    pub(crate) fn bytes_beyond(&self, before: &Self) -> u64 {
         let known = |address: &usize| before.0.binary_search_by_key(address, |b| b.0).is_ok();
         let new = self.0.iter().filter(|(address, _)| !known(address));
         new.map(|(_, bytes)| *bytes as u64).sum()

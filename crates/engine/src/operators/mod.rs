@@ -31,6 +31,7 @@ pub(crate) use coordinator::Coordinator;
 pub(crate) use exec::SharedExec;
 pub(crate) use hash_join::{HashTable, SharedHashJoinExec};
 pub(crate) use hash_table::{dynamic_filter, has_shareable_table};
+pub(crate) use kept::{Buffers, compacted};
 pub(crate) use key::{OperatorKey, PlanKey};
 pub(crate) use operator::{OwnerCell, SharedOperator};
 pub use trace::{OperatorTaker, OperatorTrace};

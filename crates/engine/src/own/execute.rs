@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use coscan_pg::{PgError, open_undeclared, unknown_as_text};
+use coscan_pg::{Once, PgError, is_volatile, open_undeclared, unknown_as_text};
 use datafusion::common::runtime::JoinSet;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{SchemaError, TableReference, exec_err, plan_err};
@@ -62,6 +62,7 @@ pub async fn execute(
         }
         LogicalPlan::Ddl(DdlStatement::CreateView(mut create)) => {
             check_size(&create.input)?;
+            check_mentions(&create.input)?;
             create.input = Arc::new(unknown_as_text(Arc::unwrap_or_clone(create.input))?);
             create.temporary &= !is_own;
             let plan = LogicalPlan::Ddl(DdlStatement::CreateView(create));
@@ -364,6 +365,24 @@ fn check_names(plan: &LogicalPlan) -> Result<()> {
         }
         None => Ok(()),
     }
+}
+
+/// Each time that a view is named its volatile queries are computed, but a plan of the view has one
+/// key for them all (`docs/design/with.md`).
+fn check_mentions(view: &LogicalPlan) -> Result<()> {
+    view.apply_with_subqueries(|node| {
+        if let Some(once) = Once::of(node)
+            && is_volatile(once.input())?
+        {
+            let told = format!(
+                "WITH query \"{}\" of a view calls volatile functions and is named more than once",
+                once.name()
+            );
+            return Err(PgError::new("0A000", told).into());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
 }
 
 fn check_size(view: &LogicalPlan) -> Result<()> {

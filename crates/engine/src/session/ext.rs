@@ -10,6 +10,7 @@ use super::engine::Engine;
 use crate::fragment::ShareFragments;
 use crate::index;
 use crate::memory::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
+use crate::once::{ShowOnce, plan_once};
 use crate::ordered::OrderAggregates;
 use crate::plan::{
     CheckOrders, HideFloatBounds, MarkScans, NeedlessKeys, SHARE_OPERATORS, ShareOperators,
@@ -76,8 +77,11 @@ impl CoscanExt for SessionStateBuilder {
         rules.push(Arc::new(ShareFragments::new(board)));
         rules.push(Arc::new(OrderAggregates::new(resources.clone())));
         rules.push(Arc::new(CheckOrders));
+        rules.push(Arc::new(ShowOnce));
         rules.push(Arc::new(ShareOperators::new(resources.clone())));
         *self.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules));
+        // Innermost: the planners around it look at the whole statement.
+        plan_once(&mut self);
         index::register_functions(&mut self, &resources);
         index::look_for_indexes(&mut self, &resources);
         list_once(&mut self);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use coscan_pg::dialect::{as_stored, keep_stored_types};
+use coscan_pg::dialect::{as_stored, keep_stored_types, mark_mentions};
 use coscan_pg::output::nested_as_json;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
@@ -85,6 +85,20 @@ pub(super) fn keep_types(statement: &mut DfStatement) {
     }
 }
 
+/// Marks the queries in WITH that are to be computed once.
+fn mark(statement: &mut DfStatement) {
+    match statement {
+        DfStatement::Statement(statement) => mark_mentions(statement.as_mut()),
+        DfStatement::Explain(explain) => mark(&mut explain.statement),
+        DfStatement::CopyTo(copy) => {
+            if let CopyToSource::Query(query) = &mut copy.source {
+                mark_mentions(query.as_mut());
+            }
+        }
+        DfStatement::CreateExternalTable(_) | DfStatement::Reset(_) => {}
+    }
+}
+
 /// Parses one statement in the session's dialect.
 ///
 /// # Errors
@@ -98,6 +112,7 @@ pub(crate) fn parse_datafusion(
         let mut statement = state.sql_to_statement(text, &dialect)?;
         shape_datafusion(&mut statement)?;
         keep_types(&mut statement);
+        mark(&mut statement);
         Ok(statement)
     })?
 }

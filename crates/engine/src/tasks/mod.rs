@@ -50,7 +50,7 @@ pub use long::LongThreads;
 pub(crate) use long::Threads;
 pub use measured::Fingerprint;
 pub use scheduled::Scheduled;
-pub(crate) use yielding::{give_way, yielding};
+pub(crate) use yielding::{give_way, spend, yielding};
 pub use yielding_exec::YieldingExec;
 
 /// The time at which each level ends: 5 ms, then ten times as much for each next level, so that

@@ -63,7 +63,7 @@ pub(crate) async fn give_way() {
 }
 
 /// Spends one unit of the task's budget, if there is one.
-pub(super) fn spend(cx: &mut Context<'_>) -> bool {
+pub(crate) fn spend(cx: &mut Context<'_>) -> bool {
     if !has_budget_remaining() {
         return false;
     }

@@ -39,6 +39,7 @@ mod mutants;
 mod narrow_arrays;
 mod needless_keys;
 mod object_store;
+mod once;
 mod one_listing;
 mod ordered_aggregates;
 mod own_changes;

@@ -27,6 +27,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::functions::time::series_falls;
+use crate::once::Once;
 
 /// Aggregates that list their rows. (The functions of JSON are made of `array_agg`.)
 const LISTING: [&str; 2] = ["array_agg", "string_agg"];
@@ -265,8 +266,20 @@ impl Orders {
                     .map(|(input, order)| aliased(alias, input, order))
                     .transpose()?
             }
+            LogicalPlan::Extension(_) => self.once(plan)?,
             _ => None,
         })
+    }
+
+    /// The order of a query in WITH whose rows all mentions read. Its plan stays as it is, and is
+    /// the same at all mentions.
+    fn once(self, plan: &LogicalPlan) -> Result<Option<Ordered>> {
+        let Some(once) = Once::of(plan) else {
+            return Ok(None);
+        };
+        let is_same = |(input, _): &Ordered| input.schema() == plan.schema();
+        let ordered = self.of(once.input())?.filter(is_same);
+        Ok(ordered.map(|(_, order)| (Arc::new(plan.clone()), order)))
     }
 }
 

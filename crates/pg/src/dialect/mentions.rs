@@ -2,17 +2,16 @@
 //!
 //! PostgreSQL computes a query in WITH once if it is named more than once. DataFusion puts the
 //! query's plan in the place of each mention. Such mentions are marked, so that planning
-//! (`relations/mentions.rs`) refuses those whose plans differ from one computation to the next. A
-//! mention in a query that names itself is computed for each of its rounds.
+//! (`relations/mentions.rs`) has those computed once whose plans differ from one computation to the
+//! next. A mention in a query that names itself would be computed for each of its rounds.
 //!
-//! A name that means another relation in an inner query is marked, too, which only matters if that
-//! relation is volatile.
+//! A name that means another relation in an inner query is marked, too. A table is stable, and the
+//! plan of a view is its own at each mention, so the mark changes no rows.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Cte, Ident, ObjectName, Query, Statement, TableFactor, VisitMut, VisitorMut, With,
-    visit_relations,
+    Cte, Ident, ObjectName, Query, TableFactor, VisitMut, VisitorMut, With, visit_relations,
 };
 
 use super::column_names::folded;
@@ -20,13 +19,19 @@ use super::column_names::folded;
 /// What marks a mention: the one partition that it names.
 const SEVERAL: &str = "several\u{1f}";
 
-pub(super) fn mark(statement: &mut Statement) {
-    let _ = statement.visit(&mut Queries);
+/// Marks the mentions in a statement or in a query.
+pub fn mark_mentions(part: &mut impl VisitMut) {
+    let _ = part.visit(&mut Queries);
+}
+
+/// Whether a relation with these partitions is a mention.
+pub(crate) fn is_marked(partitions: &[Ident]) -> bool {
+    matches!(partitions, [only] if only.value == SEVERAL)
 }
 
 /// Takes the mark off; whether there was one.
 pub(crate) fn take_mark(partitions: &mut Vec<Ident>) -> bool {
-    let is_marked = matches!(partitions.as_slice(), [only] if only.value == SEVERAL);
+    let is_marked = is_marked(partitions);
     if is_marked {
         partitions.clear();
     }

@@ -75,7 +75,8 @@ pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
 pub(crate) use column_names::folded;
 pub(crate) use exclusion::Excluded;
 pub use grammar::Grammar;
-pub(crate) use mentions::take_mark;
+pub use mentions::mark_mentions;
+pub(crate) use mentions::{is_marked, take_mark};
 pub use parameters::{Written, type_of, unread_queries, with_queries, written_parameters};
 pub(crate) use queries::using::{Known, MERGED, concerns, rewrite as merged, table};
 pub use relations::query_of;
@@ -127,7 +128,7 @@ pub fn rewrite(statement: &mut Statement) {
     }
     literals::rewrite(statement);
     relations::rewrite(statement);
-    mentions::mark(statement);
+    mark_mentions(statement);
 }
 
 #[cfg(test)]

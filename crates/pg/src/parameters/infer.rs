@@ -29,6 +29,7 @@ use crate::functions::arrays::{ALL, ANY, SLICE, SUBSCRIPT};
 use crate::functions::time::{SERIES, operators};
 use crate::numbers::common::{ARRAY, CASE, CASE_OF};
 use crate::numbers::{arithmetic, integers};
+use crate::once::Once;
 use crate::output::pg_type;
 use crate::resolve::{self, Oid, UNKNOWN, Undecided};
 
@@ -737,6 +738,7 @@ pub(crate) fn output(plan: &LogicalPlan, column: usize) -> Option<(&Expr, DFSche
             _ => None,
         },
         LogicalPlan::SubqueryAlias(alias) => output(&alias.input, column),
+        LogicalPlan::Extension(_) => output(Once::of(plan)?.input(), column),
         LogicalPlan::Sort(sort) => output(&sort.input, column),
         LogicalPlan::Limit(limit) => output(&limit.input, column),
         LogicalPlan::Distinct(datafusion::logical_expr::Distinct::All(input)) => {

@@ -93,6 +93,7 @@ fn is_declared(plan: &LogicalPlan, at: usize) -> bool {
             at < join.left.schema().fields().len() && is_handed_on(plan, at)
         }
         LogicalPlan::Filter(_)
+        | LogicalPlan::Extension(_)
         | LogicalPlan::Sort(_)
         | LogicalPlan::Limit(_)
         | LogicalPlan::Distinct(_)

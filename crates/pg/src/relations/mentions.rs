@@ -1,27 +1,122 @@
-//! May the mentions of a query in WITH be computed apart? (`dialect/mentions.rs`)
+//! How are the mentions of a query in WITH planned? (`dialect/mentions.rs` marks them.)
 //!
-//! Not if its plan calls volatile functions: PostgreSQL's mentions see the same rows, here each
-//! would see its own. They are refused. Rows that depend on the order in which files are read
-//! (LIMIT over ties, DISTINCT ON, `array_agg` without an order) may still differ; what computes
-//! them once is designed in `docs/design/with.md`.
+//! | plan of the query | where rows can be given to all mentions | elsewhere |
+//! |---|---|---|
+//! | stable | at each mention | at each mention |
+//! | unstable | [`Once`] | at each mention |
+//! | volatile | [`Once`] | 0A000 |
+//!
+//! Rows can be given to all mentions in sessions that know [`Once`] nodes ([`Mentions`]). A plan
+//! that names columns of queries around the WITH, or that scans the work table of a recursive query
+//! and has other rows in each round, is computed at each mention nonetheless.
+//! WQ1: no statement is answered from two computations of a volatile query in WITH.
+//! Not here: what unstable means (`unstable.rs`).
 
+use std::sync::Arc;
+
+use datafusion::catalog::cte_worktable::CteWorkTable;
 use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::source_as_provider;
 use datafusion::error::Result;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::planner::{
+    PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
+};
+use datafusion::logical_expr::{Extension, LogicalPlan, SubqueryAlias};
+use datafusion::sql::sqlparser::ast::TableFactor;
 
+use super::names::named;
+use super::planned;
+use super::unstable::{is_unstable, is_volatile};
 use crate::PgError;
+use crate::dialect::{is_marked, last_word, take_mark};
+use crate::once::Once;
+use crate::subqueries::is_correlated;
+
+/// Plans each mention of a query in WITH that may differ from one computation to the next as a
+/// [`Once`] node, in a session whose query planner knows such nodes. Without this, volatile ones
+/// are refused.
+pub fn compute_once(builder: &mut SessionStateBuilder) {
+    // Before the planner that refuses them.
+    let planners = builder.relation_planners().get_or_insert_default();
+    planners.insert(0, Arc::new(Mentions));
+}
+
+/// See the file's header.
+#[derive(Debug)]
+struct Mentions;
+
+impl RelationPlanner for Mentions {
+    fn plan_relation(
+        &self,
+        mut relation: TableFactor,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning> {
+        let TableFactor::Table {
+            name,
+            partitions,
+            alias,
+            ..
+        } = &mut relation
+        else {
+            return Ok(RelationPlanning::Original(Box::new(relation)));
+        };
+        if !is_marked(partitions) {
+            return Ok(RelationPlanning::Original(Box::new(relation)));
+        }
+        if alias
+            .as_ref()
+            .is_some_and(|alias| !alias.columns.is_empty())
+        {
+            // It plans the mention without the alias.
+            return named(relation, context);
+        }
+        take_mark(partitions);
+        let name = last_word(name).unwrap_or_default();
+        let alias = alias.take();
+        let plan = mention(&name, context.plan(relation)?)?;
+        Ok(planned(PlannedRelation::new(plan, alias)))
+    }
+}
+
+/// A mention, with the plan that DataFusion puts in its place.
+fn mention(name: &str, plan: LogicalPlan) -> Result<LogicalPlan> {
+    let query = match &plan {
+        LogicalPlan::SubqueryAlias(alias) if is_unstable(&plan)? => alias,
+        _ => return Ok(plan),
+    };
+    if is_correlated(&plan) || scans_work_table(&plan)? {
+        check(name, &plan)?;
+        return Ok(plan);
+    }
+    let node = Arc::new(Once::new(name, &query.input));
+    let once = LogicalPlan::Extension(Extension { node });
+    let alias = SubqueryAlias::try_new(Arc::new(once), query.alias.clone())?;
+    Ok(LogicalPlan::SubqueryAlias(alias))
+}
+
+/// Whether a plan scans the work table of a recursive query that is not whole within the plan.
+fn scans_work_table(plan: &LogicalPlan) -> Result<bool> {
+    let (mut scanned, mut own) = (vec![], vec![]);
+    plan.apply_with_subqueries(|node| {
+        match node {
+            LogicalPlan::TableScan(scan) => {
+                let table = source_as_provider(&scan.source).ok();
+                let table = table.as_ref().and_then(|table| table.downcast_ref());
+                scanned.extend(table.map(|table: &CteWorkTable| table.name().to_owned()));
+            }
+            LogicalPlan::RecursiveQuery(query) => own.push(query.name.clone()),
+            _ => {}
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(scanned.iter().any(|name| !own.contains(name)))
+}
 
 /// # Errors
 /// 0A000 if `plan`, which the statement computes more than once, calls volatile functions.
 pub(super) fn check(name: &str, plan: &LogicalPlan) -> Result<()> {
-    let mut is_volatile = false;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            is_volatile |= expr.is_volatile();
-            Ok(TreeNodeRecursion::Continue)
-        })
-    })?;
-    if !is_volatile {
+    if !is_volatile(plan)? {
         return Ok(());
     }
     let message =

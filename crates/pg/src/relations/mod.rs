@@ -14,7 +14,8 @@
 //! what is not known: `unknown.rs`.
 //! Other relations need the columns of tables, which the syntax does not tell: those whose rows
 //! are values (`whole_rows.rs`), joins with USING and NATURAL (`merged.rs`), and those whose
-//! columns get other names (`names.rs`). Mentions of queries in WITH: `mentions.rs`.
+//! columns get other names (`names.rs`). Mentions of queries in WITH: `mentions.rs`,
+//! `unstable.rs`.
 
 mod declared;
 mod mentions;
@@ -23,6 +24,7 @@ mod names;
 mod recursion;
 mod sets;
 mod unknown;
+mod unstable;
 mod whole_rows;
 
 use std::sync::Arc;
@@ -41,11 +43,13 @@ use crate::dialect::{FIRST_TERM, LATER_TERM, MERGED, ROWS_OF, last_word, take_ma
 use crate::operators::{as_common, common, is_unknown, mismatch};
 use crate::subqueries::is_correlated;
 pub use declared::open_undeclared;
+pub use mentions::compute_once;
 use merged::with_merged;
 use names::{named, with_outer_names};
 use recursion::check_later;
 use sets::{is_by_position, set_operations};
 pub use unknown::unknown_as_text;
+pub use unstable::is_volatile;
 pub(crate) use whole_rows::WholeRows;
 use whole_rows::with_row;
 

@@ -55,6 +55,7 @@ use self::plans::{Names, column_exprs, filter, join, join_conditions, named, pro
 use self::predicate::Predicate;
 pub(crate) use self::references::correlated as is_correlated;
 use self::references::{correlated, holds, subquery_of};
+pub(crate) use self::source::is_ordered;
 use crate::PgError;
 
 /// Replaces subqueries by joins. It runs after types are coerced.

@@ -30,6 +30,7 @@ use super::plans::{
 use super::pulled::{Asked, is_movable, pull, substitute_all};
 use super::references::{free, subquery};
 use crate::functions::{named_row, single_row};
+use crate::once::Once;
 
 /// Joins a correlated subquery of one column to the relation around it. The result is its value.
 pub(super) fn scalar(around: &mut Around, plan: &LogicalPlan, names: &mut Names) -> Result<Expr> {
@@ -92,6 +93,7 @@ pub(super) fn is_one_row(plan: &LogicalPlan) -> bool {
         LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
         LogicalPlan::Projection(given) => is_one_row(&given.input),
         LogicalPlan::SubqueryAlias(given) => is_one_row(&given.input),
+        LogicalPlan::Extension(_) => Once::of(plan).is_some_and(|once| is_one_row(once.input())),
         LogicalPlan::Sort(given) => is_one_row(&given.input),
         LogicalPlan::EmptyRelation(given) => given.produce_one_row,
         _ => false,

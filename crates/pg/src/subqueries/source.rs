@@ -20,6 +20,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Projection, SubqueryAlias};
 use super::plans::{column_exprs, named, project};
 use super::pulled::is_movable;
 use super::unsupported;
+use crate::once::Once;
 
 /// The source of the columns `outer` of `plan`.
 pub(super) fn source(plan: &LogicalPlan, outer: &[Column]) -> Result<LogicalPlan> {
@@ -105,6 +106,9 @@ fn unstable() -> datafusion::error::DataFusionError {
 fn is_stable(plan: &LogicalPlan) -> Result<bool> {
     let mut stable = true;
     plan.apply_with_subqueries(|node| {
+        if Once::of(node).is_some() {
+            return Ok(TreeNodeRecursion::Jump);
+        }
         // Whether there is a row does not depend on which it is.
         if let LogicalPlan::Aggregate(aggregate) = node
             && aggregate.group_expr.is_empty()
@@ -129,7 +133,7 @@ fn is_stable(plan: &LogicalPlan) -> Result<bool> {
 }
 
 /// Whether ORDER BY names every column below it: then LIMIT takes the same values each time.
-fn is_ordered(plan: &LogicalPlan) -> bool {
+pub(crate) fn is_ordered(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(given) => is_ordered(&given.input),
         LogicalPlan::SubqueryAlias(given) => is_ordered(&given.input),

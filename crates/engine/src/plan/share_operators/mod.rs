@@ -5,10 +5,12 @@
 //! filters, results of subqueries) must be made in it. Its scans must read more than
 //! `coscan.small_table_bytes`. If only nodes that hardly work are between two operators, the upper
 //! one is shared.
+//! Equal subtrees of the plan itself run once (`equal.rs`).
 //! Not here: how operators are shared (`crate::operators`).
 //! I9: an operator without a key is never shared. Operators of queries whose options differ are not
 //! shared either, unless only options in `IGNORED` differ.
 
+mod equal;
 mod node;
 mod scan;
 
@@ -26,7 +28,9 @@ use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 
+use self::equal::{Equal, condenses};
 use self::node::{Noted, note, table_key};
+use crate::once::{OnceExec, Shared};
 use crate::operators::{
     Coordinator, HashTable, OperatorKey, OwnerCell, SharedExec, SharedHashJoinExec, SharedOperator,
     has_shareable_table,
@@ -73,13 +77,15 @@ impl PhysicalOptimizerRule for ShareOperators {
         }
         let coordinator = resources.operators();
         let query = coordinator.next_query();
-        let wrapping = Wrapping {
+        let mut wrapping = Wrapping {
             coordinator,
             query,
             options: coordinator.intern(options(config)),
             cheap_bytes: settings.small_table_bytes,
             keep_bytes_max: settings.state_cache_bytes(),
+            equal: Equal::default(),
         };
+        wrapping.equal = Equal::of(&noted, &|noted| wrapping.key_of_equal(noted));
         wrapping.wrap(noted, Above::Root, &OwnerCell::of_query(query))
     }
 
@@ -100,6 +106,7 @@ struct Wrapping<'a> {
     cheap_bytes: u64,
     /// 0: no run is kept, and no kept run is read.
     keep_bytes_max: u64,
+    equal: Equal,
 }
 
 /// What stands above a node.
@@ -121,6 +128,50 @@ impl Wrapping<'_> {
         above: Above,
         outer: &Arc<OwnerCell>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if self.equal.is_empty() {
+            return self.wrap_one(noted, above, outer);
+        }
+        let key = self.key_of_equal(&noted);
+        match key.filter(|key| self.equal.has(key)) {
+            Some(key) => self.wrap_equal(noted, key),
+            None => self.wrap_one(noted, above, outer),
+        }
+    }
+
+    /// The key of a node that runs once if other nodes of the plan have the same one.
+    fn key_of_equal(&self, noted: &Noted) -> Option<OperatorKey> {
+        if !condenses(noted) || !self.is_worth_sharing(noted) {
+            return None;
+        }
+        self.key(noted)
+    }
+
+    fn key(&self, noted: &Noted) -> Option<OperatorKey> {
+        let plan = noted.key.clone()?;
+        let schema = format!("{:?}", noted.node.schema());
+        let options = Arc::clone(&self.options);
+        Some(OperatorKey::new(plan, schema.into(), options))
+    }
+
+    /// One of several equal subtrees.
+    fn wrap_equal(&self, noted: Noted, key: OperatorKey) -> Result<Arc<dyn ExecutionPlan>> {
+        if let Some(shared) = self.equal.planned(&key) {
+            return Ok(Arc::new(OnceExec::new(&shared)));
+        }
+        // Any of the places may be the first to be read, so no operator above one of them reads it.
+        let outer = OwnerCell::of_query(self.query);
+        let input = self.wrap_one(noted, Above::Nothing, &outer)?;
+        let shared = Shared::new(equal::NAME, input);
+        self.equal.plan(key, &shared);
+        Ok(Arc::new(OnceExec::new(&shared).showing()))
+    }
+
+    fn wrap_one(
+        &self,
+        noted: Noted,
+        above: Above,
+        outer: &Arc<OwnerCell>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         let kind = match above {
             Above::Root if noted.works && !is_left_to_queries(&noted) => {
                 Some(noted.kind.unwrap_or(OperatorKind::Rows))
@@ -130,14 +181,12 @@ impl Wrapping<'_> {
             Above::Root | Above::Shared => None,
         };
         let kind = kind.filter(|_| self.is_worth_sharing(&noted));
-        let Some((kind, plan)) = kind.zip(noted.key.clone()) else {
+        let Some((kind, key)) = kind.zip(self.key(&noted)) else {
             return self.children(noted, above, outer);
         };
         let inside = OwnerCell::of_query(self.query);
-        let schema = format!("{:?}", noted.node.schema());
         let cost_bytes = noted.cost_bytes;
         let child = self.children(noted, Above::Shared, &inside)?;
-        let key = OperatorKey::new(plan, schema.into(), Arc::clone(&self.options));
         Ok(Arc::new(SharedExec::new(SharedOperator {
             key,
             kind,

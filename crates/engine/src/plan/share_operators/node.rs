@@ -32,6 +32,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitio
 
 use super::scan::scan;
 use crate::fragment::{Elsewhere, FragmentExec, KeyWriter};
+use crate::once::OnceExec;
 use crate::operators::{PlanKey, dynamic_filter};
 use crate::ordered::{ClusteredJoinExec, OrderedAggregateExec};
 use crate::plan::checked_orders::CheckedOrderExec;
@@ -103,6 +104,10 @@ pub(super) fn note(node: &Arc<dyn ExecutionPlan>) -> Noted {
         .extend(made.iter().filter_map(|expr| expr.expression_id()));
     if node.is::<RecursiveQueryExec>() {
         // A recursive query executes the plan below it several times.
+        return noted;
+    }
+    if node.is::<OnceExec>() {
+        // What it shows below itself was planned by itself, and may be volatile.
         return noted;
     }
     // These nodes compute what the plans that they replace compute.

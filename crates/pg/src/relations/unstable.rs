@@ -1,0 +1,111 @@
+//! May a second computation of a plan give other rows?
+//!
+//! Yes if it calls volatile functions, or if its rows depend on the order in which scans give
+//! theirs, which differs from one scan of a file to the next: LIMIT and OFFSET, DISTINCT ON,
+//! aggregates that keep an order, windows over ties. A sum of floats, whose last digit differs,
+//! counts as the same. What is computed once within the plan has the same rows each time.
+//! Not here: whether an order decides all ties. ORDER BY of every column does, and no other.
+
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::{Sort, WindowFunction};
+use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, WindowFrameUnits};
+
+use crate::once::Once;
+use crate::subqueries::is_ordered;
+
+/// Aggregates whose result depends on the order of their rows.
+const BY_ORDER: [&str; 12] = [
+    "any_value",
+    "array_agg",
+    "first_value",
+    "json_agg",
+    "json_object_agg",
+    "jsonb_agg",
+    "jsonb_object_agg",
+    "last_value",
+    "mode",
+    "nth_value",
+    "string_agg",
+    "xmlagg",
+];
+
+/// Window functions that tell rows apart which their order does not.
+const BY_ROW: [&str; 7] = [
+    "first_value",
+    "lag",
+    "last_value",
+    "lead",
+    "nth_value",
+    "ntile",
+    "row_number",
+];
+
+/// Whether the plan calls volatile functions, where it is not computed once.
+///
+/// # Errors
+/// DataFusion's, for a plan that contradicts itself.
+pub fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        if Once::of(node).is_some() {
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        node.apply_expressions(|expr| {
+            found |= expr.is_volatile();
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(found)
+}
+
+/// See the file's header.
+pub(super) fn is_unstable(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        if Once::of(node).is_some() {
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        found |= match node {
+            LogicalPlan::Limit(limit) => !is_ordered(&limit.input),
+            LogicalPlan::Distinct(Distinct::On(_)) => true,
+            _ => false,
+        };
+        node.apply_expressions(|expr| {
+            found |= expr.is_volatile() || expr.exists(|part| Ok(depends_on_order(part)))?;
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(if found {
+            TreeNodeRecursion::Stop
+        } else {
+            TreeNodeRecursion::Continue
+        })
+    })?;
+    Ok(found)
+}
+
+/// Whether an aggregate or a window function depends on the order of rows.
+fn depends_on_order(expr: &Expr) -> bool {
+    match expr {
+        Expr::AggregateFunction(call) => {
+            let params = &call.params;
+            BY_ORDER.contains(&call.func.name()) && !decides(&params.order_by, &params.args)
+        }
+        Expr::WindowFunction(call) => is_by_row(call),
+        _ => false,
+    }
+}
+
+/// Whether rows that are equal by this order have equal arguments.
+fn decides(order: &[Sort], args: &[Expr]) -> bool {
+    let is_key = |arg: &Expr| order.iter().any(|key| key.expr == *arg);
+    let mut args = args.iter();
+    args.all(|arg| is_key(arg) || matches!(arg, Expr::Literal(..)))
+}
+
+fn is_by_row(call: &WindowFunction) -> bool {
+    let name = call.fun.name();
+    let by_row = call.params.window_frame.units == WindowFrameUnits::Rows;
+    let frame_counts = !["rank", "dense_rank", "percent_rank", "cume_dist"].contains(&name);
+    BY_ROW.contains(&name) || BY_ORDER.contains(&name) || by_row && frame_counts
+}
