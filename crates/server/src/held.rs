@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use coscan::running::ended;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::runtime_env::RuntimeEnv;
@@ -22,8 +23,7 @@ use tokio::task::spawn_blocking;
 
 use crate::failure::Failure;
 use crate::ledger::{Held, Ledger};
-use crate::query::ended;
-use crate::running::Running;
+use crate::senders::Sending;
 
 /// The rows of most cursors fit; a file costs less than to compute more than that.
 const MEMORY_BYTES: usize = 1 << 20;
@@ -44,7 +44,7 @@ impl HeldRows {
     /// # Errors
     /// The query's, and those of the disk.
     pub(crate) async fn of(
-        running: &mut Running,
+        running: &mut Sending,
         ledger: &Ledger,
         environment: Arc<RuntimeEnv>,
     ) -> Result<Self, Failure> {
@@ -87,11 +87,11 @@ impl HeldRows {
 /// Writes a batch and those that come after it to a file, from which they are read in turn.
 async fn on_disk(
     mut batch: RecordBatch,
-    running: &mut Running,
+    running: &mut Sending,
     environment: Arc<RuntimeEnv>,
 ) -> Result<SendableRecordBatchStream, Failure> {
     let metrics = SpillMetrics::new(&ExecutionPlanMetricsSet::new(), 0);
-    let schema = Arc::clone(&running.schema);
+    let schema = Arc::clone(running.schema());
     let files = SpillManager::new(environment, metrics, schema);
     let mut file = files.create_in_progress_file(WHAT)?;
     loop {

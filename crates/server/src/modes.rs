@@ -4,7 +4,7 @@
 //! `transaction_read_only` and `transaction_isolation` are those of the transaction at hand; a
 //! transaction begins with the settings of these names with `default_` before them. DEFERRABLE only
 //! says how long a transaction waits to begin, and none waits here.
-//! Not here: what a READ ONLY transaction refuses (`coscan::check_read_only`).
+//! Not here: what a READ ONLY transaction refuses (`coscan::TransactionRules`).
 
 use datafusion::sql::sqlparser::ast::{
     TransactionAccessMode, TransactionIsolationLevel, TransactionMode,

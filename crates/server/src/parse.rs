@@ -15,15 +15,15 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use coscan::StatementSize;
+use coscan::running::ended;
 use coscan::tasks::TaskQueue;
 use coscan::threads::{Slice, give_way, set_slice};
 use futures::future::{Either, select};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, stopping};
 use crate::ledger::{Held, Ledger};
-use crate::query::ended;
 use crate::statement::{Action, parse};
 use coscan_pg::dialect::{Written, written_parameters};
 
@@ -144,7 +144,7 @@ impl Aside {
         work: impl Future<Output = Result<T, Failure>> + Send + 'static,
     ) -> Result<T, Failure> {
         let Ok(place) = Arc::clone(&self.places).acquire_owned().await else {
-            return Err(crate::cancel::stopping());
+            return Err(stopping());
         };
         let (_alive, gone) = oneshot::channel::<()>();
         let threads = if self.tasks.protects_short() {
@@ -153,7 +153,7 @@ impl Aside {
             &self.fair
         };
         let Some(threads) = threads else {
-            return Err(crate::cancel::stopping());
+            return Err(stopping());
         };
         let queries = self.queries.clone();
         let done = threads.spawn_blocking(move || {
@@ -162,7 +162,7 @@ impl Aside {
                 match select(pin!(work), gone).await {
                     Either::Left((outcome, _)) => outcome,
                     // The caller has gone and does not receive this.
-                    Either::Right(_) => Err(crate::cancel::stopping()),
+                    Either::Right(_) => Err(stopping()),
                 }
             })
         });

@@ -25,7 +25,7 @@ use datafusion::execution::memory_pool::{
 use datafusion::execution::runtime_env::RuntimeEnv;
 
 /// A query's memory.
-pub struct QueryMemory {
+pub(crate) struct QueryMemory {
     budget: Arc<MemoryBudget>,
     query: Admitted,
     /// Bytes.
@@ -45,20 +45,19 @@ impl QueryMemory {
     }
 
     /// The memory of another query, which begins at once.
-    #[must_use]
-    pub fn sibling(&self) -> Arc<Self> {
+    pub(crate) fn sibling(&self) -> Arc<Self> {
         Self::begin(&self.budget)
     }
 
     /// The memory of a query that begins when `minimum` bytes are there for those of its operators
     /// that cannot do without; `None` if too many wait already.
-    pub async fn again(&self, minimum: u64) -> Option<Arc<Self>> {
+    pub(crate) async fn again(&self, minimum: u64) -> Option<Arc<Self>> {
         let admitted = self.budget.arrive(minimum).await?;
         Some(Self::of(&self.budget, admitted))
     }
 
     /// From now on the query's operators need no more than this, in bytes.
-    pub fn needs_less(&self, minimum: u64) {
+    pub(crate) fn needs_less(&self, minimum: u64) {
         self.budget.needs_less(self.query.query(), minimum);
     }
 
@@ -76,8 +75,7 @@ impl QueryMemory {
     }
 
     /// A session's environment, with this memory.
-    #[must_use]
-    pub fn environment(self: &Arc<Self>, session: &RuntimeEnv) -> Arc<RuntimeEnv> {
+    pub(crate) fn environment(self: &Arc<Self>, session: &RuntimeEnv) -> Arc<RuntimeEnv> {
         Arc::new(RuntimeEnv {
             memory_pool: Arc::clone(self) as _,
             disk_manager: Arc::clone(&session.disk_manager),
@@ -91,20 +89,19 @@ impl QueryMemory {
     /// that is refused early does not know what comes. `None` if none was refused, or if others had
     /// too little to help. (Operators that spill are refused, too, and fail where that is not
     /// enough: sorts and their merges.)
-    #[must_use]
-    pub fn would_need(&self) -> Option<u64> {
+    pub(crate) fn would_need(&self) -> Option<u64> {
         let others = self.in_the_way.load(Ordering::Relaxed);
         let needed = self.needed.load(Ordering::Relaxed);
         (others > 0).then(|| needed.max(self.budget.equal_part()))
     }
 
     /// Whether its client does not come back for its rows.
-    pub fn silent(&self, is_silent: bool) {
+    pub(crate) fn silent(&self, is_silent: bool) {
         self.budget.silent(self.query.query(), is_silent);
     }
 
     /// From now on `on_end` is called when the query has to end, because of its memory.
-    pub fn on_end(&self, on_end: impl Fn() + Send + Sync + 'static) {
+    pub(crate) fn on_end(&self, on_end: impl Fn() + Send + Sync + 'static) {
         let ends = Arc::clone(&self.ends);
         let told = move || {
             ends.store(true, Ordering::Relaxed);
@@ -114,8 +111,7 @@ impl QueryMemory {
     }
 
     /// Whether the query has to end, because of its memory. Its operators get nothing more.
-    #[must_use]
-    pub fn ends(&self) -> bool {
+    pub(crate) fn ends(&self) -> bool {
         self.ends.load(Ordering::Relaxed)
     }
 

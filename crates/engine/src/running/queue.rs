@@ -4,7 +4,8 @@
 //! or for `SHORT_PATIENCE` where operators have taken most of the memory.
 //! Every batch has a keeper, a task that moves it to disk when the time has come, and back when it
 //! is asked for. The client's side only waits, so that it may be cancelled at any point.
-//! Not here: the tasks that compute the batches (`running.rs`).
+//! Not here: the tasks that compute the batches (`pump.rs`); whose client counts as silent
+//! (`silent.rs`).
 //! Bounds: whenever something changes, a keeper looks at all waiting batches, two a partition.
 //!
 //! S6: batches that wait for an idle client are on disk. A batch that cannot be written stays in
@@ -19,8 +20,9 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::arrow::record_batch::RecordBatch;
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SpillFile;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
 use datafusion::execution::runtime_env::RuntimeEnv;
@@ -32,18 +34,19 @@ use tokio::sync::futures::Notified;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
-use crate::cancel::stopping;
-use crate::failure::Failure;
-use crate::query::ended;
-use crate::senders::FLUSH_BYTES;
+use super::silent::{SILENT_AFTER, Silence, why};
+use super::task::{ended, stopped};
+use crate::error::{Error, engine_error};
+use crate::memory::QueryMemory;
 
 /// Batches that were computed and not taken, in order.
-pub(crate) struct Queue {
+pub(super) struct Queue {
     schema: SchemaRef,
     environment: Arc<RuntimeEnv>,
     state: Mutex<State>,
     /// Something in `state` changed: pumps, keepers and the client's side look again.
     changed: Notify,
+    silence: Silence,
 }
 
 struct State {
@@ -55,6 +58,8 @@ struct State {
     asked: bool,
     /// When the client's side last took, or asked for, or put aside a batch.
     idle_since: Instant,
+    /// Whether the client's side waits for its turn to take a large batch.
+    in_line: bool,
     /// Whether the query is ended, so that nothing more is computed.
     ended: bool,
 }
@@ -67,7 +72,7 @@ struct Waiting {
 /// Where a batch waits.
 enum Place {
     Memory {
-        batch: Result<RecordBatch, Failure>,
+        batch: Result<RecordBatch>,
         /// The memory of the batch; a failure has none.
         held: Option<MemoryReservation>,
         /// Whether it stays in memory, because it cannot go to disk.
@@ -85,7 +90,7 @@ impl Place {
         }
     }
 
-    fn failed(why: Failure) -> Self {
+    fn failed(why: DataFusionError) -> Self {
         Self::Memory {
             batch: Err(why),
             held: None,
@@ -94,9 +99,9 @@ impl Place {
     }
 }
 
-pub(crate) enum Taken {
+pub(super) enum Taken {
     /// The batch, and its memory, which is held as long as the batch exists.
-    Batch(Result<RecordBatch, Failure>, Option<MemoryReservation>),
+    Batch(Result<RecordBatch>, Option<MemoryReservation>),
     End,
     NotYet,
 }
@@ -124,6 +129,18 @@ impl State {
         }
     }
 
+    /// Whether the client's side cannot do anything: it waits for a batch, or for its turn.
+    fn makes_wait(&self) -> bool {
+        let first = self.waiting.front().map(|first| &first.place);
+        self.asked && (self.in_line || !matches!(first, Some(Place::Memory { .. })))
+    }
+
+    /// When the client counts as silent if it does not come back until then.
+    fn silent_at(&self) -> Option<Instant> {
+        let at = self.idle_since + SILENT_AFTER;
+        (!self.makes_wait() && at > Instant::now()).then_some(at)
+    }
+
     /// The place of a waiting batch, and whether it is the first one and is asked for.
     fn place(&mut self, number: u64) -> Option<(&mut Place, bool)> {
         let at = self.waiting.iter().position(|one| one.number == number)?;
@@ -139,7 +156,7 @@ impl State {
         let Some((place, asked)) = self.place(number) else {
             return Step::Done;
         };
-        let is_large = place.takes_more_than(FLUSH_BYTES);
+        let is_large = place.takes_more_than(LARGE_BYTES);
         let due = idle_since + if is_large { patience } else { IDLE_AFTER };
         let idle = !asked_at_all && due <= Instant::now();
         match place {
@@ -161,7 +178,7 @@ impl State {
 
 impl Queue {
     /// A queue for the batches of so many pumps.
-    pub(crate) fn new(schema: SchemaRef, environment: Arc<RuntimeEnv>, pumps: usize) -> Self {
+    pub(super) fn new(schema: SchemaRef, environment: Arc<RuntimeEnv>, pumps: usize) -> Self {
         Self {
             schema,
             environment,
@@ -171,14 +188,16 @@ impl Queue {
                 computing: pumps,
                 asked: false,
                 idle_since: Instant::now(),
+                in_line: false,
                 ended: false,
             }),
             changed: Notify::new(),
+            silence: Silence::default(),
         }
     }
 
     /// Resolves at the next change after it was enabled.
-    pub(crate) fn changed(&self) -> Notified<'_> {
+    pub(super) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
 
@@ -187,15 +206,48 @@ impl Queue {
     }
 
     /// How long the client's side has not been active, at the time `now`.
-    pub(crate) fn idle(&self, now: Instant) -> Duration {
+    pub(super) fn idle(&self, now: Instant) -> Duration {
         let state = self.lock();
-        let since = if state.asked { now } else { state.idle_since };
+        let since = if state.makes_wait() {
+            now
+        } else {
+            state.idle_since
+        };
         now.saturating_duration_since(since)
+    }
+
+    /// The memory of the query, if that is an engine's.
+    fn memory(&self) -> Option<&QueryMemory> {
+        self.environment.memory_pool.downcast_ref()
+    }
+
+    /// From now on the query is ended if it keeps others from memory while its client does not
+    /// read.
+    pub(super) fn may_be_ended(self: &Arc<Self>) {
+        let Some(memory) = self.memory() else {
+            return;
+        };
+        let ended = Arc::downgrade(self);
+        memory.on_end(move || {
+            if let Some(queue) = ended.upgrade() {
+                let idle = queue.idle(Instant::now());
+                log::warn!("a query is ended for its memory; its client came {idle:?} ago");
+                queue.end(|| why(idle));
+            }
+        });
+    }
+
+    /// Tells the core whether the client comes back.
+    fn tell_silence(&self) {
+        if let Some(memory) = self.memory() {
+            let is_silent = || self.idle(Instant::now()) >= SILENT_AFTER;
+            self.silence.tell(memory, is_silent);
+        }
     }
 
     /// Ends the query: nothing more is computed, all waiting batches are dropped, and the client is
     /// told why.
-    pub(crate) fn end(&self, why: impl FnOnce() -> Failure) {
+    pub(super) fn end(&self, why: impl FnOnce() -> DataFusionError) {
         let mut state = self.lock();
         if state.ended {
             return;
@@ -209,12 +261,12 @@ impl Queue {
     }
 
     /// Whether [`Self::end`] was called.
-    pub(crate) fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         self.lock().ended
     }
 
     /// A batch in memory, entered in the pool (S9).
-    fn entered(&self, batch: Result<RecordBatch, Failure>) -> Place {
+    fn entered(&self, batch: Result<RecordBatch>) -> Place {
         let batch = match batch {
             Ok(batch) => batch,
             Err(why) => return Place::failed(why),
@@ -230,7 +282,7 @@ impl Queue {
     }
 
     /// How long a large batch stays in memory for a client that does not come back.
-    pub(crate) fn patience(&self) -> Duration {
+    pub(super) fn patience(&self) -> Duration {
         let pool = &self.environment.memory_pool;
         match pool.memory_limit() {
             MemoryLimit::Finite(limit) if pool.reserved() > limit - limit / SHORT_PART => {
@@ -248,13 +300,17 @@ impl Queue {
 
     /// Puts a batch behind the others. Returns its number for its keeper; `None` if the query is
     /// ended.
-    pub(crate) fn put(&self, batch: Result<RecordBatch, Failure>) -> Option<u64> {
+    pub(super) fn put(&self, batch: Result<RecordBatch>) -> Option<u64> {
         let place = self.entered(batch);
         let mut state = self.lock();
         if state.ended {
             // The batch is dropped outside of the lock: memory that is released wakes others.
             drop(state);
             return None;
+        }
+        if state.asked && state.waiting.is_empty() {
+            // The client's side may take it from now on.
+            state.idle_since = Instant::now();
         }
         let last = state.number(place);
         let number = last.number;
@@ -265,7 +321,7 @@ impl Queue {
     }
 
     /// Puts a batch before the others. Returns its number for its keeper.
-    pub(crate) fn put_aside(&self, rest: RecordBatch) -> u64 {
+    pub(super) fn put_aside(&self, rest: RecordBatch) -> u64 {
         let place = self.entered(Ok(rest));
         let mut state = self.lock();
         let first = state.number(place);
@@ -273,33 +329,40 @@ impl Queue {
         state.waiting.push_front(first);
         state.idle_since = Instant::now();
         drop(state);
+        self.tell_silence();
         self.changed.notify_waiters();
         number
     }
 
     /// One pump has ended, and puts no more batches.
-    pub(crate) fn end_pump(&self) {
+    pub(super) fn end_pump(&self) {
         self.lock().computing -= 1;
         self.changed.notify_waiters();
     }
 
-    /// Whether the next batch is in memory and takes more of it than [`FLUSH_BYTES`]. If so, the
+    /// Whether the next batch is in memory and takes more of it than [`LARGE_BYTES`]. If so, the
     /// client's side counts as active from now on.
-    pub(crate) fn next_is_large(&self) -> bool {
+    pub(super) fn next_is_large(&self) -> bool {
         let mut state = self.lock();
         let first = state.waiting.front().map(|first| &first.place);
-        let is_large = first.is_some_and(|place| place.takes_more_than(FLUSH_BYTES));
+        let is_large = first.is_some_and(|place| place.takes_more_than(LARGE_BYTES));
         if is_large {
             state.idle_since = Instant::now();
             state.asked = true;
+            state.in_line = true;
+        }
+        drop(state);
+        if is_large {
+            self.tell_silence();
         }
         is_large
     }
 
     /// The next batch, for the client.
-    pub(crate) fn take(&self) -> Taken {
+    pub(super) fn take(&self) -> Taken {
         let mut state = self.lock();
         state.idle_since = Instant::now();
+        state.in_line = false;
         let taken = match state.waiting.front().map(|first| &first.place) {
             Some(Place::Memory { .. }) => state.waiting.pop_front(),
             Some(Place::Disk) => None,
@@ -311,6 +374,7 @@ impl Queue {
         let changed = !asked || !state.asked;
         state.asked = asked;
         drop(state);
+        self.tell_silence();
         if changed {
             self.changed.notify_waiters();
         }
@@ -321,7 +385,7 @@ impl Queue {
     }
 
     /// Ends when the batch has been taken; moves it to disk and back meanwhile.
-    pub(crate) async fn keep(&self, number: u64) {
+    pub(super) async fn keep(&self, number: u64) {
         let _kept = Kept {
             queue: self,
             number,
@@ -330,13 +394,20 @@ impl Queue {
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
+            self.tell_silence();
             let patience = self.patience();
-            let step = self.lock().step(number, file.is_some(), patience);
+            let (step, silent_at) = {
+                let mut state = self.lock();
+                let step = state.step(number, file.is_some(), patience);
+                (step, state.silent_at())
+            };
             match step {
                 Step::Done => return,
-                Step::Wait(None) => changed.await,
-                // The time has come or something changed: the next step decides.
-                Step::Wait(Some(due)) => drop(timeout_at(due, changed).await),
+                Step::Wait(due) => match due.into_iter().chain(silent_at).min() {
+                    None => changed.await,
+                    // The time has come or something changed: the next step decides.
+                    Some(due) => drop(timeout_at(due, changed).await),
+                },
                 Step::Write(batch) => match self.write(&batch).await {
                     Ok(written) => file = Some(written),
                     Err(failure) => self.hold(number, &batch, failure),
@@ -347,9 +418,12 @@ impl Queue {
                         None => Err(lost()),
                     };
                     let read = self.entered(read);
-                    if let Some((place, _)) = self.lock().place(number) {
+                    let mut state = self.lock();
+                    state.idle_since = Instant::now();
+                    if let Some((place, _)) = state.place(number) {
                         *place = read;
                     }
+                    drop(state);
                     self.changed.notify_waiters();
                 }
                 Step::Left(place) => drop(place),
@@ -366,25 +440,21 @@ impl Queue {
         )
     }
 
-    async fn write(&self, batch: &RecordBatch) -> Result<Arc<dyn SpillFile>, Failure> {
+    async fn write(&self, batch: &RecordBatch) -> Result<Arc<dyn SpillFile>> {
         let (files, batch) = (self.files(), batch.clone());
         let write = move || files.spill_record_batch_and_finish(&[batch], WHAT);
         let written = spawn_blocking(write).await.map_err(ended)??;
         written.ok_or_else(lost)
     }
 
-    async fn read(&self, file: &Arc<dyn SpillFile>) -> Result<RecordBatch, Failure> {
+    async fn read(&self, file: &Arc<dyn SpillFile>) -> Result<RecordBatch> {
         let file = Arc::clone(file);
         let mut batches = self.files().read_spill_as_stream_unbuffered(file, None)?;
-        batches
-            .next()
-            .await
-            .ok_or_else(lost)?
-            .map_err(Failure::from)
+        batches.next().await.ok_or_else(lost)?
     }
 
     /// Keeps a batch in memory that cannot be written, if there is memory for it.
-    fn hold(&self, number: u64, batch: &RecordBatch, failure: Failure) {
+    fn hold(&self, number: u64, batch: &RecordBatch, failure: DataFusionError) {
         let entered = match self.lock().place(number) {
             Some((Place::Memory { held, .. }, _)) => held.take(),
             _ => None,
@@ -432,18 +502,15 @@ impl Drop for Kept<'_> {
         if let Some((place, _)) = state.place(self.number)
             && matches!(place, Place::Disk)
         {
-            *place = Place::failed(stopping());
+            *place = Place::failed(stopped());
         }
         drop(state);
         self.queue.changed.notify_waiters();
     }
 }
 
-fn lost() -> Failure {
-    Failure::new(
-        "XX000",
-        "internal error: rows that were put aside are not on disk",
-    )
+fn lost() -> DataFusionError {
+    engine_error(Error::RowsLost)
 }
 
 /// The name under which the files and the memory of waiting batches are accounted for.
@@ -456,24 +523,27 @@ const SHORT_PART: usize = 4;
 /// or for a full socket.
 const SHORT_PATIENCE: Duration = Duration::from_millis(20);
 
+/// A batch of more bytes is large: its consumer takes it when it is its turn, if it takes turns.
+pub const LARGE_BYTES: usize = 64 << 10;
+
 /// The same time that a scan's consumer may be silent before its chunk lapses.
-pub(crate) const IDLE_AFTER: Duration = Duration::from_millis(500);
+pub const IDLE_AFTER: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
 impl Queue {
-    pub(crate) fn on_disk(&self) -> usize {
+    pub(super) fn on_disk(&self) -> usize {
         let state = self.lock();
         let places = state.waiting.iter().map(|one| &one.place);
         places.filter(|place| matches!(place, Place::Disk)).count()
     }
 
     /// Whether a batch waits.
-    pub(crate) fn waits(&self) -> bool {
+    pub(super) fn waits(&self) -> bool {
         !self.lock().waiting.is_empty()
     }
 
     /// How many batches stay in memory because they cannot go to disk.
-    pub(crate) fn stay(&self) -> usize {
+    pub(super) fn stay(&self) -> usize {
         let state = self.lock();
         let places = state.waiting.iter().map(|one| &one.place);
         let stay = |place: &&Place| {
@@ -490,11 +560,11 @@ impl Queue {
     }
 
     /// Whether nothing more will be put.
-    pub(crate) fn is_complete(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         self.lock().computing == 0
     }
 
-    pub(crate) fn has_failed(&self) -> bool {
+    pub(super) fn has_failed(&self) -> bool {
         let state = self.lock();
         let mut places = state.waiting.iter().map(|one| &one.place);
         places.any(|place| matches!(place, Place::Memory { batch: Err(_), .. }))

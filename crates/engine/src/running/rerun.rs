@@ -17,16 +17,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use coscan::QueryMemory;
-use coscan::tasks::QueryTasks;
+use coscan_pg::translate;
+use datafusion::error::{DataFusionError, Result};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::time::timeout;
 
-use crate::failure::Failure;
-use crate::parse::Cost;
-use crate::stalled::Stalled;
+use crate::memory::QueryMemory;
 
+/// The SQLSTATE of a failure for want of memory.
+const OUT_OF_MEMORY: &str = "53200";
 /// How often a query is run again. A fourth shortage is no coincidence.
 const RUNS_AGAIN: u32 = 3;
 /// What a run comes back with, as a multiple of what the one before did.
@@ -35,7 +35,7 @@ const MORE: u64 = 4;
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// What a query is promised. It needs it no more when this is dropped: it has its first rows.
-pub(crate) struct Promise(Arc<QueryMemory>);
+pub(super) struct Promise(Arc<QueryMemory>);
 
 impl Drop for Promise {
     fn drop(&mut self) {
@@ -45,17 +45,14 @@ impl Drop for Promise {
 
 /// Starts a query once more, with this memory, and gives its streams.
 pub(crate) type Start<S> =
-    Arc<dyn Fn(&Arc<QueryMemory>) -> BoxFuture<'static, Result<S, Failure>> + Send + Sync>;
+    Arc<dyn Fn(&Arc<QueryMemory>) -> BoxFuture<'static, Result<S>> + Send + Sync>;
 
 /// A query's next run: its streams and its memory, with what is promised to it.
-pub(crate) type NextRun<S> = Result<(S, Arc<QueryMemory>, Promise), Failure>;
+pub(super) type NextRun<S> = Result<(S, Arc<QueryMemory>, Promise)>;
 
 /// A query that may be run again.
 pub(crate) struct Again<S> {
-    pub(crate) query: Arc<QueryTasks>,
-    pub(crate) cost: Option<Arc<Cost>>,
-    pub(crate) stalled: Arc<Stalled>,
-    pub(crate) memory: Arc<QueryMemory>,
+    pub(super) memory: Arc<QueryMemory>,
     start: Start<S>,
     left: u32,
     /// What the last run came back with, in bytes.
@@ -63,17 +60,8 @@ pub(crate) struct Again<S> {
 }
 
 impl<S: Send + 'static> Again<S> {
-    pub(crate) fn new(
-        query: Arc<QueryTasks>,
-        cost: Option<Arc<Cost>>,
-        stalled: Arc<Stalled>,
-        memory: Arc<QueryMemory>,
-        start: Start<S>,
-    ) -> Self {
+    pub(crate) fn new(memory: Arc<QueryMemory>, start: Start<S>) -> Self {
         Self {
-            query,
-            cost,
-            stalled,
             memory,
             start,
             left: RUNS_AGAIN,
@@ -83,9 +71,12 @@ impl<S: Send + 'static> Again<S> {
 
     /// What comes after this failure; `None` if the query is not to be run again. The streams that
     /// failed must have been dropped when it is polled.
-    pub(crate) fn after(&mut self, failure: &Failure) -> Option<BoxFuture<'static, NextRun<S>>> {
+    pub(super) fn after(
+        &mut self,
+        failure: &DataFusionError,
+    ) -> Option<BoxFuture<'static, NextRun<S>>> {
         let needed = self.memory.would_need()?;
-        if !failure.is_out_of_memory() || self.left == 0 {
+        if !is_out_of_memory(failure) || self.left == 0 {
             return None;
         }
         self.left -= 1;
@@ -106,17 +97,22 @@ impl<S: Send + 'static> Again<S> {
     }
 }
 
+/// Whether there was no memory.
+fn is_out_of_memory(failure: &DataFusionError) -> bool {
+    translate(failure, &|_| None).code() == OUT_OF_MEMORY
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Instant;
 
-    use coscan::tasks::TaskQueue;
-    use coscan::{Engine, EngineConfig};
+    use coscan_pg::PgError;
     use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
     use datafusion::execution::runtime_env::RuntimeEnv;
     use futures::poll;
 
     use super::*;
+    use crate::{Engine, EngineConfig};
 
     /// A query and its operator.
     fn query(session: &RuntimeEnv) -> (Again<()>, MemoryReservation) {
@@ -124,8 +120,7 @@ mod tests {
         let environment = memory.environment(session);
         let operator = MemoryConsumer::new("join").register(&environment.memory_pool);
         let start: Start<()> = Arc::new(|_| futures::future::ready(Ok(())).boxed());
-        let tasks = TaskQueue::new(1, 1, None).begin();
-        let again = Again::new(tasks, None, Arc::default(), memory, start);
+        let again = Again::new(memory, start);
         (again, operator)
     }
 
@@ -140,9 +135,9 @@ mod tests {
         let (other, table) = query(&session);
         table.try_grow(40 << 20).unwrap();
         let (mut again, operator) = query(&session);
-        let division = Failure::new("22012", "division by zero");
+        let division = DataFusionError::from(PgError::new("22012", "division by zero"));
         assert!(again.after(&division).is_none());
-        let refused = Failure::from(operator.try_grow(30 << 20).unwrap_err());
+        let refused = operator.try_grow(30 << 20).unwrap_err();
         drop(operator);
         assert!(
             again.after(&division).is_none(),
@@ -175,7 +170,7 @@ mod tests {
         let engine = Engine::new(config).unwrap();
         let session = engine.session().context().runtime_env();
         let (mut again, operator) = query(&session);
-        let refused = Failure::from(operator.try_grow(80 << 20).unwrap_err());
+        let refused = operator.try_grow(80 << 20).unwrap_err();
         assert!(again.after(&refused).is_none(), "others have nothing");
     }
 }
