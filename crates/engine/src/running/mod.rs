@@ -7,8 +7,8 @@
 //! a partition ahead, and hold them in channels for as long as the client likes. A batch of few
 //! rows is most often the last one, so what comes after it is computed at once: the end of a small
 //! result is there with its rows, and its client does not wait for two more changes of threads.
-//! Large batches may be taken in turns, which the consumer gives. A query that others left no memory
-//! for is run again, as long as its client has no batch of it.
+//! Large batches may be taken in turns, which the consumer gives. A query that others left no
+//! memory for is run again, as long as its client has no batch of it.
 //!
 //! | file | question |
 //! |---|---|
