@@ -1,6 +1,7 @@
 //! Errors of the engine beyond those of SQL and of storage.
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use arrow::datatypes::DataType;
 use coscan_storage::StorageError;
@@ -118,6 +119,28 @@ pub enum Error {
         /// The rights that the statement needs and the session lacks; empty if no right allows it.
         missing: Vec<Right>,
     },
+    /// There is no runtime of Tokio to run a query on.
+    #[error("a query needs a runtime of Tokio to run on")]
+    NoRuntime,
+    /// The runtime on which a query ran was shut down.
+    #[error("the query was stopped: its runtime was shut down")]
+    Stopped,
+    /// A query panicked.
+    #[error("internal error: the query panicked: {said}")]
+    Panicked {
+        /// What the panic said.
+        said: String,
+    },
+    /// A query was ended, because there was too little memory.
+    #[error("the query was ended: {}", why_ended(*unread))]
+    Ended {
+        /// How long its rows had not been read, if others needed its memory; `None` if the limit
+        /// was lowered.
+        unread: Option<Duration>,
+    },
+    /// Rows of a query that were written to disk cannot be found there.
+    #[error("internal error: rows that were put aside are not on disk")]
+    RowsLost,
 }
 
 /// The result of an operation of the engine.
@@ -127,6 +150,16 @@ fn of_groups(groups: &RangeInclusive<usize>) -> String {
     match (groups.start(), groups.end()) {
         (one, last) if one == last => format!("row group {one} is"),
         (first, last) => format!("row groups {first} to {last} are"),
+    }
+}
+
+fn why_ended(unread: Option<Duration>) -> String {
+    match unread {
+        None => "there is less memory than queries have".to_owned(),
+        Some(unread) => format!(
+            "its rows had not been read for {} s, and others needed its memory",
+            unread.as_secs()
+        ),
     }
 }
 
@@ -155,6 +188,11 @@ pub(crate) fn external(error: StorageError) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
+/// An error of ours on its way through DataFusion.
+pub(crate) fn engine_error(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
 /// The storage error behind a query's failure, if there is one: it names the file, the row group
 /// and the column.
 #[must_use]
@@ -172,9 +210,19 @@ pub fn storage_error(error: &DataFusionError) -> Option<&StorageError> {
 /// Whether a query failed because its session lacks a right: [`Error::Denied`].
 #[must_use]
 pub fn is_denied(error: &DataFusionError) -> bool {
+    is_any(error, |error| matches!(error, Error::Denied { .. }))
+}
+
+/// Whether a query failed because its runtime was shut down: [`Error::Stopped`].
+#[must_use]
+pub fn is_stopped(error: &DataFusionError) -> bool {
+    is_any(error, |error| matches!(error, Error::Stopped))
+}
+
+fn is_any(error: &DataFusionError, is: impl Fn(&Error) -> bool) -> bool {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = source {
-        if let Some(Error::Denied { .. }) = error.downcast_ref::<Error>() {
+        if error.downcast_ref::<Error>().is_some_and(&is) {
             return true;
         }
         source = error.source();

@@ -36,6 +36,7 @@ mod read;
 mod resources;
 mod right;
 mod rights;
+pub mod running;
 mod session;
 mod settings;
 mod statement;
@@ -47,21 +48,22 @@ pub use coscan_core::{Policy, StorageModel, UnknownName};
 pub use coscan_storage::device::{DeviceSnapshot, NamedDevice, Throttle};
 pub use coscan_storage::pool::{JobTrace, LoadTrace, PageTrace, PoolSnapshot};
 pub use coscan_storage::{StorageError, threads};
-pub use error::{Error, Result, is_denied, storage_error};
+pub use error::{Error, Result, is_denied, is_stopped, storage_error};
 pub use index::{IndexStatement, index_statement};
 pub use index_catalog::IndexBuild;
-pub use memory::{QueryMemory, connection_memory};
+pub use memory::connection_memory;
 pub use object_stores::local_store::{Disk, LocalStore, SystemDisk};
 pub use operators::{OperatorTaker, OperatorTrace};
 pub use own::{
     Confinement, DropNames, Rename, SavedOwn, Snapshot, TEMPORARY_SCHEMA, check as check_rights,
-    check_read_only, check_undoable, commit_own, drop_own, execute, forget_own, makes_rows,
-    refused_read_only, rename_own, save_own,
+    commit_own, drop_own, execute, forget_own, makes_rows, refused_read_only, rename_own, save_own,
 };
 pub use right::{Right, Rights};
 pub use rights::without_folders;
+pub use running::Running;
 pub use session::{
-    CoscanExt, Engine, EngineMetrics, Prepared, Session, Statement, add_physical_rule,
+    CoscanExt, Engine, EngineMetrics, Prepared, Session, StartOptions, Statement, TransactionRules,
+    add_physical_rule, only_reads, start,
 };
 pub use settings::{EngineConfig, MergeJoins, Nested, SETTINGS, Setting, Settings, Values};
 pub use statement::{

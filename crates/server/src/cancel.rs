@@ -11,7 +11,7 @@ use pgwire::api::ConnectionHandle;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, stopping};
 
 /// How far the shutdown has come. Only moves forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,14 +71,6 @@ pub(crate) async fn reached(phase: &mut watch::Receiver<Phase>, wanted: Phase) {
         // The server was dropped without a shutdown; its tasks are about to be aborted.
         std::future::pending::<()>().await;
     }
-}
-
-/// The error sent to connections at shutdown.
-pub(crate) fn stopping() -> Failure {
-    Failure::fatal(
-        "57P01",
-        "terminating connection due to administrator command",
-    )
 }
 
 async fn requested(cancelled: &mut Option<oneshot::Receiver<()>>) {

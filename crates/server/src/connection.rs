@@ -9,6 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use coscan::running::guarded;
 use coscan_pg::Moments;
 use pgwire::api::{
     ClientInfo, ConnectionGuard, ConnectionHandle, DefaultClient, PidSecretKeyGenerator,
@@ -25,12 +26,11 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::auth::{authenticate, authentication};
-use crate::cancel::{GOODBYE_TIMEOUT, Interrupt, Phase, passed, reached, stopping};
-use crate::failure::Failure;
+use crate::cancel::{GOODBYE_TIMEOUT, Interrupt, Phase, passed, reached};
+use crate::failure::{Failure, stopping};
 use crate::keepalive::Keepalive;
 use crate::ledger::Ledger;
 use crate::portal::Portals;
-use crate::query::guarded;
 use crate::senders::bound_unsent;
 use crate::session::Session;
 use crate::settings::Settings;
@@ -285,7 +285,7 @@ async fn open_session(
     let (owned, name) = (Arc::clone(shared), user.to_owned());
     let open = async move {
         let session = owned.confinement.session(&(owned.factory)()?);
-        Ok(owned.catalog.install(&session, &name, pid))
+        Ok::<_, Failure>(owned.catalog.install(&session, &name, pid))
     };
     // Does not run among the queries: the server admits a client however busy they are.
     let context = guarded(&Handle::current(), open).await?;
@@ -313,7 +313,6 @@ async fn open_session(
         settings,
         runtime: shared.queries.handle.clone(),
         tasks: Arc::clone(&shared.queries.tasks),
-        stalled: Arc::clone(&shared.stalled),
         senders: shared.senders.clone(),
         ledger,
         aside: Arc::clone(&shared.aside),

@@ -24,7 +24,7 @@ use crate::params::parameter_values;
 use crate::parse::Parsed;
 use crate::portal::{Life, Portal, Prepared, State};
 use crate::rows::ended;
-use crate::session::{Outcome, only_reads, returns_rows, show_schema};
+use crate::session::{Outcome, returns_rows, show_schema};
 use crate::simple::copied;
 use crate::statement::Action;
 
@@ -340,7 +340,7 @@ impl Connection {
         action: &Action,
     ) -> Result<(), Failure> {
         let changes = match plan {
-            Some(plan) => !only_reads(plan),
+            Some(plan) => !coscan::only_reads(plan),
             None => action.may_change(),
         };
         if changes {

@@ -2,7 +2,6 @@
 //!
 //! Not here: PostgreSQL's codes and texts for DataFusion's errors (`coscan_pg::translate`).
 
-use std::any::Any;
 use std::error::Error;
 use std::fmt;
 
@@ -55,26 +54,8 @@ impl Failure {
         }
     }
 
-    /// Whether memory, or disk space for spilled rows, ran out.
-    pub(crate) fn is_out_of_memory(&self) -> bool {
-        self.code == OUT_OF_MEMORY
-    }
-
     pub(crate) fn is_fatal(&self) -> bool {
         self.severity == "FATAL"
-    }
-
-    /// S4: turns a panic's payload into an internal error.
-    pub(crate) fn panicked(payload: &(dyn Any + Send)) -> Self {
-        let text = payload
-            .downcast_ref::<&str>()
-            .copied()
-            .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-            .unwrap_or("no message");
-        Self::new(
-            INTERNAL,
-            format!("internal error: the query panicked: {text}"),
-        )
     }
 
     pub(crate) fn syntax(message: impl Into<String>) -> Self {
@@ -105,6 +86,14 @@ impl Failure {
     }
 }
 
+/// The error that a connection is sent when the server stops.
+pub(crate) fn stopping() -> Failure {
+    Failure::fatal(
+        "57P01",
+        "terminating connection due to administrator command",
+    )
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}: {}", self.severity, self.code, self.message)
@@ -127,6 +116,9 @@ impl From<PgError> for Failure {
 
 impl From<DataFusionError> for Failure {
     fn from(error: DataFusionError) -> Self {
+        if coscan::is_stopped(&error) {
+            return stopping();
+        }
         let translated = coscan_pg::translate(&error, &foreign);
         Self::new(translated.code(), translated.message())
     }
@@ -174,6 +166,8 @@ fn foreign(error: &(dyn Error + 'static)) -> Option<&'static str> {
         coscan::Error::CannotWrite { .. } => Some("58P01"),
         coscan::Error::Denied { .. } => Some("42501"),
         coscan::Error::OtherColumns { .. } => Some("0A000"),
+        coscan::Error::Ended { .. } => Some(OUT_OF_MEMORY),
+        coscan::Error::Panicked { .. } | coscan::Error::RowsLost => Some(INTERNAL),
         _ => Some("58000"),
     }
 }
@@ -197,6 +191,8 @@ const PGWIRE_CODES: &[&str] = &[
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -207,11 +203,34 @@ mod tests {
         assert_eq!(Failure::from(external).code, "22012");
     }
 
+    fn of(error: coscan::Error) -> String {
+        Failure::from(DataFusionError::External(Box::new(error))).to_string()
+    }
+
     #[test]
-    fn a_panic_is_an_internal_error_with_its_words() {
-        let failure = Failure::panicked(&"boom");
-        assert_eq!(failure.code, "XX000");
-        assert!(failure.message.ends_with("boom"));
-        assert!(!failure.is_fatal());
+    fn what_ends_a_query_keeps_its_words() {
+        let unread = Some(Duration::from_millis(2_300));
+        let said = "boom".to_owned();
+        for (error, told) in [
+            (
+                coscan::Error::Panicked { said },
+                "ERROR XX000: internal error: the query panicked: boom",
+            ),
+            (
+                coscan::Error::Ended { unread: None },
+                "ERROR 53200: the query was ended: there is less memory than queries have",
+            ),
+            (
+                coscan::Error::Ended { unread },
+                "ERROR 53200: the query was ended: its rows had not been read for 2 s, and others \
+                 needed its memory",
+            ),
+            (
+                coscan::Error::Stopped,
+                "FATAL 57P01: terminating connection due to administrator command",
+            ),
+        ] {
+            assert_eq!(of(error), told);
+        }
     }
 }

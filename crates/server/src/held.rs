@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use coscan::running::ended;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::runtime_env::RuntimeEnv;
@@ -21,8 +22,7 @@ use tokio::task::spawn_blocking;
 
 use crate::failure::Failure;
 use crate::ledger::{Held, Ledger};
-use crate::query::ended;
-use crate::running::Running;
+use crate::senders::Sending;
 
 /// Enough for most cursors; for more rows, computing them costs more than a file.
 const MEMORY_BYTES: usize = 1 << 20;
@@ -43,7 +43,7 @@ impl HeldRows {
     /// # Errors
     /// Errors of the query, and of the disk.
     pub(crate) async fn of(
-        running: &mut Running,
+        running: &mut Sending,
         ledger: &Ledger,
         environment: Arc<RuntimeEnv>,
     ) -> Result<Self, Failure> {
@@ -86,11 +86,11 @@ impl HeldRows {
 /// Writes a batch and all later ones to a file, and returns a stream that reads them.
 async fn on_disk(
     mut batch: RecordBatch,
-    running: &mut Running,
+    running: &mut Sending,
     environment: Arc<RuntimeEnv>,
 ) -> Result<SendableRecordBatchStream, Failure> {
     let metrics = SpillMetrics::new(&ExecutionPlanMetricsSet::new(), 0);
-    let schema = Arc::clone(&running.schema);
+    let schema = Arc::clone(running.schema());
     let files = SpillManager::new(environment, metrics, schema);
     let mut file = files.create_in_progress_file(WHAT)?;
     loop {

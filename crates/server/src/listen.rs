@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coscan::Confinement;
+use coscan::running::QueryRuntime;
 use pgwire::api::{ConnectionManager, RandomPidSecretKeyGenerator};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{interval, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::auth::Verifier;
 use crate::cancel::Phase;
@@ -23,13 +24,14 @@ use crate::config::{ServerConfig, SessionFactory};
 use crate::connection::serve;
 use crate::error::ServerError;
 use crate::parse::Aside;
-use crate::query::QueryRuntime;
 use crate::senders::Senders;
 use crate::shared::Shared;
 use crate::spare::{Spare, out_of_descriptors, some_are_left};
-use crate::stalled::{LOOK_EVERY, Stalled};
 use crate::tls::Tls;
 use crate::unauthenticated::Unauthenticated;
+
+/// How often the server looks whether there are descriptors, where there were too few.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A PostgreSQL server over DataFusion sessions, listening but not yet answering.
 pub struct Server {
@@ -85,7 +87,6 @@ impl Server {
             phase: phases,
             aside: Arc::new(aside),
             queries,
-            stalled: Arc::<Stalled>::default(),
             senders: Senders::default(),
             confinement: Confinement::new(config.rights),
         });
@@ -121,7 +122,6 @@ impl Server {
         } = self;
         let mut connections = JoinSet::new();
         let mut spare = Spare::take();
-        let mut looks = interval(LOOK_EVERY);
         tokio::pin!(stop);
         // Whether descriptors are short: queries and new clients need some.
         let mut short = false;
@@ -131,8 +131,9 @@ impl Server {
             tokio::select! {
                 () = &mut stop => break,
                 Some(ended) = connections.join_next() => log_end(&ended),
-                _ = looks.tick() => shared.stalled.look(),
                 () = shared.unauthenticated.unsettled(short) => {}
+                // Queries give descriptors back without a word.
+                () = sleep(LOOK_EVERY), if short => {}
                 // Bounded by STRANGER-I1 and by the slots of admitted clients; others wait in the
                 // backlog.
                 accepted = listener.accept(), if open => match accepted {

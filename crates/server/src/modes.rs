@@ -5,7 +5,7 @@
 //! new transaction takes them from the settings of the same names with the prefix `default_`.
 //! DEFERRABLE has no effect: it only lets a transaction wait before it begins, and here none
 //! waits.
-//! Not here: what a READ ONLY transaction refuses (`coscan::check_read_only`).
+//! Not here: what a READ ONLY transaction refuses (`coscan::TransactionRules`).
 
 use datafusion::sql::sqlparser::ast::{
     TransactionAccessMode, TransactionIsolationLevel, TransactionMode,

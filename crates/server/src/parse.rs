@@ -15,15 +15,15 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use coscan::StatementSize;
+use coscan::running::ended;
 use coscan::tasks::TaskQueue;
 use coscan::threads::{Slice, give_way, set_slice};
 use futures::future::{Either, select};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, stopping};
 use crate::ledger::{Held, Ledger};
-use crate::query::ended;
 use crate::statement::{Action, parse};
 use coscan_pg::dialect::{Written, written_parameters};
 
@@ -145,7 +145,7 @@ impl Aside {
         work: impl Future<Output = Result<T, Failure>> + Send + 'static,
     ) -> Result<T, Failure> {
         let Ok(place) = Arc::clone(&self.places).acquire_owned().await else {
-            return Err(crate::cancel::stopping());
+            return Err(stopping());
         };
         let (_alive, gone) = oneshot::channel::<()>();
         let threads = if self.tasks.protects_short() {
@@ -154,7 +154,7 @@ impl Aside {
             &self.fair
         };
         let Some(threads) = threads else {
-            return Err(crate::cancel::stopping());
+            return Err(stopping());
         };
         let queries = self.queries.clone();
         let done = threads.spawn_blocking(move || {
@@ -163,7 +163,7 @@ impl Aside {
                 match select(pin!(work), gone).await {
                     Either::Left((outcome, _)) => outcome,
                     // The caller has gone: this value is never received.
-                    Either::Right(_) => Err(crate::cancel::stopping()),
+                    Either::Right(_) => Err(stopping()),
                 }
             })
         });

@@ -4,6 +4,7 @@
 //! An argument of EXECUTE is an expression. Its value is converted to the parameter's type as if
 //! assigned to a column of that type; otherwise the statement fails.
 
+use coscan::running::guarded;
 use coscan_pg::dialect::{Written, type_of};
 use coscan_pg::output::pg_type;
 use coscan_pg::parameters::{Encoding, cast_to, sql_name, value};
@@ -26,7 +27,6 @@ use crate::failure::Failure;
 use crate::origins::Origin;
 use crate::parse::Parsed;
 use crate::portal::Prepared;
-use crate::query::guarded;
 use crate::session::{Outcome, Session};
 use crate::statement::Action;
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
+use coscan::running::IDLE_AFTER;
 use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
@@ -24,9 +25,7 @@ use crate::copy::CopyFormat;
 use crate::failure::Failure;
 use crate::held::HeldRows;
 use crate::ledger::Ledger;
-use crate::running::Running;
-use crate::senders::FLUSH_BYTES;
-use crate::waiting::IDLE_AFTER;
+use crate::senders::{FLUSH_BYTES, Sending};
 use coscan_pg::output::{CellWriter, in_zone, pg_type, typed_writer, with_length};
 
 /// A result: its columns, and the rows not sent yet.
@@ -62,7 +61,7 @@ pub(crate) fn ended(word: &str, rows: usize) -> String {
 
 /// Where batches come from.
 pub(crate) enum Source {
-    Query(Running),
+    Query(Sending),
     Ready(VecDeque<RecordBatch>),
     Held(Box<HeldRows>),
 }
@@ -76,7 +75,7 @@ impl Rows {
         tag: &'static str,
     ) -> Result<Self, Failure> {
         if let Source::Query(running) = &source
-            && running.schema.fields().len() != announced.fields().len()
+            && running.schema().fields().len() != announced.fields().len()
         {
             return Err(Failure::unsupported(
                 "the result has other columns than were announced",

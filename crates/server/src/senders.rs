@@ -6,7 +6,7 @@
 //! sender also yields after each [`FLUSH_BYTES`], so that messages of other clients are noticed.
 //! If all connections with rows took turns, each would have a batch in hand, and such a batch is
 //! not in the budget. So only a connection that holds a turn takes the next batch, which otherwise
-//! stays where it is (`waiting.rs`).
+//! stays where it is (`coscan::Running`).
 //! Not here: what happens to a batch whose client stops reading (`simple.rs`).
 //! Bounds: a turn lasts as long as encoding one batch: a connection that waits for its socket
 //! gives its turn up. Small batches, which go out at once, need no turn. Turns are granted in the
@@ -16,13 +16,19 @@ use std::io;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::thread::available_parallelism;
+use std::time::Duration;
 
+use coscan::running::{LARGE_BYTES, Running};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::record_batch::RecordBatch;
 use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::failure::Failure;
+
 /// Large enough that system calls are rare, small enough that the first rows arrive soon.
-pub(crate) const FLUSH_BYTES: usize = 64 << 10;
+pub(crate) const FLUSH_BYTES: usize = LARGE_BYTES;
 
 /// The most bytes in a socket that the network has not taken yet.
 const UNSENT_BYTES: u32 = 256 << 10;
@@ -61,5 +67,56 @@ impl Senders {
         // The semaphore is never closed.
         let permit = Arc::clone(&self.0).acquire_owned().await.ok();
         Turn { _permit: permit }
+    }
+}
+
+/// A running query whose large batches are taken in turns.
+pub(crate) struct Sending {
+    running: Running,
+    senders: Senders,
+    /// The turn in which the batch that was taken last is sent.
+    turn: Option<Turn>,
+}
+
+impl Sending {
+    pub(crate) fn new(running: Running, senders: Senders) -> Self {
+        Self {
+            running,
+            senders,
+            turn: None,
+        }
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        self.running.schema()
+    }
+
+    /// The next batch, or `None` after the last; a large one when it is this query's turn to send.
+    /// Releases the memory of the batch before. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>, Failure> {
+        self.turn = None;
+        let next = self.running.next_in_turn(|| self.senders.turn()).await?;
+        let Some((batch, turn)) = next else {
+            return Ok(None);
+        };
+        self.turn = turn;
+        Ok(Some(batch))
+    }
+
+    /// How long the client may leave the batch that was taken last where it is.
+    pub(crate) fn patience(&self) -> Duration {
+        self.running.patience()
+    }
+
+    /// Lets others send, because the client does not take what was sent, or has all that it asked
+    /// for.
+    pub(crate) fn give_up_turn(&mut self) {
+        self.turn = None;
+    }
+
+    /// Puts aside the rest of the batch that was taken last: it comes next. The client is idle from
+    /// now on.
+    pub(crate) fn put_aside(&mut self, rest: RecordBatch) {
+        self.running.put_aside(rest);
     }
 }

@@ -3,21 +3,20 @@
 //! Not here: when it is interrupted (`cancel.rs`), and how its rows are sent (`rows.rs`).
 
 use std::collections::VecDeque;
+use std::future::ready;
 use std::sync::Arc;
 
-use coscan::QueryMemory;
-use coscan::tasks::{Fingerprint, QueryTasks, TaskQueue};
+use coscan::running::{Guard, guarded};
+use coscan::tasks::{QueryTasks, TaskQueue};
+use coscan::{StartOptions, TransactionRules};
 use coscan_pg::Moments;
 use coscan_pg::dialect::Written;
 use datafusion::arrow::array::{AsArray, StringArray};
 use datafusion::arrow::compute::sum;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::execution::runtime_env::RuntimeEnv;
-use datafusion::execution::{SessionState, TaskContext};
+use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement, WriteOp};
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
 use datafusion::prelude::SessionContext;
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -29,13 +28,9 @@ use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::parse::{Aside, Cost, Parsed, SHORT_BYTES, parse_all};
 use crate::portal::Prepared;
-use crate::query::guarded;
 use crate::rows::{EXPLAIN, Rows, SHOW, Source};
-use crate::running::{Running, Streams};
-use crate::senders::Senders;
+use crate::senders::{Senders, Sending};
 use crate::settings::Settings;
-use crate::shortage::{Rerun, Start};
-use crate::stalled::Stalled;
 
 /// S1: owned by one connection.
 pub(crate) struct Session {
@@ -43,7 +38,6 @@ pub(crate) struct Session {
     pub(crate) settings: Settings,
     pub(crate) runtime: Handle,
     pub(crate) tasks: Arc<TaskQueue>,
-    pub(crate) stalled: Arc<Stalled>,
     pub(crate) senders: Senders,
     pub(crate) ledger: Ledger,
     pub(crate) aside: Arc<Aside>,
@@ -181,14 +175,8 @@ impl Session {
         tag: Option<&'static str>,
         formats: &[i16],
     ) -> Result<Outcome, Failure> {
-        let (planned, starter) = (self.planned(statement), self.starter());
-        let tasks = Arc::clone(&starter.tasks);
-        let work = async move {
-            let (state, plan) = planned.await?;
-            starter.start(state, plan, tag).await
-        };
-        let begun = self.guarded(&tasks, work).await?;
-        outcome(begun, None, formats, self.zone()).await
+        let planned = self.planned(statement);
+        self.begin(planned, tag, None, formats).await
     }
 
     /// Starts a plan. `tag`, if given, replaces the plan's rows as the answer. `announced` are the
@@ -200,24 +188,44 @@ impl Session {
         announced: Option<SchemaRef>,
         formats: &[i16],
     ) -> Result<Outcome, Failure> {
-        let starter = self.starter();
-        let tasks = Arc::clone(&starter.tasks);
-        let work = starter.start(self.context.state(), plan, tag);
-        let begun = self.guarded(&tasks, work).await?;
-        outcome(begun, announced, formats, self.zone()).await
+        let planned = ready(Ok((self.context.state(), plan)));
+        self.begin(planned, tag, announced, formats).await
     }
 
-    fn starter(&self) -> Starter {
-        Starter {
-            context: self.context.clone(),
+    /// Starts the plan that comes of `planned`.
+    async fn begin(
+        &self,
+        planned: impl Future<Output = Result<(SessionState, LogicalPlan), Failure>> + Send + 'static,
+        tag: Option<&'static str>,
+        announced: Option<SchemaRef>,
+        formats: &[i16],
+    ) -> Result<Outcome, Failure> {
+        let (context, tasks) = (self.context.clone(), self.tasks.begin());
+        let options = self.options(&tasks, tag);
+        let work = async move {
+            let (state, plan) = planned.await?;
+            let kind = tag.map_or_else(|| kind(&plan), Kind::Done);
+            let running = coscan::start(&context, state, plan, options).await?;
+            Ok((kind, running))
+        };
+        let (kind, running) = self.guarded(&tasks, work).await?;
+        let rows = Sending::new(running, self.senders.clone());
+        outcome(kind, rows, announced, formats, self.zone()).await
+    }
+
+    /// How a plan is started: `tag`, if there is one, is answered instead of its rows.
+    fn options(&self, tasks: &Arc<QueryTasks>, tag: Option<&'static str>) -> StartOptions {
+        StartOptions {
             runtime: self.runtime.clone(),
-            tasks: self.tasks.begin(),
-            stalled: Arc::clone(&self.stalled),
-            senders: self.senders.clone(),
-            cost: self.current_cost.clone(),
-            undoable: self.undoable,
-            read_only: self.is_read_only(),
-            snapshot: self.snapshot.clone(),
+            tasks: Some(Arc::clone(tasks)),
+            guard: self.current_cost.clone().map(|cost| cost as Guard),
+            is_large: self.is_large(),
+            runs_once: tag.is_some(),
+            transaction: TransactionRules {
+                read_only: self.is_read_only(),
+                undoable: self.undoable,
+                snapshot: self.snapshot.clone(),
+            },
         }
     }
 
@@ -251,120 +259,17 @@ impl Session {
     }
 }
 
-/// The parts of a session that starting a plan needs.
-struct Starter {
-    context: SessionContext,
-    runtime: Handle,
-    tasks: Arc<QueryTasks>,
-    stalled: Arc<Stalled>,
-    senders: Senders,
-    cost: Option<Arc<Cost>>,
-    undoable: bool,
-    read_only: bool,
-    snapshot: Option<Arc<coscan::Snapshot>>,
-}
-
-impl Starter {
-    /// Starts a plan. The calling thread computes the first batches, if it is a thread of queries
-    /// and has nothing else to do.
-    async fn start(
-        self,
-        state: SessionState,
-        plan: LogicalPlan,
-        tag: Option<&'static str>,
-    ) -> Result<(Kind, Running), Failure> {
-        let kind = tag.map_or_else(|| kind(&plan), Kind::Done);
-        if self.read_only {
-            coscan::check_read_only(&plan)?;
-        }
-        if self.undoable {
-            coscan::check_undoable(&state, &plan)?;
-        }
-        let tasks = self.tasks;
-        let started_by = Arc::clone(&tasks);
-        let session = self.context.runtime_env();
-        let memory = QueryMemory::of_session(&session);
-        let environment = memory.as_ref().map_or_else(
-            || Arc::clone(&session),
-            |memory| memory.environment(&session),
-        );
-        let context = self.context;
-        let is_large = self.cost.as_ref().is_some_and(|cost| cost.is_large());
-        let snapshot = self.snapshot;
-        let is_free = snapshot.is_none();
-        let (planned, streams) = coscan::on_large_stack(async move {
-            let fingerprint = (!is_large).then(|| Fingerprint::of(&plan));
-            let seen = snapshot.map(|snapshot| (snapshot, state.clone(), plan.clone()));
-            let result = coscan::execute(&context, state, plan).await?;
-            let (state, plan) = result.into_parts();
-            let planned = Arc::new(Planned {
-                state,
-                plan,
-                fingerprint,
-                tasks: started_by,
-            });
-            let streams = planned.start(environment).await?;
-            if let Some((snapshot, state, plan)) = seen {
-                snapshot.check(&state, &plan).await?;
-            }
-            Ok::<_, Failure>((planned, streams))
-        })
-        .await?;
-        let cost = self.cost;
-        let mut running =
-            Running::start(&self.runtime, &tasks, streams, self.senders, cost.as_ref());
-        let Some(memory) = memory else {
-            return Ok((kind, running));
-        };
-        running.may_be_ended_by(&self.stalled, &memory);
-        if is_free && !is_large && kind.only_reads() && self::kind(&planned.plan).only_reads() {
-            let start = Planned::restart(planned, session);
-            running.may_rerun(Rerun::new(tasks, cost, self.stalled, memory, start));
-        }
-        Ok((kind, running))
-    }
-}
-
-/// A plan that can be started, more than once if it only reads.
-struct Planned {
-    state: SessionState,
-    plan: LogicalPlan,
-    fingerprint: Option<Fingerprint>,
-    tasks: Arc<QueryTasks>,
-}
-
-impl Planned {
-    async fn start(&self, environment: Arc<RuntimeEnv>) -> Result<Streams, Failure> {
-        let plan = self.state.create_physical_plan(&self.plan).await?;
-        self.tasks.expect(plan.as_ref(), self.fingerprint);
-        // The context has all functions: `information_schema` reads them there.
-        let context = TaskContext::from(&self.state).with_runtime(environment);
-        let context = Arc::new(context);
-        Ok(self.tasks.scope(|| partitions(&plan, context))?)
-    }
-
-    /// Starts the plan once more, when it is the query's turn.
-    fn restart(planned: Arc<Self>, session: Arc<RuntimeEnv>) -> Start<Streams> {
-        Arc::new(move |memory| {
-            let planned = Arc::clone(&planned);
-            let tasks = Arc::clone(&planned.tasks);
-            let environment = memory.environment(&session);
-            let started = coscan::on_large_stack(async move { planned.start(environment).await });
-            tasks.schedule(started.boxed()).boxed()
-        })
-    }
-}
-
 /// Makes the answer to the client from a started plan.
 async fn outcome(
-    (kind, mut running): (Kind, Running),
+    kind: Kind,
+    mut running: Sending,
     announced: Option<SchemaRef>,
     formats: &[i16],
     zone: String,
 ) -> Result<Outcome, Failure> {
     match kind {
         Kind::Rows(tag) => {
-            let announced = announced.unwrap_or_else(|| Arc::clone(&running.schema));
+            let announced = announced.unwrap_or_else(|| Arc::clone(running.schema()));
             let rows = Rows::new(announced, formats, Source::Query(running), tag)?;
             Ok(Outcome::Rows(Box::new(rows.in_zone(zone))))
         }
@@ -392,21 +297,6 @@ async fn outcome(
     }
 }
 
-/// Starts a plan. Its partitions are not merged here, but as the client fetches rows.
-fn partitions(
-    plan: &Arc<dyn ExecutionPlan>,
-    context: Arc<TaskContext>,
-) -> datafusion::error::Result<Streams> {
-    let merged = plan.downcast_ref::<CoalescePartitionsExec>();
-    let below = merged.filter(|merge| merge.fetch().is_none());
-    let plan = Arc::clone(below.map_or(plan, |merge| merge.input()));
-    Ok(Streams {
-        schema: plan.schema(),
-        environment: context.runtime_env(),
-        partitions: execute_stream_partitioned(plan, context)?,
-    })
-}
-
 /// The columns of SHOW.
 pub(crate) fn show_schema(name: &str) -> SchemaRef {
     let text = |name: &str| Field::new(name, DataType::Utf8, true);
@@ -422,11 +312,6 @@ pub(crate) fn returns_rows(plan: &LogicalPlan) -> bool {
     matches!(kind(plan), Kind::Rows(_))
 }
 
-/// Whether a plan changes nothing, apart from what functions do.
-pub(crate) fn only_reads(plan: &LogicalPlan) -> bool {
-    kind(plan).only_reads()
-}
-
 /// What a plan returns, with its tag.
 enum Kind {
     Rows(&'static str),
@@ -435,15 +320,6 @@ enum Kind {
     /// Like [`Kind::Count`], for CREATE TABLE AS.
     Made,
     Done(&'static str),
-}
-
-/// The tag of statements that only return rows.
-const SELECT: &str = "SELECT";
-
-impl Kind {
-    fn only_reads(&self) -> bool {
-        matches!(self, Self::Rows(SELECT))
-    }
 }
 
 fn kind(plan: &LogicalPlan) -> Kind {
@@ -486,7 +362,7 @@ fn kind(plan: &LogicalPlan) -> Kind {
                 Kind::Done("OK")
             }
         },
-        _ => Kind::Rows(SELECT),
+        _ => Kind::Rows("SELECT"),
     }
 }
 

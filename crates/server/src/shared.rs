@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use coscan::Confinement;
+use coscan::running::QueryRuntime;
 use pgwire::api::{ConnectionManager, RandomPidSecretKeyGenerator};
 use tokio::sync::{Semaphore, watch};
 
@@ -13,9 +14,7 @@ use crate::cancel::Phase;
 use crate::catalog::PgCatalog;
 use crate::config::SessionFactory;
 use crate::parse::Aside;
-use crate::query::QueryRuntime;
 use crate::senders::Senders;
-use crate::stalled::Stalled;
 use crate::tls::Tls;
 use crate::unauthenticated::Unauthenticated;
 
@@ -33,7 +32,6 @@ pub(crate) struct Shared {
     pub(crate) phase: watch::Receiver<Phase>,
     pub(crate) aside: Arc<Aside>,
     pub(crate) queries: QueryRuntime,
-    pub(crate) stalled: Arc<Stalled>,
     pub(crate) senders: Senders,
     pub(crate) confinement: Confinement,
 }

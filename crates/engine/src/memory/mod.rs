@@ -16,9 +16,9 @@ mod pool;
 mod shared;
 mod spill;
 
-pub use pool::QueryMemory;
+pub(crate) use pool::QueryMemory;
+pub(crate) use shared::SharedMemory;
 pub use shared::connection_memory;
-pub(crate) use shared::{SharedMemory, with_own_memory};
 pub(crate) use spill::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT, SpillFolder};
 
 /// The value that a SET of `coscan.memory` uses to restore the default.

@@ -26,7 +26,7 @@ use datafusion::execution::memory_pool::{
 use datafusion::execution::runtime_env::RuntimeEnv;
 
 /// A query's memory.
-pub struct QueryMemory {
+pub(crate) struct QueryMemory {
     budget: Arc<MemoryBudget>,
     query: Admitted,
     /// Bytes.
@@ -47,21 +47,20 @@ impl QueryMemory {
     }
 
     /// The memory of another query, which begins at once.
-    #[must_use]
-    pub fn sibling(&self) -> Arc<Self> {
+    pub(crate) fn sibling(&self) -> Arc<Self> {
         Self::begin(&self.budget)
     }
 
     /// The memory of a query that begins once `minimum` bytes are free for those of its operators
     /// that cannot do without; `None` if too many queries wait already.
-    pub async fn again(&self, minimum: u64) -> Option<Arc<Self>> {
+    pub(crate) async fn again(&self, minimum: u64) -> Option<Arc<Self>> {
         let admitted = self.budget.arrive(minimum).await?;
         Some(Self::of(&self.budget, admitted))
     }
 
     /// Declares that the query's operators that cannot spill need no more than `minimum` bytes for
     /// the rest of its run.
-    pub fn needs_less(&self, minimum: u64) {
+    pub(crate) fn needs_less(&self, minimum: u64) {
         self.budget.needs_less(self.query.query(), minimum);
     }
 
@@ -79,8 +78,7 @@ impl QueryMemory {
     }
 
     /// A copy of the session's environment that uses this memory.
-    #[must_use]
-    pub fn environment(self: &Arc<Self>, session: &RuntimeEnv) -> Arc<RuntimeEnv> {
+    pub(crate) fn environment(self: &Arc<Self>, session: &RuntimeEnv) -> Arc<RuntimeEnv> {
         Arc::new(RuntimeEnv {
             memory_pool: Arc::clone(self) as _,
             disk_manager: Arc::clone(&session.disk_manager),
@@ -95,20 +93,19 @@ impl QueryMemory {
     /// if no operator was refused, or if other queries held too little to matter. (Operators that
     /// spill are refused too, and fail where spilling does not free enough: sorts and their
     /// merges.)
-    #[must_use]
-    pub fn would_need(&self) -> Option<u64> {
+    pub(crate) fn would_need(&self) -> Option<u64> {
         let others = self.in_the_way.load(Ordering::Relaxed);
         let needed = self.needed.load(Ordering::Relaxed);
         (others > 0).then(|| needed.max(self.budget.equal_part()))
     }
 
     /// Records whether the query's client has stopped fetching its rows.
-    pub fn silent(&self, is_silent: bool) {
+    pub(crate) fn silent(&self, is_silent: bool) {
         self.budget.silent(self.query.query(), is_silent);
     }
 
     /// Registers `on_end`, which is called when the query has to end for lack of memory.
-    pub fn on_end(&self, on_end: impl Fn() + Send + Sync + 'static) {
+    pub(crate) fn on_end(&self, on_end: impl Fn() + Send + Sync + 'static) {
         let ends = Arc::clone(&self.ends);
         let notify = move || {
             ends.store(true, Ordering::Relaxed);
@@ -118,8 +115,7 @@ impl QueryMemory {
     }
 
     /// Whether the query has to end for lack of memory. Its operators get nothing more.
-    #[must_use]
-    pub fn ends(&self) -> bool {
+    pub(crate) fn ends(&self) -> bool {
         self.ends.load(Ordering::Relaxed)
     }
 

@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use coscan_storage::pool::MemoryBudget;
 use datafusion::error::Result;
-use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
@@ -55,8 +54,7 @@ impl SharedMemory {
 impl QueryMemory {
     /// The memory of a query of a session, which begins at once; `None` if the session does not
     /// use an engine's memory.
-    #[must_use]
-    pub fn of_session(session: &RuntimeEnv) -> Option<Arc<Self>> {
+    pub(crate) fn of_session(session: &RuntimeEnv) -> Option<Arc<Self>> {
         let pool = &session.memory_pool;
         if let Some(shared) = pool.downcast_ref::<SharedMemory>() {
             return Some(Self::begin(&shared.budget));
@@ -73,15 +71,6 @@ pub fn connection_memory(session: &RuntimeEnv) -> Arc<dyn MemoryPool> {
     match pool.downcast_ref::<SharedMemory>() {
         Some(shared) => Arc::new(ConnectionMemory(Arc::clone(&shared.budget))),
         None => Arc::clone(pool),
-    }
-}
-
-/// Gives a query memory of its own, if its session uses an engine's memory.
-pub(crate) fn with_own_memory(context: TaskContext) -> TaskContext {
-    let session = context.runtime_env();
-    match QueryMemory::of_session(&session) {
-        Some(memory) => context.with_runtime(memory.environment(&session)),
-        None => context,
     }
 }
 

@@ -122,7 +122,7 @@ fn named(ddl: &DdlStatement) -> Option<(&'static str, &TableReference, bool)> {
 ///
 /// # Errors
 /// 25001.
-pub fn check_undoable(state: &SessionState, plan: &LogicalPlan) -> Result<()> {
+pub(crate) fn check_undoable(state: &SessionState, plan: &LogicalPlan) -> Result<()> {
     let Some(rights) = Rights::of(state.config()) else {
         return Ok(());
     };

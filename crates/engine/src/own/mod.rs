@@ -28,11 +28,13 @@ mod views;
 
 pub use catalogs::TEMPORARY_SCHEMA;
 pub(crate) use change::ChangeByQuery;
-pub use check::{check, check_undoable};
+pub use check::check;
+pub(crate) use check::check_undoable;
 pub use confined::Confinement;
 pub use drop::{DropNames, drop_own};
 pub use execute::{Rename, execute, forget_own, makes_rows, rename_own};
-pub use read_only::{check_read_only, refused as refused_read_only};
+pub(crate) use read_only::check_read_only;
+pub use read_only::refused as refused_read_only;
 pub use saved::{SavedOwn, commit_own, save_own};
 pub use snapshot::Snapshot;
 pub(crate) use table::MemoryTable;

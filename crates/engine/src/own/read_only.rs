@@ -18,7 +18,7 @@ use super::table::MemoryTable;
 ///
 /// # Errors
 /// 25006.
-pub fn check_read_only(plan: &LogicalPlan) -> Result<()> {
+pub(crate) fn check_read_only(plan: &LogicalPlan) -> Result<()> {
     plan.apply_with_subqueries(|node| {
         let verb = match node {
             LogicalPlan::Explain(_) => return Ok(TreeNodeRecursion::Jump),

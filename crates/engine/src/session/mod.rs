@@ -6,6 +6,7 @@
 //! | `prepared.rs` | what does a prepared statement return, and when is its plan out of date? |
 //! | `rust.rs` | how does a program prepare and run statements? |
 //! | `system_tables.rs` | what do the tables `coscan.*` show? |
+//! | `start.rs` | how does a plan start? |
 //! | `ext.rs` | how does an embedder's DataFusion session get cooperative scans? |
 //!
 //! Not here: which settings a session may change (`settings/`).
@@ -14,6 +15,7 @@ mod engine;
 mod ext;
 mod prepared;
 mod rust;
+mod start;
 mod system_tables;
 
 use std::sync::Arc;
@@ -24,28 +26,23 @@ use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, TableProvider}
 use datafusion::common::TableReference;
 use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
-use datafusion::physical_plan::execute_stream;
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use futures::{StreamExt, TryStreamExt};
+use futures::TryStreamExt;
 
 use crate::error::{Error, Result};
 use crate::index::{find_indexes, index_statement};
-use crate::memory::with_own_memory;
-use crate::own::{ChangeByQuery, execute};
+use crate::own::ChangeByQuery;
 use crate::settings::EngineConfig;
-use crate::statement::{
-    StatementText, on_large_stack, parse_datafusion, plan_statement, reserve_statement,
-};
+use crate::statement::{StatementText, parse_datafusion, plan_statement, reserve_statement};
 use crate::tables::shared::{Place, SharedTables};
 use crate::tables::{SYSTEM_SCHEMA, registration};
-use crate::tasks;
 
 pub(crate) use engine::WeakEngine;
 pub use engine::{Engine, EngineMetrics};
 pub use ext::{CoscanExt, add_physical_rule};
 pub use prepared::Prepared;
 pub use rust::Statement;
+pub use start::{StartOptions, TransactionRules, only_reads, start};
 
 /// The catalog and the schema that every session sees.
 const CATALOG: &str = "datafusion";
@@ -224,8 +221,10 @@ impl Session {
         Ok(registration::table_at(&self.context.state(), path).await?)
     }
 
-    /// Plans one SQL statement and starts it. The stream computes rows as the caller polls it;
-    /// dropping it cancels the query.
+    /// Plans one SQL statement and starts it on the caller's runtime. Rows come as they are asked
+    /// for; dropping the stream cancels the query. A query that others left no memory for is run
+    /// again, as long as it has given no row. One whose rows are not asked for is ended if others
+    /// need its memory.
     ///
     /// # Errors
     /// The errors of parsing and planning. Errors of running come through the stream.
@@ -237,21 +236,14 @@ impl Session {
         let held = reserve_statement(&state.runtime_env().memory_pool, text)?;
         let statement = parse_datafusion(&state, text)?;
         let plan = plan_statement(&state, statement, text.size).await?;
-        let started = on_large_stack(async {
-            let frame = execute(&self.context, state, plan).await?;
-            let context = Arc::new(with_own_memory(frame.task_ctx()));
-            let plan = frame.create_physical_plan().await?;
-            tasks::expect_of_current(plan.as_ref());
-            execute_stream(plan, context)
-        });
-        let rows = started.await?;
-        let schema = rows.schema();
-        // The plan lives as long as the stream of its rows, so the memory reserved for the plan is
-        // held as long.
-        let rows = rows.inspect(move |_| {
-            let _ = &held;
-        });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+        let options = StartOptions {
+            guard: Some(Arc::new(held)),
+            is_large: text.size.plans_long(),
+            runs_once: about_index.is_some(),
+            ..StartOptions::of_caller()?
+        };
+        let running = start(&self.context, state, plan, options).await?;
+        Ok(running.into_stream())
     }
 
     /// The plan of a SQL query as text, with cooperative scans in it.

@@ -12,19 +12,16 @@ use coscan_pg::{PgError, Type};
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
-use datafusion::physical_plan::execute_stream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::scalar::ScalarValue;
 use futures::StreamExt;
 
 use super::Session;
 use super::prepared::Prepared;
+use super::start::{StartOptions, start};
 use crate::error::Result;
 use crate::index::index_statement;
-use crate::memory::with_own_memory;
-use crate::own::execute;
-use crate::statement::{StatementText, on_large_stack, parse_postgresql, reserve_statement};
-use crate::tasks;
+use crate::statement::{StatementText, parse_postgresql, reserve_statement};
 
 /// A parsed and planned statement of PostgreSQL's SQL. Clones share it.
 #[derive(Clone)]
@@ -33,6 +30,10 @@ pub struct Statement {
     prepared: Arc<Prepared>,
     /// The memory of the statement's text, tree and plan.
     held: Arc<MemoryReservation>,
+    /// Whether it takes long to plan.
+    is_large: bool,
+    /// Whether it makes or drops an index, by a query.
+    runs_once: bool,
 }
 
 impl Session {
@@ -57,6 +58,8 @@ impl Session {
             session: self.clone(),
             prepared: Arc::new(prepared.await?),
             held: Arc::new(held),
+            is_large: text.size.plans_long(),
+            runs_once: about_index.is_some(),
         })
     }
 }
@@ -85,23 +88,17 @@ impl Statement {
         let context = self.session.context();
         let state = context.state();
         let plan = self.prepared.bind(&state, values).await?;
-        let started = on_large_stack(async {
-            let frame = execute(context, state, plan).await?;
-            let context = Arc::new(with_own_memory(frame.task_ctx()));
-            let plan = frame.create_physical_plan().await?;
-            tasks::expect_of_current(plan.as_ref());
-            execute_stream(plan, context)
-        });
-        let rows = started.await?;
-        let schema = named(&rows.schema());
+        let options = StartOptions {
+            guard: Some(Arc::clone(&self.held) as _),
+            is_large: self.is_large,
+            runs_once: self.runs_once,
+            ..StartOptions::of_caller()?
+        };
+        let running = start(context, state, plan, options).await?;
+        let schema = named(running.schema());
         let columns = SchemaRef::clone(&schema);
-        // The plan lives as long as the stream of its rows, so the memory reserved for the plan is
-        // held as long.
-        let held = Arc::clone(&self.held);
-        let rows = rows.map(move |batch| {
-            let _ = &held;
-            renamed(batch?, &columns)
-        });
+        let rows = running.into_stream();
+        let rows = rows.map(move |batch| renamed(batch?, &columns));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 }

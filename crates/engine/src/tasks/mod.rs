@@ -288,16 +288,14 @@ impl Drop for Restored {
     }
 }
 
-/// [`QueryTasks::expect`] for the query that this thread works for, if there is one.
-pub(crate) fn expect_of_current(plan: &dyn ExecutionPlan) {
-    if let Some(query) = CURRENT.with_borrow(Clone::clone) {
-        query.expect(plan, None);
-    }
+/// The query that this thread works for, if there is one.
+pub(crate) fn current() -> Option<Arc<QueryTasks>> {
+    CURRENT.with_borrow(Clone::clone)
 }
 
 /// Wraps the future to run in the turn of the query that this thread works for, if there is one.
 pub(crate) fn in_turn<T: Send + 'static>(future: BoxFuture<'static, T>) -> BoxFuture<'static, T> {
-    match CURRENT.with_borrow(Clone::clone) {
+    match current() {
         Some(query) => query.schedule(future).boxed(),
         None => future,
     }

@@ -50,6 +50,7 @@ mod random_mixes;
 mod random_queries;
 mod read_ahead;
 mod replaced;
+mod running;
 #[path = "../../../storage/tests/s3-server/start.rs"]
 mod s3;
 mod same_names;

@@ -1,131 +1,164 @@
 //! A running query's batches on their way to the client.
 //!
 //! Idea: each partition of the result has a task that computes one batch, and the next one when
-//! that batch has been taken. While the client does not fetch, nothing more is computed, so that
-//! the scans below release their chunks (`docs/design/storage.md`, "Consumers that do not come
-//! back"), and waiting batches go to disk. DataFusion's merge would compute two batches per
-//! partition ahead, and hold them in channels as long as the client likes. A batch of few rows is
-//! usually the last, so the next step is computed at once: a small result is complete as soon as
-//! its rows are there, and its client does not wait for two more thread switches. Large batches
-//! are sent in turns (`senders.rs`). A query that found no memory because of others runs once
-//! more, unless its client already has a batch of it.
-//! Not here: where batches wait (`waiting.rs`); how rows are written (`rows.rs`); which queries
-//! run once more, and when (`shortage.rs`).
+//! that batch has been taken. While the client does not come back, nothing more is computed, so
+//! that the scans below let go of their chunks (`docs/design/storage.md`, "Consumers that do not
+//! come back"), and the batches that wait go to disk. DataFusion's merge would compute two batches
+//! a partition ahead, and hold them in channels for as long as the client likes. A batch of few
+//! rows is most often the last one, so what comes after it is computed at once: the end of a small
+//! result is there with its rows, and its client does not wait for two more changes of threads.
+//! Large batches may be taken in turns, which the consumer gives. A query that others left no
+//! memory for is run again, as long as its client has no batch of it.
 //!
-//! S2: what waits for the client is at most one batch per partition, a batch of few rows before
-//! it, and one that was put back. These batches are charged to the query's memory while they are
-//! in memory, and so is the batch being sent.
+//! | file | question |
+//! |---|---|
+//! | `mod.rs` | how does a consumer get the batches of a query? |
+//! | `pump.rs` | who computes them? |
+//! | `queue.rs` | where do they wait? |
+//! | `rerun.rs` | which queries are run again, and when? |
+//! | `silent.rs` | what becomes of a query whose consumer does not come back? |
+//! | `task.rs` | on which threads does it run, and what ends a task? |
+//!
+//! Not here: how a plan becomes streams (`session/start.rs`); how rows are written.
+//!
+//! S2: at most one batch a partition, before it one of few rows, and one that was put aside wait
+//! for the client. They are entered in the query's memory as long as they are in memory, and so is
+//! the batch that is being sent.
 //! S3: dropping a [`Running`] aborts its tasks, which drops the streams.
-//! S4: a panic in a task comes back as a [`Failure`].
+//! S4: a panic in a task comes back as an error.
 //! S6: batches that wait for an idle client are on disk.
 
-use std::panic::AssertUnwindSafe;
-use std::pin::{Pin, pin};
+mod pump;
+mod queue;
+mod rerun;
+mod silent;
+mod task;
+
+use std::any::Any;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coscan::QueryMemory;
-use coscan::tasks::QueryTasks;
-use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::arrow::record_batch::RecordBatch;
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::runtime_env::RuntimeEnv;
-use futures::stream::FuturesUnordered;
-use futures::{FutureExt, StreamExt};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::stream::try_unfold;
 use tokio::runtime::Handle;
 
-use crate::cancel::stopping;
-use crate::failure::Failure;
-use crate::parse::Cost;
-use crate::query::Task;
-use crate::senders::{Senders, Turn};
-use crate::shortage::{NextRun, Promise, Rerun};
-use crate::stalled::Stalled;
-use crate::waiting::{Queue, Taken};
+use pump::pump;
+use queue::{Queue, Taken};
+use rerun::NextRun;
+use task::Task;
 
-/// After a batch of at most this many rows the next one is computed at once.
-const FEW_ROWS: usize = 256;
+use crate::tasks::QueryTasks;
+
+pub use queue::{IDLE_AFTER, LARGE_BYTES};
+pub(crate) use rerun::{Again, Start};
+pub use task::{QueryRuntime, ended, guarded};
+
+/// What is held until the streams of a query are dropped: the memory of its plan, for example.
+pub type Guard = Arc<dyn Any + Send + Sync>;
 
 /// The output of a plan: one stream per partition.
 pub(crate) struct Streams {
     pub(crate) schema: SchemaRef,
     pub(crate) partitions: Vec<SendableRecordBatchStream>,
-    /// Provides memory and disk space for waiting batches.
+    /// Provides the memory and the disk space for batches that wait.
     pub(crate) environment: Arc<RuntimeEnv>,
 }
 
-/// A query whose partitions are computed by tasks.
-pub(crate) struct Running {
-    pub(crate) schema: SchemaRef,
+/// A query whose partitions are pumped by tasks.
+pub struct Running {
+    schema: SchemaRef,
     queue: Arc<Queue>,
     runtime: Handle,
+    /// Whose turn its tasks run in.
+    query: Option<Arc<QueryTasks>>,
+    guard: Option<Guard>,
     tasks: Vec<Task<()>>,
-    /// How to run the query once more; `None` once its client has a batch.
-    rerun: Option<Rerun<Streams>>,
-    /// The streams of the next run, while they are being made.
+    /// How the query is run again; `None` once its client has a batch.
+    again: Option<Again<Streams>>,
+    /// The streams of the next run, while they are made.
     next_run: Option<Task<NextRun<Streams>>>,
-    /// The memory of the batch taken last.
+    /// The memory of the batch that was taken last.
     taken: Option<MemoryReservation>,
-    senders: Senders,
-    /// The turn in which that batch is sent.
-    turn: Option<Turn>,
 }
 
 impl Running {
-    /// Starts the tasks. `cost` is held until the streams are dropped.
+    /// `guard` is held until the streams are dropped.
     pub(crate) fn start(
-        runtime: &Handle,
-        tasks: &Arc<QueryTasks>,
+        runtime: Handle,
+        query: Option<Arc<QueryTasks>>,
         streams: Streams,
-        senders: Senders,
-        cost: Option<&Arc<Cost>>,
+        guard: Option<Guard>,
     ) -> Self {
         let schema = Arc::clone(&streams.schema);
-        let (queue, tasks) = pump(runtime, tasks, streams, cost, None);
+        let (queue, tasks) = pump(&runtime, query.as_ref(), streams, guard.as_ref(), None);
         Self {
             schema,
             queue,
-            runtime: runtime.clone(),
+            runtime,
+            query,
+            guard,
             tasks,
-            rerun: None,
+            again: None,
             next_run: None,
             taken: None,
-            senders,
-            turn: None,
         }
     }
 
-    /// Lets `stalled` end the query when it keeps memory from others while its client does not
-    /// read.
-    pub(crate) fn may_be_ended_by(&self, stalled: &Stalled, memory: &Arc<QueryMemory>) {
-        stalled.enter(&self.queue, memory);
+    /// The columns of its rows.
+    #[must_use]
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
     }
 
-    /// Lets the query run once more if others keep it from memory.
-    pub(crate) fn may_rerun(&mut self, rerun: Rerun<Streams>) {
-        self.rerun = Some(rerun);
+    /// From now on the query is run again if others keep it from memory.
+    pub(crate) fn may_run_again(&mut self, again: Again<Streams>) {
+        self.again = Some(again);
     }
 
-    /// The next batch, or `None` after the last. A large batch comes only in this query's turn to
-    /// send. Releases the memory of the previous batch. Cancel safe.
-    pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>, Failure> {
+    /// The next batch, or `None` after the last. Releases the memory of the batch before. Cancel
+    /// safe.
+    ///
+    /// # Errors
+    /// The query's; [`Error::Ended`](crate::Error::Ended) if it was ended for its memory;
+    /// [`Error::Stopped`](crate::Error::Stopped) if its runtime was shut down;
+    /// [`Error::Panicked`](crate::Error::Panicked).
+    pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let next = self.next_in_turn(|| std::future::ready(())).await?;
+        Ok(next.map(|(batch, _)| batch))
+    }
+
+    /// As [`Running::next`], but a batch of more than [`LARGE_BYTES`] is taken only when there is a
+    /// turn for it, which is handed out with the batch.
+    ///
+    /// # Errors
+    /// As [`Running::next`].
+    pub async fn next_in_turn<T, F: Future<Output = T>>(
+        &mut self,
+        wait_for_turn: impl Fn() -> F,
+    ) -> Result<Option<(RecordBatch, Option<T>)>> {
         self.taken = None;
-        self.turn = None;
+        let mut turn = None;
         loop {
             self.begin_next_run().await?;
             let failure = {
                 let mut changed = pin!(self.queue.changed());
                 changed.as_mut().enable();
-                if self.turn.is_none() && self.queue.next_is_large() {
-                    self.turn = Some(self.senders.turn().await);
+                if turn.is_none() && self.queue.next_is_large() {
+                    turn = Some(wait_for_turn().await);
                 }
                 match self.queue.take() {
                     Taken::Batch(Err(why), _) => why,
                     Taken::Batch(Ok(batch), held) => {
-                        self.rerun = None;
+                        self.again = None;
                         self.taken = held;
-                        return Ok(Some(batch));
+                        return Ok(Some((batch, turn)));
                     }
                     Taken::End => return Ok(None),
                     Taken::NotYet => {
@@ -134,17 +167,17 @@ impl Running {
                     }
                 }
             };
-            self.rerun_after(failure)?;
+            self.run_again_after(failure)?;
         }
     }
 
-    /// S10: ends the failed run, and starts to make the next one.
+    /// Ends the run that failed, and has the next one made: S10.
     ///
     /// # Errors
-    /// The failure, if the query must not run once more.
-    fn rerun_after(&mut self, failure: Failure) -> Result<(), Failure> {
-        let rerun = self.rerun.as_mut().filter(|_| !self.queue.has_ended());
-        let Some(next) = rerun.and_then(|rerun| rerun.after(&failure)) else {
+    /// The failure, if the query is not to be run again.
+    fn run_again_after(&mut self, failure: DataFusionError) -> Result<()> {
+        let again = self.again.as_mut().filter(|_| !self.queue.has_ended());
+        let Some(next) = again.and_then(|again| again.after(&failure)) else {
             return Err(failure);
         };
         self.tasks.clear();
@@ -152,36 +185,31 @@ impl Running {
         Ok(())
     }
 
-    /// Waits for the streams of the next run, if there is one, and starts its tasks.
-    async fn begin_next_run(&mut self) -> Result<(), Failure> {
+    /// Waits for the streams of the next run, if there is to be one, and has them pumped.
+    async fn begin_next_run(&mut self) -> Result<()> {
         let Some(next) = &mut self.next_run else {
             return Ok(());
         };
         let made = next.await;
         self.next_run = None;
         let (streams, memory, promise) = made??;
-        if let Some(rerun) = &mut self.rerun {
-            let (query, cost) = (&rerun.query, rerun.cost.as_ref());
-            (self.queue, self.tasks) = pump(&self.runtime, query, streams, cost, Some(promise));
-            rerun.stalled.enter(&self.queue, &memory);
-            rerun.memory = memory;
+        if let Some(again) = &mut self.again {
+            again.memory = memory;
+            let (query, guard) = (self.query.as_ref(), self.guard.as_ref());
+            (self.queue, self.tasks) = pump(&self.runtime, query, streams, guard, Some(promise));
         }
         Ok(())
     }
 
-    /// How long the batch taken last may stay in memory while the client does not read.
-    pub(crate) fn patience(&self) -> Duration {
+    /// How long the client may leave the batch that was taken last where it is.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
         self.queue.patience()
     }
 
-    /// Lets others send, because the client does not take what was sent, or has all it asked for.
-    pub(crate) fn give_up_turn(&mut self) {
-        self.turn = None;
-    }
-
-    /// Puts the rest of the batch taken last back, as the next one. From now on the client counts
-    /// as idle.
-    pub(crate) fn put_aside(&mut self, rest: RecordBatch) {
+    /// Puts aside the rest of the batch that was taken last: it comes next. The client is idle from
+    /// now on.
+    pub fn put_aside(&mut self, rest: RecordBatch) {
         self.taken = None;
         let number = self.queue.put_aside(rest);
         let queue = Arc::clone(&self.queue);
@@ -189,93 +217,16 @@ impl Running {
         self.tasks.retain(|task| !task.has_ended());
         self.tasks.push(Task::spawn(&self.runtime, keep));
     }
-}
 
-/// Starts a task for each of the streams. `promise` is kept until each has produced a batch.
-fn pump(
-    runtime: &Handle,
-    query: &Arc<QueryTasks>,
-    streams: Streams,
-    cost: Option<&Arc<Cost>>,
-    promise: Option<Promise>,
-) -> (Arc<Queue>, Vec<Task<()>>) {
-    let pumps = streams.partitions.len();
-    let queue = Arc::new(Queue::new(streams.schema, streams.environment, pumps));
-    let promise = promise.map(Arc::new);
-    let pumps = streams.partitions.into_iter().map(|stream| {
-        let pump = Pump {
-            queue: Arc::clone(&queue),
-            promise: promise.clone(),
-            ended: false,
-        };
-        let work = pump.run(stream, cost.cloned());
-        Task::spawn(runtime, query.schedule(work.boxed()))
-    });
-    let tasks = pumps.collect();
-    (queue, tasks)
-}
-
-/// Computes one partition's batches. Counts as computing until it is dropped.
-struct Pump {
-    queue: Arc<Queue>,
-    /// The promised memory, kept until the first batch.
-    promise: Option<Arc<Promise>>,
-    /// Whether its stream has ended.
-    ended: bool,
-}
-
-impl Pump {
-    async fn run(mut self, mut stream: SendableRecordBatchStream, cost: Option<Arc<Cost>>) {
-        let queue = Arc::clone(&self.queue);
-        let mut kept = FuturesUnordered::new();
-        while !self.ended {
-            let next = pin!(AssertUnwindSafe(stream.next()).catch_unwind());
-            let batch = match meanwhile(next, &mut kept).await {
-                Ok(None) => break,
-                Ok(Some(batch)) => batch.map_err(Failure::from),
-                Err(payload) => Err(Failure::panicked(payload.as_ref())),
-            };
-            self.promise = None;
-            self.ended = batch.is_err();
-            let is_small = batch
-                .as_ref()
-                .is_ok_and(|batch| batch.num_rows() <= FEW_ROWS);
-            match queue.put(batch) {
-                Some(number) if !self.ended => kept.push(queue.keep(number)),
-                Some(_) => {}
-                None => self.ended = true,
-            }
-            let may_wait = usize::from(is_small);
-            while kept.len() > may_wait && kept.next().await.is_some() {}
-            self.ended |= queue.has_ended();
-        }
-        self.ended = true;
-        drop((stream, cost, self));
-        while kept.next().await.is_some() {}
-    }
-}
-
-/// The output of `next`; meanwhile waiting batches are kept or moved to disk.
-async fn meanwhile<T>(
-    mut next: Pin<&mut impl Future<Output = T>>,
-    kept: &mut FuturesUnordered<impl Future<Output = ()>>,
-) -> T {
-    loop {
-        tokio::select! {
-            biased;
-            output = next.as_mut() => return output,
-            Some(()) = kept.next() => {}
-        }
-    }
-}
-
-impl Drop for Pump {
-    fn drop(&mut self) {
-        if !self.ended {
-            // The query was dropped, or the runtime was shut down.
-            self.queue.put(Err(stopping()));
-        }
-        self.queue.end_pump();
+    /// Its batches as a stream. Dropping it ends the query.
+    #[must_use]
+    pub fn into_stream(self) -> SendableRecordBatchStream {
+        let schema = Arc::clone(&self.schema);
+        let rows = try_unfold(self, async |mut running| {
+            let next = running.next().await?;
+            Ok(next.map(|batch| (batch, running)))
+        });
+        Box::pin(RecordBatchStreamAdapter::new(schema, rows))
     }
 }
 
@@ -283,21 +234,23 @@ impl Drop for Pump {
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-    use coscan::tasks::TaskQueue;
-    use datafusion::arrow::array::{AsArray, Int64Array, StringArray};
-    use datafusion::arrow::compute::concat_batches;
-    use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema};
+    use arrow::array::{AsArray, Int64Array, StringArray};
+    use arrow::compute::concat_batches;
+    use arrow::datatypes::{DataType, Field, Int64Type, Schema};
     use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
     use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer};
     use datafusion::execution::runtime_env::RuntimeEnvBuilder;
     use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-    use futures::Stream;
+    use futures::{FutureExt, Stream, StreamExt};
+    use tokio::sync::Semaphore;
     use tokio::time::Instant;
 
+    use super::pump::FEW_ROWS;
+    use super::silent::SILENT_AFTER;
     use super::*;
-    use crate::waiting::IDLE_AFTER;
+    use crate::tasks::TaskQueue;
 
-    type Batch = datafusion::error::Result<RecordBatch>;
+    type Batch = Result<RecordBatch>;
 
     const ROWS: i64 = 1000;
 
@@ -335,11 +288,11 @@ mod tests {
         };
         let tasks = TaskQueue::new(2, 2, None).begin();
         let handle = Handle::current();
-        let running = Running::start(&handle, &tasks, streams, Senders::new(2), None);
+        let running = Running::start(handle, Some(tasks), streams, None);
         (running, environment)
     }
 
-    /// A partition of four batches that counts how many were computed.
+    /// A partition of four batches that counts how many were asked for.
     fn partition(first: i64, asked: &Arc<AtomicUsize>) -> impl Stream<Item = Batch> + use<> {
         let asked = Arc::clone(asked);
         futures::stream::iter(0..4).map(move |at| {
@@ -383,7 +336,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn waiting_batches_go_to_disk_and_come_back_in_order() {
+    async fn what_waits_goes_to_disk_and_comes_back_in_order() {
         let asked = Arc::default();
         let builder = RuntimeEnvBuilder::new();
         let (mut running, environment) = running(vec![partition(0, &asked)], builder);
@@ -436,7 +389,7 @@ mod tests {
             let (mut running, environment) = running(vec![partition], RuntimeEnvBuilder::new());
             let ahead = usize::try_from(count).unwrap().min(2);
             let computed = || asked.load(Ordering::SeqCst) == ahead;
-            eventually("S2: two batches of few rows", computed).await;
+            eventually("S2: two of few rows", computed).await;
             if count == 1 {
                 let ended = || running.queue.is_complete();
                 eventually("the end waits for the client", ended).await;
@@ -450,7 +403,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn batches_that_cannot_go_to_disk_are_reserved_or_fail() {
+    async fn what_cannot_be_written_is_entered_or_fails() {
         for (bytes, fits) in [(1 << 20, true), (100, false)] {
             let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
             let builder = RuntimeEnvBuilder::new()
@@ -468,13 +421,13 @@ mod tests {
                 assert_eq!(pool.reserved(), 0);
                 continue;
             }
-            eventually("S6: it stays in memory", || running.queue.has_failed()).await;
+            eventually("S6: it stays", || running.queue.has_failed()).await;
             assert!(running.next().await.is_err());
         }
     }
 
     #[tokio::test]
-    async fn waiting_batches_and_the_one_being_sent_are_reserved() {
+    async fn what_waits_and_what_is_being_sent_is_entered() {
         let builder =
             RuntimeEnvBuilder::new().with_memory_pool(Arc::new(GreedyMemoryPool::new(1 << 20)));
         let (mut running, environment) = running(vec![partition(0, &Arc::default())], builder);
@@ -482,7 +435,7 @@ mod tests {
         let first = running.next().await.unwrap().unwrap();
         // Numbers of eight bytes, and a text in two of three rows.
         let of_one = 8 * first.num_rows()..64 * first.num_rows();
-        eventually("S9: the second batch", || reserved() >= 2 * of_one.start).await;
+        eventually("S9: the second one", || reserved() >= 2 * of_one.start).await;
         assert!(reserved() < 2 * of_one.end, "{}", reserved());
         running.put_aside(first.slice(500, 500));
         eventually("S6: both on disk", || running.queue.on_disk() == 2).await;
@@ -490,7 +443,7 @@ mod tests {
         let half = running.next().await.unwrap().unwrap();
         assert_eq!(half.num_rows(), 500);
         let now = reserved();
-        assert!(now >= of_one.start / 2, "S9: the batch being sent: {now}");
+        assert!(now >= of_one.start / 2, "S9: what is being sent: {now}");
         assert_eq!(
             rest(&mut running).await,
             (ROWS..4 * ROWS).collect::<Vec<_>>()
@@ -498,7 +451,7 @@ mod tests {
         assert_eq!(reserved(), 0);
     }
 
-    /// More than [`FLUSH_BYTES`].
+    /// More than [`LARGE_BYTES`].
     fn large_batch() -> RecordBatch {
         let batches: Vec<RecordBatch> = (0..16).map(|at| batch(at * ROWS)).collect();
         concat_batches(&schema(), &batches).unwrap()
@@ -513,26 +466,28 @@ mod tests {
             vec![partition(0, &Arc::default())],
             RuntimeEnvBuilder::new(),
         );
-        let senders = Senders::new(1);
-        for running in [&mut first, &mut second, &mut small] {
-            running.senders = senders.clone();
+        let second_queue = Arc::clone(&second.queue);
+        for running in [&first, &second, &small] {
             eventually("a batch", || running.queue.waits()).await;
         }
-        assert!(first.next().await.unwrap().is_some());
-        assert!(second.next().now_or_never().is_none(), "one at a time");
-        assert!(small.next().await.unwrap().is_some(), "needs no turn");
-        // A query that waits for its turn does not count as one whose client is idle.
-        tokio::time::sleep(IDLE_AFTER + Duration::from_millis(100)).await;
-        assert_eq!(second.queue.on_disk(), 0);
-        first.give_up_turn();
-        assert!(second.next().await.unwrap().is_some());
-        assert!(first.next().await.unwrap().is_some(), "a small one");
-        drop(second);
-        assert!(first.next().await.unwrap().is_none());
+        let turns = Semaphore::new(1);
+        let turn = || async { turns.acquire().await.unwrap() };
+        let (_, held) = first.next_in_turn(turn).await.unwrap().unwrap();
+        assert!(held.is_some());
+        let (_, none) = small.next_in_turn(turn).await.unwrap().unwrap();
+        assert!(none.is_none(), "it needs no turn");
+        let mut waits = Box::pin(second.next_in_turn(turn));
+        assert!(waits.as_mut().now_or_never().is_none(), "one at a time");
+        // It waits for its turn, so it does not count as a client that does not come back.
+        tokio::time::sleep(SILENT_AFTER + Duration::from_millis(100)).await;
+        assert_eq!(second_queue.on_disk(), 0);
+        assert_eq!(second_queue.idle(Instant::now()), Duration::ZERO);
+        drop(held);
+        assert!(waits.await.unwrap().is_some());
     }
 
     #[tokio::test]
-    async fn large_batches_wait_on_disk_when_memory_is_short() {
+    async fn where_memory_is_short_large_batches_wait_on_disk() {
         let pool = Arc::new(GreedyMemoryPool::new(8 << 20));
         let builder = RuntimeEnvBuilder::new().with_memory_pool(pool);
         let partition = futures::stream::iter([Ok(large_batch()), Ok(large_batch())]);
@@ -586,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_shutdown_does_not_complete_a_result() {
+    fn a_runtime_that_is_shut_down_ends_no_result() {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let pending = futures::stream::pending::<Batch>();
         let (mut running, _) = {
@@ -595,6 +550,6 @@ mod tests {
         };
         runtime.shutdown_background();
         let next = futures::executor::block_on(running.next());
-        assert!(next.is_err(), "an incomplete result");
+        assert!(next.is_err(), "a result that is not whole");
     }
 }

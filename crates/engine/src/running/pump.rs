@@ -1,0 +1,114 @@
+//! A task that computes one partition of a query's result, a batch ahead of whoever takes them.
+//!
+//! Not here: the query (`mod.rs`); where the batches wait (`queue.rs`).
+//! S4: a panic in a stream comes back as an error.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+
+use datafusion::execution::SendableRecordBatchStream;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+use tokio::runtime::Handle;
+
+use super::queue::Queue;
+use super::rerun::Promise;
+use super::task::{Task, panicked, stopped};
+use super::{Guard, Streams};
+use crate::tasks::QueryTasks;
+
+/// After a batch of at most so many rows the next one is computed at once.
+pub(super) const FEW_ROWS: usize = 256;
+
+/// Has a task compute each of the streams. `promise` is kept until all have given something.
+pub(super) fn pump(
+    runtime: &Handle,
+    query: Option<&Arc<QueryTasks>>,
+    streams: Streams,
+    guard: Option<&Guard>,
+    promise: Option<Promise>,
+) -> (Arc<Queue>, Vec<Task<()>>) {
+    let pumps = streams.partitions.len();
+    let queue = Arc::new(Queue::new(streams.schema, streams.environment, pumps));
+    queue.may_be_ended();
+    let promise = promise.map(Arc::new);
+    let pumps = streams.partitions.into_iter().map(|stream| {
+        let pump = Pump {
+            queue: Arc::clone(&queue),
+            promise: promise.clone(),
+            ended: false,
+        };
+        let work = pump.run(stream, guard.cloned());
+        match query {
+            Some(query) => Task::spawn(runtime, query.schedule(work.boxed())),
+            None => Task::spawn(runtime, work),
+        }
+    });
+    let tasks = pumps.collect();
+    (queue, tasks)
+}
+
+/// Computes one partition's batches. It counts as computing until it is dropped.
+struct Pump {
+    queue: Arc<Queue>,
+    /// Its memory is promised until its first batch.
+    promise: Option<Arc<Promise>>,
+    /// Whether its stream has ended.
+    ended: bool,
+}
+
+impl Pump {
+    async fn run(mut self, mut stream: SendableRecordBatchStream, guard: Option<Guard>) {
+        let queue = Arc::clone(&self.queue);
+        let mut kept = FuturesUnordered::new();
+        while !self.ended {
+            let next = pin!(AssertUnwindSafe(stream.next()).catch_unwind());
+            let batch = match meanwhile(next, &mut kept).await {
+                Ok(None) => break,
+                Ok(Some(batch)) => batch,
+                Err(payload) => Err(panicked(payload.as_ref())),
+            };
+            self.promise = None;
+            self.ended = batch.is_err();
+            let is_small = batch
+                .as_ref()
+                .is_ok_and(|batch| batch.num_rows() <= FEW_ROWS);
+            match queue.put(batch) {
+                Some(number) if !self.ended => kept.push(queue.keep(number)),
+                Some(_) => {}
+                None => self.ended = true,
+            }
+            let may_wait = usize::from(is_small);
+            while kept.len() > may_wait && kept.next().await.is_some() {}
+            self.ended |= queue.has_ended();
+        }
+        self.ended = true;
+        drop((stream, guard, self));
+        while kept.next().await.is_some() {}
+    }
+}
+
+/// The output of `next`; meanwhile the batches that wait are kept.
+async fn meanwhile<T>(
+    mut next: Pin<&mut impl Future<Output = T>>,
+    kept: &mut FuturesUnordered<impl Future<Output = ()>>,
+) -> T {
+    loop {
+        tokio::select! {
+            biased;
+            output = next.as_mut() => return output,
+            Some(()) = kept.next() => {}
+        }
+    }
+}
+
+impl Drop for Pump {
+    fn drop(&mut self) {
+        if !self.ended {
+            // The query was dropped, or the runtime was shut down.
+            self.queue.put(Err(stopped()));
+        }
+        self.queue.end_pump();
+    }
+}

@@ -1,0 +1,80 @@
+//! What does a query whose client does not read do to others?
+//!
+//! A query keeps its hash tables until its client has taken the last row. Three joins whose clients
+//! have stopped reading can hold all memory, and then every other join is refused for as long as
+//! the three clients like. So the core is told whose clients do not come back; where memory is
+//! short it ends such queries, and where a lower limit leaves no room, the youngest.
+//! Whoever keeps a batch that waits notices the silence, and the client's side that it is over.
+//! Not here: which query ends, and when (`coscan_core::memory`); where the rows wait meanwhile
+//! (`queue.rs`); what becomes of a query that was refused (`rerun.rs`).
+//! Bounds: a query without a batch that waits is not silent: its operators are at work.
+
+use std::time::Duration;
+
+use datafusion::error::DataFusionError;
+use parking_lot::Mutex;
+
+use crate::error::{Error, engine_error};
+use crate::memory::QueryMemory;
+
+/// After what time a client does not come back.
+pub(super) const SILENT_AFTER: Duration = Duration::from_secs(1);
+
+/// What the core was told of a query's client.
+#[derive(Default)]
+pub(super) struct Silence(Mutex<bool>);
+
+impl Silence {
+    /// Tells the core whether the client is silent, if that has changed. `is_silent` is asked while
+    /// nobody else tells, so that what is told last is so.
+    pub(super) fn tell(&self, memory: &QueryMemory, is_silent: impl FnOnce() -> bool) {
+        let mut told = self.0.lock();
+        let is_silent = is_silent();
+        if is_silent != *told {
+            *told = is_silent;
+            memory.silent(is_silent);
+        }
+    }
+}
+
+/// The error that the client of an ended query is given when it comes back.
+pub(super) fn why(idle: Duration) -> DataFusionError {
+    engine_error(Error::Ended {
+        unread: (idle >= SILENT_AFTER).then_some(idle),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::datatypes::Schema;
+    use datafusion::execution::memory_pool::MemoryConsumer;
+
+    use super::super::queue::{Queue, Taken};
+    use super::*;
+    use crate::{Engine, EngineConfig};
+
+    #[tokio::test]
+    async fn a_query_ends_where_a_lower_limit_leaves_no_room() {
+        let config = EngineConfig {
+            memory_bytes: Some(64 << 20),
+            ..EngineConfig::default()
+        };
+        let engine = Engine::new(config).unwrap();
+        let session = engine.session().context().runtime_env();
+        let memory = QueryMemory::of_session(&session).unwrap();
+        let environment = memory.environment(&session);
+        let join = MemoryConsumer::new("join").register(&environment.memory_pool);
+        join.try_grow(32 << 20).unwrap();
+        let queue = Arc::new(Queue::new(Arc::new(Schema::empty()), environment, 1));
+        queue.may_be_ended();
+        assert!(!queue.has_ended());
+        engine.memory().set_limit(16 << 20);
+        assert!(queue.has_ended());
+        let Taken::Batch(Err(told), _) = queue.take() else {
+            panic!("its client is not told");
+        };
+        assert!(told.to_string().contains("less memory"), "{told}");
+    }
+}

@@ -1,0 +1,206 @@
+//! The one way in which a plan starts: a program's, a prepared statement's, a client's.
+//!
+//! The plan is held to the session's rights and to its transaction, is given memory of its own, and
+//! becomes streams, which tasks compute (`running/`). A query that only reads may be run again.
+//! Not here: how a statement becomes a plan (`rust.rs`, `prepared.rs`, the server's `session.rs`).
+
+use std::sync::Arc;
+
+use datafusion::error::Result;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::{SessionState, TaskContext};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
+use datafusion::prelude::SessionContext;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::runtime::Handle;
+
+use super::Session;
+use crate::error::{Error, engine_error};
+use crate::memory::QueryMemory;
+use crate::own::{Snapshot, check_read_only, check_undoable, execute};
+use crate::running::{Again, Guard, Running, Start, Streams};
+use crate::statement::on_large_stack;
+use crate::tasks::{self, Fingerprint, QueryTasks};
+
+/// How a plan is started.
+pub struct StartOptions {
+    /// Where its tasks run.
+    pub runtime: Handle,
+    /// In whose turn they run; `None` if the runtime's order will do.
+    pub tasks: Option<Arc<QueryTasks>>,
+    /// Held until its streams are dropped.
+    pub guard: Option<Guard>,
+    /// Whether it takes long to plan. Then it is planned only once.
+    pub is_large: bool,
+    /// Whether it must not be run again, although it looks as if it only reads.
+    pub runs_once: bool,
+    /// What the transaction at hand asks of it.
+    pub transaction: TransactionRules,
+}
+
+/// What a transaction asks of its statements.
+#[derive(Clone, Default)]
+pub struct TransactionRules {
+    /// They change nothing.
+    pub read_only: bool,
+    /// A ROLLBACK is to undo them.
+    pub undoable: bool,
+    /// They see the files of this time.
+    pub snapshot: Option<Arc<Snapshot>>,
+}
+
+impl StartOptions {
+    /// For a plan that runs on the caller's runtime, for the query that this thread works for, if
+    /// there is one.
+    ///
+    /// # Errors
+    /// [`Error::NoRuntime`].
+    pub fn of_caller() -> Result<Self> {
+        let runtime = Handle::try_current().map_err(|_| engine_error(Error::NoRuntime))?;
+        Ok(Self {
+            runtime,
+            tasks: tasks::current(),
+            guard: None,
+            is_large: false,
+            runs_once: false,
+            transaction: TransactionRules::default(),
+        })
+    }
+}
+
+impl Session {
+    /// Starts a plan. Dropping what is returned ends it.
+    ///
+    /// # Errors
+    /// Those of the checks, of planning and of starting. Errors of running come with the batches.
+    pub async fn start(&self, plan: LogicalPlan, options: StartOptions) -> Result<Running> {
+        start(&self.context, self.context.state(), plan, options).await
+    }
+}
+
+/// Starts a plan in a session, which may be somebody else's, with its `state` at the time when the
+/// statement began. Its first batches are computed by the thread that calls this, if that is one of
+/// the queries' and has nothing else to do.
+///
+/// # Errors
+/// As [`Session::start`].
+pub async fn start(
+    context: &SessionContext,
+    state: SessionState,
+    plan: LogicalPlan,
+    options: StartOptions,
+) -> Result<Running> {
+    let StartOptions {
+        runtime,
+        tasks,
+        guard,
+        is_large,
+        runs_once,
+        transaction,
+    } = options;
+    if transaction.read_only {
+        check_read_only(&plan)?;
+    }
+    if transaction.undoable {
+        check_undoable(&state, &plan)?;
+    }
+    let session = context.runtime_env();
+    let memory = QueryMemory::of_session(&session);
+    let environment = memory.as_ref().map_or_else(
+        || Arc::clone(&session),
+        |memory| memory.environment(&session),
+    );
+    let may_run_again =
+        transaction.snapshot.is_none() && !is_large && !runs_once && only_reads(&plan);
+    let started_by = tasks.clone();
+    let (planned, streams) = on_large_stack(async {
+        let fingerprint = (!is_large && started_by.is_some()).then(|| Fingerprint::of(&plan));
+        let snapshot = transaction.snapshot;
+        let seen = snapshot.map(|snapshot| (snapshot, state.clone(), plan.clone()));
+        let (state, plan) = execute(context, state, plan).await?.into_parts();
+        let planned = Arc::new(Planned {
+            state,
+            plan,
+            fingerprint,
+            tasks: started_by,
+        });
+        let streams = planned.start(environment).await?;
+        if let Some((snapshot, state, plan)) = seen {
+            snapshot.check(&state, &plan).await?;
+        }
+        Ok::<_, datafusion::error::DataFusionError>((planned, streams))
+    })
+    .await?;
+    let mut running = Running::start(runtime, tasks, streams, guard);
+    if let Some(memory) = memory
+        && may_run_again
+        && only_reads(&planned.plan)
+    {
+        running.may_run_again(Again::new(memory, planned.start_again(session)));
+    }
+    Ok(running)
+}
+
+/// Whether a plan changes nothing, whatever functions it calls.
+#[must_use]
+pub fn only_reads(plan: &LogicalPlan) -> bool {
+    use LogicalPlan::{Analyze, Copy, Ddl, Dml, Explain, Statement};
+    !matches!(
+        plan,
+        Explain(_) | Analyze(_) | Copy(_) | Dml(_) | Ddl(_) | Statement(_)
+    )
+}
+
+/// A plan that can be started, again and again if it only reads.
+struct Planned {
+    state: SessionState,
+    plan: LogicalPlan,
+    fingerprint: Option<Fingerprint>,
+    tasks: Option<Arc<QueryTasks>>,
+}
+
+impl Planned {
+    async fn start(&self, environment: Arc<RuntimeEnv>) -> Result<Streams> {
+        let plan = self.state.create_physical_plan(&self.plan).await?;
+        // With all functions: `information_schema` reads them there.
+        let context = TaskContext::from(&self.state).with_runtime(environment);
+        let context = Arc::new(context);
+        match &self.tasks {
+            Some(tasks) => {
+                tasks.expect(plan.as_ref(), self.fingerprint);
+                tasks.scope(|| partitions(&plan, context))
+            }
+            None => partitions(&plan, context),
+        }
+    }
+
+    /// The plan, to be started when it is the query's turn.
+    fn start_again(self: Arc<Self>, session: Arc<RuntimeEnv>) -> Start<Streams> {
+        Arc::new(move |memory| {
+            let planned = Arc::clone(&self);
+            let tasks = planned.tasks.clone();
+            let environment = memory.environment(&session);
+            let started: BoxFuture<'static, _> =
+                on_large_stack(async move { planned.start(environment).await }).boxed();
+            match tasks {
+                Some(tasks) => tasks.schedule(started).boxed(),
+                None => started,
+            }
+        })
+    }
+}
+
+/// Starts a plan. Its partitions are merged as the client asks for rows.
+fn partitions(plan: &Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<Streams> {
+    let merged = plan.downcast_ref::<CoalescePartitionsExec>();
+    let below = merged.filter(|merge| merge.fetch().is_none());
+    let plan = Arc::clone(below.map_or(plan, |merge| merge.input()));
+    Ok(Streams {
+        schema: plan.schema(),
+        environment: context.runtime_env(),
+        partitions: execute_stream_partitioned(plan, context)?,
+    })
+}

@@ -1,0 +1,116 @@
+//! Promised, of a program's queries as of a server's: one that finds no memory because others have
+//! it is run again when they have gone; one whose rows are not asked for is ended when others need
+//! its memory; a lower limit ends one that no longer fits; dropping the rows ends the query.
+
+use std::time::{Duration, Instant};
+
+use coscan::{Engine, EngineConfig, Session};
+use datafusion::execution::SendableRecordBatchStream;
+use futures::{StreamExt, TryStreamExt};
+use tokio::time::sleep;
+
+const ROWS: usize = 100_000;
+
+/// A join whose table has [`ROWS`] rows.
+fn join(what: &str) -> String {
+    format!(
+        "SELECT {what} FROM generate_series(1::bigint, {ROWS}) a (n) \
+         JOIN generate_series(1::bigint, 3000000) b (n) ON a.n = b.n"
+    )
+}
+
+fn engine(memory: usize) -> Engine {
+    let config = EngineConfig {
+        memory_bytes: Some(memory as u64),
+        target_partitions: Some(1),
+        ..EngineConfig::default()
+    };
+    Engine::new(config).unwrap()
+}
+
+fn reserved(session: &Session) -> usize {
+    session.context().runtime_env().memory_pool.reserved()
+}
+
+/// A join of which one batch was read, so that it keeps its table.
+async fn reader(session: &Session) -> SendableRecordBatchStream {
+    let mut rows = session.sql(&join("a.n")).await.unwrap();
+    rows.next().await.unwrap().unwrap();
+    rows
+}
+
+/// A session with memory for one such table and a half, and a reader that has one.
+async fn crowded() -> (Session, SendableRecordBatchStream) {
+    let large = engine(1 << 30).session();
+    let first = reader(&large).await;
+    let taken = reserved(&large);
+    drop(first);
+    assert!(taken > ROWS * 16, "{taken}");
+    let session = engine(taken / 2 * 3).session();
+    let first = reader(&session).await;
+    assert!(reserved(&session) >= taken / 20 * 19);
+    (session, first)
+}
+
+/// The rows of the join, counted by a prepared statement.
+async fn counted(session: &Session) -> usize {
+    let statement = session.prepare(&join("count(*)"), &[]).await.unwrap();
+    let rows = statement.execute(vec![]).await.unwrap();
+    let batches: Vec<_> = rows.try_collect().await.unwrap();
+    let column = batches.iter().find(|batch| batch.num_rows() > 0).unwrap();
+    let column = column.column(0);
+    let counts = column.as_any().downcast_ref::<arrow::array::Int64Array>();
+    counts.unwrap().value(0) as usize
+}
+
+/// How a query that was ended says so.
+async fn ending(mut rows: SendableRecordBatchStream) -> String {
+    let error = rows.next().await.unwrap().unwrap_err();
+    assert!(rows.next().await.is_none(), "an ended query goes on");
+    error.to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_query_comes_back_when_others_have_gone() {
+    let (session, first) = crowded().await;
+    let first_ends = async {
+        sleep(Duration::from_millis(300)).await;
+        drop(first);
+        Instant::now()
+    };
+    let ended = async { (counted(&session).await, Instant::now()) };
+    let (gone, (rows, ended)) = tokio::join!(first_ends, ended);
+    assert_eq!(rows, ROWS);
+    assert!(ended > gone, "there was memory for both");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_that_is_not_read_is_ended_for_others() {
+    let (session, first) = crowded().await;
+    sleep(Duration::from_millis(1_500)).await;
+    assert_eq!(counted(&session).await, ROWS);
+    let said = ending(first).await;
+    assert!(said.contains("had not been read"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lower_limit_ends_a_query_that_no_longer_fits() {
+    let (session, first) = crowded().await;
+    let limit = reserved(&session) / 4;
+    session.engine().memory().set_limit(limit as u64);
+    let said = ending(first).await;
+    assert!(said.contains("less memory"), "{said}");
+}
+
+#[tokio::test]
+async fn dropping_the_rows_ends_the_query() {
+    let session = engine(1 << 30).session();
+    let rows = reader(&session).await;
+    assert!(reserved(&session) > ROWS * 16);
+    drop(rows);
+    let begun = Instant::now();
+    while reserved(&session) > ROWS {
+        assert!(begun.elapsed() < Duration::from_secs(10), "it holds memory");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
