@@ -537,6 +537,11 @@ impl Queue {
         places.filter(|place| matches!(place, Place::Disk)).count()
     }
 
+    /// Whether the core was told that the client does not come back.
+    pub(super) fn is_silent(&self) -> bool {
+        self.silence.was_told()
+    }
+
     /// Whether a batch waits.
     pub(super) fn waits(&self) -> bool {
         !self.lock().waiting.is_empty()

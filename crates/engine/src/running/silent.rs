@@ -37,6 +37,13 @@ impl Silence {
     }
 }
 
+#[cfg(test)]
+impl Silence {
+    pub(super) fn was_told(&self) -> bool {
+        *self.0.lock()
+    }
+}
+
 /// The error that the client of an ended query is given when it comes back.
 pub(super) fn why(idle: Duration) -> DataFusionError {
     engine_error(Error::Ended {
@@ -48,12 +55,48 @@ pub(super) fn why(idle: Duration) -> DataFusionError {
 mod tests {
     use std::sync::Arc;
 
+    use arrow::array::{RecordBatch, RecordBatchOptions};
     use arrow::datatypes::Schema;
     use datafusion::execution::memory_pool::MemoryConsumer;
 
     use super::super::queue::{Queue, Taken};
     use super::*;
     use crate::{Engine, EngineConfig};
+
+    #[tokio::test]
+    async fn who_does_not_take_what_is_there_is_silent_until_it_comes() {
+        let engine = Engine::new(EngineConfig::default()).unwrap();
+        let session = engine.session().context().runtime_env();
+        let memory = QueryMemory::of_session(&session).unwrap();
+        let schema = Arc::new(Schema::empty());
+        let environment = memory.environment(&session);
+        let queue = Arc::new(Queue::new(Arc::clone(&schema), environment, 1));
+        let batch = || {
+            let rows = RecordBatchOptions::new().with_row_count(Some(1));
+            RecordBatch::try_new_with_options(Arc::clone(&schema), vec![], &rows).unwrap()
+        };
+        for asks_first in [false, true] {
+            if asks_first {
+                assert!(matches!(queue.take(), Taken::NotYet));
+            }
+            let number = queue.put(Ok(batch())).unwrap();
+            let kept = tokio::spawn({
+                let queue = Arc::clone(&queue);
+                async move { queue.keep(number).await }
+            });
+            tokio::time::sleep(SILENT_AFTER / 2).await;
+            assert!(!queue.is_silent());
+            tokio::time::sleep(SILENT_AFTER).await;
+            assert!(queue.is_silent());
+            // It may be on disk.
+            while matches!(queue.take(), Taken::NotYet) {
+                assert!(!queue.is_silent(), "it waits");
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            assert!(!queue.is_silent());
+            kept.await.unwrap();
+        }
+    }
 
     #[tokio::test]
     async fn a_query_ends_where_a_lower_limit_leaves_no_room() {
