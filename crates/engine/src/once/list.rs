@@ -18,8 +18,8 @@ use arrow::array::RecordBatch;
 use datafusion::common::internal_datafusion_err;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::SpillMetrics;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 use parking_lot::Mutex;
 
@@ -74,7 +74,8 @@ impl List {
             partition,
             context: Arc::clone(context),
         };
-        let rows = Rows::new(context, plan.schema(), metrics);
+        let lists = plan.output_partitioning().partition_count();
+        let rows = Rows::new(context, lists, plan.schema(), metrics);
         Arc::new_cyclic(|list| Self {
             input: Mutex::new(input),
             rows: Mutex::new(rows),

@@ -1,6 +1,8 @@
 //! Where are the batches of a list: in memory or on disk?
 //!
-//! In memory, counted in the query's pool, until the pool refuses one. Then all go to one file,
+//! In memory, counted in the query's pool, until the pool refuses one or the list would have more
+//! than its part: a list that is whole gives nothing back until the query ends, and operators above
+//! it that cannot write to disk would find the memory full of it. Then all go to one file,
 //! those so far and all later ones, which readers see once the input has ended and the file is
 //! closed. A file for each batch would be an open file for each.
 //! Not here: who reads the input (`list.rs`).
@@ -11,7 +13,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::internal_datafusion_err;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
 use datafusion::execution::spill_file::SpillFile;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::SpillManager;
@@ -19,12 +21,17 @@ use datafusion::physical_plan::metrics::SpillMetrics;
 
 use crate::operators::{Buffers, compacted};
 
+/// Divides the memory: the most that the lists of one query in WITH have.
+const PART: usize = 4;
+
 /// The batches of one partition, in the order in which they came.
 pub(super) struct Rows {
     place: Place,
     /// Whether the input has ended, and how.
     end: Option<Result<(), Arc<DataFusionError>>>,
     reservation: MemoryReservation,
+    /// The most that the reservation has.
+    bytes_max: usize,
     manager: SpillManager,
 }
 
@@ -62,12 +69,23 @@ pub(super) enum Found {
 }
 
 impl Rows {
-    pub(super) fn new(context: &TaskContext, schema: SchemaRef, metrics: SpillMetrics) -> Self {
+    /// One of `lists` lists of the same query in WITH.
+    pub(super) fn new(
+        context: &TaskContext,
+        lists: usize,
+        schema: SchemaRef,
+        metrics: SpillMetrics,
+    ) -> Self {
         let consumer = MemoryConsumer::new("OnceExec").with_can_spill(true);
+        let bytes_max = match context.memory_pool().memory_limit() {
+            MemoryLimit::Finite(limit) => limit / PART / lists.max(1),
+            _ => usize::MAX,
+        };
         Self {
             place: Place::empty(),
             end: None,
             reservation: consumer.register(context.memory_pool()),
+            bytes_max,
             manager: SpillManager::new(context.runtime_env(), metrics, schema),
         }
     }
@@ -114,7 +132,8 @@ impl Rows {
         let batch = compacted(batch)?;
         let buffers = Buffers::of(&batch);
         let bytes = usize::try_from(buffers.bytes_beyond(last)).unwrap_or(usize::MAX);
-        if self.reservation.try_grow(bytes).is_ok() {
+        let fits = self.reservation.size().saturating_add(bytes) <= self.bytes_max;
+        if fits && self.reservation.try_grow(bytes).is_ok() {
             *last = buffers;
             batches.push(batch);
             return Ok(());
