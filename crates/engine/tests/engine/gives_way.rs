@@ -36,7 +36,9 @@ fn write(path: &Path) {
 
 /// How often the stream of a query's only partition was polled and returned nothing.
 async fn pauses(session: &Session, sql: &str) -> i64 {
-    let mut stream = session.sql(sql).await.unwrap();
+    // The plan's own stream: a session's is computed by tasks.
+    let planned = session.context().sql(sql).await.unwrap();
+    let mut stream = planned.execute_stream().await.unwrap();
     let mut pauses = 0;
     poll_fn(|cx| {
         loop {
