@@ -21,9 +21,9 @@
 //!
 //! Not here: how a plan becomes streams (`session/start.rs`); how rows are written.
 //!
-//! S2: at most one batch a partition, before it one of few rows, and one that was put aside wait
-//! for the client. They are entered in the query's memory as long as they are in memory, and so is
-//! the batch that is being sent.
+//! S2: what waits for the client is at most one batch per partition, a batch of few rows before
+//! it, and one that was put back. These batches are charged to the query's memory while they are
+//! in memory, and so is the batch being sent.
 //! S3: dropping a [`Running`] aborts its tasks, which drops the streams.
 //! S4: a panic in a task comes back as an error.
 //! S6: batches that wait for an idle client are on disk.
@@ -67,11 +67,11 @@ pub type Guard = Arc<dyn Any + Send + Sync>;
 pub(crate) struct Streams {
     pub(crate) schema: SchemaRef,
     pub(crate) partitions: Vec<SendableRecordBatchStream>,
-    /// Provides the memory and the disk space for batches that wait.
+    /// Provides memory and disk space for waiting batches.
     pub(crate) environment: Arc<RuntimeEnv>,
 }
 
-/// A query whose partitions are pumped by tasks.
+/// A query whose partitions are computed by tasks.
 pub struct Running {
     schema: SchemaRef,
     queue: Arc<Queue>,
@@ -84,7 +84,7 @@ pub struct Running {
     again: Option<Again<Streams>>,
     /// The streams of the next run, while they are made.
     next_run: Option<Task<NextRun<Streams>>>,
-    /// The memory of the batch that was taken last.
+    /// The memory of the batch taken last.
     taken: Option<MemoryReservation>,
 }
 
@@ -171,7 +171,7 @@ impl Running {
         }
     }
 
-    /// Ends the run that failed, and has the next one made: S10.
+    /// S10: ends the failed run, and starts to make the next one.
     ///
     /// # Errors
     /// The failure, if the query is not to be run again.
@@ -185,7 +185,7 @@ impl Running {
         Ok(())
     }
 
-    /// Waits for the streams of the next run, if there is to be one, and has them pumped.
+    /// Waits for the streams of the next run, if there is one, and starts its tasks.
     async fn begin_next_run(&mut self) -> Result<()> {
         let Some(next) = &mut self.next_run else {
             return Ok(());
@@ -201,14 +201,14 @@ impl Running {
         Ok(())
     }
 
-    /// How long the client may leave the batch that was taken last where it is.
+    /// How long the batch taken last may stay in memory while the client does not read.
     #[must_use]
     pub fn patience(&self) -> Duration {
         self.queue.patience()
     }
 
-    /// Puts aside the rest of the batch that was taken last: it comes next. The client is idle from
-    /// now on.
+    /// Puts the rest of the batch taken last back, as the next one. From now on the client counts
+    /// as idle.
     pub fn put_aside(&mut self, rest: RecordBatch) {
         self.taken = None;
         let number = self.queue.put_aside(rest);
@@ -292,7 +292,7 @@ mod tests {
         (running, environment)
     }
 
-    /// A partition of four batches that counts how many were asked for.
+    /// A partition of four batches that counts how many were computed.
     fn partition(first: i64, asked: &Arc<AtomicUsize>) -> impl Stream<Item = Batch> + use<> {
         let asked = Arc::clone(asked);
         futures::stream::iter(0..4).map(move |at| {
@@ -478,7 +478,7 @@ mod tests {
         assert!(none.is_none(), "it needs no turn");
         let mut waits = Box::pin(second.next_in_turn(turn));
         assert!(waits.as_mut().now_or_never().is_none(), "one at a time");
-        // It waits for its turn, so it does not count as a client that does not come back.
+        // A query that waits for its turn does not count as one whose client is idle.
         tokio::time::sleep(SILENT_AFTER + Duration::from_millis(100)).await;
         assert_eq!(second_queue.on_disk(), 0);
         assert_eq!(second_queue.idle(Instant::now()), Duration::ZERO);

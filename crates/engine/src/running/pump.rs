@@ -18,10 +18,10 @@ use super::task::{Task, panicked, stopped};
 use super::{Guard, Streams};
 use crate::tasks::QueryTasks;
 
-/// After a batch of at most so many rows the next one is computed at once.
+/// After a batch of at most this many rows the next one is computed at once.
 pub(super) const FEW_ROWS: usize = 256;
 
-/// Has a task compute each of the streams. `promise` is kept until all have given something.
+/// Starts a task for each of the streams. `promise` is kept until each has produced a batch.
 pub(super) fn pump(
     runtime: &Handle,
     query: Option<&Arc<QueryTasks>>,
@@ -49,10 +49,10 @@ pub(super) fn pump(
     (queue, tasks)
 }
 
-/// Computes one partition's batches. It counts as computing until it is dropped.
+/// Computes one partition's batches. Counts as computing until it is dropped.
 struct Pump {
     queue: Arc<Queue>,
-    /// Its memory is promised until its first batch.
+    /// The promised memory, kept until the first batch.
     promise: Option<Arc<Promise>>,
     /// Whether its stream has ended.
     ended: bool,
@@ -89,7 +89,7 @@ impl Pump {
     }
 }
 
-/// The output of `next`; meanwhile the batches that wait are kept.
+/// The output of `next`; meanwhile waiting batches are kept or moved to disk.
 async fn meanwhile<T>(
     mut next: Pin<&mut impl Future<Output = T>>,
     kept: &mut FuturesUnordered<impl Future<Output = ()>>,

@@ -1,18 +1,20 @@
-//! Where do batches wait that the client has not taken?
+//! Where do batches wait until the client takes them?
 //!
-//! Idea: in memory while the client comes back, on disk when it has not come back for `IDLE_AFTER`,
-//! or for `SHORT_PATIENCE` where operators have taken most of the memory.
-//! Every batch has a keeper, a task that moves it to disk when the time has come, and back when it
-//! is asked for. The client's side only waits, so that it may be cancelled at any point.
+//! Idea: in memory while the client keeps fetching; on disk once it has been idle for
+//! `IDLE_AFTER`, or only for `SHORT_PATIENCE` when operators have taken most of the memory. Every
+//! batch has a keeper, a task that moves it to disk when the time has come, and back when the
+//! client asks for it. The client's side only waits, so it can be cancelled at any point.
 //! Not here: the tasks that compute the batches (`pump.rs`); whose client counts as silent
 //! (`silent.rs`).
-//! Bounds: whenever something changes, a keeper looks at all waiting batches, two a partition.
+//! Bounds: whenever something changes, each keeper searches all waiting batches, two per
+//! partition.
 //!
 //! S6: batches that wait for an idle client are on disk. A batch that cannot be written stays in
-//! memory if there is memory for it, else the query fails.
+//! memory if there is room; otherwise the query fails.
 //! S7: batches are taken in the order in which they were put, each once.
-//! S9: batches in memory are entered in the pool, until the client's side is done with them. Nobody
-//! is asked for that memory, so where it is short a client that does not read holds none of it.
+//! S9: batches in memory are charged to the pool until the client's side is done with them. They
+//! are charged without a request, so when memory is short a client that does not read holds no
+//! such batch.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -39,12 +41,12 @@ use super::task::{ended, stopped};
 use crate::error::{Error, engine_error};
 use crate::memory::QueryMemory;
 
-/// Batches that were computed and not taken, in order.
+/// Computed batches that were not taken yet, in order.
 pub(super) struct Queue {
     schema: SchemaRef,
     environment: Arc<RuntimeEnv>,
     state: Mutex<State>,
-    /// Something in `state` changed: pumps, keepers and the client's side look again.
+    /// Notified whenever `state` changes: pumps, keepers and the client's side then check it.
     changed: Notify,
     silence: Silence,
 }
@@ -52,15 +54,15 @@ pub(super) struct Queue {
 struct State {
     waiting: VecDeque<Waiting>,
     next_number: u64,
-    /// Pumps that may still put something.
+    /// The number of pumps that may still put a batch.
     computing: usize,
     /// Whether the client's side waits for a batch.
     asked: bool,
-    /// When the client's side last took, or asked for, or put aside a batch.
+    /// When the client's side last took, asked for, or put back a batch.
     idle_since: Instant,
     /// Whether the client's side waits for its turn to take a large batch.
     in_line: bool,
-    /// Whether the query is ended, so that nothing more is computed.
+    /// Whether the query was ended, so that nothing more is computed.
     ended: bool,
 }
 
@@ -75,7 +77,7 @@ enum Place {
         batch: Result<RecordBatch>,
         /// The memory of the batch; a failure has none.
         held: Option<MemoryReservation>,
-        /// Whether it stays in memory, because it cannot go to disk.
+        /// Whether the batch stays in memory, because it cannot go to disk.
         stays: bool,
     },
     Disk,
@@ -106,11 +108,11 @@ pub(super) enum Taken {
     NotYet,
 }
 
-/// What the keeper of a batch does next.
+/// The next step of a batch's keeper.
 enum Step {
     /// Nothing: the batch was taken.
     Done,
-    /// Wait until something changes, or until this time.
+    /// Wait for a change, or until this time.
     Wait(Option<Instant>),
     /// Write the batch to disk: the client is idle.
     Write(RecordBatch),
@@ -148,8 +150,8 @@ impl State {
         Some((&mut self.waiting[at].place, asked))
     }
 
-    /// `written`: whether there is a file with the batch already. `patience`: how long a large
-    /// batch may wait in memory for a client that does not come back.
+    /// `written` says whether the batch is in a file already. `patience` is how long a large batch
+    /// may wait in memory for an idle client.
     fn step(&mut self, number: u64, written: bool, patience: Duration) -> Step {
         let idle_since = self.idle_since;
         let asked_at_all = self.asked;
@@ -177,7 +179,7 @@ impl State {
 }
 
 impl Queue {
-    /// A queue for the batches of so many pumps.
+    /// A queue for the batches of `pumps` pumps.
     pub(super) fn new(schema: SchemaRef, environment: Arc<RuntimeEnv>, pumps: usize) -> Self {
         Self {
             schema,
@@ -196,7 +198,7 @@ impl Queue {
         }
     }
 
-    /// Resolves at the next change after it was enabled.
+    /// Resolves at the next change after the future was enabled.
     pub(super) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
@@ -205,7 +207,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long the client's side has not been active, at the time `now`.
+    /// How long the client's side has been idle at the time `now`.
     pub(super) fn idle(&self, now: Instant) -> Duration {
         let state = self.lock();
         let since = if state.makes_wait() {
@@ -245,8 +247,8 @@ impl Queue {
         }
     }
 
-    /// Ends the query: nothing more is computed, all waiting batches are dropped, and the client is
-    /// told why.
+    /// Ends the query: nothing more is computed, all waiting batches are dropped, and the client
+    /// gets the failure.
     pub(super) fn end(&self, why: impl FnOnce() -> DataFusionError) {
         let mut state = self.lock();
         if state.ended {
@@ -272,7 +274,7 @@ impl Queue {
             Err(why) => return Place::failed(why),
         };
         let held = self.reservation();
-        // The batch exists already, so this cannot be refused: others have less.
+        // The batch exists already, so the pool cannot refuse it: others get less.
         held.grow(bytes_of(&batch));
         Place::Memory {
             batch: Ok(batch),
@@ -281,7 +283,7 @@ impl Queue {
         }
     }
 
-    /// How long a large batch stays in memory for a client that does not come back.
+    /// How long a large batch stays in memory for an idle client.
     pub(super) fn patience(&self) -> Duration {
         let pool = &self.environment.memory_pool;
         match pool.memory_limit() {
@@ -293,18 +295,18 @@ impl Queue {
     }
 
     fn reservation(&self) -> MemoryReservation {
-        // Not a consumer that can spill: those are sure of a part of the memory, which it would
-        // reduce.
+        // Not as a consumer that can spill: those have an assured part of the memory, and this
+        // would reduce it.
         MemoryConsumer::new(WHAT).register(&self.environment.memory_pool)
     }
 
-    /// Puts a batch behind the others. Returns its number for its keeper; `None` if the query is
+    /// Puts a batch behind the others. Returns its number for its keeper; `None` if the query was
     /// ended.
     pub(super) fn put(&self, batch: Result<RecordBatch>) -> Option<u64> {
         let place = self.entered(batch);
         let mut state = self.lock();
         if state.ended {
-            // The batch is dropped outside of the lock: memory that is released wakes others.
+            // The batch is dropped outside of the lock: freeing its memory wakes other tasks.
             drop(state);
             return None;
         }
@@ -320,7 +322,7 @@ impl Queue {
         Some(number)
     }
 
-    /// Puts a batch before the others. Returns its number for its keeper.
+    /// Puts the rest of a batch in front of the others. Returns its number for its keeper.
     pub(super) fn put_aside(&self, rest: RecordBatch) -> u64 {
         let place = self.entered(Ok(rest));
         let mut state = self.lock();
@@ -334,7 +336,7 @@ impl Queue {
         number
     }
 
-    /// One pump has ended, and puts no more batches.
+    /// A pump has ended, and puts no more batches.
     pub(super) fn end_pump(&self) {
         self.lock().computing -= 1;
         self.changed.notify_waiters();
@@ -370,7 +372,7 @@ impl Queue {
             None => None,
         };
         let asked = taken.is_none();
-        // Notifying wakes the side that asks, too, so only a change is notified.
+        // Notifying would also wake the side that asks, so only a change is notified.
         let changed = !asked || !state.asked;
         state.asked = asked;
         drop(state);
@@ -384,7 +386,7 @@ impl Queue {
         }
     }
 
-    /// Ends when the batch has been taken; moves it to disk and back meanwhile.
+    /// The keeper of a batch: moves it to disk and back, and ends when the batch has been taken.
     pub(super) async fn keep(&self, number: u64) {
         let _kept = Kept {
             queue: self,
@@ -405,7 +407,7 @@ impl Queue {
                 Step::Done => return,
                 Step::Wait(due) => match due.into_iter().chain(silent_at).min() {
                     None => changed.await,
-                    // The time has come or something changed: the next step decides.
+                    // The time has come, or something changed: the next step decides.
                     Some(due) => drop(timeout_at(due, changed).await),
                 },
                 Step::Write(batch) => match self.write(&batch).await {
@@ -453,7 +455,7 @@ impl Queue {
         batches.next().await.ok_or_else(lost)?
     }
 
-    /// Keeps a batch in memory that cannot be written, if there is memory for it.
+    /// Keeps a batch that cannot be written in memory, if there is room for it.
     fn hold(&self, number: u64, batch: &RecordBatch, failure: DataFusionError) {
         let entered = match self.lock().place(number) {
             Some((Place::Memory { held, .. }, _)) => held.take(),
@@ -475,8 +477,8 @@ impl Queue {
     }
 }
 
-/// The bytes of a batch, which may be a part of larger arrays. Those are counted by whoever made
-/// them, and are released with their other parts.
+/// The bytes of a batch, which may be a slice of larger arrays. Whoever made the arrays has
+/// counted them, and they are freed once no slice is left.
 fn bytes_of(batch: &RecordBatch) -> usize {
     let columns = batch.columns().iter();
     let bytes = columns.map(|column| {
@@ -496,7 +498,7 @@ struct Kept<'a> {
 }
 
 impl Drop for Kept<'_> {
-    /// If the keeper of a batch on disk was aborted, nobody reads its file: the batch fails.
+    /// If the keeper of a batch on disk was aborted, no task will read its file: the batch fails.
     fn drop(&mut self) {
         let mut state = self.queue.lock();
         if let Some((place, _)) = state.place(self.number)
@@ -513,20 +515,20 @@ fn lost() -> DataFusionError {
     engine_error(Error::RowsLost)
 }
 
-/// The name under which the files and the memory of waiting batches are accounted for.
+/// The name under which files and memory of waiting batches are charged.
 const WHAT: &str = "rows that wait for their client";
 
-/// Memory is short when less than this part of it is left, as a divisor.
+/// Memory is short when less than this part of it is left (a divisor).
 const SHORT_PART: usize = 4;
 
-/// How long a large batch waits in memory then: longer than a client that reads takes for a batch,
-/// or for a full socket.
+/// How long a large batch waits in memory when memory is short: longer than a reading client takes
+/// for a batch, or for a full socket.
 const SHORT_PATIENCE: Duration = Duration::from_millis(20);
 
 /// A batch of more bytes is large: its consumer takes it when it is its turn, if it takes turns.
 pub const LARGE_BYTES: usize = 64 << 10;
 
-/// The same time that a scan's consumer may be silent before its chunk lapses.
+/// Equal to the time that a scan's consumer may be silent before its chunk lapses.
 pub const IDLE_AFTER: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
@@ -564,7 +566,7 @@ impl Queue {
         places.filter(stay).count()
     }
 
-    /// Whether nothing more will be put.
+    /// Whether no more batches will be put.
     pub(super) fn is_complete(&self) -> bool {
         self.lock().computing == 0
     }

@@ -1,18 +1,19 @@
-//! What becomes of a query that finds no memory because others have it?
+//! What happens to a query that finds no memory because other queries have it?
 //!
 //! Hash tables stay in memory, so several joins that begin together may fill it before one of them
-//! is done, and then one is refused that would have run alone. As long as its client has no row of
-//! it, nobody can tell when it ran. So what it has done is dropped, which gives others memory, and
-//! it comes back with what it is known to need: the core lets it in when that is there, and keeps
-//! it for the query until its first rows.
-//! Not here: who is let in, and when (`coscan_core::memory`).
-//! Refused: holding rows of a join's table back while memory is short. Those who hold back keep
-//! what they have, and must not wait for each other; and aggregates and windows need the same.
-//! A query that is refused again knows little of what it needs: it comes back with more each time,
-//! so that fewer and fewer run at once where memory is short.
-//! Bounds: [`RUNS_AGAIN`] runs more, each after at most [`WAIT_MAX`].
+//! is done. Then a query is refused that would have run alone. As long as its client has no row of
+//! it, the client cannot tell when it ran. So the engine drops what the query has done, which
+//! frees memory for others, and runs it once more with what it is known to need as its minimum:
+//! the core admits it when that much is free, and keeps it for the query until its first rows.
 //!
-//! S10: what is run again only reads, and its client has no row of it.
+//! Rejected: holding back the rows of a join's table while memory is short. Such queries keep what
+//! they have, and must not wait for each other; and aggregates and windows would need the same. A
+//! query that is refused for the second time knows little of what it needs. Its minimum grows with
+//! each run, so that fewer and fewer queries run at once while memory is short.
+//! Not here: which query is admitted, and when (`coscan_core::memory`).
+//! Bounds: [`RUNS_AGAIN`] more runs, each after at most [`WAIT_MAX`].
+//!
+//! S10: a query that runs once more only reads, and its client has no row of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,10 +32,10 @@ const OUT_OF_MEMORY: &str = "53200";
 const RUNS_AGAIN: u32 = 3;
 /// What a run comes back with, as a multiple of what the one before did.
 const MORE: u64 = 4;
-/// Enough for queries to be ended whose clients do not read, and for those before it in the queue.
+/// Enough time for queries ahead in the queue, and for ending queries whose clients do not read.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// What a query is promised. It needs it no more when this is dropped: it has its first rows.
+/// A promise to a query. Dropping this ends it: the query has its first rows.
 pub(super) struct Promise(Arc<QueryMemory>);
 
 impl Drop for Promise {
@@ -43,11 +44,11 @@ impl Drop for Promise {
     }
 }
 
-/// Starts a query once more, with this memory, and gives its streams.
+/// Starts a query once more with the given memory, and returns its streams.
 pub(crate) type Start<S> =
     Arc<dyn Fn(&Arc<QueryMemory>) -> BoxFuture<'static, Result<S>> + Send + Sync>;
 
-/// A query's next run: its streams and its memory, with what is promised to it.
+/// A query's next run: its streams, its memory and its promise.
 pub(super) type NextRun<S> = Result<(S, Arc<QueryMemory>, Promise)>;
 
 /// A query that may be run again.
@@ -55,7 +56,7 @@ pub(crate) struct Again<S> {
     pub(super) memory: Arc<QueryMemory>,
     start: Start<S>,
     left: u32,
-    /// What the last run came back with, in bytes.
+    /// The minimum of the last run, in bytes.
     promised: u64,
 }
 
@@ -69,8 +70,8 @@ impl<S: Send + 'static> Again<S> {
         }
     }
 
-    /// What comes after this failure; `None` if the query is not to be run again. The streams that
-    /// failed must have been dropped when it is polled.
+    /// The next run after this failure; `None` if the query must not run once more. The failed
+    /// streams must have been dropped when the future is polled.
     pub(super) fn after(
         &mut self,
         failure: &DataFusionError,
@@ -85,7 +86,7 @@ impl<S: Send + 'static> Again<S> {
         log::info!("a query is run again when {needed} bytes are there for it");
         let (start, memory) = (Arc::clone(&self.start), Arc::clone(&self.memory));
         let next = async move {
-            // Whoever is in the way may take long.
+            // The queries in the way may take long.
             let memory = match timeout(WAIT_MAX, memory.again(needed)).await {
                 Ok(Some(admitted)) => admitted,
                 Ok(None) | Err(_) => memory.sibling(),
@@ -153,7 +154,7 @@ mod tests {
         let table = MemoryConsumer::new("join").register(pool);
         table.try_grow(30 << 20).expect("it is promised");
         drop((promise, table));
-        // What the table gave back is its query's for a moment.
+        // The query may take back for a moment what the table freed.
         let begun = Instant::now();
         while late.try_grow(20 << 20).is_err() {
             assert!(begun.elapsed() < WAIT_MAX, "the promise has not ended");

@@ -1,10 +1,11 @@
-//! What does a query whose client does not read do to others?
+//! What happens to a query whose client does not read, while other queries need its memory?
 //!
-//! A query keeps its hash tables until its client has taken the last row. Three joins whose clients
-//! have stopped reading can hold all memory, and then every other join is refused for as long as
-//! the three clients like. So the core is told whose clients do not come back; where memory is
-//! short it ends such queries, and where a lower limit leaves no room, the youngest.
-//! Whoever keeps a batch that waits notices the silence, and the client's side that it is over.
+//! A query keeps its hash tables until its client has taken the last row. Three joins whose
+//! clients have stopped reading can hold all memory; then every other join would be refused for as
+//! long as the three clients like. So the engine tells the core which clients have not come back.
+//! When memory is short, the core ends such queries, and when a lowered limit leaves no room, the
+//! youngest.
+//! The keeper of a waiting batch notices the silence; the client's side notices its end.
 //! Not here: which query ends, and when (`coscan_core::memory`); where the rows wait meanwhile
 //! (`queue.rs`); what becomes of a query that was refused (`rerun.rs`).
 //! Bounds: a query without a batch that waits is not silent: its operators are at work.
@@ -44,7 +45,7 @@ impl Silence {
     }
 }
 
-/// The error that the client of an ended query is given when it comes back.
+/// The error for the client of an ended query.
 pub(super) fn why(idle: Duration) -> DataFusionError {
     engine_error(Error::Ended {
         unread: (idle >= SILENT_AFTER).then_some(idle),

@@ -1,8 +1,8 @@
-//! Runs DataFusion's work in tasks and on threads of its own, so that connections stay responsive.
+//! Runs DataFusion's work in tasks on separate threads, so that connections stay responsive.
 //!
-//! An operator may compute for long between two yields. Polled by the connection's task, it would
-//! keep cancel requests and timeouts from being noticed; on the connections' threads, two such
-//! queries would leave no thread to accept a third client. The price is one channel hop per batch.
+//! An operator may compute for long between two yields. If the connection's task polled it, cancel
+//! requests and timeouts would go unnoticed; on the connections' threads, two such queries would
+//! leave no thread to accept a third client. The price is one channel hop per batch.
 //!
 //! Not here: the streams of a query (`mod.rs`).
 //!
@@ -29,17 +29,17 @@ use crate::tasks::{LongThreads, TaskQueue, install};
 pub struct QueryRuntime {
     /// Where tasks are spawned.
     pub handle: Handle,
-    /// Chooses whose tasks run next on these threads.
+    /// Chooses which query's tasks run next on these threads.
     pub tasks: Arc<TaskQueue>,
     own: Option<Runtime>,
-    /// Long queries go on on these.
+    /// The threads on which long queries continue.
     _long: LongThreads,
 }
 
 impl QueryRuntime {
-    /// Takes the runtime that is given, or starts two threads per core: a query may compute for
-    /// long here before it is known to be a long one, and then leaves others a thread. Long queries
-    /// go on on threads of their own, one per core at a time.
+    /// Uses the given runtime, or starts two threads per core: a query may compute for long before
+    /// it counts as long, and must still leave a thread to others. Long queries continue on
+    /// threads of their own, one per core at a time.
     ///
     /// # Errors
     /// The host starts no threads.
@@ -70,8 +70,8 @@ impl QueryRuntime {
 
 impl Drop for QueryRuntime {
     fn drop(&mut self) {
-        // Nobody waits for these threads: an operator may compute for long before it notices, and
-        // waiting for threads is not allowed where a server is dropped.
+        // Does not wait for these threads: an operator may compute for long before it notices, and
+        // blocking is not allowed where a server is dropped.
         if let Some(own) = self.own.take() {
             own.shutdown_background();
         }
@@ -120,7 +120,7 @@ impl<T> Drop for Task<T> {
     }
 }
 
-/// Why a task did not end by itself.
+/// Turns the abnormal end of a task into a failure.
 #[must_use]
 pub fn ended(error: JoinError) -> DataFusionError {
     match error.try_into_panic() {
