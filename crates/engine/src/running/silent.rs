@@ -26,8 +26,8 @@ pub(super) const SILENT_AFTER: Duration = Duration::from_secs(1);
 pub(super) struct Silence(Mutex<bool>);
 
 impl Silence {
-    /// Tells the core whether the client is silent, if that has changed. `is_silent` is asked while
-    /// nobody else tells, so that what is told last is so.
+    /// Reports to the core whether the client is silent, if that has changed. `is_silent` is called
+    /// under the lock, so that two callers cannot report in the wrong order.
     pub(super) fn tell(&self, memory: &QueryMemory, is_silent: impl FnOnce() -> bool) {
         let mut told = self.0.lock();
         let is_silent = is_silent();
@@ -65,7 +65,7 @@ mod tests {
     use crate::{Engine, EngineConfig};
 
     #[tokio::test]
-    async fn who_does_not_take_what_is_there_is_silent_until_it_comes() {
+    async fn a_client_with_a_waiting_batch_is_silent_until_it_takes_it() {
         let engine = Engine::new(EngineConfig::default()).unwrap();
         let session = engine.session().context().runtime_env();
         let memory = QueryMemory::of_session(&session).unwrap();

@@ -7,6 +7,7 @@
 //! A type that is found may determine others, so the caller plans and asks again until nothing is
 //! found.
 //! Not here: what was declared, and casts in the text (`dialect/parameters.rs`), which come first.
+//! More than 800 lines: one walk over all kinds of expressions and plans, each a few lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -24,6 +24,8 @@
 //! engine), what the kernel counts (`process.rs`).
 //! Bounds: the buffer keeps at least `POOL_FLOOR` of the limit, and each pool at least the largest
 //! load of its running scans, so that a query that takes much memory cannot stop all scans.
+//! More than 800 lines: the thresholds within the buffer are still here, and go when the core
+//! prices frames and arrays apart (`docs/design/memory.md`, "Not driven yet").
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
