@@ -155,7 +155,7 @@ fn of_groups(groups: &RangeInclusive<usize>) -> String {
 
 fn why_ended(unread: Option<Duration>) -> String {
     match unread {
-        None => "there is less memory than queries have".to_owned(),
+        None => "coscan.memory is less than what queries have".to_owned(),
         Some(unread) => format!(
             "its rows had not been read for {} s, and others needed its memory",
             unread.as_secs()

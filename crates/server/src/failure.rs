@@ -218,7 +218,7 @@ mod tests {
             ),
             (
                 coscan::Error::Ended { unread: None },
-                "ERROR 53200: the query was ended: there is less memory than queries have",
+                "ERROR 53200: the query was ended: coscan.memory is less than what queries have",
             ),
             (
                 coscan::Error::Ended { unread },

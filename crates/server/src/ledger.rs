@@ -6,7 +6,9 @@
 //! Not here: rows in transit (S2), and the memory of operators, which reserve it themselves.
 //!
 //! L1: a connection holds at most `most` bytes; all connections and the engine together hold at
-//! most the pool's limit.
+//! most the pool's limit, and each connection its first `assured` bytes beyond that.
+//! L2: the first `assured` bytes of a connection are never refused, so that a client can connect,
+//! end its transaction and send an ordinary query whatever queries hold.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,12 +19,22 @@ use datafusion::execution::memory_pool::{
 
 use crate::failure::{Failure, OUT_OF_MEMORY};
 
+/// The most that a connection may hold, as a divisor of the memory.
+const SHARE: usize = 2;
+/// The most that a connection may hold if the memory has no limit.
+const UNLIMITED_BYTES: usize = 4 << 30;
+/// What a connection may hold in any case, as a divisor of the memory, and the most bytes: an
+/// idle connection and a query of TPC-H, whose real memory is a part of what is estimated for it.
+const ASSURED_SHARE: usize = 256;
+const ASSURED_MAX: usize = 512 << 10;
+
 /// The account of one connection. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Ledger {
     pool: Arc<dyn MemoryPool>,
     held: Arc<AtomicUsize>,
     most: usize,
+    assured: usize,
 }
 
 /// A reservation. Dropping this frees the memory.
@@ -35,14 +47,15 @@ pub(crate) struct Held {
 
 impl Ledger {
     pub(crate) fn new(pool: &Arc<dyn MemoryPool>) -> Self {
-        let most = match pool.memory_limit() {
-            MemoryLimit::Finite(limit) => limit / SHARE,
-            _ => UNLIMITED_BYTES,
+        let (most, assured) = match pool.memory_limit() {
+            MemoryLimit::Finite(limit) => (limit / SHARE, limit / ASSURED_SHARE),
+            _ => (UNLIMITED_BYTES, ASSURED_MAX),
         };
         Self {
             pool: Arc::clone(pool),
             held: Arc::default(),
             most,
+            assured: assured.min(ASSURED_MAX),
         }
     }
 
@@ -62,7 +75,11 @@ impl Ledger {
             ));
         }
         let reservation = MemoryConsumer::new(what).register(&self.pool);
-        reservation.try_grow(bytes)?;
+        if held <= self.assured {
+            reservation.grow(bytes);
+        } else {
+            reservation.try_grow(bytes)?;
+        }
         self.held.fetch_add(bytes, Ordering::Relaxed);
         Ok(Held {
             _reservation: reservation,
@@ -77,11 +94,6 @@ impl Drop for Held {
         self.held.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
-
-/// The most that a connection may hold, as a divisor of the memory.
-const SHARE: usize = 2;
-/// The most that a connection may hold if the memory has no limit.
-const UNLIMITED_BYTES: usize = 4 << 30;
 
 #[cfg(test)]
 mod tests {
@@ -102,5 +114,18 @@ mod tests {
         drop((held, last));
         assert_eq!(pool.reserved(), 0);
         assert_eq!(one.held.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn the_first_bytes_of_a_connection_are_never_refused() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(ASSURED_SHARE * 10));
+        let queries = MemoryConsumer::new("queries").register(&pool);
+        queries.try_grow(ASSURED_SHARE * 10).unwrap();
+        let connection = Ledger::new(&pool);
+        let held = connection.hold("a connection", 8).unwrap();
+        assert!(connection.hold("a statement", 3).is_err(), "L1");
+        let rollback = connection.hold("a statement", 2).unwrap();
+        drop((held, rollback));
+        assert_eq!(pool.reserved(), ASSURED_SHARE * 10);
     }
 }

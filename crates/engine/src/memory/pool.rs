@@ -90,18 +90,28 @@ impl QueryMemory {
     /// The minimum, in bytes, with which the query should run once more if it fails: the most that
     /// it would have needed when an operator was refused, and at least an equal part of the
     /// memory, since a query that is refused early does not know what it will need later. `None`
-    /// if no operator was refused, or if other queries held too little to matter. (Operators that
-    /// spill are refused too, and fail where spilling does not free enough: sorts and their
-    /// merges.)
+    /// if the query was not ended and no operator was refused, or other queries held too little to
+    /// matter. (Operators that spill are refused too, and fail where spilling does not free
+    /// enough: sorts and their merges.)
     pub(crate) fn would_need(&self) -> Option<u64> {
         let others = self.in_the_way.load(Ordering::Relaxed);
         let needed = self.needed.load(Ordering::Relaxed);
-        (others > 0).then(|| needed.max(self.budget.equal_part()))
+        (others > 0 || self.ends()).then(|| needed.max(self.budget.equal_part()))
     }
 
     /// Records whether the query's client has stopped fetching its rows.
     pub(crate) fn silent(&self, is_silent: bool) {
         self.budget.silent(self.query.query(), is_silent);
+    }
+
+    /// Whether queries have so much memory that one more should wait for what it needs.
+    pub(crate) fn is_short(&self) -> bool {
+        !self.budget.is_free()
+    }
+
+    /// The bytes that the process may take.
+    pub(crate) fn limit(&self) -> u64 {
+        self.budget.limit()
     }
 
     /// Registers `on_end`, which is called when the query has to end for lack of memory.

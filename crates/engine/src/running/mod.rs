@@ -54,6 +54,7 @@ use queue::{Queue, Taken};
 use rerun::NextRun;
 use task::Task;
 
+use crate::memory::Promise;
 use crate::tasks::QueryTasks;
 
 pub use queue::{IDLE_AFTER, LARGE_BYTES};
@@ -78,7 +79,7 @@ pub struct Running {
     runtime: Handle,
     /// Whose turn its tasks run in.
     query: Option<Arc<QueryTasks>>,
-    guard: Option<Guard>,
+    guard: Guard,
     tasks: Vec<Task<()>>,
     /// How the query is run again; `None` once its client has a batch.
     again: Option<Again<Streams>>,
@@ -89,15 +90,16 @@ pub struct Running {
 }
 
 impl Running {
-    /// `guard` is held until the streams are dropped.
+    /// `guard` is held until the streams are dropped, and `promise` until they have rows.
     pub(crate) fn start(
         runtime: Handle,
         query: Option<Arc<QueryTasks>>,
         streams: Streams,
-        guard: Option<Guard>,
+        guard: Guard,
+        promise: Option<Promise>,
     ) -> Self {
         let schema = Arc::clone(&streams.schema);
-        let (queue, tasks) = pump(&runtime, query.as_ref(), streams, guard.as_ref(), None);
+        let (queue, tasks) = pump(&runtime, query.as_ref(), streams, &guard, promise);
         Self {
             schema,
             queue,
@@ -176,7 +178,7 @@ impl Running {
     /// # Errors
     /// The failure, if the query is not to be run again.
     fn run_again_after(&mut self, failure: DataFusionError) -> Result<()> {
-        let again = self.again.as_mut().filter(|_| !self.queue.has_ended());
+        let again = self.again.as_mut();
         let Some(next) = again.and_then(|again| again.after(&failure)) else {
             return Err(failure);
         };
@@ -195,7 +197,7 @@ impl Running {
         let (streams, memory, promise) = made??;
         if let Some(again) = &mut self.again {
             again.memory = memory;
-            let (query, guard) = (self.query.as_ref(), self.guard.as_ref());
+            let (query, guard) = (self.query.as_ref(), &self.guard);
             (self.queue, self.tasks) = pump(&self.runtime, query, streams, guard, Some(promise));
         }
         Ok(())
@@ -288,7 +290,7 @@ mod tests {
         };
         let tasks = TaskQueue::new(2, 2, None).begin();
         let handle = Handle::current();
-        let running = Running::start(handle, Some(tasks), streams, None);
+        let running = Running::start(handle, Some(tasks), streams, Arc::new(()), None);
         (running, environment)
     }
 

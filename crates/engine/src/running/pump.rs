@@ -13,9 +13,9 @@ use futures::{FutureExt, StreamExt};
 use tokio::runtime::Handle;
 
 use super::queue::Queue;
-use super::rerun::Promise;
 use super::task::{Task, panicked, stopped};
 use super::{Guard, Streams};
+use crate::memory::Promise;
 use crate::tasks::QueryTasks;
 
 /// After a batch of at most this many rows the next one is computed at once.
@@ -26,7 +26,7 @@ pub(super) fn pump(
     runtime: &Handle,
     query: Option<&Arc<QueryTasks>>,
     streams: Streams,
-    guard: Option<&Guard>,
+    guard: &Guard,
     promise: Option<Promise>,
 ) -> (Arc<Queue>, Vec<Task<()>>) {
     let pumps = streams.partitions.len();
@@ -39,7 +39,7 @@ pub(super) fn pump(
             promise: promise.clone(),
             ended: false,
         };
-        let work = pump.run(stream, guard.cloned());
+        let work = pump.run(stream, Arc::clone(guard));
         match query {
             Some(query) => Task::spawn(runtime, query.schedule(work.boxed())),
             None => Task::spawn(runtime, work),
@@ -59,7 +59,7 @@ struct Pump {
 }
 
 impl Pump {
-    async fn run(mut self, mut stream: SendableRecordBatchStream, guard: Option<Guard>) {
+    async fn run(mut self, mut stream: SendableRecordBatchStream, guard: Guard) {
         let queue = Arc::clone(&self.queue);
         let mut kept = FuturesUnordered::new();
         while !self.ended {

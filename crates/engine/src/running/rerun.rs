@@ -1,7 +1,8 @@
 //! What happens to a query that finds no memory because other queries have it?
 //!
 //! Hash tables stay in memory, so several joins that begin together may fill it before one of them
-//! is done. Then a query is refused that would have run alone. As long as its client has no row of
+//! is done. Then a query is refused that would have run alone. Likewise the youngest queries end
+//! when `coscan.memory` is lowered below what queries have. As long as its client has no row of
 //! it, the client cannot tell when it ran. So the engine drops what the query has done, which
 //! frees memory for others, and runs it once more with what it is known to need as its minimum:
 //! the core admits it when that much is free, and keeps it for the query until its first rows.
@@ -16,7 +17,6 @@
 //! S10: a query that runs once more only reads, and its client has no row of it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use coscan_pg::translate;
 use datafusion::error::{DataFusionError, Result};
@@ -24,7 +24,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::time::timeout;
 
-use crate::memory::QueryMemory;
+use super::silent::ended;
+use crate::memory::{Promise, QueryMemory, WAIT_MAX};
 
 /// The SQLSTATE of a failure for want of memory.
 const OUT_OF_MEMORY: &str = "53200";
@@ -32,17 +33,6 @@ const OUT_OF_MEMORY: &str = "53200";
 const RUNS_AGAIN: u32 = 3;
 /// What a run comes back with, as a multiple of what the one before did.
 const MORE: u64 = 4;
-/// Enough time for queries ahead in the queue, and for ending queries whose clients do not read.
-const WAIT_MAX: Duration = Duration::from_secs(60);
-
-/// A promise to a query. Dropping this ends it: the query has its first rows.
-pub(super) struct Promise(Arc<QueryMemory>);
-
-impl Drop for Promise {
-    fn drop(&mut self) {
-        self.0.needs_less(0);
-    }
-}
 
 /// Starts a query once more with the given memory, and returns its streams.
 pub(crate) type Start<S> =
@@ -77,7 +67,7 @@ impl<S: Send + 'static> Again<S> {
         failure: &DataFusionError,
     ) -> Option<BoxFuture<'static, NextRun<S>>> {
         let needed = self.memory.would_need()?;
-        if !is_out_of_memory(failure) || self.left == 0 {
+        if !wanted_memory(failure) || self.left == 0 {
             return None;
         }
         self.left -= 1;
@@ -91,27 +81,32 @@ impl<S: Send + 'static> Again<S> {
                 Ok(Some(admitted)) => admitted,
                 Ok(None) | Err(_) => memory.sibling(),
             };
-            let promise = Promise(Arc::clone(&memory));
+            let promise = Promise::of(&memory);
             Ok((start(&memory).await?, memory, promise))
         };
         Some(next.boxed())
     }
 }
 
-/// Whether there was no memory.
-fn is_out_of_memory(failure: &DataFusionError) -> bool {
-    translate(failure, &|_| None).code() == OUT_OF_MEMORY
+/// Whether there was no memory. A query that was ended because its client did not read only
+/// kept others from it.
+fn wanted_memory(failure: &DataFusionError) -> bool {
+    match ended(failure) {
+        Some(unread) => unread.is_none(),
+        None => translate(failure, &|_| None).code() == OUT_OF_MEMORY,
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use coscan_pg::PgError;
     use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
     use datafusion::execution::runtime_env::RuntimeEnv;
     use futures::poll;
 
+    use super::super::silent::why;
     use super::*;
     use crate::{Engine, EngineConfig};
 
@@ -173,5 +168,25 @@ mod tests {
         let (mut again, operator) = query(&session);
         let refused = operator.try_grow(80 << 20).unwrap_err();
         assert!(again.after(&refused).is_none(), "others have nothing");
+    }
+
+    #[tokio::test]
+    async fn a_query_that_a_lower_limit_ends_runs_again() {
+        let config = EngineConfig {
+            memory_bytes: Some(64 << 20),
+            ..EngineConfig::default()
+        };
+        let engine = Engine::new(config).unwrap();
+        let session = engine.session().context().runtime_env();
+        let (mut again, operator) = query(&session);
+        operator.try_grow(32 << 20).unwrap();
+        let (ended, silent) = (why(Duration::ZERO), why(WAIT_MAX));
+        assert!(again.after(&ended).is_none(), "it was not ended");
+        engine.memory().set_limit(16 << 20);
+        assert!(again.after(&silent).is_none(), "its client does not read");
+        let next = again.after(&ended).unwrap();
+        drop(operator);
+        let ((), memory, _promise) = next.await.unwrap();
+        assert!(!memory.ends());
     }
 }

@@ -45,6 +45,18 @@ impl Silence {
     }
 }
 
+/// If this is the error of an ended query: how long its rows had not been read, or `None` if the
+/// limit was lowered.
+pub(super) fn ended(failure: &DataFusionError) -> Option<Option<Duration>> {
+    let DataFusionError::External(error) = failure else {
+        return None;
+    };
+    match error.downcast_ref() {
+        Some(Error::Ended { unread }) => Some(*unread),
+        _ => None,
+    }
+}
+
 /// The error for the client of an ended query.
 pub(super) fn why(idle: Duration) -> DataFusionError {
     engine_error(Error::Ended {
@@ -119,6 +131,6 @@ mod tests {
         let Taken::Batch(Err(told), _) = queue.take() else {
             panic!("its client is not told");
         };
-        assert!(told.to_string().contains("less memory"), "{told}");
+        assert!(told.to_string().contains("coscan.memory"), "{told}");
     }
 }

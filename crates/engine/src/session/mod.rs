@@ -31,6 +31,7 @@ use futures::TryStreamExt;
 
 use crate::error::{Error, Result};
 use crate::index::{find_indexes, index_statement};
+use crate::memory::OpenQueries;
 use crate::own::ChangeByQuery;
 use crate::settings::EngineConfig;
 use crate::statement::{StatementText, parse_datafusion, plan_statement, reserve_statement};
@@ -90,7 +91,8 @@ impl Engine {
             .with_information_schema(true)
             .with_create_default_catalog_and_schema(false)
             .with_default_catalog_and_schema(CATALOG, SCHEMA)
-            .with_batch_size(config.batch_rows);
+            .with_batch_size(config.batch_rows)
+            .with_extension(Arc::<OpenQueries>::default());
         if let Some(partitions) = config.target_partitions {
             options = options.with_target_partitions(partitions);
         }

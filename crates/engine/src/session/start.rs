@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 
 use super::Session;
 use crate::error::{Error, engine_error};
-use crate::memory::QueryMemory;
+use crate::memory::{Admission, OpenQueries, OpenQuery};
 use crate::own::{Snapshot, check_read_only, check_undoable, execute};
 use crate::running::{Again, Guard, Running, Start, Streams};
 use crate::statement::on_large_stack;
@@ -107,18 +107,12 @@ pub async fn start(
     if transaction.undoable {
         check_undoable(&state, &plan)?;
     }
-    let session = context.runtime_env();
-    let memory = QueryMemory::of_session(&session);
-    let environment = memory.as_ref().map_or_else(
-        || Arc::clone(&session),
-        |memory| memory.environment(&session),
-    );
     let may_run_again =
         transaction.snapshot.is_none() && !is_large && !runs_once && only_reads(&plan);
     let started_by = tasks.clone();
-    let (planned, streams) = on_large_stack(async {
+    let (planned, physical, seen) = on_large_stack(async {
         let fingerprint = (!is_large && started_by.is_some()).then(|| Fingerprint::of(&plan));
-        let snapshot = transaction.snapshot;
+        let snapshot = transaction.snapshot.clone();
         let seen = snapshot.map(|snapshot| (snapshot, state.clone(), plan.clone()));
         let (state, plan) = execute(context, state, plan).await?.into_parts();
         let planned = Arc::new(Planned {
@@ -127,21 +121,49 @@ pub async fn start(
             fingerprint,
             tasks: started_by,
         });
-        let streams = planned.start(environment).await?;
+        let physical = planned.physical().await?;
+        Ok::<_, DataFusionError>((planned, physical, seen))
+    })
+    .await?;
+    let may_run_again = may_run_again && only_reads(&planned.plan);
+    let (open, is_only) = open_query(&planned.state);
+    let session = context.runtime_env();
+    let may_wait = may_run_again && is_only && !transaction.undoable;
+    let (memory, promise) = Admission::of(&session, physical.as_ref(), may_wait)
+        .await
+        .map_or((None, None), |begun| (Some(begun.memory), begun.promise));
+    let environment = memory.as_ref().map_or_else(
+        || Arc::clone(&session),
+        |memory| memory.environment(&session),
+    );
+    let streams = on_large_stack(async {
+        let streams = planned.streams(&physical, environment)?;
         if let Some((snapshot, state, plan)) = seen {
             snapshot.check(&state, &plan).await?;
         }
-        Ok::<_, datafusion::error::DataFusionError>((planned, streams))
+        Ok::<_, DataFusionError>(streams)
     })
     .await?;
-    let mut running = Running::start(runtime, tasks, streams, guard);
+    let guard = Arc::new((guard, open));
+    let mut running = Running::start(runtime, tasks, streams, guard, promise);
     if let Some(memory) = memory
         && may_run_again
-        && only_reads(&planned.plan)
     {
         running.may_run_again(Again::new(memory, planned.start_again(session)));
     }
     Ok(running)
+}
+
+/// Counts a query among those that its session has open; false if it is not the only one, or the
+/// session does not count them.
+fn open_query(state: &SessionState) -> (Option<OpenQuery>, bool) {
+    match state.config().get_extension::<OpenQueries>() {
+        Some(all) => {
+            let (open, is_only) = all.open();
+            (Some(open), is_only)
+        }
+        None => (None, false),
+    }
 }
 
 /// Whether a plan changes nothing, whatever functions it calls.
@@ -163,17 +185,24 @@ struct Planned {
 }
 
 impl Planned {
-    async fn start(&self, environment: Arc<RuntimeEnv>) -> Result<Streams> {
-        let plan = self.state.create_physical_plan(&self.plan).await?;
+    async fn physical(&self) -> Result<Arc<dyn ExecutionPlan>> {
+        self.state.create_physical_plan(&self.plan).await
+    }
+
+    fn streams(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        environment: Arc<RuntimeEnv>,
+    ) -> Result<Streams> {
         // With all functions: `information_schema` reads them there.
         let context = TaskContext::from(&self.state).with_runtime(environment);
         let context = Arc::new(context);
         match &self.tasks {
             Some(tasks) => {
                 tasks.expect(plan.as_ref(), self.fingerprint);
-                tasks.scope(|| partitions(&plan, context))
+                tasks.scope(|| partitions(plan, context))
             }
-            None => partitions(&plan, context),
+            None => partitions(plan, context),
         }
     }
 
@@ -183,8 +212,11 @@ impl Planned {
             let planned = Arc::clone(&self);
             let tasks = planned.tasks.clone();
             let environment = memory.environment(&session);
-            let started: BoxFuture<'static, _> =
-                on_large_stack(async move { planned.start(environment).await }).boxed();
+            let started: BoxFuture<'static, _> = on_large_stack(async move {
+                let plan = planned.physical().await?;
+                planned.streams(&plan, environment)
+            })
+            .boxed();
             match tasks {
                 Some(tasks) => tasks.schedule(started).boxed(),
                 None => started,

@@ -398,6 +398,12 @@ impl MemoryBudget {
         }
     }
 
+    /// Whether queries have so little memory that one more may begin at once.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        self.ledger.is_free()
+    }
+
     /// Admits a query once `minimum` bytes are free for those of its operators that cannot do
     /// without. `None`: too many queries wait.
     pub async fn arrive(self: &Arc<Self>, minimum: u64) -> Option<Admitted> {

@@ -203,15 +203,17 @@ impl Ledger {
         (query, receiver)
     }
 
+    /// Whether queries have less than half of the memory.
+    pub(super) fn is_free(&self) -> bool {
+        let core = &self.state.lock().core;
+        core.of_queries() < core.limit() / 2
+    }
+
     /// Admits a query at once: with `minimum` if that is free and queries have less than half of
     /// the memory, otherwise without. When many queries begin, promises to some would leave others
     /// nothing.
     pub(super) fn begin(&self, minimum: u64) -> QueryId {
-        let is_free = {
-            let core = &self.state.lock().core;
-            core.of_queries() < core.limit() / 2
-        };
-        let minimum = if is_free { minimum } else { 0 };
+        let minimum = if self.is_free() { minimum } else { 0 };
         let (query, mut admitted) = self.arrive(minimum);
         if admitted.try_recv().is_ok() {
             return query;

@@ -1,0 +1,161 @@
+//! When does a query begin?
+//!
+//! At once while queries have less than half of the memory. Beyond that, a query whose operators
+//! hold rows waits until the [minimum](super::minimum) of its plan is free: if it began with
+//! nothing, it would be refused, and all that it had read would be read once more. The minimum
+//! stays promised to it until its first rows.
+//!
+//! A query must not wait if it keeps others waiting: if its session has another query open, the
+//! client does not come back to that one; in a transaction it may hold locks. Neither does a query
+//! wait that cannot run once more, because nothing is known of how long it would take.
+//! Not here: which waiting query is next (`coscan_core::memory`); queries that are refused in spite
+//! of all (`running/rerun.rs`).
+//! Bounds: a query waits for at most [`WAIT_MAX`], and then begins with what there is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::physical_plan::ExecutionPlan;
+use tokio::time::timeout;
+
+use super::QueryMemory;
+use super::minimum::minimum_bytes;
+
+/// Enough time for queries ahead in the queue, and for ending queries whose clients do not read.
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// No plan waits for more than this part of the limit (a divisor): estimates may be far too high,
+/// and a query that waits for most of the memory waits until all others have ended.
+const MOST: u64 = 16;
+
+/// A promise to a query. Dropping this ends it: the query has its first rows.
+pub(crate) struct Promise(Arc<QueryMemory>);
+
+impl Promise {
+    pub(crate) fn of(memory: &Arc<QueryMemory>) -> Self {
+        Self(Arc::clone(memory))
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        self.0.needs_less(0);
+    }
+}
+
+/// The number of queries that a session has open: an extension of its configuration.
+#[derive(Default)]
+pub(crate) struct OpenQueries(AtomicUsize);
+
+/// An open query of a session. Dropping it closes it.
+pub(crate) struct OpenQuery(Arc<OpenQueries>);
+
+impl OpenQueries {
+    /// Opens a query, and returns whether it is the only one of its session.
+    pub(crate) fn open(self: &Arc<Self>) -> (OpenQuery, bool) {
+        let others = self.0.fetch_add(1, Ordering::Relaxed);
+        (OpenQuery(Arc::clone(self)), others == 0)
+    }
+}
+
+impl Drop for OpenQuery {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The memory with which a query begins.
+pub(crate) struct Admission {
+    pub(crate) memory: Arc<QueryMemory>,
+    /// Kept until the first rows; `None` if the query did not wait.
+    pub(crate) promise: Option<Promise>,
+}
+
+impl Admission {
+    /// Admits a query of a session; `None` if the session does not use an engine's memory.
+    /// Dropping the future ends the wait.
+    pub(crate) async fn of(
+        session: &RuntimeEnv,
+        plan: &dyn ExecutionPlan,
+        may_wait: bool,
+    ) -> Option<Self> {
+        let memory = QueryMemory::of_session(session)?;
+        if may_wait
+            && memory.is_short()
+            && let Some(admitted) = wait(&memory, minimum_bytes(plan)).await
+        {
+            let promise = Some(Promise::of(&admitted));
+            return Some(Self {
+                memory: admitted,
+                promise,
+            });
+        }
+        Some(Self {
+            memory,
+            promise: None,
+        })
+    }
+}
+
+/// Waits until a query that needs `minimum` bytes is admitted; `None` if it needs none, or waited
+/// too long.
+async fn wait(first: &Arc<QueryMemory>, minimum: u64) -> Option<Arc<QueryMemory>> {
+    let minimum = minimum.min(first.limit() / MOST);
+    if minimum == 0 {
+        return None;
+    }
+    timeout(WAIT_MAX, first.again(minimum)).await.ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::execution::memory_pool::MemoryConsumer;
+    use datafusion::prelude::SessionContext;
+    use futures::poll;
+
+    use super::*;
+    use crate::{Engine, EngineConfig};
+
+    async fn plan(sql: &str) -> Arc<dyn ExecutionPlan> {
+        let frame = SessionContext::new().sql(sql).await.unwrap();
+        frame.create_physical_plan().await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn where_memory_is_short_only_plans_that_hold_rows_wait() {
+        let config = EngineConfig {
+            memory_bytes: Some(64 << 20),
+            ..EngineConfig::default()
+        };
+        let engine = Engine::new(config).unwrap();
+        let session = engine.session().context().runtime_env();
+        let sorts = plan("SELECT value FROM generate_series(1, 9) ORDER BY value DESC").await;
+        let passes = plan("SELECT value FROM generate_series(1, 9)").await;
+        let first = Admission::of(&session, sorts.as_ref(), true).await.unwrap();
+        assert!(first.promise.is_none(), "memory is free");
+        let pool = &first.memory.environment(&session).memory_pool;
+        let table = MemoryConsumer::new("join").register(pool);
+        while table.try_grow(64 << 10).is_ok() {}
+        for (plan, may_wait) in [(&passes, true), (&sorts, false)] {
+            let begun = Admission::of(&session, plan.as_ref(), may_wait).await;
+            assert!(begun.unwrap().promise.is_none());
+        }
+        let mut waits = Box::pin(Admission::of(&session, sorts.as_ref(), true));
+        assert!(poll!(&mut waits).is_pending());
+        drop((table, first));
+        assert!(waits.await.unwrap().promise.is_some());
+    }
+
+    #[test]
+    fn a_session_counts_its_open_queries() {
+        let all = Arc::<OpenQueries>::default();
+        let (first, is_only) = all.open();
+        assert!(is_only);
+        let (second, is_only) = all.open();
+        assert!(!is_only);
+        drop((first, second));
+        assert!(all.open().1);
+    }
+}

@@ -1,0 +1,136 @@
+//! How much memory does a plan need at least?
+//!
+//! A rough estimate, for queries that arrive while memory is short: what the operators hold that
+//! cannot give their memory back while they run. A join holds its build side, and an aggregate a
+//! row for each group, both by DataFusion's statistics; one without statistics counts
+//! [`UNKNOWN_BYTES`]. A sort spills, so it needs what it begins with.
+//! Not here: who waits, and for how long (`coscan_core::memory`).
+
+use arrow::datatypes::{DataType, Schema};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::joins::{
+    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec,
+};
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+
+use crate::operators::SharedHashJoinExec;
+
+/// An operator whose statistics say nothing, or that holds a few batches.
+const UNKNOWN_BYTES: u64 = 1 << 20;
+
+/// The bytes of a value without a fixed width.
+const TEXT_BYTES: u64 = 32;
+
+/// What a row takes in a hash table beside its columns: its hash, its place in the chain.
+const ROW_BYTES: u64 = 16;
+
+/// Bytes that the operators of a plan need at least; 0 for one that holds no rows.
+pub(crate) fn minimum_bytes(plan: &dyn ExecutionPlan) -> u64 {
+    of_all(plan, &StatisticsContext::new())
+}
+
+fn of_all(plan: &dyn ExecutionPlan, statistics: &StatisticsContext) -> u64 {
+    let own = match holds(plan) {
+        Holds::Nothing => 0,
+        Holds::Batches => UNKNOWN_BYTES,
+        Holds::RowsOf(node) => rows_bytes(node, statistics).unwrap_or(UNKNOWN_BYTES),
+    };
+    let children = plan.children().into_iter();
+    children
+        .map(|child| of_all(child.as_ref(), statistics))
+        .fold(own, u64::saturating_add)
+}
+
+/// What an operator holds while it runs.
+enum Holds<'a> {
+    Nothing,
+    /// Some batches.
+    Batches,
+    /// All rows that this node returns.
+    RowsOf(&'a dyn ExecutionPlan),
+}
+
+fn holds(plan: &dyn ExecutionPlan) -> Holds<'_> {
+    let joins = plan.is::<HashJoinExec>()
+        || plan.is::<SharedHashJoinExec>()
+        || plan.is::<NestedLoopJoinExec>()
+        || plan.is::<CrossJoinExec>();
+    if joins {
+        let build = plan.children().into_iter().next();
+        return build.map_or(Holds::Batches, |build| Holds::RowsOf(build.as_ref()));
+    }
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        return match aggregate.group_expr().is_empty() {
+            true => Holds::Nothing,
+            false => Holds::RowsOf(plan),
+        };
+    }
+    let holds_batches = plan.is::<SortExec>()
+        || plan.is::<SortMergeJoinExec>()
+        || plan.is::<WindowAggExec>()
+        || plan.is::<BoundedWindowAggExec>();
+    match holds_batches {
+        true => Holds::Batches,
+        false => Holds::Nothing,
+    }
+}
+
+/// The bytes of a node's rows; `None` if the statistics do not say how many.
+fn rows_bytes(node: &dyn ExecutionPlan, statistics: &StatisticsContext) -> Option<u64> {
+    // Statistics that fail say nothing, and are no reason to fail.
+    let known = statistics.compute(node, &StatisticsArgs::new()).ok()?;
+    let rows = *known.num_rows.get_value()? as u64;
+    Some(rows.saturating_mul(row_bytes(&node.schema())))
+}
+
+fn row_bytes(schema: &Schema) -> u64 {
+    let width = |kind: &DataType| {
+        kind.primitive_width()
+            .map_or(TEXT_BYTES, |bytes| bytes as u64)
+    };
+    let columns = schema.fields().iter();
+    columns.map(|field| width(field.data_type())).sum::<u64>() + ROW_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::prelude::SessionContext;
+
+    use super::*;
+
+    async fn minimum(sql: &str) -> u64 {
+        let context = SessionContext::new();
+        let small = "CREATE TABLE small AS SELECT value AS k FROM generate_series(1, 1000)";
+        context.sql(small).await.unwrap();
+        let plan = context.sql(sql).await.unwrap();
+        minimum_bytes(plan.create_physical_plan().await.unwrap().as_ref())
+    }
+
+    #[tokio::test]
+    async fn only_plans_that_hold_rows_need_memory() {
+        for sql in [
+            "SELECT 1",
+            "SELECT k + 1 FROM small WHERE k > 5 LIMIT 3",
+            "SELECT count(*), sum(k) FROM small",
+        ] {
+            assert_eq!(minimum(sql).await, 0, "{sql}");
+        }
+        for sql in [
+            "SELECT k % 10, count(*) FROM small GROUP BY 1",
+            "SELECT * FROM small ORDER BY k",
+            "SELECT k, rank() OVER (ORDER BY k) FROM small",
+        ] {
+            assert!(minimum(sql).await > 0, "{sql}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_join_needs_its_build_side() {
+        let join = minimum("SELECT * FROM small a JOIN small b ON a.k = b.k + 1").await;
+        let rows = 1000 * (8 + ROW_BYTES);
+        assert!((rows..2 * rows).contains(&join), "{join}");
+    }
+}
