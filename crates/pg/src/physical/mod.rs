@@ -6,12 +6,14 @@
 //! | `ambiguous_filters.rs` | which column does a filter that is pushed down mean? |
 //! | `large_limits.rs` | which groups in order are found by a heap of the first ones? |
 //! | `offsets.rs` | whose rows does the limit above a sort count? |
+//! | `overstated.rs` | which orders and constants are stated though the rows do not have them? |
 //! | `top_k.rs` | which rows may the filter of the first rows hide? |
 //! | `unproven_orders.rs` | which inputs have an order that DataFusion cannot prove? |
 
 mod ambiguous_filters;
 mod large_limits;
 mod offsets;
+mod overstated;
 mod top_k;
 mod unproven_orders;
 
@@ -29,7 +31,10 @@ type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 pub(crate) fn install(builder: &mut SessionStateBuilder) {
     let optimizer = builder.physical_optimizers().get_or_insert_default();
     let rules = std::mem::take(optimizer).rules.into_iter();
-    let rules = rules.map(offsets::around).map(ambiguous_filters::around);
+    let rules = rules
+        .map(overstated::around)
+        .map(offsets::around)
+        .map(ambiguous_filters::around);
     let rules = rules
         .flat_map(large_limits::behind)
         .flat_map(before_filters);
