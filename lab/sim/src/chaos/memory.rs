@@ -136,8 +136,8 @@ impl Table {
         chunks.max().unwrap_or(0)
     }
 
-    /// Whether the column is loading and waits for an extent that no load brings, because the load
-    /// that was to bring it failed.
+    /// Whether the column is loading and waits for an extent that no load brings any more, because
+    /// the load with the extent failed.
     fn is_orphan(&self, chunk: ChunkId, column: ColumnId) -> bool {
         let mut extents = self.extents_of(chunk, 1 << column.0);
         extents.any(|e| self.extents[e] == ExtentState::Absent)
@@ -212,8 +212,8 @@ impl Memory {
         number
     }
 
-    /// Records that columns of a load are resident, and with them their extents, whichever load was
-    /// to bring these.
+    /// Records that columns of a load are resident, and with them their extents, whichever load
+    /// was going to bring these.
     pub(super) fn complete(&mut self, number: u64, columns: &[ColumnId]) {
         let (id, chunk) = self.settle(number, columns);
         let table = self.table_mut(id);
