@@ -43,7 +43,7 @@ VERSION = 1
 
 class DuckDb:
     """One in-memory database with a view of the files, and a cursor per stream, as its documentation
-        recommends for threads."""
+    recommends for threads."""
 
     def __init__(self, args):
         import duckdb

@@ -50,7 +50,7 @@ class Tally:
 
     def failed(self, code, message, expected=(), free=False):
         """An error. `expected`: codes that the client provoked. `free`: the statement needs almost no
-                memory, so that a refusal is a fault."""
+        memory, so that a refusal is a fault."""
         with self.lock:
             if code in expected:
                 self.ends["expected"] += 1

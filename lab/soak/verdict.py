@@ -4,7 +4,7 @@ K1: it is alive when the run ends, and the kernel killed nothing in its group.
 K2: no row was wrong.
 K3: no client hangs: each ends within `HANG_S` of the run's end.
 K4: no statement that needs almost no memory was refused: connecting, ROLLBACK, SET, SHOW, DISCARD,
-`coscan.*`.
+    `coscan.*`.
 K5: at most `REFUSED_MAX` of the queries were refused for lack of memory.
 K6: without a group the process takes at most the limit and `BEYOND`; after the limit was lowered it
     has `LOWER_S` to get there.
@@ -26,7 +26,8 @@ KEPT_MAX = 128 << 20
 
 def beyond(samples, changes):
     """The most that the process took beyond a limit that had been in force for long enough, and
-        the time of it. `changes` are pairs of a time and a limit. `None` if it never took more than the limit."""
+    the time of it. `changes` are pairs of a time and a limit. `None` if it never took more than
+    the limit."""
     found = (None, None)
     for sample in samples:
         limit, for_s = limits.limit_at(changes, sample["time"])
@@ -46,8 +47,8 @@ def is_left(left):
 
 def faults(tally, samples, *, alive, hung, left, changes=()):
     """The broken promises, a line each. `left`: rows of `coscan.scans` and operators' bytes after the
-        load, or `None` if they are unknown. `changes`: the times and limits, if the process must keep to
-        them."""
+    load, or `None` if they are unknown. `changes`: the times and limits, if the process must keep to
+    them."""
     kills = max((s["group"]["kills"] for s in samples if s.get("group")), default=0)
     if not alive or kills:
         yield f"K1: the server has ended ({kills} kills in its group)"

@@ -37,8 +37,8 @@ class Process:
 
 class Watch:
     """Samples all three until it is stopped. `samples`: one dict each, times in seconds since the
-        start. A busy engine answers late, so a separate thread queries it, and a sample has its latest
-        answer if that is fresh."""
+    start. A busy engine answers late, so a separate thread queries it, and a sample has its latest
+    answer if that is fresh."""
 
     def __init__(self, process, group, engine):
         self.process, self.group, self.engine = process, group, engine

@@ -63,7 +63,7 @@ pub(crate) fn metrics(session: &Session) -> EngineMetrics {
     session.engine().metrics()
 }
 
-/// Waits until no run has left anything.
+/// Waits until every run has ended and freed its memory.
 pub(crate) async fn all_is_over(session: &Session) {
     memory_comes_back(session).await;
     let left = async {
