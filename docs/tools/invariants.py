@@ -32,7 +32,7 @@ COVERED = ("crates/core/", "lab/sim/", "lab/study/", "docs/design/abm.md", "docs
            "docs/design/simulator.md")
 NOT_YET = ("crates/core/src/smooth/", "crates/core/src/parallelism/", "crates/core/tests/smooth.rs")
 SEARCHED = (".rs", ".py", ".md", ".sh")
-# History, and the made-up numbers of a tool's tests, are no definitions and no citations.
+# History, and the made-up numbers of a tool's tests, neither define nor cite.
 LEFT_OUT = ("docs/decisions/", "docs/results/", "docs/tools/test_", "CHANGELOG.md")
 
 

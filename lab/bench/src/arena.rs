@@ -32,7 +32,7 @@ pub(crate) struct ArenaConfig {
     pub(crate) devices: Vec<NamedDevice>,
     /// From how many devices a scan reads at a time; None: chosen while the scan runs.
     pub(crate) parallelism: Option<u32>,
-    /// Whether page reads have a reserve, so that they need not wait for loads.
+    /// Whether pages that a query waits for may overtake loads.
     pub(crate) page_reserve: bool,
     pub(crate) chunk_bytes: u64,
     pub(crate) target_partitions: Option<usize>,

@@ -42,7 +42,7 @@ pub struct DashboardOptions {
     pub verify: bool,
 }
 
-/// What the viewers asked, and what they shared.
+/// The queries of the viewers, and what they shared.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Dashboard {
     /// The number of viewers.

@@ -92,7 +92,7 @@ pub fn dashboard(
 /// About 1,000 pages: a picture has room for no more.
 const PICTURE_ROWS: f64 = 500e3;
 
-/// What the report says about the picture.
+/// The report's explanation of the picture.
 pub const PICTURE_EXPLANATION: &str = "The scans by an index read a table of their own, of ten columns of random integers, of which \
      one is indexed, from a device on which a page by itself costs ten in sequence, as on a disk. Each runs once, alone.";
 

@@ -20,7 +20,7 @@ pub enum BenchError {
         /// What is wrong with it.
         reason: String,
     },
-    /// More queries than there are dates ask for dates of their own.
+    /// More queries need dates of their own than there are dates.
     #[error("{taken} dates are taken: fewer queries can all have dates of their own")]
     Dates {
         /// How many dates queries already have.

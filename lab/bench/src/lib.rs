@@ -3,7 +3,7 @@
 //! | module | question |
 //! |---|---|
 //! | [`tpch`] | where does the data come from? |
-//! | [`workload`] | which queries does each stream ask, over which part of the table? |
+//! | [`workload`] | which queries does each stream run, over which part of the table? |
 //! | [`layout`] | which of the table's bytes does a query need? |
 //! | [`coop`] | how long do the queries take under each policy, and what do they read? |
 //! | [`dashboard`] | which queries share operators when several people look at one dashboard? |

@@ -301,7 +301,7 @@ fn write(path: &Path, table: Table, options: &Generate, on_rows: OnRows) -> Resu
     file.get_ref().sync_all().map_err(of_file)
 }
 
-/// Row groups of a table: at least one, each about as large as asked for.
+/// The number of row groups of a table: at least one, each about as large as requested.
 #[allow(clippy::cast_possible_truncation)] // At most PARTS_MAX.
 fn parts(table: Table, options: &Generate) -> i32 {
     let group_rows = (options.row_group_bytes / table.row_bytes()).max(1);

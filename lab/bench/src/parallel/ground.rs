@@ -30,7 +30,7 @@ pub(crate) struct Setting {
     pub(crate) disks: Disks,
     /// From how many devices a scan reads; None: chosen while the scan runs.
     pub(crate) parallelism: Option<u32>,
-    /// Whether page reads have a reserve, so that they need not wait for loads.
+    /// Whether pages that a query waits for may overtake loads: the reserve for pages.
     pub(crate) reserve: bool,
 }
 

@@ -70,7 +70,7 @@ pub struct Point {
     pub setting: String,
     /// From how many devices a scan read at a time; none: chosen while the scan ran.
     pub parallelism: Option<u32>,
-    /// Whether page reads had a reserve.
+    /// Whether pages that a query waits for could overtake loads.
     pub reserve: bool,
     /// How long was measured.
     pub time_s: f64,

@@ -1,10 +1,10 @@
 //! What do many clients of TPC-H's queries gain from sharing?
 //!
 //! Figure 12: the same queries, dealt to more and more clients. Figure 13: ten clients that think
-//! before each query. Open arrivals: the same queries arrive at 1.5 times the highest rate that
-//! isolated execution sustained, whether or not earlier ones are answered. Dealing the same
-//! queries keeps throughputs comparable: one client with four queries of its own would have other
-//! work than twelve clients.
+//! before each query. Open arrivals: the same queries arrive at 1.5 times the rate that isolated
+//! execution reached with the most clients, whether or not earlier ones are answered. Dealing the
+//! same queries keeps throughputs comparable: one client with four queries of its own would have
+//! other work than twelve clients.
 //! Source: [QPipe05 §5.3, Figures 12 and 13]; we differ: think times and gaps between arrivals are
 //! drawn from an exponential distribution, so that clients do not run in lockstep.
 
@@ -22,7 +22,7 @@ use crate::workload::{TABLES, WholeSpec};
 
 /// Clients in Figure 13.
 const THINKERS: usize = 10;
-/// The rate of arrivals, over the rate that isolated execution sustained.
+/// The rate of arrivals, over the rate that isolated execution reached with the most clients.
 const OVERLOAD: f64 = 1.5;
 
 pub(crate) async fn run(

@@ -55,7 +55,7 @@ pub struct Point {
     pub figure: String,
     /// The clients' queries, in words.
     pub what: String,
-    /// How many clients; each asks one query after the other.
+    /// The number of clients; each sends one query after the other.
     pub clients: usize,
     /// `shared`, `operators off`, `scans` or `isolated`.
     pub variant: String,

@@ -174,8 +174,8 @@ impl Run<'_> {
                 ordered(&label(*cap), &value)
             })
             .collect();
-        // A region of one page never becomes a scan. So every index entry is checked, and each row
-        // of a page names the page.
+        // A region of one page never becomes a scan. So every index entry is checked, and the
+        // index names a page once per row of the page.
         let settings = [
             ("access_path", "smooth"),
             ("smooth_policy", "selectivity_increase"),

@@ -1,4 +1,4 @@
-//! Which queries does each stream ask, over which part of the table?
+//! Which queries does each stream run, over which part of the table?
 //!
 //! The papers' workload: streams that each run a few queries one after the other, started some
 //! seconds apart "to better simulate queries entering an already-working system". A query is FAST

@@ -72,7 +72,7 @@ pub(super) enum PageState {
     Served,
 }
 
-/// All that the driver knows.
+/// The driver's whole state.
 #[derive(Debug, Default)]
 pub(super) struct Books {
     pub(super) memory: Memory,

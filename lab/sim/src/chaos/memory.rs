@@ -1,4 +1,4 @@
-//! Which segments are in memory, as far as a driver can tell from events and actions?
+//! Which segments are in memory, by the events and actions that a driver sees?
 //!
 //! Idea: the driver's counterpart of the core's accounts. Loads, evictions and frees are recorded
 //! here, and a forbidden action fails an assertion. (`crates/core/tests/world` keeps such books for
