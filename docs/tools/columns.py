@@ -3,8 +3,8 @@
 
     docs/tools/columns.py            all Markdown files and templates, and comments in Rust
 
-Not here: tables, marks and code between fences, which cannot be wrapped, and the targets of links, which do
-not count. Code in Rust is rustfmt's.
+Not here: tables, marks and code between fences, which cannot be wrapped, and the targets of links,
+which do not count. Code in Rust is rustfmt's.
 """
 
 import re
@@ -41,7 +41,7 @@ def long_prose(text):
 
 
 def long_comments(text):
-    """(line, columns) of each comment that is too long, behind code too."""
+    """(line, columns) of each comment that is too long, also after code."""
     fenced = False
     for at, line in enumerate(text.splitlines(), 1):
         mark = COMMENT.match(line)

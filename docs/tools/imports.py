@@ -4,15 +4,16 @@
     docs/tools/imports.py --check                every crate, against CIRCLES below
     docs/tools/imports.py CRATE [FOLDER] [--dot] the graph of its modules, or of those of a folder
 
-Idea: a folder of modules has an order, in which each imports only those below. Within every module the
-modules directly below it are compared, each with all that is under it: `abm` imports `policy` if any file
-of `abm/` imports any of `policy/`. Between a module and those inside of it arrows may point both ways. A
-name that a module re-exports belongs to the module that defines it, so `use crate::ChunkId` is an import of
-`ids`. Tests are left out: they may use anything.
+Idea: a folder of modules has an order, in which each module imports only from those below. Within
+every module its direct children are compared, each with everything inside it: `abm` imports
+`policy` if any file of `abm/` imports any of `policy/`. Between a module and its children imports
+may go both ways. A name that a module re-exports belongs to the module that defines it, so `use
+crate::ChunkId` is an import of `ids`. Tests are left out: they may import anything.
 
-Not here: arrows between crates (.ci/pure), methods called on a type that another module gave.
-IMPORTS-1: there is no circle, in no crate. A new one is broken by moving what both sides need below them, or
-by splitting a module in two; CIRCLES stays empty, but while a circle is on its way out.
+Not here: dependencies between crates (.ci/pure), methods called on a value from another module.
+IMPORTS-1: no crate has a circle outside of CIRCLES. A new circle is broken by moving what both
+sides need below them, or by splitting a module in two; CIRCLES lists only circles that have yet to
+be broken.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import re
 import sys
 from pathlib import Path
 
-# Circles that are to go, by crate: (the module that they are in, who takes part).
+# Circles that must go, by crate: (the module that contains them, the modules that take part).
 CIRCLES = {
     "engine": [("(root)", "cscan fragment index ordered own plan probe session tables")],
     "pg": [
@@ -45,7 +46,7 @@ class Module:
     def __init__(self, path):
         self.path = path  # Names from the root on, without the root.
         self.children = {}
-        self.reexports = {}  # Name: path of what it stands for.
+        self.reexports = {}  # Name: path of the item that it stands for.
         self.globs = []
         self.items = set()
         self.imports = []  # Paths, as lists of names from the root on.
@@ -55,7 +56,7 @@ class Module:
 
 
 def crates(root):
-    """Name of the folder: its src."""
+    """The src folders of all crates, by crate name."""
     folders = [*root.glob("crates/*"), *root.glob("lab/*")]
     return {at.name: at / "src" for at in sorted(folders) if (at / "Cargo.toml").exists()}
 
@@ -70,7 +71,7 @@ def load(src):
 
 
 def read(file, folder, module, modules):
-    """`folder`: where the files of the modules inside are."""
+    """Reads a module from a file; `folder` has the files of its child modules."""
     tokens = [m.group() for m in TOKEN.finditer(file.read_text(encoding="utf-8"))]
     tokens = [t for t in tokens if not t.startswith(("//", "/*"))]
     parse(tokens, folder, module, modules)
@@ -135,7 +136,7 @@ def parse(tokens, folder, module, modules):
 
 
 def closing(tokens, at):
-    """Where the bracket at `at` ends."""
+    """The index of the bracket that closes the one at `at`."""
     depth = 0
     for end in range(at, len(tokens)):
         depth += (tokens[end] in "{([") - (tokens[end] in "})]")
@@ -145,7 +146,7 @@ def closing(tokens, at):
 
 
 def item_end(tokens, at):
-    """Behind the item that begins at `at`: its semicolon or braces."""
+    """The index after the item that begins at `at`: after its semicolon or braces."""
     while at < len(tokens):
         if tokens[at] == ";":
             return at + 1
@@ -159,7 +160,7 @@ def item_end(tokens, at):
 
 
 def leaves(tokens):
-    """(path, name it gets) of each import of a tree."""
+    """(path, imported name) of each import of a tree."""
     prefix, at = [], 0
     while at < len(tokens):
         token = tokens[at]
@@ -192,7 +193,7 @@ def leaves(tokens):
 
 
 def absolute(path, module):
-    """From the root on; None if it is another crate's."""
+    """The path from the root; None if it is in another crate."""
     here = list(module.path)
     if path[:1] == ["crate"]:
         return path[1:]
@@ -207,7 +208,7 @@ def absolute(path, module):
 
 
 def owner(path, modules, seen=frozenset()):
-    """The module in which what a path names is defined."""
+    """The module that defines the item named by a path."""
     at = ()
     for n, name in enumerate(path):
         module = modules[at]
@@ -227,7 +228,7 @@ def owner(path, modules, seen=frozenset()):
 
 
 def arrows(modules):
-    """(module, module) of each import, but for those of itself."""
+    """(module, module) of each import, except imports of a module from itself."""
     found = set()
     for path, module in modules.items():
         found |= {(path, owner(target, modules)) for target in module.imports}
@@ -235,7 +236,7 @@ def arrows(modules):
 
 
 def inside(path, modules, found):
-    """The modules directly below one: {name: names that it imports}."""
+    """The children of a module: {name: names that it imports}."""
     graph = {name: set() for name in modules[path].children}
     depth = len(path)
     for a, b in found:
@@ -246,7 +247,7 @@ def inside(path, modules, found):
 
 
 def circles(graph):
-    """Sets of modules each of which leads to all others of it (Tarjan)."""
+    """The strongly connected sets of modules (Tarjan)."""
     index, low, stack, done = {}, {}, [], []
 
     def visit(node):
@@ -271,14 +272,14 @@ def circles(graph):
 
 
 def all_circles(modules):
-    """(module, who takes part) of every circle of a crate."""
+    """(module, modules that take part) of every circle of a crate."""
     found = arrows(modules)
     return [(modules[path].name(), circle) for path in sorted(modules)
             for circle in circles(inside(path, modules, found))]
 
 
 def compare(crate, found, allowed):
-    """A line for each circle that is not in the list, and for each of the list that is not there."""
+    """A line for each circle that is not in the list, and for each of the list that does not exist."""
     for at, circle in found:
         if (at, circle) not in allowed:
             yield f"{crate}: a circle in {at}: {' '.join(circle)}"

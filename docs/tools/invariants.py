@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Is every invariant that is cited by number defined somewhere?
 
-    docs/tools/invariants.py --check             names file and line of each citation that leads nowhere
+    docs/tools/invariants.py --check             prints file and line of each citation without a definition
     docs/tools/invariants.py                     lists all invariants, with the place that defines them
 
 An invariant has its owner's prefix and a number: ABM-I1, FRAG-I5. It is defined once: in bold in a
@@ -9,11 +9,12 @@ page of docs/design (`**ABM-I1** a segment ...`), or, for what concerns one file
 line of that file's header (`//! LOG-I1: what is ...`, in Python a line of the docstring). Where a page defines
 a number, headers repeat it for the reader: the page is the definition.
 
-Not covered yet: numbers without a prefix (I3, L1) outside of the folders in COVERED. These are the smooth scan
-(docs/design/smooth.md), storage, engine, server, the pages about them, and docs/tools. Shared numbers there mean
-the core's (I1 to I8 are ABM-I1 to ABM-I8), or their file's own, which the header defines.
+Not covered yet: numbers without a prefix (I3, L1) outside of the folders in COVERED. These are the
+smooth scan (docs/design/smooth.md), storage, engine, server, the pages about them, and docs/tools.
+Shared numbers there are the core's (I1 to I8 are ABM-I1 to ABM-I8), or belong to a file, whose
+header defines them.
 INVARIANTS-1: a number is defined in one place. INVARIANTS-2: a citation has a definition.
-INVARIANTS-3: in the folders of COVERED no number is without a prefix.
+INVARIANTS-3: in the folders of COVERED every number has a prefix.
 """
 
 import re
@@ -24,13 +25,14 @@ from pathlib import Path
 
 NUMBER = re.compile(r"(?<![\w-])([A-Z]{2,})-([A-Z]?\d+)(?![\w-])")
 BARE = re.compile(r"(?<![\w-])[IL]\d{1,2}(?![\w-])")
-# What looks like a number of an invariant and is none: standards, scale factors, instruction sets.
+# Words that look like the number of an invariant but are not: standards, scale factors,
+# instruction sets.
 OTHERS = {"AVX", "CRC", "CVE", "FS", "ISO", "MD", "RFC", "SF", "SHA", "UTC", "UTF"}
 COVERED = ("crates/core/", "lab/sim/", "lab/study/", "docs/design/abm.md", "docs/design/chaos.md",
            "docs/design/simulator.md")
 NOT_YET = ("crates/core/src/smooth/", "crates/core/src/parallelism/", "crates/core/tests/smooth.rs")
 SEARCHED = (".rs", ".py", ".md", ".sh")
-# What happened, and what a tool's tests make up, defines and cites nothing.
+# History, and the made-up numbers of a tool's tests, neither define nor cite.
 LEFT_OUT = ("docs/decisions/", "docs/results/", "docs/tools/test_", "CHANGELOG.md")
 
 

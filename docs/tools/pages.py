@@ -5,9 +5,8 @@
     docs/tools/pages.py --check                  exit 1 if a page differs from its results
 
 Idea: a figure stands in one place, a file of results. Whether it meets its aim is computed, never
-typed: what falls short is bold. docs/results/README.md describes the files, and
-take.py makes them. A template in
-docs/templates is a page with lines of the form
+typed: figures that fall short are bold. docs/results/README.md describes the files, and take.py
+makes them. A template in docs/templates is a page with lines of the form
 
     <!-- results: SECTION -->                    every result of docs/results/SECTION, in order,
                                                  or that nothing is measured yet
@@ -15,13 +14,13 @@ docs/templates is a page with lines of the form
     <!-- claims -->                              how many claims of each section of the page hold
     <!-- machine: NAME -->                       a machine of docs/machines.json, the page's default
 
-README.md and docs/ROADMAP.md are written by hand, but for the tables below two marks:
+README.md and docs/ROADMAP.md are written by hand, except for the tables below two marks:
 
     <!-- figures: SECTION/NAME ... -->           the headlines of these results (SECTION/NAME:0 the first)
     <!-- figures that fall short -->             every figure that misses its aim
 
-P1: every result is on exactly one page. P2: a result has no key that is not described. P3: no two
-results of a page ask the same, or their links would.
+P1: every result is on exactly one page. P2: a result has only keys that are described. P3: no two
+results of a page have the same question, because links use it.
 """
 
 import argparse
@@ -39,7 +38,7 @@ DOCS = Path(__file__).resolve().parent.parent
 PAGES = ("BENCHMARKS.md", "REPRODUCTION.md")
 WIDTH = 100
 NOTES_MAX = 2
-JSON_WIDTH = 140  # A row of a table on a line.
+JSON_WIDTH = 140  # A table's row takes one line.
 
 RESULT = {"question", "order", "aims", "commands", "commit", "date", "machine", "beside", "spread",
           "tables", "report", "image", "notes", "headline"}
@@ -59,7 +58,7 @@ NUMBERED = re.compile(r"\w+ = (\d+)")
 
 
 class Wrong(Exception):
-    """A result that cannot be shown: which file, and what to do about it."""
+    """A result that cannot be shown; the message names the file and the remedy."""
 
 
 def main(arguments):
@@ -140,7 +139,7 @@ def page(template, sections, machines, shown):
     headings = [anchor(line.lstrip("# ")) for line in lines if line.startswith("#")]
     twice = {heading for heading in headings if headings.count(heading) > 1}
     if twice:
-        raise Wrong(f"P3: headings that are there twice: {sorted(twice)}")
+        raise Wrong(f"P3: headings that occur twice: {sorted(twice)}")
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -188,7 +187,7 @@ def cell_of(row, column, units):
 
 
 def cell_text(cell, unit=""):
-    """A cell as the table shows it; what falls short is bold."""
+    """A cell as the table shows it; a figure that falls short is bold."""
     if cell is None:
         return ""
     if isinstance(cell, str):
@@ -253,7 +252,7 @@ def scaled(value, size):
 
 
 def three(value):
-    """The digits that count of a figure of the simulator."""
+    """A figure of the simulator with its significant digits."""
     value = Decimal(value)
     places = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
     return f"{value:.{places}f}"
@@ -270,7 +269,7 @@ def report_lines(report):
 
 
 def claim_lines(claims):
-    """How many claims hold, which fall short, and with which change of the code the others were seen to fail."""
+    """The number of claims that hold, those that fall short, and the change of the code with which the others failed."""
     if not claims:
         return []
     failed = [claim for claim in claims if verdict(claim) == "fails"]
@@ -301,7 +300,7 @@ def fresh(claim):
 
 
 def tally(sections, names):
-    """How many claims of each section's reports hold, and were seen to fail."""
+    """The numbers of claims of each section's reports: held and seen to fail, unproven, failed."""
     rows = []
     for name in names:
         verdicts = [verdict(claim) for _, _, result in sections.get(name, []) for claim in result.get("report", {}).get("claims", [])]
@@ -321,7 +320,7 @@ def figure_lines(report):
 
 
 def pivot_lines(rows, pivot):
-    """A table of our means: the groups of the pattern that begin with `row` and `column` say where each stands."""
+    """A table of our means: the groups of the pattern that begin with `row` and `column` give each one's place."""
     cells, heads, names = {}, [], []
     for row in rows:
         if found := re.search(pivot["pattern"], row["label"]):
@@ -351,7 +350,7 @@ def ours(row):
 
 
 def figures(text, sections, benchmarks):
-    """A page by hand with its tables of figures: each ends at the first line that is none of a table."""
+    """A page written by hand with its tables of figures; a table ends at the first line that is not part of one."""
     lines, skipping = [], False
     for line in text.splitlines():
         skipping = skipping and (line.startswith("|") or not line)
@@ -367,7 +366,7 @@ def figures(text, sections, benchmarks):
 
 
 def chosen(names, sections):
-    """Results with the headlines that are asked for: SECTION/NAME has all, SECTION/NAME:0 the first."""
+    """The results with the named headlines: SECTION/NAME has all, SECTION/NAME:0 the first."""
     by_name = {f"{section}/{name}": result for section, results in sections.items() for _, name, result in results}
     for name in names:
         name, _, at = name.partition(":")
@@ -430,7 +429,7 @@ def anchor(heading):
 
 
 def grid(head, rows):
-    """A Markdown table. Columns that nobody fills are left out."""
+    """A Markdown table. Columns without any value are left out."""
     used = [at for at in range(len(head)) if at == 0 or any(row[at] for row in rows)]
     line = lambda cells: "| " + " | ".join(cells[at] for at in used) + " |"
     return [line(head), "|" + "---|" * len(used), *(line(row) for row in rows)]
@@ -444,7 +443,7 @@ def fill(text, indent=""):
 
 
 def load(path):
-    """Numbers keep the digits they are written with."""
+    """Reads JSON; numbers keep the digits with which they are written."""
     try:
         return json.loads(path.read_text(encoding="utf-8"), parse_float=Decimal, parse_int=Decimal)
     except ValueError as error:
@@ -499,7 +498,7 @@ def sentences(text):
 
 
 def pretty(value, depth=0):
-    """JSON with one line for what fits on one, and every digit of a Decimal."""
+    """JSON with one line for each value that fits on one, and every digit of a Decimal."""
     text = flat(value)
     if depth and len(text) + depth <= JSON_WIDTH or not isinstance(value, (dict, list)):
         return text

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Puts what an experiment wrote into docs/results, with today's date and commit, and makes the pages.
+"""Puts the figures of an experiment into docs/results, with today's date and commit, and makes the pages.
 
     docs/tools/take.py SECTION/NAME                  a result to fill in by hand
     docs/tools/take.py SECTION/NAME FILE ...         figures of one run, or of several: medians, and
                                                      each run's figure
 
-Idea: what a result says about its figures stays (question, aims, commands, notes); the figures are the
-files'. An aim stays with its row and column. FILE is what one of these wrote:
+Idea: what a result says about its figures stays (question, aims, commands, notes); the figures
+come from the files. An aim stays with its row and column. FILE is the output of one of these:
 
     coscan sim run X --json FILE                     the report, rows and claims
     lab/arena/figure.sh, lab/arena/mix.sh                    figures.json: engines side by side
@@ -24,10 +24,10 @@ from decimal import Decimal
 import pages
 
 ENGINES = {"coscan": "Coscan", "duckdb": "DuckDB 2.0", "datafusion": "DataFusion 55"}
-# Of a figure of QPipe's: what is shown, its key, unit and size.
+# Figures of QPipe: what is shown, its key, unit and size.
 QPIPE = {"8": ("bytes read", "io_bytes", "MB", 1_000_000), "12": ("queries an hour", "qph", "", 1),
          "13": ("mean response time", "mean_s", "s", 1), "open": ("P95", "p95_s", "s", 1)}
-# Of the experiments of a table on several devices: title, and what is shown as (title, key, unit, size).
+# Experiments on a table on several devices: title, and what is shown as (title, key, unit, size).
 RATE = [("read a second", "bytes_per_second", "MB", 1_000_000), ("of what the devices give", "of_limit", "%", Decimal("0.01"))]
 SCANS = [("scans answered", "scans", "", 1), ("mean of a scan", "scan_mean_s", "s", 1)]
 PARALLEL = {"scan": ("One scan", [("time", "time_s", "s", 1), *RATE]),
@@ -82,7 +82,7 @@ def take(runs, result):
             aims(old["rows"], table["rows"])
             counted = "one run" if len(runs) == 1 else f"medians of {len(runs)} runs, the least and the most"
             return {**result, "spread": counted, "tables": [table, *result.get("tables", [])[1:]]}
-    raise pages.Wrong("no file of a kind that is known, or files of several kinds; the first lines say which there are")
+    raise pages.Wrong("no file of a known kind, or files of several kinds; the head of this program lists the kinds")
 
 
 def taken_report(report, result):
@@ -119,7 +119,7 @@ def engines(runs):
 
 
 def taken_qpipe(runs, result):
-    """A table for each figure and what was asked, and one of what it must show."""
+    """A table for each figure and its queries, and one of the claims."""
     rest = {key: value for key, value in result.items() if key != "tables"}
     tables = [qpipe_table(runs, *of) for of in dict.fromkeys((point["figure"], point["what"]) for point in runs[0]["points"])]
     rows = []
@@ -138,7 +138,7 @@ def taken_qpipe(runs, result):
 
 
 def taken_parallel(runs, result):
-    """What it must show, and a table for each experiment."""
+    """The claims, and a table for each experiment."""
     rest = {key: value for key, value in result.items() if key != "tables"}
     claims = [{"what": each[0]["text"], "ours": {"text": "; ".join(claim["evidence"] for claim in each)}
                | ({} if all(claim["holds"] for claim in each) else {"short": True})}
@@ -151,7 +151,7 @@ def taken_parallel(runs, result):
 
 
 def parallel_table(runs, experiment):
-    """A row for each setting; what no query of the setting has is left out."""
+    """A row for each setting; a figure that no query of the setting has is left out."""
     title, shown = PARALLEL[experiment]
     settings = {}
     for run in runs:
@@ -165,7 +165,7 @@ def parallel_table(runs, experiment):
 
 
 def qpipe_table(runs, figure, what):
-    """A row for each place of the figure; the ratio is of one run, shared over isolated."""
+    """A row for each place of the figure; the ratio is taken within a run, shared over isolated."""
     title, key, unit, size = QPIPE.get(figure, ("total time", "total_s", "s", 1))
     variants, places = {}, {}
     for run in runs:
@@ -189,7 +189,7 @@ def qpipe_table(runs, figure, what):
 
 
 def place(point):
-    """Where in a figure a point stands, in times of a query alone: in seconds it would be another place each run."""
+    """A point's place in a figure, in times of a query alone, because seconds would differ in every run."""
     words = f"{point['clients']} clients"
     if point["figure"] == "open":
         return f"{words}, one query each"
@@ -236,14 +236,14 @@ def idle(runs):
 
 
 def cell(values, places=None):
-    """The median; with several runs, each of them too."""
+    """The median; with several runs also each run's value."""
     shown = [rounded(value, places) for value in values]
     middle = rounded(statistics.median(values), places)
     return middle if len(shown) == 1 else {"value": middle, "runs": shown}
 
 
 def rounded(value, places):
-    """Three digits that count, or so many places."""
+    """The value with three significant digits, or with this many places."""
     value = Decimal(value)
     if places is None:
         places = 0 if abs(value) >= 1000 or value == value.to_integral_value() else 1 if abs(value) >= 100 else 2
@@ -255,7 +255,7 @@ def as_cell(value):
 
 
 def aims(old, new):
-    """What a figure must reach stays with its row and column."""
+    """An aim stays with its row and column."""
     by_name = {row.get("what"): row for row in old}
     for row in new:
         for key, was in by_name.get(row["what"], {}).items():
@@ -265,7 +265,7 @@ def aims(old, new):
 
 
 def six(value):
-    """Six digits that count: more than any reader needs, and enough for a test to compare."""
+    """Six significant digits: more than any reader needs, and enough for a test to compare."""
     return None if value is None else Decimal(f"{value:.6g}") if abs(value) < 1_000_000 else Decimal(f"{value:.0f}")
 
 

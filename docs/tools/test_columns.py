@@ -1,4 +1,4 @@
-"""Prose and comments are measured; what cannot be wrapped is not."""
+"""Prose and comments are measured, except for what cannot be wrapped."""
 
 import unittest
 
@@ -27,7 +27,7 @@ class Comments(unittest.TestCase):
         text = f"//! {LONG}\nlet long = \"{LONG}\";\n    /// {LONG}\n    // {LONG}\n"
         self.assertEqual([at for at, _ in columns.long_comments(text)], [1, 3, 4])
 
-    def test_a_comment_behind_code_is_measured(self):
+    def test_a_comment_after_code_is_measured(self):
         self.assertEqual([at for at, _ in columns.long_comments(f"let x = 1; // {LONG}\n")], [1])
 
     def test_a_url_in_a_string_is_no_comment(self):

@@ -38,7 +38,7 @@ class Imports(unittest.TestCase):
         })
         self.assertEqual(found["a"], {"b", "c"})
 
-    def test_folders_count_as_one_module_with_all_that_is_inside(self):
+    def test_a_folder_counts_as_one_module_with_everything_inside(self):
         files = {
             "lib.rs": "mod a; mod b;", "a/mod.rs": "mod deep;", "a/deep.rs": "use crate::b::inner::X;",
             "b.rs": "pub mod inner;", "b/inner.rs": "pub struct X;",
@@ -55,7 +55,7 @@ class Imports(unittest.TestCase):
         })
         self.assertEqual(found, {"a": set(), "b": set()})
 
-    def test_code_behind_a_test_counts(self):
+    def test_code_after_a_test_counts(self):
         found = graph({"lib.rs": "mod a; mod b;", "b.rs": "pub struct B;",
                        "a.rs": "#[cfg(test)]\nuse std::fmt::Debug;\nuse crate::b::B;"})
         self.assertEqual(found["a"], {"b"})

@@ -16,11 +16,11 @@ class Citations(unittest.TestCase):
     def test_a_number_that_a_page_defines_may_be_cited(self):
         self.assertEqual(undefined({**PAGE, "a.rs": "// ABM-I1, ABM-I10.\n"}), [])
 
-    def test_a_number_that_nobody_defines_is_named_with_its_line(self):
+    def test_an_undefined_number_is_named_with_its_line(self):
         self.assertEqual(undefined({**PAGE, "a.rs": "\nassert!(x, \"ABM-I2: no\");\n"}),
                          ["a.rs:2: ABM-I2 is defined nowhere"])
 
-    def test_a_prefix_that_nobody_has_is_named(self):
+    def test_an_unknown_prefix_is_named(self):
         self.assertEqual(undefined({**PAGE, "a.rs": "// POOL-3\n"}), ["a.rs:1: POOL-3 is defined nowhere"])
 
     def test_standards_are_no_invariants(self):

@@ -18,7 +18,7 @@ echo "[not a link](nowhere.md)"
 
 
 class Links(unittest.TestCase):
-    def test_what_leads_nowhere_is_named_with_its_line(self):
+    def test_a_broken_link_is_named_with_its_line(self):
         with tempfile.TemporaryDirectory() as folder:
             folder = Path(folder)
             (folder / "page.md").write_text(PAGE, encoding="utf-8")

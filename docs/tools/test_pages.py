@@ -1,4 +1,4 @@
-"""A result is shown as it is written: no digit is lost, and what falls short is bold."""
+"""A result is shown as it is written: no digit is lost, and figures that fall short are bold."""
 
 import contextlib
 import io
@@ -73,7 +73,7 @@ class Reports(unittest.TestCase):
                        {"label": "hidden", "paper": None, "ours": 0.5, "p05": 0.4, "p95": 0.6}],
               "claims": [{"text": "one", "holds": True, "evidence": "e"}, {"text": "two", "holds": False, "evidence": "seen"}]}
 
-    def test_figures_outside_the_papers_are_bold_and_claims_that_fail_are_told(self):
+    def test_figures_outside_the_papers_are_bold_and_failed_claims_are_listed(self):
         text = "\n".join(pages.report_lines({**read(self.report), "shown": "^[ab]"}))
         self.assertIn("| a (s) | 284 | 256 | 207 to 309 |", text)
         self.assertIn("| b | 1404 | **1054** | 854 to 1198 |", text)
@@ -82,7 +82,7 @@ class Reports(unittest.TestCase):
         self.assertNotIn("hidden", text)
         self.assertNotIn("- one", text)
 
-    def test_a_claim_is_proven_by_the_change_that_it_failed_with(self):
+    def test_a_claim_is_proven_by_the_change_with_which_it_failed(self):
         proven = {"text": "three", "holds": True, "evidence": "e3", "fresh": {"held": 9, "of": 10},
                   "mutation": {"changed": "x.rs: 2 for 1", "seen": "e4"}}
         claims = [*self.report["claims"], proven]
@@ -92,7 +92,7 @@ class Reports(unittest.TestCase):
         sections = {"a-b": [(1, "x", {"report": {"claims": claims}}), (2, "y", {"tables": []})]}
         self.assertEqual(pages.tally(sections, ["a-b"])[-1], "| a b | 3 | 1 | 1 | 1 |")
 
-    def test_a_pivot_has_its_places_from_the_labels(self):
+    def test_a_pivot_takes_its_places_from_the_labels(self):
         rows = [{"label": f"{place}, {policy}, {share} %: price", "paper": None, "ours": value, "p05": value, "p95": value}
                 for place, policy, share, value in [("disk", "greedy", 1, 4), ("disk", "greedy", 5, 9), ("flash", "greedy", 1, 2),
                                                     ("flash", "elastic", 1, 1.5), ("disk", "elastic", 1, 3)]]
@@ -114,7 +114,7 @@ class Pages(unittest.TestCase):
         self.assertIn("| [the first](#first) | **1.5 s** | ≤ 1.2 s |", text)
         self.assertIn("[s/b.json](results/s/b.json): 0123abc, 2026-11-23; one run; on here.", text)
 
-    def test_a_headline_of_a_row_that_went_is_refused(self):
+    def test_a_headline_of_a_missing_row_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:
             with self.assertRaisesRegex(pages.Wrong, "Q9"):
                 pages.pages(docs(folder, {"s/a": result(headline=[{"question": "it", "row": "Q9", "ours": "ours"}])}))
@@ -152,7 +152,7 @@ class Pages(unittest.TestCase):
         self.assertIn("| [How fast?](BENCHMARKS.md#how-fast) | Q1, Coscan | **1.5 s** | ≤ 1.2 s |\n\nMore.\n", text)
         self.assertNotIn("Fine?", text)
 
-    def test_what_is_not_described_is_refused(self):
+    def test_a_key_that_is_not_described_is_refused(self):
         wrong = [(result(speed=1), "P2"), (result(machine="there"), "machines.json"), (result(commit="new"), "commit"),
                  (result(notes=["One. Two."]), "notes"), (result(notes=["One."] * 3), "notes"), (result(commands=[]), "command")]
         for one, message in wrong:

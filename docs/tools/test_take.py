@@ -1,4 +1,4 @@
-"""Figures are the files', aims and words are the result's."""
+"""Figures come from the files, aims and words stay those of the result."""
 
 import json
 import unittest
@@ -30,7 +30,7 @@ class Take(unittest.TestCase):
         self.assertEqual(table["rows"][-1], {"what": "ended", "datafusion": "killed for memory"})
         self.assertIn("| mean stream time | 108.1 s | 142.9 s |  | **0.76** | ≤ 0.65 |", pages.table_lines(table))
 
-    def test_of_several_runs_there_is_the_median_and_each(self):
+    def test_several_runs_give_their_median_and_each_value(self):
         result = take.take([figures(100, 200), figures(120, 100), figures(110, 200)], OLD)
         row = result["tables"][0]["rows"][0]
         self.assertEqual(row["coscan"], {"value": Decimal("110"), "runs": [Decimal("100"), Decimal("120"), Decimal("110")]})
@@ -45,7 +45,7 @@ class Take(unittest.TestCase):
         self.assertEqual([row["what"] for row in rows], ["1 queries", "Q1"])
         self.assertEqual(rows[0]["ratio"], {"value": Decimal("0.50"), "low": Decimal("0.40"), "high": Decimal("0.60")})
 
-    def test_cursors_and_queries_at_once_are_known(self):
+    def test_results_of_cursors_and_of_queries_at_once_are_taken(self):
         run = read({"cursors": 64, "fresh_s": 1.1, "alone_s": 1.0, "beside_s": 1.3, "ratio": 1.3, "within": False})
         self.assertIn("**1.30**", pages.table_lines(take.take([run], {})["tables"][0])[2])
         side = {"user": 2.0, "kernel": 0.5, "wall": 1.0}
@@ -66,13 +66,13 @@ class Take(unittest.TestCase):
         self.assertEqual(mix["rows"][0]["of_limit"], Decimal("98.50"))
         self.assertNotIn("scans", mix["rows"][1])
 
-    def test_a_report_keeps_what_is_shown_and_six_digits(self):
+    def test_a_report_keeps_its_shown_rows_and_six_digits(self):
         report = read({"experiment": "x", "seeds": 20, "rows": [{"label": "a", "paper": None, "ours": 99.9090909090909, "p05": 1, "p95": 2}], "claims": []})
         taken = take.take([report], {"report": {"shown": "^a", "rows": []}})
         self.assertEqual(taken["report"]["shown"], "^a")
         self.assertEqual(str(taken["report"]["rows"][0]["ours"]), "99.9091")
 
-    def test_variants_of_qpipe_stand_side_by_side_and_what_fails_is_short(self):
+    def test_variants_of_qpipe_stand_side_by_side_and_failures_fall_short(self):
         point = lambda variant, total: {"figure": "9", "what": "Q4 twice", "clients": 2, "variant": variant, "interarrival": 0.2,
                                         "think_s": None, "alone_s": 1.0, "total_s": total, "satellites": 3}
         run = lambda total: read({"experiment": "qpipe", "command": "coscan bench qpipe", "points": [point("isolated", 2.0), point("shared", total)],
@@ -86,7 +86,7 @@ class Take(unittest.TestCase):
         self.assertIn("| twice as fast | 9 | 2 | **2.0; 1.6; 2.0** |", pages.table_lines(claimed))
         self.assertIn("| 2 clients, 0.2 of a query apart | 2 s (2 to 2) |", "\n".join(pages.table_lines(table)))
 
-    def test_what_is_not_known_is_refused(self):
+    def test_an_unknown_file_is_refused(self):
         with self.assertRaises(pages.Wrong):
             take.take([{"speed": 1}], {})
 

@@ -1,26 +1,30 @@
 #!/usr/bin/env python3
-"""What do strangers cost those who behave? Hostile statements, messages and files against one `coscan serve`.
+"""What do hostile clients cost a well-behaved one? Hostile statements, messages and files against one `coscan serve`.
 
     abuse.py [--coscan BINARY] [--small] [--statements 1000] [--connections 200] [--kills 3] [--json OUT]
 
-Idea: one client asks the same questions all the time, first of a quiet server, then of one under abuse, and compares
-every answer with those it knows. Meanwhile half of the connections ask for a large table and stop reading; the others
-send statements that overflow, nest, repeat and never end, messages that are cut off, lie about their length or are no
-protocol at all; and the one file of a table is replaced by damaged ones, over and over. When they have gone the client
-goes on for as long as before: a shared machine's speed changes within minutes, so what is quiet is taken from both
-ends. After that the server is killed (SIGKILL) under load and started again, several times.
+Idea: one client, the neighbour, repeats the same queries, first on a quiet server, then under
+abuse, and compares every answer with the known rows. Meanwhile half of the connections query a
+large table and stop reading. The others send statements that overflow, nest, repeat and never end,
+and messages that are cut off, have wrong lengths or are no protocol at all. The one file of a
+table is replaced by damaged ones all the time. When the abuse has ended the neighbour continues
+for as long as before it: a shared machine's speed changes within minutes, so the quiet figures are
+taken on both sides of the abuse. Then the server is killed (SIGKILL) under load and restarted,
+several times.
 
-A1: a server that ends by itself is an abort. A2: an answer that is neither the right rows nor an error is a wrong one.
-A3: who asked a question and has no answer after HANG_S is a hang. What is reported is counted, never judged by eye:
-the exit status is 0 only if there are no aborts, hangs or wrong rows, and memory stayed in its bound; the ratio of
-latencies is an aim (RATIO_AIM) that noisy machines miss, and is only reported.
+A1: a server that ends by itself is an abort. A2: an answer that is neither the right rows nor an
+error is a wrong one. A3: a query without an answer after HANG_S is a hang. Everything in the
+report is counted, never judged by eye: the exit status is 0 only if there are no aborts, hangs or
+wrong rows, and memory stayed within its bound. The ratio of latencies has an aim (RATIO_AIM),
+which noisy machines miss, so it is only reported.
 
-A4: what is measured of the neighbour is the server. It is a process of its own: a thread beside two hundred others
-waits for Python's lock, and they for it. --nice tells what is left of its latency if those who do harm took no
-processor time of the server's, as on another machine.
+A4: the neighbour's latency measures the server, not Python. The neighbour is a process of its own:
+a thread beside two hundred others would compete with them for Python's lock. --nice gives the
+abusive clients less processor time, as if they ran on another machine.
 
-Not here: changed metadata and pages that agree with themselves (crates/engine/tests/engine/mutants, a hundred thousand of
-them); their files can be had from there (`COSCAN_MUTANTS_KEEP`) and given here by --files.
+Not here: changed metadata and pages that are consistent in themselves
+(crates/engine/tests/engine/mutants, a hundred thousand of them). That test can keep its files
+(`COSCAN_MUTANTS_KEEP`), and --files uses them here.
 """
 
 import argparse
@@ -44,24 +48,25 @@ HANG_S = 60.0
 READY_S = 60.0
 RATIO_AIM = 1.5
 LONG_WAIT_S = 0.1
-# So long after the last of those who do harm has gone the server is quiet again.
+# The server counts as quiet this long after the last abusive client has gone.
 SETTLES_S = 2.0
 MEMORY_BYTES = 512 << 20
-# What the engine leaves to memory that is not accounted (settings.rs, `coscan.memory`).
+# Memory that the engine leaves to allocations outside of its accounts (settings.rs,
+# `coscan.memory`).
 UNACCOUNTED_BYTES = 320 << 20
 ROWS = {True: 200_000, False: 3_000_000}
-# Beyond so many times the bound a server is ended: it would take the machine with it.
+# A server that takes this many times the bound is killed before it takes all the machine's memory.
 RUNAWAY = 3
 HERE = os.path.dirname(os.path.abspath(__file__))
 OPEN_CONNECTION = b"user\0abuse\0database\0abuse\0\0"
 
 
 class Refused(Exception):
-    """The server said an error, or went away."""
+    """The server sent an error, or closed the connection."""
 
 
 class Client:
-    """PostgreSQL's protocol as far as it takes: simple queries, rows as text."""
+    """The part of PostgreSQL's protocol that is needed: simple queries, rows as text."""
 
     def __init__(self, port, timeout=HANG_S):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
@@ -150,7 +155,7 @@ class Server:
                     with open(self.log.name, encoding="utf-8", errors="replace") as log:
                         raise SystemExit(f"abuse.py: the server does not start: {log.read()[-20000:]}")
                 time.sleep(0.05)
-        raise SystemExit("abuse.py: the server does not get ready")
+        raise SystemExit("abuse.py: the server is not ready in time")
 
     def rss(self):
         try:
@@ -161,7 +166,7 @@ class Server:
             return 0
 
     def ended(self):
-        """How it ended by itself; None if it runs."""
+        """The exit status if it ended by itself; None if it runs."""
         return self.process.poll()
 
     def kill(self):
@@ -203,7 +208,7 @@ PROCESSES = multiprocessing.get_context("spawn")
 
 
 class Neighbour:
-    """The client that behaves: latencies, and every answer compared. A process of its own (A4)."""
+    """The well-behaved client: measures latencies and compares every answer. A process of its own (A4)."""
 
     def __init__(self, port, answers, report):
         self.report, self.over = report, PROCESSES.Event()
@@ -211,7 +216,7 @@ class Neighbour:
         self.process = PROCESSES.Process(target=behave, args=(port, answers, self.over, tell), daemon=True)
         self.process.start()
         tell.close()
-        self.heard()  # It is connected: whoever is measured beside it begins now.
+        self.heard()  # It is connected: the load to be measured beside it begins now.
 
     def heard(self):
         try:
@@ -225,7 +230,7 @@ class Neighbour:
         outcome = self.heard()
         self.process.join(5)
         if outcome is None:
-            self.report.count("hangs", "the neighbour says nothing")
+            self.report.count("hangs", "the neighbour does not answer")
             self.process.kill()
             return []
         for what, note in outcome["counts"]:
@@ -234,7 +239,7 @@ class Neighbour:
 
 
 def behave(port, answers, over, tell):
-    """What a neighbour does until it is over: asks one question after the other."""
+    """The neighbour's process: sends one query after the other until `over` is set."""
     client = Client(port)
     tell.send("connected")
     at, seconds, counts = 0, [], []
@@ -257,11 +262,12 @@ def behave(port, answers, over, tell):
 
 
 def give_way(niceness):
-    """The calling thread is one of who does harm (A4)."""
+    """Lowers the priority of the calling thread, an abusive client (A4)."""
     os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
 
 
-# By kind: a statement made of a size, and the rows that it must give if it gives any (None: not known; "slow": it has to be ended).
+# By kind: a function that makes a statement of a size, and the rows that it must give if it gives any
+# (None: unknown; "slow": it must be cancelled).
 HOSTILE = {
     "chain": lambda n, _: ("SELECT " + "+".join(["1"] * n), [(str(n),)]),
     "ors": lambda n, _: ("SELECT count(*) FROM t WHERE " + " OR ".join(f"k={k}" for k in range(n)), [(str(n),)]),
@@ -284,7 +290,7 @@ HOSTILE = {
 
 
 def hostile_statement(chance, left_out=()):
-    """A statement of some kind, and what it must give."""
+    """A statement of a random kind, and its expected rows."""
     kind = chance.choice([kind for kind in HOSTILE if kind not in left_out])
     return HOSTILE[kind](chance.choice([10, 100, 1000, 5000]), chance)
 
@@ -308,7 +314,7 @@ def ask(port, chance, report, left_out=()):
 
 
 def send_nonsense(port, chance, report):
-    """Bytes that are no protocol, or not all of it; then the connection is closed, or an answer waited for."""
+    """Sends bytes that are not a complete message of the protocol; then closes the connection, or waits for an answer."""
     start = struct.pack("!ii", 8 + len(OPEN_CONNECTION), 196608) + OPEN_CONNECTION
     message = chance.choice([
         b"", b"\0" * 8, b"GET / HTTP/1.1\r\n\r\n", struct.pack("!ii", 0x7fffffff, 196608), struct.pack("!ii", -1, 196608),
@@ -330,7 +336,7 @@ def send_nonsense(port, chance, report):
 
 
 def stop_reading(port, open_ones, report):
-    """Asks for everything and takes nothing; the connection stays open."""
+    """Selects all rows and reads none; the connection stays open."""
     try:
         client = Client(port)
         client.send(b"Q", b"SELECT a.*, b.* FROM t a JOIN t b ON a.g = b.g\0")
@@ -359,7 +365,7 @@ def damaged(file, chance):
 
 
 def replace_files(args, folder, chance, over):
-    """Replaces the one file of the table `h` by damaged ones, until it is over."""
+    """Replaces the one file of the table `h` by damaged ones, until `over` is set."""
     give_way(args.nice)
     with open(f"{folder}/whole.parquet", "rb") as whole:
         whole = whole.read()
@@ -389,7 +395,7 @@ def percentile(values, share):
 
 
 def abuse(args, server, folder, report):
-    """All at once, until every statement was sent; gives the highest RSS seen."""
+    """Runs all abuse at once until every statement was sent; returns the highest RSS seen."""
     over, peak = threading.Event(), [0]
     chance = random.Random(args.seed)
     replacing = threading.Thread(target=replace_files, args=(args, folder, random.Random(args.seed + 1), over), daemon=True)
@@ -434,7 +440,7 @@ def abuse(args, server, folder, report):
     over.set()
     watching.join()
     replacing.join()
-    # The next servers have to start.
+    # The next servers must be able to open the table.
     shutil.copy(f"{folder}/whole.parquet", f"{folder}/hostile/h.parquet")
     for client in stalled:
         client.close()
@@ -442,7 +448,7 @@ def abuse(args, server, folder, report):
 
 
 def kill_under_load(args, folder, answers, report):
-    """SIGKILL while many ask; the next server must answer as if nothing had been."""
+    """SIGKILL while many clients query; the next server must give the same answers."""
     for at in range(args.kills):
         server = Server(args, folder)
         chance = [random.Random(f"{args.seed} {at} {n}") for n in range(8)]
@@ -511,7 +517,8 @@ def run(args, folder):
                           "quiet_before_s_p95": percentile(before, 0.95), "quiet_after_s_p95": percentile(after, 0.95),
                           "quiet_queries": len(quiet), "abused_queries": len(beside),
                           "quiet_s_max": max(quiet, default=None), "abused_s_max": max(beside, default=None),
-                          # A question that waits for seconds is one answer among thousands: what it costs is time.
+                          # A wait of seconds is one answer among thousands, so its cost shows in
+                          # the sum, not in the P95.
                           "abused_s": sum(beside), "abused_s_in_long_waits": sum(s for s in beside if s > LONG_WAIT_S)},
             "command": " ".join(sys.argv), "nice": args.nice, "commit": commit(), "machine": machine(),
             "statements": args.statements, "left_out": args.leave_out, "connections": args.connections, "kills": args.kills, "seed": args.seed}
@@ -541,7 +548,7 @@ def parse(argv):
     parser.add_argument("--kills", type=int)
     parser.add_argument("--files", help="a folder of hostile Parquet files")
     parser.add_argument("--leave-out", default="", help=f"kinds of statements, of {', '.join(HOSTILE)}")
-    parser.add_argument("--nice", type=int, default=0, help="niceness of those who do harm")
+    parser.add_argument("--nice", type=int, default=0, help="niceness of the abusive clients")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json")
     args = parser.parse_args(argv)

@@ -1,21 +1,23 @@
 #!/usr/bin/env python3
-"""What does cooperation cost a user who is alone? One query at a time, with it and without it.
+"""What does cooperation cost a lone user? One query at a time, with it and without it.
 
     alone.py --data FOLDER [--coscan BINARY] [--rounds 9] [--json OUT]            warm: the data is in memory
-    alone.py --data FOLDER --cold [--rounds 3] [--json OUT]                       cold: nothing is; run it under arena.py
+    alone.py --data FOLDER --cold [--rounds 3] [--json OUT]                       cold: no data is in memory; run it under arena.py
     alone.py --data FOLDER --duckdb                                               warm, beside DuckDB in this process
-    alone.py --data FOLDER --setting coscan.share_fragments                       what that setting costs or saves
+    alone.py --data FOLDER --setting coscan.share_fragments                       the cost or gain of that setting
     alone.py --data FOLDER --old BINARY                                           warm, beside another build
 
-Idea: plain DataFusion is `SET coscan.cooperative = off` in the same server (or another setting is off that
---setting names): same build, same version, same threads, so that the difference is Coscan's and nothing else's. Warm, both have answered every query before it
-counts, and rounds take turns in alternating order; cold, every single query has a server of its own and
-nothing of the tables in the page cache. The program itself stays there: it is as large as the tables, and its
-pages, read one by one as a query first needs them, would be a good part of what is timed.
+Idea: plain DataFusion is `SET coscan.cooperative = off` in the same server (with --setting,
+another setting is off): same build, same version, same threads, so that only Coscan's part
+differs. Warm, both sides have answered every query before a round counts, and rounds take turns in
+alternating order. Cold, every single query has a server of its own and no page of the tables is in
+the page cache. The program's own pages stay there: it is as large as the tables, and reading its
+pages one by one as a query first needs them would be a good part of the time.
 
-L1: the rows of both sides are equal (compare.py), else nothing is reported.
-L2: latency is from sending the text to holding the last row, as in peers.py.
-L3: processor time is that of the whole process meanwhile: the server's, or this one's where DuckDB runs in it.
+L1: the rows of both sides are equal (compare.py); otherwise nothing is reported.
+L2: latency is from sending the text to receiving the last row, as in peers.py.
+L3: processor time is that of the whole process meanwhile: the server's, or this one's if DuckDB
+runs in it.
 
 The queries are TPC-H's 22 (or those of --queries), one per file; FOLDER has a Parquet file per table.
 """
@@ -64,7 +66,7 @@ class Server:
             connection = psycopg.connect(host="127.0.0.1", port=self.port, user="coscan", autocommit=True)
             if side in SIDES:
                 connection.execute(f"set {self.setting} = {SIDES[side]}")
-            # What one round leaves must not be the next one's answer.
+            # A round must not be answered from states of the preceding one.
             connection.execute("set coscan.state_cache = '0'")
             self.connections[side] = connection
         return self.connections[side]
@@ -159,9 +161,9 @@ def cold(args, queries):
 
 
 def summary(times):
-    """Medians per query and side, their ratio, and the ratio of the totals with that of every single round.
+    """Medians per query and side, their ratio, and the ratio of the totals, also for every single round.
 
-    The ratio is Coscan's figure over that of the other build if there is one, else of plain DataFusion.
+    The ratio is Coscan's figure over that of the other build if there is one, otherwise of plain DataFusion.
     """
     queries = {name: {side: statistics.median(runs) for side, runs in sides.items()} for name, sides in times.items()}
     totals = {side: sum(sides[side] for sides in queries.values()) for side in next(iter(queries.values()))}
@@ -192,7 +194,7 @@ def main(argv):
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--duckdb", action="store_true")
-    parser.add_argument("--old", metavar="BINARY", help="another build of coscan, in plain DataFusion's place")
+    parser.add_argument("--old", metavar="BINARY", help="another build of coscan instead of plain DataFusion")
     parser.add_argument("--setting", default="coscan.cooperative")
     parser.add_argument("--json")
     args = parser.parse_args(argv)

@@ -1,26 +1,26 @@
 #!/usr/bin/env python3
-"""Runs a command where the kernel, not the engine, says how fast the device is and how much memory there is.
+"""Runs a command where the kernel, not the engine, limits the device's bandwidth and the memory.
 
     arena.py --data FILE --bandwidth 200MB/s --memory 2.5GB [--json OUT] -- COMMAND ...
     arena.py ... --port 5432 --client 'peers.py pg ...' -- coscan serve ...
 
-Idea: a fair race between engines needs one arena that none of them can talk its way out of. A fresh
-control group holds the reads from one block device to a bandwidth and the memory, page cache
-included, to a limit; the page cache is emptied first. With --client the COMMAND is a server: it
-runs in the group, the client outside of it, and when the client has ended the server is told to
-stop (SIGTERM). One JSON line says what was used; see `Report` in README.md.
+Idea: a fair race between engines needs limits that no engine can evade. A new control group limits
+the reads from one block device to a bandwidth, and the memory, page cache included, to a size; the
+page cache is emptied first. With --client the COMMAND is a server: it runs in the group, the
+client outside of it, and when the client has ended the server is stopped (SIGTERM). One JSON line
+reports the use of resources; see `Report` in README.md.
 
-Works on control groups v1 (`blkio`, `memory`, `cpuacct`) and, written from its documentation but
-not yet run there, v2 (`io`, `memory`, `cpu`). Needs root. Needs nothing but Python's library.
+Works on control groups v1 (`blkio`, `memory`, `cpuacct`) and, written from its documentation and
+not yet run there, v2 (`io`, `memory`, `cpu`). Needs root, and nothing but Python's library.
 
-A1: the command is in the group before its first instruction, so nothing it does goes uncounted.
+A1: the command is in the group before its first instruction, so all its work is counted.
 A2: no process and no group outlives the arena, however it ends (short of SIGKILL: then the kernel
     still kills the command, by its parent-death signal, and an empty group stays).
 A3: reads are metered even without --bandwidth: v1 counts only on a device that has a rule.
 A4: the limits are read back after they were written; a limit that the kernel rounded is reported.
 
-Not here: writes and processor time are not held, only metered. Network file systems and tmpfs have
-no block device: refused.
+Not here: writes and processor time are only metered, not limited. Network file systems and tmpfs
+have no block device and are refused.
 """
 
 import argparse
@@ -36,8 +36,8 @@ import sys
 import threading
 import time
 
-METERED_ONLY_BPS = 10**12  # A3: a rule that no device reaches
-SAMPLE_S = 0.1  # anonymous memory is sampled: the kernel keeps a peak only of the total
+METERED_ONLY_BPS = 10**12  # A3: a limit that no device reaches
+SAMPLE_S = 0.1  # anonymous memory is sampled: the kernel keeps a peak of the total only
 STOP_S = 20.0  # from SIGTERM to SIGKILL
 READY_S = 120.0  # for a server to accept its first connection
 KILLED = 128 + signal.SIGKILL
@@ -45,7 +45,7 @@ PR_SET_PDEATHSIG = 1
 
 
 class ArenaError(Exception):
-    """The arena can't be set up as asked: the message says what is missing and where."""
+    """The arena can't be set up: the message names what is missing, and where."""
 
 
 # ---------------------------------------------------------------- quantities
@@ -65,7 +65,7 @@ def bytes_of(text):
 # ---------------------------------------------------------------- the device
 
 def device_of(path, sys_root="/sys", mountinfo="/proc/self/mountinfo"):
-    """The `major:minor` of the whole disk under `path`. Throttling knows disks, not partitions."""
+    """The `major:minor` of the whole disk under `path`. Throttling works on disks, not partitions."""
     number = os.stat(path).st_dev
     major_minor = f"{os.major(number)}:{os.minor(number)}"
     if os.major(number) == 0:  # btrfs, overlay: the file system has a number of its own
@@ -183,7 +183,7 @@ class GroupV1:
             write(f"{self.memory}/memory.limit_in_bytes", memory)
             swap = f"{self.memory}/memory.memsw.limit_in_bytes"
             if os.path.exists(swap):
-                write(swap, memory)  # no way out into swap
+                write(swap, memory)  # no escape into swap
 
     def procs_files(self):
         return [f"{directory}/cgroup.procs" for directory in self.directories]
@@ -211,7 +211,7 @@ class GroupV1:
         }
 
     def release_memory(self):
-        """Gives the group's page cache back, else it stays charged to a group that is gone."""
+        """Releases the group's page cache, which would otherwise stay charged to a removed group."""
         write(f"{self.memory}/memory.force_empty", 0)
 
 
@@ -267,7 +267,7 @@ class GroupV2:
         }
 
     def release_memory(self):
-        pass  # the charge is handed to the parent when the directory goes
+        pass  # the charge moves to the parent when the directory is removed
 
 
 def make_directory(path):
@@ -280,7 +280,7 @@ def make_directory(path):
 
 
 def group_for(device, mounts_text=None):
-    """v1 where `blkio` is mounted as v1, else v2: a machine with both has the controllers in one."""
+    """v1 if `blkio` is mounted as v1, otherwise v2: a machine with both has the controllers in one of them."""
     controllers, unified = mounts_of(read("/proc/mounts") if mounts_text is None else mounts_text)
     name = f"coscan-arena-{os.getpid()}"
     if "blkio" in controllers:
@@ -303,7 +303,7 @@ def members(group):
 
 
 def remove(group):
-    """A2: ends what is left in the group, then the group."""
+    """A2: kills the processes left in the group, then removes the group."""
     deadline = time.monotonic() + STOP_S
     while (left := members(group)) and time.monotonic() < deadline:
         for pid in left:
@@ -315,7 +315,7 @@ def remove(group):
     try:
         group.release_memory()
     except ArenaError:
-        pass  # busy pages: the kernel frees them later, nobody's result depends on it
+        pass  # busy pages: the kernel frees them later, and no result depends on that
     for directory in group.directories:
         while os.path.isdir(directory):
             try:
@@ -330,7 +330,7 @@ def remove(group):
 # ---------------------------------------------------------------- the run
 
 def drop_page_cache():
-    """The whole machine's: a page that another group holds would be a free read for ours."""
+    """Empties the whole machine's page cache: a page that another group holds would be a free read for ours."""
     os.sync()
     write("/proc/sys/vm/drop_caches", 3)
 
@@ -347,7 +347,7 @@ def enter(procs_files):
 
 
 class Sampler(threading.Thread):
-    """Peak of the group's anonymous memory: what the engine allocated, page cache left out."""
+    """Peak of the group's anonymous memory: the engine's allocations, without page cache."""
 
     def __init__(self, group):
         super().__init__(daemon=True)
@@ -364,7 +364,7 @@ class Sampler(threading.Thread):
 
 
 def serve(coscan, tables, *options):
-    """A new server of the tables, paths by name, that accepts connections: its port and process."""
+    """Starts a server with these tables (path by name); returns its port and process once it accepts connections."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -376,7 +376,7 @@ def serve(coscan, tables, *options):
 
 
 def wait_ready(port, server, limit_s=READY_S):
-    """Until the server accepts a connection; an error if it ends or takes too long."""
+    """Waits until the server accepts a connection; raises if it ends or takes too long."""
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
         if server.poll() is not None:
@@ -391,13 +391,13 @@ def wait_ready(port, server, limit_s=READY_S):
 
 
 def exit_code(process):
-    """As a shell has it: 128 + signal for a process that a signal ended."""
+    """As in a shell: 128 + signal for a process that a signal ended."""
     code = process.returncode
     return 128 - code if code is not None and code < 0 else code
 
 
 def stop_server(server):
-    """SIGTERM first: a clean stop is part of what a server promises. True if it was one."""
+    """SIGTERM first: a server promises a clean stop. Returns whether the stop was clean."""
     if server.poll() is None:
         server.send_signal(signal.SIGTERM)
         try:
@@ -410,7 +410,7 @@ def stop_server(server):
 
 
 def run(command, group, args):
-    """Starts, waits, reports. The group exists and holds its limits."""
+    """Starts the command, waits and reports. The group exists and has its limits."""
     sampler = Sampler(group)
     timed_out = False
     started = time.monotonic()
@@ -460,7 +460,7 @@ def run(command, group, args):
 
 
 def wait(process, limit_s):
-    """(exit code, whether it had to be ended for time)."""
+    """(exit code, whether it was killed at the time limit)."""
     try:
         process.wait(timeout=limit_s)
         return exit_code(process), False
@@ -471,7 +471,7 @@ def wait(process, limit_s):
 
 
 def overall_code(report):
-    """What the arena itself exits with: the client's verdict where there is one."""
+    """The arena's own exit code: the client's, if there is a client."""
     if report["killed_for_memory"]:
         return KILLED
     if report["timed_out"]:
@@ -484,7 +484,7 @@ def parse(argv):
     parser = argparse.ArgumentParser(
         description="Run a command with device bandwidth and memory held by the kernel.")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--data", help="file or folder on the device to hold [default: here]")
+    where.add_argument("--data", help="file or folder on the device to limit [default: here]")
     where.add_argument("--device", help="major:minor of a whole disk")
     parser.add_argument("--bandwidth", type=bytes_of, default=0, help="such as 200MB/s")
     parser.add_argument("--memory", type=bytes_of, default=0, help="such as 2.5GB, page cache included")

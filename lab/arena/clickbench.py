@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Does more memory make ClickBench slower? Its 43 queries by several clients at once, in servers of different memory.
+"""Is ClickBench slower with more memory? Its 43 queries from several clients at once, on servers of different memory.
 
     clickbench.py --data FOLDER [--coscan BINARY] [--memory 16GB,4GB] [--clients 10] [--rounds 3] [--json OUT]
 
-Idea: every round starts a server for each memory limit, in turn, and each client runs all 43 queries, each from another
-one on. What counts is the server's processor time, user and kernel, and its page faults: memory that is taken for the
-first time costs the kernel time, the more the more is taken. FOLDER/hits is odd_data.py's; the queries are
-clickbench.sql's, a line each.
+Idea: every round starts a server for each memory limit, in turn, and each client runs all 43
+queries, each client starting at another one. The measure is the server's processor time, user and
+kernel, and its page faults: the first use of memory costs the kernel time per page. FOLDER/hits
+comes from odd_data.py; the queries are the lines of clickbench.sql.
 """
 
 import argparse

@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Do the engines agree, and what is the ratio between them?
+"""Do the engines' rows agree, and what are the ratios of their figures?
 
     compare.py BASE.json OTHER.json ... [--json OUT]
 
 Takes results of peers.py over one workload. First every query's rows are compared with the base's,
 then the tables are printed: each figure, and its ratio to the base's in brackets. If the arena's
-report lies beside a result (`duckdb.json`, `duckdb.arena.json`), its figures are shown too, and a run
-that was killed, so that only the report exists, is shown as killed.
+report lies beside a result (`duckdb.json`, `duckdb.arena.json`), its figures are shown too, and a
+run that was killed, which has only the report, is shown as killed.
 
-Ends with 1 if rows differ, 2 if the runs can't be compared.
+Exit status 1 if rows differ, 2 if the runs can't be compared.
 
-C1: rows are compared as multisets: an engine may order ties as it likes.
+C1: rows are compared as multisets: an engine may order ties in any way.
 C2: numbers agree within REL_TOL, because sums of floats depend on their order. A decimal that was
     cut to fewer digits than the other number agrees within one unit of its last digit: DataFusion
     cuts an average of decimal(15,2) to six digits, DuckDB gives a float. Two decimals of one scale
     are both exact: REL_TOL alone counts.
-C3: a query that failed is no difference; failures have a column.
+C3: a failed query is not a difference; failures have a column of their own.
 """
 
 import argparse
@@ -31,7 +31,7 @@ DIFFERENCES_SHOWN_MAX = 10
 # ---------------------------------------------------------------- rows
 
 def number(value):
-    """(value, scale) for what reads as a number, scale None for floats; None for anything else."""
+    """(value, scale) of a number or of text that is one, scale None for floats; None for anything else."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, float):
@@ -53,14 +53,14 @@ def same(left, right, rel_tol=REL_TOL):
     (x, x_scale), (y, y_scale) = a, b
     tolerance = rel_tol * max(abs(x), abs(y))
     if x_scale != y_scale:
-        cut = [scale for scale in (x_scale, y_scale) if scale]  # a whole number was not cut
+        cut = [scale for scale in (x_scale, y_scale) if scale]  # an integer was not cut
         if cut:
             tolerance = max(tolerance, decimal.Decimal(10) ** -min(cut))
     return abs(x - y) <= tolerance
 
 
 def order_key(row):
-    """C1: text first and numbers by few digits, so that nearly equal rows meet."""
+    """C1: text first and numbers by few digits, so that nearly equal rows get the same place."""
     key = []
     for value in row:
         parsed = number(value)
@@ -69,10 +69,10 @@ def order_key(row):
 
 
 def rows_differ(left, right):
-    """None, or what differs first."""
+    """The first difference; None if there is none."""
     if len(left) != len(right):
         return f"{len(left)} rows against {len(right)}"
-    if all(map(rows_same, left, right)):  # mostly so; and sorting could part nearly equal rows
+    if all(map(rows_same, left, right)):  # the usual case; and sorting could separate nearly equal rows
         return None
     for a, b in zip(sorted(left, key=order_key), sorted(right, key=order_key)):
         if len(a) != len(b):

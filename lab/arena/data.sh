@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Makes TPC-H lineitem as one Parquet file: data.sh SCALE  ->  $COSCAN_DATA/lineitem-sf<SCALE>.parquet
+# Makes TPC-H's lineitem as one Parquet file: data.sh SCALE  ->  $COSCAN_DATA/lineitem-sf<SCALE>.parquet
 # All eight tables, a file each: data.sh SCALE tpch  ->  $COSCAN_DATA/tpch-sf<SCALE>/
 #
 # Settings: zstd(1), row groups of 48 MiB before compression (about 760,000 rows), the generator's
 # page sizes, page index and dictionaries. The generator's own default (snappy, row groups of 7 MB)
-# is not used: row groups that small are what no writer of large tables makes, and zstd is what most do.
-# Rows are in l_orderkey order, so that column is the clustering key; keys run from 1 to 6,000,000 x SCALE.
-# An existing file is kept. Refuses when the disk would be left with less than `reserve_gb`.
+# is not used: writers of large tables make larger row groups, and most of them use zstd. Rows are
+# in l_orderkey order, so that column is the clustering key; keys run from 1 to 6,000,000 x SCALE.
+# An existing file is kept. The script refuses if less than `reserve_gb` of the disk would stay
+# free.
 set -euo pipefail
 
 scale="${1:?usage: data.sh SCALE [tpch] (for example 1, 10 or 40)}"
@@ -35,7 +36,7 @@ if [ $((free_gb - need_gb)) -lt "$reserve_gb" ]; then
     exit 1
 fi
 
-work="$(mktemp -d "$data/.making.XXXXXX")" # the final name appears only when the file is whole
+work="$(mktemp -d "$data/.making.XXXXXX")" # the final name appears only when the file is complete
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
 "$venv/bin/tpchgen-cli" parquet --scale-factor "$scale" "${tables[@]}" --quiet \

@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# One figure of the comparison with what a user would run instead: each engine in turn, in one arena.
+# One figure of the comparison with other engines: each engine in turn, in one arena.
 #
 #   figure.sh BANDWIDTH MEMORY [STREAMS [DELAY]]     such as: figure.sh 200MB/s 2.5GB
 #
-# For each engine: every kind of query by itself in an arena of its own (cold, so that nothing of the
-# one before helps), then the workload, then the comparison with the base, which is the first of $ENGINES.
-# Results are kept in $OUT: w.json, <engine>.json, <engine>.arena.json, alone/.
+# For each engine: every kind of query by itself in an arena of its own (cold, so that no query
+# profits from the preceding one), then the workload, then the comparison with the base, which is
+# the first of $ENGINES. Results are kept in $OUT: w.json, <engine>.json, <engine>.arena.json,
+# alone/.
 #
 #   SCALE=40  SEED=1  MIX=FS-T  ENGINES="duckdb datafusion coscan"
 #   COSCAN=target/release/coscan  COSCAN_SETTINGS="coscan.policy=attach"  PORT=15432
 #   PEER_MEMORY=      the engines' own limit, as a careful user would set it (such as 1.2GB)
 #   DISTINCT=         yes: no two queries have a date in common
-#   ALONE=yes         no: leave the standalone times out, and with them the normalised latency
-#   LIMIT_S=1800      a run is ended after this long
+#   ALONE=yes         no: omit the standalone times, and with them the normalised latency
+#   LIMIT_S=1800      a run is killed after this many seconds
 set -uo pipefail
 
 bandwidth="${1:?usage: figure.sh BANDWIDTH MEMORY [STREAMS [DELAY]]}"

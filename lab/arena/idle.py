@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""What do idle cursors cost everybody else? A scan of lineitem, alone and beside cursors that each fetched one row.
+"""What do idle cursors cost other clients? A scan of lineitem, alone and beside cursors that each fetched one row.
 
     idle.py --data FOLDER-WITH-lineitem.parquet [--coscan BINARY] [--cursors 64] [--memory 1GiB] [--rounds 5] [--json OUT]
 
-Idea: the cursors divide the orders among themselves, so that their ranges are disjoint, and each fetches one row of
-`SELECT *`. Then the scan runs, first while they are fresh, then after they have been idle for a while; at last each cursor
-fetches the rest, whose rows are counted (I5).
+Idea: the cursors divide the orders among themselves, so that their ranges are disjoint, and each
+fetches one row of `SELECT *`. Then the scan runs, first while they are fresh, then after they have
+been idle for a while. At the end each cursor fetches the rest, and the rows are counted (L2).
 
-L1: a scan beside idle cursors takes at most `RATIO_MAX` times as long as alone, by the medians. Exit status 1 otherwise.
-L2: the cursors' rows are those of the table, each once.
+L1: a scan beside idle cursors takes at most `RATIO_MAX` times as long as alone, by the medians.
+Otherwise the exit status is 1.
+L2: the cursors return each row of the table exactly once.
 """
 
 import argparse
@@ -22,9 +23,9 @@ import time
 
 import arena
 
-# The threshold is another each time: no state that is kept answers it (docs/design/fragments.md).
+# The threshold differs in every scan, so that no kept state answers it (docs/design/fragments.md).
 SCAN = "select sum(l_extendedprice * (1 - l_discount)), count(*) from lineitem where l_extendedprice > {}"
-# Every price lies between 900 and 105,000: from here on statistics decide nothing.
+# Every price lies between 900 and 105,000: above this threshold statistics exclude no chunk.
 LEAST_PRICE = 2000
 RATIO_MAX = 1.2
 
@@ -92,7 +93,7 @@ def main():
     parser.add_argument("--memory", default="1GiB")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--idle", type=float, default=2.0, help="seconds before the scans beside idle cursors")
-    parser.add_argument("--fetch-all", action="store_true", help="at last fetch all rows of all cursors, and count them (L2)")
+    parser.add_argument("--fetch-all", action="store_true", help="at the end fetch all rows of all cursors, and count them (L2)")
     parser.add_argument("--json")
     args = parser.parse_args()
     tables = {"lineitem": os.path.join(args.data, "lineitem.parquet")}

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""What does each kind of hostile statement cost a neighbour, and what goes on after it was cancelled?
+"""What does each kind of hostile statement cost a neighbour, and what still runs after its cancellation?
 
     kinds.py [--coscan BINARY] [--clients 8] [--seconds 5] [--kinds chain,cross] [--json OUT]
 
-Idea: abuse.py mixes all kinds, and a wait of a minute is one answer of thousands there. Here clients send one kind at a
-time beside the neighbour of abuse.py, whose longest wait is reported. After each kind all clients are gone, and the
-processor time that the server then still uses is told: statements that have ended or timed out use none.
+Idea: abuse.py mixes all kinds, so that a wait of a minute is one answer among thousands. Here
+clients send one kind at a time beside the neighbour of abuse.py, whose longest wait is reported.
+After each kind all clients disconnect, and the processor time that the server still uses is
+measured: statements that have ended or timed out use none.
 
-K1: right rows are compared, as in abuse.py. K2: the exit status is 0 only if no kind made the neighbour wait for more
-than LONGEST_S, and none went on for more than REST_S of processor time.
+K1: rows are compared as in abuse.py. K2: the exit status is 0 only if no kind made the neighbour
+wait for more than LONGEST_S, and none used more than REST_S of processor time after its clients
+had gone.
 """
 
 import argparse
@@ -25,7 +27,7 @@ import abuse
 LONGEST_S = 5.0
 REST_S = 0.5
 AFTER_S = 2.0
-# Joins whose filter rejects every pair: nothing comes out of them.
+# Joins whose filter rejects every pair, so that no row comes out.
 JOINS = {
     "loops": "SELECT count(*) FROM t a JOIN t b ON a.k + b.k = -1",
     "hash": "SELECT count(*) FROM t a JOIN t b ON a.g = b.g AND a.k + b.k = -1",
@@ -76,7 +78,7 @@ def measure(kind, args, server, answers, report):
         for thread in threads:
             thread.start()
     time.sleep(1)
-    # Without any answer the first question hangs.
+    # If there is no answer at all, the first query hangs.
     seconds = sorted(abuse.neighbour_alone(server, answers, report, args.seconds)) or [abuse.HANG_S]
     over.set()
     for thread in threads:

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""What does a literal of a long list take while its statement is planned? One server, one statement, the growth of its memory.
+"""How much memory does planning take per literal of a long list? One server, one statement, the growth of its memory.
 
     lists.py [--coscan BINARY] [--literals 100000] [--kinds ints,values] [--at-once 60 --memory 512MiB]
 
-Idea: the peak of the process's memory (VmHWM, reset before the statement) over what it had, by the number of literals.
-`LITERAL_BYTES` and `BRACKET_BYTES` of crates/engine/src/statement/limits.rs are chosen by it. With --at-once so many
-clients send the first kind at the same moment, to a server of --memory: each is answered or refused (53200), and the
-process keeps to the memory and what is not accounted. Exit status 1 otherwise.
+Idea: the growth of the process's peak memory (VmHWM, reset before the statement), divided by the
+number of literals. `LITERAL_BYTES` and `BRACKET_BYTES` of crates/engine/src/statement/limits.rs
+are chosen by this figure. With --at-once that many clients send the first kind at the same moment,
+to a server of --memory: each statement is answered or refused (53200), and the process stays
+within the memory and the unaccounted part. Otherwise the exit status is 1.
 """
 
 import argparse
@@ -48,7 +49,7 @@ KINDS = {
 
 
 class Server(abuse.Server):
-    """One with a table of its own."""
+    """A server with its own table."""
 
     def __init__(self, coscan, folder, memory):
         self.port = abuse.free_port()

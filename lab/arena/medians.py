@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Medians over several runs of `coscan bench coop --json`: each policy over `relevance`, as the paper's tables compare.
+"""Medians over several runs of `coscan bench coop --json`: each policy over `relevance`, as in the paper's tables.
 
     lab/arena/medians.py nsm-1.json nsm-2.json ...
 
-The runs must have the same policies, `relevance` among them. Ratios are taken within a run, so that the machine's mood of the moment
-cancels out."""
+The runs must have the same policies, `relevance` among them. Ratios are taken within a run, so that changes of the machine's speed
+cancel out."""
 
 import json
 import statistics
@@ -21,7 +21,7 @@ SHARES = [("CPU use", "cpu_fraction"), ("scheduler's share of CPU", "sched_cpu_f
 
 
 def spread(values):
-    """Median, least and largest."""
+    """Median, smallest and largest value."""
     return statistics.median(values), min(values), max(values)
 
 

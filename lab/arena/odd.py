@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What do the tables of odd_data.py cost a user who asks the first time? Time, processor time and memory, by step.
+"""What do the first queries of odd_data.py's tables cost? Time, processor time and memory, by step.
 
     odd.py FOLDER [--coscan BINARY] [--old BINARY] [--only many,wide,small] [--rounds 3] [--json OUT]
 
-Idea: every round starts each engine anew, in turn, and asks the same statements of it in the same order: the first row,
-a plan, the first sum and the second one. Processor time and peak memory are the process's own, the latter above what it
-had before the first statement (which opens the table for DuckDB, where a server has opened it at its start). The rows of
-all engines must be equal (compare.py). Files are in the page cache: DuckDB and DataFusion read them from there, Coscan's
-scans past it.
+Idea: every round starts each engine in turn and sends it the same statements in the same order:
+the first row, a plan, the first sum and the second one. Processor time and peak memory are the
+process's own, the latter above its memory before the first statement (which opens the table in
+DuckDB; a server has opened it at its start). The rows of all engines must be equal (compare.py).
+Files are in the page cache: DuckDB and DataFusion read them there, Coscan's scans bypass it.
 """
 
 import argparse

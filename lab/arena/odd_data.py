@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tables that other people have, and TPC-H has not: many files, many tiny column chunks, nested columns, skewed text.
+"""Tables unlike TPC-H's: many files, many tiny column chunks, nested columns, skewed text.
 
     odd_data.py FOLDER [many] [wide] [small] [nested] [hits] [--files 5000] [--rows 1000000]
 
@@ -10,7 +10,8 @@ nested  a struct, a list of structs, a map, and a BINARY column of text
 hits    ClickBench's schema (names in lower case, times and dates as such), with its kind of skew: few counters and
         regions have most rows, most phrases are empty. Columns that no query of clickbench.sql names are constant.
 
-FOLDER/NAME is written once: delete it to have it made again. The same arguments give the same values.
+FOLDER/NAME is written once: delete it to make it once more. The same arguments give the same
+values.
 """
 
 import argparse
@@ -78,7 +79,8 @@ def nested(folder, _args):
     pyarrow.parquet.write_table(table, os.path.join(folder, "nested.parquet"), store_schema=False)
 
 
-# What each varying column of ClickBench's table is, of the row `i`; h(n) is a hash of the row and n, u(n) of 0 to 1.
+# How each varying column of ClickBench's table is made from the row `i`; h(n) is a hash of the row
+# and n, u(n) is between 0 and 1.
 VARYING = {
     "watchid": "h(1)",
     "title": "case when u(2) < 0.15 then '' else 'title ' || (power(u(3), 4) * 200000)::int || repeat(' word', (h(4) % 8)::int) end",
@@ -158,7 +160,7 @@ def main():
         folder = os.path.join(args.folder, kind)
         if os.path.exists(folder):
             continue
-        # Half a table is not taken for one.
+        # An unfinished table never has the final name.
         making = f"{folder}.making"
         shutil.rmtree(making, ignore_errors=True)
         globals()[kind](making, args)

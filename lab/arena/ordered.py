@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""What does it save to aggregate, and to join, in the order of the tables? GROUP BY l_orderkey, lineitem with orders,
+"""What do aggregation and joins in table order save? GROUP BY l_orderkey, lineitem with orders,
 and TPC-H's Q4, Q12, Q18 and Q21.
 
     ordered.py --data FOLDER [--coscan BINARY] [--rounds 5] [--queries NAME ...] [--json OUT]
     arena.py --data FOLDER/lineitem.parquet --bandwidth 200MB/s --memory 1GB -- ordered.py --data FOLDER --four
 
-Idea: three sides of one build take turns: Coscan in 256 MiB with ordered aggregates and clustered
-joins and without, and plain DataFusion (`--cooperative off`) in 4 GiB. A query is run by EXPLAIN
-ANALYZE, which has all rows made and writes none of them, and says what was spilled and read. Each
-run is a process of its own, so nothing is kept for the next; the file is in the page cache, unless
-arena.py limits that. With --four: the bytes that four groupings, and four joins, at once read, over
-those of one alone, by what their scans say; operators are not shared, so that each does its own
-work.
+Idea: three variants of one build take turns: Coscan in 256 MiB with ordered aggregates and
+clustered joins and without, and plain DataFusion (`--cooperative off`) in 4 GiB. A query runs
+under EXPLAIN ANALYZE, which computes all rows, prints none, and reports what was spilled and read.
+Each run is a process of its own, so nothing is kept for the next; the file is in the page cache,
+unless arena.py limits that. With --four: the bytes that four groupings, or four joins, read at
+once, over those of one alone, by the metrics of their scans. Operators are not shared, so that
+each query does its own work.
 
-ORDERED-1: only the side `ordered` may have an operator that follows the order, and must where one is named
-below (`follows`).
+ORDERED-1: only the side `ordered` may have an operator that follows the order, and it must have
+the one named below (`follows`).
 
-FOLDER has a Parquet file per table, lineitem and orders in the order of their order keys.
+FOLDER has a Parquet file per table; lineitem and orders are in order-key order.
 """
 
 import argparse
@@ -46,13 +46,13 @@ def tpch(number):
         return file.read().strip().rstrip(";")
 
 
-# SQL, and what it must have on the side `ordered`, if that is known.
+# SQL, and the operator that the side `ordered` must have, if known.
 QUERIES = {
     "group by l_orderkey": (GROUP_BY, "OrderedAggregateExec"),
     "join by order key": (JOIN, "ClusteredJoinExec"),
     **{f"Q{number}": (tpch(number), None) for number in (4, 12, 18, 21)},
 }
-# Four queries that differ, in one operator above what they all read.
+# Four different queries, with different filters above the same grouping or join.
 FOUR = {"group by l_orderkey": [GROUP_BY + f" HAVING sum(l_quantity) > {limit}" for limit in (100, 150, 200, 250)],
         "join by order key": [JOIN + f" AND l_quantity > {limit}" for limit in (0, 1, 2, 3)]}
 UNITS = {"": 1, "K": 1e3, "M": 1e6, "B": 1e9, "KB": 2**10, "MB": 2**20, "GB": 2**30}
@@ -70,7 +70,7 @@ def counted(plan, name):
 
 
 class Run:
-    """One process that runs statements at once: how long it took, how much processor time, and the plans."""
+    """One process that runs statements at once: its time, its processor time, and the plans."""
 
     def __init__(self, args, options, statements):
         tables = [text for path in sorted(glob.glob(os.path.join(args.data, "*.parquet")))
@@ -100,7 +100,7 @@ def raced(args):
                 found = follows(run.plan)
                 if found and side != "ordered" or side == "ordered" and operator and operator not in found:
                     raise SystemExit(f"ORDERED-1: {query}, {side}: {run.plan}")
-                # The first round brings the files into the page cache.
+                # The first round loads the files into the page cache.
                 if number > 0:
                     results[query][side].append({"seconds": run.seconds, "cpu_s": run.cpu_s,
                                                  "spills": counted(run.plan, "spill_count"),

@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
-"""Runs a workload file against one engine, as concurrent users would, and writes what each query took.
+"""Runs a workload file against one engine, as concurrent users would, and writes each query's time.
 
     peers.py duckdb     --workload W --data FILE ... --json OUT [--memory-limit 1.2GB] [--set NAME=VALUE]
     peers.py datafusion --workload W --data FILE ... --json OUT [--memory-limit 1.2GB] [--set NAME=VALUE]
     peers.py pg         --workload W --dsn 'host=127.0.0.1 port=5432' --json OUT [--set NAME=VALUE]
 
-Idea: one thread per stream, and one way for all engines to count. `pg` is any server that speaks
-PostgreSQL's protocol: that is how Coscan itself is measured. --standalone measures each kind of
-query by itself first, with cold caches: the base of the normalised latency of [CoopScans07 §5.2].
+Idea: one thread per stream, and the same measurement for all engines. `pg` is any server that
+speaks PostgreSQL's protocol: Coscan itself is measured that way. --standalone measures each kind
+of query by itself first, with cold caches: the base of the normalised latency of [CoopScans07
+§5.2].
 
 P1: a stream runs its queries in order, one at a time, and starts at its own `start_s`.
-P2: a query that fails is recorded and its stream goes on: an engine that refuses work is not faster,
-    it has failures. One shortens its stream, and so `avg_stream_s`: read the failures first.
-P3: latency is from sending the text to holding the last row, in this process.
-P4: each engine runs with its own defaults unless a setting is named, and what was set is written down.
+P2: a query that fails is recorded and its stream continues: an engine that refuses work is not faster, it
+    has failures. A failure shortens its stream, and so `avg_stream_s`: read the failures first.
+P3: latency is from sending the text to receiving the last row, in this process.
+P4: each engine runs with its own defaults unless a setting is named; the settings are recorded.
 
 Not here: limits (arena.py), whether results agree (compare.py).
 """
@@ -41,8 +42,8 @@ VERSION = 1
 # ---------------------------------------------------------------- engines
 
 class DuckDb:
-    """One in-memory database with a view on the files; a cursor per stream, as its documentation
-    asks for threads."""
+    """One in-memory database with a view of the files, and a cursor per stream, as its documentation
+    recommends for threads."""
 
     def __init__(self, args):
         import duckdb
@@ -71,7 +72,7 @@ class DuckDb:
 
 
 class DataFusion:
-    """One SessionContext; its Python calls let go of the interpreter while they run."""
+    """One SessionContext; its Python calls release the interpreter's lock while they run."""
 
     def __init__(self, args):
         import datafusion
@@ -104,7 +105,7 @@ class DataFusion:
 
 
 class Pg:
-    """A connection per stream; one that broke is opened anew for the stream's next query."""
+    """A connection per stream; a broken one is replaced for the stream's next query."""
 
     def __init__(self, args):
         import psycopg
@@ -168,7 +169,7 @@ def files_of(patterns):
 
 
 def tables_of(workload, files):
-    """Table -> its files. A workload of several tables takes a file for each, called after it."""
+    """Table -> its files. A workload of several tables takes a file for each, named after it."""
     names = workload.get("tables")
     if not names:
         return {workload.get("table", "lineitem"): files}
@@ -181,7 +182,7 @@ def tables_of(workload, files):
 # ---------------------------------------------------------------- results
 
 def plain(value):
-    """A value as JSON holds it: decimals and dates as text, so that no digit is lost."""
+    """A value for JSON: decimals and dates as text, so that no digit is lost."""
     if isinstance(value, decimal.Decimal):
         return format(value, "f")
     if isinstance(value, (datetime.date, datetime.datetime)):
@@ -194,7 +195,7 @@ def plain(value):
 
 
 def summarise(records, standalone):
-    """Averages over the records of `run_streams`; what could not be computed is null."""
+    """Averages over the records of `run_streams`; a figure that could not be computed is null."""
     done = [record for record in records if "error" not in record]
     for record in done:
         base = (standalone or {}).get(record["name"])
@@ -222,7 +223,7 @@ def summarise(records, standalone):
 
 
 def percentile(ascending, part):
-    """The least that at least this part of the values do not exceed; null if there is none."""
+    """The smallest value that at least this part of the values do not exceed; null if there is none."""
     return ascending[max(0, math.ceil(part * len(ascending)) - 1)] if ascending else None
 
 
@@ -231,21 +232,21 @@ def rounded(seconds):
 
 
 def digest(workload):
-    """Which workload this was: two runs compare only if theirs agree."""
+    """Identifies the workload: two runs can be compared only if their digests agree."""
     return hashlib.sha256(json.dumps(workload["streams"], sort_keys=True).encode()).hexdigest()[:16]
 
 
 # ---------------------------------------------------------------- runs
 
 def timed(query, sql):
-    """A record without its place: start and latency on the monotonic clock, rows or the error."""
+    """A record without its position: start and latency on the monotonic clock, rows or the error."""
     started = time.monotonic()
     try:
         rows = query(sql)
         latency = time.monotonic() - started
         result = [[plain(value) for value in row] for row in rows]
         return started, {"latency_s": rounded(latency), "rows": len(result), "result": result}
-    except Exception as error:  # P2: whatever an engine raises is its failure, never ours
+    except Exception as error:  # P2: an exception is a failure of the engine, not of this script
         latency = time.monotonic() - started
         return started, {"latency_s": rounded(latency), "rows": 0,
                          "error": f"{type(error).__name__}: {error}".strip()}
@@ -277,7 +278,7 @@ def run_streams(engine, workload, tell):
 
 
 def open_session(engine):
-    """A session that could not be opened fails each of its queries with the reason (P2)."""
+    """A session; one that cannot be opened fails each of its queries with the reason (P2)."""
     try:
         return engine.session()
     except Exception as error:
@@ -289,9 +290,9 @@ def open_session(engine):
 
 
 def measure_standalone(make_engine, workload, args, tell):
-    """Seconds of each kind of query by itself: a fresh engine, and the files' pages dropped.
+    """Seconds of each kind of query by itself: a fresh engine, and no pages of the files in the page cache.
 
-    The first query of a name stands for all of its name: location and parameters hardly matter.
+    The first query of a name stands for all others: location and parameters hardly matter.
     """
     first = workloads.kinds(workload)
     names = args.names.split(",") if args.names else sorted(first)
@@ -317,7 +318,7 @@ def measure_standalone(make_engine, workload, args, tell):
 
 
 def drop_pages(files):
-    """Out of the page cache, with no need of root, from inside of a control group too."""
+    """Drops the files' pages from the page cache, without root and also from inside a control group."""
     for path in files:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -375,7 +376,7 @@ def run(args):
     def make_engine():
         try:
             return ENGINES[args.engine](args)
-        except Exception as error:  # each engine has its own: no query ran, and the reason is enough
+        except Exception as error:  # exceptions differ by engine; no query ran, and the reason is enough
             raise RuntimeError(f"{args.engine} could not be opened: {error}") from error
 
     tell = teller(args.quiet)

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Does a server keep within its memory while files come and go, and settings? One `coscan serve`, one client at a time.
+"""Does a server stay within its memory while files and settings change? One `coscan serve`, one client at a time.
 
     rotations.py [--coscan BINARY] [--rotations 10000] [--settings 10000] [--memory 256MiB] [--json OUT]
 
-Idea: a folder is a table. Each rotation puts a file of a new name into it, asks for its rows, and takes the oldest away,
-as daily files and compaction do; each of the settings is a `coscan.chunk_bytes` that no query had before, which the
-server keeps its knowledge of a table by. Connections are made anew every so often, as pools do.
+Idea: a folder is a table. Each rotation puts a file with a new name into it, selects its rows, and
+removes the oldest file, as daily files and compaction do. Each setting is a new value of
+`coscan.chunk_bytes`, which is part of the key under which the server keeps what it knows of a
+table. Connections are replaced every so often, as pools do.
 
-M1: the process's memory stays within `--memory` and what the engine leaves to memory that is not accounted.
-M2: every answer is right. Exit status 1 otherwise.
+M1: the process's memory stays within `--memory` and the engine's allowance for unaccounted memory.
+M2: every answer is right. Otherwise the exit status is 1.
 """
 
 import argparse
@@ -41,7 +42,7 @@ def write_file(coscan, path):
 
 
 class Server(abuse.Server):
-    """One whose table is a folder."""
+    """A server whose table is a folder."""
 
     def __init__(self, args, folder):
         self.port = abuse.free_port()
@@ -58,7 +59,7 @@ class Server(abuse.Server):
 
 
 def ask(client, files):
-    """Every file has all keys."""
+    """Checks the sums: every file has all keys."""
     rows = client.query("SELECT count(*), sum(k), sum(c7) FROM t")
     total = files * ROWS * (ROWS + 1) // 2
     if rows != [(str(files * ROWS), str(total), str(7 * total))]:
@@ -71,7 +72,7 @@ def rotate(args, server, folder):
         if day % PER_CONNECTION == 0:
             client and client.close()
             client = abuse.Client(server.port)
-        # A copy, not a link: another file, whose rows are read anew.
+        # A copy, not a link: a new file, whose rows are read.
         shutil.copyfile(f"{folder}/one.parquet", f"{folder}/new")
         os.rename(f"{folder}/new", f"{folder}/t/day-{day + KEPT}.parquet")
         os.remove(f"{folder}/t/day-{day}.parquet")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What the peers run on: one virtual environment with every version pinned.
+# The peers' software: one virtual environment with every version pinned.
 #
-# Why pinned: a ratio between two engines means something only while both stay what they were.
-# Raise a version here and measure every figure anew, or leave it.
+# Why pinned: a ratio between two engines means something only while both stay the same. If you
+# raise a version here, repeat all measurements.
 # Not here: the data (data.sh), Coscan itself (cargo).
 set -euo pipefail
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Do joins that begin together complete where memory does not hold all their tables?
+"""Do joins that start together complete if memory cannot hold all their hash tables?
 
     shortage.py --data FOLDER-WITH-orders-and-lineitem [--coscan BINARY] [--joins 12] [--memory 80MB,120MB]
                 [--rounds 3] [--json OUT]
 
-Idea: all joins start at once, each over other rows of orders, so that no two want the same table. Each engine
-may take the same memory, as its own setting of it counts. An answer is told from a refusal by its rows, which must
-be the same from all engines.
+Idea: all joins start at once, each over other rows of orders, so that no two need the same hash
+table. Each engine has the same memory by its own setting. The rows distinguish an answer from a
+refusal, and must be the same from all engines.
 
-B1: the engines' rows agree. Exit status 1 if they do not, or if Coscan refuses a join.
+B1: the engines' rows agree. The exit status is 1 if they do not, or if Coscan refuses a join.
 """
 
 import argparse
@@ -30,7 +30,7 @@ JOIN = ("select count(*), sum(o_totalprice) from orders join lineitem on o_order
 
 
 def joins(count):
-    """Joins over different rows of orders, each a twelfth of them and more."""
+    """Joins over different rows of orders, each of at least a twelfth of them."""
     letters = "abcdefghijklmnopqrstuvwxyz"
     return [JOIN.format(joins=count, n=n, letter=letters[n % len(letters)]) for n in range(count)]
 
@@ -51,7 +51,7 @@ def coscan(args, memory):
 
 @contextlib.contextmanager
 def duckdb(args, memory):
-    """A function that connects to a new database, which may put on disk what it has no memory for."""
+    """A function that connects to a new database, which may spill to disk."""
     import duckdb as engine
 
     with tempfile.TemporaryDirectory() as spill:
@@ -63,7 +63,7 @@ def duckdb(args, memory):
 
 
 def at_once(connect, queries):
-    """Each query's rows as text, or None where it was refused; and the time until all had ended."""
+    """Each query's rows as text, or None if it was refused; and the time until all had ended."""
     answers = [None] * len(queries)
 
     def ask(n):
@@ -86,7 +86,7 @@ def at_once(connect, queries):
 
 
 def disagreements(runs):
-    """The queries that got different rows, by number; refusals agree with everything."""
+    """The numbers of the queries with different rows; a refusal agrees with everything."""
     got = [{answer for answer in answers if answer is not None} for answers in zip(*runs)]
     return [n for n, answers in enumerate(got) if len(answers) > 1]
 

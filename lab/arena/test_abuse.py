@@ -1,4 +1,4 @@
-"""Promised: the abuse counts what it should, and a small one leaves no abort, hang or wrong row (where a `coscan` is built)."""
+"""Promised: the abuse counts correctly, and a small one (run if `coscan` is built) has no abort, hang or wrong row."""
 
 import os
 import random
@@ -25,7 +25,7 @@ class Parts(unittest.TestCase):
         self.assertEqual(many, [abuse.damaged(whole, random.Random(seed)) for seed in range(50)])
         self.assertGreater(sum(one != whole for one in many), 45)
 
-    def test_a_result_fails_by_any_count(self):
+    def test_any_bad_count_fails_a_result(self):
         good = {"aborts": 0, "hangs": 0, "wrong_rows": 0, "rss_bytes_max": 1, "rss_bytes_bound": 2}
         self.assertTrue(abuse.passed(good))
         for change in ({"aborts": 1}, {"hangs": 1}, {"wrong_rows": 1}, {"rss_bytes_max": 3}):

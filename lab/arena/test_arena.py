@@ -1,4 +1,4 @@
-"""Promised: quantities, devices and the kernel's files are read right. No root, no control group."""
+"""Promised: quantities, devices and the kernel's files are parsed correctly. No root, no control group."""
 
 import os
 import tempfile
@@ -81,7 +81,7 @@ class Devices(unittest.TestCase):
 
 
 class GroupFiles(unittest.TestCase):
-    """The v2 adapter against a folder that looks like one: the kernel here has none to try it on."""
+    """The v2 adapter on a folder that imitates v2, because the kernel here has no v2."""
 
     def test_v2_limits_and_usage(self):
         with tempfile.TemporaryDirectory() as root:
@@ -110,7 +110,7 @@ class Verdicts(unittest.TestCase):
                               ({"client_exit_code": 1}, 1), ({"client_exit_code": 0, "exit_code": 143}, 0)):
             self.assertEqual(arena.overall_code(self.report(**changes)), code, changes)
 
-    def test_signals_read_as_a_shell_has_them(self):
+    def test_signals_are_reported_as_in_a_shell(self):
         self.assertEqual(arena.exit_code(types.SimpleNamespace(returncode=-9)), 137)
         self.assertEqual(arena.exit_code(types.SimpleNamespace(returncode=2)), 2)
 

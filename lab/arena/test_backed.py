@@ -18,16 +18,16 @@ class Backed(unittest.TestCase):
             (0, GIB + rest, 100 * GIB, per_gib),
             (0, GIB + rest, GIB // 2, per_gib // 2),
             (per_gib, rest, 100 * GIB, per_gib),
-            # Others take memory: it is given to them, to the last block.
+            # Other processes take memory: it is released to them, to the last block.
             (per_gib, rest - backed.BLOCK_BYTES, 100 * GIB, per_gib - 1),
             (1, 0, 100 * GIB, 0),
-            # They have given it back.
+            # They have freed it.
             (per_gib, rest + 10 * backed.BLOCK_BYTES, 100 * GIB, per_gib + 10),
         ]:
             with self.subTest(held=held, free=free):
                 self.assertEqual(backed.blocks_to_hold(held, free, hold_max), wanted)
 
-    def test_the_command_runs_and_tells_how_it_ended(self):
+    def test_the_command_runs_and_its_exit_code_is_returned(self):
         script = Path(backed.__file__)
         command = [sys.executable, script, "--hold", "64MiB", "--", "sh", "-c", "echo ran; exit 3"]
         ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -1,4 +1,4 @@
-"""Promised: what engines may differ in passes (C1, C2, C3), and a wrong result does not."""
+"""Promised: allowed differences pass (C1, C2, C3), and wrong rows do not."""
 
 import json
 import os
@@ -33,7 +33,7 @@ class Rows(unittest.TestCase):
     def test_multiset_not_set(self):
         self.assertIsNotNone(compare.rows_differ([["A"], ["A"], ["B"]], [["A"], ["B"], ["B"]]))
 
-    def test_says_what_differs(self):
+    def test_the_difference_is_named(self):
         self.assertEqual(compare.rows_differ([[1]], []), "1 rows against 0")
         self.assertEqual(compare.rows_differ([[1]], [[1, 2]]), "1 columns against 2")
         self.assertEqual(compare.rows_differ([["A", 1]], [["A", 2]]), "column 1: 1 against 2")

@@ -1,4 +1,4 @@
-"""Promised: the cursors' ranges divide the keys, and the verdict is that of the medians."""
+"""Promised: the cursors' ranges divide the keys, and the verdict is by the medians."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""Promised: no two joins want the same table, a refusal is told from an answer, and different rows are found."""
+"""Promised: no two joins need the same table, refusals are distinguished from answers, and different rows are found."""
 
 import threading
 import unittest

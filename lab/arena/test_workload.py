@@ -1,4 +1,4 @@
-"""Promised: a file that is no workload is refused; what is read is shown as it is."""
+"""Promised: a file that is not a workload is refused; a workload is shown as it is."""
 
 import json
 import unittest
@@ -7,7 +7,7 @@ import workload
 
 
 def made():
-    """Of two streams of two queries."""
+    """A workload of two streams of two queries."""
     query = lambda name, place: {"name": name, "percent": 10, "from_percent": place, "sql": f"select {place}"}
     streams = [{"start_s": 0.5 * n, "queries": [query("F-10", n), query("S-10", 50.0)]} for n in range(2)]
     return json.loads(json.dumps({"format": "coscan-workload", "version": 1, "seed": 1, "streams": streams}))
@@ -17,7 +17,7 @@ class Read(unittest.TestCase):
     def test_kinds_are_the_first_of_each_name(self):
         self.assertEqual(workload.kinds(made()), {"F-10": "select 0", "S-10": "select 50.0"})
 
-    def test_people_see_a_line_for_each_stream(self):
+    def test_each_stream_is_shown_as_a_line(self):
         lines = list(workload.show(made()))
         self.assertEqual(lines[1].split(), ["1", "0.5", "s", "F-10@1.0", "S-10@50.0"])
         self.assertEqual(lines[2], "4 queries: 2 F-10, 2 S-10")

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""What does it save to work on a chunk once? Eight TPC-H Q6 or Q1 with different parameters at once, on data in memory.
-With `--query both` it is eight of each: two classes of fragments.
+"""What does working on a chunk once save? Eight TPC-H Q6 or Q1 with different parameters at once, on data in memory.
+With `--query both` eight of each: two classes of fragments.
 
     together.py --data FOLDER [--query q1|q6|both] [--coscan BINARY] [--queries 8] [--rounds 5] [--set NAME=VALUE ...] [--json OUT]
 
-Idea: processor time of the server, user and kernel, from its /proc entry, before and after the queries; plain
-DataFusion is `SET coscan.cooperative = off` in the same server (alone.py says why). Both sides have run once
-before it counts, and rounds take turns in alternating order.
+Idea: processor time of the server, user and kernel, from its /proc entry, before and after the
+queries; plain DataFusion is `SET coscan.cooperative = off` in the same server (alone.py gives the
+reason). Both sides run once before a round counts, and rounds take turns in alternating order.
 
-States of chunks are not remembered (coscan.state_cache = 0), or the second round would cost nothing.
+States of chunks are not remembered (coscan.state_cache = 0); otherwise the second round would cost
+nothing.
 
-T1: the rows of both sides are equal, else nothing is reported.
+T1: the rows of both sides are equal; otherwise nothing is reported.
 """
 
 import argparse
@@ -36,7 +37,7 @@ def q6(year, discount, quantity):
 
 
 def q1(year, discount, quantity):
-    """TPC-H 2.4.1; the delta is made of Q6's parameters, so that no two are alike."""
+    """TPC-H 2.4.1; the delta is derived from Q6's parameters, so that no two are alike."""
     last = datetime.date(1998, 12, 1) - datetime.timedelta(days=60 + (year - 1993) * 10 + discount + quantity % 2)
     return ("select l_returnflag, l_linestatus, sum(l_quantity) as sum_qty, sum(l_extendedprice) as sum_base_price, "
             "sum(l_extendedprice * (1 - l_discount)) as sum_disc_price, "

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Reads a workload: which stream runs which SQL, and when it starts.
 
-    workload.py --show w.json        for people
-    workload.py --names w.json       the kinds of queries in it
+    workload.py --show w.json        print the streams
+    workload.py --names w.json       print the kinds of queries
 
-Idea: engines are compared only if they run the very same text, so a workload is a file, made once, by
-`coscan bench workload` (the paper's queries) or `coscan bench mix` (whole TPC-H queries). README.md has the
-format. Not here: what is drawn (`lab/bench/src/workload`), running it (`peers.py`).
+Idea: engines can be compared only if they run exactly the same text, so a workload is a file, made
+once, by `coscan bench workload` (the paper's queries) or `coscan bench mix` (whole TPC-H queries).
+README.md describes the format. Not here: drawing the queries (`lab/bench/src/workload`), running
+them (`peers.py`).
 """
 
 import argparse
@@ -21,7 +22,7 @@ QUERIES_MAX = 1024
 
 
 def check(workload):
-    """Raises ValueError with what is wrong: for whoever reads a file that somebody else wrote."""
+    """Raises ValueError if the workload is malformed, and says where."""
     if not isinstance(workload, dict) or workload.get("format") != FORMAT:
         raise ValueError(f"not a workload: \"format\" is not {FORMAT!r}")
     if workload.get("version") != VERSION:
@@ -58,7 +59,7 @@ def kinds(workload):
 
 
 def show(workload):
-    """One line per stream, for people."""
+    """Prints one line per stream."""
     names = [query["name"] for stream in workload["streams"] for query in stream["queries"]]
     for number, stream in enumerate(workload["streams"]):
         marks = " ".join(f"{q['name']}@{q.get('from_percent', 0):.1f}" for q in stream["queries"])
@@ -70,7 +71,7 @@ def show(workload):
 def main(argv):
     parser = argparse.ArgumentParser(description="Show a workload.")
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--show", metavar="FILE", help="print a workload for people")
+    what.add_argument("--show", metavar="FILE", help="print the streams of a workload")
     what.add_argument("--names", metavar="FILE", help="print the kinds of queries in a workload")
     args = parser.parse_args(argv)
     try:

@@ -1,4 +1,4 @@
-"""Asks both systems the same, and says how their answers differ.
+"""Runs a statement on both systems, and classifies how their answers differ.
 
 | kind | PostgreSQL | Coscan |
 |---|---|---|
@@ -10,7 +10,7 @@
 | state | an error | an error of another SQLSTATE class |
 | lost | anything | the session ended, or no answer came in time |
 
-`rows` and `lost` are faults; the others have limits (`verdict.py`).
+`rows` and `lost` are faults; the others have limits (`causes.py`).
 """
 
 import collections
@@ -54,18 +54,18 @@ FURTHER = re.compile(
 )
 TIES = re.compile(r"\b(DISTINCT|GROUP BY|UNION|INTERSECT|EXCEPT|OVER|min\(|max\(|mode\(|greatest\(|least\(|percentile)")
 POSTGRES_TIMEOUT_MS, COSCAN_TIMEOUT_MS, COSCAN_TIMEOUT_S = 5000, 20_000, 30
-RESOURCE = ("57014", "53", "54", "58030")  # PostgreSQL gave up: nothing to compare
+RESOURCE = ("57014", "53", "54", "58030")  # PostgreSQL gave up: there is no answer to compare
 
 
 @dataclasses.dataclass
 class Difference:
     kind: str
     detail: str
-    reference: str  # what PostgreSQL says, shortened
+    reference: str  # PostgreSQL's answer, shortened
     tested: str
 
     def shape(self):
-        """The same for differences that look alike: numbers, names and values replaced."""
+        """Equal for differences that look alike: numbers, names and values are replaced."""
         text = self.detail if self.kind in ("refused", "lost", "answered", "moment", "state") else self.kind
         text = re.sub(r"(?<!function )('[^']*'|\"[^\"]*\")", "_", FURTHER.split(text)[0])
         text = re.sub(r"(field named|field name|references:) \S+", r"\1 _", re.sub(r"\s+", " ", text))
@@ -88,7 +88,7 @@ class Encoder:
         return self.known[key]
 
     def parameter(self, node):
-        """How a literal is sent: declared or not, in text or binary; None if it cannot be."""
+        """The literal as a parameter, declared or not, in text or binary; None if it cannot be one."""
         oid = 0 if node.form.endswith("?") else OIDS[node.type]
         if node.value is None:
             return wire.Parameter(None, wire.TEXT, oid)
@@ -99,7 +99,7 @@ class Encoder:
 
 @dataclasses.dataclass
 class Sent:
-    """A statement as it goes to a server."""
+    """A statement in the form in which it is sent."""
 
     text: str
     parameters: list | None
@@ -123,7 +123,7 @@ def sent(statement, encoder, result_format=wire.TEXT):
 
 
 def other(node):
-    """Another value for a parameter, sent alike."""
+    """The parameter with another value, sent in the same way."""
     values = [value for value in pools.TAME[node.type] if value != node.value] or [None]
     return dataclasses.replace(node, value=values[len(node.value or "") % len(values)])
 
@@ -185,7 +185,7 @@ def difference(kind, detail, reference, tested):
 
 
 def described(answer, rows_max=4):
-    """An answer in a line."""
+    """An answer in one line."""
     if answer.failed:
         return printable(f"error {answer.state} {answer.message}")[:300]
     rows = answer.rows[:rows_max]

@@ -3,12 +3,12 @@
 Two differences have one cause if their minimal statements are made of the same functions, operators
 and clauses (`rows`), or if their errors have the same shape (the other kinds).
 
-V1: a run passes only if every fault (`rows`, `lost`) is on the list of accepted differences,
+V1: a run passes only if every fault (`rows`, `lost`) is in the list of accepted differences,
 V2: at most REFUSED_MAX of the statements that PostgreSQL answers are refused,
 V3: at most ANSWERED_MAX of all statements are answered where PostgreSQL has an error, and at most
-    MOMENT_MAX because no row needed the expression that fails (`moment.py`: which rows an
-    expression is computed for depends on the plan, in PostgreSQL too; two PostgreSQL servers with
-    other plans differ in 0.0002 of the statements).
+    MOMENT_MAX because no row needed the expression that fails (`moment.py`: the plan decides for
+    which rows an expression is computed, in PostgreSQL too; two PostgreSQL servers with
+    different plans differ in 0.0002 of the statements).
 V4: at least ROWS_MIN of all statements return rows, so that a weak generator cannot pass.
 """
 
@@ -80,7 +80,7 @@ def accepted(path=os.path.join(HERE, "accepted.tsv")):
 
 
 def name_of(difference, root):
-    """What groups differences."""
+    """The name of a difference's cause."""
     if difference.kind in ("refused", "lost", "state"):
         return difference.shape()
     if difference.kind == "type":
@@ -97,7 +97,7 @@ class Causes:
         self.counts = collections.Counter()
         self.coverage = collections.Counter()  # tag of a statement that both answered alike
         self.drawn = collections.Counter()
-        self.errors = collections.Counter()  # PostgreSQL's own
+        self.errors = collections.Counter()  # PostgreSQL's errors
 
     def cause(self, kind, name):
         return self.causes.setdefault((kind, name), Cause(kind, name))
@@ -116,7 +116,7 @@ class Causes:
         return cause
 
     def attributed(self, difference, root, strictly=False):
-        """A known cause whose parts are all in the statement; `strictly`: and are fewer, and show the same error."""
+        """A known cause whose parts are all in the statement; with `strictly` it also has fewer parts and shows the same error."""
         have = tree.tags(root)
         for cause in self.causes.values():
             if cause.kind != difference.kind or cause.accepted or cause.kind not in ("rows", "answered"):
@@ -148,7 +148,7 @@ class Causes:
         )
 
     def judged(self):
-        """What the run fails by; empty if it passes."""
+        """The reasons why the run fails; empty if it passes."""
         said, counts = [], self.counts
         answered = counts["rows"] + counts["empty"]
         faults = self.total(*FAULTS)

@@ -1,14 +1,14 @@
-"""What does a cell mean, and do two answers hold the same rows?
+"""What is the value of a cell, and do two answers have the same rows?
 
-A cell becomes a value that does not depend on its format: whole numbers, Decimals, floats, booleans,
+A cell becomes a value that does not depend on its format: integers, Decimals, floats, booleans,
 bytes, lists for arrays, text for everything else (dates and times as PostgreSQL prints them).
 
 C1: rows are compared as multisets, or as lists where the statement's order is total.
 C2: numbers are compared by value: trailing zeros of a numeric may differ.
 C3: floats are equal exactly, except in statements with float aggregates (`loose`), whose result
     depends on the order of addition: there within REL_TOL.
-C4: -0 and 0 differ as values, but not as places in an order, nor where a statement keeps one of
-    several equal values (`tied`: DISTINCT, GROUP BY, min, …). Intervals of one length are such
+C4: -0 and 0 differ as values, but not as positions in an order, nor where a statement keeps one of
+    several equal values (`tied`: DISTINCT, GROUP BY, min, …). Intervals of equal length are such
     values too.
 """
 
@@ -221,7 +221,7 @@ def date_text(days):
 
 
 def civil(days):
-    """Year, month, day of days since 1970, for years that `datetime` does not have."""
+    """Year, month and day from days since 1970, for years outside `datetime`'s range."""
     days += 719468
     era, day = divmod(days, 146097)
     year = (day - day // 1460 + day // 36524 - day // 146096) // 365
@@ -237,7 +237,7 @@ def clock(microseconds):
 
 
 def stamp_text(microseconds, zoned):
-    """UTC; what a session in another zone prints is compared in text format only."""
+    """In UTC; timestamps of a session in another zone are compared in text format only."""
     if microseconds in (2**63 - 1, -(2**63)):
         return "infinity" if microseconds > 0 else "-infinity"
     days, rest = divmod(microseconds, DAY_US)
@@ -272,7 +272,7 @@ def table(answer, tied=False):
 
 
 def tie(value, oid):
-    """One value for all that are equal in PostgreSQL."""
+    """One value for all values that are equal in PostgreSQL."""
     if oid == INTERVAL and value is not None:
         return f"{length_us(value)} us"
     if isinstance(value, list):
@@ -361,7 +361,7 @@ def rows_differ(left, right, ordered=False, loose=False):
 
 
 def unequal(left, right, number, column, ordered, loose):
-    """What to say of rows that differ at a place; None if only the pairing of close floats was off."""
+    """Describes rows that differ at a position; None if only the pairing of close floats was wrong."""
     if not ordered:
         rest = list(right)
         for row in left:
@@ -391,5 +391,5 @@ def shown(value):
 
 
 def counted(rows):
-    """Rows as a multiset of keys, for rewrites whose parts are put together."""
+    """Rows as a multiset of keys, for rewrites whose parts are combined."""
     return collections.Counter(tuple(key(cell) for cell in row) for row in rows)

@@ -1,9 +1,9 @@
 """Which rows do both systems hold?
 
-Tables of every type that Parquet and PostgreSQL share, drawn from a seed: tame columns, whose sums and
-products stay in their types, and extreme ones (`x…`). The rows go to PostgreSQL by COPY and to
-Coscan as Parquet: several files a table, row groups of a few rows, so that small tables have many
-chunks.
+Tables of every type that Parquet and PostgreSQL share, drawn from a seed: tame columns, whose sums
+and products stay in their types, and extreme ones (`x…`). The rows go to PostgreSQL by COPY and to
+Coscan as Parquet: several files per table, and row groups of a few rows, so that small tables have
+many chunks.
 
 D1: float columns other than `xf` hold multiples of 1/4, so that their sums do not depend on order.
 D2: `k` is unique and not NULL in every table that has it.

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Does a server answer a list of statements as the list says?
+"""Does a server give the listed answers to a list of statements?
 
     expressions.py [FILE] (--coscan PROGRAM | --at HOST:PORT:DATABASE) [--differences-max N] [--quiet]
 
 FILE (expressions.tsv) has a kind, a statement, and PostgreSQL's answer: rows separated by `; `,
-columns by ` | `, or `error SQLSTATE message`. Prints the differences, and ends with 1 if there are
-more than N (0).
+columns by ` | `, or `error SQLSTATE message`. Prints the differences; the exit status is 1 if
+there are more than N (0).
 
 E1: texts are equal, except that a numeric may have other trailing zeros.
 """
@@ -25,14 +25,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def entries(path):
-    """(kind, statement, expected) of each line but the heading."""
+    """(kind, statement, expected) of each line after the heading."""
     with open(path, encoding="utf-8") as file:
         next(file)
         return [tuple(line.rstrip("\n").split("\t")) for line in file if line.strip()]
 
 
 def rendered(answer):
-    """An answer as the list writes it."""
+    """An answer in the list's format."""
     if answer.failed:
         return f"error {answer.state} {answer.message}"
     return "; ".join(

@@ -1,11 +1,11 @@
 """Do both systems refuse the same expression, and differ only in whether a plan computes it?
 
-Which rows an expression is computed for is not defined: PostgreSQL folds some constants when it
-plans, drops columns that nobody reads, and orders conditions by cost. Such an answer is none of the
-expression's.
+It is undefined for which rows an expression is computed: PostgreSQL folds some constants when it
+plans, drops columns that are not read, and orders conditions by cost. So a difference of this kind
+is no fault of the expression.
 M1: the statement passes PostgreSQL's parser and type checks (PREPARE): a bad literal, type or name
-    is never a matter of the moment.
-M2: a part of the statement, asked for by itself over all rows of its tables, fails in both systems
+    does not depend on the plan.
+M2: a part of the statement, run by itself over all rows of its tables, fails in both systems
     with PostgreSQL's SQLSTATE.
 """
 
@@ -15,11 +15,11 @@ import asking
 import tree
 import wire
 
-DATA_EXCEPTIONS = ("21", "22", "2F")  # classes of errors that values cause
+DATA_EXCEPTIONS = ("21", "22", "2F")  # classes of errors that are caused by values
 
 
 def differs(pair, root, one, tables):
-    """Is PostgreSQL's error one of a moment? `root` and `one` are the minimal statement."""
+    """Does PostgreSQL's error depend on the plan? `root` and `one` are the minimal statement."""
     reference = asking.ask(pair.reference, one)
     if not reference.failed or reference.state[:2] not in DATA_EXCEPTIONS or one.text.startswith("DROP"):
         return False

@@ -1,10 +1,10 @@
 """Shrinks a statement that shows a difference to a minimal one that still shows it.
 
-Greedy: the first smaller tree that still shows the difference is taken, then the search begins over,
-until no candidate does, or `TRIES_MAX` or `SECONDS_MAX` are spent. Candidates that are no valid SQL fail in both
-systems and so drop out by themselves.
+Greedy: takes the first smaller tree that still shows the difference and starts over, until no
+candidate does, or `TRIES_MAX` or `SECONDS_MAX` are spent. Candidates that are not valid SQL fail
+in both systems, and so drop out.
 R1: a statement never grows: `cost` falls with each step.
-R2: what makes an order total stays: nothing below a frozen node is replaced, wherever else it stands.
+R2: a total order stays total: nothing below a frozen node is replaced, wherever else it occurs.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ import tree
 from generator import pools
 
 TRIES_MAX = 600
-SECONDS_MAX = 40  # of one reduction: a statement that hangs is shown as it is by then
+SECONDS_MAX = 40  # per reduction: a statement that hangs is then shown as it is
 SIMPLE = {
     "bool": "true",
     "text": "a",
@@ -49,7 +49,7 @@ def reduce(root, shows, tries_max=TRIES_MAX):
 
 
 def cost(root):
-    """Nodes, then how plain the literals are, then the length of the text."""
+    """The number of nodes, then the plainness of the literals, then the length of the text."""
     weight = 0
     for node in root.walk():
         weight += 10
@@ -73,7 +73,7 @@ def cost(root):
 
 
 def candidates(root):
-    """Smaller trees, those that take most away first."""
+    """Smaller trees, the largest reductions first."""
     nodes = list(root.walk())
     if root.kind == "query" and root.parts[1].kind == "setop":
         yield from (
@@ -93,7 +93,7 @@ def unwrapped(side):
 
 
 def plain_parameters(root, nodes):
-    """All parameters as literals: is the difference one of parameters?"""
+    """The statement with all parameters as literals, which shows whether they matter."""
     made = root
     for node in nodes:
         if node.kind == "literal" and node.form not in ("plain", "cast"):
@@ -167,7 +167,7 @@ def without_column(node, number):
 
 
 def simpler(node):
-    """Something of the same type: a literal, a column, an expression from below."""
+    """Replacements of the same type: a literal, a column, an expression from below."""
     plain = SIMPLE.get(node.type, "1")
     if node.kind != "literal" and node.type in (*SIMPLE, *pools.TAME):
         yield tree.literal(node.type, plain if node.type in SIMPLE else pools.TAME[node.type][0])

@@ -1,9 +1,9 @@
-"""Rewrites that must not change a result, asked of Coscan alone.
+"""Does a rewrite that must not change a result change it? Runs on Coscan alone.
 
-TLP (ternary logic partitioning): a query's rows are those for which a predicate is true, false and
-unknown, put together. NoREC: the rows that WHERE keeps are as many as those for which the predicate
-is true in the select list. They find faults of filters, pruning and sharing that both systems would
-have to make alike for the oracle to miss them, and they need no PostgreSQL.
+TLP (ternary logic partitioning): the rows of a query are those for which a predicate is true,
+false and unknown, combined. NoREC: the number of rows that WHERE keeps is the number of rows for
+which the predicate is true in the select list. The rewrites find faults of filters, pruning and
+sharing that the oracle misses if both systems have them, and they need no PostgreSQL.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ class Rewrite:
     predicate: tree.Node
 
     def parts(self):
-        """The statement, and those whose rows together are its rows."""
+        """The statement, and the statements whose rows combined are its rows."""
         select = self.root.parts[1]
         if self.name == "TLP":
             forms = ([self.predicate], ["(NOT ", self.predicate, ")"], ["(", self.predicate, ") IS NULL"])
@@ -42,7 +42,7 @@ class Rewrite:
         return f"{whole}; -- against\n" + ";\n".join(parts)
 
     def difference(self, ask):
-        """None, or what differs; `ask` takes an asking.Sent."""
+        """The difference, or None; `ask` takes an asking.Sent."""
         try:
             whole, parts = self.parts()
         except StopIteration:

@@ -4,14 +4,14 @@
     run.py --coscan PROGRAM [--statements N] [--seed S] [--seconds S] [--found FILE] [--coverage FILE]
            [--postgres-at HOST:PORT:DATABASE] [--coscan-at HOST:PORT:DATABASE] [--explore]
 
-Starts both over the same rows and asks both random statements, in four sessions at once. Every
-difference is reduced to a minimal statement and grouped by cause. Ends with 1 if the run fails
-(`causes.py`, V1 to V4). A seed fixes the statements.
+Starts both over the same rows and sends both random statements, in four concurrent sessions. Every
+difference is reduced to a minimal statement and grouped by cause. The exit status is 1 if the run
+fails (`causes.py`, V1 to V4). A seed fixes the statements.
 
-`--explore` is for finding many causes: functions whose fault is known are drawn rarely, and a
-difference that a known cause explains is counted without being reduced.
+`--explore` finds many causes: functions with known faults are drawn rarely, and a difference that
+a known cause explains is counted without being reduced.
 R1: each statement is compared in the session that ran it beside the others; a difference that does
-    not show alone is reported as one of sharing.
+    not occur when the statement runs alone is reported as a fault of sharing.
 """
 
 import argparse
@@ -31,13 +31,14 @@ import tree
 import wire
 from generator import pools, queries
 
-SESSIONS = (  # settings of Coscan's, and the zone of both
+SESSIONS = (  # settings of Coscan, and the time zone of both
     (("coscan.small_table_bytes = 0",), "UTC"),
     (("coscan.small_table_bytes = 0",), "UTC"),
     (("coscan.small_table_bytes = 0", "coscan.share_fragments = on"), "America/New_York"),
     ((), "UTC"),
 )
-# Of one shape of error. Each step of reducing a statement that was given up takes as long as that.
+# Reductions per shape of error. Each step on a statement that timed out takes as long as its
+# timeout.
 REDUCED_MAX = {"refused": 4, "state": 2, "type": 4, "answered": 4, "lost": 1}
 REOPENED = 60  # attempts, a second apart
 AVOID_AFTER = 2
@@ -45,7 +46,7 @@ PAGE_EVERY_S = 60
 
 
 class Pair:
-    """A session of each system with the same zone; comes back when one is lost."""
+    """A session on each system in the same time zone; a lost session is replaced."""
 
     def __init__(self, reference, tested, settings=(), zone="UTC"):
         self.servers, self.settings, self.zone = (reference, tested), settings, zone
@@ -64,7 +65,7 @@ class Pair:
         return session
 
     def answers(self, one):
-        """Both answers to one statement, asked alone; Coscan's may be a wire.Lost."""
+        """Both answers to one statement that runs alone; Coscan's may be a wire.Lost."""
         reference = asking.ask(self.reference, one)
         return reference, self.tested_answer(one)
 
@@ -100,7 +101,7 @@ class Run:
             try:
                 self.round()
             except wire.Lost:
-                # PostgreSQL has ended a session, or crashed, and all its sessions with it.
+                # PostgreSQL has ended a session, or crashed and ended all its sessions.
                 self.reopen()
             now = time.monotonic()
             if options.seconds and now - begun > options.seconds:
@@ -121,7 +122,7 @@ class Run:
                 return
             except (OSError, wire.Lost):
                 pass
-        raise wire.Lost("PostgreSQL does not come back")
+        raise wire.Lost("PostgreSQL accepts no new session")
 
     def write(self):
         title = f"Differences from PostgreSQL 15 (seed {self.options.seed})"
@@ -136,7 +137,7 @@ class Run:
     # ------------------------------------------------------------ a round
 
     def round(self):
-        """Four statements at once; the first is a statement that others repeat or vary, half of the time."""
+        """Runs four statements at once; in half of the rounds the others repeat or vary the first."""
         statements = self.batch()
         formats = [self.draw.choice([wire.TEXT, wire.TEXT, wire.BINARY]) for _ in statements]
         asked = [asking.sent(statement, self.encoder, form) for statement, form in zip(statements, formats)]
@@ -208,11 +209,12 @@ class Run:
         self.avoid(cause, root)
 
     def known(self, found, statement):
-        """A cause that explains the difference well enough not to reduce it."""
+        """A known cause of the difference, if the difference need not be reduced."""
         if found.kind in REDUCED_MAX:
             key = (found.kind, found.shape())
             self.shapes[key] = self.shapes.get(key, 0) + 1
-            # An answer that did not need what fails is of the kind "moment" once it is reduced.
+            # A statement that did not need the failing expression has the kind "moment" after
+            # reduction.
             cause = self.causes.causes.get(key) or self.causes.causes.get(("moment", found.shape()))
             if self.shapes[key] > REDUCED_MAX[found.kind] and cause:
                 return cause
@@ -221,7 +223,7 @@ class Run:
         return None
 
     def without_earlier(self, pair, statement, one, found):
-        """The same as a statement that is executed once, if that shows the difference too."""
+        """The statement executed once, if that shows the difference too."""
         once = queries.Statement(statement.root, statement.loose)
         asked = asking.sent(once, self.encoder, one.result_format)
         difference = pair.difference(asked)
@@ -287,7 +289,7 @@ def like(statement, root):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--coscan", help="the program to test")
-    parser.add_argument("--coscan-at", help="a running server that has the tables; PostgreSQL itself checks the oracle")
+    parser.add_argument("--coscan-at", help="a running server that has the tables; with PostgreSQL here the run checks the oracle")
     parser.add_argument("--postgres-at", help="a running PostgreSQL, whose tables are replaced")
     parser.add_argument("--statements", type=int, default=2000)
     parser.add_argument("--seconds", type=float, default=0, help="end after this time")
@@ -298,7 +300,7 @@ def arguments():
     parser.add_argument(
         "--simple", action="store_true", help="everyday expressions only: look at the shapes of queries"
     )
-    parser.add_argument("--without", default="", help="types that are not drawn, separated by commas")
+    parser.add_argument("--without", default="", help="types to leave out, separated by commas")
     return parser.parse_args()
 
 

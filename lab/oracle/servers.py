@@ -1,7 +1,8 @@
 """Starts PostgreSQL 15 and Coscan over the same rows, and stops what it started.
 
-PostgreSQL comes from Debian's packages (or PGBIN). Its cluster lies in a temporary folder, with
-`--locale=C --lc-ctype=C.UTF-8` (text is ordered by its bytes, letters are Unicode's) and the zone UTC; as root it runs as the user postgres, who may not be root.
+PostgreSQL comes from Debian's packages (or PGBIN). Its cluster is in a temporary folder, with
+`--locale=C --lc-ctype=C.UTF-8` (text is ordered by its bytes, letters are Unicode's) and the zone
+UTC. Started by root, PostgreSQL runs as the user postgres, because it refuses to run as root.
 """
 
 import os
@@ -47,7 +48,7 @@ def free_port():
 
 
 def postgres():
-    """A new cluster; its `host` is the folder of its socket."""
+    """Starts a new cluster; its `host` is the folder of its socket."""
     folder = tempfile.mkdtemp(prefix="oracle-pg")
     user = {}
     if os.getuid() == 0:
@@ -92,7 +93,7 @@ def postgres():
 
 
 def coscan(binary, folder, names, options=(), log=True):
-    """`coscan serve` over the tables' folders below `folder`, where its log goes too."""
+    """Starts `coscan serve` over the tables' folders below `folder`, where its log goes too."""
     port = free_port()
     tables = [part for name in names for part in ("-t", f"{name}={folder}/{name}/")]
     log = open(os.path.join(folder, "coscan.log") if log else os.devnull, "wb")  # noqa: SIM115: the process keeps it
@@ -117,7 +118,7 @@ def ready(server):
 
 
 def both(binary, tables, postgres_at=None, tested_at=None):
-    """PostgreSQL with the tables (at an address, or started), and Coscan over the same rows.
+    """PostgreSQL with the tables (at an address, or started here), and Coscan over the same rows.
 
     `tested_at` is the address of a server that has the tables already.
     """

@@ -6,10 +6,10 @@
 
 `make` draws statements, keeps those that add a function, operator or clause, and writes them with
 PostgreSQL's answers to stored/statements.json, and the tables to stored/tables. A statement that
-Coscan answers otherwise at that time is stored as `open`: `check` reports it without failing, and
-`check --close` strikes the mark from those that Coscan answers now.
+Coscan answers differently is stored as `open`: `check` reports it without failing, and `check
+--close` removes the mark from those that Coscan answers correctly.
 
-S1: `check` fails by every statement that differs and is not open.
+S1: `check` fails if a statement that is not open differs.
 """
 
 import argparse
@@ -160,7 +160,7 @@ def make(options):
 
 
 def drawn(options, tables, session, encoder, server):
-    """Statements that each add something to what is covered."""
+    """Statements that each add something to the coverage."""
     draw = random.Random(options.seed)
     generator = queries.Generator(draw, tables)
     covered, entries, tested = set(), [], opened(server)
@@ -198,7 +198,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("verb", choices=["check", "make"])
     parser.add_argument("--coscan", required=True)
-    parser.add_argument("--close", action="store_true", help="of `check`: what is right now must stay right")
+    parser.add_argument("--close", action="store_true", help="of `check`: remove the mark `open` from statements answered correctly")
     parser.add_argument("--postgres-at")
     parser.add_argument("--statements", type=int, default=400)
     parser.add_argument("--seed", type=int, default=45)
@@ -206,7 +206,7 @@ def main():
         "--open-share",
         type=float,
         default=0.1,
-        help="of the statements that Coscan answers otherwise, this share is stored as open",
+        help="this share of the statements that Coscan answers differently is stored as open",
     )
     options = parser.parse_args()
     sys.exit(not {"check": check, "make": make}[options.verb](options))

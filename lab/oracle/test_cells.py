@@ -1,4 +1,4 @@
-"""Promised: formats do not matter to values, and a wrong row does not pass (C1 to C4)."""
+"""Promised: values do not depend on formats, and a wrong row does not pass (C1 to C4)."""
 
 import decimal
 import struct

@@ -1,4 +1,4 @@
-"""Promised: a seed fixes the statements, and the generator reaches all that it knows."""
+"""Promised: a seed fixes the statements, and the generator draws every clause, form and signature."""
 
 import random
 import unittest

@@ -1,4 +1,4 @@
-"""Promised: answers are judged as `asking.py` and `causes.py` say, and a run cannot pass by refusing."""
+"""Promised: answers are judged by the rules of `asking.py` and `causes.py`, and a run cannot pass by refusing."""
 
 import tempfile
 import unittest
@@ -68,12 +68,12 @@ class Verdict(unittest.TestCase):
         self.assertIn("did not need", counted(100, unneeded=1).judged()[0])
         self.assertIn("return rows", counted(10, 11).judged()[0])
 
-    def test_what_is_on_the_list_is_no_fault(self):
+    def test_an_accepted_difference_is_no_fault(self):
         rule = causes.Accepted("rows", r"^select f\(\)$", "f", "it is meant to differ")
         self.assertEqual(counted(wrong=1, rules=[rule]).judged(), [])
         self.assertIn("1 ×", counted(wrong=1, rules=[rule]).page("t"))
 
-    def test_differences_of_one_make_are_one_cause(self):
+    def test_differences_of_the_same_parts_are_one_cause(self):
         found = counted(wrong=3)
         self.assertEqual([(cause.count, len(cause.examples)) for cause in found.causes.values()], [(3, 1)])
 

@@ -1,4 +1,4 @@
-"""Promised: only an error that both systems raise for the expression itself is one of the moment."""
+"""Promised: only an error that both systems raise for the expression itself is of the kind `moment`."""
 
 import types
 import unittest
@@ -49,25 +49,25 @@ class Moment(unittest.TestCase):
     def test_only_one_refuses_the_expression(self):
         self.assertFalse(judged({self.text: BAD, self.alone: BAD}, {}, self.root))
 
-    def test_another_error_is_none_of_the_moment(self):
+    def test_another_error_is_not_of_the_moment(self):
         other = answer(error=("22003", "other"))
         self.assertFalse(judged({self.text: BAD, self.alone: BAD}, {self.alone: other}, self.root))
 
-    def test_what_the_parser_refuses_is_none_of_the_moment(self):
+    def test_a_parse_error_is_not_of_the_moment(self):
         prepare = "PREPARE_of_a_moment_AS_" + self.text
         self.assertFalse(judged({self.text: BAD, self.alone: BAD, prepare: BAD}, {self.alone: BAD}, self.root))
 
-    def test_types_and_names_are_none_of_the_moment(self):
+    def test_errors_of_types_and_names_are_not_of_the_moment(self):
         wrong = answer(error=("42883", "no such function"))
         self.assertFalse(judged({self.text: wrong, self.alone: wrong}, {self.alone: wrong}, self.root))
 
-    def test_parameters_are_asked_for_as_literals(self):
+    def test_parameters_are_sent_as_literals(self):
         root = tree.substitute(
             self.root, self.part, tree.expr("int4", "f", "f(", tree.literal("int4", "7", "text?"), ")")
         )
         self.assertEqual(list(moment.parts(root, [])), ["SELECT (f('7'::int4))"])
 
-    def test_a_lost_session_is_none_of_the_moment(self):
+    def test_a_lost_session_is_not_of_the_moment(self):
         pair = types.SimpleNamespace(answers=lambda _: (BAD, wire.Lost("gone")))
         self.assertFalse(moment.fails_alike(pair, "SELECT 1", "22P02"))
 

@@ -1,4 +1,4 @@
-"""Promised: a tree prints as SQL, and a substitution changes every place of a node and nothing else."""
+"""Promised: a tree prints as SQL, and a substitution changes every occurrence of a node and nothing else."""
 
 import unittest
 

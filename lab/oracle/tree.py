@@ -1,6 +1,6 @@
-"""What is a statement before it is text?
+"""How is a statement represented before it is text?
 
-A tree whose nodes know what may be taken away, so that the reducer needs no parser:
+A tree whose nodes say how they can be reduced, so that the reducer needs no parser:
 
 | kind | parts | a reduction may |
 |---|---|---|
@@ -9,14 +9,14 @@ A tree whose nodes know what may be taken away, so that the reducer needs no par
 | list | nodes, `joint` between them, at least `least` | drop elements |
 | option | text and nodes | drop the whole |
 | fixed | text and nodes | reduce the nodes only |
-| frozen | text and nodes | do nothing: a total order must stay one |
+| frozen | text and nodes | do nothing: a total order must stay total |
 | query | with, body, a first key of the order; `tail` | reduce its parts; a subquery of the same width takes its place |
 | select | items (a list), clauses | as fixed |
 | setop | left, operator, right | put one side in its place; drop a column on both sides |
 | tail | no parts; `tail` | drop ORDER BY, LIMIT or OFFSET |
 
-A node may occur at several places (a GROUP BY key in the select list); substitution concerns all of
-them. Trees are never changed: `substitute` makes another one.
+A node may occur in several places (a GROUP BY key in the select list); substitution applies to all
+of them. Trees are immutable: `substitute` makes a new one.
 T1: a tail with LIMIT orders by every column of its query, so that the order is total.
 """
 
@@ -39,7 +39,7 @@ class Node:
         return [part for part in self.parts if isinstance(part, Node)]
 
     def walk(self):
-        """Every node below and itself, each once."""
+        """This node and every node below, each once."""
         seen, todo = set(), [self]
         while todo:
             node = todo.pop()
@@ -199,7 +199,7 @@ def size(root):
 
 
 def substitute(root, old, new):
-    """The tree with `new` wherever `old` was; shared nodes stay shared."""
+    """The tree with `new` in all places of `old`; shared nodes stay shared."""
     memo = {id(old): new}
 
     def of(node):

@@ -1,14 +1,14 @@
-"""How does the oracle talk to PostgreSQL and to Coscan?
+"""How does the oracle communicate with PostgreSQL and Coscan?
 
-With the PostgreSQL protocol itself, standard library only. A driver would choose parameter types and
-formats; here the caller chooses them: each parameter has a type (or none) and a format, and results
-come as text or binary.
+By the PostgreSQL protocol, with the standard library only. A driver would choose parameter types
+and formats; here the caller chooses them: each parameter has a type (or none) and a format, and
+results come as text or binary.
 
-A statement is sent with `send` and answered with `receive`, so that one thread can have a statement
+`send` sends a statement and `receive` returns its answer, so that one thread can have a statement
 in each of several sessions at once. `ask` does both.
 
-Not here: what a cell means (`cells.py`), authentication other than trust.
-W1: after `receive` returned, the session is idle and can be used for the next statement.
+Not here: the values of cells (`cells.py`), authentication other than trust.
+W1: after `receive` has returned, the session is idle and can be used for the next statement.
 W2: a session that raised `Lost` is closed.
 """
 
@@ -103,7 +103,7 @@ class Session:
             kind, body = self._read()
             if kind == b"Z":
                 return answer
-            if kind == b"2":  # of an execution of its own
+            if kind == b"2":  # of a separate execution
                 answer.rows = []
             elif kind == b"T":
                 answer.columns, answer.rows = columns(body), []

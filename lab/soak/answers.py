@@ -1,7 +1,7 @@
-"""Are these the rows that DuckDB has?
+"""Are the rows those of DuckDB?
 
 Numbers are compared by value: sums of floats depend on the order of addition, and the two systems
-give quotients a different number of digits.
+return quotients with different numbers of digits.
 """
 
 import datetime
@@ -28,7 +28,7 @@ def same_cell(cell, expected):
 
 
 def plain(cell):
-    """A number as a float, a day as a text, all else as it is."""
+    """A number as a float, a date as text, everything else as it is."""
     if isinstance(cell, (int, float, decimal.Decimal)) and not isinstance(cell, bool):
         return float(cell)
     if isinstance(cell, datetime.date):
@@ -37,7 +37,7 @@ def plain(cell):
 
 
 class Expected:
-    """What DuckDB answers to the questions of a run."""
+    """DuckDB's answers to the queries of a run."""
 
     def __init__(self, folder, seed):
         import duckdb

@@ -1,11 +1,11 @@
 """What does one client do next?
 
-Each kind is a function of a client. Most ask and compare; the others do what clients of real
-servers do: cancel, hang up, hold cursors, run into timeouts, err, change settings, write tables of
-their own, take rows slowly or not at all, open many connections at once.
+Each kind is a function of a client. Most kinds query and compare; the others do what clients of
+real servers do: cancel, hang up, hold cursors, run into timeouts, cause errors, change settings,
+write their own tables, read rows slowly or not at all, open many connections at once.
 
-C1: a client that asks knows the rows. What needs no memory to speak of (BEGIN, ROLLBACK, SHOW,
-DISCARD, connecting) is asked as `free`: its refusal is a fault.
+C1: a client that queries knows the expected rows. A statement that needs almost no memory (BEGIN,
+ROLLBACK, SHOW, DISCARD, connecting) runs as `free`: its refusal is a fault.
 """
 
 import random
@@ -22,7 +22,7 @@ CANCELED, TIMEOUT, GONE = "57014", "57014", (None, "57P01", "08006")
 CONNECT_TIMEOUT_S = 20
 RETRY_S = 0.3
 
-# How often each kind is drawn.
+# The weight of each kind.
 KINDS = {
     "question": 40, "parameters": 8, "cancel": 12, "vanish": 8, "cursor": 8, "timeout": 6, "own": 6, "setting": 6,
     "error": 4, "transaction": 6, "slow": 3, "copy": 3, "prepared": 3, "pool": 1,
@@ -41,7 +41,7 @@ ERRORS_CODES = ("22012", "42601", "42P01", "22P02", "42883")
 
 
 class Client:
-    """One user: a connection that comes back, and a random source of its own."""
+    """One user: a connection, replaced when it is lost, and its own random source."""
 
     def __init__(self, number, run):
         self.run, self.tally, self.expected = run, run.tally, run.expected
@@ -49,7 +49,7 @@ class Client:
         self.connection = self.connect()
 
     def connect(self):
-        """A connection. A refusal is counted, and asked again until the run ends."""
+        """A connection. A refusal is counted, and the client retries until the run ends."""
         while True:
             try:
                 return psycopg.connect(self.run.dsn, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S)
@@ -66,7 +66,7 @@ class Client:
             self.tally.failed(error.sqlstate, str(error), expected, free)
 
     def live(self, only=None):
-        """Does one thing after the other until the run ends."""
+        """Performs one action after the other until the run ends."""
         names, weights = list(KINDS), list(KINDS.values())
         while not self.run.over():
             kind = only if only and self.draw.random() < 0.9 else self.draw.choices(names, weights)[0]
@@ -86,7 +86,7 @@ class Client:
             self.connection = self.connect()
 
     def free(self, text):
-        """A statement that needs no memory to speak of."""
+        """Runs a statement that needs almost no memory."""
         try:
             return self.connection.execute(text)
         except psycopg.Error as error:
@@ -113,7 +113,7 @@ def question(client):
 
 
 def parameters(client):
-    """The extended protocol, by psycopg and by SQL."""
+    """Uses the extended protocol, by psycopg and by SQL."""
     (text, value), expected = client.draw.choice(list(client.expected.parametric.items()))
     if client.draw.random() < 0.5:
         client.ask(text.replace("$1", "%s"), expected, (value,), client.draw.random() < 0.5)
@@ -139,7 +139,7 @@ def cancel(client):
 
 
 def vanish(client):
-    """Hangs up while a statement runs or its rows come."""
+    """Hangs up while a statement runs or sends rows."""
     other = client.connect()
     text = "select * from lineitem" if client.draw.random() < 0.3 else client.question()[0]
     line = socket.socket(fileno=other.fileno())
@@ -163,7 +163,7 @@ def hang_up(line):
 
 
 def cursor(client):
-    """Takes some rows, pauses, takes more, and leaves the rest."""
+    """Fetches some rows, pauses, fetches more, and leaves the rest."""
     rows = []
     client.free("begin")
     held = client.connection.cursor("held")
@@ -187,7 +187,7 @@ def timeout(client):
 
 
 def own(client):
-    """A table of one's own, of which half the rows are deleted."""
+    """Makes a table of its own, and deletes half of its rows."""
     most = client.draw.choice(statements.OWN)
     name = f"own_{client.draw.randrange(10**9)}"
     made = f"create temp table {name} as select o_orderkey k, o_totalprice p from orders where o_orderkey < {most}"
@@ -211,7 +211,7 @@ def error(client):
 
 
 def transaction(client):
-    """What an application's pool sends around a question."""
+    """Sends what an application's pool sends around a query."""
     client.free("begin")
     try:
         client.ask(*client.question())
@@ -222,7 +222,7 @@ def transaction(client):
 
 
 def slow(client):
-    """Takes the rows of a large result one by one, and leaves when it has had enough."""
+    """Reads the rows of a large result one by one, and may stop early."""
     began, stream = time.monotonic(), client.connection.cursor()
     rows = stream.stream("select l_orderkey, l_comment from lineitem")
     for number, _ in enumerate(rows):
@@ -237,7 +237,7 @@ def slow(client):
 
 
 def copy(client):
-    """All rows of a table as text; half of the clients leave early, and hang up: psycopg has no other way."""
+    """Reads all rows of a table by COPY; half of the clients stop early by hanging up: psycopg has no other way."""
     most = client.expected.orders if client.draw.random() < 0.5 else client.draw.randint(1, 50_000)
     began, rows = time.monotonic(), 0
     text = "copy (select o_orderkey, o_comment from orders) to stdout"
@@ -257,7 +257,7 @@ def copy(client):
 
 
 def prepared(client):
-    """Many prepared statements that stay until the session forgets them."""
+    """Prepares many statements, which stay until the session drops them."""
     for number in range(client.draw.randint(5, 40)):
         text, _ = client.question()
         client.connection.execute(f"prepare kept_{number} as {text}")
@@ -265,7 +265,7 @@ def prepared(client):
 
 
 def pool(client):
-    """An application starts."""
+    """Opens many connections, as an application does when it starts."""
     opened = [client.connect() for _ in range(client.draw.randint(10, 50))]
     for one in opened:
         one.close()

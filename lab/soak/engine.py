@@ -1,6 +1,6 @@
-"""What does the engine say of its memory, and how is its limit changed?
+"""What does the engine report about its memory, and how is its limit changed?
 
-E1: both are asked as things that need no memory to speak of: a refusal is a fault.
+E1: both statements need almost no memory, so a refusal is a fault.
 """
 
 import threading
@@ -36,7 +36,7 @@ class Engine:
         return {name: int(cell) for name, cell in zip(names, cursor.fetchone())}
 
     def describes(self):
-        """What the server says of everything that runs or is kept, a line each."""
+        """Everything that runs or is kept, by the server's own tables, a line each."""
         for table in LEFT:
             cursor = self.connection.execute(f"select * from {table}")
             yield f"{table}: {' '.join(column.name for column in cursor.description)}"

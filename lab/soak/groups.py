@@ -1,7 +1,7 @@
-"""The control group that a server runs in, and what the kernel counts there.
+"""The control group of a server, and the kernel's counts for it.
 
-Version 1 (`/sys/fs/cgroup/memory`) and version 2 have the same figures under other names. Needs
-root. G1: a group that was made is removed, whatever happens.
+Version 1 (`/sys/fs/cgroup/memory`) and version 2 have the same figures under different names.
+Needs root. G1: a group made here is removed, whatever happens.
 """
 
 import os
@@ -23,7 +23,7 @@ def write(path, text):
 
 
 def field(text, name):
-    """A number of a file that has a name and a number a line."""
+    """A number from a file with a name and a number per line."""
     for line in text.splitlines():
         words = line.split()
         if len(words) == 2 and words[0] == name:
@@ -49,7 +49,7 @@ class Group:
         write(self.file("memory.limit_in_bytes", "memory.max"), str(limit))
 
     def enter(self):
-        """Moves the calling process there; meant for a child before it becomes the server."""
+        """Moves the calling process into the group; for a child before it becomes the server."""
         write(os.path.join(self.path, "cgroup.procs"), str(os.getpid()))
 
     def sample(self):

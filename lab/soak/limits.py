@@ -1,8 +1,8 @@
 """How does the limit change while the server works?
 
-A schedule is a list of sizes and the seconds that each of them holds, over and over:
-`200MiB,400MiB,800MiB,1500MiB/10`. The limit is `coscan.memory` (the server gets the right to change
-it, see `engine.py`).
+A schedule is a list of sizes, repeated, and the seconds for which each is in force:
+`200MiB,400MiB,800MiB,1500MiB/10`. The limit is `coscan.memory` (the server gets the right to
+change it, see `engine.py`).
 """
 
 import re

@@ -1,7 +1,8 @@
-"""One run in a picture (SVG): what is accounted, by holder, and what is taken, over time.
+"""A run as a picture (SVG): accounted memory by holder, and memory taken, over time.
 
 Areas are the holders of `coscan.memory`, one above the other; lines are the process, the group's
-usage and the limits. What lies between the areas and the process's line is taken and not accounted.
+usage and the limits. The gap between the areas and the process's line is memory that is taken but
+not accounted.
 """
 
 import watch

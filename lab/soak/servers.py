@@ -1,6 +1,6 @@
 """How is the server started and ended?
 
-It runs in a control group of its own if there is a limit, and says what it says into a file.
+It runs in a control group of its own if there is a limit, and logs into a file.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ def command(program, data, options):
 
 @contextlib.contextmanager
 def started(program, data, log, options=(), group_limit=None):
-    """A server over TPC-H's tables in `data`. Ends it, and removes its group."""
+    """A server over TPC-H's tables in `data`; at the end stops it and removes its group."""
     group, child = groups.Group(group_limit) if group_limit else None, None
     try:
         with open(log, "w", encoding="utf-8") as said:
@@ -52,7 +52,7 @@ def started(program, data, log, options=(), group_limit=None):
 
 
 def port(child, log):
-    """The port that it listens on, once it does."""
+    """Waits until the server listens; returns its port."""
     until = time.monotonic() + START_S
     while time.monotonic() < until and child.poll() is None:
         with open(log, encoding="utf-8") as said:

@@ -4,14 +4,14 @@
     soak.py --coscan PROGRAM --data FOLDER [--seconds 60] [--clients 24] [--seed 1] [--group 1.5GB]
             [--memory SIZE] [--limits 200MiB,400MiB/10] [--only KIND] [--option=--NAME=VALUE ...] [--out FOLDER]
 
-Starts a server over TPC-H's tables (FOLDER has lineitem.parquet and the seven others), lets clients
-do what `clients.py` says, and compares rows with DuckDB's. `--group` puts the server into a control
-group of this size (root); `--limits` changes `coscan.memory` on a schedule. Ends with 1 if a promise
-of `verdict.py` was broken. In `--out`: the server's log, `samples.json`, `memory.svg`, `report.txt`,
-and `left.txt`, what was left after the load (K8).
+Starts a server over TPC-H's tables (FOLDER has lineitem.parquet and the seven others), runs the
+clients of `clients.py`, and compares rows with DuckDB's. `--group` puts the server into a control
+group of this size (root); `--limits` changes `coscan.memory` on a schedule. The exit status is 1
+if a promise of `verdict.py` was broken. In `--out`: the server's log, `samples.json`,
+`memory.svg`, `report.txt`, and `left.txt`, what was left after the load (K8).
 
-A seed fixes the questions and what each client draws, not how the clients meet.
-Not here: what a client does (`clients.py`), what is seen of memory (`watch.py`).
+A seed fixes the queries and each client's draws, but not the interleaving of the clients.
+Not here: what a client does (`clients.py`), how memory is sampled (`watch.py`).
 """
 
 import argparse
@@ -37,7 +37,7 @@ SETTLE_S = 10  # how long the server may take to notice that the clients have go
 
 
 class Run:
-    """What the clients of one run share."""
+    """The state that the clients of a run share."""
 
     def __init__(self, dsn, expected, counts, seed, seconds):
         self.dsn, self.expected, self.tally, self.seed = dsn, expected, counts, seed
@@ -54,12 +54,12 @@ class Run:
 def live(number, run, only):
     try:
         clients.Client(number, run).live(only)
-    except Exception as error:  # a client that cannot go on is a fault, not the end of the run
+    except Exception as error:  # a client that cannot continue is a fault, not the end of the run
         run.tally.lost(f"client {number} ended: {error!r}")
 
 
 def load(run, count, only, server, seen):
-    """Lets the clients live; returns how many of them hang."""
+    """Runs the clients; returns how many of them hang."""
     threads = [threading.Thread(target=live, args=(number, run, only), daemon=True) for number in range(count)]
     for thread in threads:
         thread.start()

@@ -1,8 +1,8 @@
-"""Which questions do clients ask, and what would DuckDB answer?
+"""Which queries do clients run, and what does DuckDB answer?
 
 TPC-H's queries with parameters that a seed fixes, and shapes that TPC-H does not have: top-k,
-distinct counts, windows, groupings by many values. Every question orders its rows totally, or has
-one row, so that rows can be compared as lists.
+distinct counts, windows, groupings by many values. Every query orders its rows totally, or has one
+row, so that rows can be compared as lists.
 """
 
 import random
@@ -26,14 +26,14 @@ FIXED = (
     "select o_orderkey, o_totalprice from orders order by o_totalprice desc, o_orderkey limit 10 offset 200000",
 )
 
-# Texts with one parameter each, and the values that it takes.
+# Texts with one parameter each, and its values.
 PARAMETRIC = (
     ("select count(*), sum(l_quantity) from lineitem where l_quantity < $1", (5, 17, 50)),
     ("select o_orderpriority, count(*) from orders where o_custkey < $1 group by 1 order by 1", (1000, 20000, 150000)),
     ("select count(*), min(l_comment) from lineitem where l_orderkey = $1", (1, 7, 599971)),
 )
 
-# How many keys of orders a table of one's own takes.
+# The numbers of orders in a client's own table.
 OWN = (1_000, 50_000, 400_000)
 OWN_SUM = "select count(*), sum(o_totalprice) from orders where o_orderkey < {} and o_orderkey % 2 = 1"
 
@@ -42,7 +42,7 @@ CURSOR_ROWS_MAX = 5_000
 
 
 def tpch(number, draw):
-    """TPC-H's query with this number, with parameters drawn."""
+    """TPC-H's query with this number and drawn parameters."""
     year, month = draw.randint(1993, 1997), draw.randint(1, 12)
     begin = f"date '{year}-{month:02d}-01'"
     if number == 1:
@@ -106,7 +106,7 @@ def tpch(number, draw):
 
 
 def questions(seed):
-    """The questions of a run."""
+    """The queries of a run."""
     draw = random.Random(seed)
     drawn = [tpch(number, draw) for number in (1, 4, 6, 8, 12, 13, 14, 18, 19) for _ in range(3)]
     return [" ".join(text.split()) for text in drawn] + list(FIXED)

@@ -1,7 +1,7 @@
 """What happened, and how often?
 
-A refusal is an error that says that the server has not got something: memory, disk, a place. Its
-reason is its SQLSTATE and its words without numbers and names. T1: every statement ends in exactly
+A refusal is an error because the server lacks a resource: memory, disk, a place. Its reason is its
+SQLSTATE and its words without numbers and names. T1: every statement ends in exactly
 one of *answered*, *wrong*, *refused*, *expected* (an error that the client provoked), *lost* or *odd*.
 """
 
@@ -9,13 +9,13 @@ import collections
 import re
 import threading
 
-# Out of memory, of disk, of places, of what the configuration allows; an unreachable server.
+# SQLSTATEs of refusals: memory, disk, connections, limits of the configuration.
 REFUSALS = ("53000", "53100", "53200", "53300", "53400")
 EXAMPLES_MAX = 5
 
 
 def shape(code, message):
-    """An error's words without what differs from one occurrence to the next."""
+    """An error's words without the parts that differ between occurrences."""
     first = (message or "").strip().split("\n")[0]
     first = re.sub(r"'[^']*'|\"[^\"]*\"", "_", first)
     first = re.sub(r"\d[\d.,]*", "#", first)
@@ -49,8 +49,8 @@ class Tally:
             self.wrong.append((text, rows[:2], expected[:2]))
 
     def failed(self, code, message, expected=(), free=False):
-        """An error. `expected`: codes that the client provoked. `free`: the statement needs no
-        memory to speak of, so that a refusal is a fault."""
+        """An error. `expected`: codes that the client provoked. `free`: the statement needs almost no
+        memory, so that a refusal is a fault."""
         with self.lock:
             if code in expected:
                 self.ends["expected"] += 1
@@ -65,13 +65,13 @@ class Tally:
                 self.odd[shape(code, message)] += 1
 
     def lost(self, message):
-        """A connection ended, or was not made, and the server did not say why."""
+        """A connection ended or failed without an error from the server."""
         with self.lock:
             self.ends["lost"] += 1
             self.losses[shape(None, message)] += 1
 
     def refused_share(self):
-        """Of the questions that were answered or refused."""
+        """The share of refused queries among those answered or refused."""
         refused, answered = sum(self.refused.values()), self.ends["answered"] + self.ends["wrong"]
         return refused / max(1, refused + answered)
 

@@ -1,4 +1,4 @@
-"""Promised: a run fails for each broken promise and only then, and what is seen is read right."""
+"""Promised: a run fails for each broken promise and only then, and samples are read correctly."""
 
 import datetime
 import decimal
@@ -128,7 +128,7 @@ class Group(unittest.TestCase):
             groups.write(os.path.join(group.path, name), text)
         return group.sample()
 
-    def test_both_versions_say_the_same(self):
+    def test_both_versions_give_the_same_figures(self):
         wanted = {"usage": 7, "most": 9, "limit": 10, "resident": 5, "cache": 2, "limit_met": 3, "kills": 1}
         self.assertEqual(wanted, self.made(True, {
             "memory.usage_in_bytes": "7\n", "memory.max_usage_in_bytes": "9", "memory.limit_in_bytes": "10",
@@ -173,7 +173,7 @@ class Verdict(unittest.TestCase):
         self.assertEqual(self.judge(counts), ["K2", "K7"])
         self.assertEqual(self.judge(tally.Tally()), ["no"])
 
-    def test_the_process_has_a_moment_to_get_below_a_lower_limit(self):
+    def test_the_process_has_some_seconds_to_get_below_a_lower_limit(self):
         changes = [(0, 800 * MIB), (10, 200 * MIB)]
         before, soon, late = (sample(time_s, resident=900) for time_s in (9, 11, 12.5))
         self.assertEqual(self.judge(samples=[before, soon], changes=changes), [])
@@ -188,7 +188,7 @@ class Picture(unittest.TestCase):
         self.assertEqual(areas[1][1], areas[0][2])
         self.assertEqual(areas[-1][2], [(0, 3 * MIB), (5, 4 * MIB)])
 
-    def test_it_is_well_formed_with_whatever_was_seen(self):
+    def test_it_is_well_formed_whatever_the_samples_have(self):
         for samples in ([], [{"time": 1}], [sample(1, group=900), {"time": 2, "resident": 5, "engine": {}}, sample(3)]):
             drawn = picture.draw(samples, "24 clients & < 1 GB")
             xml.etree.ElementTree.fromstring(drawn)

@@ -1,15 +1,16 @@
 """Did the server keep its promises?
 
-K1: it lives when the run ends, and the kernel killed nothing in its group.
+K1: it is alive when the run ends, and the kernel killed nothing in its group.
 K2: no row was wrong.
 K3: no client hangs: each ends within `HANG_S` of the run's end.
-K4: nothing that needs no memory was refused: connecting, ROLLBACK, SET, SHOW, DISCARD, `coscan.*`.
-K5: of the questions at most `REFUSED_MAX` were refused for want of memory.
+K4: no statement that needs almost no memory was refused: connecting, ROLLBACK, SET, SHOW, DISCARD,
+    `coscan.*`.
+K5: at most `REFUSED_MAX` of the queries were refused for lack of memory.
 K6: without a group the process takes at most the limit and `BEYOND`; after the limit was lowered it
     has `LOWER_S` to get there.
-K7: no connection ended without a word, unless its client hung up.
-K8: when the load has gone, no scan is left, and operators hold no more than what is kept for queries
-    to come.
+K7: no connection ended without an error, unless its client hung up.
+K8: after the load no scan is left, and operators hold no more than what is kept for later
+    queries.
 """
 
 import limits
@@ -25,7 +26,8 @@ KEPT_MAX = 128 << 20
 
 def beyond(samples, changes):
     """The most that the process took beyond a limit that had been in force for long enough, and
-    when: `changes` are pairs of a time and a limit. `None` if it never took more than the limit."""
+    the time of it. `changes` are pairs of a time and a limit. `None` if it never took more than
+    the limit."""
     found = (None, None)
     for sample in samples:
         limit, for_s = limits.limit_at(changes, sample["time"])
@@ -38,15 +40,15 @@ def beyond(samples, changes):
 
 
 def is_left(left):
-    """Whether scans, or more bytes than are kept for queries to come, are left after the load."""
+    """Whether scans, or more bytes than are kept for later queries, are left after the load."""
     scans, operators = left
     return scans > 0 or operators > KEPT_MAX
 
 
 def faults(tally, samples, *, alive, hung, left, changes=()):
-    """What went wrong, a line each. `left`: rows of `coscan.scans` and operators' bytes after the
-    load, or `None` if they could not be asked. `changes`: when which limit came into force, if the
-    process must keep to it."""
+    """The broken promises, a line each. `left`: rows of `coscan.scans` and operators' bytes after the
+    load, or `None` if they are unknown. `changes`: the times and limits, if the process must keep to
+    them."""
     kills = max((s["group"]["kills"] for s in samples if s.get("group")), default=0)
     if not alive or kills:
         yield f"K1: the server has ended ({kills} kills in its group)"

@@ -1,8 +1,8 @@
-"""How much memory is taken, by whom, and what does the kernel count?
+"""How much memory is taken, by which holder, and what does the kernel count?
 
-Three views of one server, sampled together: the group's (cgroup v1 or v2), the process's (`/proc`),
-and the engine's own by holder (`coscan.memory`, see `engine.py`). Holders may overlap only as `arrays_in_use` is
-part of `arrays`, so the others add up to what is accounted.
+Three views of one server, sampled together: the group's (cgroup v1 or v2), the process's
+(`/proc`), and the engine's own by holder (`coscan.memory`, see `engine.py`). Holders overlap only
+in that `arrays_in_use` is part of `arrays`, so the others add up to the accounted memory.
 """
 
 import os
@@ -37,7 +37,7 @@ class Process:
 
 class Watch:
     """Samples all three until it is stopped. `samples`: one dict each, times in seconds since the
-    start. A busy engine answers late, so a thread of its own asks it, and a sample has its latest
+    start. A busy engine answers late, so a separate thread queries it, and a sample has its latest
     answer if that is fresh."""
 
     def __init__(self, process, group, engine):
@@ -80,7 +80,7 @@ class Watch:
 
 
 def accounted(sample):
-    """What the engine says that it holds; `None` if it did not say."""
+    """The memory that the engine accounts for; `None` if the sample lacks it."""
     engine = sample.get("engine")
     return sum(engine[holder] for holder in HOLDERS) if engine else None
 
@@ -92,7 +92,7 @@ def most(samples, of):
 
 
 def lines(samples):
-    """What was seen, for a person."""
+    """The lines of the report about memory."""
     def mib(value):
         return "-" if value is None else f"{value / MIB:.0f} MiB"
 

@@ -211,7 +211,7 @@ async fn a_cancel_request_ends_a_scan() {
     assert!(asked.elapsed() < Duration::from_secs(5), "{asked:?}");
     let error = outcome.unwrap_err();
     assert_eq!(error.code().unwrap().code(), "57014", "{error:?}");
-    // A join that compares and finds nothing yields rarely: half a minute later at worst.
+    // A join that compares and finds nothing yields rarely, so this may take half a minute.
     while rows(&observer, scans).await != ["0"] {
         assert!(asked.elapsed() < Duration::from_secs(120), "scans go on");
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -67,7 +67,9 @@ pub enum RewriteError {
         path: String,
     },
     /// The target would be one of several files of the source.
-    #[error("{path} would be one of the files of {source_path}, which then had all its rows twice")]
+    #[error(
+        "{path} would be one of the files of {source_path}, which would then have all its rows twice"
+    )]
     InsideSource {
         /// The target.
         path: String,
@@ -75,7 +77,7 @@ pub enum RewriteError {
         source_path: String,
     },
     /// A target of a spread is not a folder.
-    #[error("{path} is no folder")]
+    #[error("{path} is not a folder")]
     NoFolder {
         /// The given path.
         path: String,
@@ -87,7 +89,7 @@ pub enum RewriteError {
         path: String,
     },
     /// The source's files do not contain their number of rows, so ranges cannot be cut.
-    #[error("{path}: its files do not say how many rows they have; spread it by round-robin")]
+    #[error("{path}: its files do not contain their number of rows; spread it by round-robin")]
     Uncounted {
         /// The source.
         path: String,

@@ -16,9 +16,8 @@ pub struct PageLayout {
     pub page_rows: usize,
     /// The most rows of a row group, rounded up to whole pages.
     pub row_group_rows: usize,
-    /// The intended most bytes of a row group on disk. Row group sizes are estimated from the
-    /// preceding row groups; the first one is closed when its arrays have this many bytes in
-    /// memory.
+    /// The intended most bytes of a row group on disk, estimated from the preceding row groups.
+    /// The first row group is closed when its arrays have this many bytes in memory.
     pub row_group_bytes: u64,
     /// The compression of pages.
     pub compression: PageCompression,

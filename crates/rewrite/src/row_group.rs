@@ -66,7 +66,7 @@ pub(crate) struct Encoder {
     leaves: Vec<usize>,
 }
 
-/// One root column of a row group, to be encoded.
+/// A root column of a row group, before it is encoded.
 pub(crate) struct ColumnTask {
     field: FieldRef,
     pieces: Vec<ArrayRef>,
@@ -162,7 +162,7 @@ impl ColumnTask {
         self.field.name()
     }
 
-    /// Encodes the column. CPU-bound: occupies the calling thread.
+    /// Encodes the column. CPU-bound: blocks the calling thread.
     ///
     /// # Errors
     /// Errors of parquet's writer, such as a page of more than 2 GiB.

@@ -2,9 +2,9 @@
 //!
 //! A local file is written under another name beside its target, synced, and renamed, and the
 //! folder is synced too. A file that is abandoned, by an error or because the future is dropped,
-//! is removed; a process that is killed leaves its `.NAME.*.part` behind, which the next process
-//! that writes the same file removes. An object appears when its upload is completed; a dropped
-//! upload is left to the store's own rules, a failed one is aborted.
+//! is removed. A killed process leaves its `.NAME.*.part` behind, which the next process that
+//! writes the same file removes. An object appears when its upload is completed; a dropped upload
+//! is left to the store's own rules, a failed one is aborted.
 //! Bounds: one write is under way at a time; no more bytes are accepted for an object while
 //! `UPLOADS_MAX` parts of `PART_BYTES` are under way. Of two concurrent writes to the same object
 //! the later one stays. Of two concurrent writes to the same local file one is refused, unless
@@ -190,7 +190,7 @@ impl Target {
         }
     }
 
-    /// Abandons the file.
+    /// Abandons the file and removes what was written.
     pub(crate) async fn abandon(self) {
         if let Sink::Object(mut writer) = self.sink {
             // An error of the abort matters less than the reason for it.

@@ -35,7 +35,7 @@ fn engine(memory_bytes: u64) -> Engine {
     .unwrap()
 }
 
-/// Columns of every kind that could miss the end of a page in its own way.
+/// Columns of every kind that could misalign pages in its own way.
 fn rows(count: usize, random: &mut StdRng) -> RecordBatch {
     let mut column = |make: &mut dyn FnMut(&mut StdRng, usize) -> Option<String>| -> ArrayRef {
         let values: StringArray = (0..count).map(|row| make(random, row)).collect();
@@ -241,8 +241,8 @@ async fn dictionaries_hold_whole_chunks_and_are_small() {
     assert!(dictionaries("few").iter().all(small));
     assert!(dictionaries("list.list.item").iter().all(small));
     assert!(dictionaries("long").iter().all(Option::is_none));
-    // Half of the column is one value; row groups with more values use plain pages, and a
-    // dictionary is not tried after that.
+    // Half of the column is one value. Row groups with more values use plain pages, and no later
+    // row group tries a dictionary.
     let late = dictionaries("late");
     assert!(
         small(&late[0]) && late[2].is_none() && late[3].is_none(),
@@ -250,8 +250,9 @@ async fn dictionaries_hold_whole_chunks_and_are_small() {
     );
 }
 
-/// Why rows are cut at the ends of pages, and why a column with a full dictionary is encoded a
-/// second time. If this fails, parquet's writer has changed, and `row_group.rs` may be simplified.
+/// The reasons why rows are cut at the ends of pages, and why a column with a full dictionary is
+/// encoded a second time. If this fails, parquet's writer has changed, and `row_group.rs` may be
+/// simplified.
 #[test]
 fn parquets_own_writer_misaligns_lists_and_full_dictionaries() {
     let folder = tempfile::tempdir().unwrap();

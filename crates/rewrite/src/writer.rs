@@ -54,7 +54,7 @@ pub(crate) struct PageWriter {
     written: Rewritten,
 }
 
-/// A row group is closed before it has this part of the engine's memory: the sort below it, the
+/// A row group is closed before it takes this part of the engine's memory: the sort below it, the
 /// reader and the columns being encoded need memory too.
 const MEMORY_SHARE: u64 = 4;
 

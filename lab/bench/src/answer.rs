@@ -1,16 +1,16 @@
 //! Are two results the same rows?
 //!
-//! Everything but floats is compared exactly. Sums of floats depend on the order of the rows, and a
-//! cooperative scan's order is free. A relative difference of 1e-9 is what adding up billions of
-//! doubles in another order can make; an error in a scan (a chunk lost or counted twice) makes a
-//! far larger one.
+//! Everything but floats is compared exactly. A sum of floats depends on the order of the rows,
+//! and a cooperative scan delivers rows in any order. Adding up billions of doubles in another
+//! order changes the sum by a relative 1e-9 at most; an error in a scan (a chunk lost or counted
+//! twice) changes it far more.
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-/// A query's rows, in a form that can be compared.
+/// A query's rows, in a comparable form.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answer {
     rows: Vec<Vec<Cell>>,

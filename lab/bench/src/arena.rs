@@ -1,7 +1,7 @@
-//! The engine as the benchmark sees it: the only file of this crate that touches it.
+//! The engine as the benchmark uses it: no other file of this crate touches it.
 //!
 //! An arena is one engine with one device, a few tables and one way of sharing. It starts with
-//! nothing in memory: measuring "cold" means taking a new one.
+//! nothing in memory, so a "cold" measurement takes a new arena.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,11 +28,11 @@ pub(crate) struct ArenaConfig {
     pub(crate) buffer_bytes: Option<u64>,
     pub(crate) bandwidth: Option<u64>,
     pub(crate) latency: Duration,
-    /// Devices by name; the system tells other devices apart.
+    /// Devices by name; files outside of them are on the system's own devices.
     pub(crate) devices: Vec<NamedDevice>,
-    /// From how many devices a scan reads at a time; None: chosen while it runs.
+    /// From how many devices a scan reads at a time; None: chosen while the scan runs.
     pub(crate) parallelism: Option<u32>,
-    /// Whether page reads get past loads.
+    /// Whether pages that a query waits for may overtake loads.
     pub(crate) page_reserve: bool,
     pub(crate) chunk_bytes: u64,
     pub(crate) target_partitions: Option<usize>,
@@ -40,11 +40,11 @@ pub(crate) struct ArenaConfig {
     pub(crate) record: Option<PathBuf>,
     /// The settings of every session, by full names.
     pub(crate) settings: Vec<(&'static str, &'static str)>,
-    /// Whether a query's tasks run when it is the query's turn, as in a server.
+    /// Whether a query's tasks wait for the query's turn, as in a server.
     pub(crate) in_turn: bool,
 }
 
-/// Where the scheduler's log of one of several ways of sharing goes: its name is added.
+/// The file of the scheduler's log for one way of sharing: the name of the way is appended.
 pub(crate) fn log_of(name: &str, record: &Path) -> PathBuf {
     let mut path = record.as_os_str().to_owned();
     path.push(".");
@@ -67,8 +67,8 @@ pub(crate) struct Sharing {
 const FRAGMENTS: &str = "+fragments";
 
 impl Sharing {
-    /// Sharing of scans alone, as in the papers' policies; or of the work above them too, if the
-    /// name ends in `+fragments`.
+    /// The papers' policies share scans alone. A name that ends in `+fragments` also shares the
+    /// work above them.
     pub(crate) fn of_scans(name: &str) -> Self {
         let (policy, fragments) = match name.strip_suffix(FRAGMENTS) {
             Some(policy) => (policy, true),
@@ -89,7 +89,7 @@ pub(crate) struct TableFile {
     pub(crate) name: String,
     /// A Parquet file, a folder of them, or several folders separated by commas.
     pub(crate) path: PathBuf,
-    /// The column whose order is declared, if one is: scans that must deliver that order keep it.
+    /// The column whose order is declared, if any: scans that must deliver that order keep it.
     pub(crate) order: Option<&'static str>,
 }
 
@@ -111,7 +111,7 @@ pub(crate) struct Arena {
     tasks: Option<Arc<TaskQueue>>,
 }
 
-/// What an arena has done since it was made.
+/// What an arena has done since it was opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) io_requests: u64,
@@ -141,7 +141,7 @@ pub(crate) struct OperatorRun {
     pub(crate) kind: &'static str,
     /// The label of the query that it began for.
     pub(crate) label: String,
-    /// The labels of the other queries that took its output, and when they asked for it.
+    /// The labels of the other queries that took its output, and when they requested it.
     pub(crate) takers: Vec<(String, Instant)>,
 }
 
@@ -157,10 +157,10 @@ pub(crate) struct DeviceMeter {
 
 /// One load.
 pub(crate) struct Load {
-    /// When it was decided, since the buffer was made, which is when the first query was planned.
+    /// When it was decided, since the buffer was made (when the first query was planned).
     pub(crate) time: Duration,
     pub(crate) chunk: u32,
-    /// The label of the query that it was chosen for.
+    /// The label of the query for which it was chosen.
     pub(crate) label: String,
 }
 
@@ -246,7 +246,7 @@ impl Arena {
     pub(crate) fn devices(&self) -> Vec<DeviceMeter> {
         let devices = self.engine.devices().snapshots().into_iter();
         let meter = |device: DeviceSnapshot| DeviceMeter {
-            // What follows the name says how the device is read.
+            // The rest of the string says how the device is read.
             name: device
                 .name
                 .split(" (")
@@ -317,7 +317,7 @@ impl Counters {
     }
 }
 
-/// An order is declared by DataFusion's own means. All sessions find the table either way.
+/// An order is declared by DataFusion's own means. All sessions see the table either way.
 async fn register(session: &Session, table: &TableFile) -> coscan::Result<()> {
     let path = table.path.to_string_lossy();
     let Some(column) = table.order else {
@@ -329,11 +329,11 @@ async fn register(session: &Session, table: &TableFile) -> coscan::Result<()> {
     Ok(context.register_parquet(&table.name, path, options).await?)
 }
 
-/// Plain DataFusion over the same tables, with PostgreSQL's semantics, as Coscan has: the oracle.
+/// Plain DataFusion over the same tables with PostgreSQL's semantics, as in Coscan: the oracle.
 pub(crate) struct Oracle(SessionContext);
 
 impl Oracle {
-    /// A DataFusion session of its own, with nothing of Coscan's scans and sharing in it.
+    /// A DataFusion session without Coscan's scans and sharing.
     pub(crate) async fn open(tables: &[TableFile]) -> Result<Self> {
         let state = SessionStateBuilder::new().with_default_features();
         let context = SessionContext::new_with_state(coscan_pg::install(state).build());

@@ -1,9 +1,9 @@
-//! Who asks what, and when?
+//! Which client sends which query, and when?
 //!
-//! Idea: a client begins at a time and asks its queries one after the other. It sends each query
-//! when the preceding one has been answered and the client has thought. Streams, two queries some
-//! time apart, and open arrivals are all clients.
-//! Not here: what is asked (`workload`), of what (`arena.rs`), what the times mean (the caller).
+//! Idea: a client starts at a given time and sends its queries one after the other. It sends each
+//! query when the preceding one has been answered and the client has thought. Streams, two queries
+//! some time apart, and open arrivals are all clients.
+//! Not here: the queries (`workload`), the engine (`arena.rs`), what the times mean (the caller).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::progress::{OnProgress, Progress};
 /// One client.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Client {
-    /// When it begins, counted from the start of the run.
+    /// When it starts, counted from the start of the run.
     pub(crate) start: Duration,
     pub(crate) asks: Vec<Ask>,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
-    /// A query before which the client does not think.
+    /// A query without thinking time.
     pub(crate) fn new(label: impl Into<String>, sql: &str) -> Self {
         Self {
             think: Duration::ZERO,

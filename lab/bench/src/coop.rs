@@ -1,13 +1,13 @@
 //! Runs the cooperative-scan benchmark: the same workload under one policy after the other.
 //!
-//! Idea: two policies' runs differ in nothing but the policy. The workload is drawn once; each
-//! policy gets a new engine with an empty buffer and the same device. Each class of query is also
-//! measured alone first, because a latency means something only beside that time.
+//! Idea: the runs of two policies differ only in the policy. The workload is drawn once; each
+//! policy gets a new engine with an empty buffer and the same device. Each class of query is first
+//! measured alone, because a latency means something only beside that time.
 //!
-//! B1: every query's rows are the same under all policies, and the same as plain DataFusion's; else
-//! the run fails.
-//! B2: nothing else runs while the streams are measured: not the oracle, not another policy.
-//! Not here: what the queries are (`workload.rs`), who asks them when (`clients.rs`), what the
+//! B1: every query's rows are the same under all policies, and the same as plain DataFusion's;
+//! otherwise the run fails.
+//! B2: nothing else runs while the streams are measured: neither the oracle nor another policy.
+//! Not here: the queries (`workload.rs`), when a client sends them (`clients.rs`), what the
 //! figures mean (`results.rs`), the engine (`arena.rs`).
 //! Source: [CoopScans07 §5.1, §5.2].
 
@@ -38,9 +38,9 @@ pub struct CoopOptions {
     pub title: String,
     /// `nsm` or `dsm`.
     pub model: String,
-    /// Which policies, in this order.
+    /// The policies, in this order.
     pub policies: Vec<String>,
-    /// Which queries.
+    /// Which queries are drawn.
     pub mix: Mix,
     /// Streams at once.
     pub streams: usize,
@@ -48,7 +48,7 @@ pub struct CoopOptions {
     pub queries: usize,
     /// Time between two streams' starts.
     pub delay: Duration,
-    /// What the workload is drawn from.
+    /// The seed of the workload.
     pub seed: u64,
     /// The buffer: bytes, or a fraction of what the workload could touch. Under `nsm` that is the
     /// table; under `dsm` the columns that its queries name, because a quarter of the table would
@@ -60,8 +60,8 @@ pub struct CoopOptions {
     pub latency: Duration,
     /// The size of a chunk in bytes on disk.
     pub chunk_bytes: u64,
-    /// Threads per query; None is the engine's own default. One is as in the paper: its queries
-    /// were single-threaded, and concurrency comes from the streams.
+    /// Threads per query; None is the engine's default. The paper's queries were single-threaded,
+    /// and concurrency came from the streams: that is 1.
     pub partitions: Option<usize>,
     /// Terms of extra arithmetic in SLOW.
     pub slow_arithmetic: u32,
@@ -110,8 +110,7 @@ pub async fn run(options: &CoopOptions, on_progress: OnProgress) -> Result<CoopR
     let representatives = plan.workload.representatives();
     begin("standalone", representatives.len());
     if let Some(query) = representatives.first() {
-        // A process's first query also pays for pages of code and of the allocator; later queries
-        // do not.
+        // A process's first query also pays for loading code and filling the allocator.
         plan.alone_once(query).await?;
     }
     for query in representatives {
@@ -136,8 +135,8 @@ pub async fn run(options: &CoopOptions, on_progress: OnProgress) -> Result<CoopR
         }
         measured.summarize(&results.standalone);
         let available = measured.total_s * cpu::cores() as f64;
-        // Until here `cpu_fraction` holds the CPU time in seconds; how much CPU time there was is
-        // known only now.
+        // Until here `cpu_fraction` holds the CPU time in seconds; the available CPU time is known
+        // only now.
         measured.cpu_fraction /= available.max(f64::MIN_POSITIVE);
         results.policies.insert(policy.clone(), measured);
     }
@@ -166,8 +165,8 @@ pub async fn calibrate_slow(
     on_progress(Progress::begun("calibration", CALIBRATIONS_MAX));
     let plan = Plan::new(options)?;
     let fast = plan.whole_table("F-100", 0).await?.as_secs_f64();
-    // The time is flat while the device hides the arithmetic, then linear. So double the terms
-    // until they suffice, then halve the interval. Each step is one scan of the table.
+    // The time is flat while the device hides the arithmetic, then linear. So the terms are
+    // doubled until they suffice, then the interval is halved. Each step scans the table once.
     let (mut low, mut high) = (0_u32, None::<u32>);
     let mut best = Calibration {
         slow_arithmetic: 0,
@@ -226,7 +225,7 @@ pub fn full_scan_bytes(table: &std::path::Path, model: &str) -> Result<u64> {
     Ok(Layout::read(table)?.scan_bytes(Speed::Fast, reads_whole_rows(model)?))
 }
 
-/// Everything that is decided before the first query runs.
+/// What is decided before the first query runs.
 struct Plan<'a> {
     options: &'a CoopOptions,
     layout: Layout,
@@ -311,7 +310,7 @@ impl<'a> Plan<'a> {
 
     async fn arena(&self, policy: &str, record: Option<PathBuf>) -> Result<Arena> {
         let config = ArenaConfig {
-            // The paper's policies share reads and nothing else; remembered states would hide the
+            // The paper's policies share reads and nothing else; a remembered state would save the
             // second read.
             sharing: Sharing::of_scans(policy),
             model: self.options.model.clone(),
@@ -331,7 +330,7 @@ impl<'a> Plan<'a> {
     }
 
     /// The query's time alone, with an empty buffer. A short query is measured several times and
-    /// the median counts, because all latencies of its class are divided by it.
+    /// the median counts, because all latencies of its class are divided by this time.
     async fn standalone(&self, query: &Query) -> Result<Duration> {
         let mut times = vec![self.alone_once(query).await?];
         while times.len() < STANDALONE_RUNS_MAX
@@ -375,7 +374,8 @@ impl<'a> Plan<'a> {
         Ok(answers)
     }
 
-    /// Runs all streams under one policy. `cpu_fraction` still holds the CPU time in seconds.
+    /// Runs all streams under one policy. In the result `cpu_fraction` is still the CPU time in
+    /// seconds.
     async fn policy(
         &self,
         name: &str,
@@ -453,12 +453,12 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Times rounded to a tenth of a millisecond: the file holds thousands of them.
+/// A time rounded to a tenth of a millisecond: the file holds thousands of them.
 fn short(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e4).round() / 1e4
 }
 
-/// The arena's chunk jobs, with labels read back as indexes into the list of queries.
+/// The arena's chunk jobs, with labels turned back into indexes into the list of queries.
 fn jobs(arena: &Arena) -> Vec<JobResults> {
     let job = |job: Job| {
         let served = job.served.iter().filter_map(|label| label.parse().ok());
@@ -475,7 +475,7 @@ fn jobs(arena: &Arena) -> Vec<JobResults> {
     jobs
 }
 
-/// The arena's loads, with labels read back as indexes into the list of queries.
+/// The arena's loads, with labels turned back into indexes into the list of queries.
 fn trace(arena: &Arena) -> Vec<(f64, u32, u32)> {
     let mut trace: Vec<(f64, u32, u32)> = arena
         .trace()
@@ -488,17 +488,17 @@ fn trace(arena: &Arena) -> Vec<(f64, u32, u32)> {
 
 /// The name under which the table is registered.
 const TABLE: &str = "lineitem";
-/// Alone, all policies read the same chunks in the same order, except that `relevance` is free to
-/// choose. So the standalone time is measured under the plainest policy.
+/// Alone, all policies but `relevance` read the same chunks in the same order. So the standalone
+/// time is measured under the simplest policy.
 const STANDALONE_POLICY: &str = "normal";
 /// A class is measured until its runs have taken this long together, or this many times.
 const STANDALONE_ENOUGH: Duration = Duration::from_secs(1);
 const STANDALONE_RUNS_MAX: usize = 5;
 const ORACLE: &str = "plain DataFusion";
-/// Extra sums in SLOW. One keeps the 64 queries of Table 2's mix at the processor time that the
-/// arena of docs/BENCHMARKS.md was set for (some 225 s in `DuckDB` 2.0 at scale 40): SLOW then
+/// Extra sums in SLOW. With one, the 64 queries of Table 2's mix take the processor time that the
+/// arena of docs/BENCHMARKS.md was sized for (some 225 s in `DuckDB` 2.0 at scale 40). SLOW then
 /// takes 2.7 times FAST's processor time, but not the paper's 1.7 times its elapsed time, because
-/// at 200 MB/s both wait for the device. That ratio takes about 16.
+/// at 200 MB/s both wait for the device. The paper's ratio takes about 16 sums.
 pub const SLOW_ARITHMETIC_DEFAULT: u32 = 1;
 /// How far from the wanted ratio a calibration may end, relative to it.
 pub const CALIBRATION_TOLERANCE: f64 = 0.1;

@@ -6,8 +6,8 @@ use std::time::Duration;
 pub(crate) fn process_time() -> Duration {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is valid for writes of one rusage for the length of the call, and
-    // all-zero bytes are a valid rusage, so reading it is sound even if the call failed (it cannot,
-    // with RUSAGE_SELF).
+    // all-zero bytes are a valid rusage, so reading it is sound even if the call fails (which it
+    // cannot with RUSAGE_SELF).
     #[allow(unsafe_code)]
     let usage = unsafe {
         libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());

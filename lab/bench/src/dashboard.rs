@@ -1,9 +1,9 @@
-//! Who shares what with whom when several people look at the same dashboard?
+//! Which queries share operators when several people look at the same dashboard?
 //!
-//! Idea: viewers come one after the other, and each asks TPC-H's queries with joins, whose
-//! parameters are among a few sets: some of what they ask is the same, some only alike. The engine
-//! has its defaults, and records which query's run of an operator gave its output to which others.
-//! The same is asked once more with operators not shared.
+//! Idea: viewers come one after the other and ask TPC-H's queries with joins, with one of a few
+//! sets of parameters each: some queries are equal, some only alike. The engine has its defaults,
+//! and records which query ran an operator and which other queries took its output. A second run
+//! has shared operators switched off.
 //! Not here: drawing (`report/operators.rs`); throughput (`qpipe`).
 
 use std::path::PathBuf;
@@ -22,44 +22,44 @@ use crate::workload::WholeSpec;
 pub struct DashboardOptions {
     /// TPC-H's tables by name, all those of [`tpch_tables`](crate::qpipe::tpch_tables).
     pub tables: Vec<(String, PathBuf)>,
-    /// How many viewers come.
+    /// The number of viewers.
     pub viewers: usize,
-    /// How many queries each asks, one after the other.
+    /// Queries per viewer, one after the other.
     pub queries: usize,
     /// Sets of parameters of each query.
     pub sets: usize,
-    /// What the queries are drawn from.
+    /// The seed of the queries.
     pub seed: u64,
     /// Time between one viewer and the next.
     pub apart: Duration,
-    /// What the device is held to, in bytes per second.
+    /// The device's limit in bytes per second.
     pub bandwidth: Option<u64>,
-    /// What chunks in memory may take; None: all the memory there is.
+    /// Memory for chunks; None: all the memory there is.
     pub buffer_bytes: Option<u64>,
-    /// The size that a chunk is meant to have on disk.
+    /// The target size of a chunk on disk.
     pub chunk_bytes: u64,
     /// Whether plain DataFusion answers every query too.
     pub verify: bool,
 }
 
-/// What the viewers asked, and what they shared.
+/// The queries of the viewers, and what they shared.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Dashboard {
-    /// How many viewers came.
+    /// The number of viewers.
     pub viewers: usize,
     /// Sets of parameters of each query.
     pub sets: usize,
     /// Seconds between one viewer and the next.
     pub apart_s: f64,
-    /// What the device was held to, in bytes per second; none if it was not held.
+    /// The device's limit in bytes per second; none if it had no limit.
     pub bandwidth: Option<u64>,
-    /// What chunks in memory might take; none if all the memory there was.
+    /// Memory for chunks; none if it was all the memory there was.
     pub buffer_bytes: Option<u64>,
     /// Whether plain DataFusion gave the same rows.
     pub verified: bool,
     /// Seconds until the last answer.
     pub total_s: f64,
-    /// The same with operators not shared.
+    /// The same without shared operators.
     pub unshared_total_s: f64,
     /// The queries, viewer by viewer.
     pub queries: Vec<Viewed>,
@@ -80,14 +80,14 @@ pub struct Viewed {
     pub latency_s: f64,
 }
 
-/// A run of an operator, and who took its output.
+/// A run of an operator, and the queries that took its output.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SharedRun {
-    /// What the operator is, as in `coscan.operators`.
+    /// The kind of operator, as in `coscan.operators`.
     pub kind: String,
-    /// The query that it began for, an index into the queries.
+    /// The query that started it, an index into the queries.
     pub query: usize,
-    /// The queries that took the output, too, and when they asked for it.
+    /// The other queries that took its output, and when they requested it.
     pub takers: Vec<(usize, f64)>,
 }
 
@@ -148,7 +148,8 @@ pub async fn run(options: &DashboardOptions, on_progress: &OnProgress) -> Result
     })
 }
 
-/// All viewers once, on an engine of their own; also the runs that more than one query read.
+/// Runs all viewers once on an engine of their own; also returns the runs that more than one query
+/// read.
 async fn once(
     options: &DashboardOptions,
     asked: &[Vec<(&str, &str)>],
@@ -194,7 +195,7 @@ async fn once(
     Ok((done, shared.collect()))
 }
 
-/// The run, if more than one query took its output; labels of queries are their numbers.
+/// The run, if more than one query took its output. A query's label is its number.
 fn shared(run: &OperatorRun, origin: Instant) -> Option<SharedRun> {
     let since = |time: Instant| time.saturating_duration_since(origin).as_secs_f64();
     let takers = run.takers.iter();

@@ -1,16 +1,16 @@
-//! What does `coscan demo` change about the paper's experiment, to show it in a few minutes?
+//! How does `coscan demo` scale the paper's experiment down to a few minutes?
 //!
-//! Idea: only time. In the paper a full scan of FAST took [`PAPER_SCAN`] and streams started
-//! [`PAPER_DELAY`] apart. A smaller table behind a proportionally slower device takes less time for
-//! the same number of chunks; dividing the delay by the same factor keeps every ratio: how many
-//! scans overlap, how far one gets before the next arrives, how much of the table the buffer holds.
-//! The device stays the bottleneck, as long as the CPU keeps up.
+//! Idea: only time is scaled. In the paper a full scan of FAST took [`PAPER_SCAN`] and streams
+//! started [`PAPER_DELAY`] apart. A smaller table behind a proportionally slower device takes less
+//! time for the same number of chunks; dividing the delay by the same factor keeps every ratio:
+//! how many scans overlap, how far one gets before the next arrives, how much of the table the
+//! buffer holds. The device stays the bottleneck as long as the CPU keeps up.
 //!
 //! Not scaled: the CPU. It is some ten times faster than the paper's, so a query's own work weighs
 //! less here, and SLOW is only a little slower than FAST. The paper's ratio of standalone times,
-//! 1.7, takes some 70 terms of extra arithmetic (`coscan bench coop --calibrate-slow` finds it),
-//! which makes the CPU the limit, as it was in the paper. The demo is about the device, also on a
-//! machine that does other work besides.
+//! 1.7, takes some 70 terms of extra arithmetic (`coscan bench coop --calibrate-slow` finds the
+//! number), which makes the CPU the limit, as it was in the paper. The demo is about the device,
+//! and must work on a machine that is busy with other work.
 //! Source: [CoopScans07 §5.1, Table 2].
 
 use std::path::PathBuf;
@@ -27,8 +27,8 @@ pub const PAPER_SCAN: Duration = Duration::from_millis(20_370);
 pub const PAPER_DELAY: Duration = Duration::from_secs(3);
 /// Chunks of the paper's table: 4 GB in 16 MB.
 pub const PAPER_CHUNKS: u64 = 256;
-/// How long a full scan takes in the demo unless the bandwidth is given. Four policies then need
-/// about 50 times that.
+/// The duration of a full scan in the demo unless the bandwidth is given. Four policies then take
+/// about 50 times as long.
 pub const DEMO_SCAN: Duration = Duration::from_secs(3);
 
 /// Bytes of a row group of the demo's table: chosen so that a table of any size has about as many
@@ -64,9 +64,9 @@ pub fn picture(scale: f64) -> PictureOptions {
     }
 }
 
-/// The dashboard that the demo pictures: each viewer comes while the queries of those before run.
-/// The device is faster than that of the scans, because so many queries read several tables; as
-/// there, a quarter of the tables fits in the buffer.
+/// The dashboard that the demo pictures: each viewer comes while the queries of earlier viewers
+/// run. The device is faster than that of the scans, because so many queries read several tables.
+/// As for the scans, a quarter of the tables fits in the buffer.
 #[must_use]
 pub fn dashboard(
     tables: Vec<(String, PathBuf)>,
@@ -89,17 +89,17 @@ pub fn dashboard(
     }
 }
 
-/// About 1,000 pages: as many as a picture has room for.
+/// About 1,000 pages: a picture has room for no more.
 const PICTURE_ROWS: f64 = 500e3;
 
-/// What the report says about the picture.
+/// The report's explanation of the picture.
 pub const PICTURE_EXPLANATION: &str = "The scans by an index read a table of their own, of ten columns of random integers, of which \
      one is indexed, from a device on which a page by itself costs ten in sequence, as on a disk. Each runs once, alone.";
 
-/// Measured, with this crate's layout.
+/// Measured with this crate's layout.
 const LINEITEM_BYTES_PER_SCALE: f64 = 200e6;
 
-/// A device and a delay that belong together.
+/// A device's bandwidth and the delay that goes with it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scaling {
     /// Bytes per second.
@@ -113,8 +113,8 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    /// `scan_bytes`: what a full scan of FAST reads. The bandwidth is derived from it unless given;
-    /// the delay is always derived.
+    /// `scan_bytes` is what a full scan of FAST reads. The bandwidth is derived from it unless
+    /// given; the delay is always derived.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Positive, below 2^63.
     pub fn new(scan_bytes: u64, bandwidth: Option<u64>) -> Self {

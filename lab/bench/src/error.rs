@@ -1,4 +1,4 @@
-//! What can go wrong while a workload is made, run or reported.
+//! What can fail while a workload is made, run or reported.
 
 use std::path::PathBuf;
 
@@ -9,18 +9,18 @@ pub enum BenchError {
     /// There is no such table.
     #[error("`{text}` is not a table of TPC-H")]
     NoTable {
-        /// What was written.
+        /// The name given.
         text: String,
     },
     /// A mix such as `FS-M` could not be read.
     #[error("`{text}` is not a mix: {reason}; write SPEED-SIZE as in FS-M, FFS-L or F-1,10,50,100")]
     Mix {
-        /// What was written.
+        /// The mix given.
         text: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// Too many queries are to have dates of their own.
+    /// More queries need dates of their own than there are dates.
     #[error("{taken} dates are taken: fewer queries can all have dates of their own")]
     Dates {
         /// How many dates queries already have.
@@ -72,7 +72,7 @@ pub enum BenchError {
         /// The query.
         sql: String,
     },
-    /// No amount of arithmetic brought SLOW to the ratio that was asked for.
+    /// No number of terms gave SLOW the wanted ratio.
     #[error(
         "SLOW takes {ratio:.2} times FAST's time with {slow_arithmetic} terms of arithmetic; {wanted:.2} was asked for"
     )]

@@ -1,8 +1,8 @@
 //! What does the table look like on disk, and which of its bytes does a query need?
 //!
-//! Idea: a policy is judged against what must be read. The footers say how large each column of
-//! each row group is and which keys it holds, so what a query needs is known before it runs: the
-//! lower bound is the union over all queries, the upper bound their sum.
+//! Idea: a policy is judged against what must be read. The footers hold the size of each column of
+//! each row group and its range of keys, so what a query needs is known before it runs: the lower
+//! bound is the union over all queries, the upper bound their sum.
 //! Not here: how the engine cuts chunks (`coscan-storage`); the figures here are by row group,
 //! which is the engine's default.
 
@@ -84,14 +84,14 @@ impl Layout {
         }
     }
 
-    /// How many row groups there are.
+    /// The number of row groups.
     #[must_use]
     pub fn row_groups(&self) -> u32 {
         u32::try_from(self.groups.len()).unwrap_or(u32::MAX)
     }
 
-    /// Bytes that a scan of the whole table at this speed reads. `whole_rows`: the storage model is
-    /// `nsm`.
+    /// Bytes that a scan of the whole table at this speed reads. `whole_rows` means the storage
+    /// model is `nsm`.
     #[must_use]
     pub fn scan_bytes(&self, speed: Speed, whole_rows: bool) -> u64 {
         self.groups
@@ -100,7 +100,8 @@ impl Layout {
             .sum()
     }
 
-    /// What the workload needs. `whole_rows`: the storage model is `nsm`, which reads all columns.
+    /// What the workload needs. `whole_rows` means the storage model is `nsm`, which reads all
+    /// columns.
     #[must_use]
     pub fn bytes_needed(&self, workload: &Workload, whole_rows: bool) -> BytesNeeded {
         let touched: BTreeSet<&str> = workload

@@ -3,17 +3,18 @@
 //! | module | question |
 //! |---|---|
 //! | [`tpch`] | where does the data come from? |
-//! | [`workload`] | which queries does each stream ask, over which part of the table? |
+//! | [`workload`] | which queries does each stream run, over which part of the table? |
 //! | [`layout`] | which of the table's bytes does a query need? |
-//! | [`coop`] | how long do they take under each policy, and what do they read? |
-//! | [`dashboard`] | who shares what with whom when several people look at one dashboard? |
-//! | [`demo`] | what is the same run on a smaller table, with time scaled down? |
+//! | [`coop`] | how long do the queries take under each policy, and what do they read? |
+//! | [`dashboard`] | which queries share operators when several people look at one dashboard? |
+//! | [`demo`] | how is the same run scaled down to a smaller table and less time? |
 //! | [`smooth`] | how good is a smooth scan at each selectivity, beside the other access paths? |
-//! | [`qpipe`] | what do queries in flight save when they share scans and operators? |
-//! | [`parallel`] | does a table on several devices use all of them and spare small queries? |
+//! | [`qpipe`] | what do queries in flight save by sharing scans and operators? |
+//! | [`parallel`] | does a table on several devices use all of them without slowing small queries?
+//! |
 //! | [`progress`] | what is a run doing? |
-//! | [`results`] | what did a run say, in the form in which it is kept? |
-//! | [`table`], [`report`] | how does a person read it? |
+//! | [`results`] | in which form are the results of a run kept? |
+//! | [`table`], [`report`] | how are they shown? |
 
 mod answer;
 mod arena;

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-/// What a run is doing, for whatever displays it.
+/// What a run is doing, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
-    /// A phase of so many steps begins. The phase before it has ended.
+    /// A phase of this many steps begins. The preceding phase has ended.
     Begun {
         /// The phase's name: `standalone`, `plain DataFusion`, or a policy.
         phase: String,
-        /// How many queries it runs.
+        /// The number of queries that it runs.
         steps: u64,
     },
     /// One query of the phase has been answered.
@@ -26,5 +26,5 @@ impl Progress {
     }
 }
 
-/// Is told of a run's progress, from several threads.
+/// Called with a run's progress, from several threads.
 pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;

@@ -1,7 +1,7 @@
 //! The results of one run of the cooperative-scan benchmark, in the form in which they are kept.
 //!
-//! Idea: the JSON file is the interface. The table, the report and every script read these types
-//! and nothing else, so a figure can be drawn again from a file alone.
+//! Idea: the JSON file is the interface. The table, the report and every script read only these
+//! types, so a figure can be drawn from the file alone.
 //! Units: seconds, bytes; fractions are between 0 and 1. Times in a policy's part count from the
 //! first stream's start.
 
@@ -16,9 +16,9 @@ pub struct CoopResults {
     pub model: String,
     /// All bytes of the table's files.
     pub table_bytes: u64,
-    /// What the buffer manager may hold.
+    /// Memory of the buffer manager.
     pub buffer_bytes: u64,
-    /// The device's limit in bytes per second; none if it was not held.
+    /// The device's limit in bytes per second; none if it had no limit.
     pub bandwidth: Option<u64>,
     /// Streams at once.
     pub streams: usize,
@@ -41,8 +41,8 @@ pub struct CoopResults {
     /// Chunks of the table.
     #[serde(default)]
     pub chunks: u32,
-    /// Bytes that the workload's queries could touch at all: every column in NSM, the columns they
-    /// name in DSM.
+    /// Bytes that the workload's queries could touch: every column in NSM, the columns they name
+    /// in DSM.
     #[serde(default)]
     pub workload_bytes: u64,
     /// Bytes that at least one query needs: no policy can read less from a cold start.
@@ -88,7 +88,7 @@ pub struct PolicyResults {
     pub queries: Vec<QueryResults>,
     /// Every load: when, which chunk, and for which query (an index into `queries`).
     pub trace: Vec<(f64, u32, u32)>,
-    /// Every chunk job; none where work above the scans is not shared.
+    /// Every chunk job; none if work above the scans is not shared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobResults>,
     /// Chunks whose result a query found remembered, over all queries.
@@ -108,7 +108,7 @@ pub struct JobResults {
     pub chunk: u32,
     /// The query that began it.
     pub query: u32,
-    /// The others that it served.
+    /// The other queries that it served.
     pub served: Vec<u32>,
 }
 
@@ -136,7 +136,7 @@ pub struct QueryResults {
 }
 
 impl CoopResults {
-    /// The policies that were run, in the order in which the paper lists them; unknown ones last.
+    /// The policies of the run, in the paper's order; unknown ones last.
     #[must_use]
     pub fn policies_in_order(&self) -> Vec<(&str, &PolicyResults)> {
         let mut policies: Vec<_> = self.policies.iter().map(|(n, p)| (n.as_str(), p)).collect();
@@ -149,7 +149,7 @@ impl CoopResults {
         policies
     }
 
-    /// The classes that were run, FAST before SLOW, small ranges first.
+    /// The classes of the run, FAST before SLOW, small ranges first.
     #[must_use]
     pub fn classes(&self) -> Vec<String> {
         let mut names: Vec<String> = self.standalone.keys().cloned().collect();
@@ -164,7 +164,7 @@ impl CoopResults {
 impl PolicyResults {
     /// Derives the means, `total_s` and each query's count of loads from `queries` and `trace`.
     ///
-    /// `standalone` gives the classes' times alone; a class without one is not counted in the
+    /// `standalone` holds each class's time alone; a class without one does not count in the
     /// normalized latency.
     pub fn summarize(&mut self, standalone: &BTreeMap<String, f64>) {
         for query in &mut self.queries {
@@ -209,8 +209,8 @@ pub(crate) fn mean(values: impl Iterator<Item = f64>) -> f64 {
 /// The policies in the order of the paper's Table 2.
 pub const POLICIES: [&str; 4] = ["normal", "attach", "elevator", "relevance"];
 
-/// `relevance` where queries also share the work above their scans, which the paper's policies do
-/// not.
+/// `relevance` with queries that also share the work above their scans, unlike the paper's
+/// policies.
 pub const WITH_FRAGMENTS: &str = "relevance+fragments";
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The comparison on a terminal: one column per policy, one row per figure.
 //!
-//! Idea: the paper's Table 2, with each policy's factor against `relevance` beside its value where
-//! a factor means something, so that the reader need not divide. Plain text, so that it can be
-//! pasted into logs and mails unchanged.
+//! Idea: the paper's Table 2, where each value that a factor makes sense for stands beside its
+//! factor against `relevance`, so that the reader need not divide. Plain text, to be pasted into
+//! logs and mails unchanged.
 
 use std::fmt::Write as _;
 

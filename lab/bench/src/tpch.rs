@@ -1,20 +1,20 @@
 //! TPC-H tables as Parquet files, made on this machine and kept.
 //!
-//! Idea: the generator can start anywhere. So one thread generates, encodes and compresses one part
+//! Idea: the generator can start anywhere. So a thread generates, encodes and compresses one part
 //! of the table, which becomes one row group; the file is the row groups in order. Nothing is
 //! sorted or copied, memory is bounded by a few row groups per thread (T1), and the same arguments
 //! give the same rows whatever the number of threads.
 //!
 //! Layout, with reasons: a row group is a chunk, the unit that Coscan schedules, so its size is an
 //! argument. The codec is zstd(1), as most writers of large tables choose: concurrent scans wait
-//! for bytes. The page index is written, because smooth scans and the split of large row groups
-//! need it. No sort order is declared in the footer, although lineitem and orders have one:
-//! planners insist on a declared order, and a scan that must keep it cannot take chunks as they
+//! for bytes. The page index is written, because smooth scans and the splitting of large row
+//! groups need it. No sort order is declared in the footer, although lineitem and orders have one:
+//! planners preserve a declared order, and a scan that must keep it cannot take chunks as they
 //! come.
 //!
 //! T1: at most three row groups per thread are in memory: one being made, one waiting, one being
 //! written.
-//! T2: a file has its final name only when it is whole; a file that is not whole is removed or has
+//! T2: a file gets its final name only when it is complete; an incomplete file is removed or has
 //! another name.
 
 use std::fs::File;
@@ -58,9 +58,9 @@ pub enum Table {
 pub struct Generate {
     /// TPC-H's scale factor: 1 is about 200 MB of lineitem.
     pub scale: f64,
-    /// Bytes on disk that a row group is meant to have.
+    /// The target size of a row group on disk.
     pub row_group_bytes: u64,
-    /// How many threads work.
+    /// The number of threads.
     pub threads: usize,
 }
 
@@ -95,8 +95,7 @@ impl Table {
         }
     }
 
-    /// Rows at a scale factor. For lineitem a good guess: it depends on the random number of lines
-    /// per order.
+    /// Rows at a scale factor. For lineitem an estimate: the number of lines per order is random.
     // Far below 2^63, not negative.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     fn rows(self, scale: f64) -> u64 {
@@ -169,7 +168,7 @@ impl FromStr for Table {
     }
 }
 
-/// The folder below `root` that keeps what `options` would make.
+/// The folder below `root` for files made with `options`.
 #[must_use]
 pub fn folder(root: &Path, options: &Generate) -> PathBuf {
     root.join(format!(
@@ -179,7 +178,7 @@ pub fn folder(root: &Path, options: &Generate) -> PathBuf {
     ))
 }
 
-/// Where generated tables are kept: `coscan/data` in the user's cache folder.
+/// The folder for generated tables: `coscan/data` in the user's cache folder.
 #[must_use]
 pub fn default_root() -> PathBuf {
     dirs::cache_dir()
@@ -188,10 +187,10 @@ pub fn default_root() -> PathBuf {
         .join("data")
 }
 
-/// The table's file below `root`, made now if it is missing.
+/// The table's file below `root`, made if it is missing.
 ///
 /// # Errors
-/// The disk refuses, or [`BenchError::Stopped`] if `on_rows` stopped the work; then nothing is left
+/// The disk refuses, or [`BenchError::Stopped`] if `on_rows` stopped the work; no file is left
 /// behind.
 pub fn ensure(root: &Path, table: Table, options: &Generate, on_rows: OnRows) -> Result<PathBuf> {
     let folder = folder(root, options);
@@ -209,15 +208,16 @@ pub fn ensure(root: &Path, table: Table, options: &Generate, on_rows: OnRows) ->
 /// # Errors
 /// As [`ensure`].
 pub fn generate(path: &Path, table: Table, options: &Generate, on_rows: OnRows) -> Result<()> {
-    // T2. The process's id keeps two processes apart that make the same file at once; the last to
-    // finish wins, with equal bytes.
+    // T2. Two processes may make the same file at once: the process's id separates them, and the
+    // last to finish wins, with equal bytes.
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let partial = Partial(path.with_file_name(format!(".{name}.{}.partial", std::process::id())));
     write(&partial.0, table, options, on_rows)?;
     std::fs::rename(&partial.0, path).map_err(|error| BenchError::io(path, error))
 }
 
-/// Removes an unfinished file. After the rename no file has this name, and the error is ignored.
+/// Removes an unfinished file. After the rename there is no file of this name, and the error is
+/// ignored.
 struct Partial(PathBuf);
 
 impl Drop for Partial {
@@ -238,7 +238,7 @@ fn write(path: &Path, table: Table, options: &Generate, on_rows: OnRows) -> Resu
         .set_compression(Compression::ZSTD(
             ZstdLevel::try_new(1).map_err(of_parquet)?,
         ))
-        // The code below closes row groups; no limit of the writer does.
+        // The code below closes row groups, not a limit of the writer.
         .set_max_row_group_row_count(None)
         .build();
     let descriptor = ArrowSchemaConverter::new()
@@ -274,8 +274,8 @@ fn write(path: &Path, table: Table, options: &Generate, on_rows: OnRows) -> Resu
                 );
             });
         }
-        // Part p is made by thread p mod threads, so taking turns gives the row groups in order.
-        // Dropping the receivers on the way out ends the threads at their next send.
+        // Thread p mod threads makes part p, so taking turns gives the row groups in order.
+        // Dropping the receivers on return ends the threads at their next send.
         let written = (0..usize::try_from(parts).unwrap_or(0)).try_for_each(|part| {
             let chunks = lanes[part % threads]
                 .recv()
@@ -301,7 +301,7 @@ fn write(path: &Path, table: Table, options: &Generate, on_rows: OnRows) -> Resu
     file.get_ref().sync_all().map_err(of_file)
 }
 
-/// Row groups of a table: at least one, each about as large as asked for.
+/// The number of row groups of a table: at least one, each about as large as requested.
 #[allow(clippy::cast_possible_truncation)] // At most PARTS_MAX.
 fn parts(table: Table, options: &Generate) -> i32 {
     let group_rows = (options.row_group_bytes / table.row_bytes()).max(1);
@@ -311,8 +311,8 @@ fn parts(table: Table, options: &Generate) -> i32 {
         .clamp(1, PARTS_MAX) as i32
 }
 
-/// One thread: makes its parts, one after the other, until all are made, it is told to stop, or
-/// nobody receives them.
+/// One thread: makes its parts, one after the other, until all are made, it is stopped, or the
+/// receiver is gone.
 fn encode(
     table: Table,
     scale: f64,

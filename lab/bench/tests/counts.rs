@@ -1,12 +1,12 @@
-//! Promised: on small runs of the engine as much is loaded, read, requested and decoded as
-//! `counts.json` says, exactly.
+//! Promised: small runs of the engine load, read, request and decode exactly as much as
+//! `counts.json` says.
 //!
-//! One client that asks one query after the other, one thread, one load at a time, and a buffer
-//! that holds the table: nothing that is counted here hangs on when something happens. So these
-//! are not counted: events (the simulator's are, in `lab/study/tests/counts.rs`), smooth scans,
-//! which weigh measured prices, and requests for pages by themselves, which read through gaps as
-//! wide as the device is measured to be slow.
-//! A change that is meant: `COSCAN_WRITE_COUNTS=1`, and the commit says why.
+//! One client that sends one query after the other, one thread, one load at a time, and a buffer
+//! that holds the table: nothing counted here depends on timing. Not counted: events
+//! (`lab/study/tests/counts.rs` counts the simulator's), smooth scans, which weigh measured
+//! prices, and requests for single pages, which read through gaps as wide as the measured device
+//! makes worthwhile.
+//! To accept an intended change, run with `COSCAN_WRITE_COUNTS=1`; the commit says why.
 
 #![allow(clippy::unwrap_used, reason = "tests: a failure is a panic")]
 
@@ -27,7 +27,7 @@ const QUERIES: [&str; 3] = [
      where l_orderkey between 20000 and 70000 group by l_returnflag order by l_returnflag",
     "select l_orderkey, l_comment from lineitem where l_partkey < 50",
 ];
-/// Rows by the key that is indexed: few, and one row in forty.
+/// Rows selected by the indexed key: few, and one row in forty.
 const BY_KEY: [&str; 2] = [
     "select count(*), sum(l_quantity) from lineitem where l_partkey = 77",
     "select count(*), sum(l_quantity) from lineitem where l_partkey between 100 and 200",
@@ -54,7 +54,7 @@ async fn session(config: EngineConfig, table: &Path) -> Session {
     session
 }
 
-/// Its rows, as a count.
+/// Runs a statement and returns its number of rows.
 async fn run(session: &Session, sql: &str) -> u64 {
     let rows: Vec<_> = session.sql(sql).await.unwrap().try_collect().await.unwrap();
     rows.iter().map(|batch| batch.num_rows() as u64).sum()
@@ -89,12 +89,12 @@ async fn scans(counts: &mut Counts, table: &Path) {
     }
 }
 
-/// Work done once a chunk: a query, the same a second time, and one of the same table. Of two
-/// partitions, for in one DataFusion has no partial aggregates.
+/// Work done once per chunk: a query, the same query a second time, and another query of the same
+/// table. Two partitions, because with one DataFusion has no partial aggregates.
 async fn fragments(counts: &mut Counts, table: &Path) {
     let config = EngineConfig {
         share_fragments: true,
-        // What is kept of the whole query would hide what is remembered of chunks.
+        // A kept result of the whole query would hide the remembered results of chunks.
         share_operators: false,
         target_partitions: Some(2),
         ..config()
@@ -117,7 +117,7 @@ async fn fragments(counts: &mut Counts, table: &Path) {
     }
 }
 
-/// Pages that begin at the same rows in every column, and rows by an index of them.
+/// Pages that begin at the same rows in every column, and rows selected by an index on them.
 async fn by_index(counts: &mut Counts, table: &Path, folder: &Path) {
     let engine = Engine::new(config()).unwrap();
     let pages = folder.join("pages.parquet");

@@ -1,6 +1,6 @@
--- Which functions, operators and casts has PostgreSQL over the types that Coscan reads?
+-- Which functions, operators and casts does PostgreSQL have over the types that Coscan reads?
 -- Makes catalogue.tsv: psql -At -F $'\t' -f catalogue.sql > catalogue.tsv
--- Functions are those of the manual's chapters 9.1 to 9.22 whose result depends on the arguments only.
+-- Functions of the manual's chapters 9.1 to 9.22 whose result depends on the arguments only.
 with types(name) as (select unnest(array['bool', 'int2', 'int4', 'int8', 'float4', 'float8', 'numeric', 'text', 'bytea',
     'date', 'time', 'timestamp', 'timestamptz', 'interval', 'uuid', 'jsonb'])),
 names(name) as (select unnest(string_to_array('abs cbrt ceil ceiling degrees div exp factorial floor gcd lcm ln log '

@@ -1,8 +1,8 @@
 """Draws an expression of a type.
 
-A `Scope` says what an expression may refer to: columns of its own query and of the queries around
-it, and whether aggregates and windows are allowed. Subqueries come from `queries.py`, which this file
-reaches through `Maker.subquery`.
+A `Scope` holds what an expression may refer to: columns of its own query and of the queries around
+it, and whether aggregates and windows are allowed. Subqueries come from `queries.py`, which this
+file reaches through `Maker.subquery`.
 """
 
 import dataclasses
@@ -55,7 +55,7 @@ HASHED = ("bool", "int2", "int4", "int8", "numeric", "text", "date", "timestamp"
 
 @dataclasses.dataclass
 class Scope:
-    """What a name may mean. `columns` and `outer` are nodes; `unique` are columns that identify a row."""
+    """The columns that an expression may refer to. `columns` and `outer` are nodes; `unique` are columns that identify a row."""
 
     columns: list
     outer: list = dataclasses.field(default_factory=list)
@@ -141,7 +141,7 @@ class Maker:
         return None
 
     def names(self, kind, type_):
-        """Families of a type; plain operators are several times there, since statements are full of them."""
+        """Families of a type; plain operators occur several times, because statements are full of them."""
         key = (kind, type_, self.simple)
         known = NAMES.get(key)
         if known is None:
@@ -168,7 +168,7 @@ class Maker:
     # ------------------------------------------------------------ aggregates
 
     def aggregate(self, type_, scope, depth, outermost=False):
-        """An aggregate; one whose value depends on the order of rows in its last digits only `outermost`."""
+        """An aggregate; only an `outermost` one may depend on the order of rows in its last digits."""
         plain = Scope(scope.columns, scope.outer, scope.unique)
         special = self.ordered_aggregate(type_, plain) if self.chance(0.25) else None
         if special:
@@ -195,7 +195,7 @@ class Maker:
         return tree.expr(type_, tag, *parts)
 
     def only_outer(self, nodes, scope):
-        """An aggregate of outer columns alone would be one of the outer query."""
+        """Whether the nodes have outer columns only: such an aggregate would belong to the outer query."""
         found = [node for part in nodes if isinstance(part, tree.Node) for node in part.walk() if node.kind == "column"]
         return any(node in scope.outer for node in found) and not any(node in scope.columns for node in found)
 

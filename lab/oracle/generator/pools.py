@@ -1,8 +1,8 @@
-"""Which literals does a statement draw?
+"""From which literals does a statement draw?
 
-TAME values stay in their types under most operators; EDGE values are the ends of the types, NaN, ±0,
-infinities, odd texts. ARGUMENTS has values for arguments that accept few (formats, fields, counts);
-there `None` as position stands for every argument.
+TAME values stay in their types under most operators; EDGE values are the ends of the types, NaN,
+±0, infinities, odd texts. ARGUMENTS has values for arguments that accept only a few (formats,
+fields, counts); `None` as position there stands for every argument.
 """
 
 # fmt: off
@@ -103,7 +103,7 @@ DIVISORS = {"int2": ["2", "3", "-7"], "int4": ["2", "3", "-7", "10"], "int8": ["
 
 
 def argument(name, args, position):
-    """The values for an argument of a function or operator; None where it may be any expression."""
+    """The values for an argument of a function or operator; None if it may be any expression."""
     kind = args[position]
     if name == "to_char" and position == 1:
         return TO_CHAR[args[0]]

@@ -1,7 +1,7 @@
 """Draws a statement: select lists, grouping, set operations, subqueries in every position.
 
 Q1: a LIMIT stands over a total order (`tree.T1`), or over the unique columns of base tables, frozen.
-Q2: sizes stay small: one large table a join, and it is joined by equality.
+Q2: sizes stay small: a join has at most one large table, and joins it by equality.
 """
 
 import tree
@@ -35,11 +35,11 @@ TYPES = (
     "uuid",
 )
 SUFFIXES = ("", "", " ASC", " DESC", " NULLS FIRST", " DESC NULLS LAST", " ASC NULLS LAST")
-UNSORTABLE = ("json", "interval", "jsonb")  # equal values that print differently, or no order
+UNSORTABLE = ("json", "interval", "jsonb")  # equal values that print differently, or types without an order
 
 
 class Statement:
-    """A tree and how it is sent: `again` as a prepared statement that was executed with other values."""
+    """A tree and how it is sent; with `again` as a prepared statement that was executed with other values."""
 
     def __init__(self, root, loose, again=False):
         self.root, self.loose, self.again = root, loose, again
@@ -87,7 +87,7 @@ class Generator(Sources):
         return Statement(root, self.maker.floats, self.chance(0.3))
 
     def constants(self):
-        """An expression over literals: what the planner folds."""
+        """An expression over literals, which the planner folds."""
         items = [
             tree.fixed(self.maker.expression(self.kind(), Scope([]), 3)) for _ in range(self.draw.choice([1, 1, 2]))
         ]
@@ -151,7 +151,7 @@ class Generator(Sources):
         return tree.Node("query", (tree.EMPTY, select))
 
     def change(self):
-        """DELETE or UPDATE of a table of the session's own, and what it holds then."""
+        """DELETE or UPDATE of a session's own table, then a query of its rows."""
         kept, self.maker.parameters = self.maker.parameters, 0
         names = ("k", "g", "i4", "i8", "f8", "n2", "t", "b", "d", "ts")
         columns = [
@@ -192,7 +192,7 @@ class Generator(Sources):
         return tree.fixed("SELECT ", items, " FROM ", node, where, group, order)
 
     def plain(self):
-        """Expressions over one table, without more."""
+        """Expressions over one table, and nothing else."""
         node, columns, unique = self.source([], 1, (), self.chance(0.7))
         scope, types = Scope(columns, unique=unique), [self.kind() for _ in range(self.draw.choice([1, 1, 2]))]
         items = [tree.fixed(self.maker.expression(kind, scope, self.draw.choice([1, 2, 2, 3]))) for kind in types]
@@ -238,7 +238,7 @@ class Generator(Sources):
         return tree.Node("query", (head, body, first), tail=tail)
 
     def first_key(self, body):
-        """An expression to order by before the columns."""
+        """An expression to order by in front of the columns."""
         if (
             body.kind != "select"
             or self.last_scope is None
@@ -396,7 +396,7 @@ class Generator(Sources):
         )
 
     def row(self, scope, depth):
-        """A subquery of one row of two columns."""
+        """A subquery with one row of two columns."""
         inner, source = self.sources(Scope([], scope.around()), depth - 1, ())
         plain = Scope(inner.columns, inner.outer, inner.unique)
         items = [self.maker.aggregate(type_, plain, 1) for type_ in ("int4", "text")]

@@ -1,10 +1,10 @@
 """Which expressions yield a type?
 
-Signatures come from `catalogue.tsv` (functions, operators, aggregates and casts as PostgreSQL's
-catalogue has them) and from `templates.tsv` (everything that has a syntax of its own). In a template
+Signatures come from `catalogue.tsv` (functions, operators, aggregates and casts from PostgreSQL's
+catalogue) and from `templates.tsv` (everything that has a syntax of its own). In a template
 `{int4}` is a slot for any expression of the type, `{int4:1|2}` one for a literal of that list,
-`{field:date}` a word, and `{Any}`, `{Ord}`, `{Num}` stand for each of several types, alike within the
-template (`{Nun}` is a number type drawn apart from `{Num}`).
+`{field:date}` a word, and `{Any}`, `{Ord}`, `{Num}` stand for each of several types, the same
+throughout the template (`{Nun}` is a number type drawn apart from `{Num}`).
 
 A signature's `family` is its name without types: families are drawn with equal weight, so that an
 operator over 30 pairs of types does not crowd out a function.
@@ -57,7 +57,7 @@ CHOICE = re.compile(r"'[^']*'|[^|']+")
 
 @dataclasses.dataclass(frozen=True)
 class Slot:
-    """A place for an expression, or (with `values`) for a literal; `word` for a bare word."""
+    """A place for an expression, or (with `values`) for a literal; `word` means a bare word."""
 
     type: str
     values: tuple = ()
@@ -105,7 +105,7 @@ def from_catalogue():
 
 
 def name_callable(name):
-    """`extract` and `position` have a syntax only; templates have them."""
+    """Not `extract` and `position`, which have a syntax of their own: templates have them."""
     return name not in ("extract", "position")
 
 

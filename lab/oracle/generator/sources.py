@@ -12,7 +12,7 @@ FAMILIES = (("int2", "int4", "int8", "numeric", "float4", "float8"), ("text",), 
 
 
 class Sources:
-    """What draws sources. Needs `draw`, `tables`, `maker`, `chance`, `kind`, `query` and `select`."""
+    """Draws sources. Needs `draw`, `tables`, `maker`, `chance`, `kind`, `query` and `select`."""
 
     def alias(self, prefix="q"):
         self.aliases += 1
@@ -164,7 +164,7 @@ class Sources:
         return tree.fixed(left, tree.option(f" {kind} ", right, " ON ", tree.listed(conditions, " AND "), tag=kind))
 
     def shared(self, left, right):
-        """One or two names that both sides have, with the type of the merged column if it is that of both."""
+        """One or two names that both sides have, with the type of the merged column if both have that type."""
         names = [
             {node.parts[0].split(".")[1]: node.type for node in side if "." in node.parts[0]} for side in (left, right)
         ]
@@ -176,7 +176,7 @@ class Sources:
         return self.draw.sample(common, min(len(common), self.draw.choice([1, 1, 2]))) if common else None
 
     def equality(self, left, right):
-        """Equality between columns of one family of types, often of different types."""
+        """Equality between columns of one family of types, often with different types."""
         pairs = [
             (a, b)
             for a in left

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_that_nobody_saw_fail_is_unproven() {
+    fn a_claim_never_seen_to_fail_is_unproven() {
         let mut claim = Claim::new("it holds", true, "as seen");
         assert_eq!(claim.verdict(), "unproven");
         claim.fails_with("x.rs: 2 for 1", "2");

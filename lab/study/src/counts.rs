@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_told_in_a_table() {
+    fn differences_are_listed_in_a_table() {
         let committed = counts(&[
             ("a", "bytes", 100),
             ("a", "events", 100),

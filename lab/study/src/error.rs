@@ -32,7 +32,7 @@ pub enum StudyError {
         source: std::io::Error,
     },
     /// A count differs from the committed one.
-    #[error("{}: other counts; COSCAN_WRITE_COUNTS=1 writes those that are meant\n{table}", path.display())]
+    #[error("{}: counts differ; COSCAN_WRITE_COUNTS=1 accepts the new ones\n{table}", path.display())]
     Counts {
         /// The committed counts.
         path: PathBuf,

@@ -1,4 +1,4 @@
-//! How is a figure written for people?
+//! How are figures rounded for display?
 
 /// The number rounded to about three significant digits; from 100 on to an integer.
 pub(crate) fn number(value: f64) -> String {

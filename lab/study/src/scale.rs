@@ -20,7 +20,7 @@ pub(crate) struct Options {
     /// Events that are timed, after a tenth as many that are not.
     #[arg(long, default_value_t = 2_000_000)]
     events: u64,
-    /// Every scan wants the whole table; else a scan wants 1, 10, 50 or 100 % of it.
+    /// Every scan wants the whole table; otherwise a scan wants 1, 10, 50 or 100 % of it.
     #[arg(long)]
     whole: bool,
 }

@@ -1,13 +1,12 @@
-//! Promised: the experiments show what `docs/results` says that they show, figure by figure and
-//! claim by claim.
+//! Promised: the experiments give the figures and claims in `docs/results`, one by one.
 //!
-//! Requests, bytes and virtual times are counts of what the core decided. So this is also the gate
-//! for a change that lets it decide otherwise: no clock is read, and nothing can flake. A claim
-//! that is excused today fails here once it holds.
+//! Requests, bytes and virtual times count what the core decided. So this test also detects
+//! changes of its decisions: no clock is read, so the test cannot flake. A claim that is excused
+//! fails here once it holds.
 //!
-//! A change that is meant: `coscan sim run X --json FILE`, then `docs/tools/take.py SECTION/X
-//! FILE`, and the commit says why.
-//! Not here: `coop-fig8`, which measures the machine that it runs on.
+//! To accept an intended change, run `coscan sim run X --json FILE`, then `docs/tools/take.py
+//! SECTION/X FILE`; the commit says why.
+//! Not here: `coop-fig8`, which depends on the machine that runs it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +17,7 @@ use serde_json::Value;
 /// Figures are committed with six digits.
 const OFF_MAX: f64 = 1e-5;
 
-/// What the machine decides.
+/// The experiment that depends on the machine.
 const MEASURED: &str = "coop-fig8";
 
 /// `docs/results/*/NAME.json`.
@@ -127,7 +126,7 @@ as_committed! {
 }
 
 #[test]
-fn a_figure_and_a_claim_that_change_are_told() {
+fn a_changed_figure_and_a_changed_claim_are_reported() {
     let committed = committed("coop-intro");
     let mut report = experiment("coop-intro").expect("it exists").run(1);
     assert_eq!(differences(&report, &committed), Vec::<String>::new());

@@ -1,8 +1,8 @@
-//! Promised: on small runs of the simulator the core hears of as many events, takes as many
-//! decisions, and reads as many bytes by as many requests as `counts.json` says, exactly; and
-//! simulator and core together make as many allocations.
+//! Promised: on small runs of the simulator the core handles exactly as many events, takes as many
+//! decisions, and reads as many bytes with as many requests as `counts.json` says; and simulator
+//! and core together make as many allocations.
 //!
-//! A change that is meant: `COSCAN_WRITE_COUNTS=1`, and the commit says why.
+//! To accept an intended change, run with `COSCAN_WRITE_COUNTS=1`; the commit says why.
 
 mod allocations;
 
@@ -20,11 +20,11 @@ use allocations::counted;
 
 const MIB: u64 = 1 << 20;
 const CHUNKS: u32 = 150;
-/// Of a chunk, by column.
+/// Bytes of a chunk by column.
 const WIDTHS: [u64; 6] = [4 * MIB, 2 * MIB, 2 * MIB, MIB, MIB, MIB];
 /// The columns that queries read.
 const SETS: [&[u16]; 3] = [&[0, 1, 5], &[1, 2, 3, 4], &[5]];
-/// Random worlds with faults, for each policy.
+/// Random worlds with faults per policy.
 const WORLDS: u64 = 25;
 
 /// Eight streams of three queries of mixed ranges over a buffer of a quarter of the table.

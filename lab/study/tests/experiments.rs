@@ -1,7 +1,7 @@
-//! Promised: a seed fixes what an experiment shows, every one of them can be drawn, and an unknown
-//! one is an error that names those there are.
+//! Promised: a seed fixes the result of an experiment, every experiment can be drawn, and the
+//! error for an unknown experiment names the known ones.
 //!
-//! Not here: what they show (`as_committed.rs`).
+//! Not here: the results (`as_committed.rs`).
 
 use coscan_study::{Report, StudyError, experiment, experiments};
 
@@ -34,7 +34,7 @@ fn every_figure_can_be_drawn() {
 }
 
 #[test]
-fn an_unknown_experiment_is_named_with_those_there_are() {
+fn the_error_for_an_unknown_experiment_names_the_known_ones() {
     let error = experiment("coop-table1").expect_err("there is none");
     assert!(matches!(error, StudyError::UnknownExperiment { .. }));
     let text = error.to_string();

@@ -1,6 +1,6 @@
 //! Promised: bloom filters prune the chunks of row groups that cannot hold a value, as far as
 //! plain DataFusion prunes row groups by them. They are read only for predicates that need certain
-//! values, can be switched off, and never change a result, damaged or not.
+//! values, can be switched off, and never change a result, even if damaged.
 
 use std::fs;
 use std::path::Path;

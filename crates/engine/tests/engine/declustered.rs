@@ -166,7 +166,7 @@ async fn places_that_do_not_fit_together_are_refused_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_device_has_its_meters_and_a_number_tells_disks_apart() {
+async fn each_device_has_its_meters_and_a_number_identifies_disks() {
     let folder = three();
     let mut named = devices(folder.path(), &[("a", None), ("b", None)]);
     named.push(NamedDevice {
@@ -289,7 +289,7 @@ async fn a_slow_device_holds_up_only_queries_that_need_it() {
     }
     assert!(
         !slow.is_finished(),
-        "who needs the slow device still waits for it"
+        "queries of the slow device still wait for it"
     );
     let slow = slow.await.expect("it ends");
     assert!(slow[0].starts_with("80000|"), "{slow:?}");

@@ -52,7 +52,7 @@ impl Shown {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn explain_analyze_shows_what_each_of_two_sharing_scans_got() {
+async fn explain_analyze_shows_the_share_of_each_of_two_scans() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("t.parquet");
     let schema = common::schema(vec![Field::new("x", DataType::Int64, false)]);

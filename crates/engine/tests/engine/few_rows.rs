@@ -95,7 +95,7 @@ async fn few_rows_cost_little_decode() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn explain_analyze_says_how_many_rows_were_picked() {
+async fn explain_analyze_shows_how_many_rows_were_picked() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("t.parquet");
     write(&path);

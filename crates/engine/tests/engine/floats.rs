@@ -264,7 +264,7 @@ fn query(random: &mut StdRng) -> (String, Option<usize>) {
     }
 }
 
-/// -0 and 0 are one value: which of them comes first is not promised.
+/// -0 and 0 are one value: their relative order is not promised.
 fn unsigned(rows: Vec<String>) -> Vec<String> {
     let rows = rows.into_iter();
     rows.map(|row| row.replace("-0.0", "0.0")).collect()

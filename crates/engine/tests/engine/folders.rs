@@ -104,7 +104,7 @@ async fn a_file_that_is_named_is_not_hidden() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_folder_whose_files_lie_further_down_says_so() {
+async fn the_error_for_a_folder_without_files_names_its_subfolders() {
     let folder = tempfile::tempdir().expect("a folder");
     litter(folder.path());
     for name in ["README", "notes.csv", "0-read.me"] {

@@ -34,9 +34,10 @@ fn write(path: &Path) {
     common::write(path, schema, &[batch], ROWS as usize / 2);
 }
 
-/// How often the stream of a query's only partition was polled and returned nothing.
+/// The number of times that the stream of a query's only partition was polled and returned
+/// nothing.
 async fn pauses(session: &Session, sql: &str) -> i64 {
-    // The plan's own stream: a session's is computed by tasks.
+    // The plan's own stream, because tasks compute the stream of a session.
     let planned = session.context().sql(sql).await.unwrap();
     let mut stream = planned.execute_stream().await.unwrap();
     let mut pauses = 0;
@@ -88,7 +89,7 @@ async fn work_without_rows_gives_way() {
     ] {
         let plan = session.explain(sql).await.unwrap();
         assert!(plan.contains(node), "{sql}: {plan}");
-        // The first run brings everything into memory.
+        // The first run loads everything into memory.
         assert!(rows(&session, sql).await.is_empty());
         let pauses = pauses(&session, sql).await;
         let batches = ROWS / BATCH_ROWS;

@@ -31,7 +31,7 @@ use tokio::sync::Notify;
 use crate::common::{self, memory_comes_back, plain, plain_rows, rows};
 use crate::indexes::{Layout, batch, run, session, table, write};
 
-/// What a store does with one request.
+/// The effect of a fault on one request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     /// Reports that the request failed.
@@ -42,7 +42,7 @@ enum Fault {
     Hangs,
 }
 
-/// A store that applies a fault to one later request.
+/// A store with a fault at one later request.
 #[derive(Debug)]
 struct Faulty {
     inner: InMemory,
@@ -204,8 +204,8 @@ async fn every_request_of_a_build_may_fail_or_hang() {
                 (errors > 1) == (fault != Fault::Hangs),
                 "{fault:?}: {errors}"
             );
-            // A build that is abandoned while the manifest is on its way cannot know whether it
-            // arrives.
+            // A build that is abandoned while its manifest is being written cannot know whether
+            // the manifest was stored.
             let most = usize::from(fault == Fault::Hangs);
             assert!(litter <= most, "{fault:?}, refresh: {refresh}: {litter}");
         }
@@ -288,7 +288,7 @@ async fn one_fault(fault: Fault, after: i64, refresh: bool, context: &str) -> Ou
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 
-    // The next build does what this one should have done.
+    // The next build succeeds.
     let again = if found.is_empty() {
         "CREATE INDEX i ON t (k)"
     } else {
@@ -335,7 +335,7 @@ async fn a_build_can_be_given_up_at_any_time() {
             })
             .await;
             memory_comes_back(&session).await;
-            // The manifest may already have been on its way.
+            // The manifest may already have been sent.
             soon("nothing is left", async || {
                 files() == before || manifest() != known
             })
@@ -346,8 +346,8 @@ async fn a_build_can_be_given_up_at_any_time() {
             }
         }
         assert!(given_up > 3, "{sql}: given up {given_up} times");
-        // The session that abandoned the build learns of the index at its next build; other
-        // sessions learn of it when they look.
+        // The session that abandoned the build finds the index at its next build; other sessions
+        // find it when they next look for indexes.
         let exists = "CREATE INDEX IF NOT EXISTS i ON t (k)";
         assert!(run(&session, exists).await.unwrap().is_empty());
         let later = self::session(&table, common::config()).await;

@@ -569,7 +569,7 @@ async fn indexes_of_external_tables_are_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_build_tells_how_far_it_is() {
+async fn a_build_reports_its_progress() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.parquet");
     let mut random = StdRng::seed_from_u64(15);

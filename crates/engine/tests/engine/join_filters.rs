@@ -93,7 +93,7 @@ async fn hash_look_ups_are_made_where_they_save_columns() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn few_rows_of_a_chunk_need_not_know_the_same_columns() {
+async fn few_rows_of_a_chunk_may_have_different_columns_decoded() {
     const MANY: i64 = 600_000;
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(format!("{name}.parquet"));

@@ -43,7 +43,7 @@ async fn a_repeated_query_does_no_work() {
     assert!(taken > batches + 1000, "{taken}, {batches}");
 }
 
-/// A query that took long is expected to take long, and starts on other threads.
+/// A query that took long once is expected to take long, and starts on other threads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn threads_for_long_queries_find_results_that_others_kept() {
     let expected = plain_tpch(REPORT).await;

@@ -1,5 +1,5 @@
-//! Promised: the next process that looks into a folder removes what a killed process left there,
-//! and nothing else: drafts of indexes, found by their lock files, and folders of spilled rows
+//! Promised: the next process that opens a folder removes what a killed process left there, and
+//! nothing else: drafts of indexes, found by their lock files, and folders of spilled rows
 //! (`coscan-cli`'s tests kill a process). Spilled rows go into the configured folder, and are
 //! removed with the engine.
 

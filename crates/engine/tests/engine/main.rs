@@ -1,4 +1,4 @@
-//! The engine as its users see it. One binary, because every test binary links all of DataFusion.
+//! The engine as its users use it. One binary, because every test binary links all of DataFusion.
 
 #![allow(
     clippy::unwrap_used,

@@ -186,7 +186,7 @@ async fn on_s3_and_a_disk(bucket: &Path) {
         let plan = session.explain(sql).await.expect("a plan");
         assert!(plan.contains("by_k"), "{plan}");
         assert_eq!(rows(&session, sql).await, plain_rows(&local, sql).await);
-        // An unreadable file is named as its own store names it.
+        // The error for an unreadable file names it as its own store does.
         fs::write(far.join("2.parquet"), "no Parquet").expect("written");
         let error = match session.sql(queries[0]).await {
             Ok(stream) => common::collect(stream)

@@ -1,4 +1,4 @@
-//! Promised: all mentions of a query in WITH read the same rows, however they are asked for; its
+//! Promised: all mentions of a query in WITH read the same rows, whatever they read of it; its
 //! rows are computed once for each execution of the statement, within the memory and with a few
 //! files; EXPLAIN shows it once.
 
@@ -14,7 +14,7 @@ use futures::{StreamExt, TryStreamExt};
 use crate::common::{self, config, memory_comes_back, rows_in_order};
 
 const ROWS: i64 = 40_000;
-/// No query of these tests takes as long.
+/// More than any query of these tests takes.
 const HANGS: Duration = Duration::from_secs(120);
 
 /// `t(k, g, w)`: distinct numbers, 100 groups, and words of `width` letters.
@@ -39,7 +39,7 @@ async fn session(folder: &Path, config: EngineConfig, width: usize) -> Session {
     common::session(config, &[("t", &path)]).await
 }
 
-/// The only value of a query that does not hang.
+/// The only value of a query's result; fails if the query hangs.
 async fn value(session: &Session, sql: &str) -> String {
     let run = async {
         let statement = session.prepare(sql, &[]).await?;
@@ -228,7 +228,7 @@ async fn a_query_that_is_dropped_gives_its_memory_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_memory_refuses_is_read_from_few_files() {
+async fn rows_beyond_the_memory_are_read_from_few_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let small = EngineConfig {
         memory_bytes: Some(24 << 20),
@@ -354,7 +354,7 @@ async fn equal_subtrees_run_once() {
     );
     assert_eq!(physical.matches("CScan").count(), 1, "{physical}");
     assert_eq!(value(&session, sql).await, "686|true");
-    // What is asked of the mentions differs.
+    // The mentions read different columns and rows.
     let sql = "WITH s AS (SELECT g, sum(k) n FROM t GROUP BY g) \
                SELECT count(*) FROM s x JOIN s y ON y.g = x.g + 1 WHERE x.g < 5 AND y.g > 3";
     let explained = session.explain(sql).await.expect("explained");

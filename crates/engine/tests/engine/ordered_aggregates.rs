@@ -142,7 +142,7 @@ async fn is_ordered(session: &Session, sql: &str) -> bool {
     plan.contains("OrderedAggregateExec")
 }
 
-/// Queries of `t` that are done in the order of `k`.
+/// Queries of `t` that are computed in the order of `k`.
 const QUERIES: [&str; 14] = [
     "SELECT k, count(*), sum(v), min(s), max(g), sum(f), avg(v) FROM t GROUP BY k",
     "SELECT k, count(DISTINCT g), sum(DISTINCT v % 3), count(*) FILTER (WHERE v % 2 = 0) FROM t GROUP BY k",
@@ -392,7 +392,7 @@ async fn chunks_with_unordered_rows_are_grouped_by_hash() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_declared_order_that_is_false_is_an_error_that_says_where() {
+async fn a_false_declaration_of_an_order_is_an_error_that_names_the_place() {
     let declare = |table: &Table| {
         format!(
             "CREATE EXTERNAL TABLE t (k BIGINT, s VARCHAR, g INT, v BIGINT NOT NULL, f DOUBLE) STORED AS PARQUET WITH ORDER (k ASC NULLS LAST) LOCATION '{}'",

@@ -35,7 +35,7 @@ async fn world() -> Session {
 
 const ALL: &[&str] = &["1|10|a", "2|20|b", "4|40|d", "4|NULL|a", "NULL|30|NULL"];
 
-/// A condition, and the rows that PostgreSQL 15 leaves after `DELETE FROM t WHERE` it.
+/// A condition, and the rows that PostgreSQL 15 leaves after `DELETE FROM t` with it.
 const CONDITIONS: &[(&str, &[&str])] = &[
     (
         "id IN (SELECT x FROM u)",
@@ -513,9 +513,9 @@ async fn a_subquery_may_assign_several_columns_beside_defaults() {
     }
 }
 
-/// PostgreSQL checks queries in WITH that nothing reads.
+/// PostgreSQL checks queries in WITH even if no other query reads them.
 #[tokio::test(flavor = "multi_thread")]
-async fn queries_that_nothing_reads_are_checked() {
+async fn unread_queries_of_with_are_checked() {
     let session = world().await;
     for (sql, expected) in [
         (

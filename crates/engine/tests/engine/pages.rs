@@ -307,7 +307,7 @@ async fn rows_are_plain_datafusions_where_batches_are_ruled_out() {
         "SELECT k FROM t WHERE k > 100 AND k < 120 AND x > 0 LIMIT 100",
         "SELECT a.s FROM t a JOIN t b ON a.k = b.n WHERE b.k BETWEEN 60100 AND 60140",
     ];
-    // Repeatedly: at first few batches are decoded alone, later all of them for all queries.
+    // Repeatedly: at first a few batches are decoded alone, later all of them for all queries.
     for _ in 0..3 {
         for sql in QUERIES.iter().chain(&more) {
             let ours = rows(&session, sql).await;

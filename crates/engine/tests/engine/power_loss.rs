@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use crate::common::{self, plain, plain_rows, rows};
 use crate::indexes::{Layout, batch, run, write};
 
-/// What happens to names that were not synced; contents that were not synced are always lost.
+/// The fate of names that were not synced; contents that were not synced are always lost.
 #[derive(Clone, Copy, Debug)]
 enum Names {
     Lost,
@@ -38,7 +38,7 @@ enum Change {
     Removed(PathBuf, PathBuf),
 }
 
-/// A disk that forgets everything that was not synced.
+/// A disk that loses everything that was not synced.
 #[derive(Debug)]
 struct Forgetful {
     state: Mutex<State>,
@@ -259,7 +259,7 @@ async fn one_loss(statement: &str, after: usize, names: Names) -> bool {
     let session = session_on(Arc::clone(&disk), folder.path()).await;
     let outcome = run(&session, statement).await;
     let failed = disk.has_failed();
-    // Work that continues after the statement meets a dead disk.
+    // The statement's remaining work finds a disk that fails every call.
     disk.lose(folder.path(), names);
     if outcome.is_ok() {
         old = new;

@@ -1,6 +1,6 @@
 //! Promised: whatever the predicate and the projection, over files with nulls, NaN, missing
 //! columns and columns in another order or type, a cooperative scan returns plain DataFusion's
-//! rows. Conjuncts that statistics prove are not even read.
+//! rows. Columns that only proven conjuncts need are not even read.
 
 use crate::common;
 use std::path::Path;
@@ -22,7 +22,7 @@ use rand::{Rng, SeedableRng};
 const SEEDS: u64 = 12;
 const QUERIES_PER_SEED: usize = 40;
 
-/// The declaration of the table that the files belong to.
+/// The declaration of the table that has the files.
 const TABLE: &str =
     "(k BIGINT, a INT, b BIGINT, f DOUBLE, s VARCHAR, d DATE, m DECIMAL(12, 2), o BOOLEAN)";
 

@@ -313,7 +313,7 @@ async fn run(config: EngineConfig, mix: Mix, seed: u64) -> Ends {
             () = world.strikes(draw(mix.sessions)) => {}
         }
         world.device.heal();
-        // Reads that a query left behind may still fail or be stalled.
+        // Reads that a query left behind may still fail or stall.
         tokio::time::sleep(Duration::from_millis(200)).await;
         // Failures left no wrong state behind.
         for sql in &world.texts {

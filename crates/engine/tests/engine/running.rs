@@ -1,6 +1,7 @@
-//! Promised, of a program's queries as of a server's: one that finds no memory because others have
-//! it is run again when they have gone; one whose rows are not asked for is ended when others need
-//! its memory; a lower limit ends one that no longer fits; dropping the rows ends the query.
+//! Promised, for a program's queries as for a server's: a query that finds no memory because
+//! others hold it is run again when they have ended; a query whose rows are not read is ended when
+//! others need its memory; a lower limit ends a query that no longer fits; dropping the rows ends
+//! the query.
 
 use std::time::{Duration, Instant};
 
@@ -32,14 +33,14 @@ fn reserved(session: &Session) -> usize {
     session.context().runtime_env().memory_pool.reserved()
 }
 
-/// A join of which one batch was read, so that it keeps its table.
+/// A join of which one batch was read, so that it keeps its hash table.
 async fn reader(session: &Session) -> SendableRecordBatchStream {
     let mut rows = session.sql(&join("a.n")).await.unwrap();
     rows.next().await.unwrap().unwrap();
     rows
 }
 
-/// A session with memory for one such table and a half, and a reader that has one.
+/// A session with memory for one and a half of these hash tables, and a reader that has one.
 async fn crowded() -> (Session, SendableRecordBatchStream) {
     let large = engine(1 << 30).session();
     let first = reader(&large).await;
@@ -63,7 +64,7 @@ async fn counted(session: &Session) -> usize {
     counts.unwrap().value(0) as usize
 }
 
-/// How a query that was ended says so.
+/// The message of a query that was ended.
 async fn ending(mut rows: SendableRecordBatchStream) -> String {
     let error = rows.next().await.unwrap().unwrap_err();
     assert!(rows.next().await.is_none(), "an ended query goes on");
@@ -71,7 +72,7 @@ async fn ending(mut rows: SendableRecordBatchStream) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_query_comes_back_when_others_have_gone() {
+async fn a_refused_query_is_run_again_when_others_have_ended() {
     let (session, first) = crowded().await;
     let first_ends = async {
         sleep(Duration::from_millis(300)).await;

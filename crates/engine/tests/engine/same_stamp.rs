@@ -16,7 +16,7 @@ use parquet::file::properties::WriterProperties;
 use crate::common::{self, rows};
 use crate::indexes::run;
 
-/// A file of these numbers, with this many bytes of ballast in its footer.
+/// A file of these numbers, with this many bytes of padding in its footer.
 fn file_of(numbers: std::ops::Range<i64>, ballast: usize) -> Vec<u8> {
     let column: ArrayRef = Arc::new(Int64Array::from_iter_values(numbers));
     let batch = RecordBatch::try_from_iter([("v", column)]).unwrap();

@@ -315,7 +315,7 @@ async fn dynamic_filters_withdraw_chunks_and_keep_rows_right() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_plan_runs_again_and_says_so_when_it_cannot() {
+async fn a_plan_runs_again_or_fails_with_the_reason() {
     let (_folder, session) = table(config()).await;
     let context = session.context();
     let frame = context

@@ -63,7 +63,7 @@ pub(crate) fn metrics(session: &Session) -> EngineMetrics {
     session.engine().metrics()
 }
 
-/// Waits until no run has left anything.
+/// Waits until every run has ended and freed its memory.
 pub(crate) async fn all_is_over(session: &Session) {
     memory_comes_back(session).await;
     let left = async {
@@ -216,7 +216,7 @@ async fn work_that_may_differ_is_not_shared() {
     }
 }
 
-/// Writes a table of two columns: ascending keys, and a word that tells the file of a row.
+/// Writes a table of two columns: ascending keys, and a word that identifies the file of a row.
 pub(crate) fn write(path: &Path, rows: i64, word: &str) {
     let schema = common::schema(vec![
         Field::new("k", DataType::Int64, false),

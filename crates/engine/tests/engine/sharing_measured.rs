@@ -1,6 +1,6 @@
-//! What do shared operators cost a query that is alone, and what do they save queries that are
-//! equal? Not a promise but a measurement, run by hand. It prints processor time, which other
-//! processes disturb less than elapsed time, and elapsed time.
+//! What do shared operators cost a query that is alone, and what do they save for equal queries? A
+//! measurement without a promise, run by hand. It prints processor time, which other processes
+//! disturb less than elapsed time, and elapsed time.
 //!
 //! `COSCAN_MEASURE_SCALE=1 cargo test --release -p coscan --test engine -- --ignored --nocapture
 //! sharing_measured`
@@ -84,7 +84,7 @@ async fn ask(sessions: &[Session], sql: &str, share: &str) -> (f64, f64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement: run by hand"]
-async fn what_sharing_costs_and_saves() {
+async fn the_cost_and_the_gain_of_sharing() {
     let scale = std::env::var("COSCAN_MEASURE_SCALE");
     let scale: f64 = scale.as_deref().unwrap_or("1").parse().unwrap();
     let engine = Engine::new(EngineConfig {
@@ -119,7 +119,7 @@ async fn what_sharing_costs_and_saves() {
             let mut took = [Took::default(), Took::default()];
             ask(&sessions[..count], sql, "off").await;
             for repeat in 0..repeats {
-                // The run that is first may find caches warmer or colder, so the runs alternate.
+                // The first run may find caches warmer or colder, so the runs alternate.
                 for turn in 0..2 {
                     let on = (repeat + turn) % 2;
                     let share = ["off", "on"][on];

@@ -1,9 +1,9 @@
 //! Promised: a repartition whose batches are spilled ends, and returns every row.
 //!
 //! Readers of spilled batches hang when two tasks of a repartition spill at once into files that
-//! hold more than one batch while the other outputs are not read (apache/datafusion#24883). Which
-//! tasks meet is chance, so the test tries many times; with DataFusion's own default of the option
-//! that `with_coscan` sets, one of the first tries hangs.
+//! hold more than one batch while the other outputs are not read (apache/datafusion#24883).
+//! Whether two tasks do so is random, so the test tries many times; with DataFusion's default of
+//! the option that `with_coscan` sets, one of the first tries hangs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use futures::TryStreamExt;
 use crate::common::{config, schema};
 
 const TRIES: usize = 10;
-/// The most that one try may take; it normally takes a fraction of a second.
+/// The time limit of one try, which normally takes a fraction of a second.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PARTITIONS: usize = 4;
 const BATCHES: i64 = 20;

@@ -79,7 +79,7 @@ fn chains_are_answered_or_refused_on_small_stacks() {
     assert!(two.contains('2'), "{two}");
 }
 
-/// The least time until a statement has this answer; the least, because the machine may be busy.
+/// The least time of three in which a statement gets this answer, because the machine may be busy.
 fn least_time(session: &Session, sql: &str, answered: &str) -> Duration {
     let times = (0..3).map(|_| {
         let begun = Instant::now();

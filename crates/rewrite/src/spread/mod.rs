@@ -3,10 +3,10 @@
 //! Rows are read once, in the source's order or sorted by a column, and each row goes to one of
 //! the files. Either runs of rows go to the files in turn, so that every disk has an equal part of
 //! any range; or, sorted, each file gets one range of the column's values, so that statistics show
-//! which disks a predicate needs. All files are written as drafts and synced before the first
+//! which disks a predicate needs. All files are written as drafts and synced before the first one
 //! appears; then a journal is written, the drafts are renamed, and the journal is removed. So the
-//! next spread to these folders finishes what a killed process left if there is a journal, and
-//! removes it otherwise.
+//! next spread to these folders finishes a killed spread that has a journal, and removes the files
+//! of one that has none.
 //! Not here: pages (`../row_group.rs`), drafts (`../target.rs`).
 //! Bounds: one row group per folder in memory, or less when memory is short.
 //! S1: the source is only read.
@@ -181,7 +181,7 @@ fn real(folders: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(known)
 }
 
-/// The name of a source: the last part of its path that is no pattern, without an extension.
+/// The name of a source: the last part of its path that is not a pattern, without an extension.
 fn stem(source: &str) -> String {
     let parts = source.trim_end_matches('/').rsplit('/');
     let mut plain = parts.filter(|part| !part.is_empty() && !part.contains(['*', '?', '[']));

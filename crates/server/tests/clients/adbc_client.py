@@ -1,4 +1,4 @@
-"""What programs written against ADBC's PostgreSQL driver expect.
+"""The behaviour that programs written against ADBC's PostgreSQL driver expect.
 
 Arrow tables by binary COPY, parameters, metadata.
 

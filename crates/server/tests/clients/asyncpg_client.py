@@ -1,4 +1,4 @@
-"""What programs written against asyncpg expect.
+"""The behaviour that programs written against asyncpg expect.
 
 Types by introspection, arrays both ways, cursors, COPY out.
 
@@ -66,7 +66,7 @@ async def introspection(connection):
     names = [(a.name, a.type.name) for a in statement.get_attributes()]
     assert names == [("numbers", "int4[]"), ("words", "text[]"), ("word", "text")], names
     assert [p.name for p in statement.get_parameters()] == ["int4"]
-    # Unknown to the driver's own table: it asks pg_type.
+    # The driver's own table lacks this type, so it queries pg_type.
     found = await connection.fetchval("SELECT oid FROM pg_type WHERE typname = 'int4'")
     assert found == 23, found
     assert await connection.fetchval("SELECT current_setting('server_version_num')::int") > 90000
@@ -76,7 +76,7 @@ async def introspection(connection):
     await connection.reset()
     assert connection.get_settings().server_encoding is not None
     await connection.reload_schema_state()
-    # What asyncpg sends for a type it does not know.
+    # asyncpg's query for a type that it does not know.
     described = await connection._introspect_types({600, 2276}, 5.0)
     assert described
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the clients of one registry into a folder: install.sh python|go|jdbc|node FOLDER.
-# Nothing to do where they are installed.
+# Does nothing if they are installed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$2

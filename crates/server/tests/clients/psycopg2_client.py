@@ -1,6 +1,6 @@
-"""What programs written against psycopg2 and psycopg 3 expect beyond plain queries.
+"""The behaviour that programs written against psycopg2 and psycopg 3 expect beyond plain queries.
 
-Arrays, COPY out, cursors by name. `psycopg_client.py` of the always-run tests covers psycopg 3's
+Arrays, COPY out, cursors by name. `psycopg_client.py`, which always runs, covers psycopg 3's
 queries. Run with the server's port."""
 
 import io

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs every client's test, each with the real client from its registry (docs/design/clients.md).
-# Arguments are names of tests: run.sh jdbc pgx. Without any, all are run.
+# Arguments are names of tests: run.sh jdbc pgx. Without arguments all tests run.
 set -euo pipefail
 cd "$(dirname "$0")/../../../.."
 cargo=${CARGO:-cargo}

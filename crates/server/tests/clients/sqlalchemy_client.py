@@ -1,4 +1,4 @@
-"""What programs written against SQLAlchemy expect.
+"""The behaviour that programs written against SQLAlchemy expect.
 
 Inspection, reflection, queries by the ORM's core, pandas on top.
 
@@ -60,7 +60,7 @@ def reflection(connection):
     assert sorted(found, key=str) == ["Ada", None], found
     counted = connection.execute(sa.select(sa.func.count()).select_from(people)).scalar()
     assert counted == 3
-    # Duplicate names, as SELECT people.*, other.* gives them.
+    # Duplicate names, as from SELECT people.*, other.*.
     a, b = people.alias("a"), people.alias("b")
     pairs = connection.execute(sa.select(a, b).join(b, a.c.id == b.c.id).order_by(a.c.id)).all()
     assert pairs[0] == (1, "Ada", 1, "Ada"), pairs

@@ -1,6 +1,6 @@
-//! Promised: clients that connect all at once are all served, as many as the server's limit
-//! allows. Silent clients and unfinished handshakes cost others no more than the second in which
-//! they may still speak, and a client that has to make room learns why.
+//! Promised: clients that connect all at once are all served, up to the server's limit of
+//! connections. Silent clients and unfinished handshakes delay other clients by at most the second
+//! in which they may still send something, and a client that has to make room gets the reason.
 
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};

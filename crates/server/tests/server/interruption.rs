@@ -122,7 +122,7 @@ async fn the_query_of_a_vanished_client_ends() {
 /// A client that closes with a full receive buffer: its system acknowledges nothing more, and
 /// reports no error until a minute later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_hangs_up_while_its_rows_are_written_takes_its_query_along() {
+async fn a_client_that_hangs_up_while_its_rows_are_written_ends_its_query() {
     let server = TestServer::start().await;
     let addr = server.addr;
     let hang_up = move || {

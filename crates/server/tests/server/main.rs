@@ -1,4 +1,4 @@
-//! The server as its clients see it. One binary, because each links all of DataFusion.
+//! The server as its clients use it. One binary, because each test binary links all of DataFusion.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-"""What programs written against psycopg expect of a PostgreSQL server. Run by psycopg.rs, with the server's port."""
+"""The behaviour that programs written against psycopg expect of a PostgreSQL server. Run by psycopg.rs, with the server's port."""
 
 import sys
 import threading
@@ -8,7 +8,7 @@ from decimal import Decimal
 import psycopg
 from psycopg import errors
 
-# Runs for minutes in operators that yield only now and then.
+# Runs for minutes in operators that rarely yield.
 LONG = """SELECT count(*) FROM generate_series(1, 2000000) a(x), generate_series(1, 2000000) b(y) WHERE x * y % 7 = 3"""
 
 
@@ -44,7 +44,7 @@ def queries():
 
 def parameters():
     with connect() as connection:
-        # The fifth time on psycopg prepares a statement by itself.
+        # From the fifth execution on psycopg prepares the statement itself.
         for _ in range(7):
             found = connection.execute("SELECT name FROM people WHERE id = %s", (2,)).fetchall()
             assert found == [("Barbara",)], found
@@ -65,7 +65,7 @@ def failures():
         fails(connection, "SELECT 1 / (id - 2) FROM people", errors.DivisionByZero)
         fails(connection, "SELECT 1 / (id - %s) FROM people", errors.DivisionByZero, (2,))
         assert connection.execute("SELECT 1").fetchone() == (1,)
-    # In a transaction an error spoils what follows, up to its end.
+    # In a transaction every statement after an error fails until the transaction ends.
     with connect(autocommit=False) as connection:
         fails(connection, "SELECT 1 FROM nowhere", errors.UndefinedTable)
         fails(connection, "SELECT 1", errors.InFailedSqlTransaction)
@@ -85,12 +85,12 @@ def cancel():
 
         query = threading.Thread(target=run)
         query.start()
-        # A request that comes before the query has begun is for nothing, as in PostgreSQL.
+        # As in PostgreSQL, a request that arrives before the query has begun has no effect.
         while query.is_alive():
             connection.cancel()
             query.join(0.1)
         assert isinstance(outcome[0], errors.QueryCanceled), outcome
-        # And one that is late may hit the next.
+        # A late request may hit the next query.
         for _ in range(100):
             try:
                 assert connection.execute("SELECT 1").fetchone() == (1,)

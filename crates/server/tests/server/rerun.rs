@@ -1,4 +1,4 @@
-//! Promised: a query that finds no memory because other queries have it waits for theirs and
+//! Promised: a query that finds no memory because other queries hold it waits for theirs and
 //! returns its rows, if its client has none yet; a query fails at once if other queries hold too
 //! little to matter.
 

@@ -1,7 +1,7 @@
 //! Promised: the table in docs/design/rights.md, which this test reads. Each row has statements
 //! here, which run with every combination of the server's options. Without an option that the row
-//! names, they are refused with the option's name; otherwise another session sees what the row
-//! says. What a session creates is its own, is counted, and is dropped with the session.
+//! names, they are refused with the option's name; otherwise other sessions see the effect if the
+//! row says so. Objects that a session creates are private, counted, and dropped with the session.
 //! Statements hidden inside others change nothing.
 
 use std::collections::BTreeMap;
@@ -497,7 +497,8 @@ async fn rights_refuse_nothing_in_the_users_own_process() {
     }
 }
 
-/// Statements that try indirect ways to what they may not reach. Their answers are not promised.
+/// Statements that try indirect ways to objects that they may not reach. Their answers are not
+/// promised.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hidden_statements_change_nothing() {
     let world = World::new().await;

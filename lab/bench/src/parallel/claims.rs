@@ -1,6 +1,6 @@
-//! Does the run show what it is to show?
+//! Does the run show what it should?
 //!
-//! Each claim is decided by points of one run alone. A claim that no point decides is left out.
+//! Each claim is decided by points of this run. A claim without points is left out.
 
 use coscan_study::Claim;
 
@@ -52,8 +52,8 @@ fn beside_idle(results: &ParallelResults) -> Option<Claim> {
     Some(Claim::new(text, ratio <= 2.0, factor(ratio)))
 }
 
-/// Compares the parallelism that is chosen at run time, which includes the reserve for pages, with
-/// fixed parallelism without the reserve.
+/// Compares parallelism chosen at run time, which includes the reserve for pages, with fixed
+/// parallelism without the reserve.
 fn beside_fixed(results: &ParallelResults) -> Option<Claim> {
     let chosen = results.point(MIX, CHOSEN)?.point_p95_s;
     let best = results.best_fixed(false)?;
@@ -82,7 +82,7 @@ fn avoided(results: &ParallelResults) -> Option<Claim> {
 }
 
 fn same_rows(results: &ParallelResults) -> Option<Claim> {
-    // A difference makes the run fail, so a finished run proves the claim.
+    // A difference makes the run fail, so every finished run proves the claim.
     let text = "every query answers what plain DataFusion answers";
     let evidence = format!("{} queries", results.queries);
     results.verified.then(|| Claim::new(text, true, evidence))

@@ -1,10 +1,10 @@
-//! Where is the table?
+//! How is the table laid out over the devices?
 //!
-//! Each device has a folder with the table's rows twice. *Dealt*: runs of rows in turn, so that
-//! every device has an equal part of any scan (the physical declustering of [RahmStohr94 §2]). In
-//! *ranges* of the key: so that a predicate on the key needs few devices. Pages are not compressed,
-//! so that a few cores can keep several devices busy. The folders are made once and kept; their
-//! name says what they were made from.
+//! Each device has a folder with its part of the table in two layouts. *Dealt*: runs of rows are
+//! dealt in turn, so that every device has an equal part of any scan (the physical declustering of
+//! [RahmStohr94 §2]). In *ranges* of the key: a predicate on the key then needs few devices. Pages
+//! are not compressed, so that a few cores keep several devices busy. The folders are made once
+//! and kept; their names say what they were made from.
 
 use std::path::{Path, PathBuf};
 
@@ -17,13 +17,13 @@ use crate::workload::KEY;
 /// Part of the folder's name, so that files of another layout are not taken for these.
 const LAYOUT_VERSION: u32 = 2;
 
-/// In a device's folder: the files with rows dealt in turn.
+/// Subfolder of a device's folder with the rows dealt in turn.
 pub(crate) const DEALT: &str = "dealt";
-/// In a device's folder: the files with a range of keys.
+/// Subfolder of a device's folder with a range of keys.
 pub(crate) const RANGES: &str = "ranges";
 
-/// The devices' folders below `root` that hold the rows of lineitem at `source`, which was made at
-/// this scale factor. Makes the folders if they are missing.
+/// The devices' folders below `root` with the rows of the lineitem file `source`, which was made
+/// at this scale factor. Makes missing folders.
 ///
 /// Cancel safe: unfinished files are removed.
 ///
@@ -58,7 +58,7 @@ pub async fn ensure(
     for (table, by) in tables {
         let parts = parts(&folders, table);
         for part in &parts {
-            // What a killed process left unfinished is made anew.
+            // A killed process may have left an unfinished folder.
             if part.exists() {
                 std::fs::remove_dir_all(part).map_err(|error| BenchError::io(part, error))?;
             }

@@ -1,11 +1,12 @@
 //! Which points are measured?
 //!
-//! `scan`: one scan, of all files on one device and of each folder on its own. `mix`: point queries
-//! on an idle system, and then beside scans, with the degree that is chosen while they run and with
-//! fixed ones; these with the reserve for pages and without, which is what a fixed degree is in the
-//! paper: nothing is decided while scans run. `slow`: scans that avoid the last device, by
-//! themselves, and beside one client whose scans need it, with that device as fast as the others
-//! and a tenth as fast. Where it is as fast, that client shares their reads from beginning to end.
+//! `scan`: one scan, with all files on one device and with each folder on a device of its own.
+//! `mix`: point queries on an idle system, then beside scans, with the degree of parallelism
+//! chosen at run time and with fixed degrees. The fixed degrees run with the reserve for pages and
+//! without it; the latter is the paper's fixed degree, where nothing is decided while scans run.
+//! `slow`: scans that avoid the last device, by themselves and beside one client whose scans need
+//! it, with that device as fast as the others and a tenth as fast. Where it is as fast, that
+//! client shares their reads from beginning to end.
 
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ pub(crate) const ALIKE: &str = "alike";
 pub(crate) const WITHOUT: &str = "without the one that needs it";
 pub(crate) const LAST_SLOW: &str = "the last a tenth as fast";
 
-/// All of them, in the order of the file's header.
+/// All points, in the order of the file's header.
 pub(crate) async fn run(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
     let mut points = scan(ground).await?;
     points.extend(mix(ground).await?);
@@ -38,8 +39,7 @@ async fn scan(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
     let repeats = ground.options.repeats.max(1);
     let whole = ground.queries().whole;
     ground.begin(SCAN, 1 + repeats * settings.len());
-    // The first query of a process also pays for pages of code and allocator that no later one
-    // does.
+    // A process's first query also pays for loading code and filling the allocator.
     ground
         .alone(&Setting::new("warm-up", Disks::Unlimited), whole)
         .await?;
@@ -64,8 +64,8 @@ async fn scan(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
     Ok(settings.iter().zip(runs).map(median).collect())
 }
 
-/// Settings take turns here too: the first to run takes memory from the system that later ones find
-/// there, and its queries wait for it. What all rounds of a setting gave is one point.
+/// Settings take turns here too: the first to run takes memory from the system that later runs
+/// find available, and its queries wait for that. All rounds of a setting make one point.
 async fn mix(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
     let options = ground.options;
     let chosen = Setting::new(CHOSEN, Disks::Each);

@@ -1,11 +1,11 @@
-//! On what is each point measured, and are the rows the same?
+//! Under which settings are points measured, and are the rows the same?
 //!
-//! A setting says what differs between two points: where the files are, how fast their devices are,
+//! A setting is what differs between two points: where the files are, how fast their devices are,
 //! and from how many devices a scan reads.
 //!
-//! G1: a query's rows are the same whenever it is asked, in every setting, and the same as plain
-//! DataFusion's, which reads the file that the folders were made from; else the run fails.
-//! G2: every point has an engine of its own with nothing in memory.
+//! G1: a query's rows are the same whenever it runs, in every setting, and the same as plain
+//! DataFusion's over the file that the folders were made from; otherwise the run fails.
+//! G2: every point has an engine of its own that starts with nothing in memory.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,13 +28,13 @@ pub(crate) struct Setting {
     /// Its name in results.
     pub(crate) name: String,
     pub(crate) disks: Disks,
-    /// From how many devices a scan reads; None: chosen while it runs.
+    /// From how many devices a scan reads; None: chosen while the scan runs.
     pub(crate) parallelism: Option<u32>,
-    /// Whether page reads get past loads.
+    /// Whether pages that a query waits for may overtake loads: the reserve for pages.
     pub(crate) reserve: bool,
 }
 
-/// On which devices the folders are declared to be.
+/// How the folders are assigned to devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Disks {
     /// Each folder on a device of its own.
@@ -43,7 +43,7 @@ pub(crate) enum Disks {
     LastSlow,
     /// All folders on one device.
     One,
-    /// The folders as they are: no device is declared or limited.
+    /// The folders as they are: no device is declared, and none has a limit.
     Unlimited,
 }
 
@@ -68,12 +68,13 @@ pub(crate) struct Ground<'a> {
     on_progress: &'a OnProgress,
     queries: Queries,
     table_bytes: u64,
-    /// By query: what answered it first (plain DataFusion or a setting), and the rows.
+    /// For each query the source of its first answer (plain DataFusion or a setting), and the
+    /// rows.
     answers: Vec<Option<(String, Answer)>>,
 }
 
 impl<'a> Ground<'a> {
-    /// Makes the index if it is missing, and lets plain DataFusion answer the queries.
+    /// Makes the index if it is missing, and runs the queries in plain DataFusion.
     pub(crate) async fn new(
         options: &'a ParallelOptions,
         on_progress: &'a OnProgress,
@@ -84,7 +85,7 @@ impl<'a> Ground<'a> {
         let [first, .., last] = &layouts[..] else {
             return Err(BenchError::Table {
                 path: options.source.clone(),
-                reason: "it is to be on two devices at least".to_owned(),
+                reason: "it must be on at least two devices".to_owned(),
             });
         };
         let keys = *first.keys.start()..=*last.keys.end();

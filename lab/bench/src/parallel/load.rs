@@ -1,10 +1,10 @@
-//! Who asks, for how long, and what do the devices do meanwhile?
+//! Which clients run for how long, and what do the devices do meanwhile?
 //!
-//! Clients scan, each one query after the other, until the time is up. Point queries arrive
-//! meanwhile, whether the ones before are answered or not, and all of them are waited for while the
-//! scans go on: none is left out because it took long.
-//! L1: nothing is counted of the first [`WARM_UP`], in which clients fill an empty buffer. L2: the
-//! scans of a point have ended before the next one begins.
+//! Clients scan, each one query after the other, until the time is up. Meanwhile point queries
+//! arrive whether or not earlier ones are answered. The scans go on until all point queries are
+//! answered, so no point query is left out because it took long.
+//! L1: the first [`WARM_UP`], in which clients fill an empty buffer, is not counted. L2: the scans
+//! of a point have ended before the next point begins.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,24 +21,24 @@ use crate::cpu;
 use crate::error::{BenchError, Result};
 use crate::random::Random;
 
-/// Who asks; queries are places among [`super::queries::Queries::all`].
+/// The clients. A query is an index into [`super::queries::Queries::all`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Load {
-    /// What each client asks, over and over.
+    /// The queries of each client, which repeats them.
     pub(crate) clients: Vec<Vec<usize>>,
-    /// What is asked in turn by those who come.
+    /// The queries of the arrivals, in turn.
     pub(crate) points: Vec<usize>,
     pub(crate) time: Duration,
-    /// What arrivals are drawn from.
+    /// The seed of the arrivals.
     pub(crate) seed: u64,
 }
 
-/// What became of it.
+/// The result of a load.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
-    /// Scans that ended in the time that counts, and how long each took. Seconds.
+    /// Scans that ended in the counted time: the query, and the seconds that it took.
     pub(crate) scans: Vec<(usize, f64)>,
-    /// How long each point query took. Seconds.
+    /// Seconds of each point query.
     pub(crate) points: Vec<f64>,
     pub(crate) usage: Usage,
 }
@@ -53,7 +53,7 @@ pub(crate) struct Usage {
 }
 
 impl Outcome {
-    /// What another run of the same load gave is added.
+    /// Adds the results of another run of the same load.
     pub(crate) fn add(&mut self, other: Self) {
         self.scans.extend(other.scans);
         self.points.extend(other.points);
@@ -74,7 +74,7 @@ impl Usage {
     }
 }
 
-/// A query, answered.
+/// An answered query.
 struct Done {
     query: usize,
     ended: Instant,
@@ -82,17 +82,17 @@ struct Done {
     answer: Answer,
 }
 
-/// Before anything is counted.
+/// The time before anything is counted.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// What is asked, by place.
+/// Queries with their statements.
 type Asks = Arc<[(usize, Arc<str>)]>;
 
 impl Ground<'_> {
-    /// Runs it in this setting.
+    /// Runs the load in this setting.
     ///
     /// # Errors
-    /// A query fails, or its rows are others (G1).
+    /// A query fails, or its rows differ (G1).
     pub(crate) async fn bear(&mut self, setting: &Setting, load: &Load) -> Result<Outcome> {
         let arena = Arc::new(self.arena(setting).await?);
         let (tell, mut told) = mpsc::unbounded_channel();
@@ -143,7 +143,7 @@ impl Ground<'_> {
         })
     }
 
-    /// Runs one query with nothing beside it: how long it takes, and what it uses.
+    /// Runs one query alone; returns its time and what it used.
     ///
     /// # Errors
     /// As [`Ground::bear`].
@@ -159,8 +159,8 @@ impl Ground<'_> {
         })
     }
 
-    /// When which point query comes: at random, as often as is said in the mean, the same in every
-    /// setting.
+    /// When each point query arrives: at random, at the mean rate of the options, the same in
+    /// every setting.
     fn arrivals(&self, load: &Load) -> Vec<(Duration, usize)> {
         let mut random = Random::new(load.seed);
         let gap_s = 1.0 / self.options.points_per_second;
@@ -232,7 +232,7 @@ impl Metered {
         }
     }
 
-    /// Nothing of one that nothing was read from.
+    /// The meter of a device; zero if nothing was read from it.
     fn of(&self, name: &str) -> Read {
         let device = self.devices.iter().find(|device| device.name == name);
         Read {
@@ -243,12 +243,12 @@ impl Metered {
     }
 }
 
-/// Until it is aborted, or a query fails.
+/// Repeats the queries until it is aborted, or a query fails.
 async fn over_and_over(arena: Arc<Arena>, asks: Asks, tell: UnboundedSender<Result<Done>>) {
     for (query, sql) in asks.iter().cycle() {
         let done = once(&arena, *query, sql).await;
         let failed = done.is_err();
-        // Who would hear it is waiting for this task.
+        // The receiver waits for this task, so it is still there.
         let _ = tell.send(done);
         if failed {
             return;

@@ -1,24 +1,24 @@
-//! A table on several devices: do scans use them all, and do those who ask for little notice?
+//! A table on several devices: do scans use all devices without slowing point queries?
 //!
-//! Idea: the same files and queries on devices that are held to a bandwidth in process, so that one
-//! disk can stand for several. What differs between two points of an experiment is where the files
-//! are said to be, from how many devices a scan reads at a time, or how fast one device is, and
-//! nothing else. Tasks run in turn, as in a server. Nothing is kept for queries to come
-//! (`coscan.state_cache` is 0), and every point begins with an engine that has nothing in memory.
+//! Idea: the same files and queries run on devices with a limit of bandwidth in process, so that
+//! one disk can stand for several. Two points of an experiment differ only in where the files are
+//! said to be, from how many devices a scan reads at a time, or how fast one device is. Tasks run
+//! in turn, as in a server. Nothing is kept for later queries (`coscan.state_cache` is 0), and
+//! every point begins with an engine that has nothing in memory.
 //!
 //! | file | question |
 //! |---|---|
-//! | `data.rs` | where is the table? |
-//! | `queries.rs` | what is asked? |
-//! | `ground.rs` | on what is it measured, and are the rows the same? |
-//! | `load.rs` | who asks, for how long, and what do the devices do meanwhile? |
+//! | `data.rs` | how is the table laid out over the devices? |
+//! | `queries.rs` | which queries run? |
+//! | `ground.rs` | under which settings are they measured, and are the rows the same? |
+//! | `load.rs` | which clients run for how long, and what do the devices do meanwhile? |
 //! | `experiments.rs` | which points are measured? |
-//! | `results.rs` | what did a run say, in the form in which it is kept? |
-//! | `claims.rs` | does it show what it is to show? |
-//! | `table.rs` | how does a person read it? |
+//! | `results.rs` | in which form are the results kept? |
+//! | `claims.rs` | does the run show what it should? |
+//! | `table.rs` | how are the results shown? |
 //!
 //! Not here: the paper's figures, which are simulated (`coscan sim`).
-//! Source: [RahmStohr94 §4.4, §5]; we differ: pages are asked for by an index, not by transactions.
+//! Source: [RahmStohr94 §4.4, §5]; we differ: an index requests the pages, not transactions.
 
 mod claims;
 mod data;
@@ -43,16 +43,16 @@ use results::ParallelResults;
 
 pub use data::ensure;
 
-/// What is run.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct ParallelOptions {
     /// TPC-H's lineitem in one file, which plain DataFusion reads.
     pub source: PathBuf,
-    /// The same rows in each folder's parts ([`ensure`]); a device for each.
+    /// The same rows in the parts of each folder ([`ensure`]); one device per folder.
     pub folders: Vec<PathBuf>,
     /// TPC-H's scale factor.
     pub scale: f64,
-    /// What keys and arrivals are drawn from.
+    /// The seed of keys and arrivals.
     pub seed: u64,
     /// `nsm` or `dsm`.
     pub model: String,
@@ -66,14 +66,14 @@ pub struct ParallelOptions {
     pub partitions: usize,
     /// Clients that scan, one query after the other.
     pub clients: usize,
-    /// Point queries that arrive in a second.
+    /// Point queries per second.
     pub points_per_second: f64,
     /// For how long a mix of queries is measured.
     pub time: Duration,
-    /// Degrees of parallelism that the chosen one is compared with.
+    /// Fixed degrees of parallelism to compare with the chosen one.
     pub fixed: Vec<u32>,
-    /// How often one scan alone is measured, of which the median counts, and each mix of scans and
-    /// point queries, whose queries are taken together.
+    /// How often a scan alone is measured (the median counts), and each mix of scans and point
+    /// queries (the queries of all rounds count).
     pub repeats: usize,
     /// Whether plain DataFusion answers every query too.
     pub verify: bool,
@@ -107,9 +107,8 @@ impl ParallelOptions {
 ///
 /// Cancel safety: dropping the future cancels all queries.
 ///
-/// # Errors
-/// A file cannot be read, a query fails, or [`crate::BenchError::Mismatch`] if its rows are not
-/// those that another run of it, or plain DataFusion, gave.
+/// A file cannot be read, a query fails, or [`crate::BenchError::Mismatch`] if its rows differ
+/// from those of another run or of plain DataFusion.
 pub async fn run(options: &ParallelOptions, on_progress: OnProgress) -> Result<ParallelResults> {
     // Names are checked before anything is measured.
     reads_whole_rows(&options.model)?;
@@ -152,8 +151,8 @@ mod tests {
     use crate::tpch::{self, Generate, Table};
 
     /// At scale 0.01, on devices on which a scan takes some tenths of a second. Times mean nothing
-    /// here; that a limited device gives no more than its limit, and who read what from where,
-    /// would be the same if the machine stood still for a moment.
+    /// here. A limited device never exceeds its limit, and where each query reads from does not
+    /// depend on time, so both hold even if the machine stalls for a moment.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn every_device_is_read_and_every_row_is_plain_datafusions() {
         let root = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
-//! Which queries are asked?
+//! Which queries run?
 //!
 //! Scans of many bytes per row and little arithmetic, so that they wait for the devices, as in the
 //! paper; some over all rows, some over ranges of keys. No two scans of the mix are alike, so that
-//! clients share what they read, not what they ask. Point queries ask for the lines of one order,
-//! by an index. Keys are TPC-H's: of each 32 numbers the first eight are orders.
+//! clients share reads but not results. A point query selects the lines of one order by an index.
+//! Keys are TPC-H's: of each 32 numbers the first eight are orders.
 
 use std::ops::RangeInclusive;
 
@@ -22,9 +22,9 @@ pub(crate) struct Queries {
     pub(crate) all: Vec<Query>,
     /// The scan that reads most bytes from all devices.
     pub(crate) whole: usize,
-    /// What each client of the mix asks, one query after the other.
+    /// The queries of each client of the mix, one after the other.
     pub(crate) clients: Vec<Vec<usize>>,
-    /// Point queries, asked in turn.
+    /// Point queries, run in turn.
     pub(crate) points: Vec<usize>,
     /// Scans that need nothing from the last device.
     pub(crate) avoiding: Vec<usize>,
@@ -32,13 +32,13 @@ pub(crate) struct Queries {
     pub(crate) needing: usize,
 }
 
-/// The table's name in SQL; each device has an equal part of any rows.
+/// The table in SQL; each device has an equal part of any rows.
 pub(crate) const TABLE: &str = "lineitem";
-/// The name of the same rows with a range of keys on each device.
+/// The same rows with a range of keys on each device.
 pub(crate) const BY_KEY: &str = "lineitem_by_key";
 
-/// How many different point queries there are. Each comes back after some seconds; most pages are
-/// not kept that long, and those that are also serve the idle system.
+/// The number of different point queries. Each is repeated after some seconds; most pages are not
+/// kept that long, and those that are also serve the idle system.
 const POINTS: usize = 100;
 
 /// Of each `KEYS` numbers the first `KEYS_USED` are keys of orders.
@@ -48,7 +48,7 @@ const KEYS: u64 = 32;
 const WIDE: &str = "sum(l_partkey), max(l_suppkey), sum(l_extendedprice), max(l_comment)";
 
 impl Queries {
-    /// Queries over a table with these keys, for so many clients that scan. In the table by key
+    /// Queries over a table with these keys, for this many clients that scan. In the table by key
     /// ranges the last device has the keys above `last`.
     pub(crate) fn draw(keys: &RangeInclusive<i64>, last: i64, clients: usize, seed: u64) -> Self {
         let mut random = Random::new(seed);
@@ -109,10 +109,10 @@ impl Queries {
     }
 }
 
-/// One scan of each kind with constants of its own: its name, and the statement after the count.
+/// One scan of each kind with its own constants: its name, and the statement after the count.
 fn scans(keys: &RangeInclusive<i64>, random: &mut Random) -> Vec<(&'static str, String)> {
     let (first, end) = (*keys.start(), *keys.end());
-    // A range of so many hundredths of the keys.
+    // A range of this many hundredths of the keys.
     let range = |random: &mut Random, hundredths: i64| {
         let width = (end - first) / 100 * hundredths;
         let room = (end - first - width).unsigned_abs();
@@ -194,7 +194,7 @@ mod tests {
             .map(|&query| queries.all[query].sql.as_str())
             .collect();
         let differ: BTreeSet<&str> = scans.iter().copied().collect();
-        // There are few years, discounts and quantities: now and then two scans are drawn alike.
+        // There are few years, discounts and quantities, so a few scans are drawn twice.
         assert!(differ.len() * 20 > scans.len() * 19, "{}", differ.len());
     }
 }

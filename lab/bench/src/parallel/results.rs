@@ -1,4 +1,4 @@
-//! What one run says, in the form in which it is kept.
+//! The results of one run, in the form in which they are kept.
 //!
 //! Idea: the JSON file is the interface, as in [`crate::results`]. Units: seconds, bytes.
 
@@ -9,9 +9,9 @@ use crate::smooth::results::Machine;
 
 /// [`Point::experiment`] of one scan alone.
 pub const SCAN: &str = "scan";
-/// Of point queries beside scans.
+/// [`Point::experiment`] of point queries beside scans.
 pub const MIX: &str = "mix";
-/// Of scans beside a slow device.
+/// [`Point::experiment`] of scans beside a slow device.
 pub const SLOW: &str = "slow";
 
 /// One run.
@@ -23,80 +23,80 @@ pub struct ParallelResults {
     pub command: String,
     /// TPC-H's scale factor.
     pub scale: f64,
-    /// What keys and arrivals were drawn from.
+    /// The seed of keys and arrivals.
     pub seed: u64,
     /// Storage model: `nsm` or `dsm`.
     pub model: String,
-    /// Devices.
+    /// The number of devices.
     pub devices: usize,
-    /// Each device's limit in bytes per second, but for one that was slowed down.
+    /// Each device's limit in bytes per second, except for a device that was slowed down.
     pub bandwidth: u64,
     /// The size of a chunk on disk.
     pub chunk_bytes: u64,
     /// Partitions of each query.
     pub partitions: usize,
-    /// The table.
+    /// Bytes of the table.
     pub table_bytes: u64,
-    /// The buffer.
+    /// Bytes of the buffer.
     pub buffer_bytes: u64,
     /// Clients that scan in a mix.
     pub clients: usize,
-    /// Point queries that arrived in a second.
+    /// Point queries per second.
     pub points_per_second: f64,
-    /// For how long a mix was measured.
+    /// How long a mix was measured.
     pub time_s: f64,
-    /// How often one scan alone was measured (its point is the median) and each mix (its point has
-    /// the queries of all).
+    /// How often a scan alone was measured (its point is the median) and each mix (its point has
+    /// the queries of all rounds).
     pub repeats: usize,
-    /// Queries that differ.
+    /// The number of different queries.
     pub queries: usize,
     /// Whether plain DataFusion answered every query too. Settings are compared with each other in
     /// any case.
     pub verified: bool,
-    /// The machine.
+    /// The machine of the run.
     pub machine: Machine,
-    /// What was measured.
+    /// The measurements.
     pub points: Vec<Point>,
-    /// What it must show.
+    /// The claims that the run must show.
     pub claims: Vec<Claim>,
 }
 
-/// What was asked in one setting.
+/// A measurement in one setting.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Point {
     /// [`SCAN`], [`MIX`] or [`SLOW`].
     pub experiment: String,
-    /// What differs from the experiment's other points.
+    /// What differs from the other points of the experiment.
     pub setting: String,
-    /// From how many devices a scan read at a time; none: chosen while it ran.
+    /// From how many devices a scan read at a time; none: chosen while the scan ran.
     pub parallelism: Option<u32>,
-    /// Whether pages got past loads.
+    /// Whether pages that a query waits for could overtake loads.
     pub reserve: bool,
     /// How long was measured.
     pub time_s: f64,
-    /// Bytes that the devices gave meanwhile.
+    /// Bytes that the devices delivered meanwhile.
     pub read_bytes: u64,
-    /// The same in a second.
+    /// `read_bytes` per second.
     pub bytes_per_second: f64,
-    /// The same over the sum of the devices' limits.
+    /// `bytes_per_second` over the sum of the devices' limits.
     pub of_limit: f64,
-    /// Processor time over what there was.
+    /// Processor time over the available processor time.
     pub cpu_fraction: f64,
     /// Clients that scanned, one query after the other.
     pub scan_clients: usize,
     /// Scans that ended meanwhile.
     pub scans: usize,
-    /// How long they took in the mean.
+    /// Mean seconds of those scans.
     pub scan_mean_s: f64,
-    /// The same of those that needed nothing of the last device.
+    /// Mean seconds of the scans that needed nothing from the last device.
     pub avoiding_mean_s: Option<f64>,
     /// Point queries that arrived meanwhile.
     pub points: usize,
-    /// Median of their latencies.
+    /// Median latency of the point queries.
     pub point_p50_s: f64,
-    /// 95th percentile of their latencies, by nearest rank.
+    /// 95th percentile of the point queries' latencies, by nearest rank.
     pub point_p95_s: f64,
-    /// Each device.
+    /// The devices.
     pub devices: Vec<DeviceUse>,
 }
 
@@ -107,9 +107,9 @@ pub struct DeviceUse {
     pub name: String,
     /// Its limit in bytes per second.
     pub limit: u64,
-    /// Bytes that it gave.
+    /// Bytes that it delivered.
     pub bytes: u64,
-    /// Part of the time in which at least one request was outstanding.
+    /// Share of the time in which at least one request was outstanding.
     pub busy: f64,
 }
 
@@ -127,8 +127,8 @@ impl ParallelResults {
         self.points.iter().filter(of)
     }
 
-    /// The best of the fixed degrees of parallelism in the mix, with a reserve for pages or
-    /// without: the one that read most bytes a second; of those that read nearly as many
+    /// The best of the fixed degrees of parallelism in the mix, with or without a reserve for
+    /// pages: the one that read most bytes per second; of those that read nearly as many
     /// ([`NEARLY`]) the one with the lowest P95 of point queries.
     #[must_use]
     pub fn best_fixed(&self, reserve: bool) -> Option<&Point> {
@@ -143,7 +143,7 @@ impl ParallelResults {
     }
 }
 
-/// The part of the most bytes a second that counts as much.
+/// At least this share of the most bytes per second counts as nearly as many.
 pub const NEARLY: f64 = 0.98;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Does the run show what the paper shows?
 //!
-//! Each claim is decided by points of one run alone. A claim that no point decides is left out.
+//! Each claim is decided by points of this run. A claim without points is left out.
 
 use coscan_study::Claim;
 
@@ -25,7 +25,7 @@ pub(crate) fn claims(points: &[Point]) -> Vec<Claim> {
     claims
 }
 
-/// The bytes that eight clients save when they begin a fifth of a scan apart.
+/// The bytes that eight clients save when they start a fifth of a scan apart.
 fn bytes_saved(points: &[Point], variant: Variant) -> Option<Claim> {
     let fifth = |point: &&Point| point.interarrival.is_some_and(|i| (i - 0.2).abs() < 1e-9);
     let mut of = of(points, SCANS, variant);
@@ -40,8 +40,8 @@ fn bytes_saved(points: &[Point], variant: Variant) -> Option<Claim> {
             "shared scans alone"
         }
     );
-    // The buffer serves queries that follow each other closely without any sharing. What eight
-    // queries read by themselves shows how much of the saving that is.
+    // The buffer serves queries that follow each other closely even without sharing. The bytes
+    // that eight isolated queries read show how much of the saving that is.
     let alone = 1.0 - ours.io_bytes as f64 / ours.demand_bytes.max(1) as f64;
     let evidence = format!(
         "{:.0} %; of each by itself {:.0} %",
@@ -58,9 +58,9 @@ fn bytes_saved(points: &[Point], variant: Variant) -> Option<Claim> {
 }
 
 /// The speed-up at points where the window is open and the second query is so far behind the first
-/// that the buffer alone does not serve both. Where they begin at once, the paper's baseline is no
-/// slower either. Each of these points must have the satellites that are expected of it: sharing
-/// that is broken makes the claim fail, and not vanish.
+/// that the buffer alone does not serve both. Where both start at once, the paper's baseline is no
+/// slower either. Each of these points must have the satellites expected of it, so that broken
+/// sharing makes the claim fail rather than vanish.
 fn speed_up(points: &[Point], figure: &str, what: &str) -> Option<Claim> {
     let open = |point: &&Point| {
         let kept = point.buffer_bytes as f64 / point.touched_bytes.max(1) as f64;
@@ -88,8 +88,8 @@ fn speed_up(points: &[Point], figure: &str, what: &str) -> Option<Claim> {
     Some(Claim::of_figure(figure, text, "2", ours, holds))
 }
 
-/// The least speed-up at every time between the two, over isolated queries and over shared scans
-/// and fragments alone.
+/// The least speed-up at any time between the two queries, over isolated queries and over shared
+/// scans and fragments alone.
 fn no_loss(points: &[Point], figure: &str, what: &str) -> Option<Claim> {
     let all = of(points, figure, SHARED).filter(|point| point.what == what);
     let ratios = all.flat_map(|point| {
@@ -108,8 +108,8 @@ fn no_loss(points: &[Point], figure: &str, what: &str) -> Option<Claim> {
     ))
 }
 
-/// A policy reads ahead in its own way, so that a client alone is faster or slower under it, and
-/// nothing of that is sharing. So the gain of one client is divided out.
+/// A policy reads ahead in its own way, so that even a single client is faster or slower under it,
+/// which is not sharing. So the gain of one client is divided out.
 fn throughput(points: &[Point]) -> Option<Claim> {
     let gain = |point: &Point| Some(point.qph / beside(points, point, ISOLATED)?.qph);
     let most = of(points, THROUGHPUT, SHARED).max_by_key(|point| point.clients)?;
@@ -127,7 +127,7 @@ fn throughput(points: &[Point]) -> Option<Claim> {
         factor(of_all),
         factor(of_one)
     );
-    // For the baseline the paper has a curve and no number.
+    // For the baseline the paper gives a curve but no number.
     let paper = "2 (over DBMS X)";
     Some(Claim::of_figure(
         THROUGHPUT,
@@ -187,7 +187,7 @@ pub(crate) fn beside<'a>(
     points.iter().find(same)
 }
 
-/// What was asked for a figure, in the order of the points.
+/// The names of a figure's points, in the order of the points.
 fn names<'a>(points: &'a [Point], figure: &str) -> Vec<&'a str> {
     let of = points.iter().filter(|point| point.figure == figure);
     let mut names: Vec<&str> = of.map(|point| point.what.as_str()).collect();

@@ -1,12 +1,12 @@
-//! On what is each point measured, and are the rows the same?
+//! Under which conditions are points measured, and are the rows the same?
 //!
-//! Idea: a ground is what an experiment's points have in common: tables, queries, the buffer, and
-//! how long each query takes alone. Everything else is in a point's clients and variants. Variants
-//! take turns within a repeat, so that a slow minute of the machine hits all of them.
+//! Idea: a ground is what the points of an experiment have in common: tables, queries, the buffer,
+//! and how long each query takes alone. Everything else belongs to a point's clients and variants.
+//! Variants take turns within a repeat, so that a slow minute of the machine hits all of them.
 //!
-//! G1: a query's rows are the same whenever it is asked, in every variant, and the same as plain
-//! DataFusion's; else the run fails.
-//! G2: every run has an engine of its own with nothing in memory.
+//! G1: a query's rows are the same whenever it runs, in every variant, and the same as plain
+//! DataFusion's; otherwise the run fails.
+//! G2: every run has an engine of its own that starts with nothing in memory.
 //! G3: nothing else runs while the clients are measured.
 
 use std::collections::BTreeMap;
@@ -33,11 +33,11 @@ pub(crate) struct Query {
     pub(crate) sql: String,
 }
 
-/// What is to be measured: which clients ask, in which variants.
+/// A measurement that is planned: its clients and variants.
 pub(crate) struct Case {
-    /// The point, with everything that is known before it is measured.
+    /// The point, with everything that is known before the measurement.
     pub(crate) point: Point,
-    /// The clients; labels of asks are indexes into the list of queries.
+    /// The clients; the label of an ask is an index into the list of queries.
     pub(crate) clients: Vec<Client>,
     pub(crate) variants: Vec<Variant>,
 }
@@ -53,13 +53,14 @@ pub(crate) struct Ground<'a> {
     pub(crate) queries: Vec<Query>,
     touched_bytes: u64,
     buffer_bytes: u64,
-    /// How each query runs alone, by name.
+    /// The cost of each query alone, by name.
     alone: BTreeMap<String, Alone>,
-    /// By query: what answered it first (plain DataFusion or a variant), and the rows.
+    /// For each query the source of its first answer (plain DataFusion or a variant), and the
+    /// rows.
     answers: Vec<Option<(String, Answer)>>,
 }
 
-/// A query measured with nothing beside it and nothing in memory.
+/// A query's cost when it runs alone with nothing in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Alone {
     time: Duration,
@@ -76,8 +77,8 @@ struct Outcome {
 }
 
 impl<'a> Ground<'a> {
-    /// Lets plain DataFusion answer the queries; finds out what they read in all, of which the
-    /// buffer may be a fraction, and how long each takes alone.
+    /// Runs the queries in plain DataFusion, then measures what they read in all (the buffer may
+    /// be a fraction of that) and how long each takes alone.
     pub(crate) async fn new(
         options: &'a QpipeOptions,
         on_progress: &'a OnProgress,
@@ -118,9 +119,8 @@ impl<'a> Ground<'a> {
         Ok(())
     }
 
-    /// The bytes that are read if every query is asked once and everything is kept. This run also
-    /// pays for the pages of code and of the allocator that a process's first query needs, so that
-    /// no timed query does.
+    /// The bytes read if every query runs once and everything is kept. This run also loads the
+    /// code and fills the allocator, so that no timed query pays for that.
     async fn read_all(&mut self) -> Result<u64> {
         self.begin("what is read", self.queries.len());
         let config = ArenaConfig {
@@ -165,7 +165,7 @@ impl<'a> Ground<'a> {
         Ok(alone)
     }
 
-    /// The mean time that a query takes alone, in seconds.
+    /// The mean time of a query alone, in seconds.
     pub(crate) fn alone_s(&self) -> f64 {
         let queries = self.queries.iter();
         mean(queries.map(|query| self.alone[&query.name].time.as_secs_f64()))
@@ -178,7 +178,7 @@ impl<'a> Ground<'a> {
         bytes.sum()
     }
 
-    /// Asks that query without thinking.
+    /// The ask of that query, without thinking.
     pub(crate) fn ask(&self, query: usize) -> Ask {
         Ask::new(query.to_string(), &self.queries[query].sql)
     }
@@ -212,7 +212,7 @@ impl<'a> Ground<'a> {
     }
 
     async fn once(&mut self, variant: Variant, clients: &[Client]) -> Result<Outcome> {
-        // An engine for this run alone (G2).
+        // G2: an engine for this run alone.
         let record = self.options.record.as_deref();
         let config = ArenaConfig {
             record: record.map(|record| log_of(variant.name, record)),
@@ -283,7 +283,7 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// The index of an ask's query in the list of queries, read from its label.
+/// The index of an ask's query, parsed from its label.
 fn place(ask: &Ask) -> Result<usize> {
     let place = ask.label.parse();
     place.map_err(|_| BenchError::WorkerLost("a client"))
@@ -307,7 +307,7 @@ fn measured(mut point: Point, mut outcomes: Vec<Outcome>) -> Option<Point> {
     Some(point)
 }
 
-/// The paper shares between queries in flight, so nothing is kept for later queries.
+/// The paper shares only between queries in flight, so nothing is kept for later queries.
 const STATE_CACHE_OFF: (&str, &str) = ("coscan.state_cache", "0");
 /// How often a query is timed alone. The median counts, because interarrival times are given as
 /// parts of it.

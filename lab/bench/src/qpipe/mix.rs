@@ -1,12 +1,12 @@
-//! What do many clients of TPC-H's queries gain?
+//! What do many clients of TPC-H's queries gain from sharing?
 //!
 //! Figure 12: the same queries, dealt to more and more clients. Figure 13: ten clients that think
-//! before each query. Open arrivals: the same queries arrive at 1.5 times the rate at which
-//! isolated execution answered the most clients, whether earlier ones are answered or not. Dealing
-//! the same queries keeps throughputs comparable: one client with four queries of its own would
-//! have other work than twelve clients.
+//! before each query. Open arrivals: the same queries arrive at 1.5 times the rate that isolated
+//! execution reached with the most clients, whether or not earlier ones are answered. Dealing the
+//! same queries keeps throughputs comparable: one client with four queries of its own would have
+//! other work than twelve clients.
 //! Source: [QPipe05 §5.3, Figures 12 and 13]; we differ: think times and gaps between arrivals are
-//! drawn from an exponential distribution, so that clients do not march in step.
+//! drawn from an exponential distribution, so that clients do not run in lockstep.
 
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ use crate::progress::OnProgress;
 use crate::random::Random;
 use crate::workload::{TABLES, WholeSpec};
 
-/// Clients that think.
+/// Clients in Figure 13.
 const THINKERS: usize = 10;
-/// How much faster queries arrive than isolated execution answers them.
+/// The rate of arrivals, over the rate that isolated execution reached with the most clients.
 const OVERLOAD: f64 = 1.5;
 
 pub(crate) async fn run(
@@ -63,8 +63,8 @@ pub(crate) async fn run(
     Ok(())
 }
 
-/// The cases of Figure 12. If only open arrivals are measured: just the case that their rate
-/// follows from.
+/// The cases of Figure 12. If only open arrivals are measured, just the case that determines their
+/// rate.
 fn throughput(options: &QpipeOptions, ground: &Ground<'_>, most: usize) -> Vec<Case> {
     let (clients, variants) = if options.wants(THROUGHPUT) {
         (options.clients.clone(), vec![ISOLATED, SHARED])
@@ -134,7 +134,7 @@ fn point(figure: &str, clients: usize, ground: &Ground<'_>) -> Point {
     }
 }
 
-/// The queries, dealt in turn to so many clients.
+/// The queries, dealt in turn to this many clients.
 fn dealt(ground: &Ground<'_>, clients: usize, mut ask: impl FnMut(Ask) -> Ask) -> Vec<Client> {
     let mut dealt = vec![Client::default(); clients];
     for query in 0..ground.queries.len() {

@@ -1,7 +1,7 @@
-//! `QPipe`'s experiments on the engine: what do queries in flight save when they share scans,
-//! fragments and operators?
+//! `QPipe`'s experiments on the engine: what do queries in flight save by sharing scans, fragments
+//! and operators?
 //!
-//! Idea: the same clients ask the same queries at the same times of engines that differ only in
+//! Idea: the same clients send the same queries at the same times to engines that differ only in
 //! what is shared. Only queries in flight share: no state or result is kept for later queries
 //! (`coscan.state_cache` is 0 in every variant), and every run begins with an engine that has
 //! nothing in memory.
@@ -9,18 +9,18 @@
 //! | file | question |
 //! |---|---|
 //! | `variant.rs` | what is shared? |
-//! | `ground.rs` | on what is it measured, and are the rows the same? |
+//! | `ground.rs` | under which conditions are points measured, and are the rows the same? |
 //! | `wisconsin.rs` | what is in the Wisconsin benchmark's tables? |
 //! | `scans.rs` | what do overlapping scans read? (Figure 8) |
-//! | `pairs.rs` | what does a second query gain, some time after the first? (Figures 9 to 11) |
-//! | `mix.rs` | and many clients of TPC-H's queries? (Figures 12 and 13, and open arrivals) |
-//! | `claims.rs` | does it show what the paper shows? |
-//! | `results.rs` | what did a run say, in the form in which it is kept? |
-//! | `table.rs` | how does a person read it? |
+//! | `pairs.rs` | what does a query gain that starts some time after another? (Figures 9 to 11) |
+//! | `mix.rs` | what do many clients of TPC-H's queries gain? (Figures 12 and 13, open arrivals) |
+//! | `claims.rs` | does the run show what the paper shows? |
+//! | `results.rs` | in which form are the results kept? |
+//! | `table.rs` | how are the results shown? |
 //!
-//! Not here: peers beside it (`lab/arena/mix.sh`).
-//! Source: [QPipe05 §5]; we differ: DBMS X is not there, and the baseline is this engine with
-//! nothing shared but what is left in its buffer.
+//! Not here: other engines (`lab/arena/mix.sh`).
+//! Source: [QPipe05 §5]; we differ: DBMS X is not available, and the baseline is this engine
+//! sharing nothing but what is left in its buffer.
 
 mod claims;
 mod ground;
@@ -76,20 +76,19 @@ pub struct QpipeOptions {
     pub partitions: usize,
     /// The numbers of clients in Figure 12; open arrivals take their rate from the largest.
     pub clients: Vec<usize>,
-    /// Queries of each client when there are as many clients as Figure 12 has at most.
+    /// Queries per client at the largest number of clients in Figure 12.
     pub queries: usize,
-    /// Sets of parameters of each query of the mix; 0: parameters are drawn each time.
+    /// Sets of parameters of each query of the mix; 0: parameters are drawn for every query.
     pub sets: usize,
-    /// Times between arrivals in figures 8 to 11, as parts of the time that the query takes alone.
+    /// Times between arrivals in figures 8 to 11, as fractions of a query's time alone.
     pub interarrivals: Vec<f64>,
-    /// Mean times that clients think in Figure 13, in mean times of a query alone.
+    /// Mean thinking times in Figure 13, as multiples of a query's mean time alone.
     pub thinks: Vec<f64>,
     /// How often each point is measured; the median counts.
     pub repeats: usize,
     /// Whether plain DataFusion answers every query too.
     pub verify: bool,
-    /// Where the scheduler's log of the last run of each variant goes, with the variant's name
-    /// added.
+    /// The scheduler's log of the last run of each variant; the variant's name is appended.
     pub record: Option<PathBuf>,
 }
 
@@ -172,7 +171,7 @@ pub fn generate(scale: f64) -> Generate {
 ///
 /// # Errors
 /// A table is missing or cannot be read, a query fails, or [`BenchError::Mismatch`] if a query's
-/// rows differ from those that another run of it, or plain DataFusion, gave.
+/// rows differ from those of another run or of plain DataFusion.
 pub async fn run(options: &QpipeOptions, on_progress: OnProgress) -> Result<QpipeResults> {
     // Names are checked before anything is measured.
     reads_whole_rows(&options.model)?;
@@ -233,7 +232,7 @@ mod tests {
     use crate::tpch;
 
     /// At scale 0.01 behind a device on which a query takes some tenths of a second. Times mean
-    /// nothing; what is counted would be the same if the machine stood still for a moment.
+    /// nothing; counts stay the same even if the machine stalls for a moment.
     async fn small(root: &Path, figures: &[&str], buffer: f64) -> QpipeResults {
         let mut options = QpipeOptions {
             figures: figures.iter().map(|figure| (*figure).to_owned()).collect(),
@@ -272,7 +271,7 @@ mod tests {
     async fn scans_and_pairs_share_and_answer_the_same() {
         let root = tempfile::tempdir().unwrap();
         let figures = [SCANS, MERGE_JOIN, SORT_MERGE, HASH_JOIN];
-        // So little that no query can follow another within the buffer.
+        // Too small for one query to follow another within the buffer.
         let results = small(root.path(), &figures, 0.1).await;
         assert!(results.verified && results.wisconsin_rows == 20_000);
         for figure in figures {

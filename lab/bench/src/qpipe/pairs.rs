@@ -1,10 +1,10 @@
-//! What does a second query gain, some time after the first?
+//! What does a query gain that starts some time after another?
 //!
-//! Figure 9: TPC-H Q4 twice, with orders and lineitem in the order of their key and merged. Figure
+//! Figure 9: TPC-H Q4 twice, with orders and lineitem in key order, joined by a merge join. Figure
 //! 11: the same with a hash join. Figure 10: two sort-merge joins of the Wisconsin benchmark's
-//! three tables, which want different rows of the small one.
-//! The paper's two Q4 are the same query. Beside them stand two that want different months: what
-//! they have in common is below their joins, so they share less.
+//! three tables, which select different rows of the small one.
+//! The paper's two Q4 are the same query. Beside them stand two Q4 of different months: what these
+//! have in common is below their joins, so they share less.
 //! Source: [QPipe05 §5.1.2, §5.2.1, §5.2.2, Figures 9 to 11].
 
 use std::time::Duration;
@@ -26,10 +26,10 @@ pub(crate) struct Pair {
     what: &'static str,
     queries: Queries,
     settings: &'static [(&'static str, &'static str)],
-    /// Whether tables have the order of their keys.
+    /// Whether the tables' order by key is declared.
     ordered: bool,
-    /// The second query becomes a satellite if it begins before this part of the first one's time.
-    /// Two that want different rows have only scans in common.
+    /// The second query becomes a satellite if it starts before this part of the first one's time.
+    /// Two queries that select different rows have only scans in common.
     open_until: f64,
 }
 
@@ -42,7 +42,7 @@ enum Queries {
     Wisconsin,
 }
 
-/// Settings with which the plan keeps a declared order rather than sorting anew.
+/// Settings with which the plan keeps a declared order instead of sorting.
 const MERGED_IN_ORDER: &[(&str, &str)] = &[
     ("datafusion.optimizer.prefer_hash_join", "false"),
     ("datafusion.optimizer.prefer_existing_sort", "true"),
@@ -159,8 +159,7 @@ fn q4_tables(options: &QpipeOptions, pair: &Pair) -> Result<Vec<TableFile>> {
     Ok(tables)
 }
 
-/// So many clients, each with the next query and each starting so many seconds after the one
-/// before.
+/// Clients that each send the next query, each starting this many seconds after its predecessor.
 pub(crate) fn one_after_the_other(
     ground: &Ground<'_>,
     clients: usize,

@@ -23,7 +23,7 @@ pub struct QpipeResults {
     pub seed: u64,
     /// Storage model: `nsm` or `dsm`.
     pub model: String,
-    /// The device's limit in bytes per second; none if it was not held.
+    /// The device's limit in bytes per second; none if it had no limit.
     pub bandwidth: Option<u64>,
     /// Seconds added to each request.
     pub latency_s: f64,
@@ -31,7 +31,7 @@ pub struct QpipeResults {
     pub chunk_bytes: u64,
     /// Partitions of each query.
     pub partitions: usize,
-    /// Sets of parameters of each query of the mix; 0: parameters are drawn each time.
+    /// Sets of parameters of each query of the mix; 0: parameters are drawn for every query.
     pub sets: usize,
     /// `coscan.state_cache` in all variants: only queries in flight share.
     pub state_cache_bytes: u64,
@@ -40,22 +40,22 @@ pub struct QpipeResults {
     /// Whether plain DataFusion answered every query too. Variants are compared with each other in
     /// any case.
     pub verified: bool,
-    /// The machine.
+    /// The machine of the run.
     pub machine: Machine,
-    /// What was measured.
+    /// The measurements.
     pub points: Vec<Point>,
     /// The claims that the run must show.
     pub claims: Vec<Claim>,
 }
 
-/// Some clients in one variant.
+/// A measurement of some clients in one variant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Point {
     /// The paper's number of the figure, or `open`.
     pub figure: String,
-    /// Who asks what, in words.
+    /// The clients' queries, in words.
     pub what: String,
-    /// How many clients; each asks one query after the other.
+    /// The number of clients; each sends one query after the other.
     pub clients: usize,
     /// `shared`, `operators off`, `scans` or `isolated`.
     pub variant: String,
@@ -67,22 +67,22 @@ pub struct Point {
     pub think_s: Option<f64>,
     /// Seconds that a query takes alone, with an empty buffer; for a mix the mean over its queries.
     pub alone_s: f64,
-    /// The buffer.
+    /// Bytes of the buffer.
     pub buffer_bytes: u64,
-    /// Bytes that the experiment's queries read if each is asked once and everything is kept.
+    /// Bytes that the experiment's queries read if each runs once and everything is kept.
     pub touched_bytes: u64,
     /// Bytes that this point's queries read, each by itself, with an empty buffer.
     pub demand_bytes: u64,
     /// Queries altogether.
     pub queries: usize,
-    /// From the beginning, which is the first arrival, to the last answer. The point's other
-    /// figures are those of the repeat with the median total time.
+    /// From the first arrival to the last answer. The point's other figures are those of the
+    /// repeat with the median total time.
     pub total_s: f64,
-    /// The shortest repeat.
+    /// Total time of the shortest repeat.
     pub total_min_s: f64,
-    /// The longest repeat.
+    /// Total time of the longest repeat.
     pub total_max_s: f64,
-    /// Queries an hour.
+    /// Queries per hour.
     pub qph: f64,
     /// Mean latency.
     pub mean_s: f64,
@@ -100,15 +100,14 @@ pub struct Point {
     pub decode_bytes: u64,
     /// Operators whose output a query took from another query's run.
     pub satellites: u64,
-    /// How many of those there are if what can be shared is shared.
+    /// How many satellites there are if everything that can be shared is shared.
     pub satellites_expected: u64,
     /// Processor time, user and system.
     pub cpu_s: f64,
 }
 
 impl Point {
-    /// Computes what follows from `total_s` and from the latencies, which are in the order of
-    /// clients.
+    /// Computes what follows from `total_s` and from the latencies, which are in client order.
     pub(crate) fn summarize(&mut self, latencies: &[f64]) {
         let mut sorted = latencies.to_vec();
         sorted.sort_by(f64::total_cmp);

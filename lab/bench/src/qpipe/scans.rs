@@ -1,7 +1,7 @@
 //! What do overlapping scans read?
 //!
-//! Each client asks TPC-H Q6 once, some time after the client before it. Each query has parameters
-//! of its own, so that no two want the same rows: what they have in common is the scan.
+//! Each client runs TPC-H Q6 once, some time after its predecessor. Each query has its own
+//! parameters, so that no two select the same rows: they have only the scan in common.
 //! Source: [QPipe05 §5.1.1, Figure 8].
 
 use super::ground::{Case, Ground, Query};
@@ -13,7 +13,7 @@ use crate::progress::OnProgress;
 use crate::random::Random;
 use crate::workload::q6;
 
-/// How many clients there are.
+/// The numbers of clients.
 const CLIENTS: [usize; 3] = [2, 4, 8];
 
 pub(crate) async fn run(

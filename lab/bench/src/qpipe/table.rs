@@ -8,7 +8,7 @@ use super::{OPEN, SCANS, THINKING, THROUGHPUT};
 use crate::table::{columns, factor};
 use coscan_quantities as quantities;
 
-/// What a figure shows of a point, and how.
+/// A figure's value of a point, and how it is shown.
 struct Shown {
     title: &'static str,
     value: fn(&Point) -> f64,
@@ -46,7 +46,7 @@ pub fn render(results: &QpipeResults) -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut last = None;
     for point in &results.points {
-        // A row shows all variants of a case; it is made at the case's isolated point.
+        // A row shows all variants of a case, and is built at the case's isolated point.
         if point.variant != ISOLATED.name {
             continue;
         }
@@ -106,7 +106,7 @@ fn place(point: &Point) -> String {
     }
 }
 
-/// What the run was measured on.
+/// The conditions of the run.
 fn about(results: &QpipeResults) -> String {
     let device = results.bandwidth.map(quantities::rate);
     format!(

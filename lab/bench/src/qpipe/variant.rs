@@ -26,14 +26,14 @@ pub(crate) const NO_OPERATORS: Variant = Variant {
     ..SHARED
 };
 
-/// Scans alone: the paper's circular scans are of this kind.
+/// Scans alone, as with the paper's circular scans.
 pub(crate) const SCANS_ALONE: Variant = Variant {
     name: "scans",
     fragments: false,
     ..NO_OPERATORS
 };
 
-/// Nothing is shared but what is left in the buffer: the paper's baseline.
+/// Nothing but what is left in the buffer: the paper's baseline.
 pub(crate) const ISOLATED: Variant = Variant {
     name: "isolated",
     policy: "normal",

@@ -5,7 +5,8 @@
 //! There are two large tables and a small one with a tenth of their rows. A table is made once and
 //! kept; its folder's name says what it was made from.
 //! Source: [QPipe05 §5], after `DeWitt`'s benchmark; we differ: at scale factor 1 the large tables
-//! have a fourth of the paper's rows, as TPC-H's have, and `SplitMix64` draws the permutation.
+//! have a quarter of the paper's rows, as TPC-H's tables have, and `SplitMix64` draws the
+//! permutation.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use crate::random::Random;
 pub struct Table {
     /// Its name in SQL.
     pub name: &'static str,
-    /// Rows.
+    /// The number of rows.
     pub rows: u32,
     /// The seed of its permutation.
     seed: u64,
@@ -49,7 +50,7 @@ const INTEGERS: [(&str, Of<i32>); 13] = [
     ("evenonepercent", |one, _| one % 100 * 2),
     ("oddonepercent", |one, _| one % 100 * 2 + 1),
 ];
-/// The texts of a row, and what their first characters follow from.
+/// The texts of a row, with what their first characters follow from.
 const TEXTS: [(&str, Of<String>); 3] = [
     ("stringu1", |one, _| letters(one)),
     ("stringu2", |_, two| letters(two)),
@@ -59,9 +60,9 @@ const TEXTS: [(&str, Of<String>); 3] = [
 ];
 const TEXT_BYTES: usize = 52;
 
-/// Two joins of three tables. Both sort and merge the large tables in the same way, and want
+/// Two joins of three tables. Both sort and merge the large tables in the same way, and select
 /// different rows of the small one. The second join is by another column, so the first join's
-/// output is sorted anew.
+/// output is sorted once more.
 pub(crate) const QUERIES: [&str; 2] = [
     "select s.ten, count(*) as n, sum(j.b) as b, min(j.t) as t from \
      (select big1.unique1 as a, big2.unique2 as b, big1.stringu1 as t from big1 join big2 \
@@ -98,8 +99,8 @@ pub fn tables(scale: f64) -> [Table; 3] {
 }
 
 impl Table {
-    /// The table's file below `root`, made now if it is missing. `on_rows` is told how many rows
-    /// have been made.
+    /// The table's file below `root`, made if it is missing. `on_rows` is called with the number
+    /// of rows made so far.
     ///
     /// Cancel safe: an unfinished file is removed.
     ///
@@ -130,7 +131,7 @@ impl Table {
         Ok(path)
     }
 
-    /// The table's rows: the same each time.
+    /// The table's rows, the same in every call.
     fn batches(&self) -> impl Iterator<Item = RecordBatch> + Send + use<> {
         let schema = schema();
         let unique1 = self.permutation();

@@ -1,8 +1,8 @@
-//! When was which chunk read, and for which query? The paper's Figure 4: one panel per policy, all
+//! When was each chunk read, and for which query? The paper's Figure 4: one panel per policy, all
 //! on the same axes.
 //!
-//! Idea: a scan that runs alone draws a slanted line; sixteen scans draw sixteen. What a policy
-//! does to that picture is what it does to the device.
+//! Idea: a scan that runs alone draws a slanted line, sixteen scans draw sixteen; the fewer lines
+//! a policy needs, the less the device reads.
 
 use std::fmt::Write as _;
 
@@ -107,7 +107,7 @@ fn panel(
     );
 }
 
-/// How many chunks the table has; derived from the traces if the file does not say.
+/// The number of chunks of the table; derived from the traces if the file lacks it.
 fn chunks(results: &CoopResults) -> u32 {
     let seen = results
         .policies

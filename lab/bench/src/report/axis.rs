@@ -1,4 +1,4 @@
-//! Where does a value lie on a picture, and which values deserve a tick?
+//! Where does a value lie on a picture, and which values get a tick?
 //!
 //! Idea: a scale is a pure map from a domain to pixels, and its ticks are the round numbers (1, 2,
 //! 5 × 10ⁿ) inside the domain. A linear scale always starts at 0: a bar or a distance that starts
@@ -150,7 +150,7 @@ pub(super) fn line(out: &mut String, class: &str, from: (f64, f64), to: (f64, f6
     );
 }
 
-/// A number on an axis: as few digits as tell neighbouring ticks apart.
+/// A number on an axis, with as few digits as distinguish neighbouring ticks.
 pub(super) fn tick_label(value: f64) -> String {
     let text = format!("{value:.3}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
@@ -161,7 +161,7 @@ pub(super) fn tick_label(value: f64) -> String {
     }
 }
 
-/// More ticks than any axis shows; a bound for the loops only.
+/// More ticks than any axis shows, to bound the loops.
 const TICKS_MAX: u32 = 40;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The parts that all pictures begin with: the plot's edges, grids, ticks and labels.
+//! The parts of every picture: the plot's edges, grids, ticks and labels.
 //!
 //! Not here: where values lie and which get a tick (`axis.rs`).
 
@@ -15,7 +15,7 @@ pub(super) struct Frame {
     pub(super) bottom: f64,
 }
 
-/// A picture's beginning; `about` says in words what it shows.
+/// The beginning of a picture; `about` describes it in words.
 pub(super) fn begin(width: f64, height: f64, about: &str) -> String {
     format!(r#"<svg viewBox="0 0 {width} {height}" role="img" aria-label="{about}">"#)
 }

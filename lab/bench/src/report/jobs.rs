@@ -1,9 +1,9 @@
-//! Which query computed what for which query? The chunk jobs of a run: over time, and from query to
-//! query.
+//! Which query computed chunks for which other queries? The chunk jobs of a run: over time, and
+//! from query to query.
 //!
-//! Idea: a job belongs to no query, but one query began it and others were served by it. Over time
-//! the marks show when a chunk was worked on and for how many queries. From query to query the dots
-//! show how much of a query's work others did, which is what it was spared.
+//! Idea: a job belongs to no single query: one query began it and it served others. Over time the
+//! marks show when a chunk was worked on and for how many queries. From query to query the dots
+//! show how much of a query's work other queries did.
 //! Not here: which chunk was read when (`accesses.rs`).
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use super::frame::{Frame, begin};
 use crate::results::{CoopResults, PolicyResults};
 use coscan_quantities as quantities;
 
-/// Marks of jobs: up to how many queries served, and how thick the mark is.
+/// The thickness of a job's mark, by the largest number of queries served.
 const MARKS: [(usize, f64); 4] = [(1, 1.6), (4, 3.2), (16, 5.0), (usize::MAX, 7.0)];
 
 /// Both pictures of one run, side by side.

@@ -1,7 +1,7 @@
 //! How long did queries of each class wait, and how evenly?
 //!
-//! Idea: every query is a dot, the mean is a bar, and the time alone is a line: spread and outliers
-//! are seen, not summed up. The axis is logarithmic, because the classes span three orders of
+//! Idea: every query is a dot, the mean is a bar, and the time alone is a line, so that spread and
+//! outliers are visible. The axis is logarithmic, because the classes span three orders of
 //! magnitude.
 
 use std::fmt::Write as _;

@@ -1,9 +1,10 @@
-//! A run as one page that a person can read, keep and send: `report.html`.
+//! A run as one page to read, keep and send: `report.html`.
 //!
-//! Idea: one file, no script, nothing fetched: it still opens from a mail in ten years. Pictures
-//! are inline SVG; colours follow the reader's light or dark theme. Everything on the page comes
-//! from [`CoopResults`], so any JSON file can be drawn. A [`Dashboard`], whose queries share
-//! operators, and a [`Picture`] of index scans may be added. The page of the latter is `smooth.rs`.
+//! Idea: one file, no script, nothing fetched, so that it still opens from a mail in ten years.
+//! Pictures are inline SVG; colours follow the reader's light or dark theme. Everything on the
+//! page comes from [`CoopResults`], so any JSON file can be drawn. A [`Dashboard`], whose queries
+//! share operators, and a [`Picture`] of index scans may be added. The page of the latter is
+//! `smooth.rs`.
 //! Not here: measuring (`coop.rs`) and the terminal's table (`table.rs`).
 //! Source: the pictures of [CoopScans07 Figures 4, 5, Table 2].
 
@@ -28,18 +29,18 @@ use crate::smooth::picture::Picture;
 use crate::table::{BASELINE, class_latency, factor, figures};
 use coscan_quantities as quantities;
 
-/// What the page says besides the measurements.
+/// The text of the page besides the measurements.
 #[derive(Clone, Debug, Default)]
 pub struct Notes {
     /// The command that made the run.
     pub command: String,
-    /// Machine, version, date: whatever a reader needs to judge the figures.
+    /// Machine, version and date, by which a reader judges the figures.
     pub machine: String,
     /// How the run relates to the paper's, one paragraph each.
     pub paragraphs: Vec<String>,
 }
 
-/// The whole page, with the dashboard and the picture if there are any.
+/// The whole page, with the dashboard and the picture if given.
 #[must_use]
 pub fn render(
     results: &CoopResults,
@@ -118,7 +119,7 @@ pub fn render(
     page
 }
 
-/// The queries of a dashboard, and whose operators gave them their rows.
+/// The queries of a dashboard, and which queries ran the operators that served them.
 fn who_shared(page: &mut String, dashboard: &Dashboard) {
     let device = dashboard.bandwidth.map_or_else(
         || "a device without a limit".to_owned(),
@@ -160,7 +161,7 @@ fn who_shared(page: &mut String, dashboard: &Dashboard) {
     );
 }
 
-/// The page's beginning. Each of the `classes` of queries has a colour of its own.
+/// The page's beginning. Each of the `classes` of queries has its own colour.
 fn head(title: &str, classes: &[String]) -> String {
     let mut page = String::with_capacity(512 << 10);
     // Writing to a string cannot fail, here and below.
@@ -176,7 +177,7 @@ fn head(title: &str, classes: &[String]) -> String {
     page
 }
 
-/// Which queries were asked, and of what.
+/// The queries and the table.
 fn opening(page: &mut String, results: &CoopResults) {
     let model = match results.model.as_str() {
         "nsm" => "row groups read whole (nsm)",
@@ -211,7 +212,7 @@ fn opening(page: &mut String, results: &CoopResults) {
     );
 }
 
-/// Relevance compared with normal in three numbers, whichever of them is better.
+/// Relevance compared with normal in three numbers, whichever is better.
 fn tiles(page: &mut String, results: &CoopResults) {
     let (Some(ours), Some(base)) = (
         results.policies.get(BASELINE),
@@ -289,7 +290,7 @@ fn legend(results: &CoopResults) -> String {
     out
 }
 
-/// The comparison table, with the best of each compared row in bold.
+/// The comparison table, with the best value of each compared row in bold.
 fn table(results: &CoopResults) -> String {
     let policies = results.policies_in_order();
     let mut out = String::from("<table><thead><tr><th></th>");
@@ -391,7 +392,7 @@ fn how_compared(results: &CoopResults) -> String {
     )
 }
 
-/// How the run was made, how to repeat it, whose experiment it is, and the page's end.
+/// How the run was made and can be repeated, the source of the experiment, and the page's end.
 fn closing(page: &mut String, notes: &Notes, last_paragraph: &str, source: &str) {
     page.push_str("<section><h2>How this was run</h2>\n");
     for paragraph in notes
@@ -412,7 +413,7 @@ fn closing(page: &mut String, notes: &Notes, last_paragraph: &str, source: &str)
     );
 }
 
-/// Whose experiment it is.
+/// The source of the experiment.
 const WORKLOAD: &str = "The workload and the first picture are those of Zukowski, Héman, Nes and Boncz, “Cooperative \
                         Scans: Dynamic Bandwidth Sharing in a DBMS”, VLDB 2007, section 5.";
 

@@ -1,8 +1,8 @@
-//! Who shared what with whom? The runs of operators whose output more than one query took.
+//! Which queries shared operators? The runs of operators whose output more than one query took.
 //!
-//! Idea: each query has a line, from its question to its last row. Where it takes the output of an
-//! operator that runs, or ran, for another query, a stroke comes down to it from that query's line,
-//! in the colour of the operator. Beside it, from query to query, how many operators each took.
+//! Idea: each query has a line, from its start to its last row. Where it takes the output of an
+//! operator that another query runs or ran, a stroke in the operator's colour connects it with
+//! that query's line. A second picture shows, from query to query, how many outputs each took.
 //! Not here: chunk jobs (`jobs.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,8 +37,8 @@ pub(super) fn figure(dashboard: &Dashboard) -> String {
     out
 }
 
-/// What the colours mean: the kinds of operators that were shared, and how many times their output
-/// was taken by another query.
+/// What the colours mean: the kinds of operators that were shared, and how many times another
+/// query took their output.
 pub(super) fn legend(dashboard: &Dashboard) -> String {
     let mut taken: BTreeMap<&str, usize> = BTreeMap::new();
     for run in &dashboard.runs {
@@ -133,7 +133,7 @@ fn from_query_to_query(out: &mut String, dashboard: &Dashboard, places: &[usize]
         line(out, "grid", (frame.left, at), (frame.right, at));
     }
     for ((by, whom), of_kinds) in taken {
-        // The larger ones first, so that all are seen.
+        // Larger dots first, so that all are visible.
         let mut shown: Vec<(usize, usize)> = of_kinds.into_iter().collect();
         shown.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
         let all = shown.len() as f64;
@@ -153,7 +153,7 @@ fn from_query_to_query(out: &mut String, dashboard: &Dashboard, places: &[usize]
     text(out, "aside", "start", frame.left, frame.top - 8.0, title);
 }
 
-/// The row of each query: in the order in which they were asked.
+/// The row of each query, in the order in which the queries were sent.
 fn places(dashboard: &Dashboard) -> Vec<usize> {
     let mut order: Vec<usize> = (0..dashboard.queries.len()).collect();
     let start = |query: &usize| dashboard.queries[*query].start_s;

@@ -2,9 +2,9 @@
 //! access path.
 //!
 //! Idea: all panels of a query have the same axes, so that a slow path is wide and a path that
-//! jumps is scattered. Colours say how much was read at once, which is what a smooth scan changes
-//! while it runs.
-//! Bounds: at most one mark per half pixel, however many reads there were.
+//! jumps is scattered. Colours show how much was read at once, which a smooth scan changes while
+//! it runs.
+//! Bounds: at most one mark per half pixel, however many reads there are.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -115,7 +115,7 @@ fn marks(out: &mut String, path: &PicturedPath, x: &Scale, y: &Scale) {
     }
 }
 
-/// The path's name, how long it took and how often it read.
+/// The path's name, its time and its number of reads.
 fn heading(out: &mut String, path: &PicturedPath, left: f64) {
     let took = match (path.time_s, &path.error) {
         (Some(time), _) => quantities::seconds(time),

@@ -1,9 +1,9 @@
 //! Which colour means what, on light and on dark paper?
 //!
-//! Idea: two families of hues that colour-blind eyes tell apart (blue: FAST, orange: SLOW). In each
-//! family the strength grows with the range: the query that reads everything stands out most.
-//! Policies have hues of their own, `relevance` the strongest; access paths too, `smooth` the
-//! strongest; and so have the sizes of reads. Colours are custom properties, so a page follows the
+//! Idea: two families of hues that colour-blind readers can distinguish (blue: FAST, orange:
+//! SLOW). In each family the strength grows with the range: the query that reads everything stands
+//! out most. Policies and access paths have their own hues, `relevance` and `smooth` the
+//! strongest, and so have the sizes of reads. Colours are custom properties, so a page follows the
 //! reader's theme by itself.
 
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 /// Light paper and dark paper.
 type Pair = (&'static str, &'static str);
 
-/// The part of the style sheet that depends on which classes were run: `--class-0` and so on, in
+/// The part of the style sheet that depends on the classes of the run: `--class-0` and so on, in
 /// the order of `classes`.
 pub(super) fn properties(classes: &[String]) -> String {
     let (mut light, mut dark) = (String::new(), String::new());
@@ -79,7 +79,7 @@ const PATHS: [(&str, Pair); 5] = [
     ("switch", ("#8a63c9", "#b497ea")),
     ("smooth", ("#d0345c", "#ff6d8d")),
 ];
-/// What was read at once: a page, pages side by side, a chunk.
+/// The size of a read: a page, pages side by side, a chunk.
 const READS: [(&str, Pair); 3] = [
     ("read-page", ("#d0345c", "#ff6d8d")),
     ("read-pages", ("#e59a1f", "#f2bd62")),

@@ -1,6 +1,6 @@
 //! A run of the smooth scan's micro-benchmark as one page.
 //!
-//! Like the other report: one file, no script, nothing fetched; everything on it comes from
+//! Like the other report: one file, no script, nothing fetched; everything on the page comes from
 //! [`SmoothResults`].
 //! Source: the pictures of [SmoothScan18 Figures 14, 15].
 

@@ -1,5 +1,4 @@
-//! Does a policy buy throughput with latency? One point per policy; the nearer to the lower left,
-//! the better.
+//! Does a policy buy throughput with latency? One point per policy; the lower left is better.
 
 use std::fmt::Write as _;
 
@@ -69,8 +68,8 @@ pub(super) fn figure(results: &CoopResults) -> String {
     out
 }
 
-/// Where a point's label goes: the first place of right, above, below, left that no other point's
-/// label or dot is near.
+/// Where a point's label goes: the first place of right, above, below, left that is not near
+/// another point's label or dot.
 fn label_place(points: &[(f64, f64)], index: usize) -> (&'static str, f64, f64) {
     let (x, y) = points[index];
     let near = |dx: f64, dy: f64| {
@@ -80,7 +79,7 @@ fn label_place(points: &[(f64, f64)], index: usize) -> (&'static str, f64, f64) 
             other != index && (point.0 - (x + dx)).abs() < 76.0 && (point.1 - (y + dy)).abs() < 15.0
         })
     };
-    // Of points in one place the later point's label is below.
+    // Of points in one place the later one has its label below.
     let again = points[..index]
         .iter()
         .any(|point| (point.0 - x).abs() < 76.0 && (point.1 - y).abs() < 15.0);

@@ -1,4 +1,4 @@
-//! How much did each policy read, between what must be read once and what is read if nobody shares?
+//! How much did each policy read, between the least possible and what is read without sharing?
 
 use std::fmt::Write as _;
 

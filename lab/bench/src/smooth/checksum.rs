@@ -1,10 +1,9 @@
-//! Are these the rows that the query asked for?
+//! Are these the rows of the query?
 //!
 //! Each row becomes a number, and the numbers are summed and xored. So the order of rows does not
-//! matter, but a row that is lost, doubled or changed does. The expected checksum is known without
-//! any file or engine: the table's rows are drawn again from its seed. The checksum is cheap (a
-//! multiplication per value), because it is part of the measured time, the same for every access
-//! path.
+//! matter, but a lost, doubled or changed row does. The expected checksum needs no file or engine:
+//! the table's rows are drawn once more from its seed. The checksum is cheap (a multiplication per
+//! value), because it is part of the measured time, the same for every access path.
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int32Type};
@@ -57,7 +56,7 @@ impl Checksum {
 }
 
 impl Checker {
-    /// A checker that has taken nothing. `ordered`: keys must ascend.
+    /// A checker without rows. `ordered` means that keys must ascend.
     pub(crate) fn new(ordered: bool) -> Self {
         Self {
             weights: weights(),
@@ -68,7 +67,7 @@ impl Checker {
         }
     }
 
-    /// Takes rows.
+    /// Adds rows.
     ///
     /// # Errors
     /// A description of the problem: the columns are not the table's, or keys are out of order.
@@ -88,7 +87,7 @@ impl Checker {
         Ok(())
     }
 
-    /// The checksum of all that was taken.
+    /// The checksum of all rows so far.
     pub(crate) fn checksum(&self) -> Checksum {
         self.checksum
     }
@@ -139,8 +138,8 @@ fn hash(
         }
     }
     for hash in hashes {
-        // A weighted sum alone says nothing about rows: values could move between rows unnoticed.
-        // Mixing each row's sum prevents that.
+        // A weighted sum alone would not notice values that move between rows. Mixing each row's
+        // sum prevents that.
         *hash = Random::new(*hash).next_u64();
     }
     Ok(())

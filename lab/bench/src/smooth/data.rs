@@ -1,10 +1,10 @@
 //! The table of the micro-benchmark: ten integer columns, of which the second is indexed.
 //!
 //! c1 counts the rows in the order of their insertion; c2 to c10 are uniform over 0 to 100,000,
-//! drawn from a seed. So every run and every machine has the same rows, and `c2 < x` holds for a
+//! drawn from a seed. So every run on every machine has the same rows, and `c2 < x` holds for a
 //! known share of them, scattered over all pages. Pages are aligned (`coscan_rewrite`) and not
-//! compressed: random integers hardly shrink, and with equal bytes per page the device's price of a
-//! page can be stated. A table is made once and kept; its folder's name says what it was made from.
+//! compressed: random integers hardly shrink, and equal bytes per page give the device a known
+//! price per page. A table is made once and kept; its folder's name says what it was made from.
 //! Source: [SmoothScan18 §7.3].
 
 use std::fs::File;
@@ -30,11 +30,11 @@ pub struct Spec {
     pub page_rows: usize,
     /// The seed of the values.
     pub seed: u64,
-    /// How the indexed column's values lie.
+    /// The distribution of the indexed column's values.
     pub keys: Keys,
 }
 
-/// How the values of the indexed column lie in the table.
+/// The distribution of the indexed column's values over the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keys {
     /// Uniform, everywhere alike.
@@ -52,7 +52,7 @@ pub struct Table {
     pub path: PathBuf,
     /// Bytes of the file.
     pub bytes: u64,
-    /// How many runs of rows can be read by themselves.
+    /// The number of runs of rows that can be read by themselves.
     pub pages: u64,
     /// Mean bytes on disk of a page over all columns.
     pub page_bytes: u64,
@@ -60,17 +60,17 @@ pub struct Table {
 
 /// Columns of the table, all 32-bit integers without NULL: c1, c2 and so on.
 pub const COLUMNS: usize = 10;
-/// The place of the indexed column, c2.
+/// The index of the key column, c2.
 pub const KEY: usize = 1;
-/// c2 to c10 have so many values, from 0 on.
+/// The number of values of c2 to c10, which start at 0.
 pub const VALUES: u32 = 100_001;
 
-/// The dense part of the rows in [`Keys::Skewed`]: one row in so many.
+/// In [`Keys::Skewed`] the first 1/100 of the rows is dense.
 const DENSE_ONE_IN: u32 = 100;
 
 /// Part of the folder's name, so that files of another layout are not taken for these.
 const LAYOUT_VERSION: u32 = 1;
-/// Rows that are drawn at a time: enough that drawing is nearly all the work.
+/// Rows drawn at a time: enough that drawing is nearly all the work.
 const BATCH_ROWS: u32 = 64 << 10;
 
 impl Spec {
@@ -92,8 +92,8 @@ impl Spec {
         ))
     }
 
-    /// The table below `root`, made now if it is missing. `on_rows` is told how many rows have been
-    /// made.
+    /// The table below `root`, made if it is missing. `on_rows` is called with the number of rows
+    /// made so far.
     ///
     /// Cancel safe: an unfinished file is removed.
     ///
@@ -151,11 +151,11 @@ impl Spec {
         })
     }
 
-    /// The table's rows, in order: the same each time.
+    /// The table's rows in order, the same in every call.
     pub(crate) fn batches(&self) -> impl Iterator<Item = RecordBatch> + Send + use<> {
         let (rows, keys, schema) = (self.rows, self.keys, schema());
-        // Each column has a random sequence of its own, so its values do not depend on how many
-        // rows are drawn at a time.
+        // Each column has its own random sequence, so its values do not depend on the size of a
+        // batch.
         let mut seeds = Random::new(self.seed);
         let mut columns: Vec<Random> = (KEY..COLUMNS)
             .map(|_| Random::new(seeds.next_u64()))
@@ -166,7 +166,7 @@ impl Spec {
             let first = Int32Array::from_iter_values(numbers.map(u32::cast_signed));
             let dense = match keys {
                 Keys::Uniform => 0,
-                // How many rows of this batch are in the first hundredth.
+                // Rows of this batch in the first hundredth.
                 Keys::Skewed => (rows / DENSE_ONE_IN).saturating_sub(from) as usize,
             };
             let drawn = columns.iter_mut().enumerate().map(|(column, random)| {

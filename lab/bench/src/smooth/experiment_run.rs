@@ -16,19 +16,19 @@ use crate::progress::{OnProgress, Progress};
 /// The options of an experiment.
 #[derive(Clone, Debug)]
 pub struct ExperimentOptions {
-    /// The table. The experiment decides which keys it has.
+    /// The table. The experiment decides the distribution of its keys.
     pub spec: Spec,
-    /// The device that is read from.
+    /// The device to read from.
     pub device: DeviceKind,
     /// The engine's memory in bytes.
     pub memory_bytes: u64,
     /// How often each case is measured; at least once.
     pub repeats: usize,
-    /// How long a query may take.
+    /// The time limit of a query.
     pub limit: Duration,
 }
 
-/// An experiment that runs.
+/// A running experiment.
 pub(crate) struct Run<'a> {
     pub(crate) bench: Bench,
     pub(crate) spec: Spec,

@@ -1,11 +1,11 @@
-//! The experiments besides the selectivities: what each shows, in one run.
+//! The experiments besides the selectivities, with the claims that each must show.
 //!
 //! | experiment | question | source |
 //! |---|---|---|
 //! | `skew` | does a scan go back to single pages where results become rare? | Figure 20 |
 //! | `cache` | what does it cost if rows waiting for their turn exceed the memory? | Figure 22 |
-//! | `cliff` | how much dearer is one row more? | Figure 25 |
-//! | `model` | does the cost model say what is measured? | Figure 24 |
+//! | `cliff` | how much more does one more row cost? | Figure 25 |
+//! | `model` | does the cost model agree with the measurement? | Figure 24 |
 //! | `together` | what do concurrent index scans read, with and without a shared buffer? | ours |
 //!
 //! Source: [SmoothScan18 §7.4 to §7.7].
@@ -45,7 +45,7 @@ impl Experiment {
         }
     }
 
-    /// The table that the experiment is run on.
+    /// The table of the experiment.
     #[must_use]
     pub fn spec(self, options: &ExperimentOptions) -> Spec {
         let keys = match self {
@@ -58,7 +58,7 @@ impl Experiment {
         }
     }
 
-    /// Runs the experiment on a table that [`Spec::ensure`] made of [`Self::spec`].
+    /// Runs the experiment on the table that [`Spec::ensure`] made for [`Self::spec`].
     ///
     /// # Errors
     /// As [`super::run::run`].
@@ -163,7 +163,7 @@ impl Run<'_> {
         let mut caps = vec![None];
         caps.extend([80.0, 50.0, 25.0, 10.0, 5.0, CACHE_PERCENT].map(Some));
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        // Parts of a file's size.
+        // Fractions of the file's size.
         let bytes = |percent: f64| (self.table.bytes as f64 * percent / 100.0) as u64;
         let label =
             |cap: Option<f64>| cap.map_or(UNLIMITED.to_owned(), |p| format!("{p} % of the table"));
@@ -174,8 +174,8 @@ impl Run<'_> {
                 ordered(&label(*cap), &value)
             })
             .collect();
-        // Regions of one page never become a scan. So every index entry is checked, and a page is
-        // named by each of its rows.
+        // A region of one page never becomes a scan. So every index entry is checked, and the
+        // index names a page once per row of the page.
         let settings = [
             ("access_path", "smooth"),
             ("smooth_policy", "selectivity_increase"),
@@ -349,9 +349,9 @@ impl Run<'_> {
     }
 }
 
-/// The model's cost of a smooth scan that knows what pages cost. Where results are too rare for the
-/// pages between them to pay, the scan stays in mode 1 and fetches each page that holds results;
-/// otherwise it is in mode 2 for all pages (eq. 16 to 27).
+/// The model's cost of a smooth scan that knows the prices of pages. Where results are too rare
+/// for reading the pages between them to pay off, the scan stays in mode 1 and fetches each page
+/// that holds results; otherwise it is in mode 2 for all pages (eq. 16 to 27).
 fn smooth_cost(model: &CostModel, selectivity: f64) -> f64 {
     let shape = model.shape();
     let pages = shape.pages as f64;
@@ -367,9 +367,9 @@ fn smooth_cost(model: &CostModel, selectivity: f64) -> f64 {
     }
 }
 
-/// The mean time to fetch a page where this share of the pages is fetched, at random: a jump, as in
-/// the paper; or the pages since the last fetched one, where reading them is cheaper, because the
-/// device then reads on. The distance to the last fetched page is geometric.
+/// The mean time to fetch a page when this share of the pages is fetched, at random: a jump, as in
+/// the paper; or, where that is cheaper, reading on through the pages since the last fetched one.
+/// The distance to the last fetched page is geometric.
 fn fetch_s(model: &CostModel, density: f64) -> f64 {
     let mut farther = 1.0;
     let mut seconds = 0.0;
@@ -382,8 +382,8 @@ fn fetch_s(model: &CostModel, density: f64) -> f64 {
     seconds + farther * model.random
 }
 
-/// How many entries named pages that were already read, and which part of the query's time all
-/// checks took, as the operator measured it. No part if no entry was checked.
+/// How many entries named pages that were already read, and the share of the query's time that all
+/// checks took, as measured by the operator. No share if no entry was checked.
 fn checks_of_pages(median: &Median) -> Figure {
     let mut figure = Figure::measured(SINGLE_PAGES, median);
     let checks = median.of.metric("index_entries_seen");
@@ -403,7 +403,7 @@ fn percent(bound: u32) -> String {
 
 const ELASTIC: &str = "smooth, elastic";
 const UNLIMITED: &str = "unlimited";
-/// Figure 22's other price: the Page ID cache in the case in which it is asked most.
+/// Figure 22's other price: the Page ID cache where it is checked most often.
 const SINGLE_PAGES: &str = "page by page, in any order";
 /// The least memory in Figure 22.
 const CACHE_PERCENT: f64 = 2.5;
@@ -518,7 +518,7 @@ mod tests {
         let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
         assert!(close(fetch_s(&model, 1.0), 1.0));
         assert!(close(fetch_s(&model, 1e-12), 10.0));
-        // The page is one to nine pages on, or the device jumps.
+        // The page is one to nine pages on; otherwise the device jumps.
         let half: f64 = (1..10).map(|k: i32| f64::from(k) * 0.5_f64.powi(k)).sum();
         assert!(close(fetch_s(&model, 0.5), half + 10.0 * 0.5_f64.powi(9)));
         // Where a jump costs as much as a page, every page costs that.

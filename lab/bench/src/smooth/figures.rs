@@ -35,7 +35,7 @@ pub struct Figures {
 pub struct Figure {
     /// The case's label.
     pub label: String,
-    /// The case's figures by name; a figure that is missing could not be measured.
+    /// The case's figures by name; a figure that could not be measured is missing.
     pub figures: BTreeMap<String, f64>,
     /// Why the case failed, if it did; a query that was given up has neither time nor error.
     pub error: Option<String>,

@@ -1,11 +1,11 @@
 //! How long does one query take from an empty buffer, and what does it read?
 //!
-//! Idea: everything that differs between two measurements is in their [`Case`]s. Each case is
-//! measured in an engine of its own; local reads bypass the system's cache. Cases take turns within
-//! a repeat, so that a slow minute of the machine hits all of them, and the median counts.
+//! Idea: two measurements differ only in their [`Case`]s. Each case is measured in its own engine;
+//! local reads bypass the system's cache. Cases take turns within a repeat, so that a slow minute
+//! of the machine hits all of them, and the median counts.
 //!
-//! M1: the rows of every case are those that were asked for, in the order that was asked for; else
-//! the run fails.
+//! M1: the rows of every case are those of its query, in the order of the query; otherwise the run
+//! fails.
 //! M2: a query that takes longer than the limit, or fails, is reported as such and not repeated;
 //! the run goes on.
 //! M3: nothing else runs while a query is measured.
@@ -28,19 +28,19 @@ use super::data::{COLUMNS, Table};
 use crate::error::{BenchError, Result};
 use crate::progress::{OnProgress, Progress};
 
-/// The device that is read from.
+/// The device to read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceKind {
     /// The machine's own device, as it is.
     Plain,
     /// The machine's own device, made to jump as a disk does: a page by itself costs ten times a
-    /// page in sequence. A page of a columnar file takes a request per column, so each request pays
-    /// its part of the nine.
+    /// page in sequence. A page of a columnar file takes a request per column, so each request
+    /// gets its share of the nine pages of a jump.
     Disk {
         /// Bytes per second.
         bandwidth: u64,
-        /// Time added to each request. None: so much that a page by itself costs ten times a page
-        /// in sequence.
+        /// Time added to each request. None: chosen so that a page by itself costs ten times a
+        /// page in sequence.
         latency: Option<Duration>,
     },
 }
@@ -58,7 +58,7 @@ impl DeviceKind {
         }
     }
 
-    /// The bandwidth that the device is held to.
+    /// The device's limit in bytes per second.
     pub(crate) fn bandwidth(self) -> Option<u64> {
         match self {
             Self::Plain => None,
@@ -66,7 +66,8 @@ impl DeviceKind {
         }
     }
 
-    /// The time added to each request, for a table whose pages have so many bytes over all columns.
+    /// The time added to each request, for a table whose pages have this many bytes over all
+    /// columns.
     pub(crate) fn latency(self, page_bytes: u64) -> Duration {
         match self {
             Self::Plain => Duration::ZERO,
@@ -82,7 +83,7 @@ impl DeviceKind {
     }
 }
 
-/// A query, how it is run, and what it must answer.
+/// A query, how it is run, and the expected answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     /// The case's label in results and errors.
@@ -95,11 +96,10 @@ pub(crate) struct Case {
     pub(crate) answer: Expected,
 }
 
-/// What a query must answer.
+/// The expected answer.
 #[derive(Clone, Debug)]
 pub(crate) enum Expected {
-    /// These rows of the micro-benchmark's table; with ascending keys if they were asked for in
-    /// that order.
+    /// These rows of the micro-benchmark's table, with ascending keys if `ordered`.
     Rows { checksum: Checksum, ordered: bool },
     /// The same as other cases: few rows, which are kept ([`Measured::answer`]).
     Kept,
@@ -109,11 +109,11 @@ pub(crate) enum Expected {
 pub(crate) struct Bench {
     /// Names and files of the tables.
     pub(crate) tables: Vec<(String, PathBuf)>,
-    /// The device's bandwidth, if it is held to one.
+    /// The device's bandwidth, if it has a limit.
     pub(crate) bandwidth: Option<u64>,
     /// Added to each request.
     pub(crate) latency: Duration,
-    /// How long a query may take.
+    /// The time limit of a query.
     pub(crate) limit: Duration,
     /// How often a case is measured; at least once.
     pub(crate) repeats: usize,
@@ -128,7 +128,7 @@ pub(crate) struct Measured {
     pub(crate) time: Option<Duration>,
     pub(crate) error: Option<String>,
     pub(crate) rows: u64,
-    /// Requests to devices, the index file's included.
+    /// Requests to devices, including those for the index file.
     pub(crate) requests: u64,
     /// Bytes that devices delivered.
     pub(crate) bytes: u64,
@@ -136,7 +136,7 @@ pub(crate) struct Measured {
     pub(crate) operators: BTreeMap<String, u64>,
     /// The rows, for [`Expected::Kept`].
     pub(crate) answer: Vec<RecordBatch>,
-    /// What was read of the table and when, if the bench is traced; until the query ended or was
+    /// What was read of the table and when, if the bench is traced, until the query ended or was
     /// given up.
     pub(crate) reads: Vec<Read>,
 }
@@ -144,8 +144,8 @@ pub(crate) struct Measured {
 /// Neighbouring rows of the table that were read together.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Read {
-    /// Since the query was planned. For a chunk: when its load began. For pages: when they had been
-    /// read.
+    /// Since the query was planned. For a chunk: when its load began. For pages: when their read
+    /// was complete.
     pub(crate) time: Duration,
     /// Rows, counted from the table's first.
     pub(crate) rows: Range<u64>,
@@ -156,8 +156,8 @@ pub(crate) struct Read {
 /// A case over its repeats.
 #[derive(Clone, Debug)]
 pub(crate) struct Median {
-    /// The repeat with the median time; of an even number, the shorter of the two in the middle. A
-    /// repeat that did not end counts instead.
+    /// The repeat with the median time; of an even number, the shorter of the two in the middle.
+    /// If a repeat did not end, that one.
     pub(crate) of: Measured,
     /// The shortest repeat.
     pub(crate) min: Option<Duration>,
@@ -172,7 +172,7 @@ impl Measured {
         self.operators.get(name).copied().unwrap_or(0)
     }
 
-    /// Pages that were read by the index, or in whole chunks by the scan that took over from it.
+    /// Pages read by the index, or in whole chunks by the scan that took over from it.
     pub(crate) fn pages(&self) -> u64 {
         self.metric("pages_read") + self.metric("pages_of_full_scan")
     }
@@ -181,7 +181,7 @@ impl Measured {
 impl Median {
     /// None if nothing was measured.
     pub(crate) fn new(mut measured: Vec<Measured>) -> Option<Self> {
-        // A repeat that did not end is sorted last and is the one that counts.
+        // A repeat that did not end sorts last and is the one that counts.
         measured.sort_by_key(|once| once.time.unwrap_or(Duration::MAX));
         let repeats = measured.len();
         let (min, max) = (measured.first()?.time, measured.last()?.time);
@@ -216,7 +216,7 @@ impl Bench {
         }
     }
 
-    /// Makes an index if it is missing, with all the memory and without limits on the device.
+    /// Makes an index if it is missing, with all the memory and no limit on the device.
     pub(crate) async fn make_index(&self, table: &str, column: &str) -> Result<()> {
         let session = self.open(EngineConfig::default()).await?;
         let failed = |error| BenchError::engine(format!("making the index on {column}"), error);
@@ -235,8 +235,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Runs the first case without measuring it: a process's first query also pays for pages of
-    /// code and of the allocator; later queries do not.
+    /// Runs the first case without measuring it: a process's first query also pays for loading
+    /// code and filling the allocator.
     pub(crate) async fn warm_up(&self, cases: &[Case]) -> Result<()> {
         if let Some(first) = cases.first() {
             self.once(first).await?;
@@ -290,14 +290,14 @@ impl Bench {
         Ok(measured)
     }
 
-    /// A session of a new engine with so much memory, with the tables.
+    /// A session of a new engine with this much memory and the tables.
     pub(crate) async fn session(&self, memory_bytes: u64) -> Result<Session> {
         let config = EngineConfig {
             // Access paths are compared, so nothing may be remembered between them.
             share_fragments: false,
             share_operators: false,
             memory_bytes: Some(memory_bytes),
-            // The engine's own devices must read every scan, however little it needs.
+            // The engine's own devices must read every scan, however small.
             small_table_bytes: 0,
             bandwidth: self.bandwidth,
             latency: self.latency,
@@ -381,7 +381,7 @@ pub(crate) async fn answer(
     Ok(())
 }
 
-/// The reads that an engine has recorded, in the order of time.
+/// The reads that an engine recorded, in the order of time.
 fn reads(engine: &Engine) -> Vec<Read> {
     let read = |time_ns, rows, chunk| Read {
         time: Duration::from_nanos(time_ns),

@@ -4,18 +4,18 @@
 //! | file | question |
 //! |---|---|
 //! | `data.rs` | what is in the table? |
-//! | `checksum.rs` | are these the rows that the query asked for? |
+//! | `checksum.rs` | are these the rows of the query? |
 //! | `measure.rs` | how long does one query take, and what does it read? |
 //! | `run.rs` | how long does a query take by each path, at each selectivity? |
 //! | `experiment_run.rs` | what does an experiment run on? |
-//! | `experiments.rs` | and where keys are skewed, memory is short, or an estimate is wrong? |
+//! | `experiments.rs` | what if keys are skewed, memory is short, or an estimate is wrong? |
 //! | `picture.rs` | which page is read when? |
-//! | `together.rs` | what do concurrent queries by an index read? |
-//! | `tpch.rs` | and TPC-H's queries? |
-//! | `figures.rs` | what did an experiment say? |
-//! | `results.rs` | what did a run over the selectivities say, in the form in which it is kept? |
-//! | `verdict.rs` | is a smooth scan as good as was promised? |
-//! | `table.rs` | how does a person read it? |
+//! | `together.rs` | what do concurrent index scans read? |
+//! | `tpch.rs` | what about TPC-H's queries? |
+//! | `figures.rs` | in which form are an experiment's results kept? |
+//! | `results.rs` | in which form are the results of a run over the selectivities kept? |
+//! | `verdict.rs` | is a smooth scan as good as promised? |
+//! | `table.rs` | how are the results shown? |
 //!
 //! Source: [SmoothScan18 §7.3 to §7.7].
 

@@ -1,12 +1,12 @@
 //! Which page is read when, by each access path? The paper's Figure 14.
 //!
-//! Idea: two queries on one table, one that wants few rows and one that wants many. An index scan
-//! is right for the first and a full scan for the second, and a smooth scan is not told which it
-//! is. The picture shows what the engine recorded while they ran: the loads of cooperative scans
-//! and the pages that were read by themselves.
+//! Idea: two queries on one table, one that selects few rows and one that selects many. An index
+//! scan is right for the first and a full scan for the second, and a smooth scan does not know
+//! which it has. The picture shows what the engine recorded while they ran: the loads of
+//! cooperative scans and the pages that were read by themselves.
 //! Not here: drawing (`report/pages.rs`).
-//! Bounds: the full and the smooth scan run first; the others are given up after [`PATIENCE`] times
-//! as long.
+//! Bounds: the full and the smooth scan run first; the others are given up after [`PATIENCE`]
+//! times as long.
 //! Source: [SmoothScan18 §7.2, Figure 14]; we differ: the table is the micro-benchmark's, and its
 //! query is the one of §7.3.
 
@@ -25,11 +25,11 @@ use crate::progress::{OnProgress, Progress};
 pub struct PictureOptions {
     /// The table.
     pub spec: Spec,
-    /// The device that is read from.
+    /// The device to read from.
     pub device: DeviceKind,
     /// The engine's memory in bytes.
     pub memory_bytes: u64,
-    /// How long a query may take.
+    /// The time limit of a query.
     pub limit: Duration,
 }
 
@@ -42,7 +42,7 @@ pub struct Picture {
     pub page_rows: u64,
     /// Bytes of a page.
     pub page_bytes: u64,
-    /// What the device was held to, in bytes per second; none if it was not held.
+    /// The device's limit in bytes per second; none if it had no limit.
     pub bandwidth: Option<u64>,
     /// Seconds added to each request.
     pub latency_s: f64,
@@ -78,21 +78,21 @@ pub struct PicturedPath {
 /// The paths of the picture, in the paper's order.
 pub const PICTURED: [&str; 4] = ["full", "index", "sort", "smooth"];
 
-/// Full and smooth scan run first: no query makes them slow, so they show how long to wait for the
-/// other paths.
+/// Full and smooth scan run first: both are quick for every query, so they show how long to wait
+/// for the other paths.
 const FIRST: [&str; 2] = ["full", "smooth"];
 
-/// The other paths are given up after so many times the time of the slower of the first two: a
+/// The other paths are given up after this many times the time of the slower of the first two: a
 /// longer panel would not fit beside them.
 pub const PATIENCE: u32 = 3;
 
 /// The least patience, however fast the first two are.
 const PATIENCE_MIN: Duration = Duration::from_millis(250);
 
-/// Results per page of the table for the two queries: few pages hold one; nearly all do.
+/// Results per page of the table for the two queries: a result on few pages, and on nearly all.
 const ROWS_PER_PAGE: [f64; 2] = [0.05, 4.0];
 
-/// About so many chunks per table: enough to see the order in which they are read.
+/// Chunks per table: enough to see the order in which they are read.
 const CHUNKS: u64 = 32;
 /// The largest chunk, which is also the engine's default.
 const CHUNK_BYTES_MAX: u64 = 16 << 20;
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
     use crate::smooth::data::Keys;
 
-    /// The pages of all reads, ascending; a page that was read twice is there twice.
+    /// The pages of all reads, ascending; a page that was read twice appears twice.
     fn pages(path: &PicturedPath) -> Vec<u32> {
         let mut pages: Vec<u32> = path
             .reads

@@ -26,17 +26,17 @@ pub struct SmoothResults {
     pub pages: u64,
     /// Mean bytes of a page over all columns.
     pub page_bytes: u64,
-    /// What the device was held to, in bytes per second; none if it was not held.
+    /// The device's limit in bytes per second; none if it had no limit.
     pub bandwidth: Option<u64>,
     /// Seconds added to each request.
     pub latency_s: f64,
-    /// The engine's memory.
+    /// Bytes of the engine's memory.
     pub memory_bytes: u64,
     /// Seconds after which a query is given up.
     pub limit_s: f64,
     /// The machine.
     pub machine: Machine,
-    /// Which page was read when, if the picture was asked for.
+    /// The accesses of the picture, if one was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub picture: Option<Picture>,
 }
@@ -46,17 +46,17 @@ pub struct SmoothResults {
 pub struct Point {
     /// Rows in the result, in percent of the table's.
     pub selectivity: f64,
-    /// Whether rows were asked for in the order of the key.
+    /// Whether the query has ORDER BY the key.
     pub order_by: bool,
     /// `full`, `index`, `sort`, `switch` or `smooth`.
     pub path: String,
     /// From the query's text to its last row: the median of the repeats. None if it was given up or
     /// failed.
     pub time_s: Option<f64>,
-    /// Pages that were read by an index. This and the other figures are of the repeat whose time is
+    /// Pages read by an index. This and the other figures are of the repeat whose time is
     /// `time_s`.
     pub pages_read: u64,
-    /// Requests to devices, the index file's included.
+    /// Requests to devices, including those for the index file.
     pub requests: u64,
     /// Bytes that devices delivered.
     pub bytes: u64,
@@ -79,7 +79,7 @@ pub struct Point {
 pub struct Machine {
     /// CPUs that the process could use.
     pub cores: usize,
-    /// The CPU's model, if the system tells.
+    /// The CPU's model, if the system reports one.
     pub cpu: Option<String>,
     /// The instruction set.
     pub arch: String,
@@ -122,7 +122,7 @@ impl SmoothResults {
         PATHS.into_iter().filter(measured).collect()
     }
 
-    /// The path that answered a query first, and its time; None if none did.
+    /// The path with the shortest time for a query, and that time; None if none ended.
     #[must_use]
     pub fn best(&self, order_by: bool, selectivity: f64) -> Option<(&'static str, f64)> {
         let time = |path| Some((path, self.point(order_by, selectivity, path)?.time_s?));
@@ -132,7 +132,7 @@ impl SmoothResults {
 }
 
 impl Machine {
-    /// The machine that runs this.
+    /// The machine of this process.
     #[must_use]
     pub fn here() -> Self {
         let about = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

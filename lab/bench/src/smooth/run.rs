@@ -20,20 +20,19 @@ pub struct SmoothOptions {
     pub selectivities: Vec<f64>,
     /// Access paths, as `coscan.access_path` names them.
     pub paths: Vec<String>,
-    /// Whether rows are asked for in the order of the key: one of the two, or both one after the
-    /// other.
+    /// Whether queries have ORDER BY the key: one of the two, or both one after the other.
     pub order_by: Vec<bool>,
-    /// The device that is read from.
+    /// The device to read from.
     pub device: DeviceKind,
     /// The engine's memory in bytes: small, so that little of the table is kept.
     pub memory_bytes: u64,
     /// How often each point is measured; at least once.
     pub repeats: usize,
-    /// How long a query may take.
+    /// The time limit of a query.
     pub limit: Duration,
 }
 
-/// The path that needs no index.
+/// The path without an index.
 const FULL: &str = "full";
 
 /// Runs the benchmark on a table that [`Spec::ensure`] made.
@@ -41,8 +40,8 @@ const FULL: &str = "full";
 /// Cancel safety: dropping the future cancels the query that runs.
 ///
 /// # Errors
-/// The table or its index cannot be opened or made, or [`crate::BenchError::Mismatch`] if a query's
-/// rows are not those that were asked for (M1).
+/// The table or its index cannot be opened or made, or [`crate::BenchError::Mismatch`] if a query
+/// returns wrong rows (M1).
 pub async fn run(
     options: &SmoothOptions,
     table: &Table,
@@ -185,7 +184,7 @@ mod tests {
     async fn rows_that_were_not_asked_for_fail_the_run() {
         let root = tempfile::tempdir().unwrap();
         let table = SPEC.ensure(root.path(), |_| ()).await.unwrap();
-        // As many rows with other values: what a path that mixes up pages would return.
+        // As many rows with other values, as from a path that mixes up pages.
         let other = SmoothOptions {
             spec: Spec { seed: 3, ..SPEC },
             ..options()
@@ -220,8 +219,8 @@ mod tests {
         };
         assert!(point.limit && point.time_s.is_none() && point.repeats == 1);
         assert_eq!(results.device, "disk");
-        // A page is ten requests and 20 KiB, which takes 0.2 s in sequence: the requests add nine
-        // times that in all.
+        // A page is ten requests and 20 KiB, which takes 0.2 s in sequence: the requests together
+        // add nine times that.
         assert!(
             (0.17..0.21).contains(&results.latency_s),
             "{}",

@@ -42,7 +42,7 @@ pub fn render(results: &SmoothResults) -> String {
     text
 }
 
-/// What the run was measured on.
+/// The conditions of the run.
 pub(crate) fn device(results: &SmoothResults) -> String {
     let held = match results.bandwidth {
         Some(bandwidth) => format!(

@@ -1,9 +1,9 @@
 //! What do concurrent index scans read, mixed with full scans?
 //!
-//! Idea: the same queries run first each in an engine of its own with all the memory, one after the
-//! other, so that nothing is shared and no query evicts another's data. Then all run at once in one
-//! engine. What devices delivered is compared.
-//! M4: every query answers together what it answered alone.
+//! Idea: the same queries first run one after the other, each in its own engine with all the
+//! memory, so that nothing is shared and no query evicts another's data. Then all run at once in
+//! one engine. The bytes that devices delivered are compared.
+//! M4: every query gives the same answer together as alone.
 
 use std::time::{Duration, Instant};
 
@@ -16,11 +16,11 @@ use super::measure::{Case, Expected, Measured, TABLE, answer};
 use crate::answer::Answer;
 use crate::error::{BenchError, Result};
 
-/// How many index scans there are.
+/// The number of index scans.
 const SELECTIVE: u32 = 16;
-/// How many values each of them asks for, of 100,001.
+/// The number of values that each selects, of 100,001.
 const WIDTH: u32 = 10;
-/// How many full scans run beside them.
+/// The number of full scans beside them.
 const FULL: u32 = 4;
 
 /// Requests, bytes and time of some queries.

@@ -1,10 +1,10 @@
 //! Does a smooth scan make TPC-H's queries robust?
 //!
-//! Five queries whose predicate on an indexed column leaves 1 to 98 % of the rows: each by a full
+//! Five queries whose predicate on an indexed column leaves 1 to 98 % of the rows, each by a full
 //! scan, an index scan and a smooth scan.
-//! Indexes: `l_shipdate` and the keys that these queries join by, as in the paper, and
-//! `o_orderdate`, which is what Q4 filters by. Lineitem and orders are rewritten so that pages
-//! begin at the same rows in every column (`coscan_rewrite`).
+//! Indexes: `l_shipdate` and the keys by which these queries join, as in the paper, and
+//! `o_orderdate`, by which Q4 filters. Lineitem and orders are rewritten so that pages begin at
+//! the same rows in every column (`coscan_rewrite`).
 //! Source: [SmoothScan18 §7.2, Figure 13].
 
 use std::ops::ControlFlow;
@@ -29,12 +29,12 @@ pub struct TpchOptions {
     pub scale: f64,
     /// The engine's memory in bytes.
     pub memory_bytes: u64,
-    /// The device that is read from: the machine's own, or that one held to a bandwidth and a
+    /// The device to read from: the machine's own, or the same with limited bandwidth and a
     /// latency per request.
     pub device: DeviceKind,
     /// How often each query is measured; at least once.
     pub repeats: usize,
-    /// How long a query may take.
+    /// The time limit of a query.
     pub limit: Duration,
 }
 
@@ -83,10 +83,10 @@ const TABLES: [(Table, bool); 6] = [
 /// The row groups of generated files; rewritten files have their own size.
 const ROW_GROUP_BYTES: u64 = 16 << 20;
 
-/// Runs the queries on tables below `root`, made now if they are not there.
+/// Runs the queries on tables below `root`, made if they are missing.
 ///
 /// # Errors
-/// The tables or indexes cannot be made, or a query answers something else by another path.
+/// The tables or indexes cannot be made, or a query's answer depends on the path.
 pub async fn run(options: &TpchOptions, root: &Path, on_progress: OnProgress) -> Result<Figures> {
     let begin = |phase: &str, steps| on_progress(Progress::begun(phase, steps));
     begin("tables", TABLES.len());
@@ -171,7 +171,7 @@ fn claims(figures: &mut Figures, name: &str, limit: Duration) {
     }
 }
 
-/// An index scan is a mistake where it takes so many times the full scan's time.
+/// An index scan is a mistake if it takes this many times the full scan's time.
 const MISTAKE: f64 = 6.0;
 
 fn same_rows(cases: &[Case], medians: &[Median]) -> Result<()> {
@@ -243,7 +243,7 @@ mod tests {
 
     use super::*;
 
-    /// The queries run and answer the same by every path. Times mean nothing at this size.
+    /// The queries give the same answer by every path. Times mean nothing at this size.
     #[tokio::test(flavor = "multi_thread")]
     async fn queries_answer_the_same_by_every_path() {
         let root = tempfile::tempdir().unwrap();

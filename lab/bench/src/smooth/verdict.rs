@@ -1,7 +1,7 @@
-//! Is a smooth scan as good as was promised?
+//! Is a smooth scan as good as promised?
 //!
-//! Each promise is checked at every point that it is about, apart with and without ORDER BY. It is
-//! shown with the point that is nearest to breaking it.
+//! Each promise is checked at every point to which it applies, separately with and without ORDER
+//! BY. It is shown with the point that comes nearest to breaking it.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ use super::results::SmoothResults;
 /// A promise and its outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// What was promised.
+    /// The promise.
     pub promise: &'static str,
     /// With ORDER BY.
     pub order_by: bool,
-    /// The most that the ratio may be.
+    /// The largest ratio that keeps the promise.
     pub at_most: f64,
-    /// The point with the largest ratio; None if there was no point to judge by.
+    /// The point with the largest ratio; None if no point was measured.
     pub worst: Option<Worst>,
 }
 
@@ -27,18 +27,18 @@ pub struct Worst {
     pub selectivity: f64,
     /// The smooth scan's time over the other's; infinite if it did not end and the other did.
     pub ratio: f64,
-    /// The path that it is compared with.
+    /// The path of the other time.
     pub other: &'static str,
 }
 
 /// A promise about the smooth scan's time.
 struct Promise {
     text: &'static str,
-    /// Whether it is only about queries with ORDER BY.
+    /// Whether it applies only to queries with ORDER BY.
     ordered_only: bool,
-    /// The least selectivity that it is about, in percent.
+    /// The least selectivity to which it applies, in percent.
     from: f64,
-    /// Selectivities from this one on are excluded.
+    /// The selectivity, in percent, from which it does not apply.
     below: f64,
     at_most: f64,
     /// The path to compare with; None: the best of all others.
@@ -80,19 +80,18 @@ const PROMISES: [Promise; 4] = [
     },
 ];
 
-/// The path that the promises are about.
+/// The path of the promises.
 const SMOOTH: &str = "smooth";
 
 impl Verdict {
-    /// Whether the promise was kept; None if nothing that could tell was measured.
+    /// Whether the promise was kept; None if no point was measured.
     #[must_use]
     pub fn kept(&self) -> Option<bool> {
         self.worst.map(|worst| worst.ratio <= self.at_most)
     }
 }
 
-/// The verdicts on a run; those without ORDER BY come first. There are none if no smooth scan was
-/// measured.
+/// The verdicts on a run; those without ORDER BY come first. Empty if no smooth scan was measured.
 #[must_use]
 pub fn verdicts(results: &SmoothResults) -> Vec<Verdict> {
     let mut verdicts = Vec::new();

@@ -1,8 +1,8 @@
 //! Which constants do the queries of a workload have?
 //!
-//! TPC-H's substitution parameters; or, if constants are to be distinct, values such that no two
-//! queries have a constant in common, so that no query computes anything of another's. Excepted are
-//! discounts, of which TPC-H has eleven, and quantities.
+//! TPC-H's substitution parameters; or, for distinct constants, values such that no two queries
+//! have a constant in common, so that no query computes any part of another's result. Exceptions
+//! are discounts, of which TPC-H has eleven, and quantities.
 //! The order of the draws is part of the format (`lab/arena/README.md`).
 
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use crate::random::Random;
 #[derive(Debug)]
 pub(super) struct Constants {
     distinct: bool,
-    /// The dates of the queries drawn so far, if constants are to be distinct.
+    /// The dates of the queries drawn so far, if constants are distinct.
     dates: BTreeSet<Date>,
 }
 
@@ -58,8 +58,8 @@ impl Constants {
         }
     }
 
-    /// The constants of FAST. If they are to be distinct, two dates, two discounts and the quantity
-    /// are drawn.
+    /// The constants of FAST. For distinct constants, draws two dates, two discounts and the
+    /// quantity.
     pub(super) fn fast(&mut self, random: &mut Random) -> Result<Fast> {
         if self.distinct {
             let first = self.date(random, Date::new(1993, 1, 1), 1500)?;
@@ -84,7 +84,7 @@ impl Constants {
         Ok(last_of_tpch(random))
     }
 
-    /// One of the `days` days from `first` on that no query has.
+    /// One of the `days` days from `first` on that no query has yet.
     fn date(&mut self, random: &mut Random, first: Date, days: u64) -> Result<Date> {
         if (0..days).all(|day| self.dates.contains(&first.plus(day))) {
             return Err(BenchError::Dates {

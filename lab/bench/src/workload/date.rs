@@ -8,8 +8,8 @@ pub(super) struct Date(i64);
 
 /// Days of 400 years, after which the calendar repeats itself.
 const CYCLE: i64 = 146_097;
-/// Days from 0000-03-01 to 1970-01-01. Years begin in March here, so that the additional day of a
-/// leap year is its last.
+/// Days from 0000-03-01 to 1970-01-01. Years begin in March here, so that the leap day is the last
+/// day of its year.
 const EPOCH: i64 = 719_468;
 
 impl Date {
@@ -22,19 +22,18 @@ impl Date {
         Self(cycle * CYCLE + year * 365 + year / 4 - year / 100 + of_year - EPOCH)
     }
 
-    /// The first day of the month that is so many months after January 1993, where TPC-H's dates
-    /// begin.
+    /// The first day of the month `months` after January 1993, where TPC-H's dates begin.
     pub(super) fn month_from_1993(months: u64) -> Self {
         let months = i64::try_from(months).unwrap_or(i64::MAX);
         Self::new(1993 + months / 12, months % 12 + 1, 1)
     }
 
-    /// The day so many days later.
+    /// The day `days` later.
     pub(super) fn plus(self, days: u64) -> Self {
         Self(self.0.saturating_add_unsigned(days))
     }
 
-    /// The day so many days earlier.
+    /// The day `days` earlier.
     pub(super) fn minus(self, days: u64) -> Self {
         Self(self.0.saturating_sub_unsigned(days))
     }

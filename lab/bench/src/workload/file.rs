@@ -1,5 +1,5 @@
-//! The form in which a workload is passed on: `coscan bench workload` writes it and
-//! `lab/arena/peers.py` runs it. `lab/arena/README.md` describes it.
+//! The file form of a workload: `coscan bench workload` writes it and `lab/arena/peers.py` runs
+//! it. `lab/arena/README.md` describes it.
 
 use serde::{Deserialize, Serialize};
 
@@ -67,7 +67,7 @@ pub struct QueryFile {
 }
 
 impl Workload {
-    /// The workload in the form in which every engine gets it, so that all are asked the same.
+    /// The workload as a file, so that every engine runs the same queries.
     #[must_use]
     pub fn dump(&self) -> WorkloadFile {
         let spec = &self.spec;
@@ -110,7 +110,7 @@ impl Workload {
     }
 }
 
-/// `value` rounded to so many decimals.
+/// `value` rounded to this many decimals.
 fn rounded(value: f64, decimals: usize) -> f64 {
     format!("{value:.decimals$}").parse().unwrap_or(value)
 }

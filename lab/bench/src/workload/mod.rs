@@ -1,29 +1,29 @@
-//! Which queries does each stream ask, over which part of the table?
+//! Which queries does each stream run, over which part of the table?
 //!
 //! The papers' workload: streams that each run a few queries one after the other, started some
 //! seconds apart "to better simulate queries entering an already-working system". A query is FAST
 //! (TPC-H Q6) or SLOW (TPC-H Q1 with extra arithmetic), over a contiguous part of the table of a
 //! given size at a random place.
 //!
-//! Idea: a workload is a pure function of its specification and seed. Another engine can be asked
-//! whatever Coscan is asked: `coscan bench workload` writes the workload down, and `lab/arena` runs
-//! it.
+//! Idea: a workload is a pure function of its specification and seed. Other engines can run the
+//! same queries as Coscan: `coscan bench workload` writes the workload to a file, and `lab/arena`
+//! runs it.
 //!
 //! | file | question |
 //! |---|---|
 //! | `constants.rs`, `date.rs` | which constants do the queries have? |
-//! | `file.rs` | in which form is a workload handed on? |
-//! | `whole.rs` | which whole TPC-H queries do dashboards and reports ask? |
+//! | `file.rs` | what is the file form of a workload? |
+//! | `whole.rs` | which whole TPC-H queries do dashboards and reports run? |
 //!
-//! Not here: running it (`coop.rs`), which also makes the streams wait for their starts.
+//! Not here: running it (`coop.rs`), which also delays the streams' starts.
 //! W1: a range holds its percentage of the key space (rounded down, at least one key) and lies
 //! inside it.
 //! W2: the first k streams do not depend on how many follow.
-//! W3: all sums but SLOW's extra ones are of decimals, hence exact. The last digits of sums of
+//! W3: all sums except SLOW's extra ones are of decimals, hence exact. The last digits of sums of
 //! floats depend on the order of the rows, and a comparison of results must allow for it. The text
-//! means the same in `DuckDB`, `DataFusion` and `PostgreSQL`'s dialect.
+//! means the same in the dialects of `DuckDB`, `DataFusion` and `PostgreSQL`.
 //! Source: [CoopScans07 §5.1, §5.2.1]; we differ: TPC-H's substitution parameters are drawn for
-//! each query, so that no engine gains from having seen the very same query.
+//! each query, so that no engine gains from repeating a query.
 
 mod constants;
 mod date;
@@ -74,9 +74,9 @@ impl fmt::Display for Class {
 
 /// A SPEED-SIZE mix as in the paper's Figure 5.
 ///
-/// SPEED is a string of `F` and `S`; a query's speed is one of its letters, each as likely as any
-/// other, so `FFS` has twice as many FAST queries as SLOW. SIZE is `S` (1, 2, 5, 10, 20 %), `M` (1,
-/// 2, 10, 50, 100 %), `L` (10, 30, 50, 100 %), `T` (1, 10, 50, 100 %: the mix of the paper's Table
+/// SPEED is a string of `F` and `S`; a query's speed is one of its letters, each equally likely,
+/// so `FFS` has twice as many FAST queries as SLOW. SIZE is `S` (1, 2, 5, 10, 20 %), `M` (1, 2,
+/// 10, 50, 100 %), `L` (10, 30, 50, 100 %), `T` (1, 10, 50, 100 %: the mix of the paper's Table
 /// 2), or a list of percentages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mix {
@@ -190,8 +190,8 @@ pub struct WorkloadSpec {
     pub slow_arithmetic: u32,
     /// The name under which the table is registered.
     pub table: String,
-    /// Whether no two queries have a date in common, so that no query computes anything of
-    /// another's.
+    /// Whether no two queries have a date in common, so that no query computes any part of
+    /// another's result.
     pub distinct: bool,
 }
 
@@ -200,8 +200,8 @@ pub struct WorkloadSpec {
 pub struct Query {
     /// Its speed and size.
     pub class: Class,
-    /// The clustering keys it reads. The statement has no condition on them if they are the whole
-    /// table's.
+    /// The clustering keys that it reads. The statement has no condition on them if they are the
+    /// whole table's.
     pub keys: RangeInclusive<i64>,
     /// The statement.
     pub sql: String,
@@ -250,7 +250,7 @@ impl Workload {
         classes
     }
 
-    /// The first query of each class, which represents the class when it is measured alone.
+    /// The first query of each class, which represents the class in the measurement alone.
     #[must_use]
     pub fn representatives(&self) -> Vec<&Query> {
         let first = |class| {
@@ -325,16 +325,16 @@ fn fast(constants: &Fast, table: &str, condition: &str, line: &str) -> String {
     )
 }
 
-/// A decimal that no engine takes for a float: `DataFusion` reads a bare `0.05` as one, and would
-/// cast the column row by row.
+/// A decimal literal that no engine takes for a float: `DataFusion` reads a bare `0.05` as one,
+/// and would cast the column row by row.
 fn decimal(text: &str) -> String {
     format!("cast('{text}' as decimal(15,2))")
 }
 
 /// TPC-H Q1 and `terms` sums of square roots.
 ///
-/// No optimizer can save the roots: each has an argument of its own, and a square root has no
-/// cheaper form.
+/// No optimizer can avoid the roots: each has its own argument, and a square root has no cheaper
+/// form.
 fn slow(last: Date, table: &str, condition: &str, terms: u32) -> String {
     let mut extra = String::new();
     for term in 1..=terms.min(ARITHMETIC_TERMS_MAX) {
@@ -415,7 +415,7 @@ mod tests {
         }
     }
 
-    /// Published results name seeds: a change to what a seed draws makes them incomparable.
+    /// Published results name seeds: changing what a seed draws makes them incomparable.
     #[test]
     fn draws_what_was_drawn_for_published_results() {
         let plain = WorkloadSpec {

@@ -2,10 +2,11 @@
 //! papers' ranges.
 //!
 //! Idea: TPC-H 1, 4, 6, 8, 12, 13, 14 and 19 are the queries that read much of lineitem or orders
-//! and give few rows. Each client draws its queries, and each query its substitution parameters
-//! (TPC-H 2.4.x.3). With sets, each query has a fixed number of parameter sets for all clients:
-//! like dashboards, whose users look at the same few pictures. All clients begin at once.
-//! W3 as in `mod.rs`. The order of the draws, and the text, are part of the format: results that
+//! and return few rows. Each client draws its queries, and each query its substitution parameters
+//! (TPC-H 2.4.x.3). With sets, each query has a fixed number of parameter sets for all clients, as
+//! on dashboards, whose users look at the same few pictures. All clients start at once.
+//! W3 as in `mod.rs`. The order of the draws, and the text, are part of the format: compared
+//! results name a seed.
 //! are compared name a seed.
 
 use serde::Serialize;
@@ -19,11 +20,11 @@ use crate::random::Random;
 /// Everything that determines such a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct WholeSpec {
-    /// How many clients there are.
+    /// The number of clients.
     pub clients: usize,
-    /// How many queries each asks, one after the other.
+    /// Queries per client, one after the other.
     pub queries: usize,
-    /// Sets of parameters of each query; 0: parameters are drawn for each.
+    /// Sets of parameters of each query; 0: parameters are drawn for every query.
     pub sets: usize,
     /// The seed of all random choices.
     pub seed: u64,
@@ -130,7 +131,7 @@ const QUERIES: [(&str, Draw); 8] = [
     ("Q19", q19),
 ];
 
-/// TPC-H 4.2.3: the lists that the data generator draws from, in its order. Nations with their
+/// TPC-H 4.2.3: the lists from which the data generator draws, in its order. Nations with their
 /// regions.
 const NATIONS: [(&str, &str); 25] = [
     ("ALGERIA", "AFRICA"),
@@ -309,7 +310,7 @@ mod tests {
         spec.draw()
     }
 
-    /// Published results name seeds: a change to what a seed draws makes them incomparable.
+    /// Published results name seeds: changing what a seed draws makes them incomparable.
     #[test]
     fn draws_what_was_drawn_for_published_results() {
         for (file, expected) in [

@@ -72,7 +72,7 @@ pub(super) enum PageState {
     Served,
 }
 
-/// All that the driver knows.
+/// The driver's whole state.
 #[derive(Debug, Default)]
 pub(super) struct Books {
     pub(super) memory: Memory,
@@ -168,8 +168,8 @@ impl Books {
         self.memory.unpin((table, chunk), columns);
     }
 
-    /// Records the driver's part of an event, before the core handles it. `load`: the load that a
-    /// completion or failure is about.
+    /// Records the driver's part of an event, before the core handles it. `load` is the load that
+    /// completed or failed, if the event is about one.
     pub(super) fn enter(&mut self, event: &Event, load: Option<u64>) {
         match event {
             Event::TableRegistered { table, layout } => {
@@ -183,7 +183,7 @@ impl Books {
             Event::ChunkRequested { scan } => self.scan(*scan).waiting += 1,
             Event::RequestWithdrawn { scan } => {
                 let entry = self.scan(*scan);
-                assert!(entry.waiting > 0, "D1: nobody of {scan} waits");
+                assert!(entry.waiting > 0, "D1: no consumer of {scan} waits");
                 entry.waiting -= 1;
             }
             Event::ChunkLapsed { scan, chunk } => {
@@ -297,13 +297,10 @@ impl Books {
             Action::Deliver { scan, chunk, .. } => self.hand_out(*scan, *chunk),
             Action::Exhausted { scan } => {
                 let entry = self.scan(*scan);
-                assert!(
-                    entry.waiting > 0,
-                    "nobody of {scan} waits to hear that it is exhausted"
-                );
+                assert!(entry.waiting > 0, "no consumer of {scan} waits for the end");
                 assert_eq!(
                     entry.needed, 0,
-                    "ABM-I5: {scan} is told that it is exhausted"
+                    "ABM-I5: {scan} is exhausted before it has its chunks"
                 );
                 assert_eq!(
                     entry.joined, 0,
@@ -363,7 +360,7 @@ impl Books {
         for &column in columns {
             assert!(
                 has(wanted, column),
-                "ABM-I4: nobody wants {table}.{chunk}.{column}"
+                "ABM-I4: no scan wants {table}.{chunk}.{column}"
             );
         }
         let trigger = self.scans.get(&scan).filter(|scan| scan.table == table);
@@ -435,7 +432,7 @@ impl Books {
 
     fn hand_out(&mut self, id: ScanId, chunk: ChunkId) {
         let scan = self.scan(id);
-        assert!(scan.waiting > 0, "nobody of {id} waits for {chunk}");
+        assert!(scan.waiting > 0, "no consumer of {id} waits for {chunk}");
         assert_ne!(scan.wants(chunk), 0, "ABM-I5: {id} is handed {chunk}");
         assert!(
             !scan.ordered
@@ -451,8 +448,8 @@ impl Books {
         self.memory.pin((table, chunk), columns);
     }
 
-    /// Checks the state after all actions of an event. `served`: ready chunks must have been handed
-    /// out by now.
+    /// Checks the state after all actions of an event. If `served`, ready chunks must have been
+    /// handed out by now.
     ///
     /// # Panics
     /// A promise is broken.
@@ -485,7 +482,7 @@ impl Books {
         let unordered = !policy.is_sequential();
         for (id, scan) in self.scans.iter().filter(|(_, scan)| scan.waiting > 0) {
             let left = scan.needed + scan.joined;
-            assert!(left > 0, "{id} is not told that it is exhausted");
+            assert!(left > 0, "{id} waits although it is exhausted");
             let table = self.memory.table(scan.table);
             let ready = |&(chunk, columns): &(ChunkId, Mask)| columns & !table.resident(chunk) == 0;
             let ready = match event {

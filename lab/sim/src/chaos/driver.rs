@@ -1,8 +1,8 @@
 //! A driver of the core that keeps the contract while faults happen.
 //!
-//! Idea: an agenda of virtual time. The core's requests are put on it (loads that complete in parts
-//! or late, consumers that work and come back), its next entry is told to the core, and after every
-//! event the books and `check()` verify the state.
+//! Idea: an agenda of virtual time. The core's requests are put on it (loads that complete in
+//! parts or late, consumers that work and come back), its next entry is sent to the core as an
+//! event, and after every event the books and `check()` verify the state.
 //! Not here: faults of the outside (`faults.rs`), the phase without faults (`liveness.rs`).
 //! Bounds: one agenda entry per consumer, load part and page.
 //! D1: only possible events are sent; a refusal is a bug here.
@@ -24,7 +24,7 @@ pub(super) enum Due {
     Arrival,
     /// A short scan of the liveness phase arrives.
     Churn,
-    /// A consumer asks for a chunk.
+    /// A consumer requests a chunk.
     Ask(ScanId, usize),
     /// A consumer that still waits gives up.
     GiveUp(ScanId, usize),
@@ -63,7 +63,7 @@ pub(super) enum Consumer {
     Asking,
     /// It works on a chunk, and requests the next when it is done.
     Working,
-    /// It was told that nothing is left.
+    /// It learned that no chunk is left.
     Finished,
 }
 
@@ -222,7 +222,7 @@ impl<'a> Driver<'a> {
                 fails,
             } => self.part(load, &columns, fails),
             Due::PageRead(request) => {
-                // The driver may have read the page before it was told that a load brings it.
+                // The driver may have read the page before it learned that a load brings it.
                 if self.books.pages.contains_key(&request) {
                     self.tell(&Event::PageCompleted { request }, None);
                 }
@@ -372,8 +372,8 @@ impl<'a> Driver<'a> {
         self.phase == Phase::Safety && of_1000 > 0 && chance(&mut self.random, of_1000)
     }
 
-    /// Sends an event to the core and carries out its actions. `load`: the load that the event is
-    /// about.
+    /// Sends an event to the core and carries out its actions. `load` is the load that completed
+    /// or failed, if the event is about one.
     pub(super) fn tell(&mut self, event: &Event, load: Option<u64>) {
         let now = Time(self.now);
         self.trace.event(now, event);

@@ -1,4 +1,4 @@
-//! Which segments are in memory, as far as a driver can tell from events and actions?
+//! Which segments are in memory, by the events and actions that a driver sees?
 //!
 //! Idea: the driver's counterpart of the core's accounts. Loads, evictions and frees are recorded
 //! here, and a forbidden action fails an assertion. (`crates/core/tests/world` keeps such books for
@@ -136,8 +136,8 @@ impl Table {
         chunks.max().unwrap_or(0)
     }
 
-    /// Whether the column is loading and waits for an extent that no load brings, because the load
-    /// that was to bring it failed.
+    /// Whether the column is loading and waits for an extent that no load brings any more, because
+    /// the load with the extent failed.
     fn is_orphan(&self, chunk: ChunkId, column: ColumnId) -> bool {
         let mut extents = self.extents_of(chunk, 1 << column.0);
         extents.any(|e| self.extents[e] == ExtentState::Absent)
@@ -212,8 +212,8 @@ impl Memory {
         number
     }
 
-    /// Records that columns of a load are resident, and with them their extents, whichever load was
-    /// to bring these.
+    /// Records that columns of a load are resident, and with them their extents, whichever load
+    /// was going to bring these.
     pub(super) fn complete(&mut self, number: u64, columns: &[ColumnId]) {
         let (id, chunk) = self.settle(number, columns);
         let table = self.table_mut(id);

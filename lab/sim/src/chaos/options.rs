@@ -21,7 +21,7 @@ pub struct Options {
     pub turns: Option<TurnLimit>,
     /// The most outstanding loads per device.
     pub loads_max: usize,
-    /// How long a scan is silent until it is stalled.
+    /// How long a scan is silent before it counts as stalled.
     pub stall_after_ns: u64,
     /// The waiting time that weighs as much as one needed chunk.
     pub wait_unit_ns: u64,
@@ -86,7 +86,7 @@ pub struct Faults {
     pub host_stops: u64,
     /// A consumer requests another chunk while it holds one.
     pub consumer_hoards: u64,
-    /// A waiting consumer withdraws its request, and asks later.
+    /// A waiting consumer withdraws its request, and makes it later.
     pub request_withdrawn: u64,
     /// A scan is cancelled. This rate and those below count per arrival.
     pub scan_cancelled: u64,

@@ -114,7 +114,7 @@ impl Scenario {
         self.run_watched(&mut ())
     }
 
-    /// As [`Self::run`], and tells `watch` when the core is at work.
+    /// As [`Self::run`], and notifies `watch` before and after the core handles an event.
     ///
     /// # Panics
     /// As [`Self::run`].

@@ -1,12 +1,12 @@
 //! How does a scan run whose parallelism is chosen while it runs?
 //!
 //! Idea: [`coscan_core::parallelism`] decides; this file is its driver. The pages of a scan form
-//! one piece per device. A worker is a subquery that takes a chunk of its device's piece, reports
-//! the end of the chunk, and then continues there, continues at another device of its scan, or
-//! ends, as it is ordered. Meters are read every `METER_NS`. Work that an arm does twice is waste:
-//! where more pages are read than asked for, devices are reported as overloaded. Index scans need
-//! no controller: a clustered one has a subquery for each disk of its range, a non-clustered one is
-//! sequential.
+//! one piece per device. A worker is a subquery that takes a chunk of its device's piece and
+//! reports the end of the chunk. The controller then orders it to continue there, to continue at
+//! another device of its scan, or to end. Meters are read every `METER_NS`. A page that an arm
+//! reads twice is waste: where more pages are read than requested, devices are reported as
+//! overloaded. Index scans need no controller: a clustered one has a subquery for each disk of its
+//! range, a non-clustered one is sequential.
 //! Not here: the state that the driver keeps (`controller.rs`).
 //! G1: one worker at a time processes a piece, and each page of it once.
 
@@ -26,9 +26,9 @@ use super::world::{Job, System};
 
 /// The time between two readings of the meters.
 const METER_NS: u64 = 250_000_000;
-/// A device with a lower utilisation that scans wait for becomes wider.
+/// A device that scans wait for gets more workers while its utilisation is below this.
 const LOW_PERMILLE: u32 = 850;
-/// How much lower that is while transactions run.
+/// How much lower that limit is while transactions run.
 const RESERVE_PERMILLE: u32 = 200;
 /// The size of a chunk, in prefetches.
 const CHUNK_PREFETCHES: u32 = 3;
@@ -37,7 +37,7 @@ const CHUNK_PREFETCHES: u32 = 3;
 const AHEAD_PERCENT: u32 = 90;
 
 impl System {
-    /// The controller, if a class asks for it.
+    /// The controller, if a class has scans of chosen degree.
     pub(super) fn controller(&self) -> Option<Chosen> {
         let chosen = self.classes.iter().filter_map(|class| match class.work {
             Work::Scan(Scan {
@@ -140,7 +140,7 @@ impl System {
             return;
         };
         let refused = chosen.parallelism.handle(event);
-        refused.expect("G1: the driver tells what happened");
+        refused.expect("G1: the driver sends only events that happened");
         let mut orders = chosen.parallelism.orders();
         if let Some((job, work)) = ended {
             let first = (!orders.is_empty()).then(|| orders.remove(0));
@@ -206,7 +206,7 @@ impl System {
         let chunk = self.machine.prefetch_pages * CHUNK_PREFETCHES;
         let pieces = self.queries.of(query).pieces.as_mut();
         let left = pieces.and_then(|pieces| pieces.left.get_mut(&device));
-        let left = left.expect("G1: who is ordered to work has something to do");
+        let left = left.expect("G1: a worker is ordered only where pages are left");
         let pages = left.take(chunk);
         let run: Run = pages_run(&scan, &self.database, pages);
         let it = self.jobs.of(job);

@@ -24,14 +24,14 @@ pub(super) struct Chosen {
     pub(super) waste: Option<Waste>,
 }
 
-/// Whether prefetches push each other out of the cache, seen by a driver that does not know its
-/// size: then arms read more pages than are asked for.
+/// Whether prefetches push each other out of the cache. The driver does not know the size of the
+/// cache, so it infers this from arms that read more pages than are requested.
 #[derive(Debug, Default)]
 pub(super) struct Waste {
     /// The totals at the last reading.
     asked_total: u64,
     read_total: u64,
-    /// Of the last readings, the older the less.
+    /// Sums over recent readings, in which older readings weigh less.
     asked: u64,
     read: u64,
     readings: u32,
@@ -73,8 +73,8 @@ impl Waste {
     }
 }
 
-/// More pages read than this, in percent of the pages asked for, are read in vain. A prefetch is
-/// read before its pages are asked for, so a little more than 100 % is usual.
+/// More pages read than this, in percent of the requested pages, count as waste. A prefetch is
+/// read before its pages are requested, so a little more than 100 % is usual.
 const WASTED_PERCENT: u64 = 110;
 /// One group of devices at a time becomes narrower or wider: all together would go from too many
 /// prefetches to too few.

@@ -101,7 +101,7 @@ impl Locks {
         for (resource, lock) in &self.table {
             assert!(
                 !lock.holders.is_empty(),
-                "K3: {resource:?} waits for nobody"
+                "K3: {resource:?} has waiting owners but no holder"
             );
             for (at, &(_, mode)) in lock.holders.iter().enumerate() {
                 let others = lock.holders[..at].iter();

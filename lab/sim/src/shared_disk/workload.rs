@@ -39,14 +39,14 @@ pub enum Degree {
     },
 }
 
-/// How a controller of parallelism knows for how many prefetches the disk cache has room.
+/// How a controller of parallelism finds out for how many prefetches the disk cache has room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// It is told.
+    /// The room is a parameter.
     Told,
-    /// It sees that more pages are read than are asked for.
+    /// It sees that more pages are read than are requested.
     Found,
-    /// It does not know.
+    /// It does not find out.
     Unknown,
 }
 

@@ -1,8 +1,8 @@
 //! How far is each policy from the best possible? Bytes and time of every policy divided by their
 //! lower bounds, on the workloads of Tables 2 and 3.
-//! The union bounds all schedules; Belady's figure bounds only the evictions, in the order in which
-//! the policy handed out chunks.
-//! that policy handed out chunks.
+//!
+//! The union bounds all schedules; Belady's figure bounds only the evictions, in the order in
+//! which the policy handed out chunks.
 
 use coscan_core::{Policy, TurnLimit};
 use coscan_sim::{Bounds, Outcome, Scenario};

@@ -1,5 +1,5 @@
-//! Twelve clients ask four whole-table queries each, of eight kinds, all from the first instant, in
-//! memory: the shape of `coscan bench mix`, TPC-H's queries of lineitem.
+//! Twelve clients run four whole-table queries each, of eight kinds, all from the first instant,
+//! in memory: the shape of `coscan bench mix`, TPC-H's queries of lineitem.
 //!
 //! The costs of Q1 and Q6 are measured (docs/results/fragments); those of the other kinds are
 //! chosen around them, because the costs of their scans alone are not known. The machine is that of

@@ -1,9 +1,10 @@
-//! What is the effect of working on a chunk once for all queries of a class? And is one job for all
-//! classes better than one job per class?
+//! What is the effect of working on a chunk once for all queries of a class? And is one job for
+//! all classes better than one job per class?
 //!
-//! The workloads of Tables 2 and 3, and clients that ask from memory; each without sharing, with a
-//! job per class, and with one job for all. Varied, one at a time: the number of classes, the price
-//! of a chunk, its share of decode, the share of a query's own work, and the number of cores.
+//! The workloads of Tables 2 and 3, and clients that query data in memory; each without sharing,
+//! with a job per class, and with one job for all. Varied, one at a time: the number of classes,
+//! the price of a chunk, its share of decode, the share of a query's own work, and the number of
+//! cores.
 //! Not here: the time of a job (`coscan-sim`, `run/jobs.rs`).
 
 use coscan_core::{Policy, TurnLimit};

@@ -1,4 +1,4 @@
-//! Figure 8: what do the core's decisions cost, and which part of the execution time is that?
+//! Figure 8: what do the core's decisions cost, and what share of the execution time is that?
 //!
 //! 16 streams of 4 FAST queries over 1, 10 or 100 % of a table of 2 GB, divided into more and more
 //! chunks. The cost is the CPU time of the real core on this machine, measured per thread around

@@ -54,7 +54,7 @@ fn with_transactions(rate: u64, degree: u32) -> Setting {
 }
 
 /// The controller, which finds the room in the cache itself, in comparison with the best fixed
-/// degree; beside it a controller that is told the room.
+/// degree; beside it a controller that has the room as a parameter.
 fn claim_chosen<'a>(
     report: &'a mut Report,
     (figure, name): (&str, &str),

@@ -1,8 +1,8 @@
-//! What does the engine's scan by an index read?
+//! What does the engine's index scan read?
 //!
 //! The state machine with the engine's default options, over pages of 8 KiB, chunks of 16 MiB and
 //! an index with leaves of 4,096 entries. Prices are those of the table's pages alone, as for the
-//! oracle; the scan is told the time of the index, and decides by it.
+//! oracle; the scan gets the index's time and uses it in its decisions.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -147,7 +147,7 @@ fn time(paid: f64) -> Time {
     Time((paid * UNIT_NS) as u64)
 }
 
-/// Evenly spread leaves of those left, and the number of leaves per sampled leaf.
+/// Evenly spread leaves of those that are left, and the number of leaves per sampled leaf.
 fn sample<'a>(left: impl Iterator<Item = &'a [u64]>, wanted: usize) -> (Vec<u64>, Option<f64>) {
     let left: Vec<&[u64]> = left.collect();
     let Some(sampled) = sampled_leaves(left.len(), wanted) else {

@@ -1,5 +1,5 @@
-//! Figure 20: the beginning of the table holds results in every page, the rest of it in few. What
-//! does a scan read that the dense part misleads?
+//! Figure 20: the beginning of the table holds results in every page, the rest in few. What does a
+//! scan read if the dense part misleads it?
 //!
 //! Two tables: the paper's, a tenth as large, and the one measured on the engine
 //! (`docs/BENCHMARKS.md`), whose rest is 17 times as dense. Several regions may be under way: that

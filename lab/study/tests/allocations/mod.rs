@@ -1,6 +1,6 @@
 //! How many allocations does a piece of work make?
 //!
-//! Idea: the test's allocator is the system's, and counts. It counts by thread, for the harness has
+//! Idea: the test's allocator is the system's with a counter per thread, because the harness has
 //! threads of its own.
 //! Not here: how many bytes are allocated, or held.
 
@@ -8,12 +8,12 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
-    /// Made by this thread, those that grew included. It neither allocates nor is dropped, so the
-    /// allocator may ask for it at any time.
+    /// Allocations of this thread, growing included. The cell neither allocates nor is dropped, so
+    /// the allocator may use it at any time.
     static MADE: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What the work gives, and the allocations that it made in this thread.
+/// The result of the work, and the number of allocations that it made in this thread.
 pub(crate) fn counted<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let before = MADE.get();
     let result = work();
@@ -25,7 +25,7 @@ struct Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: the system's allocator does all the work, and is asked for what we are asked for.
+// SAFETY: the system's allocator does all the work, with the arguments of the call.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         MADE.set(MADE.get() + 1);

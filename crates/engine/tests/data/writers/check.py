@@ -1,6 +1,6 @@
-"""Do DuckDB and pyarrow read the files in a folder, and find each row twice?
+"""Do DuckDB and pyarrow find each row of a folder's files twice?
 
-`check.py FOLDER`, for what Coscan wrote (`tests/engine/files/matrix.rs`).
+`check.py FOLDER`, for files that Coscan wrote (`tests/engine/files/matrix.rs`).
 """
 
 import sys
@@ -32,7 +32,7 @@ def main(folder):
     ).fetchone()[0]
     rows = connection.execute(f"SELECT count(*) FROM {files}").fetchone()[0]
     if wrong or rows != 6:
-        sys.exit(f"DuckDB finds {rows} rows, {wrong} of them others")
+        sys.exit(f"DuckDB finds {rows} rows, {wrong} of them wrong")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Which files do other writers make of the same rows?
+"""Which files do other programs write from the same rows?
 
-Writes one Parquet file per writer (DuckDB, pyarrow, polars) with a column of each type that it has:
-an ordinary row, a row of extreme values, a row of NULLs. The files are committed, so that the tests
-need neither the writers nor a network: `python make.py` makes them again, with the versions that
-`versions.txt` then names.
+Writes one Parquet file per writer (DuckDB, pyarrow, polars) with a column of each type that the
+writer has: an ordinary row, a row of extreme values, a row of NULLs. The files are committed, so
+that the tests need neither the writers nor a network. `python make.py` rewrites them, and
+`versions.txt` with the versions used.
 """
 
 import datetime

@@ -1,6 +1,5 @@
-//! Promised: what a footer claims wrongly, or leaves out, changes no result: neither of Coscan's
-//! reader nor of DataFusion's, neither by pruning nor by aggregates that are computed from
-//! footers.
+//! Promised: a footer's false or missing claims change no result, neither of Coscan's reader nor
+//! of DataFusion's, neither by pruning nor by aggregates that are computed from footers.
 
 use std::fs;
 use std::path::Path;

@@ -183,7 +183,7 @@ async fn a_type_that_arrow_does_not_have_is_an_error_of_its_column() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a Python with duckdb and pyarrow: COSCAN_PYTHON"]
-async fn others_read_what_coscan_writes() {
+async fn other_programs_read_coscans_files() {
     let python = std::env::var("COSCAN_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let root = tempfile::tempdir().unwrap();
     for writer in WRITERS {

@@ -46,7 +46,7 @@ type Outcomes = BTreeMap<String, u64>;
 /// Runs the mutants of these seeds in children.
 ///
 /// # Panics
-/// One of them died, hung, or gave another row.
+/// One of them died, hung, or returned a wrong row.
 fn run(kind: &str, seeds: Range<u64>) -> Outcomes {
     let mut outcomes = Outcomes::new();
     let mut failures = Vec::new();
@@ -164,7 +164,8 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 fn a_few_thousand_files() {
     let outcomes = run("scan", 0..number("COSCAN_MUTANTS_COUNT", 2500));
     println!("{outcomes:#?}");
-    // Most mutants are refused. If none returned rows, or all did, they would not test much.
+    // Most mutants are refused. If no mutant returned rows, or every one did, the mutants would
+    // test little.
     let rows: u64 = outcomes
         .iter()
         .filter(|(kind, _)| kind.contains("rows"))

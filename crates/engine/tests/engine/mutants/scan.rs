@@ -146,7 +146,7 @@ async fn look_at(session: &Session, path: &Path, mutant: &Mutant, random: &mut R
         match expected {
             Some(expected) if expected == rows => {}
             // Plain DataFusion finds pages by the page index, even if all are wanted. A wrong
-            // index makes it read other bytes; most are no page, and the rest become rows.
+            // index makes it read other bytes; most are not a page, and the rest become rows.
             Some(_)
                 if mutant.what.contains(": index ")
                     && rows_without_index(path, sql).await.as_ref() == Some(&rows) =>
@@ -161,7 +161,7 @@ async fn look_at(session: &Session, path: &Path, mutant: &Mutant, random: &mut R
     outcome
 }
 
-/// The kind of an error; a panic that is not Parquet's is wrong.
+/// The kind of an error; a panic outside of Parquet's code is wrong.
 fn refused(error: &str) -> String {
     let place = error.contains("mutant") || error.contains(".parquet");
     if error.contains("panicked") {

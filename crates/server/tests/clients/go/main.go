@@ -1,4 +1,4 @@
-// What programs written against pgx and lib/pq expect: arrays, introspection, cursors, COPY out.
+// The behaviour that programs written against pgx and lib/pq expect: arrays, introspection, cursors, COPY out.
 // Run with the server's port and a driver's name (pgx, pq).
 package main
 
@@ -110,7 +110,7 @@ func withPq(port string) {
 	}
 }
 
-// What both drivers do through database/sql.
+// Common to both drivers, through database/sql.
 func withSQL(database *sql.DB, ids any) {
 	must(database.Ping())
 	rows, err := database.Query("SELECT id, name FROM people WHERE id = ANY($1::int[]) ORDER BY id", ids)

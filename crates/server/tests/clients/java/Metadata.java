@@ -1,4 +1,4 @@
-// What programs written against JDBC expect: DatabaseMetaData, types, arrays, fetching by rows, COPY out.
+// The behaviour that programs written against JDBC expect: DatabaseMetaData, types, arrays, fetching by rows, COPY out.
 // Run with the server's port: java -cp postgresql.jar Metadata.java PORT
 
 import java.io.ByteArrayOutputStream;
@@ -80,7 +80,7 @@ public class Metadata {
 
     static void queries(Connection connection) throws SQLException {
         try (PreparedStatement statement = connection.prepareStatement("SELECT * FROM kinds WHERE k = ?")) {
-            // The fifth execution on uses a statement of the server and binary results.
+            // From the fifth execution on the driver uses a prepared statement and binary results.
             for (int i = 0; i < 7; i++) {
                 statement.setInt(1, 1);
                 try (ResultSet row = statement.executeQuery()) {

@@ -1,5 +1,6 @@
-// What programs written against node-postgres expect: types, arrays, named statements, cursors,
-// COPY out, a pool, errors that leave the connection usable. Run with the server's port.
+// The behaviour that programs written against node-postgres expect: types, arrays, named
+// statements, cursors, COPY out, a pool, errors that leave the connection usable. Run with the
+// server's port.
 
 const assert = require("node:assert");
 const { Client, Pool } = require("pg");
@@ -22,7 +23,7 @@ async function queries(client) {
   ]);
   assert.strictEqual(one.rowCount, 3);
   const array = await client.query({ text: "SELECT 1, 1, 'x'", rowMode: "array" });
-  // Whole numbers are bigint here, which node-postgres gives as text.
+  // Integers are bigint here, which node-postgres returns as text.
   assert.deepStrictEqual(array.rows, [["1", "1", "x"]]);
   assert.deepStrictEqual(array.fields.map((field) => field.name), ["?column?", "?column?", "?column?"]);
   const kinds = await client.query("SELECT numbers, words, flag, day FROM kinds WHERE k = 1");
