@@ -1,6 +1,6 @@
-//! Rows with names: `named_row('a', 1, 'b', 'x')`, which the dialect writes for a whole row.
+//! Rows with field names: `named_row('a', 1, 'b', 'x')`, which the dialect uses for whole rows.
 //!
-//! DataFusion's `named_struct` forgets what a field's metadata say of its type (json, uuid).
+//! DataFusion's `named_struct` drops the metadata that names a field's type (json, uuid).
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,12 +14,12 @@ use datafusion::logical_expr::{
 };
 use datafusion::scalar::ScalarValue;
 
-/// No statement writes it.
+/// The function's name; only rewriting uses it.
 const NAMED_ROW: &str = "named_row";
 
 static UDF: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(udf()));
 
-/// A row of names and values in turn.
+/// A row from alternating names and values.
 pub(crate) fn named_row(arguments: Vec<Expr>) -> Expr {
     UDF.call(arguments)
 }

@@ -2,8 +2,8 @@
 //!
 //! | from | to |
 //! |---|---|
-//! | `json_to_record(j) AS t(a int)` | `SELECT pg_json_member(j, 'a', 'text')::int AS a` |
-//! | `json_to_recordset(j) AS t(a int)` | `SELECT unnest(pg_json_members(j, 'a', 'text'))::int AS a` |
+//! | `json_to_record(j) AS t(a int)` | `SELECT json_member(j, 'a', 'text')::int AS a` |
+//! | `json_to_recordset(j) AS t(a int)` | `SELECT unnest(json_members(j, 'a', 'text'))::int AS a` |
 
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, Ident, SelectItem, TableAlias, TableAliasColumnDef,

@@ -1,4 +1,4 @@
-//! PostgreSQL's functions of dates, times and intervals (its manual's chapter 9.9).
+//! PostgreSQL's functions for dates, times and intervals (chapter 9.9 of its manual).
 
 mod clock;
 mod days;
