@@ -1,8 +1,8 @@
-//! Does a name mean a column or a relation's whole row? The dialect asks by an operator
-//! (`dialect/whole_rows.rs`).
+//! Decides whether a name refers to a column or to a relation's whole row, for the operator that
+//! the dialect inserts (`dialect/whole_rows.rs`).
 //!
-//! A column of the name wins, wherever it is found. The row itself is one more column of the
-//! relation, which no wildcard contains.
+//! A column of that name takes precedence, wherever it is found. The row itself is an additional
+//! column of the relation, which no wildcard contains.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, internal_err};
@@ -69,7 +69,7 @@ fn field(row: Expr, name: &Expr, schema: &DFSchema) -> Result<Expr> {
     Ok(get_field(row, name))
 }
 
-/// The only relation of a query, with its row.
+/// Plans a query's only relation with its row.
 pub(super) fn with_row(
     query: Query,
     name: &str,
