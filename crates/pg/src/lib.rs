@@ -1,16 +1,16 @@
-//! What does a SQL text mean to PostgreSQL, and how does DataFusion give PostgreSQL's answer?
+//! What does a SQL text mean in PostgreSQL, and how does DataFusion give PostgreSQL's answer?
 //!
-//! The crate has PostgreSQL's dialect (rewrites of syntax trees, [`dialect`]), its operators,
-//! casts, functions and coercions, installed into a DataFusion session by [`install`], and its
-//! output of values, as text and in binary ([`output`]). Server, shell and library use the same.
+//! The crate contains PostgreSQL's dialect (rewrites of syntax trees, [`dialect`]), its operators,
+//! casts, functions and coercions, which [`install`] adds to a DataFusion session, and its output
+//! of values, as text and in binary ([`output`]). Server, shell and library use the same.
 //!
-//! It knows which types PostgreSQL gives to operators and functions ([`resolve`]), and to the
-//! parameters of a statement ([`parameters`]).
+//! It determines the types of operators and functions ([`resolve`]) and of a statement's
+//! parameters ([`parameters`]) as PostgreSQL does.
 //!
-//! Not here: the catalogue of one server (`coscan-server`), prepared statements (`coscan`).
+//! Not here: the catalog of a server (`coscan-server`), prepared statements (`coscan`).
 //!
 //! P1: an answer is `PostgreSQL`'s, or an error ([`PgError`]) with its SQLSTATE.
-//! P2: a session into which nothing is installed is left alone.
+//! P2: a session in which nothing is installed is left alone.
 
 #![allow(
     clippy::unnecessary_wraps,

@@ -1,5 +1,5 @@
-//! `docs/reference/differences.md` tells the truth: each statement of its tables gives what the
-//! last column says.
+//! `docs/reference/differences.md` is true: each statement in its tables gives the answer in the
+//! last column.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use bytes::BytesMut;

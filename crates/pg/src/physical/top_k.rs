@@ -24,7 +24,7 @@ use datafusion::physical_plan::limit::LocalLimitExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 
-/// The sort with all keys of the merge above it.
+/// The sort, extended to all keys of the merge above it.
 fn with_all_keys(merge: &SortPreservingMergeExec) -> Option<Arc<dyn ExecutionPlan>> {
     let sort = merge.input().downcast_ref::<SortExec>()?;
     if sort.fetch().is_none() || sort.expr() == merge.expr() {

@@ -34,9 +34,9 @@ use crate::dialect::{is_marked, last_word, take_mark};
 use crate::once::Once;
 use crate::subqueries::is_correlated;
 
-/// Plans each mention of a query in WITH that may differ from one computation to the next as a
-/// [`Once`] node, in a session whose query planner knows such nodes. Without this, volatile ones
-/// are refused.
+/// In a session whose query planner supports [`Once`] nodes, plans each mention of a query in WITH
+/// whose rows may differ between computations as such a node. Without this, volatile queries are
+/// refused.
 pub fn compute_once(builder: &mut SessionStateBuilder) {
     // Must run before the planner that refuses them.
     let planners = builder.relation_planners().get_or_insert_default();

@@ -32,11 +32,11 @@ pub struct Chosen {
 /// The reason why nothing was selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undecided {
-    /// There is nothing of this name for these arguments.
+    /// Nothing of this name accepts the arguments.
     None,
     /// Several fit equally well.
     Several,
-    /// One fits whose polymorphic arguments are all without a type.
+    /// One fits, but all of its polymorphic arguments are untyped.
     Polymorphic,
 }
 
