@@ -15,22 +15,22 @@
 #![allow(
     clippy::unnecessary_wraps,
     clippy::needless_pass_by_value,
-    reason = "functions of SQL are listed in tables: one signature for all of a table"
+    reason = "tables of SQL functions need one signature"
 )]
 #![allow(
     clippy::similar_names,
     clippy::many_single_char_names,
-    reason = "the names of numeric.c, of calendars and of operands"
+    reason = "names from numeric.c, of calendar units and of operands"
 )]
 #![allow(
     clippy::too_many_lines,
     clippy::struct_excessive_bools,
-    reason = "tables of types and fields, one arm or flag each"
+    reason = "tables of types and fields, with an arm or flag for each"
 )]
 #![allow(
     clippy::format_push_string,
     clippy::format_collect,
-    reason = "texts are short, and a statement is read once"
+    reason = "texts are short, and each statement is parsed once"
 )]
 #![allow(
     clippy::match_bool,
@@ -38,7 +38,7 @@
     clippy::option_option,
     clippy::items_after_statements,
     clippy::multiple_bound_locations,
-    reason = "what is written reads better"
+    reason = "the code is easier to read as written"
 )]
 
 mod analysis;

@@ -164,7 +164,7 @@ impl TextPlanner {
         Ok(None)
     }
 
-    #[expect(clippy::unused_self, reason = "reads beside its siblings")]
+    #[expect(clippy::unused_self, reason = "the same form as related methods")]
     fn compared(&self, op: &BinaryOperator, left: Expr, right: Option<Expr>) -> Option<Expr> {
         Some(datafusion::logical_expr::binary_expr(
             left,

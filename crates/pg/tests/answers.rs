@@ -101,7 +101,7 @@ async fn differences(file: &Path) -> Vec<String> {
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let parts: Vec<&str> = line.split('\t').collect();
         let ([sql, expected] | [_, sql, expected]) = parts[..] else {
-            panic!("{}: {line:?} has no two columns", file.display());
+            panic!("{}: {line:?} does not have two columns", file.display());
         };
         if sql == "statement" {
             continue;

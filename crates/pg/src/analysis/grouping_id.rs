@@ -67,7 +67,7 @@ impl ScalarUDFImpl for OfId {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        internal_err!("{} has a field", self.name())
+        internal_err!("{} needs its arguments' fields", self.name())
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
@@ -79,7 +79,7 @@ impl ScalarUDFImpl for OfId {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let Some((first, rest)) = args.args.split_first() else {
-            return internal_err!("{} has arguments", self.name());
+            return internal_err!("{} needs arguments", self.name());
         };
         if self.what == What::Key {
             return Ok(first.clone());

@@ -157,11 +157,11 @@ fn cast_elements(
         DataType::LargeList(inner) | DataType::FixedSizeList(inner, _) => {
             arrow_cast(array, &DataType::List(Arc::clone(inner)))?
         }
-        other => return internal_err!("{other} is no list"),
+        other => return internal_err!("{other} is not a list"),
     };
     let list = list.as_list::<i32>();
     let (DataType::List(inner), DataType::List(field)) = (list.data_type(), held) else {
-        return internal_err!("{held} is no list");
+        return internal_err!("{held} is not a list");
     };
     let values = if inner.data_type().is_list() {
         let nested = Target::Array(Box::new(element.clone()));
@@ -234,7 +234,7 @@ impl ScalarUDFImpl for PgCast {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        internal_err!("the type of {CAST} follows from its arguments")
+        internal_err!("the type of {CAST} depends on its arguments")
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {

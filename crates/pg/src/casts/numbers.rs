@@ -161,7 +161,7 @@ fn parse_numeric(text: &str) -> Result<Numeric, PgError> {
 
 /// The error for NaN and infinity, which Arrow's decimals lack.
 fn no_numeric(word: &str) -> PgError {
-    PgError::unsupported(format!("numeric cannot be {word} here"))
+    PgError::unsupported(format!("numeric {word} is not supported"))
 }
 
 /// Parses a boolean as PostgreSQL does: any unambiguous prefix of its words.
@@ -227,7 +227,7 @@ fn from_floats(array: &ArrayRef, digits: usize, to: &Target, held: &DataType) ->
 const TWO_TO_63: f64 = -9_223_372_036_854_775_808.0;
 
 /// Converts a double to a `real`.
-#[expect(clippy::cast_possible_truncation, reason = "what it is for; checked")]
+#[expect(clippy::cast_possible_truncation, reason = "intended, and checked")]
 fn narrowed(value: f64) -> Result<f32, PgError> {
     let single = value as f32;
     if single.is_infinite() && value.is_finite() {
@@ -259,13 +259,13 @@ fn from_integers(array: &ArrayRef, to: &Target, held: &DataType) -> Result<Array
 fn from_decimals(array: &ArrayRef, to: &Target, held: &DataType) -> Result<ArrayRef> {
     let (DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale)) = array.data_type()
     else {
-        return internal_err!("{} is no decimal", array.data_type());
+        return internal_err!("{} is not a decimal", array.data_type());
     };
     // Only files have negative scales.
     let scale = u32::try_from(*scale).unwrap_or(0);
     let outside = || PgError::out_of_range(&to.name());
     Ok(match to {
-        Target::Bool => return internal_err!("a decimal is no boolean"),
+        Target::Bool => return internal_err!("a decimal cannot be cast to boolean"),
         Target::Int2 | Target::Int4 | Target::Int8 => {
             let long = |value: Option<i128>| {
                 let value = value.and_then(|value| i64::try_from(value).ok());
@@ -415,7 +415,7 @@ fn numerics(
 ) -> Result<ArrayRef> {
     let (DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale)) = held
     else {
-        return internal_err!("{held} is no decimal");
+        return internal_err!("{held} is not a decimal");
     };
     let held_scale = u32::try_from(*scale).unwrap_or(0);
     let cell = |value: Numeric| -> Result<i256, PgError> {

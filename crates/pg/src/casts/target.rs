@@ -415,7 +415,7 @@ fn open(from: &DataType) -> DataType {
 }
 
 /// The inner `None` means no length, the outer one a length that PostgreSQL does not support.
-#[expect(clippy::option_option, reason = "no length, or no such type")]
+#[expect(clippy::option_option, reason = "absent is not invalid")]
 fn characters(length: Option<&CharacterLength>) -> Option<Option<u32>> {
     match length {
         None => Some(None),
@@ -427,7 +427,7 @@ fn characters(length: Option<&CharacterLength>) -> Option<Option<u32>> {
 }
 
 /// See [`characters`]. More than six digits count as six, as in PostgreSQL.
-#[expect(clippy::option_option, reason = "no length, or no such type")]
+#[expect(clippy::option_option, reason = "absent is not invalid")]
 fn fractional(digits: Option<u64>) -> Option<Option<u8>> {
     Some(match digits {
         Some(digits) => Some(u8::try_from(digits).ok()?.min(6)),
@@ -542,7 +542,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_are_read_as_they_are_written() {
+    fn targets_survive_the_round_trip() {
         for text in [
             "bool",
             "int4",

@@ -64,7 +64,7 @@ pub(super) fn cast(
             let qualifier = fields.as_deref().and_then(qualifier);
             cast.interval(from.data_type(), qualifier, digits.map(u32::from))
         }
-        other => internal_err!("{other} is no type of time"),
+        other => internal_err!("{other} is not a date or time type"),
     }
 }
 
@@ -119,7 +119,7 @@ impl Cast<'_> {
                 let span = to(&DataType::Interval(IntervalUnit::MonthDayNano))?;
                 Source::Interval(span.as_primitive().clone())
             }
-            other => return internal_err!("{other} is no time"),
+            other => return internal_err!("{other} is not a date or time type"),
         })
     }
 

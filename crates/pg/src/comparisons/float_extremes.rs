@@ -160,7 +160,7 @@ one_argument! {
     of => match of {
         Some(DataType::Float64) => Ok(DataType::Int64),
         Some(DataType::Float32) => Ok(DataType::Int32),
-        other => exec_err!("{other:?} is no float"),
+        other => exec_err!("{other:?} is not a float"),
     },
     values => match values.data_type() {
         DataType::Float64 => Arc::new(
@@ -176,7 +176,7 @@ one_argument! {
     of => match of {
         Some(DataType::Int64) => Ok(DataType::Float64),
         Some(DataType::Int32) => Ok(DataType::Float32),
-        other => exec_err!("{other:?} stands for no float"),
+        other => exec_err!("{other:?} does not represent a float"),
     },
     values => match values.data_type() {
         DataType::Int64 => {
@@ -250,8 +250,8 @@ mod tests {
     ];
 
     #[test]
-    #[allow(clippy::cast_possible_truncation, reason = "singles of the same edges")]
-    fn the_order_of_integers_is_that_of_floats() {
+    #[allow(clippy::cast_possible_truncation, reason = "the same edges as f32")]
+    fn integers_have_the_order_of_their_floats() {
         for pair in ASCENDING.windows(2) {
             assert!(
                 order_of_double(pair[0]) < order_of_double(pair[1]),

@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn equal_floats_are_one_key() {
+    async fn equal_floats_have_one_key() {
         let builder = SessionStateBuilder::new().with_default_features();
         let context = SessionContext::new_with_state(crate::install(builder).build());
         let floats = [0.0, -0.0, f64::NAN, -f64::NAN, 1.0];

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_compared_is_the_result_of_the_cast() {
+    async fn comparisons_use_the_result_of_the_cast() {
         for (condition, expected) in [
             ("p::decimal(10,1) = 5.0", "2"),
             ("5.0 = p::decimal(10,1)", "2"),

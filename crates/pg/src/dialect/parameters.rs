@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_of_a_text() {
+    fn parameters_in_a_text() {
         let sql = "SELECT $1::oid[], CAST($2 AS REGCLASS), $4 + $3::\"pg_catalog\".\"int4\"::text, '$9', $4 AS a";
         let found = written_parameters(sql);
         let shown: Vec<_> = found

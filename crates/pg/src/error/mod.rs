@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_found_below_others() {
+    fn an_error_is_found_inside_others() {
         let inner = DataFusionError::from(PgError::division_by_zero());
         let arrow = datafusion::arrow::error::ArrowError::ExternalError(Box::new(inner));
         let shared = DataFusionError::Shared(Arc::new(DataFusionError::from(arrow)));

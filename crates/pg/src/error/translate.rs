@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_failed_is_not_named() {
+    fn the_failed_rule_is_not_shown() {
         let arrow =
             ArrowError::CastError("Cannot cast string 'abc' to value of Int32 type".to_owned());
         let inner = DataFusionError::ArrowError(Box::new(arrow), None);
@@ -232,14 +232,14 @@ mod tests {
     }
 
     #[test]
-    fn the_context_of_a_file_stays() {
+    fn the_context_of_a_file_is_kept() {
         let inner = DataFusionError::Execution("no such page".to_owned());
         let wrapped = DataFusionError::Context("file x.parquet".to_owned(), Box::new(inner));
         assert!(said(&wrapped).1.contains("x.parquet"));
     }
 
     #[test]
-    fn a_full_disk_is_known_by_its_kind() {
+    fn a_full_disk_is_recognized_by_its_kind() {
         let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
         assert_eq!(said(&DataFusionError::IoError(full)).0, "53100");
     }

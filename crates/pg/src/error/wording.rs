@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_named() {
+    fn unknown_functions_are_errors() {
         let error = plan("Invalid function 'foo'.\nDid you mean 'for'?");
         assert_eq!(
             code_and_text(&error),

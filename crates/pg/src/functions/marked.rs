@@ -109,7 +109,7 @@ impl ScalarUDFImpl for Marked {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        internal_err!("{MARKED} has a field")
+        internal_err!("{MARKED} needs its arguments' fields")
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {

@@ -45,7 +45,7 @@ impl ScalarUDFImpl for NamedRow {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        internal_err!("{NAMED_ROW} has a field")
+        internal_err!("{NAMED_ROW} needs its arguments' fields")
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
@@ -70,7 +70,7 @@ impl ScalarUDFImpl for NamedRow {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let DataType::Struct(fields) = args.return_field.data_type() else {
-            return internal_err!("{NAMED_ROW} gives rows");
+            return internal_err!("{NAMED_ROW} returns rows");
         };
         let is_scalar = |arg: &ColumnarValue| matches!(arg, ColumnarValue::Scalar(_));
         let is_constant = args.args.iter().all(is_scalar);

@@ -234,7 +234,7 @@ impl Accumulator for Sum {
             return Ok(());
         }
         let [months, days, micros, counts] = states else {
-            return internal_err!("a state of four parts");
+            return internal_err!("the state of an interval aggregate has four columns");
         };
         let total = |part: &ArrayRef| {
             part.as_primitive::<Decimal128Type>()

@@ -459,7 +459,7 @@ fn binary(op: Op, a: &ArrayRef, b: &ArrayRef, result: &DataType) -> Result<Array
         DataType::Float32 => float32(op, a, b),
         DataType::Float64 => float64(op, a, b),
         DataType::Decimal128(..) | DataType::Decimal256(..) => decimals(op, a, b, result),
-        other => internal_err!("{} of {other}", op.name()),
+        other => internal_err!("{} is not defined for {other}", op.name()),
     }
 }
 
@@ -492,7 +492,7 @@ macro_rules! integer_operations {
                 clippy::cast_possible_truncation,
                 clippy::unnecessary_cast,
                 clippy::cast_lossless,
-                reason = "the last bits count"
+                reason = "only the last bits count"
             )]
             let cells: PrimitiveArray<$type> = try_binary(a, b, |a: $native, b: i32| {
                 let a = a as $shifted;
@@ -575,7 +575,7 @@ macro_rules! float_operations {
 }
 #[allow(
     clippy::cast_possible_truncation,
-    reason = "a single's power is not planned"
+    reason = "powers of real are never planned"
 )]
 mod floats {
     use super::{

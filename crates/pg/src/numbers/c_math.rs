@@ -42,7 +42,7 @@ mod tests {
 
     /// Before 2.41, glibc's result differs in the last digit; Rust's is always exact.
     #[test]
-    fn the_cube_root_is_the_c_librarys() {
+    fn cbrt_is_the_c_librarys() {
         // SAFETY: glibc returns a static string.
         let version = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
         let version = version.to_str().unwrap();

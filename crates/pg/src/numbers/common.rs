@@ -349,7 +349,7 @@ impl ScalarUDFImpl for Common {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        internal_err!("the type of {} follows from its arguments", self.name())
+        internal_err!("the type of {} depends on its arguments", self.name())
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {

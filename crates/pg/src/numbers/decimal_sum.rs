@@ -65,7 +65,7 @@ impl AggregateUDFImpl for DecimalSum {
                 let digits = (digits + DIGITS_MORE).clamp(39, DECIMAL256_MAX_PRECISION);
                 Ok(DataType::Decimal256(digits, *scale))
             }
-            other => internal_err!("a sum of decimals of {other:?}"),
+            other => internal_err!("a sum of decimals cannot add {other:?}"),
         }
     }
 
@@ -194,7 +194,7 @@ impl Totals {
             let values = values.values();
             rows.for_each(|(row, group)| self.add_wide(group, values[row]));
         } else {
-            return internal_err!("a sum of decimals of {}", values.data_type());
+            return internal_err!("a sum of decimals cannot add {}", values.data_type());
         }
         Ok(())
     }
@@ -428,7 +428,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sum_leaves_128_bits_and_returns() {
+    fn a_sum_may_overflow_128_bits_and_return() {
         let mut totals = Totals::of(2);
         let mut exact = i256::ZERO;
         for value in [

@@ -415,7 +415,7 @@ fn count_nulls(arrays: &[ArrayRef], nulls: bool) -> ArrayRef {
 
 fn compute(name: Name, arrays: &[ArrayRef], result: &DataType) -> Result<ArrayRef> {
     let Some(first) = arrays.first() else {
-        return internal_err!("a function without arguments");
+        return internal_err!("the function has no arguments");
     };
     if let (Name::Round | Name::Trunc, [value, places]) = (name, arrays)
         && *places.data_type() == DataType::Int64
@@ -437,7 +437,7 @@ fn compute(name: Name, arrays: &[ArrayRef], result: &DataType) -> Result<ArrayRe
         DataType::Float64 => of_floats(name, arrays),
         DataType::Int16 | DataType::Int32 | DataType::Int64 => of_integers(name, arrays),
         DataType::Decimal128(..) | DataType::Decimal256(..) => of_decimals(name, arrays, result),
-        other => internal_err!("a function of {other}"),
+        other => internal_err!("no function of {other}"),
     }
 }
 
@@ -690,7 +690,7 @@ fn float(name: Name, x: f64) -> Result<f64, PgError> {
         Name::Asind => within((-1.0..=1.0).contains(&x), degrees::arc_sine(x)),
         Name::Acosd => within((-1.0..=1.0).contains(&x), degrees::arc_cosine(x)),
         Name::Atand => Ok(degrees::of_tangent(x.atan())),
-        _ => Err(PgError::unsupported("no such function of a double")),
+        _ => Err(PgError::unsupported("unknown function of a double")),
     }
 }
 
@@ -899,7 +899,7 @@ fn one(name: Name, x: &Numeric) -> Result<Numeric, PgError> {
         Name::Ln => power::ln(x)?,
         Name::Log | Name::Log10 => power::log(&Numeric::new(10, 0), x)?,
         Name::TrimScale => x.trimmed(),
-        _ => return Err(PgError::unsupported("no such function of a numeric")),
+        _ => return Err(PgError::unsupported("unknown function of a numeric")),
     })
 }
 

@@ -121,7 +121,7 @@ impl ScalarUDFImpl for CheckedInteger {
             DataType::Int16 => compute::<Int16Type>(self.op, left, right),
             DataType::Int32 => compute::<Int32Type>(self.op, left, right),
             DataType::Int64 => compute::<Int64Type>(self.op, left, right),
-            other => internal_err!("{} of {other}", self.name()),
+            other => internal_err!("{} is not defined for {other}", self.name()),
         }
     }
 
@@ -156,7 +156,7 @@ fn wider(given: &[DataType]) -> Result<DataType> {
             (DataType::Null | DataType::Int8 | DataType::UInt8 | DataType::Int16, _) => widest,
             (DataType::Int64 | DataType::UInt32, _) | (_, DataType::Int64) => DataType::Int64,
             (DataType::Int32 | DataType::UInt16, _) => DataType::Int32,
-            (other, _) => return plan_err!("{other} is no integer"),
+            (other, _) => return plan_err!("{other} is not an integer"),
         };
     }
     Ok(widest)

@@ -140,7 +140,7 @@ impl AggregateUDFImpl for OrderedSet {
             }
         };
         let Some(value) = args.expr_fields.first() else {
-            return internal_err!("{} without a value", self.name());
+            return internal_err!("{} needs a value", self.name());
         };
         Ok(Box::new(Values {
             kind: self.kind,
@@ -303,13 +303,13 @@ impl Accumulator for Values {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         match values.first() {
             Some(values) => self.keep(values),
-            None => exec_err!("an aggregate without a value"),
+            None => exec_err!("an ordered-set aggregate needs a value"),
         }
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
         let Some(lists) = states.first().and_then(|state| state.as_list_opt::<i32>()) else {
-            return internal_err!("a state of one list");
+            return internal_err!("the state of an ordered-set aggregate is one list");
         };
         for values in lists.iter().flatten() {
             self.keep(&values)?;

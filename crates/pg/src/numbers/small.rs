@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn quotients_are_those_of_numerics() {
+    fn quotients_equal_those_of_numeric() {
         let mut small = 0;
         for (a, s1) in values() {
             for (b, s2) in values().filter(|(b, _)| *b != 0) {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn rounded_and_cut_they_are_those_of_numerics() {
+    fn rounding_and_truncation_equal_those_of_numeric() {
         for (digits, scale) in values() {
             for at in -3..=20 {
                 let value = Numeric::new(digits, scale);

@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn unusual_types_have_a_text() {
+    fn unusual_types_are_written_as_text() {
         assert_eq!(text(UInt8Array::from(vec![255]), 0), "255");
         let words: DictionaryArray<Int8Type> = ["a", "b", "a"].into_iter().collect();
         assert_eq!(text(words, 1), "b");

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_look_as_in_postgres() {
+    fn floats_are_written_as_in_postgres() {
         for (value, expected) in [
             (0.0, "0"),
             (1.0, "1"),

@@ -48,7 +48,7 @@ pub(super) fn numeric(text: &str) -> Result<ScalarValue, PgError> {
     let digits = (significant.len() + zeros).max(scale).max(1);
     if digits > DIGITS_MAX {
         return Err(PgError::unsupported(format!(
-            "a numeric of {digits} digits is not supported: there may be {DIGITS_MAX}"
+            "a numeric of {digits} digits is not supported: the limit is {DIGITS_MAX}"
         )));
     }
     let sign = if negative { "-" } else { "" };
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_its_digits() {
+    fn a_numeric_keeps_its_digits() {
         for (text, value, precision, scale) in [
             ("0.05", 5, 2, 2),
             ("-12", -12, 2, 0),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_numeric_is_an_error() {
+    fn texts_that_are_no_numerics_are_errors() {
         for (text, code) in [
             ("twelve", "22P02"),
             ("", "22P02"),

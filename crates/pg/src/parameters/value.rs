@@ -647,7 +647,7 @@ mod tests {
     }
 
     #[test]
-    fn numerics_of_an_array_share_their_digits() {
+    fn numerics_in_an_array_share_a_type() {
         let list = text_of(&Type::NUMERIC_ARRAY, "{1E-7,12.5,NULL}").unwrap();
         let expected = DataType::new_list(DataType::Decimal128(9, 7), true);
         assert_eq!(list.data_type(), expected);

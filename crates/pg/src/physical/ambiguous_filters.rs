@@ -183,7 +183,7 @@ impl ExecutionPlan for Gate {
                 below,
                 places: self.places.clone(),
             })),
-            _ => internal_err!("a gate has one child"),
+            _ => internal_err!("a gate has exactly one child"),
         }
     }
 

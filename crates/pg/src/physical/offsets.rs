@@ -171,6 +171,6 @@ impl ExecutionPlan for Apart {
     }
 
     fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        internal_err!("a plan that was set apart was not put back")
+        internal_err!("a detached plan was not put back")
     }
 }

@@ -53,7 +53,7 @@ fn field(row: Expr, name: &Expr, schema: &DFSchema) -> Result<Expr> {
     let held = row.to_field(schema)?.1;
     let name = match name {
         Expr::Literal(value, _) => value.try_as_str().flatten().unwrap_or_default(),
-        _ => return internal_err!("the name of a field is a constant"),
+        _ => return internal_err!("the name of a field must be a constant"),
     };
     let DataType::Struct(fields) = held.data_type() else {
         let message = format!(
@@ -76,10 +76,10 @@ pub(super) fn with_row(
     context: &mut dyn RelationPlannerContext,
 ) -> Result<LogicalPlan> {
     let SetExpr::Select(select) = *query.body else {
-        return internal_err!("{name} is no relation");
+        return internal_err!("{name} is not a relation");
     };
     let Some(from) = select.from.into_iter().next() else {
-        return internal_err!("{name} is no relation");
+        return internal_err!("{name} is not a relation");
     };
     let plan = context.plan(from.relation)?;
     let columns: Vec<Expr> = plan

@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_have_one_type() {
+    fn branches_have_a_common_type() {
         assert_eq!(common(&[UNKNOWN, UNKNOWN]), Some(TEXT));
         assert_eq!(common(&[INT4, UNKNOWN, NUMERIC]), Some(NUMERIC));
         assert_eq!(common(&[NUMERIC, FLOAT8, INT4]), Some(FLOAT8));

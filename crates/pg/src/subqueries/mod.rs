@@ -154,7 +154,7 @@ impl Unnesting {
             LogicalPlan::Sort(given) => self.sort(given),
             LogicalPlan::Distinct(Distinct::On(given)) => self.distinct_on(given),
             LogicalPlan::Join(given) => self.joined(given),
-            _ => Err(unsupported("a subquery at this place")),
+            _ => Err(unsupported("a subquery in this clause")),
         }
     }
 

@@ -177,7 +177,7 @@ impl Moving {
                 }
                 .into())
             }
-            _ => Err(unsupported("an aggregate of an outer query at this place")),
+            _ => Err(unsupported("an aggregate of an outer query in this clause")),
         }
     }
 

@@ -28,7 +28,7 @@ impl Field {
         self.digits * 10_i128.pow(u32::from(scale.saturating_sub(self.scale)))
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "date_part gives a float")]
+    #[expect(clippy::cast_precision_loss, reason = "date_part returns a float")]
     pub(crate) fn as_float(self) -> f64 {
         self.digits as f64 / 10_f64.powi(i32::from(self.scale))
     }
@@ -158,7 +158,7 @@ fn julian(day: i64, time: i64) -> Field {
 }
 
 /// The Julian day of a local time as a float.
-#[expect(clippy::cast_precision_loss, reason = "date_part gives a float")]
+#[expect(clippy::cast_precision_loss, reason = "date_part returns a float")]
 pub(crate) fn julian_float(local: i64) -> f64 {
     let day = local.div_euclid(MICROS_PER_DAY) + calendar::EPOCH_JULIAN;
     let time = local.rem_euclid(MICROS_PER_DAY);

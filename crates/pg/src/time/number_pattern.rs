@@ -56,7 +56,7 @@ pub(super) enum SignPlace {
 /// A pattern for numbers.
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "a pattern's marks, each with its own meaning"
+    reason = "each flag is a different mark of the pattern"
 )]
 pub(crate) struct NumberPattern {
     pub(super) nodes: Vec<Node>,
@@ -719,7 +719,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// What stands behind the last digit.
+    /// Writes what follows the last digit.
     fn end(&mut self) {
         if self.is_over {
             return;

@@ -37,7 +37,7 @@ const OF_ROWS: [(Operator, &str, Body); 4] = [
     }),
 ];
 
-#[expect(clippy::unnecessary_wraps, reason = "the end of a function's body")]
+#[expect(clippy::unnecessary_wraps, reason = "the result of a function body")]
 fn is(found: bool) -> Result<Value> {
     Ok(Value::Bool(found))
 }

@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_compare_as_values_do() {
+    fn keys_sort_like_values() {
         let ascending = [
             "[]",
             "null",

@@ -99,7 +99,7 @@ fn list(values: &ArrayRef, element: &Field, between: &str, out: &mut String) -> 
 /// The entries of a map, as an object.
 fn map(entries: &StructArray, entry: &Field, between: &str, out: &mut String) -> Result<()> {
     let (DataType::Struct(fields), [keys, values]) = (entry.data_type(), entries.columns()) else {
-        return internal_err!("a map of {entry}");
+        return internal_err!("unexpected map entry {entry}");
     };
     out.push('{');
     for at in 0..entries.len() {

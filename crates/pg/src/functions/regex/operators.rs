@@ -78,7 +78,7 @@ mod tests {
     use super::plain;
 
     #[test]
-    fn plain_patterns_are_likes() {
+    fn plain_patterns_become_like() {
         for (pattern, like) in [
             ("a b", Some("%a b%")),
             ("^a", Some("a%")),

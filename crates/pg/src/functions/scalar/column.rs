@@ -248,7 +248,7 @@ impl<'a> Row<'a> {
 
     #[expect(
         dead_code,
-        reason = "the types are whole, though no function uses all yet"
+        reason = "the enum is complete, although some variants are unused"
     )]
     pub(crate) fn float(&self, argument: usize) -> f64 {
         match self

@@ -283,7 +283,7 @@ impl ScalarUDFImpl for Function {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        internal_err!("{} has a field", self.name)
+        internal_err!("{} needs its arguments' fields", self.name)
     }
 
     /// Accepts every type, because DataFusion replaces an error raised here by its own. The form

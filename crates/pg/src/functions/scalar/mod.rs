@@ -21,7 +21,7 @@ use crate::output::pg_type;
 /// The type of an argument.
 #[expect(
     dead_code,
-    reason = "the types are whole, though no function uses all yet"
+    reason = "the enum is complete, although some variants are unused"
 )]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Take {

@@ -17,7 +17,7 @@ use super::typed_field;
 /// The type of a function's result.
 #[expect(
     dead_code,
-    reason = "the types are whole, though no function uses all yet"
+    reason = "the enum is complete, although some variants are unused"
 )]
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Give {
@@ -81,7 +81,7 @@ fn pair(pg_type: &'static str) -> Vec<Field> {
 /// The result for one row.
 #[expect(
     dead_code,
-    reason = "the types are whole, though no function uses all yet"
+    reason = "the enum is complete, although some variants are unused"
 )]
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
@@ -186,7 +186,7 @@ fn list(values: Vec<Value>, element: &FieldRef) -> Result<ArrayRef> {
                     texts.push(value);
                 }
             }
-            other => return internal_err!("a list of {other:?}"),
+            other => return internal_err!("unexpected list element {other:?}"),
         }
     }
     let texts: ArrayRef = Arc::new(StringArray::from(texts));

@@ -91,7 +91,7 @@ fn digits(value: Option<&ScalarValue>) -> Result<Option<u32>> {
         ScalarValue::Int64(Some(digits)) if digits >= 0 => {
             Ok(Some(u32::try_from(digits.min(6)).unwrap_or(6)))
         }
-        _ => plan_err!("the precision of a time is a number that is not negative"),
+        _ => plan_err!("the precision of a time must be a number of at least 0"),
     }
 }
 
@@ -128,7 +128,7 @@ impl ScalarUDFImpl for Clock {
         }
         let precision = match args.args.first() {
             Some(ColumnarValue::Scalar(value)) => digits(Some(value))?,
-            Some(ColumnarValue::Array(_)) => return plan_err!("a precision is a constant"),
+            Some(ColumnarValue::Array(_)) => return plan_err!("a precision must be a constant"),
             None => None,
         };
         let zone = surroundings(&args.config_options).zone;

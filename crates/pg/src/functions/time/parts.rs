@@ -253,7 +253,7 @@ impl Extract {
         };
         let kind = kind_of(of).ok_or_else(|| PgError::from_extract(&given))?;
         let Some(Some(name)) = args.scalar_arguments.first() else {
-            return plan_err!("the field of extract is a literal");
+            return plan_err!("the field of extract must be a literal");
         };
         let name = name.try_as_str().flatten().unwrap_or_default();
         let name = name.to_ascii_lowercase();
@@ -304,7 +304,7 @@ impl ScalarUDFImpl for Extract {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        internal_err!("the type of {EXTRACT} follows from its field")
+        internal_err!("the type of {EXTRACT} depends on its field")
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
@@ -322,12 +322,12 @@ impl ScalarUDFImpl for Extract {
 /// Extracts the field from a column.
 fn extracted(args: &ScalarFunctionArgs) -> Result<ColumnarValue> {
     let [ColumnarValue::Scalar(name), _] = args.args.as_slice() else {
-        return plan_err!("the field of extract is a literal");
+        return plan_err!("the field of extract must be a literal");
     };
     let name = name.try_as_str().flatten().unwrap_or_default();
     let name = name.to_ascii_lowercase();
     let Some(kind) = kind_of(args.arg_fields[1].data_type()) else {
-        return internal_err!("extract of another type than announced");
+        return internal_err!("extract got another type than planned");
     };
     let unit = unit_of(&name, kind)?;
     let zone = surroundings(&args.config_options).zone;

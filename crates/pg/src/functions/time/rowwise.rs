@@ -34,7 +34,7 @@ use crate::time::span::Span;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(
     dead_code,
-    reason = "the types are whole, though no function uses all yet"
+    reason = "the enum is complete, although some variants are unused"
 )]
 pub(crate) enum Kind {
     Timestamp,
@@ -469,7 +469,7 @@ impl Column {
             Kind::Int4 => Values::Int4(array.as_primitive().clone()),
             Kind::Int8 => Values::Int8(array.as_primitive().clone()),
             Kind::Float8 => Values::Float8(array.as_primitive().clone()),
-            Kind::Bool => return internal_err!("no function of time takes a boolean"),
+            Kind::Bool => return internal_err!("no date or time function takes a boolean"),
         };
         Ok(Self { is_scalar, values })
     }
@@ -549,7 +549,7 @@ impl Builder {
             (Self::Float8(cells), Out::Null) => cells.append_null(),
             (Self::Bool(cells), Out::Bool(value)) => cells.append_value(value),
             (Self::Bool(cells), Out::Null) => cells.append_null(),
-            _ => return internal_err!("a result of another type than announced"),
+            _ => return internal_err!("a result has another type than planned"),
         }
         Ok(())
     }

@@ -166,11 +166,11 @@ impl Series {
         };
         let at = |expr: &Expr| match value(expr, &target, &context)? {
             ScalarValue::TimestampMicrosecond(at, _) => Ok(at),
-            other => plan_err!("a moment is expected, not {other}"),
+            other => plan_err!("generate_series expects a timestamp, not {other}"),
         };
         let step = match value(step, &Target::Interval(None, None), &context)? {
             ScalarValue::IntervalMonthDayNano(step) => step.map(Span::of_arrow),
-            other => return plan_err!("an interval is expected, not {other}"),
+            other => return plan_err!("generate_series expects an interval, not {other}"),
         };
         if step.is_some_and(|step| step.length() == 0) {
             return Err(PgError::new("22023", "step size cannot equal zero").into());
@@ -212,7 +212,7 @@ fn kind(expr: &Expr) -> Option<Kind> {
 /// A constant argument, cast to a type.
 fn value(expr: &Expr, target: &Target, context: &Context) -> Result<ScalarValue> {
     let Expr::Literal(value, _) = expr else {
-        return plan_err!("generate_series takes constants");
+        return plan_err!("generate_series requires constants");
     };
     let field = Field::new("argument", value.data_type(), true);
     let array: ArrayRef = cast_array(&value.to_array()?, &field, target, context)?;

@@ -268,7 +268,7 @@ impl Elements {
             Self::Whole(all) if of == Of::Int4 => {
                 let narrow = all.into_iter().map(i32::try_from);
                 let Ok(narrow) = narrow.collect::<Result<Vec<_>, _>>() else {
-                    return internal_err!("a series between integers leaves them");
+                    return internal_err!("a series between integers overflows");
                 };
                 Arc::new(Int32Array::from(narrow))
             }
