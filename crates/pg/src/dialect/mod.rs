@@ -14,7 +14,7 @@
 //! | `arrays` | `'{1,2}'::int[]`, `x = ANY('{…}')`, `ARRAY(SELECT …)` | array expressions |
 //! | `hypothetical` | `rank(v) WITHIN GROUP (ORDER BY e)` | counts of rows |
 //! | `queries/` | clauses of queries | the same with clauses that DataFusion plans |
-//! | `catalog/oids` | `'t'::regclass`, `oid::regtype::text` | functions that ask the catalog |
+//! | `catalog/oids` | `'t'::regclass`, `oid::regtype::text` | functions that look up the catalog |
 //! | `catalog/tableoid` | `c.tableoid` of a table of `pg_catalog` | that table's oid |
 //! | `catalog/procedures` | `p.oid = t.typreceive` | the oid of the function that the column names |
 //! | `catalog/folding` | what the catalog's model can never hold (`catalog/facts.rs`) | `NULL`, `false`, no rows |
