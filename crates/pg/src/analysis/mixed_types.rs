@@ -1,9 +1,9 @@
 //! IN, ANY and BETWEEN over mixed types that DataFusion coerces differently from PostgreSQL.
 //!
-//! | beside | DataFusion | here |
+//! | operands | DataFusion | here |
 //! |---|---|---|
 //! | dates, timestamps | timestamps of nanoseconds, which end in 2262 | timestamps, timestamptz |
-//! | floats, numerics | numerics of 15 digits behind the point | floats |
+//! | floats, numerics | numerics with 15 decimal places | floats |
 //! | numerics of more than 38 digits together | an error | numerics of 76 digits |
 //! | `character(n)`, other texts | texts with their blanks | `operators/padded.rs` |
 //! | texts, others | texts | an error |

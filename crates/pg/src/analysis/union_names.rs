@@ -1,6 +1,6 @@
 //! Gives every input of a UNION the union's column names.
 //!
-//! If only one input can have rows, DataFusion replaces the union by it and selects the union's
+//! If only one input can have rows, DataFusion replaces the union with it and selects the union's
 //! columns by name: `(SELECT 'a' AS x WHERE false) UNION ALL SELECT DISTINCT u FROM t` failed,
 //! because `t` has no `x`. Planning renames inputs that are projections; this rule renames the
 //! others. Delete it once `PropagateEmptyRelation` (DataFusion 55.2) selects by position.

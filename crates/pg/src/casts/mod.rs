@@ -3,7 +3,7 @@
 //! The dialect rewrites each cast to `pg_cast(x, 'T')`. [`PgCast`] derives its type from `T` and
 //! the type of `x`, refuses casts that PostgreSQL does not have (42846), and evaluates the others
 //! by PostgreSQL's rules. Where DataFusion's own cast gives the same result for every value,
-//! `simplify` replaces the call by it, so that pruning and comparisons with literals see a plain
+//! `simplify` replaces the call with it, so that pruning and comparisons with literals see a plain
 //! cast.
 //!
 //! By target: `numbers.rs`, `time.rs`, `text.rs`; `json.rs` casts from `jsonb`; `allowed.rs` lists

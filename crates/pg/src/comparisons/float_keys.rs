@@ -31,7 +31,7 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use super::list_key;
 use crate::numbers::{float_key as key, float_of_key, is_float_key as is_key, shown_float};
 
-/// Makes equal floats equal keys.
+/// See the file's header.
 #[derive(Debug)]
 pub(crate) struct FloatKeys;
 

@@ -1,6 +1,6 @@
 //! Values that Arrow compares differently from PostgreSQL: intervals, `jsonb`, padded texts.
 //!
-//! Wherever they are compared, grouped, sorted or joined, this analyzer rule replaces them by a
+//! Wherever they are compared, grouped, sorted or joined, this analyzer rule replaces them with a
 //! key with PostgreSQL's order: the length of an interval, the text of `functions/json/key.rs`, or
 //! the bytes of an array (`list_key.rs`). It runs before DataFusion's type coercion, which refuses
 //! windows over intervals. Values of `json` have neither an order nor an equality (42883).
@@ -200,7 +200,7 @@ fn is_distinct(op: Operator) -> bool {
     matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom)
 }
 
-/// Replaces the operands of comparisons in an expression by keys.
+/// Replaces the operands of comparisons in an expression with keys.
 fn compare(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let of = |expr: &Expr| Key::of(expr, schema);
     let key = match &expr {

@@ -5,7 +5,7 @@
 //! | milliseconds | `'… 00:00:00.0005'` | truncates it to the column's unit | compares it exactly |
 //! | nanoseconds | `'9999-12-31'`, `'infinity'` | fails, or gives NULL | takes it as beyond every value |
 //!
-//! A constant that would be truncated is compared with the column's value behind a function that
+//! A constant that would be truncated is compared with the column's value inside a function that
 //! optimizers do not recognize. For pruning, a second condition is added: it compares the
 //! truncated constant and holds wherever the first one does.
 

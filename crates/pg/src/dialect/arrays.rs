@@ -107,7 +107,7 @@ fn collected_in_order(query: &Query) -> Option<Expr> {
     }
 }
 
-/// Replaces the subquery named `q` by a query.
+/// Replaces the subquery named `q` with a query.
 struct Inner<'a> {
     place: &'a mut Option<Query>,
 }
@@ -202,7 +202,7 @@ fn plainly_collected(query: &Query) -> Option<Expr> {
     Some(call(OR_EMPTY, vec![rows]))
 }
 
-/// The `ARRAY[…]` that an array's text spells; `None` if the text is not an array.
+/// The `ARRAY[…]` for an array written as text; `None` if the text is not an array.
 fn literal(array: &str) -> Option<Expr> {
     let elem = match elements(array) {
         Some(elements) => elements
@@ -291,7 +291,7 @@ pub fn elements(array: &str) -> Option<Vec<Option<String>>> {
     }
 }
 
-/// `as_array(text, x)`: the array that a text spells, with elements of the type of `x`.
+/// `as_array(text, x)`: the array written in a text, with elements of the type of `x`.
 pub const AS_ARRAY: &str = "as_array";
 /// `pg_or_empty(array)`: the array, or an empty one for NULL.
 pub(crate) const OR_EMPTY: &str = "pg_or_empty";

@@ -42,7 +42,7 @@ impl Excluded {
     }
 }
 
-/// Replaces EXCLUDE by marks.
+/// Replaces EXCLUDE with marks.
 pub(super) fn mark(tokens: &mut Vec<TokenWithSpan>) {
     let mut at = tokens.len();
     while let Some(found) = tokens[..at]
@@ -66,7 +66,7 @@ pub(super) fn is_mark(expr: &Expr) -> bool {
     literal_text(expr).is_some_and(|text| Excluded::of_mark(text).is_some())
 }
 
-/// What EXCLUDE at a token excludes, and the position behind its words; `None` if it does not end
+/// What EXCLUDE at a token excludes, and the position after its words; `None` if it does not end
 /// a window.
 fn excluded(tokens: &[TokenWithSpan], at: usize) -> Option<(Option<Excluded>, usize)> {
     let mut next = (at + 1..tokens.len()).filter(|at| !is_space(&tokens[*at]));
@@ -89,7 +89,7 @@ fn excluded(tokens: &[TokenWithSpan], at: usize) -> Option<(Option<Excluded>, us
 
 /// Where in a window its mark goes.
 enum Place {
-    /// Behind `PARTITION BY`.
+    /// After `PARTITION BY`.
     First(usize),
     /// Before `ORDER BY` or the frame.
     Before(usize),

@@ -1,7 +1,7 @@
 //! `WITH s AS (SELECT random() AS r) SELECT … FROM s x, s y`: how often is `s` computed?
 //!
 //! PostgreSQL computes a query in WITH once if it is named more than once. DataFusion replaces
-//! each mention by the query's plan. Here such mentions are marked, and planning
+//! each mention with the query's plan. Here such mentions are marked, and planning
 //! (`relations/mentions.rs`) computes those once whose plans give other rows each time. A mention
 //! in a recursive query would be computed in each of its rounds.
 //!

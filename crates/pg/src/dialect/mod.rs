@@ -29,7 +29,7 @@
 //! | `mentions` | queries in WITH that are named twice | the same, marked |
 //! | `relations` | VALUES, UNION and its siblings, WITH RECURSIVE | subqueries in FROM |
 //!
-//! D1: rows do not change: a pass replaces a construct only by an equivalent one.
+//! D1: rows do not change: a pass replaces a construct only with an equivalent one.
 
 mod arrays;
 pub(crate) mod ast;

@@ -73,7 +73,7 @@ fn meant(query: &mut Query) {
     }
 }
 
-/// Replaces a key that is a name by the name that the result's column was given.
+/// Replaces a key that is a name with the name that the result's column was given.
 fn result_column(key: &mut OrderByExpr, select: &Select) {
     if let Expr::Identifier(name) = &key.expr
         && let Some(given) = given(&folded(name), &select.projection)

@@ -68,7 +68,7 @@ const PHRASES: [&str; 10] = [
     "fetch", "isnull", "table", "only", "escape", "like", "ilike", "exists", "values", "for",
 ];
 
-/// The position behind a phrase, and the tokens that replace it.
+/// The position after a phrase, and the tokens that replace it.
 type Replacement = Option<(usize, Vec<Token>)>;
 
 /// The number of tokens in which a phrase is searched.
@@ -250,7 +250,7 @@ fn leaves(tokens: &[TokenWithSpan]) -> bool {
     })
 }
 
-/// The position behind a qualified name and its arguments.
+/// The position after a qualified name and its arguments.
 fn name_end(tokens: &[TokenWithSpan], first: usize) -> Option<usize> {
     let mut last = first;
     loop {

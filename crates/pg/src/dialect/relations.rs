@@ -131,7 +131,7 @@ fn is_first(body: &SetExpr) -> bool {
     })
 }
 
-/// Replaces `body` by `SELECT * FROM (body) AS alias`.
+/// Replaces `body` with `SELECT * FROM (body) AS alias`.
 fn select_from(body: &mut SetExpr, alias: Option<&str>) {
     let Some(all) = template("SELECT * FROM (SELECT 1)") else {
         return;

@@ -1,4 +1,4 @@
-//! Replaces spellings by plainer ones of the same meaning.
+//! Replaces spellings with plainer ones of the same meaning.
 //!
 //! All functions and operators are in one namespace, so qualifiers are dropped. Strings are
 //! compared byte by byte, as in PostgreSQL's collation `C`, so COLLATE is dropped too.

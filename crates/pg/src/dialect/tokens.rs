@@ -1,4 +1,4 @@
-//! Replaces PostgreSQL's keywords that sqlparser does not read by equivalent ones, before parsing.
+//! Before parsing, replaces PostgreSQL's keywords that sqlparser does not read with equivalents.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::ParserError;
@@ -10,7 +10,7 @@ use super::{create_as, exclusion, group_keys, phrases};
 use crate::dialect::Grammar;
 use crate::names::MARK;
 
-/// Whether the only name in COPY's FORCE QUOTE list stands for every column.
+/// Whether a name in COPY's FORCE QUOTE list stands for every column.
 #[must_use]
 pub fn is_every_column(name: &str) -> bool {
     name.chars().eq([MARK])

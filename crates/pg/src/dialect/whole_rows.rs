@@ -188,7 +188,7 @@ fn without_rows(item: &mut SelectItem, used: &HashSet<String>) {
     }
 }
 
-/// Replaces the names of relations by their rows.
+/// Replaces the names of relations with their rows.
 struct Whole {
     relations: HashSet<String>,
     used: HashSet<String>,

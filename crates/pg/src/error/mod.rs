@@ -15,7 +15,7 @@ pub use wording::configuration as configuration_code;
 
 /// An error with PostgreSQL's SQLSTATE and wording.
 ///
-/// It travels as [`DataFusionError::External`]; [`PgError::of`] finds it there.
+/// It is passed as [`DataFusionError::External`], where [`PgError::of`] finds it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct PgError {

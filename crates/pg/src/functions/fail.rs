@@ -1,4 +1,4 @@
-//! `pg_fail(code, message)`: replaces an expression that cannot be planned by PostgreSQL's error.
+//! `pg_fail(code, message)`: PostgreSQL's error in place of an expression that cannot be planned.
 
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::internal_err;
@@ -10,7 +10,6 @@ use datafusion::logical_expr::{
 
 use crate::PgError;
 
-/// `pg_fail`.
 pub(crate) const FAIL: &str = "pg_fail";
 
 /// The SQLSTATEs with which the dialect refuses a statement.

@@ -16,7 +16,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::scalar::ScalarValue;
 
-/// The name that the dialect writes.
+/// The function's name, which the dialect uses.
 pub(crate) const FIELDS_NULL: &str = "fields_null";
 
 /// `row IS NULL`, or `row IS NOT NULL`.

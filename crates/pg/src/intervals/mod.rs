@@ -1,7 +1,7 @@
 //! Intervals are compared by their length, with months of 30 days and days of 24 hours.
 //!
 //! Arrow compares months, days and time in turn, and hashes all three. So an analyzer rule
-//! replaces `x` by `interval_key(x)` wherever intervals are compared, grouped, sorted or joined
+//! replaces `x` with `interval_key(x)` wherever intervals are compared, grouped, sorted or joined
 //! (`comparisons/sort_keys.rs`), and the aggregates of intervals are our own (`aggregates.rs`).
 //! Upstream: apache/datafusion compares intervals by their fields.
 

@@ -2,8 +2,7 @@
 //! intervals; `min` and `max` to `character(n)`, whose values keep their type.
 //!
 //! An [`Overloaded`] function exists only during planning: the rule in `comparisons/sort_keys.rs`
-//! replaces it by the function for the argument's type, so plans that run contain none.
-//! plan that runs has one.
+//! replaces it with the function for the argument's type, so plans that run contain none.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The result types of PostgreSQL's aggregates of numbers, and of `array_agg`.
 //!
-//! [`Marker`] represents such an aggregate until `rules/aggregates.rs` replaces it by DataFusion's
-//! `sum` and `count`; it has PostgreSQL's type and computes nothing.
+//! [`Marker`] represents such an aggregate until `rules/aggregates.rs` replaces it with
+//! DataFusion's `sum` and `count`; it has PostgreSQL's type and computes nothing.
 
 use std::sync::Arc;
 

@@ -73,7 +73,7 @@ impl Op {
         Self::Not,
     ];
 
-    /// The operator's sign in PostgreSQL.
+    /// PostgreSQL's operator.
     fn sign(self) -> &'static str {
         match self {
             Self::Add | Self::Plus => "+",

@@ -23,7 +23,8 @@ pub(super) fn cbrt(x: f64) -> f64 {
         x.cbrt()
     }
     let found = FOUND.get_or_init(|| {
-        // SAFETY: the name ends with a zero byte, and the search starts at the program's libraries.
+        // SAFETY: the name ends with a zero byte, and the search starts with the program's
+        // libraries.
         let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"cbrt".as_ptr()) };
         if symbol.is_null() {
             return of_rust;

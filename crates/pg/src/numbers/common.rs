@@ -1,8 +1,8 @@
 //! Expressions over values with a common type: CASE, coalesce, greatest, least, nullif and ARRAY.
 //!
 //! PostgreSQL determines that type by `select_common_type`. These expressions are our own
-//! functions until analysis replaces them by DataFusion's, with the values cast to the common type
-//! (`rules/semantics.rs`).
+//! functions until analysis replaces them with DataFusion's, with the values cast to the common
+//! type (`rules/semantics.rs`).
 
 use std::sync::Arc;
 

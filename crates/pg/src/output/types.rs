@@ -9,8 +9,8 @@ use crate::casts::extension;
 use crate::marked_type;
 use crate::numbers::arithmetic::OPEN;
 
-/// The type of a field. The metadata of fields in `pg_catalog`, and of types that Arrow lacks,
-/// name it.
+/// The type of a field. It is named in the field's metadata if the field is of `pg_catalog`, or if
+/// Arrow lacks the type.
 #[must_use]
 pub fn pg_type(field: &Field) -> Type {
     if let Some(marked) = marked(field) {

@@ -42,7 +42,6 @@ const EPOCH_US: i64 = EPOCH_DAYS as i64 * 86_400 * 1_000_000;
 /// # Errors
 /// 22P02, 22P03, 22007, 22008 or 22003 if it is not a value of the type; 0A000 if the value is not
 /// supported.
-/// Coscan does not have.
 pub fn value(
     pg_type: &Type,
     encoding: Encoding,

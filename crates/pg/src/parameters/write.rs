@@ -23,8 +23,8 @@ use datafusion::sql::sqlparser::ast::{
 use super::types::Kind;
 use crate::casts::CAST;
 
-/// The Arrow type of each parameter of a plan, by its number. The field's metadata name types that
-/// Arrow lacks.
+/// The Arrow type of each parameter of a plan, by its number. The field's metadata names types
+/// that Arrow lacks.
 pub type PlanKinds = BTreeMap<usize, FieldRef>;
 
 /// Writes the kinds of parameters into a statement. Parameters without a kind are left alone.
@@ -69,7 +69,7 @@ pub fn read_kinds(plan: LogicalPlan) -> Result<(LogicalPlan, PlanKinds)> {
     Ok((plan, kinds))
 }
 
-/// Replaces the parameters by values of their types. DataFusion's own function drops marks of
+/// Replaces the parameters with values of their types. DataFusion's own function drops marks of
 /// types, and infers the types of VALUES again.
 ///
 /// # Errors

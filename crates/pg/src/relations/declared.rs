@@ -18,7 +18,7 @@ use crate::numbers::arithmetic::OPEN;
 /// Removes the modifiers of undeclared columns, so that later values fit, too.
 ///
 /// # Errors
-/// DataFusion's, for a plan that contradicts itself.
+/// DataFusion's error for an inconsistent plan.
 pub fn open_undeclared(query: LogicalPlan) -> Result<LogicalPlan> {
     let schema = Arc::clone(query.schema());
     let fields = schema.fields().iter().enumerate();

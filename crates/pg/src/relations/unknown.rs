@@ -13,7 +13,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Projection, cast};
 /// Casts untyped columns, and elements of arrays, to text.
 ///
 /// # Errors
-/// DataFusion's, for a plan that contradicts itself.
+/// DataFusion's error for an inconsistent plan.
 pub fn unknown_as_text(query: LogicalPlan) -> Result<LogicalPlan> {
     let schema = Arc::clone(query.schema());
     if !schema

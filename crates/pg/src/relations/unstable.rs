@@ -44,7 +44,7 @@ const BY_ROW: [&str; 7] = [
 /// Whether the plan calls volatile functions outside of parts that are computed once.
 ///
 /// # Errors
-/// DataFusion's, for a plan that contradicts itself.
+/// DataFusion's error for an inconsistent plan.
 pub fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {

@@ -57,7 +57,7 @@ impl AnalyzerRule for Aggregates {
     }
 }
 
-/// The state of replacing one aggregate by DataFusion's aggregates and an expression over them.
+/// The state of replacing one aggregate with DataFusion's aggregates and an expression over them.
 struct Parts<'a> {
     /// Builds an aggregate over the same rows.
     make: &'a dyn Fn(Arc<AggregateUDF>, Expr) -> Expr,

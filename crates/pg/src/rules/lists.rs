@@ -84,7 +84,7 @@ fn constants_as_real(
     Ok(changed)
 }
 
-/// Replaces the list by comparisons with its values.
+/// Replaces the list with comparisons with its values.
 fn each(list: InList, types: &[DataType]) -> Expr {
     let value = (list.expr.as_ref(), &types[0]);
     let equal = list

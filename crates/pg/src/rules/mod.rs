@@ -1,4 +1,4 @@
-//! Rules between a statement's plan and DataFusion's coercion.
+//! Analyzer rules that run before DataFusion's coercion.
 //!
 //! `semantics.rs` types untyped constants, and expressions over several values (CASE, coalesce,
 //! IN) by the common type; `lists.rs` does so for IN and BETWEEN over numbers. `aggregates.rs`

@@ -196,7 +196,7 @@ fn element_typed(
     Ok(Transformed::yes(Expr::ScalarFunction(call)))
 }
 
-/// Replaces a cast made by DataFusion by PostgreSQL's, if they differ.
+/// Replaces a cast made by DataFusion with PostgreSQL's, if they differ.
 fn lossless(cast: Cast, schema: &DFSchema, config: &ConfigOptions) -> Result<Transformed<Expr>> {
     let to = cast.field.data_type().clone();
     let from = cast.expr.get_type(schema)?;
@@ -236,7 +236,7 @@ fn type_of(value: &Expr, schema: &DFSchema) -> Result<String> {
 }
 
 /// Replaces casts from numerics to floats made by DataFusion's coercion, which may be off by one
-/// digit, by PostgreSQL's.
+/// digit, with PostgreSQL's.
 #[derive(Debug)]
 pub(super) struct Floats;
 

@@ -58,7 +58,7 @@ use self::references::{correlated, holds, subquery_of};
 pub(crate) use self::source::is_ordered;
 use crate::PgError;
 
-/// Replaces subqueries by joins. Runs after types are coerced.
+/// Replaces subqueries with joins. Runs after types are coerced.
 #[derive(Debug, Default)]
 pub(crate) struct UnnestSubqueries;
 

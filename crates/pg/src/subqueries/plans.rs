@@ -184,7 +184,7 @@ pub(super) fn same(left: &Column, right: &Column, schema: &DFSchema) -> Result<V
     Ok(vec![values, left.is_null().eq(right.is_null())])
 }
 
-/// Replaces each column of `schema` in an expression by the value at its position.
+/// Replaces each column of `schema` in an expression with the value at its position.
 pub(super) fn substitute(expr: Expr, schema: &DFSchema, values: &[Expr]) -> Result<Expr> {
     let replaced = |expr| match expr {
         Expr::Column(column) => {

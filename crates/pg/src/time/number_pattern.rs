@@ -517,7 +517,7 @@ fn roman(mut value: u32) -> String {
 struct Writer<'a> {
     pattern: &'a NumberPattern,
     digits: &'a [u8],
-    /// The next digit.
+    /// The index of the next digit.
     at: usize,
     /// The last digit that the FM modifier keeps, or the decimal point if no digit after it is
     /// kept.

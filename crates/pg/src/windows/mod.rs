@@ -8,7 +8,7 @@
 //! | `nth_value(x, n)` with an `n` that is not constant | refuses it |
 //!
 //! `dialect/exclusion.rs` marks a window with EXCLUDE by a constant in its PARTITION BY. `rule.rs`
-//! replaces the function in the plan by our own window function, which `evaluator.rs` computes.
+//! replaces the function in the plan with our own window function, which `evaluator.rs` computes.
 //! Functions that ignore the frame (`rank`, `lag`) only lose the mark.
 
 mod evaluator;

@@ -1,4 +1,4 @@
-//! The analyzer rule that replaces window functions by [`OverFrame`].
+//! The analyzer rule that replaces window functions with [`OverFrame`].
 
 use std::sync::Arc;
 

@@ -35,7 +35,7 @@ pub fn is_catalog_table(name: &str) -> bool {
     TABLES.contains(&name.as_str()) || EMPTY.contains(&name.as_str())
 }
 
-/// The facts: table, column, fact.
+/// The facts, as (table, column, fact).
 pub const FACTS: &[(&str, &str, Fact)] = &[
     ("pg_class", "relkind", Fact::OneOf(&["r", "v"])),
     ("pg_class", "relpersistence", Fact::OneOf(&["p", "t"])),

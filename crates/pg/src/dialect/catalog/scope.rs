@@ -1,6 +1,6 @@
 //! Which facts about the catalog hold for a column of a SELECT?
 //!
-//! Not here: what follows from them (`folding.rs`).
+//! Not here: the simplifications that these facts allow (`folding.rs`).
 
 use std::collections::HashMap;
 

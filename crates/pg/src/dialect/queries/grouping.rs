@@ -6,7 +6,6 @@
 //!
 //! ROLLUP and CUBE are written out as sets if they stand inside GROUPING SETS, repeat a key, or
 //! have several keys in brackets.
-//! are written out as sets.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select, SelectItem,
@@ -71,7 +70,7 @@ fn one_row(select: &mut Select) -> Option<TableWithJoins> {
     Some(one)
 }
 
-/// Replaces a position in grouping sets by the item it refers to; other constants are not keys.
+/// Replaces a position in grouping sets with the item it refers to; other constants are not keys.
 fn written_keys(key: &mut Expr, items: &[SelectItem]) {
     match key {
         Expr::GroupingSets(sets) | Expr::Rollup(sets) | Expr::Cube(sets) => {

@@ -103,7 +103,8 @@ fn is_integer(count: &Expr) -> bool {
     }
 }
 
-/// LIMIT and OFFSET computed by a subquery, by numbering the rows: DataFusion's are constants.
+/// Applies a LIMIT or OFFSET computed by a subquery by numbering the rows, because DataFusion only
+/// supports constants.
 fn computed(query: &mut Query) {
     let Some(LimitClause::LimitOffset { limit, offset, .. }) = &query.limit_clause else {
         return;
@@ -265,7 +266,7 @@ fn apart(names: Vec<Ident>) -> Vec<Ident> {
     named.collect()
 }
 
-/// Replaces `body` by `SELECT * FROM (body) AS __set (names)`.
+/// Replaces `body` with `SELECT * FROM (body) AS __set (names)`.
 fn as_select(query: &mut Query, names: Vec<Ident>) -> Option<()> {
     let whole = template("SELECT * FROM (SELECT 1) AS __set")?;
     let body = std::mem::replace(&mut query.body, whole.body);

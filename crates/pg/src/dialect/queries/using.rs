@@ -334,7 +334,7 @@ impl Columns {
     }
 }
 
-/// Replaces `*` by the merged columns and those of each table.
+/// Replaces `*` with the merged columns and those of each table.
 fn write_out(select: &mut Select, items: &[Columns]) {
     let given = std::mem::take(&mut select.projection);
     for item in given {
@@ -381,7 +381,7 @@ fn all_but(table: &Ident, merged: &[Ident], all: &WildcardAdditionalOptions) -> 
     )
 }
 
-/// Replaces merged columns by their values.
+/// Replaces merged columns with their values.
 struct Merged {
     columns: Vec<(Ident, Expr)>,
 }

@@ -54,7 +54,7 @@ impl Windows {
         }
     }
 
-    /// Replaces the window of a function by its definition.
+    /// Replaces the window of a function with its definition.
     fn write_out(&self, expr: &mut Expr) {
         let Expr::Function(function) = expr else {
             return;
@@ -114,7 +114,7 @@ impl Windows {
     }
 }
 
-/// Error 42809 for OVER behind a function that is neither an aggregate nor a window function:
+/// Error 42809 for OVER after a function that is neither an aggregate nor a window function:
 /// DataFusion would ignore the OVER.
 fn not_over_rows(function: &Function) -> Option<Expr> {
     let name = last_word(&function.name)?;

@@ -21,9 +21,7 @@ use crate::functions::scalar::Take::{Any, Text};
 use crate::functions::scalar::{Form, Function, Give, Row, Value, is_text, type_name};
 use crate::operators::{Meeting, meeting};
 
-/// `pg_any`.
 pub(crate) const ANY: &str = "pg_any";
-/// `pg_all`.
 pub(crate) const ALL: &str = "pg_all";
 
 pub(super) fn functions() -> Vec<Function> {

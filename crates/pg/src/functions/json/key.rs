@@ -6,7 +6,7 @@
 //! A key begins with the kind of the whole value, since an empty array is less than a scalar and a
 //! scalar less than any other array. Each part begins with its kind: null, string, number,
 //! boolean, array, object. Numbers are written as sign, exponent and digits; arrays and objects
-//! begin with their length. (Keys are texts because DataFusion does not support window frames over
+//! begin with their length. (Keys are texts because DataFusion does not support windows over
 //! bytes.)
 
 use std::cmp::Ordering;

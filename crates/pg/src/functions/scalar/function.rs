@@ -52,7 +52,7 @@ pub(crate) enum Nulls {
     Called,
 }
 
-/// One form of a function.
+/// A form of a function: the types of its arguments and how it is computed.
 #[derive(Debug, Clone)]
 pub(crate) struct Form {
     takes: &'static [Take],
@@ -225,7 +225,7 @@ impl Function {
             && !args.iter().all(is_constant)
     }
 
-    /// Refuses calls that a form accepts but PostgreSQL does not: `left(text, bigint)`.
+    /// Refuses calls that a form accepts but PostgreSQL does not, such as `left(text, bigint)`.
     fn check(&self, args: &ReturnFieldArgs) -> Result<(), PgError> {
         // The list of PostgreSQL's functions lacks those without arguments.
         if args.arg_fields.is_empty() || !resolve::is_function(&self.name) {
@@ -286,7 +286,7 @@ impl ScalarUDFImpl for Function {
         internal_err!("{} needs its arguments' fields", self.name)
     }
 
-    /// Accepts every type, because DataFusion replaces an error raised here by its own. The form
+    /// Accepts every type, because DataFusion replaces an error raised here with its own. The form
     /// is chosen, or refused, in `return_field_from_args`.
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
         Ok(given.to_vec())

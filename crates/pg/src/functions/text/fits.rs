@@ -3,7 +3,6 @@
 //!
 //! Excess blanks are cut, as the SQL standard demands; other excess characters are error 22001.
 //! (The cast to the column's type cuts blanks in the texts of an array.)
-//! of an array's texts are cut by the cast to the column's type.)
 
 use std::sync::Arc;
 

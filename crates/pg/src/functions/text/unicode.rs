@@ -15,8 +15,8 @@ pub(super) fn functions() -> Vec<Function> {
     )]
 }
 
-/// Replaces the escapes in a text by their characters. If the escape character is a backslash, `u`
-/// or `U` may follow it, as in `unistr`.
+/// Replaces the escapes in a text with their characters. If the escape character is a backslash,
+/// `u` or `U` may follow it, as in `unistr`.
 pub(crate) fn unescaped(text: &str, escape: char) -> Result<String, PgError> {
     let wrong = || PgError::new("42601", "invalid Unicode escape");
     let unpaired = || PgError::new("42601", "invalid Unicode surrogate pair");

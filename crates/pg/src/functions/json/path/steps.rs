@@ -75,7 +75,7 @@ const ELEMENTS: Levels = Levels {
     is_any: false,
 };
 
-/// One evaluation of a path.
+/// An evaluation of a path.
 pub(super) struct Evaluation<'a> {
     path: &'a JsonPath,
     pub(super) root: &'a Json,
