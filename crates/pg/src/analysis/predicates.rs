@@ -1,15 +1,15 @@
 //! Predicates that DataFusion's optimizer mistakes for others.
 //!
 //! - `d IN (0, …)` over floats: a list is searched by the bits of its values, and -0 has other
-//! bits than the equal 0. If a list contains a zero, 0 is added to the value, which turns -0 into
-//! 0 and changes nothing else.
+//!   bits than the equal 0. If a list contains a zero, 0 is added to the value, which turns -0
+//!   into 0 and changes nothing else.
 //! - `5 IN (nullif(x, 4), 1)`: a CASE in a list with a constant is taken for a constant. A list
-//! with columns becomes a chain of comparisons.
+//!   with columns becomes a chain of comparisons.
 //! - `x IN (1, 2) AND x NOT IN (3, NULL)`: two lists for the same value are merged, ignoring NULL.
-//! All but the first get a different expression for the value.
+//!   All but the first get a different expression for the value.
 //! - `2 = x`: `simplify_predicates` takes `2 = x` and `x = 2` for conditions that exclude each
-//! other, and `5 < x` for one that `x >= 5` implies. The column is put first, also if the other
-//! side is a constant expression (`1 + 1 = x`).
+//!   other, and `5 < x` for one that `x >= 5` implies. The column is put first, also if the other
+//!   side is a constant expression (`1 + 1 = x`).
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};

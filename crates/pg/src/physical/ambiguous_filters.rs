@@ -5,8 +5,8 @@
 //! `filter_pushdown.rs`: `FilterRemapper`). Rows are lost in two cases:
 //! - If that node has two columns of one name, the first is used.
 //! - A semi join passes filters on its keys to both sides, although the other side's column of
-//! that name need not be the matching key: in `EXISTS (SELECT … FROM b WHERE a.k = b.k + 5)` a
-//! filter on `a.k` removes rows by `b.k`.
+//!   that name need not be the matching key: in `EXISTS (SELECT … FROM b WHERE a.k = b.k + 5)` a
+//!   filter on `a.k` removes rows by `b.k`.
 //!
 //! Here such a node only receives filters on its other columns. Delete this file once filters are
 //! pushed down by column index.

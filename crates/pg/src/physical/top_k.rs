@@ -3,11 +3,11 @@
 //! A sort with a limit passes a filter to its input, shared by all partitions, for rows that can
 //! still be among the first ones. Rows are lost in two cases:
 //! - Keys that are constant within each partition are left out of the sort, even if they differ
-//! between partitions (`SELECT 1, x … UNION ALL SELECT 0, y … ORDER BY 1, 2 LIMIT 9`). Rows of one
-//! partition then remove those of another by the remaining keys (`enforce_sorting`,
-//! `topk/mod.rs`). Such a sort gets all keys of the merge above it.
+//!   between partitions (`SELECT 1, x … UNION ALL SELECT 0, y … ORDER BY 1, 2 LIMIT 9`). Rows of
+//!   one partition then remove those of another by the remaining keys (`enforce_sorting`,
+//!   `topk/mod.rs`). Such a sort gets all keys of the merge above it.
 //! - Arrays and rows that contain NULL are compared in a different order from the one in which
-//! they are sorted. Such a sort sorts all rows, with a limit above it.
+//!   they are sorted. Such a sort sorts all rows, with a limit above it.
 //!
 //! Delete this file once `SortExec` shares its filter only between partitions that it sorts by all
 //! keys of the merge, and makes no filter for nested types.
