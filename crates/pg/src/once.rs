@@ -3,8 +3,8 @@
 //! Each mention has a node of its own, because the optimizer works on each separately. Nodes with
 //! the same key are the same computation: the physical planner computes the input of one of them
 //! and passes its rows to all (`docs/design/with.md`). A node needs all columns and lets neither
-//! filters nor limits through, so the inputs of all mentions have the same rows. Not here: which
-//! mentions get a node (`relations/mentions.rs`).
+//! filters nor limits through, so the inputs of all mentions have the same rows.
+//! Not here: which mentions get a node (`relations/mentions.rs`).
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -1,10 +1,10 @@
 //! In which comparisons must a cast be evaluated?
 //!
-//! `DataFusion` 55.2 replaces `CAST(p AS numeric(10,1)) = 5.0` by `p = 5.00`, and prunes files by
-//! the casts of a column's minimum and maximum. The former is right only if the cast is injective,
-//! the latter only if it keeps the order: 4.96 also becomes 5.0, and the time of a timestamp does
-//! not grow with it. So the results of other casts are wrapped in a function that returns its
-//! argument, which hides them from optimizers.
+//! `DataFusion` 55.2 replaces `CAST(p AS numeric(10,1)) = 5.0` with `p = 5.00`, and prunes files
+//! by the casts of a column's minimum and maximum. The former is right only if the cast is
+//! injective, the latter only if it keeps the order: 4.96 also becomes 5.0, and the time of a
+//! timestamp does not grow with it. So the results of other casts are wrapped in a function that
+//! returns its argument, which hides them from optimizers.
 //! Not here: casts by our own functions, which optimizers do not recognize.
 //! C1: only [`transparent`] casts are visible inside a comparison.
 

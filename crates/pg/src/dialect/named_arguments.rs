@@ -1,7 +1,8 @@
 //! Arguments by name: `jsonb_path_query(j, '$', silent => true)`.
 //!
-//! The arguments of this crate's DataFusion functions have no names, so they are put in order
-//! here. Not here: `make_interval` (`times.rs`).
+//! The functions that this crate registers in DataFusion have no argument names, so named
+//! arguments are put in order here.
+//! Not here: `make_interval` (`times.rs`).
 
 use std::ops::ControlFlow;
 

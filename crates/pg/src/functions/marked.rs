@@ -2,8 +2,9 @@
 //!
 //! A field names its type if Arrow has no such type (`casts/target.rs`). DataFusion's CASE,
 //! coalesce, unnest, `array_agg`, array literals and scalar subqueries produce fields without
-//! metadata, so this function is put around them. Upstream: delete this once DataFusion keeps
-//! metadata in `Expr::to_field` and physical expressions.
+//! metadata, so this function is put around them.
+//! Upstream: delete this once DataFusion keeps metadata in `Expr::to_field` and physical
+//! expressions.
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,8 +1,8 @@
 //! PostgreSQL's mathematical functions (chapter 9.3 of its manual), and a few for any values.
 //!
 //! Each is resolved as in PostgreSQL: an integer argument selects the function of doubles if there
-//! is none of integers. More than 800 lines: the tables of names, types and values follow one list
-//! of functions.
+//! is none of integers.
+//! More than 800 lines: the tables of names, types and values follow one list of functions.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! Returns structs and maps in a query's result as json.
 //!
 //! Clients that cannot read `PostgreSQL`'s rows can read json. Arrays of plain values are left as
-//! they are. Not here: the setting that requests it (`coscan.nested`), and how a value is written
+//! they are.
+//! Not here: the setting that requests it (`coscan.nested`), and how a value is written
 //! (`functions/json/write.rs`).
 
 use std::sync::Arc;

@@ -8,8 +8,8 @@
 //! may determine others, so the caller plans and infers repeatedly until no more types are found.
 //!
 //! Not here: declared types, and casts in the text (`dialect/parameters.rs`), which take
-//! precedence. More than 800 lines: one walk over all kinds of expressions and plans, a few lines
-//! for each.
+//! precedence.
+//! More than 800 lines: one walk over all kinds of expressions and plans, a few lines for each.
 
 use std::collections::{BTreeMap, BTreeSet};
 

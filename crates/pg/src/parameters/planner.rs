@@ -1,4 +1,4 @@
-//! Types an untyped parameter beside an operator when PostgreSQL's operator is selected.
+//! Gives an untyped parameter beside an operator its type when PostgreSQL's operator is selected.
 //!
 //! This runs before other planners of operators, which would take the parameter for NULL and plan
 //! the operator into functions from which PostgreSQL's operator cannot be recovered.

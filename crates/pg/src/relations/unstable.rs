@@ -3,8 +3,8 @@
 //! Yes if it calls volatile functions, or if its rows depend on the order in which scans return
 //! theirs, which differs from scan to scan: LIMIT and OFFSET, DISTINCT ON, order-dependent
 //! aggregates, windows over ties. A sum of floats counts as equal although its last digit may
-//! differ. Parts of a plan that are computed once return the same rows each time. Not here:
-//! whether an order decides all ties. Only an ORDER BY of every column counts as such.
+//! differ. Parts of a plan that are computed once return the same rows each time.
+//! Not here: whether an order decides all ties. Only an ORDER BY of every column counts as such.
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;

@@ -2,8 +2,8 @@
 //!
 //! The fields of a text are processed from left to right; each fills parts of the result, and no
 //! part is filled twice. The part that an ambiguous number fills depends on the parts filled so
-//! far, on its number of digits, and on the order of `DateStyle`. More than 800 lines: one state
-//! machine, whose steps share the parts filled so far.
+//! far, on its number of digits, and on the order of `DateStyle`.
+//! More than 800 lines: one state machine, whose steps share the parts filled so far.
 
 use super::calendar::{self, INFINITY, MICROS_PER_DAY, MINUS_INFINITY, Parts};
 use super::split::{Field, Kind, fields};

@@ -1,7 +1,7 @@
 //! `jsonpath`: the path language of SQL/JSON, as in PostgreSQL 15.
 //!
-//! `read.rs` parses a text to a [`JsonPath`], and `write.rs` writes it as PostgreSQL shows it. Not
-//! here: evaluation (`functions/json/path/`).
+//! `read.rs` parses a text to a [`JsonPath`], and `write.rs` writes it as PostgreSQL shows it.
+//! Not here: evaluation (`functions/json/path/`).
 //!
 //! No crate is used: sql-json-path enables `arbitrary_precision` of `serde_json` for the whole
 //! tree, brings a second nom and bigdecimal, and implements methods of later versions.
