@@ -295,7 +295,7 @@ impl ScalarUDFImpl for PgCast {
         let field = value.to_field(info.schema().as_ref())?.1;
         let from = field.data_type().clone();
         let held = target.arrow(&from);
-        // A text of `json` is not marked as json, and has no padding of `character(n)`.
+        // The text of a `json` must lose its mark, and that of a `character(n)` its padding.
         let is_marked = mark_of(&field).is_some();
         let is_literal = matches!(value, Expr::Literal(..));
         let plain = !is_marked && !is_literal && is_arrows(&from, &target, &held);

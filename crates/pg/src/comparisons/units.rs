@@ -112,7 +112,7 @@ fn widened(side: &Expr, schema: &DFSchema) -> Option<TimeUnit> {
     }
 }
 
-/// Whether a constant may not be a whole number of units.
+/// Whether a constant might not be a whole number of units.
 fn may_be_cut(constant: &Expr, unit: TimeUnit) -> bool {
     if constant.any_column_refs() || constant.contains_outer() {
         return false;

@@ -41,7 +41,7 @@ mod tests {
 
     use super::cbrt;
 
-    /// Before 2.41, glibc's result differs in the last digit; Rust's is always exact.
+    /// Before 2.41, the last digit of glibc's result may be off; that of Rust's never is.
     #[test]
     fn cbrt_is_the_c_librarys() {
         // SAFETY: glibc returns a static string.

@@ -139,7 +139,7 @@ impl Walk<'_> {
                         .iter()
                         .filter_map(|row| row.get(column))
                         .collect();
-                    // A single row determines nothing; its use may.
+                    // A single row determines no types, but its use may.
                     if column.len() > 1 {
                         self.alike(&column, &schema);
                     }

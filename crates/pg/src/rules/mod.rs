@@ -18,7 +18,7 @@ use std::sync::Arc;
 use datafusion::optimizer::Analyzer;
 use datafusion::optimizer::analyzer::function_rewrite::ApplyFunctionRewrites;
 
-/// Puts the rules before those of DataFusion's rules that need types.
+/// Puts the rules before DataFusion's rules that need types.
 pub(crate) fn install(analyzer: &mut Analyzer) {
     analyzer
         .rules

@@ -12,9 +12,9 @@ use crate::functions::scalar::Take::{Json as JsonText, Jsonb, Text};
 use crate::functions::scalar::{Body, Form, Function, Give, Row, Take, Value};
 use crate::values::{Json, Parts};
 
-/// The function `jsonb_member(object, name, kind)`; the type's name goes before it.
+/// The suffix of `jsonb_member(object, name, kind)`, after the type's name.
 pub(crate) const MEMBER: &str = "_member";
-/// Returns the members of an array's objects as an array.
+/// The suffix of the function that returns a member of each object in an array.
 pub(crate) const MEMBERS: &str = "_members";
 /// The JSON text of a member.
 pub(crate) const RAW: &str = "raw";
