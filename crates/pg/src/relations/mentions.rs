@@ -69,7 +69,7 @@ impl RelationPlanner for Mentions {
             .as_ref()
             .is_some_and(|alias| !alias.columns.is_empty())
         {
-            // The recursive call plans the mention without the alias.
+            // `named` plans the relation without its alias, which leads back here.
             return named(relation, context);
         }
         take_mark(partitions);
