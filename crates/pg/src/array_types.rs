@@ -1,4 +1,4 @@
-//! Which PostgreSQL array type belongs to an element type, and the other way round?
+//! Which PostgreSQL array type belongs to an element type, and vice versa?
 
 use postgres_types::Type;
 

@@ -1,15 +1,14 @@
-//! `SELECT 1 / 0 FROM t WHERE false`: which constants are errors, though no row needs them?
+//! `SELECT 1 / 0 FROM t WHERE false`: which constants are errors even if no row needs them?
 //!
-//! PostgreSQL computes constant expressions when it plans, so that they fail whatever the rows are;
-//! DataFusion leaves those that fail to the execution, which may never get there. Here they are
-//! computed once, in the order of `eval_const_expressions` (PostgreSQL's
-//! `optimizer/util/clauses.c`): AND, OR, CASE and COALESCE end at the constant that decides them,
-//! and nothing else protects what stands behind. Columns of subqueries that nobody reads are not
-//! computed, as in PostgreSQL.
-//! A constant without a type is read when the statement is parsed, wherever it stands:
-//! `'a'::uuid`.
-//! Not here: stable functions. (A cast of text to a date is one in PostgreSQL, but not of a
-//! constant without a type, `date 'x'`; here both are computed ahead.)
+//! PostgreSQL evaluates constant expressions during planning, so they fail whatever the rows are;
+//! DataFusion leaves failing ones to the execution, which may never reach them. Here they are
+//! evaluated once, in the order of `eval_const_expressions` (PostgreSQL's
+//! `optimizer/util/clauses.c`): AND, OR, CASE and COALESCE stop at the constant that decides them,
+//! and nothing else protects what follows. Columns of subqueries that are not read are not
+//! evaluated, as in PostgreSQL. An untyped constant is read when the statement is parsed, wherever
+//! it stands: `'a'::uuid`.
+//! Not here: stable functions. (In PostgreSQL a cast of text to a date is stable, unless it is of
+//! an untyped constant, `date 'x'`; here both are evaluated ahead.)
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -34,7 +33,7 @@ use crate::casts::CAST;
 use crate::error::{PgError, translate};
 use crate::operators::is_unknown;
 
-/// See the file's header. It runs first: the others remove what no row needs.
+/// See the file's header. It runs first, because other rules remove expressions that no row needs.
 #[derive(Debug)]
 pub(crate) struct ConstantErrors;
 
@@ -55,23 +54,23 @@ impl OptimizerRule for ConstantErrors {
     }
 }
 
-/// Reads the constants without a type that a plan has casts for, `'a'::uuid`.
+/// Reads the untyped constants that a plan casts to a type, such as `'a'::uuid`.
 ///
 /// # Errors
-/// That of the first that is none of its type.
+/// The error of the first constant that is not a value of its type.
 pub fn check_literals(plan: &LogicalPlan, options: &Arc<ConfigOptions>) -> Result<()> {
     Folding::new(Arc::clone(options)).literals(plan)
 }
 
-/// Computes the constants of an expression and of its subqueries.
+/// Evaluates the constants of an expression and of its subqueries.
 ///
 /// # Errors
-/// That of the first constant that has no value.
+/// The error of the first constant that has no value.
 pub(crate) fn check_expr(expr: &Expr, options: &Arc<ConfigOptions>) -> Result<()> {
     Folding::new(Arc::clone(options)).settle(expr)
 }
 
-/// The value of a constant; `None` if the expression is none, or has no value.
+/// The value of a constant; `None` if the expression is not constant, or has no value.
 pub(crate) fn value_of(expr: &Expr, options: &ConfigOptions) -> Option<ScalarValue> {
     let folding = Folding::new(Arc::new(options.clone()));
     if !folding.is_constant(expr).ok()? {
@@ -80,7 +79,7 @@ pub(crate) fn value_of(expr: &Expr, options: &ConfigOptions) -> Option<ScalarVal
     folding.value(expr).ok()?
 }
 
-/// Which columns of a node are read above it, by their places.
+/// The columns of a node that are read above it, by their indices.
 enum Read {
     All,
     Some(HashSet<usize>),
@@ -98,7 +97,7 @@ impl Read {
         }
     }
 
-    /// The columns of `schema` that expressions read; all, if subqueries may read others.
+    /// The columns of `schema` that expressions read; all of them if subqueries may read others.
     fn by(exprs: &[&Expr], schema: &DFSchema) -> Self {
         let mut places = HashSet::new();
         for expr in exprs {
@@ -124,7 +123,7 @@ impl Read {
         }
     }
 
-    /// Of `len` columns from `start` on, by their places among them.
+    /// The part for `len` columns from `start` on, with indices relative to `start`.
     fn part(&self, start: usize, len: usize) -> Self {
         match self {
             Self::All => Self::All,
@@ -136,7 +135,7 @@ impl Read {
     }
 }
 
-/// Computes constants as the session's settings say.
+/// Evaluates constants with the session's settings.
 struct Folding {
     props: ExecutionProps,
     context: PhysicalPlanningContext,
@@ -154,7 +153,7 @@ impl Folding {
         }
     }
 
-    /// A constant without a type is read where it is written, even if nothing needs its value:
+    /// Reads untyped constants where they are written, even if their values are not needed:
     /// `'a'::uuid`.
     fn literals(&self, plan: &LogicalPlan) -> Result<()> {
         plan.apply_with_subqueries(|node| {
@@ -171,7 +170,7 @@ impl Folding {
         Ok(())
     }
 
-    /// Computes the constants of a plan of whose columns those of `read` are read.
+    /// Evaluates the constants of a plan of which the columns `read` are read.
     fn check(&self, plan: &LogicalPlan, read: &Read) -> Result<()> {
         let width = plan.schema().fields().len();
         match plan {
@@ -229,14 +228,14 @@ impl Folding {
         }
     }
 
-    /// Computes the constants of a node's expressions and of its input, of which `read` is read
-    /// by others.
+    /// Evaluates the constants of a node's expressions and of its input, of which the columns
+    /// `read` are read elsewhere.
     fn below(&self, exprs: Vec<&Expr>, input: &LogicalPlan, read: Read) -> Result<()> {
         exprs.iter().try_for_each(|expr| self.settle(expr))?;
         self.check(input, &read.and(Read::by(&exprs, input.schema())))
     }
 
-    /// Computes an expression if it is constant, else the constants in it.
+    /// Evaluates an expression if it is constant, otherwise the constants in it.
     fn settle(&self, expr: &Expr) -> Result<()> {
         if self.is_constant(expr)? && !matches!(expr, Expr::Literal(..)) {
             self.value(expr)?;
@@ -244,7 +243,7 @@ impl Folding {
         Ok(())
     }
 
-    /// Whether an expression is constant. If not, the constants in it are computed.
+    /// Whether an expression is constant. If not, evaluates the constants in it.
     fn is_constant(&self, expr: &Expr) -> Result<bool> {
         match expr {
             Expr::Literal(..) => return Ok(true),
@@ -266,7 +265,8 @@ impl Folding {
             }
             Expr::Case(case) => return self.is_constant_case(case),
             Expr::ScalarFunction(call) if call.name() == "coalesce" => {
-                // What decides is a constant too, but computed again it would compute the rest.
+                // The deciding argument makes a constant, but evaluating the whole would evaluate
+                // the rest.
                 for argument in &call.args {
                     if self.is_constant(argument)?
                         && self.value(argument)?.is_none_or(|value| !value.is_null())
@@ -310,7 +310,8 @@ impl Folding {
     fn is_constant_case(&self, case: &Case) -> Result<bool> {
         let branches = &case.when_then_expr;
         if let Some(operand) = &case.expr {
-            // What a constant is compared with decides which branch is left: not looked into.
+            // The branches that a constant operand leaves are not determined here, so the CASE is
+            // skipped.
             if self.is_constant(operand)? {
                 return Ok(false);
             }
@@ -342,7 +343,7 @@ impl Folding {
         }
     }
 
-    /// The value of a constant; `None` if it cannot be computed ahead.
+    /// The value of a constant; `None` if it cannot be evaluated ahead.
     fn value(&self, expr: &Expr) -> Result<Option<ScalarValue>> {
         if let Expr::Literal(value, _) = expr {
             return Ok(Some(value.clone()));
@@ -357,13 +358,13 @@ impl Folding {
             Ok(ColumnarValue::Scalar(value)) => Ok(Some(value)),
             Ok(ColumnarValue::Array(values)) => ScalarValue::try_from_array(&values, 0).map(Some),
             Err(error) if is_of_data(&error) => Err(error),
-            // Such as a function that is no function before it is simplified.
+            // For example a function that cannot run before it is simplified.
             Err(_) => Ok(None),
         }
     }
 }
 
-/// Whether an expression is a constant without a type that a cast gives one.
+/// Whether an expression is a cast of an untyped constant.
 fn is_typed_literal(expr: &Expr) -> bool {
     match expr {
         Expr::ScalarFunction(call) if call.name() == CAST => {
@@ -373,7 +374,7 @@ fn is_typed_literal(expr: &Expr) -> bool {
     }
 }
 
-/// Whether an expression is a constant without a type, or an array of such (`'{1}'::int[]`).
+/// Whether an expression is an untyped constant, or an array of such (`'{1}'::int[]`).
 fn is_written(expr: &Expr) -> bool {
     match expr {
         Expr::ScalarFunction(call) if call.name() == "make_array" => {
@@ -384,14 +385,14 @@ fn is_written(expr: &Expr) -> bool {
     }
 }
 
-/// Whether an error is one of values: of SQLSTATE class 22, or what a function of ours refuses
+/// Whether an error is about values: of SQLSTATE class 22, or refused by a function of ours
 /// (`date_trunc('week', interval '1 day')`).
 fn is_of_data(error: &DataFusionError) -> bool {
     let refused = PgError::of(error).is_some_and(|said| said.code() == "0A000");
     refused || translate(error, &|_| None).code().starts_with("22")
 }
 
-/// The expressions that are columns of a node from `start` on, those that are read.
+/// The expressions of a node's columns, from `start` on, that are read.
 fn read_ones<'a>(exprs: &'a [Expr], start: usize, read: &Read) -> impl Iterator<Item = &'a Expr> {
     let places = exprs.iter().zip(start..);
     places.filter_map(|(expr, place)| read.has(place).then_some(expr))
@@ -408,7 +409,7 @@ fn subquery(expr: &Expr) -> Option<&LogicalPlan> {
     }
 }
 
-/// Whether EXISTS asks for rows only, so that PostgreSQL drops the columns
+/// Whether EXISTS only depends on the existence of rows, so that PostgreSQL drops the columns
 /// (`simplify_EXISTS_query`).
 fn is_plain(plan: &LogicalPlan) -> bool {
     let LogicalPlan::Projection(node) = plan else {
@@ -421,8 +422,8 @@ fn is_plain(plan: &LogicalPlan) -> bool {
     !matches!(input, LogicalPlan::Aggregate(_) | LogicalPlan::Window(_))
 }
 
-/// Whether a function of constants depends on the session's zone, by which PostgreSQL calls it
-/// stable.
+/// Whether a function of constants depends on the session's time zone, which makes it stable in
+/// PostgreSQL.
 fn asks_for_zone(call: &ScalarFunction) -> bool {
     let of_moment = matches!(call.name(), "date_trunc" | "date_part" | "extract");
     let moment = call.args.get(1).filter(|_| of_moment);
@@ -430,7 +431,7 @@ fn asks_for_zone(call: &ScalarFunction) -> bool {
     matches!(held, Some(Ok(DataType::Timestamp(_, Some(_)))))
 }
 
-/// Whether an expression is one of PostgreSQL's that are computed ahead, if its arguments are.
+/// Whether PostgreSQL evaluates an expression ahead if its arguments are constant.
 fn is_immutable(expr: &Expr) -> bool {
     match expr {
         Expr::ScalarFunction(call) => {

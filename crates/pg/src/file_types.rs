@@ -1,14 +1,13 @@
-//! Columns of files whose Arrow types have no meaning in PostgreSQL's SQL, where a table is named
-//! in FROM.
+//! Converts columns of files whose Arrow types PostgreSQL lacks, where FROM names a table.
 //!
-//! | a file's column | a table's |
+//! | a file's column | the table's column |
 //! |---|---|
-//! | UUID: sixteen bytes | `uuid`, which is held as text |
+//! | UUID: sixteen bytes | `uuid`, held as text |
 //! | JSON: text | `json` |
-//! | a time of day in seconds, milliseconds or nanoseconds | `time`, of microseconds |
+//! | a time of day in seconds, milliseconds or nanoseconds | `time`, in microseconds |
 //!
-//! So no operator, function or common type has to know them. Statements that store rows read times
-//! as they are (`dialect/stored.rs`), and store a uuid as the column or file holds it.
+//! So operators, functions and common types need not support them. Statements that store rows read
+//! times unchanged (`dialect/stored.rs`), and store a uuid in the form of the column or file.
 
 use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion::common::Column;
@@ -75,7 +74,7 @@ impl RelationPlanner for FileTypes {
     }
 }
 
-/// A column as a value of its type. Text that a file calls JSON is not read for that.
+/// Converts a column to its type. Text that a file marks as JSON is not parsed.
 fn meant_as(column: Expr, field: &Field, target: &Target, config: &ConfigOptions) -> Expr {
     match target {
         Target::Json => marked_like(column, &target.field("", field.data_type().clone(), true)),
@@ -83,10 +82,10 @@ fn meant_as(column: Expr, field: &Field, target: &Target, config: &ConfigOptions
     }
 }
 
-/// Marks a table that is planned as it is.
+/// Marks a table that is planned without conversion.
 const PLANNED: &str = "__planned";
 
-/// The type of PostgreSQL that a column gets. `is_stored`: the statement stores rows.
+/// The PostgreSQL type of a column. `is_stored`: the statement stores rows.
 fn meant(field: &Field, is_stored: bool) -> Option<Target> {
     match field.data_type() {
         DataType::FixedSizeBinary(16) => {

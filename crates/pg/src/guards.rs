@@ -1,14 +1,14 @@
-//! `x <> 0 AND 2 / x > 1`: what fails is computed only for rows that need it.
+//! `x <> 0 AND 2 / x > 1`: expressions that may fail are evaluated only for rows that need them.
 //!
-//! PostgreSQL computes AND and OR from the left and stops where the result is known; DataFusion
-//! computes both sides for all rows, and makes AND of a CASE of booleans. Here the side that may
-//! fail becomes a CASE of numbers, which DataFusion computes for the rows that get there. In a
-//! filter, conditions that may fail are computed for rows that pass the others. The rule runs after
-//! the others, which bring conditions together.
+//! PostgreSQL evaluates AND and OR from the left and stops once the result is known; DataFusion
+//! evaluates both sides for all rows, and turns a CASE of booleans into AND. Here the side that
+//! may fail becomes a CASE of numbers, which DataFusion evaluates only for the rows that reach it.
+//! In a filter, conditions that may fail are evaluated for rows that pass the others. The rule
+//! runs after the others, which combine conditions.
 //! Not here: arguments of aggregates.
 //!
-//! U1: a guarded condition has the value that it had, or, where a filter drops the row anyway, is
-//! false.
+//! U1: a guarded condition keeps its value, except that it may be false where the filter drops the
+//! row anyway.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -71,8 +71,7 @@ impl OptimizerRule for Guards {
     }
 }
 
-/// The conditions of a filter, with those that may fail behind the others; `None` if nothing
-/// changes.
+/// The conditions of a filter, with those that may fail at the end; `None` if nothing changes.
 fn filtered(all: Vec<Expr>) -> Result<Option<Vec<Expr>>> {
     let mut changed = false;
     let mut safe = vec![];
@@ -99,7 +98,7 @@ fn filtered(all: Vec<Expr>) -> Result<Option<Vec<Expr>>> {
     Ok(changed.then_some(safe))
 }
 
-/// AND and OR whose right side may fail.
+/// Guards AND and OR whose right side may fail.
 fn stepped(expr: Expr) -> Result<Transformed<Expr>> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else {
         return Ok(Transformed::no(expr));
@@ -123,7 +122,7 @@ fn stepped(expr: Expr) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(Expr::BinaryExpr(guarded)))
 }
 
-/// `condition`, where `when` is true or, if `negated`, where it is not; else false.
+/// `condition` where `when` is true, or is not true if `negated`; elsewhere false.
 fn number(when: Expr, condition: Expr, negated: bool) -> Expr {
     let value = Expr::Cast(Cast::new(Box::new(condition), DataType::Int8));
     let (then, other) = if negated {
@@ -147,8 +146,8 @@ fn is_guarded(expr: &Expr) -> bool {
     matches!((left.as_ref(), op), (Expr::Case(_), Operator::Eq)) && is_number(right)
 }
 
-/// Whether an expression has a division by what may be zero, a cast that text may not pass, a sum
-/// or product that may overflow, or a function of some numbers only.
+/// Whether an expression contains a division by a possible zero, a cast that may reject a text, a
+/// sum or product that may overflow, or a function that is not defined for all numbers.
 fn may_fail(expr: &Expr) -> bool {
     let found = expr.exists(|inner| {
         let Expr::ScalarFunction(call) = inner else {

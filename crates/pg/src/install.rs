@@ -1,4 +1,4 @@
-//! PostgreSQL's meaning of operators, casts and functions in a DataFusion session.
+//! Installs PostgreSQL's operators, casts and functions in a DataFusion session.
 
 use std::sync::Arc;
 
@@ -27,9 +27,8 @@ use crate::types::Types;
 use crate::windows::Frames;
 use crate::{casts, functions, numbers, physical, rules};
 
-/// Installs PostgreSQL's functions, planners and rules. Call it after the default features of
-/// DataFusion are added, whose functions of the same names are replaced. A second call changes
-/// nothing.
+/// Installs PostgreSQL's functions, planners and rules. Call it after adding DataFusion's default
+/// features, because it replaces functions with the same names. A second call has no effect.
 #[must_use]
 pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let config = builder.config().get_or_insert_default();
@@ -38,17 +37,17 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     }
     config.set_extension(Arc::new(Installed));
     let options = config.options_mut();
-    // A number with a point is numeric.
+    // A number with a decimal point is numeric.
     options.sql_parser.parse_float_as_decimal = true;
-    // `OrderedInputs` does it.
+    // `OrderedInputs` takes care of that.
     options.sql_parser.enable_subquery_sort_elimination = false;
-    // It fails where a plan may be NULL by its type and is not by its meaning: `x IS NOT TRUE`.
+    // The check fails if a plan is nullable by its type but not by its meaning: `x IS NOT TRUE`.
     options.execution.skip_physical_aggregate_schema_check = true;
     let options = Arc::new(options.clone());
     let planner = Planner {
         config: Arc::clone(&options),
     };
-    // Before DataFusion's planners, which know no constants without a type.
+    // Before DataFusion's planners, which do not support untyped constants.
     let planners = builder.expr_planners().get_or_insert_default();
     planners.insert(0, Arc::new(planner));
     planners.insert(0, Arc::new(TimePlanner));
@@ -57,7 +56,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let planner = TextPlanner::new(scalars.iter().cloned());
     let planners = builder.expr_planners().get_or_insert_default();
     planners.insert(0, Arc::new(planner));
-    // First of all: the others take a parameter without a type for a NULL.
+    // First of all, because the other planners take an untyped parameter for NULL.
     planners.insert(0, Arc::new(OpenParameters));
     planners.insert(0, Arc::new(WholeRows));
     let relations = builder.relation_planners().get_or_insert_default();
@@ -105,16 +104,16 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     builder.with_type_planner(Arc::new(Types))
 }
 
-/// The scalar functions of a session with these settings.
+/// The scalar functions for a session with these settings.
 fn scalar(options: &ConfigOptions) -> impl Iterator<Item = Arc<ScalarUDF>> {
     let all = functions::scalar().into_iter().chain(numbers::scalar());
     all.chain([casts::udf(options)]).map(Arc::new)
 }
 
-/// Puts the scalar functions in place again in a session whose state was built from another one's.
+/// Registers the scalar functions again in a session whose state was built from another's.
 ///
-/// Such a state lists functions in no order, and DataFusion's take back the names for which they
-/// have a second one.
+/// Such a state lists functions in no particular order, and DataFusion's functions take back names
+/// that they also have as an alias.
 pub fn reinstall(session: &SessionContext) {
     let config = session.copied_config();
     if config.get_extension::<Installed>().is_some() {
@@ -124,6 +123,6 @@ pub fn reinstall(session: &SessionContext) {
     }
 }
 
-/// Marks a session into which PostgreSQL's semantics are installed.
+/// Marks a session in which PostgreSQL's semantics are installed.
 #[derive(Debug)]
 struct Installed;

@@ -1,36 +1,36 @@
-//! What does a SQL text mean to PostgreSQL, and how does DataFusion give PostgreSQL's answer?
+//! What does a SQL text mean in PostgreSQL, and how does DataFusion give PostgreSQL's answer?
 //!
-//! The crate has PostgreSQL's dialect (rewrites of syntax trees, [`dialect`]), its operators,
-//! casts, functions and coercions, installed into a DataFusion session by [`install`], and its
-//! output of values, as text and in binary ([`output`]). Server, shell and library use the same.
+//! The crate contains PostgreSQL's dialect (rewrites of syntax trees, [`dialect`]), its operators,
+//! casts, functions and coercions, which [`install`] adds to a DataFusion session, and its output
+//! of values, as text and in binary ([`output`]). Server, shell and library use the same.
 //!
-//! It knows which types PostgreSQL gives to operators and functions ([`resolve`]), and to the
-//! parameters of a statement ([`parameters`]).
+//! It determines the types of operators and functions ([`resolve`]) and of a statement's
+//! parameters ([`parameters`]) as PostgreSQL does.
 //!
-//! Not here: the catalogue of one server (`coscan-server`), prepared statements (`coscan`).
+//! Not here: the catalog of a server (`coscan-server`), prepared statements (`coscan`).
 //!
 //! P1: an answer is `PostgreSQL`'s, or an error ([`PgError`]) with its SQLSTATE.
-//! P2: a session into which nothing is installed is left alone.
+//! P2: a session in which nothing is installed is left alone.
 
 #![allow(
     clippy::unnecessary_wraps,
     clippy::needless_pass_by_value,
-    reason = "functions of SQL are listed in tables: one signature for all of a table"
+    reason = "tables of SQL functions need one signature"
 )]
 #![allow(
     clippy::similar_names,
     clippy::many_single_char_names,
-    reason = "the names of numeric.c, of calendars and of operands"
+    reason = "names from numeric.c, of calendar units and of operands"
 )]
 #![allow(
     clippy::too_many_lines,
     clippy::struct_excessive_bools,
-    reason = "tables of types and fields, one arm or flag each"
+    reason = "tables of types and fields, with an arm or flag for each"
 )]
 #![allow(
     clippy::format_push_string,
     clippy::format_collect,
-    reason = "texts are short, and a statement is read once"
+    reason = "texts are short, and each statement is parsed once"
 )]
 #![allow(
     clippy::match_bool,
@@ -38,7 +38,7 @@
     clippy::option_option,
     clippy::items_after_statements,
     clippy::multiple_bound_locations,
-    reason = "what is written reads better"
+    reason = "the code is easier to read as written"
 )]
 
 mod analysis;

@@ -1,9 +1,9 @@
-//! When did the statement at hand begin, and its transaction?
+//! When did the current statement and its transaction begin?
 //!
-//! `now()` and its siblings, and the words `now` and `today` in a text, are the moment at which the
-//! transaction began; `statement_timestamp()` is that of the statement. Whoever has transactions
-//! puts [`Moments`] into the extensions of the session's options and keeps them up to date. Without
-//! them each statement is a transaction of its own.
+//! `now()` and related functions, and the words `now` and `today` in a text, refer to the start of
+//! the transaction; `statement_timestamp()` refers to the start of the statement. A caller with
+//! transactions puts [`Moments`] into the extensions of the session's options and updates them.
+//! Without them each statement is a transaction of its own.
 
 use std::any::Any;
 use std::hash::{Hash, Hasher};
@@ -24,8 +24,8 @@ pub(crate) fn now() -> i64 {
     })
 }
 
-/// When the statement and the transaction at hand began, in microseconds since 1970. Copies of the
-/// options share it; it is no setting.
+/// When the current statement and transaction began, in microseconds since 1970. Copies of the
+/// options share it, and it is not a setting.
 #[derive(Clone, Debug, Default)]
 pub struct Moments(Arc<Inner>);
 
@@ -35,17 +35,17 @@ struct Inner {
     transaction: AtomicI64,
 }
 
-/// Outside of a transaction.
+/// The value outside of a transaction.
 const NONE: i64 = 0;
 
 impl Moments {
-    /// A statement begins, and with it a transaction, if there is none.
+    /// Notes the start of a statement, and of a transaction if there is none.
     pub fn begin_statement(&self) {
         self.0.statement.store(now(), Ordering::Relaxed);
         self.begin_transaction();
     }
 
-    /// A transaction begins, if there is none, at the moment at which the statement did.
+    /// Notes that a transaction began with the current statement, if there is none.
     pub fn begin_transaction(&self) {
         if self.transaction().is_none() {
             let statement = self.0.statement.load(Ordering::Relaxed);
@@ -53,7 +53,7 @@ impl Moments {
         }
     }
 
-    /// The transaction ends.
+    /// Notes the end of the transaction.
     pub fn end_transaction(&self) {
         self.0.transaction.store(NONE, Ordering::Relaxed);
     }
@@ -64,13 +64,13 @@ impl Moments {
         self.0.statement.load(Ordering::Relaxed)
     }
 
-    /// In a transaction, when it began.
+    /// When the current transaction began; `None` outside of one.
     pub(crate) fn transaction(&self) -> Option<i64> {
         let began = self.0.transaction.load(Ordering::Relaxed);
         (began != NONE).then_some(began)
     }
 
-    /// In a transaction, when its last statement began.
+    /// When the last statement of the current transaction began; `None` outside of one.
     pub(crate) fn statement(&self) -> Option<i64> {
         self.transaction().map(|_| self.last_statement_us())
     }
@@ -80,7 +80,7 @@ impl Moments {
     }
 }
 
-/// Functions that know them are the same function at any moment.
+/// Moments are always equal, so that functions that hold them compare as equal.
 impl PartialEq for Moments {
     fn eq(&self, _: &Self) -> bool {
         true

@@ -1,24 +1,24 @@
-//! Which names are the dialect's own?
+//! Which names were made by the dialect?
 //!
 //! The dialect gives columns and tables names that no others have: PostgreSQL's name, a mark, and
 //! sometimes a number.
 
-/// Separates PostgreSQL's name of a column from what makes it unique: the unit separator, which no
-/// name contains.
+/// Separates PostgreSQL's name of a column from the suffix that makes it unique: the unit
+/// separator, which no name contains.
 pub(crate) const MARK: char = '\u{1f}';
 
-/// Whether a name was given by the dialect.
+/// Whether the dialect made a name.
 pub(crate) fn is_marked(name: &str) -> bool {
     name.contains(MARK)
 }
 
-/// The name as PostgreSQL has it.
+/// PostgreSQL's name, without the mark.
 #[must_use]
 pub fn on_the_wire(name: &str) -> &str {
     name.split(MARK).next().unwrap_or(name)
 }
 
-/// A message in which names are as PostgreSQL has them.
+/// A message with PostgreSQL's names in place of marked ones.
 pub(crate) fn without_marks(message: String) -> String {
     if !is_marked(&message) {
         return message;

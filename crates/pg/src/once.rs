@@ -1,9 +1,9 @@
-//! What stands in a plan for a query in WITH that is computed once for all its mentions?
+//! The plan node for a query in WITH that is computed once for all its mentions.
 //!
-//! Each mention has a node of its own, since the optimizer works on each by itself. Nodes with the
-//! same key are the same computation: whoever plans the statement for execution computes the input
-//! of one of them and gives its rows to all (`docs/design/with.md`). A node needs all columns and
-//! lets neither filters nor limits through, so that the inputs of all mentions have the same rows.
+//! Each mention has a node of its own, because the optimizer works on each separately. Nodes with
+//! the same key are the same computation: the physical planner computes the input of one of them
+//! and passes its rows to all (`docs/design/with.md`). A node needs all columns and lets neither
+//! filters nor limits through, so the inputs of all mentions have the same rows.
 //! Not here: which mentions get a node (`relations/mentions.rs`).
 
 use std::cmp::Ordering;
@@ -18,15 +18,15 @@ use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalN
 /// A mention of a query in WITH that is computed once.
 #[derive(Clone)]
 pub struct Once {
-    /// The plan below the query's alias, which all mentions share while the statement is planned.
-    /// Holding it keeps its address from being used for another plan.
+    /// The plan below the query's alias, which all mentions share during planning. Holding it
+    /// keeps its address from being reused for another plan.
     key: Arc<LogicalPlan>,
     name: Arc<str>,
     input: Arc<LogicalPlan>,
 }
 
 impl Once {
-    /// A mention of the query `name`, whose plan is `query`.
+    /// A mention of the query `name` with the plan `query`.
     pub(crate) fn new(name: &str, query: &Arc<LogicalPlan>) -> Self {
         Self {
             key: Arc::clone(query),
@@ -35,7 +35,7 @@ impl Once {
         }
     }
 
-    /// The node that a plan is, if it is one.
+    /// The node, if a plan is one.
     #[must_use]
     pub fn of(plan: &LogicalPlan) -> Option<&Self> {
         match plan {
@@ -50,7 +50,7 @@ impl Once {
         &self.name
     }
 
-    /// The query's plan, as it was optimized for this mention.
+    /// The query's plan, optimized for this mention.
     #[must_use]
     pub fn input(&self) -> &Arc<LogicalPlan> {
         &self.input

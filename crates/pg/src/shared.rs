@@ -1,7 +1,7 @@
-//! One function for equal functions.
+//! One function object for equal functions.
 //!
-//! Planning makes functions as it goes: each cast and each sum of integers has a function of its
-//! own. Work is shared where expressions call the same function, so equal ones become one.
+//! Planning creates many function objects: each cast and each sum of integers has its own. Work is
+//! shared between expressions that call the same function, so equal ones are replaced by one.
 
 use std::any::{Any, TypeId};
 use std::collections::HashSet;
@@ -13,8 +13,8 @@ use datafusion::logical_expr::ScalarUDF;
 use crate::numbers::CheckedInteger;
 use crate::{casts, functions, numbers};
 
-/// The function that stands for all that are equal to `function`. Only functions of this crate,
-/// whose equality is known to mean equal values, have another one standing for them.
+/// The function that represents all those equal to `function`. Only this crate's functions are
+/// replaced, because for them equality means equal results.
 #[must_use]
 pub fn canonical(function: &ScalarUDF) -> ScalarUDF {
     if !OURS.contains(&type_of(function)) {
@@ -24,7 +24,7 @@ pub fn canonical(function: &ScalarUDF) -> ScalarUDF {
     if let Some(first) = known.get(function) {
         return first.clone();
     }
-    // What is forgotten is only shared less.
+    // Clearing the set only reduces sharing.
     if known.len() >= KNOWN_MAX {
         known.clear();
     }
@@ -48,7 +48,7 @@ static OURS: LazyLock<HashSet<TypeId>> = LazyLock::new(|| {
     types
 });
 
-/// Functions differ by their kind and by the settings that casts depend on.
+/// The maximum number of known functions, which differ by kind and by the settings of casts.
 const KNOWN_MAX: usize = 4096;
 
 #[cfg(test)]

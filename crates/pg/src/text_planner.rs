@@ -1,4 +1,4 @@
-//! Operators and subscripts of texts, arrays and JSON, chosen by the types of their operands.
+//! Operators and subscripts of texts, arrays and JSON, selected by their operands' types.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::functions::json::jsonb_key;
 use crate::functions::scalar::{is_bytes, is_text, marked_type, type_name};
 use crate::functions::{mark_of, marked_like};
 
-/// Plans what this file is about; leaves everything else to other planners.
+/// Plans these operators and leaves everything else to other planners.
 #[derive(Debug)]
 pub(crate) struct TextPlanner {
     functions: HashMap<String, Arc<ScalarUDF>>,
@@ -56,7 +56,7 @@ impl Operand {
         is_text(self.field.data_type())
     }
 
-    /// A text whose type the other operand decides.
+    /// Whether this is a text whose type is determined by the other operand.
     fn is_literal(&self) -> bool {
         match &self.expr {
             Expr::Literal(value, _) => is_text(&value.data_type()) || value.is_null(),
@@ -88,7 +88,7 @@ impl TextPlanner {
         self.call(CAST, vec![expr, lit(target)])
     }
 
-    /// The function of an operator and its arguments; `None` if the operator is not one of ours.
+    /// The function of an operator with its arguments; `None` if the operator is not one of ours.
     fn planned(
         &self,
         op: &BinaryOperator,
@@ -141,7 +141,7 @@ impl TextPlanner {
         if !is_comparison(op) {
             return Ok(None);
         }
-        // A text without a type of its own takes the other's.
+        // An untyped text takes the other operand's type.
         if left.marked("uuid") && !right.marked("uuid") && right.is_literal() {
             let right = self.cast(right.expr.clone(), "uuid");
             return Ok(self.compared(op, left.expr.clone(), right));
@@ -164,7 +164,7 @@ impl TextPlanner {
         Ok(None)
     }
 
-    #[expect(clippy::unused_self, reason = "reads beside its siblings")]
+    #[expect(clippy::unused_self, reason = "the same form as related methods")]
     fn compared(&self, op: &BinaryOperator, left: Expr, right: Option<Expr>) -> Option<Expr> {
         Some(datafusion::logical_expr::binary_expr(
             left,
@@ -179,7 +179,7 @@ impl TextPlanner {
         left: &Operand,
         right: &Operand,
     ) -> Result<Option<Expr>> {
-        // A text beside an array is an array, too.
+        // A text beside an array is parsed as an array.
         let spelled = |operand: &Operand, other: &Operand| {
             if operand.is_literal() && other.is_list() && !operand.field.data_type().is_null() {
                 let target = Target::of_field(&other.field)?;
@@ -244,7 +244,8 @@ impl TextPlanner {
 
     fn concatenated(&self, left: &Operand, right: &Operand) -> Result<Option<Expr>> {
         let is_null = |operand: &Operand| operand.field.data_type().is_null();
-        // Beside a text, bytes are their text.
+        // Bytes are concatenated with bytes, NULL and literals; beside a typed text they become
+        // text.
         let is_binary = |operand: &Operand| is_bytes(operand.field.data_type());
         let meets =
             |operand: &Operand| is_binary(operand) || is_null(operand) || operand.is_literal();
@@ -304,7 +305,7 @@ fn no_operator(op: &BinaryOperator, left: &Operand, right: &Operand) -> DataFusi
     .into()
 }
 
-/// Whether `jsonb` has the operator and `json` has not.
+/// Whether `jsonb` has the operator but `json` does not.
 fn is_of_jsonb_only(op: &BinaryOperator) -> bool {
     matches!(
         op,

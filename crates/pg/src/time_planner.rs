@@ -1,10 +1,10 @@
-//! Which function computes `+ - * /` of dates, times and intervals, and in which type do they
-//! compare?
+//! Which function computes `+ - * /` of dates, times and intervals, and in which type are they
+//! compared?
 //!
-//! Operators are chosen as PostgreSQL does: a text literal takes the type of the other side, or
-//! that of the only operator there is; other types are cast implicitly, to the nearest.
-//! A date compared with a constant timestamp is compared with the date of it: the comparison is the
-//! same, and files can be pruned by it.
+//! Operators are selected as in PostgreSQL: a text literal takes the other side's type, or that of
+//! the only possible operator; other types are cast implicitly, to the nearest one. A comparison
+//! of a date with a constant timestamp becomes an equivalent one with a constant date, by which
+//! files can be pruned.
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::DFSchema;
@@ -25,7 +25,7 @@ use crate::functions::time::{self, Kind, Overload, is_value_function, value_of};
 use crate::operators::is_unknown;
 use crate::time::calendar::{self, MICROS_PER_DAY};
 
-/// Plans operators and `extract` of times.
+/// Plans operators of dates and times, and `extract`.
 #[derive(Debug)]
 pub(crate) struct TimePlanner;
 
@@ -140,7 +140,7 @@ impl Sides {
             return match (Kind::of(left_type), Kind::of(right_type)) {
                 (Some(kind), None) if is_unknown(&right) => binary(left, value_of(right, kind)),
                 (None, Some(kind)) if is_unknown(&left) => binary(value_of(left, kind), right),
-                // A placeholder's type may come later.
+                // A placeholder's type may be determined later.
                 _ if is_text(left_type) && matches!(left, Expr::Placeholder(_)) => Ok(None),
                 _ if is_text(right_type) && matches!(right, Expr::Placeholder(_)) => Ok(None),
                 _ => Err(self.undefined(&op.to_string()).into()),
@@ -169,14 +169,14 @@ impl Sides {
         binary(typed(left, first), typed(right, second))
     }
 
-    /// 42883.
+    /// Error 42883.
     fn undefined(&self, symbol: &str) -> PgError {
         let [left, right] = self.names();
         let message = format!("operator does not exist: {left} {symbol} {right}");
         PgError::new("42883", message)
     }
 
-    /// 42725.
+    /// Error 42725.
     fn ambiguous(&self, symbol: &str) -> PgError {
         let [left, right] = self.names();
         let message = format!("operator is not unique: {left} {symbol} {right}");
@@ -198,7 +198,7 @@ impl Sides {
     }
 }
 
-/// The type of a text literal beside a value of type `known`, which is argument `at`.
+/// The type of a text literal, argument `at`, beside a value of type `known`.
 fn guess(overloads: &[Overload], at: usize, known: &DataType) -> Option<Kind> {
     let known = Kind::of(known)?;
     let fitting: Vec<[Kind; 2]> = overloads
@@ -222,7 +222,7 @@ fn is_text(data_type: &DataType) -> bool {
     )
 }
 
-/// A date compared with a constant timestamp, as a comparison with a date.
+/// Turns a comparison of a date with a constant timestamp into one with a constant date.
 fn compare_dates(op: Operator, left: &Expr, right: &Expr, kinds: [Kind; 2]) -> Option<Expr> {
     let (date, at, op) = match kinds {
         [Kind::Date, Kind::Timestamp] => (left, constant(right)?, op),
@@ -247,7 +247,7 @@ fn compare_dates(op: Operator, left: &Expr, right: &Expr, kinds: [Kind; 2]) -> O
     )))
 }
 
-/// Whether an expression is made of constants and functions that no setting changes.
+/// Whether an expression consists of constants and functions that depend on no setting.
 fn constant_kinds(expr: &Expr) -> bool {
     let mut is_constant = true;
     let _ = expr.apply(|part| {
@@ -276,7 +276,7 @@ fn constant_kinds(expr: &Expr) -> bool {
     is_constant
 }
 
-/// The finite timestamp that an expression always is.
+/// The value of a constant expression that is a finite timestamp.
 fn constant(expr: &Expr) -> Option<i64> {
     if !constant_kinds(expr) {
         return None;

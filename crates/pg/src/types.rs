@@ -1,7 +1,7 @@
 //! Which Arrow type holds a column that SQL declares (`CREATE TABLE t (a timestamp)`)?
 //!
-//! DataFusion's own differ: times count nanoseconds, which end in the year 2262; `float` has four
-//! bytes, `numeric` ten digits behind the point, and no type a length. The catalogue's types are
+//! DataFusion's own types differ: times are in nanoseconds, which end in the year 2262; `float`
+//! has four bytes, `numeric` ten decimal places, and no type a length. The catalog's types are
 //! those of datafusion-pg-catalog.
 
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use datafusion_pg_catalog::pg_catalog::oid_type_planner::PgOidTypePlanner;
 
 use crate::casts::Target;
 
-/// Plans the types that SQL names.
+/// Plans the types named in SQL.
 #[derive(Debug)]
 pub(crate) struct Types;
 
 impl TypePlanner for Types {
     fn plan_type_field(&self, sql: &SqlType) -> Result<Option<FieldRef>> {
         match Target::of_sql(sql) {
-            // DataFusion's own text is a view.
+            // DataFusion's own text type is a view.
             None | Some(Target::Text | Target::Varchar(None) | Target::Name) => {
                 PgOidTypePlanner.plan_type_field(sql)
             }

@@ -1,13 +1,11 @@
 //! Statements give PostgreSQL's answers: each file of `tests/answers` is a table of statements and
-//! what PostgreSQL 15 prints for them (rows by `; `, columns by ` | `, NULL as `NULL`, an error as
-//! `error SQLSTATE message`).
+//! the output of PostgreSQL 15 (rows separated by `; `, columns by ` | `, NULL as `NULL`, an error
+//! as `error SQLSTATE message`). A line with `setup`, a tab and a statement creates a table for
+//! the statements below it.
 //!
-//! A line `setup`, a tab and a statement makes a
-//! table for the statements below it.
-//!
-//! They run over plain DataFusion with [`coscan_pg::install`], without the engine.
+//! They run on plain DataFusion with [`coscan_pg::install`], without the engine.
 //! `COSCAN_ANSWERS=all` prints every difference instead of failing at the first file;
-//! `COSCAN_ANSWERS=PATH` runs a file of that form from elsewhere.
+//! `COSCAN_ANSWERS=PATH` runs a file of the same form from elsewhere.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -38,7 +36,7 @@ async fn plan(state: &SessionState, sql: &str) -> Result<datafusion::logical_exp
         .await
 }
 
-/// What a client sees of the statement's result.
+/// The answer that a client sees for a statement.
 async fn answer(context: &SessionContext, sql: &str) -> Result<String> {
     let plan = plan(&context.state(), sql).await?;
     let batches = context.execute_logical_plan(plan).await?.collect().await?;
@@ -78,7 +76,7 @@ fn shown(result: Result<String>) -> String {
     }
 }
 
-/// Numerics may differ in trailing zeros: each number loses those behind its point.
+/// Removes trailing zeros after the decimal point, in which numerics may differ.
 fn comparable(answer: &str) -> String {
     let mut out = String::new();
     let mut word = String::new();
@@ -103,7 +101,7 @@ async fn differences(file: &Path) -> Vec<String> {
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let parts: Vec<&str> = line.split('\t').collect();
         let ([sql, expected] | [_, sql, expected]) = parts[..] else {
-            panic!("{}: {line:?} has no two columns", file.display());
+            panic!("{}: {line:?} does not have two columns", file.display());
         };
         if sql == "statement" {
             continue;

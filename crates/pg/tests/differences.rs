@@ -1,5 +1,5 @@
-//! `docs/reference/differences.md` tells the truth: each statement of its tables gives what the
-//! last column says.
+//! `docs/reference/differences.md` is true: each statement in its tables gives the answer in the
+//! last column.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use bytes::BytesMut;
@@ -23,14 +23,14 @@ async fn answer(sql: &str) -> Result<String> {
 }
 
 #[tokio::test]
-async fn each_difference_is_as_written() {
+async fn documented_differences_are_true() {
     let page = "../../docs/reference/differences.md";
     let page = std::fs::read_to_string(page).unwrap();
     let mut checked = 0;
     for line in page.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = line.split(" | ").collect();
         let [sql, _, said] = cells[..] else {
-            panic!("{line}: three cells");
+            panic!("{line}: not three cells");
         };
         let bare = |cell: &str| cell.trim_matches(['|', ' ', '`']).to_owned();
         let (sql, said) = (bare(sql), bare(said));
@@ -49,5 +49,5 @@ async fn each_difference_is_as_written() {
         assert_eq!(given, said, "{sql}");
         checked += 1;
     }
-    assert!(checked > 3, "the page has tables");
+    assert!(checked > 3, "the page must have tables");
 }

@@ -1,5 +1,5 @@
-//! A query in WITH that is named more than once is computed as if once, or the statement is
-//! refused: PostgreSQL computes it once.
+//! A query in WITH that is named more than once behaves as if computed once, as in PostgreSQL, or
+//! the statement is refused.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use datafusion::error::{DataFusionError, Result};

@@ -1,8 +1,8 @@
-//! Parameters without a declared type get the type that PostgreSQL gives them.
+//! Undeclared parameters get the types that PostgreSQL infers.
 //!
-//! `tests/parameters.tsv` has statements, and what `pg_prepared_statements.parameter_types` says of
-//! them in PostgreSQL 15, or its error. A third column says where Coscan's answer is meant to be
-//! another one. `COSCAN_PARAMETERS=PATH` runs a file of that form from elsewhere.
+//! `tests/parameters.tsv` contains statements, with their `pg_prepared_statements.parameter_types`
+//! in PostgreSQL 15, or the error. A third column contains Coscan's answer where it differs on
+//! purpose. `COSCAN_PARAMETERS=PATH` runs a file of the same form from elsewhere.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -76,7 +76,7 @@ async fn parameters_have_postgresqls_types() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// The error of a parser as DataFusion wraps it.
+/// Converts a parser's error as DataFusion does.
 trait Parsed<T> {
     fn parsed(self) -> Result<T>;
 }

@@ -1,4 +1,5 @@
-//! Arithmetic of decimals stays plain and narrow where it can: what plans and fragments recognise.
+//! Arithmetic of decimals stays plain and narrow where possible, in the form that plans and
+//! fragments recognize.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

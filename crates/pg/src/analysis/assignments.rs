@@ -1,9 +1,9 @@
-//! Values that INSERT and UPDATE store in a column of another type.
+//! Casts of the values that INSERT and UPDATE store in columns of another type.
 //!
-//! PostgreSQL reads a constant as the column's type does (`'\xDEAD'` is two bytes, `'{1,2}'` an
-//! array), rounds a numeric to the column's scale, and refuses a text that is longer than the
-//! column, and a value of a type that has no cast for assignment (manual, 10.4). DataFusion casts
-//! as Arrow does. Its casts are exchanged here.
+//! PostgreSQL reads a constant as a value of the column's type (`'\xDEAD'` is two bytes, `'{1,2}'`
+//! an array) and rounds a numeric to the column's scale. It refuses a text that is longer than the
+//! column, and a value whose type has no assignment cast to the column's (manual, 10.4).
+//! DataFusion casts as Arrow does; this rule replaces its casts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::output::pg_type;
 use crate::parameters::{bare, output, sql_name};
 use crate::resolve::is_assignable;
 
-/// The rule's name. What changes the form of UPDATE and DELETE comes after it.
+/// The rule's name. Rules that change the form of UPDATE and DELETE run after it.
 pub const ASSIGNMENTS: &str = "assignments";
 
 /// See the file's header.
@@ -52,7 +52,7 @@ impl AnalyzerRule for Assignments {
     }
 }
 
-/// The statement, whose input is a projection of one expression for each of the table's columns.
+/// Corrects a statement whose input is a projection with one expression per column of the table.
 fn assigned(mut dml: DmlStatement, config: &ConfigOptions) -> Result<DmlStatement> {
     let LogicalPlan::Projection(projection) = dml.input.as_ref() else {
         return Ok(dml);
@@ -67,7 +67,7 @@ fn assigned(mut dml: DmlStatement, config: &ConfigOptions) -> Result<DmlStatemen
     };
     let columns = projection.expr.iter().zip(table.fields());
     let columns = columns.map(|(expr, field)| {
-        // `read_rows` checks the cells of rows.
+        // `read_rows` checks the values of VALUES.
         let is_checked = matches!(input.as_ref(), LogicalPlan::Values(_));
         if !is_checked && !is_open(expr, &input) {
             let (value, schema) = source(expr, &input);
@@ -87,7 +87,7 @@ fn assigned(mut dml: DmlStatement, config: &ConfigOptions) -> Result<DmlStatemen
     Ok(dml)
 }
 
-/// The rows of VALUES, read as the columns they go to. `columns` says which column that is.
+/// Reads the rows of VALUES as the types of their target columns, which `columns` determines.
 fn read_rows(
     values: &Values,
     columns: &[Expr],
@@ -120,7 +120,7 @@ fn read_rows(
         });
         cells.collect::<Result<Vec<_>>>()
     });
-    // The table refuses a NULL where it holds none.
+    // The table itself refuses NULL in a column that is not nullable.
     let fields = values.schema.iter().map(|(qualifier, field)| {
         let field = field.as_ref().clone().with_nullable(true);
         (qualifier.cloned(), Arc::new(field))
@@ -132,14 +132,15 @@ fn read_rows(
     })
 }
 
-/// An expression as a column holds its value.
+/// Casts an expression to the type that the column stores.
 fn stored(expr: &Expr, schema: &DFSchema, column: &Field, config: &ConfigOptions) -> Result<Expr> {
     let value = bare(expr);
     let from = value.to_field(schema)?.1;
     let Some(target) = target_of(column) else {
         return Ok(expr.clone());
     };
-    // A file's uuid: the statement gives its bytes (the engine's `statement/changes.rs`).
+    // For a uuid in a file the statement already contains bytes (the engine's
+    // `statement/changes.rs`).
     if matches!(column.data_type(), DataType::FixedSizeBinary(_)) {
         return Ok(expr.clone());
     }
@@ -168,7 +169,7 @@ fn stored(expr: &Expr, schema: &DFSchema, column: &Field, config: &ConfigOptions
     Ok(stored_as(value, column.data_type().clone()))
 }
 
-/// Whether a value is a constant without a type, in each row of VALUES beside a subquery.
+/// Whether a value is an untyped constant, possibly in each row of VALUES with subqueries.
 fn is_open(value: &Expr, input: &LogicalPlan) -> bool {
     let column = match bare(value) {
         Expr::Column(column) => column,
@@ -185,7 +186,7 @@ fn is_open(value: &Expr, input: &LogicalPlan) -> bool {
     };
     match input {
         LogicalPlan::Projection(projection) => is_open(&projection.expr[at], &projection.input),
-        // `dialect/queries/values.rs`
+        // VALUES with subqueries (`dialect/queries/values.rs`).
         LogicalPlan::Union(union) => union.inputs.iter().all(is_open_in),
         LogicalPlan::SubqueryAlias(alias) => is_open_in(&alias.input),
         LogicalPlan::Sort(sort) => is_open_in(&sort.input),
@@ -193,7 +194,7 @@ fn is_open(value: &Expr, input: &LogicalPlan) -> bool {
     }
 }
 
-/// What the statement says of a value: the expression of the input's column, if it is one.
+/// The value in the statement: the expression behind a column of the input, or the value itself.
 fn source<'a>(expr: &'a Expr, input: &'a LogicalPlan) -> (&'a Expr, DFSchemaRef) {
     let value = bare(expr);
     let schema = DFSchemaRef::clone(input.schema());
@@ -208,12 +209,12 @@ fn source<'a>(expr: &'a Expr, input: &'a LogicalPlan) -> (&'a Expr, DFSchemaRef)
 }
 
 /// # Errors
-/// 42804, if PostgreSQL stores no value of the expression's type in the column. In a column that
-/// Arrow holds as text, a text is refused only where the statement says that it is one: functions
-/// and columns may lack the mark of a type (`uuid`, `jsonb`).
+/// 42804, if PostgreSQL has no assignment cast from the expression's type to the column's.
+/// Functions and columns may lack the mark of a type that Arrow holds as text (`uuid`, `jsonb`),
+/// so for such a column a text is refused only if the statement declares it as text.
 fn check_assignable(value: &Expr, schema: &DFSchema, column: &Field) -> Result<()> {
     let from = value.to_field(schema)?.1;
-    // A file's uuid: the statement gives its bytes.
+    // For a uuid in a file the statement already contains bytes.
     let is_bytes = matches!(column.data_type(), DataType::FixedSizeBinary(_));
     if is_bytes || target_of(column).is_none() || from.data_type().is_null() {
         return Ok(());
@@ -237,12 +238,12 @@ fn check_assignable(value: &Expr, schema: &DFSchema, column: &Field) -> Result<(
     Err(PgError::new("42804", message).into())
 }
 
-/// The type that a column's values are read and rounded to.
+/// The type to which a column's values are cast and rounded.
 fn target_of(column: &Field) -> Option<Target> {
     Target::of_field(column).map(declared)
 }
 
-/// The type that was declared for a column of this one.
+/// The declared type of a column that holds values of this type.
 fn declared(held: Target) -> Target {
     match held {
         Target::NumericOf(precision, scale)

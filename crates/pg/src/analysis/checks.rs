@@ -1,5 +1,5 @@
-//! Plans that PostgreSQL refuses, and those for which DataFusion has a wrong answer: both are
-//! errors before anything runs.
+//! Refuses plans that are errors in PostgreSQL, and those that DataFusion answers wrongly, before
+//! anything runs.
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, JoinType};
@@ -16,7 +16,7 @@ use crate::operators::is_unknown;
 use crate::output::pg_type;
 use crate::resolve::{self, Oid, UNKNOWN, Undecided};
 
-/// Refuses plans.
+/// See the file's header.
 #[derive(Debug, Default)]
 pub(crate) struct Checks;
 
@@ -77,7 +77,7 @@ fn check(node: &LogicalPlan) -> Result<(), PgError> {
             }
             Ok(())
         }
-        // `dialect/queries/using.rs` gives the others ON.
+        // `dialect/queries/using.rs` has given all other joins ON.
         LogicalPlan::Join(join)
             if join.join_constraint == JoinConstraint::Using
                 && matches!(join.join_type, JoinType::Right | JoinType::Full) =>
@@ -90,11 +90,12 @@ fn check(node: &LogicalPlan) -> Result<(), PgError> {
     }
 }
 
-/// A call whose arguments are all constants without a type.
+/// Refuses an ambiguous call whose arguments are all untyped constants.
 fn call(expr: &Expr) -> Result<(), PgError> {
     let (name, args) = match expr {
         Expr::ScalarFunction(call) => (call.name(), &call.args),
-        // That of `ARRAY(SELECT …)` has a filter that no statement has (`dialect/arrays.rs`).
+        // An `ARRAY(SELECT …)` is recognized by a filter that no statement contains
+        // (`dialect/arrays.rs`).
         Expr::AggregateFunction(call)
             if !matches!(call.params.filter.as_deref(), Some(Expr::Literal(..))) =>
         {
@@ -143,7 +144,7 @@ fn window_function(expr: &Expr, schema: &DFSchema) -> Result<(), PgError> {
             let message = "argument of ntile must be greater than zero";
             Err(PgError::new("22014", message))
         }
-        // DataFusion takes NULL for 1.
+        // DataFusion treats an offset of NULL as 1.
         "lag" | "lead" if call.params.args.get(1).is_some_and(is_null) => Err(
             PgError::unsupported("lag and lead with an offset of NULL are not supported"),
         ),
@@ -151,7 +152,7 @@ fn window_function(expr: &Expr, schema: &DFSchema) -> Result<(), PgError> {
     }
 }
 
-/// The type of an argument in PostgreSQL.
+/// The PostgreSQL type of an argument.
 fn oid(expr: &Expr, schema: &DFSchema) -> Oid {
     match expr {
         Expr::Literal(ScalarValue::Null, None) => UNKNOWN,
@@ -166,7 +167,7 @@ fn is_null(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(value, _) if value.is_null())
 }
 
-/// The value of an integer that is written out.
+/// The value of an integer literal.
 fn integer(expr: &Expr) -> Option<i64> {
     match expr {
         Expr::Literal(value, _) => value.to_string().parse().ok(),

@@ -1,5 +1,5 @@
-//! UUIDs that COPY writes to a Parquet or Arrow file: sixteen bytes, which every reader takes for
-//! what they are. In queries they are text (`file_types.rs`).
+//! COPY writes UUIDs to Parquet and Arrow files as sixteen bytes, which other readers recognize as
+//! UUIDs. In queries UUIDs are text (`file_types.rs`).
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl AnalyzerRule for CopiedUuids {
     }
 }
 
-/// Whether the file's format knows what sixteen bytes are.
+/// Whether the file's format can mark sixteen bytes as a UUID.
 fn has_types(copy: &CopyTo) -> bool {
     matches!(copy.file_type.get_ext().as_str(), "parquet" | "arrow")
 }

@@ -1,4 +1,4 @@
-//! Which conditions are decided before a row is read?
+//! Which conditions can be decided before any row is read?
 //!
 //! | condition | is |
 //! |---|---|
@@ -7,9 +7,10 @@
 //! | `x = ANY (SELECT … WHERE NULL)`, also IN and EXISTS | false |
 //! | `(SELECT … WHERE false)` | NULL |
 //!
-//! What stands beside them is not computed, as in PostgreSQL. DataFusion would find out when
-//! subqueries have become joins, of which both sides are computed. Constants beside them that are
-//! errors fail nevertheless (`constants.rs`), but those in subqueries that are not asked.
+//! The conditions beside a decided one are not evaluated, as in PostgreSQL. DataFusion would
+//! detect such cases only after subqueries have become joins, of which both sides are computed.
+//! Errors in constants beside them are still raised (`constants.rs`), except in subqueries that
+//! are not evaluated.
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ use datafusion::scalar::ScalarValue;
 
 use crate::constants;
 
-/// See the file's header. It runs over coerced types, before subqueries become joins.
+/// See the file's header. It runs after types are coerced, and before subqueries become joins.
 #[derive(Debug)]
 pub(crate) struct Decided;
 
@@ -71,10 +72,10 @@ impl AnalyzerRule for Decided {
     }
 }
 
-/// Whether one of the conditions that must hold is constant and does not.
+/// Whether a condition of the conjunction is constant and not true.
 ///
 /// # Errors
-/// If so, that of a constant in the others.
+/// If so, the error of a constant in the other conditions.
 fn fails(predicate: &Expr, config: &Arc<ConfigOptions>) -> Result<bool> {
     let conditions = split_conjunction(predicate);
     let is_false = |condition: &&Expr| {
@@ -85,7 +86,7 @@ fn fails(predicate: &Expr, config: &Arc<ConfigOptions>) -> Result<bool> {
     if !constant.any(is_false) {
         return Ok(false);
     }
-    // Behind a false one nothing is looked at.
+    // Conditions after a false one are not evaluated.
     let no = Some(ScalarValue::Boolean(Some(false)));
     let is_no =
         |condition: &Expr| is_constant(condition) && constants::value_of(condition, config) == no;
@@ -99,12 +100,12 @@ fn fails(predicate: &Expr, config: &Arc<ConfigOptions>) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether a condition may be constant: it names nothing.
+/// Whether a condition contains neither columns nor subqueries, so that it may be constant.
 fn is_constant(condition: &Expr) -> bool {
     !condition.any_column_refs() && !asks(condition)
 }
 
-/// Whether an expression has a subquery.
+/// Whether an expression contains a subquery.
 fn asks(expr: &Expr) -> bool {
     let found = expr.exists(|part| {
         Ok(matches!(
@@ -118,7 +119,7 @@ fn asks(expr: &Expr) -> bool {
     found.unwrap_or(true)
 }
 
-/// The value of a subquery without rows.
+/// The value of an expression whose subquery has no rows.
 fn of_no_rows(expr: Expr, config: &Arc<ConfigOptions>) -> Result<Transformed<Expr>> {
     let value = match &expr {
         Expr::Exists(given) if is_empty(&given.subquery.subquery) => lit(given.negated),
@@ -136,7 +137,7 @@ fn of_no_rows(expr: Expr, config: &Arc<ConfigOptions>) -> Result<Transformed<Exp
     Ok(Transformed::yes(value))
 }
 
-/// Whether a plan has no rows by its form.
+/// Whether the form of a plan shows that it has no rows.
 fn is_empty(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Filter(given) => given.predicate == lit(false) || is_empty(&given.input),

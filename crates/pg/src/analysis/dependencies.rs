@@ -1,12 +1,12 @@
-//! Which columns determine others, where DataFusion says too much.
+//! Removes functional dependencies that DataFusion wrongly extends to other columns.
 //!
-//! Each row of `SELECT DISTINCT k` has its own `k`. Joined to others, `k` still determines the
-//! columns that it came with; but an aggregate or a DISTINCT above the join claims that `k`
-//! determines all its columns (55.2, `aggregate_functional_dependencies` of a dependency that is
-//! `Multi`), so that groups and keys of ORDER BY are dropped and joins are removed. Here the claim
-//! has no beginning: such an aggregate reads `k` as the result of a function. (A DISTINCT becomes
-//! an aggregate, as it does later anyway, so that its key is known.) Once DataFusion keeps the
-//! columns that a dependency is about, this rule can go.
+//! Each row of `SELECT DISTINCT k` has its own `k`. After a join, `k` still determines the columns
+//! of that subquery; but an aggregate or a DISTINCT above the join claims that `k` determines all
+//! of its columns (55.2, `aggregate_functional_dependencies` of a dependency that is `Multi`).
+//! Then groups and keys of ORDER BY are dropped, and joins are removed. This rule hides the
+//! dependency: such an aggregate reads `k` as the result of a function. (A DISTINCT becomes an
+//! aggregate, as it does later anyway, so that its key is known.) Delete this rule once DataFusion
+//! records which columns a dependency covers.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use crate::functions::as_it_is;
 
-/// See the file's header. It runs last, when subqueries are joins.
+/// See the file's header. It runs last, when subqueries have become joins.
 #[derive(Debug, Default)]
 pub(crate) struct Dependencies;
 
@@ -47,7 +47,7 @@ impl AnalyzerRule for Dependencies {
                 aggregate.input = Arc::new(hidden);
                 changed = true;
             }
-            // What is above knows what is below by the schemas.
+            // Nodes above take functional dependencies from the schemas of their inputs.
             if changed {
                 return node.recompute_schema().map(Transformed::yes);
             }
@@ -57,7 +57,7 @@ impl AnalyzerRule for Dependencies {
     }
 }
 
-/// A relation whose columns are the same and determine no others; `None` if they are such now.
+/// A relation with the same columns and no dependencies; `None` if it has none to hide.
 fn hidden(input: &Arc<LogicalPlan>) -> Result<Option<LogicalPlan>> {
     let schema = input.schema();
     let keys = keys(schema);
@@ -76,7 +76,7 @@ fn hidden(input: &Arc<LogicalPlan>) -> Result<Option<LogicalPlan>> {
     Ok(Some(LogicalPlan::Projection(projection)))
 }
 
-/// The places of columns that determine others without being unique.
+/// The positions of columns that determine others without being unique.
 fn keys(schema: &DFSchema) -> Vec<usize> {
     let all = schema.functional_dependencies().iter();
     let several = all.filter(|one| one.mode == Dependency::Multi);

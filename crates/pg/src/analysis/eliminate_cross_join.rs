@@ -1,11 +1,11 @@
-//! DataFusion's rule that orders inner joins by their keys, kept from those it would lose.
+//! Keeps DataFusion's rule that reorders inner joins away from joins whose keys it would lose.
 //!
-//! The rule takes a tree of inner joins apart and puts it together with one meaning of NULL for all
-//! keys, that of the topmost join: `a JOIN b ON a.k IS NOT DISTINCT FROM b.k JOIN c ON c.v = a.v`
-//! lost or won rows. And a key that needs two of the relations (`a CROSS JOIN b JOIN c ON c.x = a.x
-//! AND a.y + b.y = c.y`) it forgets, if these two are not put together first. Here such a join
-//! stands between projections, which the rule does not look through. To be deleted when
-//! `eliminate_cross_join.rs` keeps all keys, and the meaning of each.
+//! The rule flattens a tree of inner joins and rebuilds it with the topmost join's treatment of
+//! NULL for all keys, so `a JOIN b ON a.k IS NOT DISTINCT FROM b.k JOIN c ON c.v = a.v` lost or
+//! gained rows. It also drops a key that needs two of the relations (`a CROSS JOIN b JOIN c ON c.x
+//! = a.x AND a.y + b.y = c.y`) unless it joins these two first. Here such a join is put between
+//! projections, which the rule does not look through. Delete this file once
+//! `eliminate_cross_join.rs` keeps all keys with their treatment of NULL.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
 
-/// The rule of this name, held back.
+/// Wraps the optimizer rule of this name.
 #[derive(Debug)]
 pub(crate) struct EliminateCrossJoins(Rule);
 
 impl EliminateCrossJoins {
-    /// Holds `rule` back if it is the one that orders joins.
+    /// Wraps `rule` if it is the one that reorders joins.
     pub(crate) fn around(rule: Rule) -> Rule {
         if rule.name() == "eliminate_cross_join" {
             Arc::new(Self(rule))
@@ -63,7 +63,7 @@ fn null_equals_null(join: &Join) -> bool {
     join.join_type == JoinType::Inner && join.null_equality == NullEquality::NullEqualsNull
 }
 
-/// Whether one side of a key needs several of the relations that the rule takes apart.
+/// Whether one side of a key uses several of the relations that the rule flattens.
 fn spans(join: &Join) -> bool {
     let of_one = |key: &Expr, side: &LogicalPlan| {
         let columns = key.column_refs();
@@ -80,7 +80,7 @@ fn spans(join: &Join) -> bool {
         && keys.any(|(left, right)| !of_one(left, &join.left) || !of_one(right, &join.right))
 }
 
-/// What the rule takes inner joins apart to.
+/// Collects the relations into which the rule flattens inner joins.
 fn relations<'a>(plan: &'a LogicalPlan, found: &mut Vec<&'a LogicalPlan>) {
     match plan {
         LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
@@ -91,7 +91,7 @@ fn relations<'a>(plan: &'a LogicalPlan, found: &mut Vec<&'a LogicalPlan>) {
     }
 }
 
-/// The join between projections.
+/// Puts the join between projections.
 fn set_apart(mut join: Join) -> LogicalPlan {
     for side in [&mut join.left, &mut join.right] {
         if matches!(side.as_ref(), LogicalPlan::Join(_)) {

@@ -1,10 +1,10 @@
-//! DataFusion's rule that removes joins, where the uniqueness that it relies on is true.
+//! Restricts DataFusion's rule that removes joins to plans whose uniqueness is certain.
 //!
-//! The rule removes a left join whose right side is not used and has each key once. Which keys are
-//! unique is said by functional dependencies, and those of an aggregate are wrong in one case: its
-//! input has a dependency that does not make rows unique (`Multi`, as of a relation that is joined
-//! to others), and the aggregate turns it into one that does, though it groups by more columns. A
-//! plan with such an aggregate is left alone.
+//! The rule removes a left join whose right side is unused and has unique keys. It takes
+//! uniqueness from functional dependencies, which are wrong for one kind of aggregate: if the
+//! input has a dependency that does not make rows unique (`Multi`, as of a joined relation), the
+//! aggregate turns it into one that does, even if it groups by more columns. A plan with such an
+//! aggregate is left alone.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use datafusion::logical_expr::logical_plan::Aggregate;
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-/// The rule of this name, held back.
+/// Wraps the optimizer rule of this name.
 #[derive(Debug)]
 pub(crate) struct EliminateJoins(Arc<dyn OptimizerRule + Send + Sync>);
 
 impl EliminateJoins {
-    /// Holds `rule` back if it is the one that removes joins.
+    /// Wraps `rule` if it is the one that removes joins.
     pub(crate) fn around(
         rule: Arc<dyn OptimizerRule + Send + Sync>,
     ) -> Arc<dyn OptimizerRule + Send + Sync> {
@@ -63,7 +63,8 @@ impl OptimizerRule for EliminateJoins {
     }
 }
 
-/// Whether an aggregate's key is a part of its groups though its input has no unique key.
+/// Whether an aggregate claims that a part of its groups is unique although its input has no
+/// unique key.
 fn claims_too_much(aggregate: &Aggregate) -> bool {
     let unique = |schema: &DFSchema, below: usize| {
         let mut all = schema.functional_dependencies().iter();

@@ -1,9 +1,9 @@
-//! Grouping sets over expressions, and `grouping(…)` of their keys.
+//! Grouping sets over expressions, and calls of `grouping(…)` on their keys.
 //!
-//! DataFusion names a key by its expression and finds it by that name, also where another rule has
-//! rewritten the expression in one of two places. And its rule for `grouping` runs after others
-//! that hide the column it reads. Here each key that is no column becomes one, below the
-//! aggregate; above, keys and `grouping` are functions of the grouping's id (`grouping_id.rs`).
+//! DataFusion names a key by its expression and resolves it by that name, even if another rule has
+//! rewritten the expression in only one of the two places. And its rule for `grouping` runs after
+//! others that hide the column it reads. Here each key that is not a column becomes one, below the
+//! aggregate; above it, keys and `grouping` are functions of the grouping's id (`grouping_id.rs`).
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ fn grouping_call(expr: &Expr) -> Option<&[Expr]> {
     }
 }
 
-/// The aggregate over keys that are columns, under the names that it had.
+/// The aggregate with columns as keys, under its former column names.
 fn keyed(aggregate: Aggregate) -> Result<LogicalPlan> {
     let given: Vec<Expr> = grouping_set_to_exprlist(&aggregate.group_expr)?
         .into_iter()
@@ -150,7 +150,7 @@ fn keyed(aggregate: Aggregate) -> Result<LogicalPlan> {
     Ok(LogicalPlan::Projection(above))
 }
 
-/// `grouping` of keys. The last of all keys has the lowest bit of the id.
+/// `grouping` of some keys. The last key has the lowest bit of the id.
 fn grouping(arguments: &[Expr], keys: &[Expr]) -> Result<Expr> {
     let bits = arguments.iter().map(|argument| {
         let place = keys.iter().position(|key| key == argument);

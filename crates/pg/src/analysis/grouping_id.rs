@@ -1,4 +1,4 @@
-//! Functions of an aggregate's column `__grouping_id`, which says by which keys a row is grouped.
+//! Functions of an aggregate's column `__grouping_id`, which encodes the keys a row is grouped by.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use datafusion::logical_expr::{
 
 use crate::casts::arrow_cast;
 
-/// The key `column`, the one at `place` of its aggregate.
+/// The key `column` at position `place` of its aggregate.
 ///
-/// DataFusion takes what is constant or equal below grouping sets for constant or equal above,
-/// where NULL stands in rows that are not grouped by the key, and drops sorts by it. A function of
-/// the grouping and the place is neither. To be deleted when `AggregateExec` keeps no such
-/// properties.
+/// DataFusion assumes that what is constant or equal below grouping sets is so above them,
+/// although a key is NULL in rows that are not grouped by it, and drops sorts by it. A function of
+/// the grouping id and the position is neither constant nor equal. Delete this function once
+/// `AggregateExec` drops such properties.
 pub(super) fn key(column: Expr, place: usize) -> Expr {
     let place = lit(u64::try_from(place).unwrap_or(u64::MAX));
     function(What::Key).call(vec![column, id(), place])
 }
 
-/// `grouping(…)`: a bit for each key by which a row is not grouped, the last one is the lowest.
-/// Each key is given by its bit in the id.
+/// `grouping(…)`: one bit per key, set if the row is not grouped by it; the last key has the
+/// lowest bit. Each key is given by its bit in the id.
 pub(super) fn grouping(bits: impl Iterator<Item = usize>) -> Expr {
     let bits = bits.map(|bit| lit(u64::try_from(bit).unwrap_or(u64::MAX)));
     function(What::Grouping).call(std::iter::once(id()).chain(bits).collect())
@@ -67,7 +67,7 @@ impl ScalarUDFImpl for OfId {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        internal_err!("{} has a field", self.name())
+        internal_err!("{} needs its arguments' fields", self.name())
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
@@ -79,7 +79,7 @@ impl ScalarUDFImpl for OfId {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let Some((first, rest)) = args.args.split_first() else {
-            return internal_err!("{} has arguments", self.name());
+            return internal_err!("{} needs arguments", self.name());
         };
         if self.what == What::Key {
             return Ok(first.clone());

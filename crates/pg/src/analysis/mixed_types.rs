@@ -1,16 +1,16 @@
-//! IN, ANY and BETWEEN over values of types that DataFusion unites otherwise than PostgreSQL.
+//! IN, ANY and BETWEEN over mixed types that DataFusion coerces differently from PostgreSQL.
 //!
-//! | beside | DataFusion | here |
+//! | operands | DataFusion | here |
 //! |---|---|---|
 //! | dates, timestamps | timestamps of nanoseconds, which end in 2262 | timestamps, timestamptz |
-//! | floats, numerics | numerics of 15 digits behind the point | floats |
+//! | floats, numerics | numerics with 15 decimal places | floats |
 //! | numerics of more than 38 digits together | an error | numerics of 76 digits |
 //! | `character(n)`, other texts | texts with their blanks | `operators/padded.rs` |
 //! | texts, others | texts | an error |
 //! | rows | columns by their names | an error, unless the names are alike |
 //!
 //! The rule runs before DataFusion's coercion. Not here: UNION (`relations/`), lists of numbers
-//! (`rules/lists.rs`), comparisons by operators, which have PostgreSQL's types already.
+//! (`rules/lists.rs`), and comparison operators, which already have PostgreSQL's types.
 
 use std::sync::Arc;
 
@@ -157,8 +157,8 @@ fn is_comparison(op: Operator) -> bool {
     )
 }
 
-/// 0A000 for rows whose columns have other names: DataFusion compares columns by their names,
-/// PostgreSQL by their places.
+/// 0A000 for rows whose columns have different names: DataFusion compares columns by name,
+/// PostgreSQL by position.
 fn check_rows(left: Result<DataType>, right: Result<DataType>) -> Result<()> {
     if let (Ok(DataType::Struct(left)), Ok(DataType::Struct(right))) = (left, right)
         && !left
@@ -172,7 +172,7 @@ fn check_rows(left: Result<DataType>, right: Result<DataType>) -> Result<()> {
     Ok(())
 }
 
-/// Gives a value and the elements of the array that it is compared with what they are compared by.
+/// Casts a value and the elements of an array to the type in which they are compared.
 fn with_array(args: &mut Vec<Expr>, schema: &DFSchema, config: &ConfigOptions) -> Result<bool> {
     let [Expr::Literal(sign, _), value, array] = args.as_slice() else {
         return Ok(false);
@@ -187,7 +187,7 @@ fn with_array(args: &mut Vec<Expr>, schema: &DFSchema, config: &ConfigOptions) -
     let given = value.to_field(schema)?.1;
     let sign = sign.try_as_str().flatten().unwrap_or("=");
     check_fields(sign, &given, &element)?;
-    // LIKE and patterns see the blanks.
+    // LIKE and regular expressions do not ignore the trailing blanks.
     if !sign.chars().all(|part| "<>!=".contains(part)) {
         return Ok(false);
     }
@@ -200,7 +200,8 @@ fn with_array(args: &mut Vec<Expr>, schema: &DFSchema, config: &ConfigOptions) -
     Ok(true)
 }
 
-/// The field of the elements of `ARRAY[…]` that are `varchar`, which the array's type forgets.
+/// The element field of `ARRAY[…]` if the elements are `varchar`; the array's type does not keep
+/// this.
 fn varying(array: &Expr, schema: &DFSchema) -> Option<FieldRef> {
     let Expr::ScalarFunction(call) = array else {
         return None;
@@ -213,7 +214,7 @@ fn varying(array: &Expr, schema: &DFSchema) -> Option<FieldRef> {
     fields.into_iter().next().filter(|_| all)
 }
 
-/// Gives a value and the column of the subquery that it is compared with their common type.
+/// Casts a value and the column of the subquery that it is compared with to their common type.
 fn with_subquery(
     sign: &str,
     value: &mut Expr,

@@ -1,23 +1,23 @@
-//! Rules over plans that correct DataFusion's meaning of a clause or refuse it.
+//! Analyzer rules that correct DataFusion's meaning of a clause or refuse it.
 //!
 //! | file | question |
 //! |---|---|
-//! | `assignments.rs` | what does a column of another type hold of a value? |
+//! | `assignments.rs` | how is a value cast to the type of the column that stores it? |
 //! | `checks.rs` | what does PostgreSQL refuse, or DataFusion answer wrongly? |
 //! | `copied_uuids.rs` | how does COPY write UUIDs? |
-//! | `decided.rs` | which conditions are decided before a row is read? |
+//! | `decided.rs` | which conditions can be decided before any row is read? |
 //! | `dependencies.rs` | which columns determine others? |
-//! | `eliminate_cross_join.rs` | which joins may be put together by their keys? |
+//! | `eliminate_cross_join.rs` | which joins may be reordered by their keys? |
 //! | `eliminate_join.rs` | when may a join be removed? |
-//! | `grouping.rs` | which key of a grouping set does an expression mean? |
+//! | `grouping.rs` | which key of a grouping set does an expression refer to? |
 //! | `grouping_id.rs` | by which keys is a row of a grouping set grouped? |
-//! | `mixed_types.rs` | in which type are dates beside timestamps, and floats beside numerics, compared by IN and BETWEEN? |
-//! | `ordered_inputs.rs` | who sees the order of a subquery with ORDER BY? |
-//! | `predicates.rs` | which predicates does the optimizer take for others? |
+//! | `mixed_types.rs` | in which type do IN, ANY and BETWEEN compare values of mixed types? |
+//! | `ordered_inputs.rs` | where does the order of a subquery with ORDER BY matter? |
+//! | `predicates.rs` | which predicates does the optimizer mistake for others? |
 //! | `push_down.rs` | which conditions stay above groups? |
-//! | `set_operations.rs` | how often is a row in INTERSECT ALL and EXCEPT ALL? |
-//! | `single_distinct.rs` | which types have aggregates beside DISTINCT? |
-//! | `union_names.rs` | which names have the inputs of a UNION? |
+//! | `set_operations.rs` | how often does a row occur in INTERSECT ALL and EXCEPT ALL? |
+//! | `single_distinct.rs` | which types do aggregates beside DISTINCT have? |
+//! | `union_names.rs` | which column names do the inputs of a UNION have? |
 //! | `window_frames.rs` | which rows are in a RANGE frame? |
 
 mod assignments;

@@ -1,17 +1,17 @@
-//! The order of a subquery with ORDER BY, where the statement around it shows it.
+//! Keeps the order of a subquery with ORDER BY where the outer statement depends on it.
 //!
-//! `SELECT * FROM (SELECT … ORDER BY x) s LIMIT 5` gives the five first rows in PostgreSQL, and
+//! `SELECT * FROM (SELECT … ORDER BY x) s LIMIT 5` returns the first five rows in PostgreSQL, and
 //! `SELECT array_agg(x) FROM (SELECT x FROM t ORDER BY y) s` collects in the subquery's order
-//! (manual, 9.21). DataFusion drops ORDER BY in FROM, since it spreads rows over its processors.
-//! Here the order rises to what shows it, and is dropped elsewhere:
+//! (manual, 9.21). DataFusion drops ORDER BY in FROM because it spreads rows over partitions. Here
+//! the order moves up to the node that depends on it, and is dropped elsewhere:
 //!
-//! | shown by | as |
+//! | depends on the order | gets |
 //! |---|---|
 //! | the result, LIMIT and OFFSET | a sort |
 //! | `array_agg`, `string_agg` without ORDER BY | the function's ORDER BY |
 //! | `row_number() OVER ()`, `lag`, `first_value`, … | the window's ORDER BY |
 //!
-//! The rows of `generate_series` count as a subquery's for the last two.
+//! For the last two, `generate_series` counts as an ordered subquery, too.
 
 use std::sync::Arc;
 
@@ -29,9 +29,9 @@ use datafusion::optimizer::AnalyzerRule;
 use crate::functions::time::series_falls;
 use crate::once::Once;
 
-/// Aggregates that list their rows. (The functions of JSON are made of `array_agg`.)
+/// Aggregates that list their input. (The JSON aggregates are built on `array_agg`.)
 const LISTING: [&str; 2] = ["array_agg", "string_agg"];
-/// Window functions that number their rows or pick one.
+/// Window functions that number rows or pick one.
 const PICKING: [&str; 7] = [
     "row_number",
     "lag",
@@ -65,7 +65,7 @@ impl AnalyzerRule for OrderedInputs {
     }
 }
 
-/// Gives a node that shows the order of a subquery that order.
+/// Gives a node that depends on its input's order the order of the subquery.
 fn shown(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     match node {
         LogicalPlan::Limit(limit) => {
@@ -101,7 +101,7 @@ fn result(plan: LogicalPlan) -> Result<LogicalPlan> {
     }
 }
 
-/// The plan, sorted as a subquery in it is; `None` if none is.
+/// The plan, sorted like the subquery in it; `None` if no subquery is ordered.
 fn sorted(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     let Some((ordered, order)) = Orders::OF_SUBQUERIES.of(plan)? else {
         return Ok(None);
@@ -121,7 +121,7 @@ fn sorted(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     Ok(Some(LogicalPlan::Projection(projection)))
 }
 
-/// Whether an aggregate lists its rows in an order that the statement leaves to its input.
+/// Whether an aggregate lists its rows in the order of its input.
 fn lists(expr: &Expr) -> bool {
     match expr {
         Expr::Alias(alias) => lists(&alias.expr),
@@ -153,7 +153,7 @@ fn listed(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
 }
 
-/// Whether a window function depends on an order that the statement leaves to its input.
+/// Whether a window function depends on the order of its input.
 fn picks(expr: &Expr) -> bool {
     match expr {
         Expr::Alias(alias) => picks(&alias.expr),
@@ -167,7 +167,8 @@ fn takes_order(call: &WindowFunction) -> bool {
     call.params.order_by.is_empty() && (PICKING.contains(&name) || LISTING.contains(&name))
 }
 
-/// The functions that take the order stand in a window of their own, as one window has one order.
+/// Puts the functions that depend on the order into a window of their own, because a window has
+/// one order.
 fn picked(window: Window) -> Result<Transformed<LogicalPlan>> {
     let Some((input, order)) = Orders::ALL.of(&window.input)? else {
         return Ok(Transformed::no(LogicalPlan::Window(window)));
@@ -192,7 +193,7 @@ fn picked(window: Window) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Projection(projection)))
 }
 
-/// The changed call under the name that it had, by which the plan above knows it.
+/// Changes a call and keeps its name, by which the plan above refers to it.
 fn renamed_as_before(call: Expr, change: impl Fn(Expr) -> Transformed<Expr>) -> Result<Expr> {
     let (qualifier, name) = call.qualified_name();
     let changed = call.transform_up(|expr| Ok(change(expr)))?;
@@ -202,15 +203,15 @@ fn renamed_as_before(call: Expr, change: impl Fn(Expr) -> Transformed<Expr>) -> 
     Ok(changed.data.unalias().alias_qualified(qualifier, name))
 }
 
-/// A plan, and what its rows are sorted by.
+/// A plan, and the keys by which its rows are sorted.
 type Ordered = (Arc<LogicalPlan>, Vec<Key>);
 
-/// Whose order is looked for.
+/// Which sources of an order count.
 #[derive(Debug, Clone, Copy)]
 struct Orders {
-    /// ORDER BY counts here, since it stands in a subquery.
+    /// ORDER BY counts, because it is in a subquery.
     in_subquery: bool,
-    /// `generate_series` counts. (A sort of its rows for a LIMIT would make all of them first.)
+    /// `generate_series` counts. (Not for LIMIT: a sort would first compute all of its rows.)
     series: bool,
 }
 
@@ -224,8 +225,7 @@ impl Orders {
         series: true,
     };
 
-    /// The order in which the plan's rows come, and the plan with the columns of that order behind
-    /// its own.
+    /// The order of the plan's rows, and the plan with the columns of that order appended.
     fn of(self, plan: &LogicalPlan) -> Result<Option<Ordered>> {
         Ok(match plan {
             LogicalPlan::Sort(sort) if self.in_subquery => {
@@ -271,8 +271,8 @@ impl Orders {
         })
     }
 
-    /// The order of a query in WITH whose rows all mentions read. Its plan stays as it is, and is
-    /// the same at all mentions.
+    /// The order of a query in WITH that all mentions share. Its plan is not changed, so it stays
+    /// the same at every mention.
     fn once(self, plan: &LogicalPlan) -> Result<Option<Ordered>> {
         let Some(once) = Once::of(plan) else {
             return Ok(None);
@@ -283,7 +283,7 @@ impl Orders {
     }
 }
 
-/// A projection that keeps what the rows are sorted by.
+/// A projection that keeps the sort columns.
 fn projected(projection: &Projection, input: Arc<LogicalPlan>, order: Vec<Key>) -> Result<Ordered> {
     let own = projection.expr.len();
     let mut columns = projection.expr.clone();
@@ -305,7 +305,7 @@ fn projected(projection: &Projection, input: Arc<LogicalPlan>, order: Vec<Key>) 
     Ok((Arc::new(LogicalPlan::Projection(projection)), order))
 }
 
-/// A named subquery, and its order in the names that its columns have outside.
+/// A subquery alias, with the order expressed in the alias's column names.
 fn aliased(alias: &SubqueryAlias, input: Arc<LogicalPlan>, order: Vec<Key>) -> Result<Ordered> {
     let inside = Arc::clone(input.schema());
     let alias = SubqueryAlias::try_new(input, alias.alias.clone())?;
@@ -328,7 +328,7 @@ fn outside(column: &Column, inside: &DFSchema, outside: &DFSchema) -> Result<Col
     Ok(Column::from(outside.qualified_field(at)))
 }
 
-/// Whether the order of the node's input has no effect above it.
+/// Whether a node makes the order of its input irrelevant.
 fn hides_order(node: &LogicalPlan) -> bool {
     matches!(
         node,
@@ -340,7 +340,7 @@ fn hides_order(node: &LogicalPlan) -> bool {
     )
 }
 
-/// Drops a sort whose order has no effect.
+/// Drops a sort that has no effect.
 fn unsorted(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Sort(sort) if sort.fetch.is_none() => {

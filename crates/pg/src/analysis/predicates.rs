@@ -1,15 +1,15 @@
-//! Predicates that DataFusion's optimizer takes for others.
+//! Predicates that DataFusion's optimizer mistakes for others.
 //!
-//! - `d IN (0, …)` over floats: a list is looked up by the bits of its values, and -0 has other
-//!   bits than 0, to which it is equal. Where a list has a zero, 0 is added to the value: that
-//!   turns -0 into 0 and nothing else.
-//! - `5 IN (nullif(x, 4), 1)`: a CASE in a list beside a constant is taken for a constant. A list
+//! - `d IN (0, …)` over floats: a list is searched by the bits of its values, and -0 has other
+//!   bits than the equal 0. If a list contains a zero, 0 is added to the value, which turns -0
+//!   into 0 and changes nothing else.
+//! - `5 IN (nullif(x, 4), 1)`: a CASE in a list with a constant is taken for a constant. A list
 //!   with columns becomes a chain of comparisons.
-//! - `x IN (1, 2) AND x NOT IN (3, NULL)`: two lists of one value are made one, without regard to
-//!   NULL. All but the first have another value.
-//! - `2 = x`: `simplify_predicates` takes it and `x = 2` for two conditions that exclude each
-//!   other, and `5 < x` for one that `x >= 5` implies. The column comes first, also beside what
-//!   will be folded (`1 + 1 = x`).
+//! - `x IN (1, 2) AND x NOT IN (3, NULL)`: two lists for the same value are merged, ignoring NULL.
+//!   All but the first get a different expression for the value.
+//! - `2 = x`: `simplify_predicates` takes `2 = x` and `x = 2` for conditions that exclude each
+//!   other, and `5 < x` for one that `x >= 5` implies. The column is put first, also if the other
+//!   side is a constant expression (`1 + 1 = x`).
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -23,7 +23,8 @@ use datafusion::scalar::ScalarValue;
 
 use crate::functions::as_it_is;
 
-/// Writes such predicates in a way that the optimizer keeps. It runs last, over coerced types.
+/// Rewrites such predicates so that the optimizer keeps their meaning. Runs last, over coerced
+/// types.
 #[derive(Debug, Default)]
 pub(crate) struct Predicates;
 
@@ -51,7 +52,7 @@ impl AnalyzerRule for Predicates {
     }
 }
 
-/// Whether an expression will be folded: it names no column, of this query or of one around it.
+/// Whether an expression will be folded: it has no columns, of this query or an outer one.
 fn is_constant(expr: &Expr) -> bool {
     let names_something = expr.exists(|part| {
         let is_subquery = matches!(
@@ -63,12 +64,13 @@ fn is_constant(expr: &Expr) -> bool {
     matches!(names_something, Ok(false))
 }
 
-/// `column op constant` for `constant op column`.
+/// Turns `constant op column` into `column op constant`.
 fn column_first(expr: Expr) -> Transformed<Expr> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else {
         return Transformed::no(expr);
     };
-    // Sides are looked through below comparisons only, so that long chains are not at each link.
+    // Only the sides of comparisons are searched, so that a long chain is not searched at every
+    // link.
     match op.swap().filter(|_| op.supports_propagation()) {
         Some(swapped) if is_constant(&left) && right.any_column_refs() => {
             Transformed::yes(Expr::BinaryExpr(BinaryExpr::new(right, swapped, left)))
@@ -77,8 +79,7 @@ fn column_first(expr: Expr) -> Transformed<Expr> {
     }
 }
 
-/// Of lists of one value, side by side, all but the first look into a value that optimizers do not
-/// know.
+/// Of several lists for one value in a conjunction, all but the first get an opaque value.
 fn apart(expr: Expr) -> Result<Transformed<Expr>> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else {
         return Ok(Transformed::no(expr));
@@ -95,7 +96,7 @@ fn apart(expr: Expr) -> Result<Transformed<Expr>> {
     Ok(right.update_data(|right| Expr::BinaryExpr(BinaryExpr::new(left, op, Box::new(right)))))
 }
 
-/// Whether a list is merged with one in a chain of AND or OR. (The union of lists is right.)
+/// Whether a list would be merged with one in a chain of AND or OR. (The union of lists is right.)
 fn meets(chain: &Expr, op: Operator, list: &Expr) -> bool {
     match chain {
         Expr::BinaryExpr(inner) if inner.op == op => {
@@ -115,7 +116,7 @@ fn meets(chain: &Expr, op: Operator, list: &Expr) -> bool {
     }
 }
 
-/// What a list is asked for, and whether it must not be in it.
+/// The value that is looked up in a list, and whether the lookup is negated.
 fn list_of(expr: &Expr) -> Option<(&Expr, bool)> {
     match expr {
         Expr::InList(given) => Some((&given.expr, given.negated)),
@@ -135,7 +136,7 @@ fn hidden(list: Expr) -> Expr {
     }
 }
 
-/// A list with values that differ from row to row is a chain of comparisons.
+/// Turns a list whose values differ from row to row into a chain of comparisons.
 fn compared_one_by_one(expr: Expr) -> Transformed<Expr> {
     match &expr {
         Expr::InList(given)
@@ -179,7 +180,7 @@ fn with_zeros(expr: Expr) -> Transformed<Expr> {
     }))
 }
 
-/// 0 in the type of a literal that is 0 or -0.
+/// 0 in the type of a literal 0 or -0.
 fn zero(expr: &Expr) -> Option<Expr> {
     match expr {
         Expr::Literal(ScalarValue::Float64(Some(value)), _) if *value == 0.0 => Some(lit(0.0_f64)),

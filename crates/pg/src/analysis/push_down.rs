@@ -1,9 +1,9 @@
-//! Conditions without columns, above groups that exist without rows.
+//! Keeps conditions without columns above groups that exist even for empty input.
 //!
-//! `SELECT count(*) … HAVING (SELECT false)`: DataFusion filters the rows that are grouped by a
-//! condition that names no column of the groups (55.2, `push_down_filter.rs`). But one group is
-//! made of no rows at all, if there are no keys, or an empty grouping set. Here such a condition
-//! stays above. To be deleted when the rule asks for keys.
+//! `SELECT count(*) … HAVING (SELECT false)`: DataFusion pushes a condition that names no column
+//! of the groups below the aggregate (55.2, `push_down_filter.rs`). But without keys, or with an
+//! empty grouping set, there is a group even if no rows are left. Here such a condition stays
+//! above. Delete this file once the rule checks for keys.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
 
-/// The rule of this name, held back.
+/// Wraps the optimizer rule of this name.
 #[derive(Debug)]
 pub(crate) struct PushDown(Rule);
 
 impl PushDown {
-    /// Holds `rule` back if it is the one that pushes filters down.
+    /// Wraps `rule` if it is the one that pushes filters down.
     pub(crate) fn around(rule: Rule) -> Rule {
         if rule.name() == "push_down_filter" {
             Arc::new(Self(rule))

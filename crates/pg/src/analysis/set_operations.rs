@@ -1,9 +1,9 @@
 //! INTERSECT ALL and EXCEPT ALL.
 //!
 //! DataFusion plans them as a semi or an anti join on all columns, which keeps every row of the
-//! left side whose values the right side has, or has not. PostgreSQL counts: of m equal rows on the
-//! left and n on the right, min(m, n) or m − n stay. So the equal rows of each side are numbered,
-//! and the number is one more column of the join.
+//! left side whose values are, or are not, on the right side. PostgreSQL counts: of m equal rows
+//! on the left and n on the right, min(m, n) or m − n remain. So the equal rows of each side are
+//! numbered, and the join also compares the numbers.
 //! <https://github.com/apache/datafusion/issues/10236>
 
 use std::sync::Arc;
@@ -39,8 +39,8 @@ impl AnalyzerRule for CountRows {
     }
 }
 
-/// A join that only INTERSECT ALL and EXCEPT ALL are planned as: without ALL, the left side is made
-/// distinct. A left side that is distinct anyway has each row once, and needs no number.
+/// Whether a join was planned for INTERSECT ALL or EXCEPT ALL: without ALL, the left side is made
+/// distinct. If it is distinct anyway, each row occurs once and needs no number.
 fn is_set_operation(join: &Join) -> bool {
     matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
         && join.null_equality == NullEquality::NullEqualsNull

@@ -1,9 +1,10 @@
-//! DataFusion's rule that turns DISTINCT within an aggregate into groups, with the types of before.
+//! DataFusion's rule that turns DISTINCT in an aggregate into groups, with the original types
+//! kept.
 //!
-//! The rule makes each other aggregate one of partial results. A sum of sums of numerics has more
-//! digits than the sum, and what stands above was planned for those of the sum: `SELECT
-//! count(DISTINCT x) … HAVING sum(n) > 1` was an error. Here such columns are cast to the type that
-//! they had. To be deleted when `single_distinct_to_groupby.rs` keeps the types.
+//! The rule splits the other aggregates into partial results. A sum of sums of numerics has more
+//! digits than the sum, but the nodes above were planned for the sum's type: `SELECT
+//! count(DISTINCT x) … HAVING sum(n) > 1` was an error. Here such columns are cast to their
+//! original type. Delete this file once `single_distinct_to_groupby.rs` keeps the types.
 
 use std::sync::Arc;
 
@@ -17,12 +18,12 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
 
-/// The rule of this name, and casts.
+/// Wraps the optimizer rule of this name.
 #[derive(Debug)]
 pub(crate) struct SingleDistinct(Rule);
 
 impl SingleDistinct {
-    /// Corrects `rule` if it is the one that makes groups of DISTINCT.
+    /// Wraps `rule` if it is the one that turns DISTINCT into groups.
     pub(crate) fn around(rule: Rule) -> Rule {
         if rule.name() == "single_distinct_aggregation_to_group_by" {
             Arc::new(Self(rule))

@@ -1,10 +1,9 @@
-//! Every input of a UNION has the union's column names.
+//! Gives every input of a UNION the union's column names.
 //!
-//! Where one input alone may have rows, DataFusion puts it in the union's place and selects the
-//! union's columns from it by name: `(SELECT 'a' AS x WHERE false) UNION ALL SELECT DISTINCT u FROM
-//! t` failed, because `t` has no x. Inputs that are projections are renamed when the union is
-//! planned; the others are here. For `PropagateEmptyRelation` of DataFusion 55.2; can go once that
-//! selects by position.
+//! If only one input can have rows, DataFusion replaces the union with it and selects the union's
+//! columns by name: `(SELECT 'a' AS x WHERE false) UNION ALL SELECT DISTINCT u FROM t` failed,
+//! because `t` has no `x`. Planning renames inputs that are projections; this rule renames the
+//! others. Delete it once `PropagateEmptyRelation` (DataFusion 55.2) selects by position.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection, Union};
 use datafusion::optimizer::AnalyzerRule;
 
-/// Gives the inputs of unions the unions' names.
+/// See the file's header.
 #[derive(Debug, Default)]
 pub(crate) struct UnionNames;
 

@@ -1,4 +1,4 @@
-//! RANGE frames that DataFusion 55.2 refuses, or whose ends it takes for the partition's.
+//! RANGE frames that DataFusion 55.2 refuses, or that it wrongly extends to the partition's end.
 //!
 //! | frame | DataFusion | here |
 //! |---|---|---|
@@ -93,7 +93,7 @@ fn change(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
                 | DataType::BinaryView
                 | DataType::FixedSizeBinary(_)
                 | DataType::Struct(_)
-                // `comparisons/list_key.rs` may make them bytes.
+                // `comparisons/list_key.rs` may turn lists into bytes.
                 | DataType::List(_)
                 | DataType::Time32(_)
                 | DataType::Time64(_)
@@ -144,7 +144,7 @@ fn change(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
     Ok(true)
 }
 
-/// An offset, which is still text.
+/// An offset that is still text.
 fn offset(bound: &WindowFrameBound) -> Option<&str> {
     match bound {
         WindowFrameBound::CurrentRow => None,
@@ -154,13 +154,13 @@ fn offset(bound: &WindowFrameBound) -> Option<&str> {
     }
 }
 
-/// Whether an offset is no number of whole days.
+/// Whether an offset is not a whole number of days.
 fn has_hours(bound: &WindowFrameBound) -> bool {
     let span = offset(bound).and_then(|text| interval(text, None, None).ok());
     span.is_some_and(|span| span.micros != 0)
 }
 
-/// The length in microseconds of a time or an interval.
+/// A time or an interval in microseconds.
 fn microseconds(key: Expr, held: &DataType) -> Expr {
     let to = |expr, data_type| Expr::Cast(Cast::new(Box::new(expr), data_type));
     if let DataType::Interval(_) = held {
@@ -170,7 +170,7 @@ fn microseconds(key: Expr, held: &DataType) -> Expr {
     to(to(micros, DataType::Int64), DataType::Decimal128(20, 0))
 }
 
-/// Gives an offset from times or intervals in microseconds.
+/// Rewrites an offset over times or intervals as microseconds.
 ///
 /// # Errors
 /// 22013, if it is negative; 0A000, if it is a number.
@@ -195,7 +195,7 @@ fn in_microseconds(bound: &mut WindowFrameBound, held: &DataType) -> Result<()> 
     Ok(())
 }
 
-/// Writes another offset.
+/// Replaces an offset.
 fn give(bound: &mut WindowFrameBound, text: String) {
     if let WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset) = bound {
         *offset = ScalarValue::from(text);
@@ -203,7 +203,7 @@ fn give(bound: &mut WindowFrameBound, text: String) {
 }
 
 /// # Errors
-/// 0A000, if an offset from integers has a point.
+/// 0A000, if an offset over integers has a decimal point.
 fn check_whole(bound: &WindowFrameBound, held: &DataType) -> Result<()> {
     let given = offset(bound).unwrap_or_default();
     if !given.contains(['.', 'e', 'E']) {
@@ -222,7 +222,7 @@ fn no_frame(held: &DataType, offset: &str) -> DataFusionError {
     PgError::unsupported(message).into()
 }
 
-/// A numeric type for the sums of a key and its offsets.
+/// A numeric type that holds the sums of a key and its offsets.
 ///
 /// # Errors
 /// 0A000, if such a sum has more than 76 digits.
@@ -234,7 +234,7 @@ fn with_digits(held: &DataType, bounds: [&mut WindowFrameBound; 2]) -> Result<Da
             continue;
         };
         let number = number.trimmed();
-        // Arrow reads no exponents.
+        // Arrow does not read exponents.
         give(bound, number.to_string());
         let length = number.digits.magnitude().to_string().len();
         let (length, own) = (i16::try_from(length), i16::try_from(number.scale));
@@ -245,7 +245,7 @@ fn with_digits(held: &DataType, bounds: [&mut WindowFrameBound; 2]) -> Result<Da
     if (whole, scale) == (precision - own, own) {
         return Ok(held.clone());
     }
-    // One digit more, which the sum may have.
+    // One more digit for the carry of the sum.
     match (
         u8::try_from(whole.saturating_add(scale)),
         i8::try_from(scale),

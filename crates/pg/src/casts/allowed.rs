@@ -1,7 +1,7 @@
 //! Which casts does PostgreSQL have?
 //!
-//! From `pg_cast`, and the rules without a row there: every type casts to and from text by its
-//! spelling, arrays cast as their elements do.
+//! From `pg_cast`, and the rules that are not listed there: every type casts to and from text by
+//! its text format, and arrays cast if their elements do.
 
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::error::Result;
@@ -15,7 +15,7 @@ pub(super) fn check(from: &Field, to: &Target) -> Result<()> {
     if from.data_type().is_null() {
         return Ok(());
     }
-    // Types without a counterpart are left to Arrow.
+    // Types that PostgreSQL does not have are left to Arrow.
     let Some(source) = Target::of_field(from) else {
         return Ok(());
     };

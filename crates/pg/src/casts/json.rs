@@ -1,4 +1,4 @@
-//! Casts of `jsonb` to numbers and boolean: only of a value of that kind.
+//! Casts of `jsonb` to numbers and boolean, which are allowed only for values of that kind.
 
 use datafusion::arrow::array::StringArray;
 
@@ -7,7 +7,7 @@ use crate::PgError;
 use crate::numbers::numeric::Numeric;
 use crate::values::{Json, Parts};
 
-/// Texts of `jsonb` as texts of the type `to`.
+/// The texts of scalar `jsonb` values, as texts of the type `to`.
 pub(super) fn scalars(texts: &StringArray, to: &Target) -> Result<StringArray, PgError> {
     let texts = texts.iter().map(|text| text.map(|text| scalar(text, to)));
     let texts = texts
@@ -31,7 +31,7 @@ fn scalar(text: &str, to: &Target) -> Result<String, PgError> {
     Err(PgError::new("22023", message))
 }
 
-/// A number that becomes an integer is rounded.
+/// Rounds a number that is cast to an integer.
 fn integer(number: String, to: &Target) -> Result<String, PgError> {
     let bits = match to {
         Target::Int2 => 16,

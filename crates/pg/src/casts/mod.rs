@@ -1,15 +1,16 @@
-//! What does PostgreSQL's `CAST(x AS T)` give, and when is it an error?
+//! What is the result of PostgreSQL's `CAST(x AS T)`, and when is it an error?
 //!
-//! The dialect writes each cast as `pg_cast(x, 'T')`. [`PgCast`] takes its type from `T` and the
-//! type of `x`, refuses casts that PostgreSQL does not have (42846), and evaluates them by
-//! PostgreSQL's rules. Where DataFusion's own cast gives the same for every value, `simplify`
-//! replaces the call by it, so that pruning and comparisons with literals see a plain cast.
+//! The dialect rewrites each cast to `pg_cast(x, 'T')`. [`PgCast`] derives its type from `T` and
+//! the type of `x`, refuses casts that PostgreSQL does not have (42846), and evaluates the others
+//! by PostgreSQL's rules. Where DataFusion's own cast gives the same result for every value,
+//! `simplify` replaces the call with it, so that pruning and comparisons with literals see a plain
+//! cast.
 //!
-//! By target: `numbers.rs`, `time.rs`, `text.rs`; `json.rs` has those of `jsonb`; `allowed.rs`
-//! lists the casts that there are.
+//! By target: `numbers.rs`, `time.rs`, `text.rs`; `json.rs` casts from `jsonb`; `allowed.rs` lists
+//! the casts that exist.
 //!
-//! CAST-I1: the type of a cast follows from `T` and the type of `x` alone, never from the value of
-//! `x`: folding a constant changes no type. A literal's own digits are in `T`
+//! CAST-I1: the type of a cast depends only on `T` and the type of `x`, never on the value of `x`:
+//! folding a constant changes no type. The digits of a literal are part of `T`
 //! ([`Target::NumericOf`]).
 
 mod allowed;
@@ -42,15 +43,15 @@ use crate::error::PgError;
 use crate::functions::{first_value, mark_of};
 use crate::moments::Moments;
 
-/// The function that the dialect writes for a cast.
+/// The function to which the dialect rewrites casts.
 pub const CAST: &str = "pg_cast";
 
-/// What a cast depends on besides its value.
+/// The settings on which a cast depends.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Context {
     /// The session's time zone.
     pub(crate) zone: Arc<str>,
-    /// When its statement and transaction began, if it has transactions.
+    /// When the statement and its transaction began, if the session has transactions.
     moments: Option<Moments>,
 }
 
@@ -65,7 +66,7 @@ impl Context {
         }
     }
 
-    /// A session with this time zone, whose statements are transactions of their own.
+    /// The context of a session with this time zone, in which every statement is a transaction.
     pub(crate) fn in_zone(zone: &str) -> Self {
         Self {
             zone: zone.into(),
@@ -74,7 +75,7 @@ impl Context {
     }
 }
 
-/// The cast function of a session with these settings.
+/// The cast function for a session with these settings.
 pub(crate) fn udf(config: &ConfigOptions) -> ScalarUDF {
     ScalarUDF::new_from_impl(PgCast {
         signature: Signature::any(2, Volatility::Immutable),
@@ -82,22 +83,22 @@ pub(crate) fn udf(config: &ConfigOptions) -> ScalarUDF {
     })
 }
 
-/// `expr` cast to `target`, in a session with these settings.
+/// Casts `expr` to `target` in a session with these settings.
 pub(crate) fn cast_expr(expr: Expr, target: &Target, config: &ConfigOptions) -> Expr {
     udf(config).call(vec![expr, lit(target.to_string())])
 }
 
-/// A number cast to a type that depends on no setting.
+/// Casts a number to a type whose cast depends on no setting.
 pub(crate) fn cast_number(expr: Expr, target: &Target) -> Expr {
     static UDF: LazyLock<ScalarUDF> = LazyLock::new(|| udf(&ConfigOptions::default()));
     UDF.call(vec![expr, lit(target.to_string())])
 }
 
-/// The values of `array` cast to `to`. `from` is the array's field, which may name a type that
+/// Casts the values of `array` to `to`. `from` is the array's field, which may name a type that
 /// Arrow lacks.
 ///
 /// # Errors
-/// PostgreSQL's, where a value is none of the target's.
+/// PostgreSQL's error for a value that the target cannot represent.
 pub fn cast_array(
     array: &ArrayRef,
     from: &Field,
@@ -156,11 +157,11 @@ fn cast_elements(
         DataType::LargeList(inner) | DataType::FixedSizeList(inner, _) => {
             arrow_cast(array, &DataType::List(Arc::clone(inner)))?
         }
-        other => return internal_err!("{other} is no list"),
+        other => return internal_err!("{other} is not a list"),
     };
     let list = list.as_list::<i32>();
     let (DataType::List(inner), DataType::List(field)) = (list.data_type(), held) else {
-        return internal_err!("{held} is no list");
+        return internal_err!("{held} is not a list");
     };
     let values = if inner.data_type().is_list() {
         let nested = Target::Array(Box::new(element.clone()));
@@ -194,12 +195,12 @@ pub struct PgCast {
 }
 
 impl PgCast {
-    /// The settings that the cast was planned with.
+    /// The settings with which the cast was planned.
     pub(crate) fn context(&self) -> &Context {
         &self.context
     }
 
-    /// The target that a call names.
+    /// The target named by a call's arguments.
     #[must_use]
     pub fn target(args: &[Expr]) -> Option<Target> {
         match args {
@@ -233,7 +234,7 @@ impl ScalarUDFImpl for PgCast {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        internal_err!("the type of {CAST} follows from its arguments")
+        internal_err!("the type of {CAST} depends on its arguments")
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
@@ -271,7 +272,8 @@ impl ScalarUDFImpl for PgCast {
         };
         let mut from = FieldRef::clone(from);
         if target == Target::Uuid && *from.data_type() == DataType::FixedSizeBinary(16) {
-            // A file's uuid. Where all rows have one, it is a constant that has lost the mark.
+            // A uuid of a file. If all rows have the same value, it is a constant that has lost
+            // its mark.
             let mark = [(PG_TYPE.to_owned(), target.name())];
             from = Arc::new(from.as_ref().clone().with_metadata(mark.into()));
         }
@@ -293,7 +295,7 @@ impl ScalarUDFImpl for PgCast {
         let field = value.to_field(info.schema().as_ref())?.1;
         let from = field.data_type().clone();
         let held = target.arrow(&from);
-        // A text of `json` is no json, and has none of the blanks that pad `character(n)`.
+        // The text of a `json` must lose its mark, and that of a `character(n)` its padding.
         let is_marked = mark_of(&field).is_some();
         let is_literal = matches!(value, Expr::Literal(..));
         let plain = !is_marked && !is_literal && is_arrows(&from, &target, &held);
@@ -305,7 +307,7 @@ impl ScalarUDFImpl for PgCast {
             let cast = Cast::new(Box::new(value), held);
             ExprSimplifyResult::Simplified(Expr::Cast(cast))
         } else if field.metadata().contains_key(PG_TYPE) {
-            // Without the cast it would still be what the field says: a jsonb, a uuid.
+            // Without the cast the value would keep the type of its field, such as jsonb or uuid.
             ExprSimplifyResult::Original(args)
         } else {
             ExprSimplifyResult::Simplified(value)
@@ -313,8 +315,8 @@ impl ScalarUDFImpl for PgCast {
     }
 }
 
-/// Whether Arrow's cast gives PostgreSQL's value for every value of the type `from`, and none is an
-/// error.
+/// Whether Arrow's cast gives PostgreSQL's result for every value of the type `from`, without
+/// errors.
 pub(crate) fn is_arrows(from: &DataType, target: &Target, held: &DataType) -> bool {
     use DataType::{
         Decimal128, Decimal256, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32,
@@ -359,7 +361,7 @@ pub(crate) fn is_arrows(from: &DataType, target: &Target, held: &DataType) -> bo
     }
 }
 
-/// A modifier that PostgreSQL refuses is refused with its words.
+/// Checks a modifier, with PostgreSQL's messages.
 fn check_modifier(target: &Target) -> Result<()> {
     match target {
         Target::Numeric(Some((precision, scale))) => {

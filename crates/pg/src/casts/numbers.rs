@@ -1,7 +1,7 @@
 //! Casts to numbers and to boolean.
 //!
-//! Floats round half to even, numerics half away from zero, both to integers and to fewer digits. A
-//! float becomes a numeric by its first 15 digits (6 of a single).
+//! Floats round half to even and numerics half away from zero, both to integers and to fewer
+//! digits. A cast from a float to numeric keeps the first 15 digits (6 of a `real`).
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use super::{Target, arrow_cast, json};
 use crate::error::PgError;
 use crate::numbers::numeric::Numeric;
 
-/// Casts to a number or to boolean, held as `held`.
+/// Casts to a number or to boolean, with values of the Arrow type `held`.
 pub(super) fn cast(
     array: &ArrayRef,
     from: &Field,
@@ -58,9 +58,9 @@ pub(super) fn cast(
     }
 }
 
-/// How many digits of a double always survive.
+/// The decimal digits that a double always preserves.
 const DBL_DIG: usize = 15;
-/// How many digits of a single always survive.
+/// The decimal digits that a `real` always preserves.
 const FLT_DIG: usize = 6;
 
 fn each<T: ArrowPrimitiveType>(
@@ -106,7 +106,7 @@ fn is_space(character: char) -> bool {
     character.is_ascii_whitespace() || character == '\x0b'
 }
 
-/// Reads an integer as PostgreSQL does: blanks around it, a sign, digits.
+/// Parses an integer as PostgreSQL does: optional blanks, a sign, digits.
 fn parse_integer(text: &str, to: &Target) -> Result<i64, PgError> {
     let trimmed = text.trim_matches(is_space);
     let digits = trimmed.strip_prefix(['+', '-']).unwrap_or(trimmed);
@@ -116,7 +116,7 @@ fn parse_integer(text: &str, to: &Target) -> Result<i64, PgError> {
     trimmed.parse().map_err(|_| outside(text, to))
 }
 
-/// Reads a double as PostgreSQL does.
+/// Parses a double as PostgreSQL does.
 fn parse_float8(text: &str) -> Result<f64, PgError> {
     let value: f64 = parse_float(text, "double precision")?;
     check_float(value.is_infinite(), value == 0.0, text, "double precision")?;
@@ -136,7 +136,7 @@ fn parse_float<T: std::str::FromStr>(text: &str, name: &str) -> Result<T, PgErro
         .map_err(|_| PgError::invalid_text(name, text))
 }
 
-/// A text whose value is too large or too small for the type is an error.
+/// Refuses a text whose value is too large or too small for the type.
 fn check_float(infinite: bool, zero: bool, text: &str, name: &str) -> Result<(), PgError> {
     let mantissa = text.split(['e', 'E']).next().unwrap_or(text);
     let has =
@@ -159,12 +159,12 @@ fn parse_numeric(text: &str) -> Result<Numeric, PgError> {
     })
 }
 
-/// Arrow's decimals have no NaN and no infinity.
+/// The error for NaN and infinity, which Arrow's decimals lack.
 fn no_numeric(word: &str) -> PgError {
-    PgError::unsupported(format!("numeric cannot be {word} here"))
+    PgError::unsupported(format!("numeric {word} is not supported"))
 }
 
-/// Reads a boolean as PostgreSQL does: any beginning of its words that means one of them.
+/// Parses a boolean as PostgreSQL does: any unambiguous prefix of its words.
 fn parse_bool(text: &str) -> Result<bool, PgError> {
     let word = text.trim_matches(is_space).to_ascii_lowercase();
     let begins = |full: &str| !word.is_empty() && full.starts_with(&word);
@@ -191,7 +191,7 @@ fn from_floats(array: &ArrayRef, digits: usize, to: &Target, held: &DataType) ->
     let doubles = doubles.as_primitive::<Float64Type>();
     let whole = |value: f64, low: f64| -> Result<f64, PgError> {
         let value = value.round_ties_even();
-        // The least value is a power of two, so both bounds are exact.
+        // The minimum is a power of two, so both bounds are exact.
         if value >= low && value < -low {
             Ok(value)
         } else {
@@ -223,11 +223,11 @@ fn from_floats(array: &ArrayRef, digits: usize, to: &Target, held: &DataType) ->
     })
 }
 
-/// The least bigint.
+/// The minimum of a bigint.
 const TWO_TO_63: f64 = -9_223_372_036_854_775_808.0;
 
-/// A double as a single.
-#[expect(clippy::cast_possible_truncation, reason = "what it is for; checked")]
+/// Converts a double to a `real`.
+#[expect(clippy::cast_possible_truncation, reason = "intended, and checked")]
 fn narrowed(value: f64) -> Result<f32, PgError> {
     let single = value as f32;
     if single.is_infinite() && value.is_finite() {
@@ -259,13 +259,13 @@ fn from_integers(array: &ArrayRef, to: &Target, held: &DataType) -> Result<Array
 fn from_decimals(array: &ArrayRef, to: &Target, held: &DataType) -> Result<ArrayRef> {
     let (DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale)) = array.data_type()
     else {
-        return internal_err!("{} is no decimal", array.data_type());
+        return internal_err!("{} is not a decimal", array.data_type());
     };
-    // A scale below 0 comes from files only.
+    // Only files have negative scales.
     let scale = u32::try_from(*scale).unwrap_or(0);
     let outside = || PgError::out_of_range(&to.name());
     Ok(match to {
-        Target::Bool => return internal_err!("a decimal is no boolean"),
+        Target::Bool => return internal_err!("a decimal cannot be cast to boolean"),
         Target::Int2 | Target::Int4 | Target::Int8 => {
             let long = |value: Option<i128>| {
                 let value = value.and_then(|value| i64::try_from(value).ok());
@@ -316,16 +316,16 @@ fn wide(array: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// `value / divisor` rounded half away from zero; the divisor is a power of ten.
+/// Divides and rounds half away from zero; the divisor is a power of ten.
 fn rounded(value: i128, divisor: i128) -> i128 {
     if let (Ok(value), Ok(divisor)) = (i64::try_from(value), i64::try_from(divisor)) {
-        // The processor divides 64 bits far faster.
+        // Division of 64 bits is far faster.
         let (quotient, rest) = (value / divisor, value % divisor);
         let up = divisor > 1 && rest.unsigned_abs() >= divisor.unsigned_abs() - rest.unsigned_abs();
         return i128::from(quotient) + i128::from(if up { value.signum() } else { 0 });
     }
     let (quotient, rest) = (value / divisor, value % divisor);
-    // `rest * 2` may leave the type, `divisor - rest` may not.
+    // `rest * 2` may overflow; `divisor - rest` may not.
     if divisor > 1 && rest.unsigned_abs() >= divisor.unsigned_abs() - rest.unsigned_abs() {
         quotient + value.signum()
     } else {
@@ -333,7 +333,7 @@ fn rounded(value: i128, divisor: i128) -> i128 {
     }
 }
 
-/// The nearest doubles. A division of two exact doubles rounds once.
+/// Converts decimals to the nearest doubles. A division of two exact doubles rounds once.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -342,7 +342,7 @@ fn rounded(value: i128, divisor: i128) -> i128 {
 fn doubles(cells: &Decimal128Array, scale: u32) -> Float64Array {
     let is_exact = |cell: i128| cell.unsigned_abs() <= 1 << 53;
     let divisor = (scale <= 22).then(|| 10_f64.powi(scale.cast_signed()));
-    // The processor converts 64 bits far faster than 128.
+    // Conversion from 64 bits is far faster than from 128.
     let quick = |cell: i128, divisor: f64| cell as i64 as f64 / divisor;
     match divisor {
         Some(divisor)
@@ -360,7 +360,7 @@ fn doubles(cells: &Decimal128Array, scale: u32) -> Float64Array {
     }
 }
 
-/// Decimals with another precision and scale.
+/// Converts decimals to another precision and scale.
 fn rescaled(array: &ArrayRef, scale: u32, to: &Target, held: &DataType) -> Result<ArrayRef> {
     if array.data_type() == held && !to.has_modifier() {
         return Ok(Arc::clone(array));
@@ -396,18 +396,18 @@ fn rescaled(array: &ArrayRef, scale: u32, to: &Target, held: &DataType) -> Resul
     numerics(values, to, held)
 }
 
-/// A declared precision is too small.
+/// The error for a value that exceeds the declared precision.
 fn field_overflow() -> PgError {
     PgError::new("22003", "numeric field overflow")
 }
 
-/// A number needs more than 76 digits.
+/// The error for a number of more than 76 digits.
 pub(crate) fn overflow() -> PgError {
     PgError::new("22003", "value overflows numeric format")
 }
 
-/// Decimals held as `held`; each is rounded to the target's declared scale and checked against its
-/// precision.
+/// Builds an array of the decimal type `held`. Each value is rounded to the target's declared
+/// scale and checked against its precision.
 fn numerics(
     values: impl Iterator<Item = Result<Option<Numeric>, PgError>>,
     to: &Target,
@@ -415,7 +415,7 @@ fn numerics(
 ) -> Result<ArrayRef> {
     let (DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale)) = held
     else {
-        return internal_err!("{held} is no decimal");
+        return internal_err!("{held} is not a decimal");
     };
     let held_scale = u32::try_from(*scale).unwrap_or(0);
     let cell = |value: Numeric| -> Result<i256, PgError> {

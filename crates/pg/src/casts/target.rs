@@ -1,7 +1,7 @@
-//! Which types does PostgreSQL's SQL cast to, and which Arrow type holds each?
+//! Which types can PostgreSQL's SQL cast to, and which Arrow type holds each?
 //!
-//! A [`Target`] is written as text into plans (`pg_cast(x, 'numeric(10,2)')`) and read back, so
-//! [`Target::from_str`] and `Display` are inverse to each other.
+//! Plans contain a [`Target`] as text (`pg_cast(x, 'numeric(10,2)')`), so [`Target::from_str`] and
+//! `Display` are inverse to each other.
 //!
 //! Arrow lacks some of PostgreSQL's types. They are held in the nearest Arrow type, and the field
 //! names the type in its metadata under [`PG_TYPE`].
@@ -29,10 +29,10 @@ pub(crate) fn extension(field: &Field) -> Option<&str> {
     Some(named)
 }
 
-/// The scale of a numeric made of a value whose digits are not known when the query is planned.
+/// The scale of a numeric whose digits are not known when the query is planned.
 pub(crate) const OPEN_SCALE: i8 = 38;
 
-/// A type that a value is cast to, with its modifier.
+/// The target type of a cast, with its modifier.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Target {
     /// `boolean`.
@@ -47,13 +47,13 @@ pub enum Target {
     Float4,
     /// `double precision`.
     Float8,
-    /// `numeric`, with precision and scale where they are declared.
+    /// `numeric`, with its declared precision and scale.
     Numeric(Option<(u16, i16)>),
-    /// `numeric` without a declared precision whose digits are known: of a literal.
+    /// `numeric` without a declared precision, with the known digits of a literal.
     NumericOf(u8, i8),
     /// `text`.
     Text,
-    /// `varchar`, at most so many characters.
+    /// `varchar`, with its maximum length.
     Varchar(Option<u32>),
     /// `char(n)`, padded with blanks.
     Bpchar(Option<u32>),
@@ -69,7 +69,7 @@ pub enum Target {
     Timestamp(Option<u8>),
     /// `timestamptz`, with its number of fractional digits.
     Timestamptz(Option<u8>),
-    /// `interval`: the fields it is cut to (`day to second`), and its fractional digits.
+    /// `interval`: the fields that a cast keeps (`day to second`), and its fractional digits.
     Interval(Option<String>, Option<u8>),
     /// `uuid`.
     Uuid,
@@ -84,8 +84,8 @@ pub enum Target {
 }
 
 impl Target {
-    /// The target that a type in a statement's text names; `None` if its casts are left to
-    /// DataFusion or to the catalogue's passes.
+    /// The target named by a type in a statement; `None` if its casts are left to DataFusion or to
+    /// the catalog's passes.
     #[must_use]
     pub(crate) fn of_sql(sql: &SqlType) -> Option<Self> {
         Some(match sql {
@@ -155,8 +155,8 @@ impl Target {
         })
     }
 
-    /// The target that a field's values have already; `None` for types of the catalogue and types
-    /// without a counterpart.
+    /// The target whose values a field already holds; `None` for types of the catalog and types
+    /// that PostgreSQL lacks.
     #[must_use]
     pub fn of_field(field: &Field) -> Option<Self> {
         if let Some(name) = field.metadata().get(PG_TYPE)
@@ -236,7 +236,8 @@ impl Target {
             Self::Date => DataType::Date32,
             Self::Time(_) => DataType::Time64(TimeUnit::Microsecond),
             Self::Timestamp(_) => DataType::Timestamp(TimeUnit::Microsecond, None),
-            // One zone in all types: the session's is used where texts are read and written.
+            // The zone is always UTC: the session's zone only matters where texts are read and
+            // written.
             Self::Timestamptz(_) => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
             Self::Interval(..) => DataType::Interval(IntervalUnit::MonthDayNano),
             Self::Array(element) => {
@@ -247,7 +248,7 @@ impl Target {
                     other => other,
                 };
                 match from {
-                    // An array of arrays stays one: its elements are cast.
+                    // A list of lists stays one, and its elements are cast.
                     DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
                         DataType::new_list(self.arrow(from), true)
                     }
@@ -260,7 +261,7 @@ impl Target {
         }
     }
 
-    /// A field of this type, with the type's name where Arrow lacks it or its digits.
+    /// A field of this type, marked with its name if Arrow lacks the type or its digits.
     #[must_use]
     pub fn field(&self, name: &str, held: DataType, nullable: bool) -> Field {
         let field = Field::new(name, held, nullable);
@@ -283,7 +284,7 @@ impl Target {
         }
     }
 
-    /// What PostgreSQL's messages call the type.
+    /// PostgreSQL's name of the type in messages.
     #[must_use]
     pub fn name(&self) -> String {
         match self {
@@ -329,7 +330,7 @@ impl Target {
         }
     }
 
-    /// Whether the type is a number.
+    /// Whether this is a type of numbers.
     #[must_use]
     pub fn is_number(&self) -> bool {
         self.is_integer()
@@ -339,13 +340,13 @@ impl Target {
             )
     }
 
-    /// Whether the type is an integer.
+    /// Whether this is a type of integers.
     #[must_use]
     pub fn is_integer(&self) -> bool {
         matches!(self, Self::Int2 | Self::Int4 | Self::Int8)
     }
 
-    /// Whether the type is a string of characters.
+    /// Whether this is a type of character strings.
     #[must_use]
     pub fn is_text(&self) -> bool {
         matches!(
@@ -354,7 +355,7 @@ impl Target {
         )
     }
 
-    /// Whether the type has a modifier that may change a value of the same type.
+    /// Whether the type has a modifier that may change a value of that type.
     #[must_use]
     pub fn has_modifier(&self) -> bool {
         match self {
@@ -370,7 +371,7 @@ impl Target {
     }
 }
 
-/// `Decimal128`, or `Decimal256` where that is too narrow.
+/// `Decimal128`, or `Decimal256` if that is too narrow.
 #[must_use]
 pub(crate) fn decimal(precision: u8, scale: i8) -> DataType {
     if precision <= DECIMAL128_MAX_PRECISION {
@@ -380,8 +381,8 @@ pub(crate) fn decimal(precision: u8, scale: i8) -> DataType {
     }
 }
 
-/// The type that holds `numeric(precision, scale)`. PostgreSQL allows 1000 digits: a value that
-/// does not fit 76 is an error.
+/// The Arrow type for `numeric(precision, scale)`. PostgreSQL allows 1000 digits; here a value of
+/// more than 76 digits is an error.
 fn declared(precision: u16, scale: i16) -> DataType {
     let max = u16::from(DECIMAL256_MAX_PRECISION);
     let digits = match scale {
@@ -395,7 +396,7 @@ fn declared(precision: u16, scale: i16) -> DataType {
     )
 }
 
-/// The type that holds a `numeric` without a declared precision, made of a value of type `from`.
+/// The Arrow type for a `numeric` without a declared precision, cast from the type `from`.
 fn open(from: &DataType) -> DataType {
     match from {
         DataType::Boolean | DataType::Null => DataType::Decimal128(1, 0),
@@ -413,8 +414,8 @@ fn open(from: &DataType) -> DataType {
     }
 }
 
-/// The inner `None` is no length, the outer one a length that PostgreSQL does not have.
-#[expect(clippy::option_option, reason = "no length, or no such type")]
+/// The inner `None` means no length, the outer one a length that PostgreSQL does not support.
+#[expect(clippy::option_option, reason = "absent is not invalid")]
 fn characters(length: Option<&CharacterLength>) -> Option<Option<u32>> {
     match length {
         None => Some(None),
@@ -425,8 +426,8 @@ fn characters(length: Option<&CharacterLength>) -> Option<Option<u32>> {
     }
 }
 
-/// See [`characters`]. More than six digits are six, as in PostgreSQL.
-#[expect(clippy::option_option, reason = "no length, or no such type")]
+/// See [`characters`]. More than six digits count as six, as in PostgreSQL.
+#[expect(clippy::option_option, reason = "absent is not invalid")]
 fn fractional(digits: Option<u64>) -> Option<Option<u8>> {
     Some(match digits {
         Some(digits) => Some(u8::try_from(digits).ok()?.min(6)),
@@ -541,7 +542,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_are_read_as_they_are_written() {
+    fn targets_survive_the_round_trip() {
         for text in [
             "bool",
             "int4",

@@ -1,4 +1,4 @@
-//! Casts to text, bytea, uuid, json, jsonpath, and from text to arrays.
+//! Casts to text, bytea, uuid, json and jsonpath, and from text to arrays.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::functions::scalar::{is_bytes, is_text, marked_type};
 use crate::output::{field_writer, in_zone};
 use crate::values::{Json, bytea_from_text, uuid_from_text};
 
-/// The bytes of a name.
+/// The maximum length of a name in bytes.
 const NAME_BYTES_MAX: usize = 63;
 
-/// Casts to text, char(n), varchar(n), name, bytea, uuid, json, jsonb or jsonpath, or an array's
-/// text to the array, held as `held`.
+/// Casts to text, char(n), varchar(n), name, bytea, uuid, json, jsonb or jsonpath, or from text to
+/// an array, with values of the Arrow type `held`.
 pub(super) fn cast(
     array: &ArrayRef,
     from: &Field,
@@ -50,7 +50,7 @@ pub(super) fn cast(
             .clone()
     };
     let from_json = matches!(marked_type(from), Some("json" | "jsonb"));
-    // Blanks at the end are part of `char(n)` and of nothing else.
+    // Only `char(n)` keeps trailing blanks from padding.
     let padded = marked_type(from) == Some("bpchar") && *to != Target::Bpchar(None);
     let changed = |text: &str| -> Result<String> {
         let text = if padded && *to != Target::Bpchar(None) {
@@ -103,7 +103,7 @@ fn strings(array: &ArrayRef) -> Result<StringArray> {
         .clone())
 }
 
-/// Reads arrays of one dimension. (The dialect reads literals, of any dimensions.)
+/// Parses texts of one-dimensional arrays. (The dialect parses literals, of any dimensions.)
 fn array_from_text(
     array: &ArrayRef,
     element: &Target,
@@ -140,7 +140,7 @@ fn malformed(text: &str) -> PgError {
     PgError::new("22P02", format!("malformed array literal: \"{text}\""))
 }
 
-/// Each value as PostgreSQL prints it. A boolean is cast as a word, though it is printed as a
+/// The output format of each value, except that the cast of a boolean gives a word and not a
 /// letter.
 fn printed_field(array: &ArrayRef, from: &Field) -> Result<ArrayRef> {
     if array.data_type() == &DataType::Boolean {

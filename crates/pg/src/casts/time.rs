@@ -1,7 +1,7 @@
 //! Casts to dates, times and intervals.
 //!
-//! Texts are read, and zones passed, by the session's settings ([`Context`]). A timestamptz is a
-//! moment in UTC, whatever the zone of its Arrow type.
+//! Texts and zones are interpreted by the session's settings ([`Context`]). A timestamptz is a
+//! point in time in UTC, whatever the zone of its Arrow type.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::time::words::{self, Unit};
 use crate::time::zone::Zone;
 
 impl Context {
-    /// What the text of a date depends on.
+    /// The settings on which the text of a date depends.
     pub(crate) fn surroundings(&self) -> Surroundings {
         let began = self.moments.as_ref().and_then(Moments::transaction);
         Surroundings {
@@ -38,7 +38,7 @@ impl Context {
     }
 }
 
-/// Casts to date, time, timestamp, timestamptz or interval, held as `held`.
+/// Casts to date, time, timestamp, timestamptz or interval, with values of the Arrow type `held`.
 pub(super) fn cast(
     array: &ArrayRef,
     from: &Field,
@@ -64,11 +64,11 @@ pub(super) fn cast(
             let qualifier = fields.as_deref().and_then(qualifier);
             cast.interval(from.data_type(), qualifier, digits.map(u32::from))
         }
-        other => internal_err!("{other} is no type of time"),
+        other => internal_err!("{other} is not a date or time type"),
     }
 }
 
-/// The units that a qualified interval is cut to.
+/// The units to which a qualified interval is restricted.
 fn qualifier(fields: &str) -> Option<Qualifier> {
     let (first, last) = fields.split_once(" to ").unwrap_or((fields, fields));
     let unit = |word: &str| -> Option<Unit> { words::unit(word.split('(').next()?.trim()) };
@@ -83,7 +83,7 @@ struct Cast<'a> {
     around: &'a Surroundings,
 }
 
-/// A column in one of the types that values of time are held in.
+/// A column in one of the Arrow types of dates and times.
 enum Source {
     Text(StringArray),
     Date(PrimitiveArray<Date32Type>),
@@ -119,7 +119,7 @@ impl Cast<'_> {
                 let span = to(&DataType::Interval(IntervalUnit::MonthDayNano))?;
                 Source::Interval(span.as_primitive().clone())
             }
-            other => return internal_err!("{other} is no time"),
+            other => return internal_err!("{other} is not a date or time type"),
         })
     }
 
@@ -221,7 +221,7 @@ fn utc(at: i64, zone: Zone) -> Result<i64, PgError> {
         .ok_or_else(arithmetic::timestamp_out_of_range)
 }
 
-/// Reads each text.
+/// Parses each text.
 fn read_all<T: ArrowPrimitiveType>(
     texts: &StringArray,
     read: impl Fn(&str) -> Result<T::Native, PgError>,

@@ -1,12 +1,12 @@
-//! Which of some floats is the least or the greatest?
+//! The minimum and maximum of floats, with PostgreSQL's treatment of NaN.
 //!
-//! For `PostgreSQL` NaN equals itself and is above every number. `DataFusion` 55.2 compares floats
-//! group by group with `<`, which is false for NaN, so that min and max depend on which row comes
-//! first; without groups a NaN whose sign bit is set is the least. So `min(f)` is computed as
-//! `float_of(min(float_order(f)))`: the order of integers.
+//! In `PostgreSQL` NaN equals itself and is greater than every number. For groups, `DataFusion`
+//! 55.2 compares floats with `<`, which is false for NaN, so min and max depend on the order of
+//! rows; without groups a NaN whose sign bit is set is the minimum. So `min(f)` is computed as
+//! `float_of(min(float_order(f)))`, by the order of integers.
 //! Not here: ORDER BY, which puts NaN last.
-//! N1: `float_order` is strictly monotonic, but all NaN are one value. -0 is below 0, though they
-//! are equal in comparisons, so the answer does not depend on which comes first.
+//! N1: `float_order` is strictly monotonic, except that all NaN map to one value. -0 is below 0,
+//! although comparisons treat them as equal, so the result does not depend on which comes first.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
-/// Computes min and max of floats as those of integers.
+/// Computes min and max of floats by integers.
 #[derive(Debug)]
 pub(crate) struct FloatExtremes;
 
@@ -86,7 +86,7 @@ fn by_integers(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     Ok(Some(LogicalPlan::Projection(above)))
 }
 
-/// The least or greatest integer that stands for a float; `None` for another aggregate.
+/// The minimum or maximum of the integers for some floats; `None` for another aggregate.
 fn of_integers(expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     let expr = match expr {
         Expr::Alias(alias) => &alias.expr,
@@ -155,12 +155,12 @@ macro_rules! one_argument {
 }
 
 one_argument! {
-    /// An integer for each float, in the same order.
+    /// Maps floats to integers in the same order.
     FloatOrder, "float_order",
     of => match of {
         Some(DataType::Float64) => Ok(DataType::Int64),
         Some(DataType::Float32) => Ok(DataType::Int32),
-        other => exec_err!("{other:?} is no float"),
+        other => exec_err!("{other:?} is not a float"),
     },
     values => match values.data_type() {
         DataType::Float64 => Arc::new(
@@ -171,12 +171,12 @@ one_argument! {
 }
 
 one_argument! {
-    /// The float that an integer stands for.
+    /// Maps integers back to floats.
     FloatOf, "float_of",
     of => match of {
         Some(DataType::Int64) => Ok(DataType::Float64),
         Some(DataType::Int32) => Ok(DataType::Float32),
-        other => exec_err!("{other:?} stands for no float"),
+        other => exec_err!("{other:?} does not represent a float"),
     },
     values => match values.data_type() {
         DataType::Int64 => {
@@ -205,7 +205,7 @@ fn double_of(order: i64) -> f64 {
     f64::from_bits(turned_double(order).cast_unsigned())
 }
 
-/// Bits of negative floats are in the opposite order; the turn is its own inverse.
+/// The bits of negative floats are in reverse order; flipping them is its own inverse.
 fn turned_double(bits: i64) -> i64 {
     bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
 }
@@ -237,7 +237,7 @@ mod tests {
 
     use super::*;
 
-    /// In `PostgreSQL`'s order; NaN with either sign are one value.
+    /// In `PostgreSQL`'s order; NaN with either sign are equal.
     const ASCENDING: [f64; 8] = [
         f64::NEG_INFINITY,
         f64::MIN,
@@ -250,8 +250,8 @@ mod tests {
     ];
 
     #[test]
-    #[allow(clippy::cast_possible_truncation, reason = "singles of the same edges")]
-    fn the_order_of_integers_is_that_of_floats() {
+    #[allow(clippy::cast_possible_truncation, reason = "the same edges as f32")]
+    fn integers_have_the_order_of_their_floats() {
         for pair in ASCENDING.windows(2) {
             assert!(
                 order_of_double(pair[0]) < order_of_double(pair[1]),

@@ -1,16 +1,17 @@
-//! When are two floats the same group, the same row, peers of an order, or keys of a join?
+//! When do two floats form the same group or row, or match as keys of an order or a join?
 //!
-//! For PostgreSQL -0 equals 0, every NaN equals every other, and NaN comes last. DataFusion 55.2
-//! groups, orders and joins floats by their bits. So keys that are floats, or arrays of floats, are
-//! given by `float_key` (`numbers/float_key.rs`), of which equal floats have one value: those of
-//! groups, of distinct arguments, of windows, of ORDER BY and of joins. A group shows one of its
-//! own values. The rule runs after the
-//! others, when IN, EXISTS, DISTINCT, INTERSECT and `a.f = b.f` have become joins and groups.
+//! In PostgreSQL -0 equals 0, all NaN are equal, and NaN comes last. DataFusion 55.2 groups,
+//! orders and joins floats by their bits. So the keys of groups, distinct arguments, windows,
+//! ORDER BY and joins that are floats, or arrays of floats, are wrapped in `float_key`
+//! (`numbers/float_key.rs`), which maps equal floats to the same value. A group still shows one of
+//! its own values. The rule runs last, when IN, EXISTS, DISTINCT, INTERSECT and `a.f = b.f` have
+//! become joins and groups.
 //!
-//! Within arrays NULL is the largest element. DataFusion orders it as the NULLs of the key, so that
-//! an order of arrays puts them last (first, if it descends); a key before it moves the others.
+//! Inside arrays NULL is the largest element. DataFusion places such elements like the NULLs of
+//! the key, so an order of arrays puts NULLs last (first, if it descends), and an additional key
+//! before it places the NULL arrays.
 //!
-//! Not here: comparisons that are no keys.
+//! Not here: comparisons outside of keys.
 
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use super::list_key;
 use crate::numbers::{float_key as key, float_of_key, is_float_key as is_key, shown_float};
 
-/// Makes equal floats equal keys.
+/// See the file's header.
 #[derive(Debug)]
 pub(crate) struct FloatKeys;
 
@@ -79,7 +80,7 @@ impl OptimizerRule for FloatKeys {
     }
 }
 
-/// Makes keys of an order.
+/// Converts the expressions of an order to keys.
 fn order_by(sorts: &mut Vec<Sort>, schema: &DFSchema) -> bool {
     let mut changed = false;
     let mut at = 0;
@@ -88,7 +89,8 @@ fn order_by(sorts: &mut Vec<Sort>, schema: &DFSchema) -> bool {
             sort.expr = key(std::mem::take(&mut sort.expr));
             changed = true;
         }
-        // NULLs of the key stand where those within arrays must not.
+        // The option would also move NULLs inside of arrays, so another key places the NULL
+        // arrays.
         let is_list = sort.expr.get_type(schema).is_ok_and(|of| of.is_list());
         if is_list && sort.asc == sort.nulls_first {
             sort.nulls_first = !sort.asc;
@@ -103,7 +105,7 @@ fn order_by(sorts: &mut Vec<Sort>, schema: &DFSchema) -> bool {
     changed
 }
 
-/// Distinct arguments, and what windows are divided and ordered by.
+/// Converts distinct arguments, and the keys by which windows are partitioned and ordered.
 fn keyed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let mut changed = false;
     let mut make = |exprs: &mut Vec<Expr>| {
@@ -119,7 +121,7 @@ fn keyed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             if call.params.distinct {
                 make(&mut call.params.args);
             }
-            // The value of an ordered-set aggregate is its key.
+            // The sort key of an ordered-set aggregate is also its argument.
             if !call.func.supports_within_group_clause() {
                 changed |= order_by(&mut call.params.order_by, schema);
             }
@@ -135,7 +137,7 @@ fn keyed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(Transformed::new_transformed(expr, changed))
 }
 
-/// An aggregate grouped by keys; `None` if it is not grouped by floats.
+/// An aggregate grouped by keys; `None` if it does not group by floats.
 fn grouped(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     let schema = aggregate.input.schema();
     let mut changed = false;
@@ -171,7 +173,8 @@ fn grouped(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
         return Ok(None);
     }
     let mut functions = aggregate.aggr_expr.clone();
-    // All values of a group of zeros are equal, so DataFusion's min is the first that it finds.
+    // All values in a group of zeros are equal, so DataFusion's min returns the first one it
+    // finds.
     let mut least = Vec::new();
     for (at, key) in grouping_set_to_exprlist(&group)?.into_iter().enumerate() {
         if let Some(float) = float_of_key(key, schema) {
@@ -197,7 +200,7 @@ fn grouped(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     Ok(Some(LogicalPlan::Projection(above)))
 }
 
-/// A join by keys.
+/// Converts the keys of a join.
 fn joined(mut join: Join) -> Result<Transformed<LogicalPlan>> {
     let mut changed = false;
     for (left, right) in &mut join.on {
@@ -229,7 +232,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn equal_floats_are_one_key() {
+    async fn equal_floats_have_one_key() {
         let builder = SessionStateBuilder::new().with_default_features();
         let context = SessionContext::new_with_state(crate::install(builder).build());
         let floats = [0.0, -0.0, f64::NAN, -f64::NAN, 1.0];

@@ -1,14 +1,13 @@
-//! `list_key(x)`: the bytes that stand for an array where a join looks for equal ones, and in a
-//! sort that has NULLs at its other end.
+//! `list_key(x)`: bytes that replace an array as a key of a join, and in a sort whose NULLs are at
+//! the opposite end.
 //!
-//! They have PostgreSQL's order, in which an element that is NULL is greater than others. Arrow's
-//! sort puts such elements where it puts arrays that are NULL.
+//! The bytes sort in PostgreSQL's order, in which a NULL element is greater than others. Arrow's
+//! sort places NULL elements like NULL arrays.
 //!
-//! A hash join of DataFusion's tells its other side the least and the greatest key, and that side
-//! leaves out rows beyond them. For arrays the two use different orders (55.2,
-//! `hash_join/shared_bounds.rs`): of elements that are NULL, one says that they are less, the other
-//! that they are greater. Bytes have one order. Once a bound and its comparison agree on arrays,
-//! the arrays themselves can be the keys.
+//! A hash join in DataFusion passes the minimum and maximum of its keys to the other side, which
+//! skips rows outside of them. For arrays the two sides use different orders (55.2,
+//! `hash_join/shared_bounds.rs`): NULL elements are less in one, and greater in the other. Bytes
+//! have a single order. Once DataFusion uses one order for arrays, they can be keys themselves.
 
 use std::sync::Arc;
 
@@ -23,7 +22,7 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
-/// Both sides of a join's key as bytes, if they are arrays of one type.
+/// Converts both sides of a join key to bytes, if they are arrays of one type.
 pub(super) fn bytes_of(
     left: &Expr,
     right: &Expr,
@@ -37,7 +36,7 @@ pub(super) fn bytes_of(
     Some((list_key(left.clone()), list_key(right.clone())))
 }
 
-/// The bytes of an array.
+/// The bytes for an array.
 pub(super) fn list_key(list: Expr) -> Expr {
     ScalarUDF::from(ListKey::new()).call(vec![list])
 }

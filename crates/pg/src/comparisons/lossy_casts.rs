@@ -1,12 +1,12 @@
-//! In which comparisons does a cast have to be carried out?
+//! In which comparisons must a cast be evaluated?
 //!
-//! `DataFusion` 55.2 replaces `CAST(p AS numeric(10,1)) = 5.0` by `p = 5.00`, and prunes files by
-//! the casts of a column's least and greatest values. The first is right if the cast maps no two
-//! values to one, the second if it keeps their order: 4.96 becomes 5.0, too, and the time of a
-//! timestamp does not grow with it. So the result of another cast is hidden from optimizers by a
-//! function that returns its argument.
-//! Not here: casts that functions of ours carry out; optimizers know nothing of them.
-//! C1: within a comparison no cast that is not [`transparent`] is visible.
+//! `DataFusion` 55.2 replaces `CAST(p AS numeric(10,1)) = 5.0` with `p = 5.00`, and prunes files
+//! by the casts of a column's minimum and maximum. The former is right only if the cast is
+//! injective, the latter only if it keeps the order: 4.96 also becomes 5.0, and the time of a
+//! timestamp does not grow with it. So the results of other casts are wrapped in a function that
+//! returns its argument, which hides them from optimizers.
+//! Not here: casts by our own functions, which optimizers do not recognize.
+//! C1: only [`transparent`] casts are visible inside a comparison.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
@@ -54,7 +54,7 @@ impl AnalyzerRule for KeepLossyCasts {
     }
 }
 
-/// Finds comparisons.
+/// Visits comparisons.
 struct Comparisons<'a> {
     schema: &'a DFSchema,
     options: &'a ConfigOptions,
@@ -124,15 +124,15 @@ fn compares(op: Operator) -> bool {
     )
 }
 
-/// A side of a comparison in which no lossy cast is visible. Casts of casts are looked through;
-/// below anything else optimizers do not look for casts.
+/// A side of a comparison with its lossy casts hidden. Only casts of casts are visited, because
+/// optimizers do not search below other expressions.
 fn hidden(side: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     side.transform_down(|expr| {
         let (inner, to) = match &expr {
             Expr::Cast(cast) => (&cast.expr, cast.field.data_type()),
             Expr::TryCast(cast) => (&cast.expr, cast.field.data_type()),
             Expr::Negative(_) => return Ok(Transformed::no(expr)),
-            // It becomes a cast when it is simplified.
+            // The simplifier turns this call into a cast.
             Expr::ScalarFunction(call) if call.func.name() == "arrow_cast" => {
                 let hidden = as_it_is(expr);
                 return Ok(Transformed::new(hidden, true, TreeNodeRecursion::Stop));
@@ -150,9 +150,8 @@ fn hidden(side: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     })
 }
 
-/// Whether the cast keeps the order of values and maps no two of them to one, so far as it
-/// succeeds;
-/// or `DataFusion` knows that it does not and leaves it alone.
+/// Whether the cast, where it succeeds, is injective and keeps the order of values, or
+/// `DataFusion` leaves it alone for not doing so.
 fn transparent(from: &DataType, to: &DataType) -> bool {
     use DataType::{
         Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256, Dictionary, Float32, Float64,
@@ -171,13 +170,13 @@ fn transparent(from: &DataType, to: &DataType) -> bool {
         (from, Dictionary(_, to)) => transparent(from, to),
         (Float32, Float64) => true,
         (from, to) if from.is_string() && to.is_string() => true,
-        // Neither is looked into unless both are texts.
+        // DataFusion does not look into casts between texts and other types.
         (from, to) if from.is_string() != to.is_string() => true,
         (Timestamp(_, from), Timestamp(_, to)) => from == to,
         (Date32 | Date64 | Timestamp(_, None), Date32 | Date64 | Timestamp(_, None)) => true,
         (from, to) => match (scale(from), scale(to)) {
             (Some(from), Some(to)) => to >= from,
-            // Large integers and long decimals share a float, which pruning tolerates.
+            // Large integers or long decimals may map to the same float, which pruning tolerates.
             (Some(_), None) => to.is_floating(),
             _ => false,
         },
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_compared_is_the_result_of_the_cast() {
+    async fn comparisons_use_the_result_of_the_cast() {
         for (condition, expected) in [
             ("p::decimal(10,1) = 5.0", "2"),
             ("5.0 = p::decimal(10,1)", "2"),

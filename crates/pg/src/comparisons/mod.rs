@@ -2,12 +2,12 @@
 //!
 //! | file | question |
 //! |---|---|
-//! | `float_extremes.rs` | which of some floats is the least or the greatest? |
-//! | `float_keys.rs` | when are two floats the same group or row, or keys of a join that match? |
-//! | `list_key.rs` | by which bytes does a join find equal arrays? |
-//! | `lossy_casts.rs` | in which comparisons does a cast have to be carried out? |
-//! | `sort_keys.rs` | by what do intervals and jsonb compare? |
-//! | `units.rs` | how do timestamps of other units compare with constants? |
+//! | `float_extremes.rs` | which float is the minimum or maximum? |
+//! | `float_keys.rs` | when do two floats form the same group or row, or match in a join? |
+//! | `list_key.rs` | by which bytes does a join match arrays? |
+//! | `lossy_casts.rs` | in which comparisons must a cast be evaluated? |
+//! | `sort_keys.rs` | by which keys are intervals and jsonb compared? |
+//! | `units.rs` | how are timestamps of other units compared with constants? |
 
 mod float_extremes;
 mod float_keys;

@@ -1,10 +1,9 @@
-//! Values that Arrow compares otherwise than PostgreSQL: intervals, `jsonb`, padded texts.
+//! Values that Arrow compares differently from PostgreSQL: intervals, `jsonb`, padded texts.
 //!
-//! Wherever they are compared, grouped, sorted or joined, this analyzer rule puts a key in their
-//! place, whose order is PostgreSQL's: the length of an interval, the text of
-//! `functions/json/key.rs`, the bytes of an array (`list_key.rs`). It runs before DataFusion's type
-//! coercion, which refuses windows over intervals. Values of `json` have neither order nor equality
-//! (42883).
+//! Wherever they are compared, grouped, sorted or joined, this analyzer rule replaces them with a
+//! key with PostgreSQL's order: the length of an interval, the text of `functions/json/key.rs`, or
+//! the bytes of an array (`list_key.rs`). It runs before DataFusion's type coercion, which refuses
+//! windows over intervals. Values of `json` have neither an order nor an equality (42883).
 
 use std::sync::Arc;
 
@@ -37,7 +36,7 @@ use crate::functions::scalar::marked_type;
 use crate::functions::time::operators;
 use crate::intervals::{Overloaded, greatest, least};
 
-/// See the module.
+/// See the file's header.
 #[derive(Debug)]
 pub(crate) struct SortKeys;
 
@@ -52,20 +51,20 @@ impl AnalyzerRule for SortKeys {
     }
 }
 
-/// What a value is compared by.
+/// The key by which a value is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Key {
     Interval,
     Jsonb,
-    /// A `character` of any length, whose trailing blanks do not count.
+    /// A `character` of any length, whose trailing blanks are ignored.
     Padded,
-    /// Nothing: the value is a `json`.
+    /// No key: the value is a `json`.
     None,
 }
 
 impl Key {
     fn of_field(field: &Field) -> Option<Self> {
-        // Values of one length are padded to it.
+        // Values of the same declared length are padded to it.
         if field
             .metadata()
             .get(PG_TYPE)
@@ -81,7 +80,7 @@ impl Key {
         }
     }
 
-    /// `None` for a value that is its own key, and one without a type yet.
+    /// `None` for a value that is its own key, or has no type yet.
     fn of(expr: &Expr, schema: &DFSchema) -> Option<Self> {
         Self::of_field(&expr.to_field(schema).ok()?.1)
     }
@@ -148,7 +147,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let mut mapped = plan.map_expressions(|expr| {
         let name = names.save(&expr);
         let mut changed = expr.transform_up(|expr| compare(expr, &schema))?;
-        // The keys of a sort, and the columns on which a join is made.
+        // The keys of a sort, and the columns of a join.
         let is_key = sorts || (joins && !matches!(changed.data, Expr::BinaryExpr(_)));
         if is_key && let Some(key) = Key::of(&changed.data, &schema) {
             let key = if sorts { key.sorts()? } else { key.groups()? };
@@ -201,7 +200,7 @@ fn is_distinct(op: Operator) -> bool {
     matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom)
 }
 
-/// An expression whose comparisons compare keys.
+/// Replaces the operands of comparisons in an expression with keys.
 fn compare(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let of = |expr: &Expr| Key::of(expr, schema);
     let key = match &expr {
@@ -293,7 +292,7 @@ fn compare(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     }))
 }
 
-/// Functions that look for an element of an array.
+/// Functions that search an array for an element.
 const OF_ELEMENTS: [&str; 4] = [
     "array_position",
     "array_positions",
@@ -301,7 +300,7 @@ const OF_ELEMENTS: [&str; 4] = [
     "array_replace",
 ];
 
-/// An element of an array of `jsonb` is looked for by its key.
+/// Searches an array of `jsonb` by the element's key.
 fn of_elements(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::ScalarFunction(mut call) = expr else {
         return Ok(Transformed::no(expr));
@@ -326,7 +325,7 @@ fn of_elements(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(Expr::ScalarFunction(call)))
 }
 
-/// The keys of a subquery's values.
+/// A subquery that returns the keys of its values.
 fn keys_of(query: Subquery, key: Key) -> Result<Subquery> {
     let plan = Arc::unwrap_or_clone(query.subquery);
     let column = Expr::Column(Column::from(plan.schema().qualified_field(0)));
@@ -352,14 +351,15 @@ fn is_comparison(op: Operator) -> bool {
     )
 }
 
-/// Whether arrays are sorted with NULLs at the other end than elements that are NULL.
+/// Whether a sort of arrays puts NULL arrays at the opposite end from NULL elements.
 fn is_turned(sort: &SortExpr, schema: &DFSchema) -> bool {
     let is_list = |held| matches!(held, DataType::List(_));
     sort.asc == sort.nulls_first && sort.expr.get_type(schema).is_ok_and(is_list)
 }
 
-/// Keys that order as PostgreSQL does. An expression that is a key already orders nothing more:
-/// DataFusion 55.2 fails on it in an aggregate ("column types must match schema types").
+/// Sort keys in PostgreSQL's order. An expression that already is a key is dropped: it does not
+/// change the order, and in an aggregate DataFusion 55.2 fails on it ("column types must match
+/// schema types").
 fn sorted(
     mut order: Vec<SortExpr>,
     schema: &DFSchema,
@@ -474,7 +474,7 @@ fn window(mut function: WindowFunction, schema: &DFSchema) -> Result<Transformed
     Ok(Transformed::new(expr, changed, TreeNodeRecursion::Continue))
 }
 
-/// Groups by the keys of values; a group shows the first of its values, as in PostgreSQL.
+/// Groups by keys; a group shows its first value, as in PostgreSQL.
 fn group(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     let schema = Arc::clone(aggregate.input.schema());
     let sets = match aggregate.group_expr.as_slice() {
@@ -554,14 +554,14 @@ fn keyed_sets(sets: GroupingSet, schema: &DFSchema) -> Result<GroupingSet> {
     })
 }
 
-/// The value of a group, where it is grouped by it: else it has no key.
+/// The value of a group in a grouping set; NULL if the set does not group by it.
 fn of_set(key: Expr, first: Expr, field: &Field) -> Expr {
     let has_key = Box::new(key.is_not_null());
     let value = Case::new(None, vec![(has_key, Box::new(first))], None);
     marked_like(Expr::Case(value), field)
 }
 
-/// The column with the value that the group of expression `at` shows.
+/// The name of the column that holds the shown value of group expression `at`.
 fn shown(at: usize) -> String {
     format!("key_shown_{at}")
 }

@@ -1,13 +1,13 @@
-//! Timestamps of files in other units than a microsecond, beside constants.
+//! Comparisons of constants with timestamps of files whose unit is not a microsecond.
 //!
 //! | column | constant | DataFusion 55.2 | here |
 //! |---|---|---|---|
-//! | milliseconds | `'… 00:00:00.0005'` | is cut to the column's unit | is compared as it is |
-//! | nanoseconds | `'9999-12-31'`, `'infinity'` | fails, or is NULL | is beyond every value |
+//! | milliseconds | `'… 00:00:00.0005'` | truncates it to the column's unit | compares it exactly |
+//! | nanoseconds | `'9999-12-31'`, `'infinity'` | fails, or gives NULL | takes it as beyond every value |
 //!
-//! A constant that may be cut is compared with the column's value behind a function, of which
-//! optimizers know nothing; a second condition that is true where the first one is, also if its
-//! constant is cut, is left to them for pruning.
+//! A constant that would be truncated is compared with the column's value inside a function that
+//! optimizers do not recognize. For pruning, a second condition is added: it compares the
+//! truncated constant and holds wherever the first one does.
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{DFSchema, ScalarValue};
@@ -18,7 +18,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, lit};
 use crate::constants::value_of;
 use crate::functions::as_it_is;
 
-/// A comparison with the meaning of `left op right`; `None` if that has it.
+/// A comparison that means `left op right`; `None` if the given one already does.
 pub(super) fn compared(
     left: &Expr,
     op: Operator,
@@ -97,7 +97,7 @@ fn hidden(expr: &Expr) -> Expr {
     as_it_is(expr.clone())
 }
 
-/// The unit of a timestamp that is cast to a finer one.
+/// The unit of a timestamp column that is cast to a finer one.
 fn widened(side: &Expr, schema: &DFSchema) -> Option<TimeUnit> {
     let Expr::Cast(cast) = side else {
         return None;
@@ -112,7 +112,7 @@ fn widened(side: &Expr, schema: &DFSchema) -> Option<TimeUnit> {
     }
 }
 
-/// Whether a constant may be no whole number of units.
+/// Whether a constant might not be a whole number of units.
 fn may_be_cut(constant: &Expr, unit: TimeUnit) -> bool {
     if constant.any_column_refs() || constant.contains_outer() {
         return false;
@@ -168,7 +168,7 @@ impl End {
         }
     }
 
-    /// `side op self`: true or false for all values, NULL for none.
+    /// `side op self`: the same for all values, and NULL for NULL.
     fn compared(self, side: &Expr, op: Operator) -> Option<Expr> {
         let value = match op {
             Operator::Lt | Operator::LtEq => self == Self::Last,
@@ -181,7 +181,7 @@ impl End {
         };
         let known = Expr::IsNotNull(Box::new(side.clone()));
         let null = lit(ScalarValue::Boolean(None));
-        // A filter drops NULL as it drops false, and is pruned by the first form.
+        // A filter drops both NULL and false, and can prune by the first operand.
         Some(if value {
             known.or(null)
         } else {

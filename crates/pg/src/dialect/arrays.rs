@@ -1,4 +1,4 @@
-//! Arrays in PostgreSQL's spellings: as text in braces, and made of a subquery's rows.
+//! PostgreSQL's array syntax: texts in braces, and arrays collected from subqueries.
 //!
 //! | from | to |
 //! |---|---|
@@ -66,8 +66,8 @@ impl VisitorMut for Arrays {
     }
 }
 
-/// Whether an expression contains ANY or ALL. An expression that is compared with an array is
-/// written twice, so nested ones would grow without bound.
+/// Whether an expression contains ANY or ALL. The rewrite writes an expression that is compared
+/// with an array twice, so nested ones would double the size at each level.
 fn has_any(expr: &Expr) -> bool {
     let found = visit_expressions(expr, |inner| match inner {
         Expr::AnyOp { .. } | Expr::AllOp { .. } => ControlFlow::Break(()),
@@ -76,16 +76,16 @@ fn has_any(expr: &Expr) -> bool {
     found.is_break()
 }
 
-/// An array of a subquery's rows, empty where it has none.
+/// The array of a subquery's rows; empty if there are no rows.
 fn collected(query: &Query) -> Option<Expr> {
     plainly_collected(query).or_else(|| collected_in_order(query))
 }
 
-/// See [`collected`], for any subquery of one column.
+/// See [`collected`]; works for any subquery of one column.
 fn collected_in_order(query: &Query) -> Option<Expr> {
     let mut ordered = query.clone();
     if ordered.order_by.is_some() && ordered.limit_clause.is_none() && ordered.fetch.is_none() {
-        // DataFusion drops the order of a subquery without a limit.
+        // DataFusion drops the ORDER BY of a subquery without a limit.
         let Statement::Query(limited) = one_statement("SELECT 1 LIMIT 9223372036854775807")? else {
             return None;
         };
@@ -107,7 +107,7 @@ fn collected_in_order(query: &Query) -> Option<Expr> {
     }
 }
 
-/// Puts a query in the place of the subquery named `q`.
+/// Replaces the subquery named `q` with a query.
 struct Inner<'a> {
     place: &'a mut Option<Query>,
 }
@@ -157,7 +157,7 @@ fn plainly_collected(query: &Query) -> Option<Expr> {
             "unnest" | "generate_series" | "generate_subscripts"
         ) || super::sets::array_of_set(function).is_some()
     };
-    // Neither sets nor windows can stand within an aggregate.
+    // Set-returning functions and windows cannot stand inside an aggregate.
     let apart = visit_expressions(value, |inner| match inner {
         Expr::Function(function)
             if function.over.is_some()
@@ -175,7 +175,8 @@ fn plainly_collected(query: &Query) -> Option<Expr> {
     }
     let value = value.clone();
     let mut aggregate = call("array_agg", vec![value.clone()]);
-    // It tells the call from one of `array_agg` by the statement (`analysis/checks.rs`).
+    // The FILTER distinguishes this call from an `array_agg` of the statement
+    // (`analysis/checks.rs`).
     if let Expr::Function(function) = &mut aggregate {
         function.filter = Some(Box::new(boolean(true)));
     }
@@ -201,7 +202,7 @@ fn plainly_collected(query: &Query) -> Option<Expr> {
     Some(call(OR_EMPTY, vec![rows]))
 }
 
-/// `ARRAY[…]` of an array's text; `None` if it is not an array.
+/// The `ARRAY[…]` for an array written as text; `None` if the text is not an array.
 fn literal(array: &str) -> Option<Expr> {
     let elem = match elements(array) {
         Some(elements) => elements
@@ -219,7 +220,7 @@ fn literal(array: &str) -> Option<Expr> {
     Some(Expr::Array(Array { elem, named: true }))
 }
 
-/// The arrays in an array of arrays, as spelled.
+/// The texts of the inner arrays of an array of arrays.
 pub(crate) fn nested(array: &str) -> Option<Vec<&str>> {
     let inside = array.trim().strip_prefix('{')?.strip_suffix('}')?;
     let (mut parts, mut start, mut depth) = (vec![], 0, 0_usize);
@@ -244,7 +245,7 @@ pub(crate) fn nested(array: &str) -> Option<Vec<&str>> {
     (balanced && parts.iter().all(|part| part.trim().starts_with('{'))).then_some(parts)
 }
 
-/// The elements of an array as text: `{a,"b c",NULL}`. `None` if it is not an array of one
+/// The elements of a text such as `{a,"b c",NULL}`. `None` if the text is not an array of one
 /// dimension.
 #[must_use]
 pub fn elements(array: &str) -> Option<Vec<Option<String>>> {
@@ -290,12 +291,12 @@ pub fn elements(array: &str) -> Option<Vec<Option<String>>> {
     }
 }
 
-/// `as_array(text, x)`: the array that a text spells, with elements of the type of `x`.
+/// `as_array(text, x)`: the array written in a text, with elements of the type of `x`.
 pub const AS_ARRAY: &str = "as_array";
 /// `pg_or_empty(array)`: the array, or an empty one for NULL.
 pub(crate) const OR_EMPTY: &str = "pg_or_empty";
-/// `subscripts(array, dimension)`: an array of 1, 2, …, one number for each element. It is empty
-/// for any dimension but the first, because arrays have no other.
+/// `subscripts(array, dimension)`: the array 1, 2, …, with one number per element. It is empty for
+/// every dimension but the first, because arrays have only one.
 pub(crate) const SUBSCRIPTS: &str = "subscripts";
 
 #[cfg(test)]

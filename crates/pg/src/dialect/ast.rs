@@ -1,4 +1,4 @@
-//! Pieces of syntax trees that several passes take apart or put together.
+//! Parts of syntax trees that several passes take apart or build.
 
 use std::ops::ControlFlow;
 
@@ -46,13 +46,13 @@ pub(super) fn arguments(function: &Function) -> Option<Vec<&Expr>> {
         .collect()
 }
 
-/// The last word of a name, in lower case.
+/// The last part of a qualified name, in lower case.
 pub(crate) fn last_word(name: &ObjectName) -> Option<String> {
     let ident = name.0.last()?.as_ident()?;
     Some(ident.value.to_lowercase())
 }
 
-/// A query of this text.
+/// Parses a query.
 pub(super) fn template(sql: &str) -> Option<Query> {
     let mut parser = Parser::new(&GenericDialect {}).try_with_sql(sql).ok()?;
     parser.parse_query().ok().map(|query| *query)
@@ -85,7 +85,7 @@ pub(super) fn compared(left: Expr, op: &str, right: Expr) -> Expr {
     }))
 }
 
-/// The conjunction of conditions; true if there is none.
+/// The conjunction of the conditions; true if there are none.
 pub(super) fn with_ands(conditions: Vec<Expr>) -> Expr {
     let all = conditions.into_iter().reduce(|left, right| Expr::BinaryOp {
         left: Box::new(left),
@@ -119,7 +119,7 @@ pub(super) fn literal_text(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// Whether an expression is this number, in a cast or not.
+/// Whether an expression is this number, possibly in brackets or a cast.
 pub(super) fn is_number(expr: &Expr, number: &str) -> bool {
     match expr {
         Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => is_number(inner, number),
@@ -150,7 +150,7 @@ pub(super) fn item_expr_mut(item: &mut SelectItem) -> Option<&mut Expr> {
     }
 }
 
-/// The branches of a set operation. A query in brackets is visited itself.
+/// Calls `each` on every branch of a set operation. It does not descend into a query in brackets.
 pub(super) fn each_branch(body: &mut SetExpr, each: &mut impl FnMut(&mut SetExpr)) {
     let mut branches = vec![body];
     while let Some(body) = branches.pop() {
@@ -163,7 +163,7 @@ pub(super) fn each_branch(body: &mut SetExpr, each: &mut impl FnMut(&mut SetExpr
     }
 }
 
-/// The qualifier of a table's columns: its alias, or the last word of its name.
+/// The qualifier of a table's columns: its alias, or the last part of its name.
 pub(super) fn qualifier(factor: &TableFactor) -> Option<String> {
     let (alias, name) = match factor {
         TableFactor::Table { alias, name, .. } => (alias, Some(name)),
@@ -198,7 +198,7 @@ pub(super) fn aggregates(expr: &Expr) -> bool {
 }
 
 struct AggregateSearch {
-    /// How many queries are around.
+    /// The number of queries around the expression.
     within: usize,
 }
 
@@ -227,13 +227,13 @@ impl Visitor for AggregateSearch {
     }
 }
 
-/// Whether a call is one of an aggregate by its name.
+/// Whether a function is an aggregate, judged by its name.
 pub(super) fn is_aggregate(function: &Function) -> bool {
     last_word(&function.name)
         .is_some_and(|name| AGGREGATES.iter().any(|start| name.starts_with(start)))
 }
 
-/// The expressions directly below one, except in subqueries.
+/// The direct children of an expression, outside of subqueries.
 pub(super) fn children(expr: &Expr) -> Vec<&Expr> {
     match expr {
         Expr::Function(function) => arguments(function).unwrap_or_default(),
@@ -282,8 +282,8 @@ pub(super) fn children(expr: &Expr) -> Vec<&Expr> {
     }
 }
 
-/// How the names of aggregates begin: PostgreSQL's, DataFusion's and ours. A scalar function that
-/// is taken for an aggregate only costs a simplification.
+/// Prefixes of the names of aggregates: PostgreSQL's, DataFusion's and ours. Mistaking a scalar
+/// function for an aggregate only loses a simplification.
 const AGGREGATES: &[&str] = &[
     "any_value",
     "approx_",

@@ -1,4 +1,4 @@
-//! Forms of INSERT, UPDATE and TRUNCATE that DataFusion plans when they are written otherwise.
+//! INSERT, UPDATE and TRUNCATE statements, rewritten to the forms that DataFusion plans.
 //!
 //! | from | to |
 //! |---|---|
@@ -8,8 +8,11 @@
 //! | `UPDATE t SET (a, b) = (SELECT x, y …)` | `UPDATE t SET a = (SELECT a FROM (SELECT x, y …) q (a, b)), …` |
 //! | `TRUNCATE ONLY t RESTART IDENTITY CASCADE` | `TRUNCATE t` |
 //!
-//! No table has others that inherit from it or refer to its keys, or a sequence of its own.
-//! Not here: forms that need to know the table's columns (the engine's `statement/changes.rs`).
+//! Dropping ONLY, CASCADE and RESTART IDENTITY changes nothing: there is no inheritance, there are
+//! no foreign keys, and no table owns a sequence.
+//!
+//! Not here: forms for which the table's columns must be known (the engine's
+//! `statement/changes.rs`).
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -24,10 +27,10 @@ use super::column_names::{first_select, folded, is_wild};
 use super::rows::fields;
 use crate::functions::FAIL;
 
-/// Functions that give another value each time.
+/// Functions whose value differs from call to call.
 const VOLATILE: [&str; 3] = ["random", "clock_timestamp", "gen_random_uuid"];
 
-/// Why columns are not assigned from a subquery.
+/// The error for a row assignment that cannot be split into columns.
 const NOT_BY_COLUMN: &str = "SET (a, b) = (SELECT …) is supported where the subquery has as many \
     columns, all named, and no LIMIT, DISTINCT or volatile function";
 
@@ -58,7 +61,7 @@ pub(super) fn rewrite(statement: &mut Statement) {
     }
 }
 
-/// The queries of an inner WITH behind those of the outer one, which they may name.
+/// Appends the queries of an inner WITH to those of the outer one, which they may name.
 pub(super) fn merged(mut outer: With, inner: Option<With>) -> With {
     if let Some(inner) = inner {
         outer.recursive |= inner.recursive;
@@ -113,8 +116,8 @@ fn single_columns(update: &mut Update) {
     }
 }
 
-/// The columns of a subquery as subqueries of their own; `None` if two of them might not give
-/// columns of one row.
+/// The columns of a subquery, each as a subquery of its own; `None` if they might not all come
+/// from the same row.
 fn columns_of(value: &Expr, width: usize) -> Option<Vec<Expr>> {
     let Expr::Subquery(query) = value else {
         return None;

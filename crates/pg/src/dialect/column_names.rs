@@ -1,11 +1,11 @@
-//! Names of the columns of results and of relations in FROM.
+//! The names of columns in results and in relations of FROM.
 //!
-//! DataFusion wants every column of a projection to have a name of its own, and names an expression
-//! by its text. PostgreSQL names it by its function or type, or `?column?`, and lets names repeat.
-//! Each column without a name is given PostgreSQL's name followed by [`MARK`] and its position. No
-//! statement can refer to that name, so GROUP BY means what it meant, and `order_by` says what
-//! ORDER BY means. [`on_the_wire`] drops the mark where a result is described, and `outer_names`
-//! where a relation is used.
+//! DataFusion wants the columns of a projection to have distinct names, and names an expression by
+//! its text. PostgreSQL names it by its function or type, or `?column?`, and allows duplicates.
+//! Here each column without a name gets PostgreSQL's name followed by [`MARK`] and its position.
+//! No statement can refer to such a name, so the meaning of GROUP BY does not change; `order_by`
+//! resolves ORDER BY. [`on_the_wire`] drops the mark where a result is described, and
+//! `outer_names` where a relation is used.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 use super::ast::last_word;
 use crate::names::MARK;
 
-/// Calls `each` with the queries whose results a client sees.
+/// Calls `each` with every query whose result a client sees.
 pub(super) fn each_result(statement: &mut Statement, each: &mut impl FnMut(&mut Query)) {
     match statement {
         Statement::Query(query)
@@ -35,7 +35,7 @@ pub(super) fn each_result(statement: &mut Statement, each: &mut impl FnMut(&mut 
     }
 }
 
-/// Names the columns of results and of relations, and makes the names of each unique.
+/// Names the columns of results and of relations, and makes the names within each unique.
 pub(super) fn unique(statement: &mut Statement) {
     each_result(statement, &mut |query| name_all(&mut query.body));
     let statement = match statement {
@@ -56,7 +56,7 @@ pub(super) fn unique(statement: &mut Statement) {
 }
 
 /// Names the columns to which a statement can refer: those of relations, and those that ORDER BY
-/// may mean.
+/// may name.
 struct Inner;
 
 impl VisitorMut for Inner {
@@ -79,8 +79,8 @@ impl VisitorMut for Inner {
     }
 }
 
-/// Names the columns of a relation. `outer_names.rs` takes the marks off outside of it, if it can
-/// count the columns; so beside `*` they have none.
+/// Names the columns of a relation. `outer_names.rs` removes the marks outside of the relation,
+/// but only if it can count the columns; so columns beside `*` get no marks.
 fn name_relation(query: &mut Query) {
     if !is_wild(&query.body) {
         return name_all(&mut query.body);
@@ -146,7 +146,7 @@ impl VisitorMut for Apart {
 
 fn name_all(body: &mut SetExpr) {
     match body {
-        // `SELECT … INTO` makes a table, whose columns keep their names.
+        // `SELECT … INTO` creates a table, whose columns keep their names.
         SetExpr::Select(select) if select.into.is_some() => {}
         SetExpr::Select(select) => {
             for (position, item) in select.projection.iter_mut().enumerate() {
@@ -158,7 +158,7 @@ fn name_all(body: &mut SetExpr) {
             }
         }
         SetExpr::Query(query) => name_all(&mut query.body),
-        // The first branch names the result.
+        // The result has the names of the first branch.
         SetExpr::SetOperation { left, .. } => name_all(left),
         _ => {}
     }
@@ -182,7 +182,7 @@ fn keep_apart(body: &mut SetExpr) {
         SetExpr::SetOperation { left, right, .. } => {
             keep_apart(left);
             keep_apart(right);
-            // DataFusion gives some of these columns the names of the left side's, others keep
+            // DataFusion gives some of these columns the left side's names, while others keep
             // theirs.
             if let SetExpr::Select(select) = right.as_mut() {
                 name_mixed(select);
@@ -192,8 +192,8 @@ fn keep_apart(body: &mut SetExpr) {
     }
 }
 
-/// Names the columns of a branch of a set operation, unless all are of one table: the names of the
-/// result are those of the first branch.
+/// Names the columns of a later branch of a set operation, unless all are of one table. The result
+/// has the first branch's names.
 fn name_mixed(select: &mut Select) {
     let mut tables = HashSet::new();
     for item in &select.projection {
@@ -215,8 +215,8 @@ fn name_mixed(select: &mut Select) {
     }
 }
 
-/// Renames columns to which DataFusion would give the same name, all but the first, and columns
-/// that a wildcard beside them contains, too.
+/// Renames all but the first of the columns that DataFusion would give the same name, and those
+/// that a wildcard beside them also brings.
 fn keep_columns_apart(select: &mut Select) {
     let wildcards: Vec<Option<String>> = select
         .projection
@@ -245,7 +245,7 @@ fn keep_columns_apart(select: &mut Select) {
                     }
                     _ => false,
                 };
-                // `a.x` and `b.x` are apart, but not if `a` is a table of the query around.
+                // `a.x` and `b.x` differ, except where `a` is a table of an outer query.
                 let again = match expr {
                     Expr::CompoundIdentifier(words) => words
                         .last()
@@ -273,7 +273,7 @@ fn rename(item: &mut SelectItem, position: usize) {
     *item = SelectItem::ExprWithAlias { expr, alias };
 }
 
-/// What PostgreSQL calls the column of an expression (`FigureColname` in its `parse_target.c`).
+/// PostgreSQL's name for the column of an expression (`FigureColname` in its `parse_target.c`).
 pub(super) fn of(expr: &Expr) -> String {
     figured(expr).unwrap_or_else(|| "?column?".to_owned())
 }
@@ -321,7 +321,7 @@ fn figured(expr: &Expr) -> Option<String> {
     }
 }
 
-/// A word as PostgreSQL keeps it: in lower case, unless it is quoted.
+/// An identifier as PostgreSQL folds it: in lower case, unless it is quoted.
 pub(crate) fn folded(word: &Ident) -> String {
     match word.quote_style {
         Some(_) => word.value.clone(),
@@ -329,7 +329,7 @@ pub(crate) fn folded(word: &Ident) -> String {
     }
 }
 
-/// PostgreSQL's own name of a type.
+/// PostgreSQL's internal name of a type.
 fn type_name(data_type: &DataType) -> Option<String> {
     Some(
         match data_type {

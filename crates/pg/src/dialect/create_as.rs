@@ -6,7 +6,7 @@
 //! | `CREATE TABLE t AS q WITH DATA` | `CREATE TABLE t AS q` |
 //! | `CREATE TABLE t AS q WITH NO DATA` | `CREATE TABLE t AS SELECT * FROM (q) AS t LIMIT 0` |
 //!
-//! Not here: columns with types, which PostgreSQL does not have beside a query.
+//! Not here: columns with types, which PostgreSQL does not allow together with a query.
 
 use std::ops::Range;
 
@@ -45,11 +45,11 @@ pub(super) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     *tokens = made;
 }
 
-/// Where the parts of a CREATE TABLE … AS are among the tokens.
+/// The positions of the parts of CREATE TABLE … AS among the tokens.
 struct CreateAs {
     /// The last part of the table's name.
     name: usize,
-    /// The names of the columns in their brackets; empty if there are none.
+    /// The column names in their brackets; empty if there are none.
     columns: Range<usize>,
     query: Range<usize>,
     with_data: bool,
@@ -95,7 +95,7 @@ impl CreateAs {
             columns = written[open]..written[close] + 1;
             place = close;
         }
-        // Between them stand what becomes of the rows at COMMIT, and how they are stored.
+        // The clauses between the name and AS: ON COMMIT and storage parameters.
         let rest = &written[place + 1..];
         let before = rest.iter().position(|at| is_word(&tokens[*at], "as"))?;
         let mut query = written[place + 1 + before] + 1..*written.last()? + 1;
@@ -116,5 +116,5 @@ impl CreateAs {
     }
 }
 
-/// The words between CREATE and TABLE.
+/// The keywords allowed between CREATE and TABLE.
 const KINDS: [&str; 4] = ["local", "global", "temp", "temporary"];

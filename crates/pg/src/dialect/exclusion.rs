@@ -5,8 +5,8 @@
 //! | `(… ROWS … EXCLUDE NO OTHERS)` | `(… ROWS …)` |
 //! | `(… ROWS … EXCLUDE TIES)` | `(… PARTITION BY 'mark', … ROWS …)` |
 //!
-//! The mark is a constant, which divides no partition. `windows/` finds it in the plan. To be
-//! deleted when sqlparser has EXCLUDE and DataFusion plans it.
+//! The mark is a constant, so it splits no partition; `windows/` finds it in the plan. Delete this
+//! module once sqlparser reads EXCLUDE and DataFusion plans it.
 
 use datafusion::sql::sqlparser::ast::{Expr, WindowSpec};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 use super::ast::literal_text;
 use super::words::{is_space, is_word, word};
 
-/// Which rows of its frame a function does not see.
+/// The rows that are excluded from a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Excluded {
     CurrentRow,
@@ -27,7 +27,8 @@ pub(crate) enum Excluded {
 impl Excluded {
     const ALL: [Self; 3] = [Self::CurrentRow, Self::Group, Self::Ties];
 
-    /// The constant that marks a window, which begins with a character of no client's text.
+    /// The constant that marks a window. It begins with a control character, so no client's text
+    /// equals it.
     fn mark(self) -> &'static str {
         match self {
             Self::CurrentRow => "\u{1f}exclude current row",
@@ -41,7 +42,7 @@ impl Excluded {
     }
 }
 
-/// Replaces EXCLUDE by marks.
+/// Replaces EXCLUDE with marks.
 pub(super) fn mark(tokens: &mut Vec<TokenWithSpan>) {
     let mut at = tokens.len();
     while let Some(found) = tokens[..at]
@@ -65,8 +66,8 @@ pub(super) fn is_mark(expr: &Expr) -> bool {
     literal_text(expr).is_some_and(|text| Excluded::of_mark(text).is_some())
 }
 
-/// What EXCLUDE at a token excludes, and where its words end; `None` if this is not the end of a
-/// window.
+/// What EXCLUDE at a token excludes, and the position after its words; `None` if it does not end
+/// a window.
 fn excluded(tokens: &[TokenWithSpan], at: usize) -> Option<(Option<Excluded>, usize)> {
     let mut next = (at + 1..tokens.len()).filter(|at| !is_space(&tokens[*at]));
     let first = next.next()?;
@@ -86,15 +87,15 @@ fn excluded(tokens: &[TokenWithSpan], at: usize) -> Option<(Option<Excluded>, us
     (tokens[end].token == Token::RParen).then_some((excluded, end))
 }
 
-/// Where a window takes a mark.
+/// Where in a window its mark goes.
 enum Place {
-    /// Behind `PARTITION BY`.
+    /// After `PARTITION BY`.
     First(usize),
     /// Before `ORDER BY` or the frame.
     Before(usize),
 }
 
-/// The place in the window that ends at a token; `None` if it has no frame.
+/// The place for the mark in the window that ends at a token; `None` if the window has no frame.
 fn place(tokens: &[TokenWithSpan], end: usize) -> Option<Place> {
     let mut depth = 0_usize;
     let (mut framed, mut place) = (false, None);
@@ -124,7 +125,7 @@ fn place(tokens: &[TokenWithSpan], end: usize) -> Option<Place> {
 fn insert(tokens: &mut Vec<TokenWithSpan>, place: &Place, excluded: Excluded) {
     let blank = || Token::Whitespace(Whitespace::Space);
     let mark = Token::SingleQuotedString(excluded.mark().to_owned());
-    // DataFusion drops a constant without brackets.
+    // DataFusion drops a constant that is not in brackets.
     let mark = [Token::LParen, mark, Token::RParen];
     let mut added = vec![];
     let at = match place {

@@ -1,4 +1,4 @@
-//! PostgreSQL's grammar, where that of `sqlparser` (0.62) differs from it.
+//! PostgreSQL's grammar, where `sqlparser` (0.62) deviates from it.
 //!
 //! | expression | `sqlparser` reads | PostgreSQL |
 //! |---|---|---|
@@ -12,7 +12,7 @@
 //! | `a IN ((SELECT …), b)` | an error | a list |
 //! | `a::text COLLATE "C"` | an error | `(a::text) COLLATE "C"` |
 //!
-//! What `sqlparser` mends can go from here.
+//! Whatever `sqlparser` fixes can be removed here.
 
 use std::any::TypeId;
 
@@ -22,19 +22,19 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-/// The dialect that statements are read with.
+/// The dialect with which statements are parsed.
 #[derive(Debug, Default)]
 pub struct Grammar(PostgreSqlDialect);
 
 impl Grammar {
-    /// The grammar.
+    /// Creates the dialect.
     #[must_use]
     pub const fn new() -> Self {
         Self(PostgreSqlDialect {})
     }
 }
 
-/// The expression with a collation, once however often it is said.
+/// The expression with a collation. The same collation given twice is kept once.
 fn collated(expr: &Expr, collation: ObjectName) -> Expr {
     let expr = match expr {
         Expr::Collate {
@@ -51,13 +51,14 @@ fn is_comparison(op: &BinaryOperator) -> bool {
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
 }
 
-/// The comparison that a token is, as it is written.
+/// The token, if it is a comparison operator.
 fn comparison(token: &Token) -> Option<&Token> {
     use Token::{Eq, Gt, GtEq, Lt, LtEq, Neq};
     matches!(token, Eq | Neq | Lt | LtEq | Gt | GtEq).then_some(token)
 }
 
-/// The token behind what stands in brackets after `skipped` tokens; `None` if no bracket does.
+/// The token after a pair of brackets that opens after `skipped` tokens; `None` if no bracket
+/// opens there.
 fn behind_brackets(parser: &Parser, skipped: usize) -> Option<Token> {
     let tokens = (0..).map(|at| parser.peek_nth_token_no_skip(at).token);
     let mut tokens = tokens
@@ -78,14 +79,14 @@ fn behind_brackets(parser: &Parser, skipped: usize) -> Option<Token> {
     if depth == 0 { tokens.next() } else { None }
 }
 
-/// Whether a bracket opens a set operation whose first side is in brackets itself.
+/// Whether a bracket opens a set operation whose first operand is in brackets.
 fn opens_set_operation(parser: &Parser) -> bool {
     use Keyword::{EXCEPT, INTERSECT, UNION};
     let behind = behind_brackets(parser, 1);
     matches!(behind, Some(Token::Word(word)) if matches!(word.keyword, UNION | EXCEPT | INTERSECT))
 }
 
-/// A list behind IN whose first value begins with a bracket, as a subquery does.
+/// A list after IN whose first value begins with a bracket, which looks like a subquery.
 fn list_behind_in(parser: &mut Parser, expr: &Expr) -> Option<Result<Expr, ParserError>> {
     const NOT_IN: [Keyword; 2] = [Keyword::NOT, Keyword::IN];
     let is_word = |at, keyword| matches!(parser.peek_nth_token_ref(at).token, Token::Word(ref word) if word.keyword == keyword);
@@ -95,7 +96,7 @@ fn list_behind_in(parser: &mut Parser, expr: &Expr) -> Option<Result<Expr, Parse
     if !is_word(at, Keyword::IN) || !opens(at + 1) || !opens(at + 2) {
         return None;
     }
-    // A query goes on so, or ends.
+    // After its closing bracket a query continues with one of these keywords, or ends.
     use Keyword::{EXCEPT, FETCH, FOR, INTERSECT, LIMIT, OFFSET, ORDER, UNION};
     let goes_on = [UNION, EXCEPT, INTERSECT, ORDER, LIMIT, OFFSET, FETCH, FOR];
     let is_query = match behind_brackets(parser, at + 2) {
@@ -131,7 +132,7 @@ impl Dialect for Grammar {
             return Some(query);
         }
         let (op, precedence) = match &parser.peek_token_ref().token {
-            // Tighter than `^`.
+            // Binds tighter than `^`.
             Token::Minus => (UnaryOperator::Minus, Precedence::AtTz),
             Token::Plus => (UnaryOperator::Plus, Precedence::AtTz),
             Token::Tilde => (UnaryOperator::BitwiseNot, Precedence::PgOther),
@@ -175,7 +176,8 @@ impl Dialect for Grammar {
             let message = format!("syntax error at or near \"{next}\"");
             return Some(Err(ParserError::ParserError(message)));
         }
-        // Like all forms of IS it stands alone; a chain of them would be copied for each.
+        // Like every form of IS, IS DISTINCT FROM does not associate; a chain would also be copied
+        // for each of its parts.
         if matches!(expr, Expr::IsDistinctFrom(..) | Expr::IsNotDistinctFrom(..))
             && parser.peek_keyword(Keyword::IS)
         {
@@ -209,7 +211,7 @@ impl Dialect for Grammar {
         }
     }
 
-    // All that follows is `PostgreSqlDialect`'s.
+    // The rest is delegated to `PostgreSqlDialect`.
 
     fn dialect(&self) -> TypeId {
         self.0.dialect()

@@ -1,13 +1,13 @@
-//! `CUBE ((a)::date, b)`: elements that begin with a bracket and go on after it.
+//! `CUBE ((a)::date, b)`: elements that begin with a bracket and continue after it.
 //!
-//! sqlparser takes an element's first bracket for one around several keys. Such an element gets
-//! brackets of its own.
+//! sqlparser takes the bracket that opens an element for one around several keys. Such an element
+//! is put in brackets of its own.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 pub(super) fn bracket(tokens: &mut Vec<TokenWithSpan>) {
-    // From the end on, so that what is inserted moves nothing that is still to be seen.
+    // Backwards, so that insertions do not move tokens that are still to be visited.
     for at in (0..tokens.len()).rev() {
         let Token::Word(word) = &tokens[at].token else {
             continue;

@@ -1,5 +1,5 @@
-//! Ranks of a hypothetical row: `rank(v) WITHIN GROUP (ORDER BY e)`, by counting the rows that come
-//! before it.
+//! Ranks of a hypothetical row: `rank(v) WITHIN GROUP (ORDER BY e)`, computed by counting the rows
+//! that precede it.
 //!
 //! | from | to |
 //! |---|---|
@@ -54,7 +54,7 @@ fn counted(function: &Function) -> Option<Expr> {
             let found = count(Some(&key.expr), Some(condition));
             let ranks = binary(number(1), BinaryOperator::Plus, found);
             if nulls_first(key) {
-                // NULL is a value, too.
+                // NULL counts as a value.
                 let null = binary(is_null(&key.expr), BinaryOperator::And, is_given(value));
                 let nulls = count(None, Some(both(filter, null)));
                 let one = call("least", vec![nulls, number(1)]);
@@ -81,8 +81,8 @@ fn counted(function: &Function) -> Option<Expr> {
     Some(whole)
 }
 
-/// Whether the row of an aggregate comes before the hypothetical one. NULL stands for false: it is
-/// a condition of FILTER.
+/// Whether a row of the aggregate precedes the hypothetical one. This is a condition of FILTER, so
+/// NULL counts as false.
 fn precedes(pairs: &[(&OrderByExpr, &Expr)]) -> Expr {
     let mut found: Option<Expr> = None;
     for (key, value) in pairs.iter().rev() {
@@ -148,8 +148,8 @@ fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     }))
 }
 
-/// The number of rows. It names a key, because that decides whose rows these are
-/// (`subqueries/outer_aggregates.rs`).
+/// The number of rows. The call names a key, because that decides to which query the aggregate
+/// belongs (`subqueries/outer_aggregates.rs`).
 fn all_rows(key: &OrderByExpr, filter: Option<&Expr>) -> Expr {
     let mut made = call("count", vec![is_null(&key.expr)]);
     if let Expr::Function(function) = &mut made {
@@ -158,7 +158,7 @@ fn all_rows(key: &OrderByExpr, filter: Option<&Expr>) -> Expr {
     made
 }
 
-/// `count(*)`, or of distinct values.
+/// `count(*)`, or the count of distinct values.
 fn count(distinct: Option<&Expr>, filter: Option<Expr>) -> Expr {
     let mut made = call("count", distinct.cloned().into_iter().collect());
     if let Expr::Function(function) = &mut made {

@@ -1,4 +1,4 @@
-//! Numbers and casts of PostgreSQL's type and meaning.
+//! Numbers and casts with PostgreSQL's types and meaning.
 //!
 //! | from | to |
 //! |---|---|
@@ -9,9 +9,9 @@
 //! | `-x`, `~ x`, `@ x`, `|/ x` | functions |
 //! | CASE of values of different types | `pg_case(…)`, see `numbers/common.rs` |
 //!
-//! Numbers that count stay as they are: those of LIMIT, of positions in ORDER BY and GROUP BY, of
-//! window frames, subscripts and table functions. They are marked first (the `L` of sqlparser's
-//! numbers, which PostgreSQL has not), because a visitor does not know what is around a number.
+//! Some numbers stay as they are: those of LIMIT, of positions in ORDER BY and GROUP BY, of window
+//! frames, subscripts and table functions. A visitor does not see the context of a number, so they
+//! are marked first, with the `L` suffix of sqlparser's numbers, which PostgreSQL does not have.
 
 use std::ops::ControlFlow;
 
@@ -27,7 +27,7 @@ use crate::casts::{CAST, Target};
 use crate::numbers::common::{CASE, CASE_OF};
 use crate::numbers::numeric::Numeric;
 
-/// Rewrites the queries of a statement. Other expressions (`SET x = 1`) are no part of a plan.
+/// Rewrites the queries of a statement. Other expressions (`SET x = 1`) are not planned.
 pub(super) fn rewrite(statement: &mut Statement) {
     match statement {
         Statement::CreateTable(create) => {
@@ -128,7 +128,7 @@ impl VisitorMut for Literals {
                 }
             }
             Expr::Between { .. } => symmetric(expr),
-            // The sign is part of the number: -2147483648 is an int4.
+            // The sign belongs to the number: -2147483648 is an int4.
             Expr::UnaryOp {
                 op: UnaryOperator::Minus,
                 expr: inner,
@@ -192,7 +192,8 @@ impl VisitorMut for Literals {
     }
 }
 
-/// `x BETWEEN SYMMETRIC a AND b`, in which `tokens.rs` writes the word as a prefix operator of `a`.
+/// `x BETWEEN SYMMETRIC a AND b`, where `tokens.rs` has turned SYMMETRIC into a prefix operator of
+/// `a`.
 fn symmetric(expr: &mut Expr) {
     let Expr::Between {
         expr: value,
@@ -252,8 +253,8 @@ fn strip_mark(expr: &mut Expr) -> bool {
     }
 }
 
-/// A cast as [`typed`] writes it is not a cast of the statement's. (The type's spelling is one that
-/// the parser never gives.)
+/// Whether a cast was written by [`typed`] and not by the statement. The spelling of its type is
+/// one that the parser never produces.
 fn is_typed_integer(inner: &Expr, data_type: &DataType) -> bool {
     let number = match inner {
         Expr::UnaryOp {
@@ -268,7 +269,7 @@ fn is_typed_integer(inner: &Expr, data_type: &DataType) -> bool {
 
 const INT4: DataType = DataType::Int4(Some(0));
 
-/// A number with its type; `None` if DataFusion reads it as that type already.
+/// A number with its type; `None` if DataFusion already reads it as that type.
 fn typed(digits: &str, negative: bool) -> Option<Expr> {
     let sign = if negative { "-" } else { "" };
     let signed = format!("{sign}{digits}");
@@ -296,8 +297,8 @@ fn typed(digits: &str, negative: bool) -> Option<Expr> {
     Some(cast(text(&signed), &Target::Numeric(None)))
 }
 
-/// A number that stays as it is written here. The visitor looks into what replaces a signed number,
-/// so that is marked.
+/// A number that is not rewritten. The visitor also visits what replaces a signed number, so that
+/// number is marked.
 fn number(digits: &str, negative: bool) -> Expr {
     let value = Expr::Value(Value::Number(digits.to_owned(), negative).into());
     if negative {
@@ -311,7 +312,7 @@ fn number(digits: &str, negative: bool) -> Expr {
 }
 
 fn cast(value: Expr, target: &Target) -> Expr {
-    // A number too long for any decimal may still be a float.
+    // A number that is too long for a decimal may still be a valid float.
     if matches!(target, Target::Float4 | Target::Float8)
         && let Expr::Function(inner) = &value
         && last_word(&inner.name).as_deref() == Some(CAST)
@@ -329,7 +330,7 @@ fn cast(value: Expr, target: &Target) -> Expr {
     call(CAST, vec![value, text(&target.to_string())])
 }
 
-/// The digits of a constant: a text, or a number as [`typed`] writes it.
+/// The precision and scale of a constant: a text, or a number as [`typed`] writes it.
 fn digits_of(value: &Expr) -> Option<Target> {
     let number = match value {
         Expr::Nested(inner) => return digits_of(inner),
@@ -351,7 +352,7 @@ fn digits_of(value: &Expr) -> Option<Target> {
     ))
 }
 
-/// The function of an operator before its operand, which is taken out of the tree.
+/// The function for a prefix operator. Takes the operand out of the tree.
 fn unary(op: UnaryOperator, operand: &mut Expr) -> Option<Expr> {
     if op == UnaryOperator::Minus && matches!(operand, Expr::Value(_) | Expr::Interval(_)) {
         return None;
@@ -369,8 +370,8 @@ fn unary(op: UnaryOperator, operand: &mut Expr) -> Option<Expr> {
     })
 }
 
-/// A CASE as a function of ours, which finds the values' common type; `None` if DataFusion sees it
-/// from the first value.
+/// CASE as one of our functions, which finds the common type of the values; `None` if DataFusion
+/// finds it from the first value.
 fn case(expr: &mut Expr) -> Option<Expr> {
     let Expr::Case {
         operand,
@@ -409,7 +410,7 @@ fn case(expr: &mut Expr) -> Option<Expr> {
     Some(call(name, args))
 }
 
-/// Marks a number as one that counts.
+/// Marks a number that is not rewritten.
 fn keep(expr: &mut Expr) {
     if let Expr::Value(value) = expr
         && let Value::Number(_, kept) = &mut value.value
@@ -418,7 +419,7 @@ fn keep(expr: &mut Expr) {
     }
 }
 
-/// Marks the places of `round(x, 2)`.
+/// Marks the number of decimal places of `round(x, 2)`.
 fn keep_places(function: &mut Function) {
     if let Some("round" | "trunc") = last_word(&function.name).as_deref()
         && let FunctionArguments::List(list) = &mut function.args
@@ -428,7 +429,7 @@ fn keep_places(function: &mut Function) {
     }
 }
 
-/// Marks every number within.
+/// Marks every number in an expression.
 fn keep_all(expr: &mut Expr) {
     let _ = expr.visit(&mut KeepAll);
 }
@@ -444,7 +445,7 @@ impl VisitorMut for KeepAll {
     }
 }
 
-/// Marks a position in GROUP BY, also in grouping sets.
+/// Marks a position in GROUP BY, also within grouping sets.
 fn keep_position(expr: &mut Expr) {
     match expr {
         Expr::GroupingSets(sets) | Expr::Rollup(sets) | Expr::Cube(sets) => {

@@ -1,12 +1,12 @@
 //! `WITH s AS (SELECT random() AS r) SELECT … FROM s x, s y`: how often is `s` computed?
 //!
-//! PostgreSQL computes a query in WITH once if it is named more than once. DataFusion puts the
-//! query's plan in the place of each mention. Such mentions are marked, so that planning
-//! (`relations/mentions.rs`) has those computed once whose plans differ from one computation to the
-//! next. A mention in a query that names itself would be computed for each of its rounds.
+//! PostgreSQL computes a query in WITH once if it is named more than once. DataFusion replaces
+//! each mention with the query's plan. Here such mentions are marked, and planning
+//! (`relations/mentions.rs`) computes those once whose plans give other rows each time. A mention
+//! in a recursive query would be computed in each of its rounds.
 //!
-//! A name that means another relation in an inner query is marked, too. A table is stable, and the
-//! plan of a view is its own at each mention, so the mark changes no rows.
+//! A name that means another relation in an inner query is marked, too. That changes no rows: a
+//! table is stable, and a view has a plan of its own at each mention.
 
 use std::ops::ControlFlow;
 
@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::column_names::folded;
 
-/// What marks a mention: the one partition that it names.
+/// The mark of a mention: its only partition has this name.
 const SEVERAL: &str = "several\u{1f}";
 
 /// Marks the mentions in a statement or in a query.
@@ -29,7 +29,7 @@ pub(crate) fn is_marked(partitions: &[Ident]) -> bool {
     matches!(partitions, [only] if only.value == SEVERAL)
 }
 
-/// Takes the mark off; whether there was one.
+/// Removes the mark. Returns whether there was one.
 pub(crate) fn take_mark(partitions: &mut Vec<Ident>) -> bool {
     let is_marked = is_marked(partitions);
     if is_marked {
@@ -55,7 +55,7 @@ impl VisitorMut for Queries {
     }
 }
 
-/// The queries in WITH that are computed more than once.
+/// The queries of a WITH that would be computed more than once.
 fn several(with: &With, query: &Query) -> Vec<String> {
     let own = |cte: &Cte| mentions(&cte.query, &folded(&cte.alias.name));
     let in_rounds = |name: &str, of: &Cte| {
@@ -69,7 +69,7 @@ fn several(with: &With, query: &Query) -> Vec<String> {
     named.collect()
 }
 
-/// How often a relation of this name stands in a query.
+/// The number of times that a query names a relation.
 pub(super) fn mentions(query: &Query, name: &str) -> usize {
     let mut count = 0;
     let _ = visit_relations(query, |relation| {

@@ -1,7 +1,7 @@
-//! PostgreSQL's SQL as clients write it, turned into SQL that DataFusion plans.
+//! Rewrites PostgreSQL's SQL to SQL that DataFusion plans.
 //!
-//! Each pass rewrites one construct into another of the same meaning, wherever it stands; no pass
-//! knows a client's query by its text. What a construct means is in the file named for it:
+//! Each pass rewrites one construct to an equivalent one wherever it occurs; no pass recognizes a
+//! client's query by its text. The file named for a construct defines its meaning:
 //!
 //! | pass | from | to |
 //! |---|---|---|
@@ -14,7 +14,7 @@
 //! | `arrays` | `'{1,2}'::int[]`, `x = ANY('{…}')`, `ARRAY(SELECT …)` | array expressions |
 //! | `hypothetical` | `rank(v) WITHIN GROUP (ORDER BY e)` | counts of rows |
 //! | `queries/` | clauses of queries | the same with clauses that DataFusion plans |
-//! | `catalog/oids` | `'t'::regclass`, `oid::regtype::text` | functions that ask the catalog |
+//! | `catalog/oids` | `'t'::regclass`, `oid::regtype::text` | functions that look up the catalog |
 //! | `catalog/tableoid` | `c.tableoid` of a table of `pg_catalog` | that table's oid |
 //! | `catalog/procedures` | `p.oid = t.typreceive` | the oid of the function that the column names |
 //! | `catalog/folding` | what the catalog's model can never hold (`catalog/facts.rs`) | `NULL`, `false`, no rows |
@@ -29,7 +29,7 @@
 //! | `mentions` | queries in WITH that are named twice | the same, marked |
 //! | `relations` | VALUES, UNION and its siblings, WITH RECURSIVE | subqueries in FROM |
 //!
-//! D1: rows do not change: a pass may only replace a construct by an equal one.
+//! D1: rows do not change: a pass replaces a construct only with an equivalent one.
 
 mod arrays;
 pub(crate) mod ast;
@@ -86,7 +86,7 @@ pub use stored::{as_stored, keep_stored_types, uuid_in_file};
 pub use tokens::is_every_column;
 pub(crate) use whole_rows::{FIELD, ROWS_OF, WHOLE, row_column};
 
-/// Reads PostgreSQL's dialect: the statements of `sql`, rewritten.
+/// Parses PostgreSQL's dialect and rewrites the statements of `sql`.
 pub fn parse_postgres(sql: &str) -> Result<Vec<Statement>, ParserError> {
     let dialect = Grammar::new();
     let mut tokens = Tokenizer::new(&dialect, sql).tokenize_with_location()?;
@@ -98,10 +98,10 @@ pub fn parse_postgres(sql: &str) -> Result<Vec<Statement>, ParserError> {
     Ok(statements)
 }
 
-/// Rewrites a statement that was read elsewhere.
+/// Rewrites a statement that was parsed elsewhere.
 pub fn rewrite(statement: &mut Statement) {
     changes::rewrite(statement);
-    // Before others, because the names come from the text that the client wrote.
+    // First, because names derive from the text that the client wrote.
     column_names::unique(statement);
     order_by::rewrite(statement);
     outer_names::rewrite(statement);
@@ -122,7 +122,7 @@ pub fn rewrite(statement: &mut Statement) {
     whole_rows::rewrite(statement);
     let _ = statement.visit(&mut rows::Rows);
     let _ = statement.visit(&mut texts::Texts);
-    // Last, because the other passes know casts as the parser gives them.
+    // Last, because the other passes expect casts as the parser makes them.
     if !matches!(statement, Statement::Set(_)) {
         let _ = statement.visit(&mut times::Times);
     }

@@ -1,7 +1,8 @@
 //! Arguments by name: `jsonb_path_query(j, '$', silent => true)`.
 //!
-//! DataFusion's functions of this crate have no names for their arguments. Not here:
-//! `make_interval` (`times.rs`).
+//! The functions that this crate registers in DataFusion have no argument names, so named
+//! arguments are put in order here.
+//! Not here: `make_interval` (`times.rs`).
 
 use std::ops::ControlFlow;
 
@@ -39,7 +40,7 @@ impl VisitorMut for NamedArguments {
     }
 }
 
-/// The names of a function's arguments, and the values of those that may be left out.
+/// The parameter names of a function, with the default values of optional ones.
 fn parameters(function: &str) -> Option<Vec<(&'static str, Option<Expr>)>> {
     let change = |last, default| {
         vec![
@@ -74,7 +75,7 @@ fn named(argument: &FunctionArg) -> Option<(String, &FunctionArgExpr)> {
     }
 }
 
-/// Puts arguments with names into their places. What PostgreSQL refuses is left as it is.
+/// Puts named arguments into their positions. A call that PostgreSQL refuses is left alone.
 fn place(function: Option<&str>, arguments: &mut Vec<FunctionArg>) {
     let by_name: Vec<_> = arguments.iter().filter_map(named).collect();
     let Some(parameters) = function

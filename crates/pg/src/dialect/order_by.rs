@@ -1,9 +1,9 @@
-//! Which names does ORDER BY mean?
+//! Which columns do the names in ORDER BY refer to?
 //!
-//! A bare name means a column of the result, also one whose name PostgreSQL derives (`ORDER BY
-//! count`); a name within an expression means a column of the input. DataFusion takes a name
-//! within an expression for a column of the result too, and refuses a qualified one that is also
-//! the name of a column of the result.
+//! A bare name refers to a column of the result, also if PostgreSQL derived its name (`ORDER BY
+//! count`); a name inside an expression refers to a column of the input. DataFusion resolves a
+//! name inside an expression to the result too, and refuses a qualified name that is also the name
+//! of a result column.
 //!
 //! | from | to |
 //! |---|---|
@@ -22,7 +22,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::column_names::{first_select, folded};
 use crate::names::{MARK, on_the_wire};
 
-/// Gives the columns of queries names that ORDER BY does not confuse with the input's.
+/// Names the columns of queries so that ORDER BY does not confuse them with the input's.
 pub(super) fn rewrite(statement: &mut Statement) {
     struct Queries;
     impl VisitorMut for Queries {
@@ -73,7 +73,7 @@ fn meant(query: &mut Query) {
     }
 }
 
-/// A key that is a name, by the name that the result's column was given.
+/// Replaces a key that is a name with the name that the result's column was given.
 fn result_column(key: &mut OrderByExpr, select: &Select) {
     if let Expr::Identifier(name) = &key.expr
         && let Some(given) = given(&folded(name), &select.projection)
@@ -82,7 +82,7 @@ fn result_column(key: &mut OrderByExpr, select: &Select) {
     }
 }
 
-/// The name of the column of the result that is this expression.
+/// The name of the result column that equals this expression.
 fn selected(key: &Expr, items: &[SelectItem]) -> Option<Ident> {
     items.iter().find_map(|item| match item {
         SelectItem::ExprWithAlias { expr, alias } if expr == key => Some(alias.clone()),
@@ -90,7 +90,7 @@ fn selected(key: &Expr, items: &[SelectItem]) -> Option<Ident> {
     })
 }
 
-/// The names within expressions, and the qualified ones.
+/// The column names inside expressions, and the qualified ones.
 fn names_of_input(keys: &[OrderByExpr]) -> HashSet<String> {
     let mut names = HashSet::new();
     for key in keys {
@@ -105,7 +105,7 @@ fn names_of_input(keys: &[OrderByExpr]) -> HashSet<String> {
     names
 }
 
-/// The name of a column, without its table's.
+/// The name of a column without its qualifier.
 fn column(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Identifier(name) => Some(folded(name)),
@@ -114,7 +114,7 @@ fn column(expr: &Expr) -> Option<String> {
     }
 }
 
-/// The name that the only column of this name was given in place of it.
+/// The new name of the result's only column of this name.
 fn given(name: &str, items: &[SelectItem]) -> Option<Ident> {
     let is_named = |item: &&SelectItem| match item {
         SelectItem::ExprWithAlias { alias, .. } => on_the_wire(&alias.value) == name,

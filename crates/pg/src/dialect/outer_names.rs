@@ -1,8 +1,8 @@
-//! Which names do a relation's columns have outside of it?
+//! Under which names are a relation's columns seen outside of it?
 //!
-//! Within a subquery, a CTE, a view and a new table, columns may have marked names (`column_names`,
-//! `order_by`). Outside, each has its name without the mark; columns of one name keep the mark, so
-//! that no name refers to them.
+//! Inside a subquery, a CTE, a view or a new table, columns may have marked names (`column_names`,
+//! `order_by`). Outside, each column has its name without the mark; columns that share a name keep
+//! the mark, so that no name refers to them.
 //!
 //! | from | to |
 //! |---|---|
@@ -46,7 +46,7 @@ pub(super) fn rewrite(statement: &mut Statement) {
 
 #[derive(Default)]
 struct Relations {
-    /// How many queries are around.
+    /// The number of queries around the relation.
     depth: usize,
 }
 
@@ -54,7 +54,7 @@ impl VisitorMut for Relations {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        // The terms of a recursive query stay where they are.
+        // The terms of a recursive query are not wrapped.
         let may_name_outer =
             self.depth > 0 && query.with.as_ref().is_some_and(|with| !with.recursive);
         self.depth += 1;
@@ -88,8 +88,8 @@ impl VisitorMut for Relations {
     }
 }
 
-/// A relation in FROM of the query, where planning knows the columns of `*` and those of queries
-/// around (`relations/names.rs`), in place of one in WITH or of a view.
+/// Wraps a query of a WITH or of a view in a FROM, where planning resolves `*` and the columns of
+/// outer queries (`relations/names.rs`).
 fn in_from(query: &mut Query, name: Ident, columns: &mut Vec<TableAliasColumnDef>) {
     let Some(mut whole) = template("SELECT * FROM (SELECT 1) AS q") else {
         return;
@@ -109,7 +109,7 @@ fn in_from(query: &mut Query, name: Ident, columns: &mut Vec<TableAliasColumnDef
     }
 }
 
-/// Whether `*` stands beside something, or for more than one relation, or under other names.
+/// Whether `*` stands beside other columns, covers several relations, or gets other names.
 fn is_mixed(query: &Query, named: usize) -> bool {
     let SetExpr::Select(select) = query.body.as_ref() else {
         return false;
@@ -157,7 +157,8 @@ fn new_table(table: &mut CreateTable) {
     }
 }
 
-/// The names outside, if `known` of them are given and the others are not those inside.
+/// The names outside, of which the first `known` are given; `None` if they equal those inside or
+/// are not known.
 fn outer(query: &mut Query, known: usize) -> Option<Vec<Ident>> {
     let select = first_select(&mut query.body)?;
     let marked = |item: &SelectItem| match item {

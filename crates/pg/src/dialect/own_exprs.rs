@@ -1,14 +1,14 @@
-//! The expressions of one query, without those of its subqueries, in which a name or a window may
+//! The expressions of one query, excluding those of its subqueries, where a name or a window may
 //! mean something else.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{Expr, Query, VisitorMut};
 
-/// Changes each expression, those within it first.
+/// Changes each expression, inner ones first.
 pub(super) struct OwnExprs<F> {
     change: F,
-    /// How many subqueries deep.
+    /// The number of subqueries around the expression.
     depth: usize,
 }
 

@@ -1,8 +1,8 @@
-//! The parameters in a statement's text, and the types that it gives them: `$1::oid[]`.
+//! The parameters in a statement's text, and the types that the text casts them to: `$1::oid[]`.
 //!
-//! They are read from the text and not from the plan: DataFusion forgets PostgreSQL's name of a
-//! type (an oid is an `Int32`), and rewriting may drop an expression that holds a parameter, for
-//! which the client sends a value nonetheless.
+//! They are read from the text because the plan loses information: DataFusion drops PostgreSQL's
+//! name of a type (an oid is an `Int32`), and rewriting may drop an expression with a parameter
+//! for which the client still sends a value.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use super::mentions::mentions;
 use crate::array_types::array_of;
 use crate::dialect::Grammar;
 
-/// Each parameter by its number, with its type if a cast says it.
+/// The parameters by number, each with its type if a cast gives one.
 pub type Written = BTreeMap<usize, Option<Type>>;
 
 /// The parameters of one statement.
@@ -61,8 +61,9 @@ pub fn written_parameters(sql: &str) -> Written {
     found
 }
 
-/// The queries of a statement's WITH as statements of their own, each with those that it may name.
-/// A plan has none that the statement does not read, but all give types to parameters.
+/// The queries of a statement's WITH, as statements of their own, each with those that it may
+/// name. A plan has no queries that the statement does not read, but all of them give types to
+/// parameters.
 #[must_use]
 pub fn with_queries(statement: &Statement) -> Vec<Statement> {
     let Statement::Query(query) = statement else {
@@ -82,7 +83,7 @@ pub fn with_queries(statement: &Statement) -> Vec<Statement> {
     each.collect()
 }
 
-/// Those of [`with_queries`] that no query names, of which the plan has nothing.
+/// Those of [`with_queries`] that no query names, which are missing from the plan.
 #[must_use]
 pub fn unread_queries(statement: &Statement) -> Vec<Statement> {
     let Statement::Query(query) = statement else {
@@ -95,10 +96,10 @@ pub fn unread_queries(statement: &Statement) -> Vec<Statement> {
         .collect()
 }
 
-/// The number of tokens in the longest type known here: `timestamp(3) with time zone[]`.
+/// The number of tokens in the longest supported type: `timestamp(3) with time zone[]`.
 const TYPE_TOKENS_MAX: usize = 12;
 
-/// PostgreSQL's type of a name in SQL; `None` for one that Coscan does not have.
+/// The PostgreSQL type of a type name in SQL; `None` if it is not supported.
 #[must_use]
 pub fn type_of(data_type: &DataType) -> Option<Type> {
     Some(match data_type {
@@ -149,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_of_a_text() {
+    fn parameters_in_a_text() {
         let sql = "SELECT $1::oid[], CAST($2 AS REGCLASS), $4 + $3::\"pg_catalog\".\"int4\"::text, '$9', $4 AS a";
         let found = written_parameters(sql);
         let shown: Vec<_> = found

@@ -1,4 +1,4 @@
-//! Phrases of queries that sqlparser does not read, in words that it reads.
+//! Phrases that sqlparser does not read, replaced by equivalent ones that it reads.
 //!
 //! | from | to |
 //! |---|---|
@@ -22,7 +22,7 @@ use super::uescape;
 use super::words::{is_space, is_word, word};
 
 /// # Errors
-/// A cast of the character of ESCAPE to a type that is no text.
+/// A cast of the ESCAPE character to a type other than text.
 pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError> {
     uescape::replace(tokens)?;
     join_strings(tokens);
@@ -68,19 +68,19 @@ const PHRASES: [&str; 10] = [
     "fetch", "isnull", "table", "only", "escape", "like", "ilike", "exists", "values", "for",
 ];
 
-/// Where a phrase ends, and what stands in its place.
+/// The position after a phrase, and the tokens that replace it.
 type Replacement = Option<(usize, Vec<Token>)>;
 
-/// The tokens in which a phrase is looked for.
+/// The number of tokens in which a phrase is searched.
 const PHRASE_MAX: usize = 6;
 
-/// The places of the next tokens that are not blank.
+/// The positions of the next tokens that are not white space.
 fn followers(tokens: &[TokenWithSpan], at: usize) -> Vec<usize> {
     let next = (at + 1..tokens.len()).filter(|at| !is_space(&tokens[*at]));
     next.take(PHRASE_MAX).collect()
 }
 
-/// `FETCH FIRST … ROWS ONLY`, and the brackets of a number with `WITH TIES`.
+/// `FETCH FIRST … ROWS ONLY`, and the brackets around the number of `WITH TIES`.
 fn fetch(tokens: &[TokenWithSpan], at: usize, next: &[usize]) -> Replacement {
     let side = *next.first()?;
     matches!(word(&tokens[side]).as_deref(), Some("first" | "next")).then_some(())?;
@@ -120,7 +120,7 @@ fn fetch(tokens: &[TokenWithSpan], at: usize, next: &[usize]) -> Replacement {
     .filter(|_| at < side)
 }
 
-/// The locks of rows whose keys others may read or write.
+/// The row locks that allow others to read or write keys.
 fn key_lock(tokens: &[TokenWithSpan], next: &[usize]) -> Replacement {
     let said: Vec<_> = next.iter().map(|at| word(&tokens[*at])).collect();
     let said: Vec<&str> = said.iter().map_while(|word| word.as_deref()).collect();
@@ -149,7 +149,7 @@ fn only(tokens: &[TokenWithSpan], at: usize, next: &[usize]) -> Replacement {
     }
 }
 
-/// The character of ESCAPE without its brackets and its cast.
+/// The ESCAPE character without brackets and cast.
 fn escape(tokens: &[TokenWithSpan], next: &[usize]) -> Result<Replacement, ParserError> {
     let Some(first) = next.first().copied() else {
         return Ok(None);
@@ -187,7 +187,7 @@ fn escape(tokens: &[TokenWithSpan], next: &[usize]) -> Result<Replacement, Parse
     }
 }
 
-/// A pattern with an escape character that is no literal, which is all that sqlparser reads.
+/// A pattern with an ESCAPE expression; sqlparser reads only a literal there.
 fn escaped(tokens: &[TokenWithSpan], like: usize) -> Replacement {
     let mut depth = 0_usize;
     let mut rest = tokens.iter().enumerate().skip(like + 1);
@@ -227,12 +227,12 @@ fn escaped(tokens: &[TokenWithSpan], like: usize) -> Replacement {
     Some((end, with))
 }
 
-/// The words that no pattern contains, except in brackets of its own.
+/// Words that end a pattern unless they are inside its brackets.
 const BETWEEN_CONDITIONS: [&str; 12] = [
     "and", "or", "when", "then", "else", "end", "from", "where", "group", "order", "like", "ilike",
 ];
 
-/// Whether tokens leave the brackets, or the item of a list, in which they begin.
+/// Whether the tokens close the brackets, or end the list item, in which they begin.
 fn leaves(tokens: &[TokenWithSpan]) -> bool {
     let mut depth = 0_usize;
     tokens.iter().any(|token| match token.token {
@@ -250,7 +250,7 @@ fn leaves(tokens: &[TokenWithSpan]) -> bool {
     })
 }
 
-/// The end of a name with its qualifiers, and of the arguments behind it.
+/// The position after a qualified name and its arguments.
 fn name_end(tokens: &[TokenWithSpan], first: usize) -> Option<usize> {
     let mut last = first;
     loop {
@@ -269,7 +269,7 @@ fn name_end(tokens: &[TokenWithSpan], first: usize) -> Option<usize> {
     }
 }
 
-/// Whether EXISTS is a column's name.
+/// Whether EXISTS is a column name.
 fn is_column(tokens: &[TokenWithSpan], before: Option<&TokenWithSpan>, next: &[usize]) -> bool {
     let opens = next
         .first()
@@ -280,7 +280,7 @@ fn is_column(tokens: &[TokenWithSpan], before: Option<&TokenWithSpan>, next: &[u
     !opens && !of_if
 }
 
-/// VALUES in brackets where an expression stands, which sqlparser takes for a function.
+/// VALUES in brackets used as an expression, which sqlparser takes for a function.
 fn values(tokens: &[TokenWithSpan], at: usize) -> Replacement {
     let mut before = (0..at).rev().filter(|at| !is_space(&tokens[*at]));
     let open = before
@@ -314,13 +314,13 @@ fn values(tokens: &[TokenWithSpan], at: usize) -> Replacement {
     Some((close, with))
 }
 
-/// The words behind which an expression stands.
+/// Words that are followed by an expression.
 const BEFORE_VALUES: [&str; 12] = [
     "select", "distinct", "where", "and", "or", "not", "case", "when", "then", "else", "by",
     "having",
 ];
 
-/// Strings with only white space between them, and a new line in it, are one.
+/// Strings that are separated only by white space with a newline are one string.
 fn join_strings(tokens: &mut Vec<TokenWithSpan>) {
     for at in (0..tokens.len()).rev() {
         let joins = matches!(
@@ -367,7 +367,7 @@ fn join_strings(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// The place of the bracket that closes the one at a place.
+/// The position of the bracket that closes the one at `open`.
 fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
     let mut depth = 0_usize;
     let mut rest = tokens.iter().enumerate().skip(open);
@@ -381,14 +381,14 @@ fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
     })
 }
 
-/// Whether what follows is a name that AS or a table gives.
+/// Whether the next token is a name after AS or after a qualifier.
 fn is_named(before: Option<&TokenWithSpan>) -> bool {
     before.is_none_or(|token| {
         token.token == Token::Period || word(token).is_some_and(|word| word == "as")
     })
 }
 
-/// Whether a query may follow.
+/// Whether a query may begin here.
 fn begins_query(before: Option<&TokenWithSpan>) -> bool {
     let Some(before) = before else {
         return true;
@@ -409,7 +409,7 @@ fn begins_query(before: Option<&TokenWithSpan>) -> bool {
     ) || word(before).is_some_and(|word| after.contains(&word.as_str()))
 }
 
-/// Whether a table may follow.
+/// Whether a table may begin here.
 fn begins_table(before: Option<&TokenWithSpan>) -> bool {
     let after = ["from", "join", "update", "table"];
     before.is_some_and(|before| {

@@ -1,4 +1,4 @@
-//! VALUES and set operations as subqueries in FROM, where `relations/` gives them their types.
+//! VALUES and set operations become subqueries in FROM, where `relations/` types them.
 //!
 //! | from | to |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | `a UNION b ORDER BY 1` | `SELECT * FROM (a UNION b) ORDER BY 1` |
 //! | `WITH RECURSIVE t AS (a UNION b)` | `… (SELECT * FROM (a) AS first UNION SELECT * FROM (b) AS later)` |
 //!
-//! Not here: INSERT, whose VALUES have the types of the table's columns.
+//! Not here: INSERT, whose VALUES get the types of the table's columns.
 
 use std::ops::ControlFlow;
 
@@ -18,9 +18,9 @@ use datafusion::sql::sqlparser::ast::{
 use super::ast::{call, last_word, template, text};
 use crate::functions::FAIL;
 
-/// The alias of the first term of a recursive query. No statement can name it.
+/// The alias of the first term of a recursive query. No statement can use this name.
 pub(crate) const FIRST_TERM: &str = "first\u{1f}";
-/// What the alias of its second term begins with, before the query's name.
+/// The prefix of the second term's alias; the query's name follows.
 pub(crate) const LATER_TERM: &str = "later\u{1f}";
 
 pub(super) fn rewrite(statement: &mut Statement) {
@@ -34,7 +34,7 @@ pub(super) fn rewrite(statement: &mut Statement) {
     let _ = statement.visit(&mut Relations);
 }
 
-/// A query of a body alone.
+/// A query that consists of a body only.
 #[must_use]
 pub fn query_of(body: SetExpr) -> Query {
     Query {
@@ -78,9 +78,9 @@ impl VisitorMut for Relations {
     }
 }
 
-/// Marks the first term of a query that names itself in the second.
+/// Marks the two terms of a query that names itself in the second.
 fn mark_first(cte: &mut Cte) {
-    // DataFusion drops these clauses.
+    // DataFusion would drop these clauses.
     let clause = match &*cte.query {
         query if query.order_by.is_some() => Some("ORDER BY"),
         query if query.limit_clause.is_some() || query.fetch.is_some() => Some("LIMIT"),
@@ -131,7 +131,7 @@ fn is_first(body: &SetExpr) -> bool {
     })
 }
 
-/// `body` becomes `SELECT * FROM (body) AS alias`.
+/// Replaces `body` with `SELECT * FROM (body) AS alias`.
 fn select_from(body: &mut SetExpr, alias: Option<&str>) {
     let Some(all) = template("SELECT * FROM (SELECT 1)") else {
         return;

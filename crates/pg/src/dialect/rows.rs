@@ -160,7 +160,7 @@ fn unequal(op: &BinaryOperator) -> bool {
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
 }
 
-/// The first fields that differ decide; the last ones may be equal if the operator says so.
+/// The first fields that differ decide. `last` compares the last fields and may accept equality.
 fn ordered(left: &[Expr], right: &[Expr], strict: &BinaryOperator, last: &BinaryOperator) -> Expr {
     match (left, right) {
         ([left], [right]) => binary(nested(left.clone()), last.clone(), nested(right.clone())),

@@ -1,7 +1,7 @@
-//! Replaces spellings by plainer ones of the same meaning.
+//! Replaces spellings with plainer ones of the same meaning.
 //!
-//! Functions and operators live in one namespace here, so a qualifier adds nothing. Strings are
-//! compared byte by byte, as in PostgreSQL's collation `C`, so COLLATE adds nothing either.
+//! All functions and operators are in one namespace, so qualifiers are dropped. Strings are
+//! compared byte by byte, as in PostgreSQL's collation `C`, so COLLATE is dropped too.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -17,9 +17,9 @@ use crate::functions::FAIL;
 
 #[derive(Default)]
 pub(super) struct Spelling {
-    /// Whether a table of `pg_catalog` is named.
+    /// Whether the statement names a table of `pg_catalog`.
     pub(super) reads_catalog: bool,
-    /// The names that WITH gives, which take precedence over those of tables.
+    /// The names of queries in WITH, which take precedence over tables.
     given: HashSet<String>,
 }
 
@@ -44,7 +44,7 @@ impl VisitorMut for Spelling {
             TableFactor::Table { name, .. } => {
                 let words: Vec<_> = name.0.iter().filter_map(ObjectNamePart::as_ident).collect();
                 match words[..] {
-                    // `pg_catalog` comes first on every search path.
+                    // `pg_catalog` is first on every search path.
                     [table]
                         if is_catalog_table(&table.value)
                             && !self.given.contains(&table.value.to_lowercase()) =>
@@ -111,7 +111,7 @@ impl VisitorMut for Spelling {
 /// The collations that compare byte by byte.
 const KNOWN_COLLATIONS: &[&str] = &["c", "posix", "default", "ucs_basic", "c.utf8", "c.utf-8"];
 
-/// Drops a function's qualifier, whatever it is: all functions are in one namespace.
+/// Drops a function's qualifier: all functions are in one namespace.
 fn unqualify(name: &mut ObjectName) {
     if name.0.len() > 1
         && let Some(last) = name.0.pop()
@@ -120,7 +120,7 @@ fn unqualify(name: &mut ObjectName) {
     }
 }
 
-/// Renames keywords and functions that are functions of another name.
+/// Renames keywords and functions that are synonyms of another function.
 fn rename(function: &mut Function) {
     let name = match last_word(&function.name).as_deref() {
         Some("current_user" | "current_role" | "user" | "session_user") => "session_user",
@@ -139,8 +139,8 @@ fn rename(function: &mut Function) {
     }
 }
 
-/// An error, if the function is one that PostgreSQL has for windows only: DataFusion has aggregates
-/// of these names.
+/// An error if a function is a window function in PostgreSQL but is called without OVER:
+/// DataFusion has aggregates of these names.
 fn without_over(function: &Function) -> Option<Expr> {
     let name = last_word(&function.name)?;
     let only_over = matches!(name.as_str(), "first_value" | "last_value" | "nth_value");
@@ -151,7 +151,7 @@ fn without_over(function: &Function) -> Option<Expr> {
     Some(call(FAIL, vec![text("42809"), text(&message)]))
 }
 
-/// `date(x)` is `x::date`: a type's name is a function of one argument.
+/// `date(x)` is `x::date`: PostgreSQL lets a type's name be called with one argument.
 fn as_cast(function: &Function) -> Option<Expr> {
     let name = last_word(&function.name)?;
     let [argument] = arguments(function)?[..] else {
@@ -167,7 +167,7 @@ fn as_cast(function: &Function) -> Option<Expr> {
     Some(cast)
 }
 
-/// The types whose names are no keywords, and no names of other functions.
+/// The types whose names are neither keywords nor names of other functions.
 const CASTS: &[&str] = &[
     "bool",
     "bpchar",
@@ -187,7 +187,7 @@ const CASTS: &[&str] = &[
     "varchar",
 ];
 
-/// What `OPERATOR(pg_catalog.…)` names.
+/// The operator named by `OPERATOR(pg_catalog.…)`.
 fn operator(word: &str) -> Option<BinaryOperator> {
     Some(match word {
         "~" => BinaryOperator::PGRegexMatch,

@@ -1,7 +1,7 @@
 //! Statements that store rows: INSERT, CREATE TABLE AS, COPY to a file.
 //!
-//! What they read from a table of files keeps the file's times, so that they are stored as they
-//! were (`file_types.rs`).
+//! A table of files that they read keeps the types of its files, so that values such as times are
+//! stored unchanged (`file_types.rs`).
 
 use std::ops::ControlFlow;
 
@@ -12,16 +12,17 @@ use datafusion::sql::sqlparser::ast::{
 use super::ast::call;
 use crate::functions::text::UUID_BYTES;
 
-/// A uuid as a file's column holds it.
+/// A uuid as the column of a file stores it.
 #[must_use]
 pub fn uuid_in_file(uuid: Expr) -> Expr {
     call(UUID_BYTES, vec![uuid])
 }
 
-/// Marks a table whose columns stay as they are stored. (DataFusion ignores partitions.)
+/// Marks a table whose columns keep the types in which they are stored. (DataFusion ignores
+/// partitions.)
 pub(crate) const AS_STORED: &str = "__as_stored";
 
-/// Marks the tables that a statement reads to store their rows.
+/// Marks the tables that a statement reads in order to store their rows.
 pub fn keep_stored_types(statement: &mut Statement) {
     match statement {
         Statement::Insert(insert) => {
@@ -43,7 +44,7 @@ pub fn keep_stored_types(statement: &mut Statement) {
     }
 }
 
-/// Marks the tables that a query reads: they have the types of their files.
+/// Marks the tables that a query reads, so that they keep the types of their files.
 pub fn as_stored(query: &mut Query) {
     let _ = query.visit(&mut Mark);
 }

@@ -1,8 +1,8 @@
 //! `SELECT … FROM dept WHERE EXISTS (SELECT 1 FROM emp WHERE emp.dept = dept.id)`: what is `dept`?
 //!
-//! For PostgreSQL the first word of `dept.id` is a table, of the nearest query that has one of this
-//! name. DataFusion looks for a column `dept` first, of which `id` would be a field. So a table
-//! that a subquery names gets a name that no column has.
+//! For PostgreSQL the first word of `dept.id` is a table of the nearest query that has one of this
+//! name. DataFusion first looks for a column `dept` with a field `id`. So a table that a subquery
+//! names is renamed to a name that no column has.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -31,18 +31,18 @@ pub(super) fn rewrite(statement: &mut Statement) {
 /// The queries around an expression, and the names of their tables.
 #[derive(Default)]
 struct Scopes {
-    /// The queries so far.
+    /// The number of queries visited so far.
     queries: usize,
-    /// Each by its number.
+    /// The open queries by number, with the names of their tables.
     open: Vec<(usize, HashSet<String>)>,
-    /// Tables that are named in subqueries of their query.
+    /// Tables that are named in a subquery of their query.
     outer: HashSet<(usize, String)>,
-    /// The tables that get another name.
+    /// The tables that are renamed.
     renamed: HashSet<(usize, String)>,
 }
 
 impl Scopes {
-    /// The query whose table an expression means by a word.
+    /// The query whose table a qualifier refers to.
     fn query_of(&self, table: &str) -> Option<usize> {
         let mut queries = self.open.iter().rev();
         queries
@@ -50,7 +50,7 @@ impl Scopes {
             .map(|(query, _)| *query)
     }
 
-    /// A table's name where an expression means it.
+    /// Renames a qualifier if its table was renamed.
     fn follow(&mut self, table: &mut Ident) {
         let Some(query) = self.query_of(&folded(table)) else {
             return;
@@ -132,7 +132,7 @@ impl VisitorMut for Scopes {
     }
 }
 
-/// The name that no column has.
+/// A name that no column has.
 fn unlike(table: &Ident) -> Ident {
     Ident::with_quote('"', format!("{}{MARK}", folded(table)))
 }
@@ -167,7 +167,7 @@ fn name(factor: &TableFactor) -> Option<Ident> {
     }
 }
 
-/// The table of `t.*` as an argument.
+/// The table of an argument `t.*`.
 fn all_columns_of(argument: &mut FunctionArg) -> Option<&mut Ident> {
     let (FunctionArg::Unnamed(given) | FunctionArg::Named { arg: given, .. }) = argument else {
         return None;

@@ -35,7 +35,7 @@ impl VisitorMut for Texts {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         match expr {
-            // Before the text is a plain one.
+            // Must come before the rewrite of the inner literal.
             Expr::Cast {
                 expr: inner,
                 data_type,
@@ -82,7 +82,7 @@ fn number(value: &str) -> Expr {
     Expr::Value(Value::Number(value.to_owned(), false).into())
 }
 
-/// A slice with both bounds.
+/// Gives a slice both bounds.
 fn bounded(access: &mut AccessExpr) {
     if let AccessExpr::Subscript(Subscript::Slice {
         lower_bound,
@@ -148,7 +148,7 @@ fn rewritten(expr: &mut Expr) -> Option<Expr> {
             if let Some(length) = substring_for {
                 arguments.push(take(length));
             }
-            // Only `substring` takes patterns.
+            // Only `substring` accepts patterns.
             call(if *shorthand { "substr" } else { "substring" }, arguments)
         }
         Expr::Trim {
@@ -297,7 +297,7 @@ fn rewritten(expr: &mut Expr) -> Option<Expr> {
             ],
         ),
         Expr::Function(function) => return function_call(function),
-        // DataFusion's array literals do not see the columns of outer queries; calls do.
+        // DataFusion's array literals do not resolve columns of outer queries; function calls do.
         Expr::Array(array) if array.elem.iter().any(super::sets::has_columns) => {
             call(ARRAY, std::mem::take(&mut array.elem))
         }
@@ -349,7 +349,7 @@ fn like_operator(negated: bool, any_case: bool) -> &'static str {
     }
 }
 
-/// LIKE or ILIKE. DataFusion's takes patterns in which each backslash escapes something.
+/// LIKE or ILIKE. DataFusion's version needs patterns in which each backslash escapes a character.
 fn like(
     negated: bool,
     any_case: bool,
@@ -358,7 +358,7 @@ fn like(
     escape: Option<ValueWithSpan>,
 ) -> Expr {
     let mut pattern = pattern;
-    // The parser takes ALL for a function.
+    // The parser reads ALL as a function.
     if let Expr::Function(function) = &pattern
         && let Some(quantifier) = last_word(&function.name)
         && let Some([array]) = arguments(function).as_deref()
@@ -414,7 +414,7 @@ fn like(
     }
 }
 
-/// Whether no backslash is left without a character that it escapes.
+/// Whether the pattern does not end with a backslash that escapes nothing.
 fn ends_plain(pattern: &str) -> bool {
     let behind = pattern.len() - pattern.trim_end_matches('\\').len();
     behind.is_multiple_of(2)
@@ -444,7 +444,7 @@ fn function_call(function: &mut Function) -> Option<Expr> {
             }
             Some(rows_of_set("unnest", call(FLAT, vec![array.clone()])))
         }
-        // The form is a word.
+        // The normal form is an identifier.
         "normalize" => {
             let [value, Expr::Identifier(form)] = arguments(function)?[..] else {
                 return None;
@@ -460,7 +460,7 @@ fn function_call(function: &mut Function) -> Option<Expr> {
             }
             Some(call("normalize", vec![value.clone(), text(&word)]))
         }
-        // DataFusion gives `count(*)` the name of `count(1)`, and refuses both in one list.
+        // DataFusion names `count(*)` like `count(1)`, and refuses both in one list.
         "count" => {
             if let [Expr::Value(value)] = arguments(function)?[..]
                 && matches!(value.value, Value::Number(..))
@@ -495,7 +495,7 @@ fn function_call(function: &mut Function) -> Option<Expr> {
     }
 }
 
-/// How the names of functions end whose arrays are sets.
+/// The suffix of functions that return a set as an array.
 pub(super) const SET: &str = "_array";
 
 fn renamed(function: &mut Function, name: &str) -> Expr {

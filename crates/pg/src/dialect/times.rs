@@ -75,7 +75,7 @@ impl VisitorMut for Times {
     }
 }
 
-/// The offsets of RANGE that are texts or intervals, as DataFusion reads them.
+/// Writes the offsets of RANGE that are texts or intervals as DataFusion reads them.
 fn with_intervals(window: &mut WindowSpec) {
     let Some(frame) = &mut window.window_frame else {
         return;
@@ -102,7 +102,7 @@ fn with_intervals(window: &mut WindowSpec) {
     }
 }
 
-/// The text of an offset: `'1 day'`, or what became of `interval '1 day'` and `interval '1' day`.
+/// The text of an offset: `'1 day'`, or the rewritten `interval '1 day'` and `interval '1' day`.
 fn interval_text(offset: &Expr) -> Option<String> {
     if let Some(plain) = literal_text(offset) {
         return Some(plain.to_owned());
@@ -147,7 +147,7 @@ fn is_make_interval(function: &Function) -> bool {
     last_word(&function.name).as_deref() == Some("make_interval")
 }
 
-/// All arguments in their order, 0 for those that are not given.
+/// All arguments in order, with 0 for those that are missing.
 fn positional(function: &Function) -> Option<Vec<Expr>> {
     let FunctionArguments::List(list) = &function.args else {
         return None;

@@ -1,5 +1,4 @@
-//! Replaces words of PostgreSQL's that sqlparser does not know by words of the same meaning, before
-//! sqlparser reads the statement.
+//! Before parsing, replaces PostgreSQL's keywords that sqlparser does not read with equivalents.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::ParserError;
@@ -11,14 +10,15 @@ use super::{create_as, exclusion, group_keys, phrases};
 use crate::dialect::Grammar;
 use crate::names::MARK;
 
-/// Whether a column in COPY's list of columns to quote stands for every column.
+/// Whether a name in COPY's FORCE QUOTE list stands for every column.
 #[must_use]
 pub fn is_every_column(name: &str) -> bool {
     name.chars().eq([MARK])
 }
 
 /// # Errors
-/// A hexadecimal number: PostgreSQL 15 knows none, and sqlparser would read it as bytes.
+/// A hexadecimal number: PostgreSQL 15 does not support them, and sqlparser would read it as
+/// bytes.
 pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError> {
     split_operators(tokens);
     complete_trims(tokens);
@@ -43,7 +43,7 @@ pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError
             word if is_word(word, Keyword::ABORT) => {
                 token.token = Token::make_keyword("ROLLBACK");
             }
-            // An operator that PostgreSQL has not, which `literals.rs` looks for.
+            // An operator that PostgreSQL does not have; `literals.rs` looks for it.
             Token::Word(word) if after_between && word.value.eq_ignore_ascii_case("symmetric") => {
                 token.token = Token::DoubleExclamationMark;
             }
@@ -58,14 +58,14 @@ pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError
     Ok(())
 }
 
-/// Whether the literal is written `0x1F`, not `x'1F'`.
+/// Whether the literal is written `0x1F` and not `x'1F'`.
 fn is_hex_number(digits: &str, span: Span) -> bool {
     let width = span.end.column.saturating_sub(span.start.column);
     span.start.line == span.end.line && width == digits.chars().count() as u64 + 2
 }
 
-/// An operator of several characters does not end with `+` or `-`, unless it has a character that
-/// no operator of SQL has: `a>-2` is `a > -2`.
+/// An operator of several characters ends with `+` or `-` only if it contains a character that no
+/// operator of standard SQL has: `a>-2` is `a > -2`.
 fn split_operators(tokens: &mut Vec<TokenWithSpan>) {
     for at in (0..tokens.len()).rev() {
         let Token::CustomBinaryOperator(operator) = &tokens[at].token else {
@@ -97,14 +97,14 @@ fn split_operators(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// The places of tokens that are not blank.
+/// The positions of tokens that are not white space.
 fn written(tokens: &[TokenWithSpan]) -> Vec<usize> {
     (0..tokens.len())
         .filter(|at| !is_space(&tokens[*at].token))
         .collect()
 }
 
-/// `(t).*` is `t.*` in a list of columns; beside an operator `t.*` is `t`.
+/// `(t).*` becomes `t.*` in a list of columns; beside an operator `t.*` becomes `t`.
 fn whole_rows(tokens: &mut [TokenWithSpan]) {
     let written = written(tokens);
     let at = |place: usize| written.get(place).map(|at| &tokens[*at].token);
@@ -149,7 +149,8 @@ fn whole_rows(tokens: &mut [TokenWithSpan]) {
     }
 }
 
-/// `BEGIN READ ONLY, NOT DEFERRABLE` is `BEGIN READ ONLY`: no transaction waits for a snapshot.
+/// `BEGIN READ ONLY, NOT DEFERRABLE` becomes `BEGIN READ ONLY`: no transaction waits for a
+/// snapshot.
 fn without_deferrable(tokens: &mut [TokenWithSpan]) {
     let written = written(tokens);
     let begins = written.first().is_some_and(|first| {
@@ -182,8 +183,8 @@ fn without_deferrable(tokens: &mut [TokenWithSpan]) {
     }
 }
 
-/// `x = ANY (VALUES (1), (2))`: sqlparser reads an expression in the brackets, which becomes a
-/// subquery in brackets of its own.
+/// `x = ANY (VALUES (1), (2))`: sqlparser expects an expression in the brackets, so VALUES gets
+/// brackets of its own and becomes a subquery.
 fn bracket_values(tokens: &mut Vec<TokenWithSpan>) {
     let written = written(tokens);
     let kinds = [Keyword::ANY, Keyword::SOME, Keyword::ALL];
@@ -215,7 +216,7 @@ fn bracket_values(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// `trim(leading from x)` trims blanks: `trim(leading ' ' from x)`.
+/// `trim(leading from x)` trims blanks, so it becomes `trim(leading ' ' from x)`.
 fn complete_trims(tokens: &mut Vec<TokenWithSpan>) {
     let sides = [Keyword::BOTH, Keyword::LEADING, Keyword::TRAILING];
     for at in written(tokens).windows(2).rev() {
@@ -230,7 +231,7 @@ fn complete_trims(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// `substring(x similar p escape e)`: the older `substring(x from p for e)`.
+/// `substring(x similar p escape e)` becomes the older `substring(x from p for e)`.
 fn similar_substrings(tokens: &mut [TokenWithSpan]) {
     let written = written(tokens);
     let mut inside = None;
@@ -271,8 +272,8 @@ fn similar_substrings(tokens: &mut [TokenWithSpan]) {
     }
 }
 
-/// `FORCE_QUOTE *` and `FORCE QUOTE *` after `TO STDOUT`: the star becomes a column that no table
-/// has. The query, which comes first, may multiply a column of that name.
+/// `FORCE_QUOTE *` and `FORCE QUOTE *` after `TO STDOUT`: the star becomes a column name that no
+/// table has. The query before TO may contain a star of its own, as multiplication.
 fn quote_every_column(tokens: &mut Vec<TokenWithSpan>) {
     let mut depth = 0;
     let target = tokens.iter().position(|token| {
@@ -289,7 +290,7 @@ fn quote_every_column(tokens: &mut Vec<TokenWithSpan>) {
     let written: Vec<usize> = (target..tokens.len())
         .filter(|at| !is_space(&tokens[*at].token))
         .collect();
-    // From the last to the first, because a replacement moves the tokens after it.
+    // Backwards, because a replacement moves the tokens after it.
     for at in written.windows(3).rev() {
         let [before, quote, star] = [at[0], at[1], at[2]].map(|at| &tokens[at].token);
         if *star != Token::Mul {

@@ -1,7 +1,8 @@
-//! `U&'d!0061ta' UESCAPE '!'`: a string whose escapes begin with another character.
+//! `U&'d!0061ta' UESCAPE '!'`: a string with another escape character.
 //!
-//! sqlparser reads `U&'…'` with a backslash for an escape, and forgets where there was one. So a
-//! string that has one beside UESCAPE is refused; its width in the statement tells.
+//! sqlparser reads `U&'…'` with backslash as the escape character and does not keep the original
+//! text. A string with a backslash before UESCAPE is therefore refused; the width of its token
+//! reveals one.
 
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -10,7 +11,7 @@ use super::words::{is_space, is_word};
 use crate::functions::unescaped;
 
 /// # Errors
-/// An escape that is none, or a string with a backslash.
+/// An invalid escape, or a string with a backslash.
 pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError> {
     let mut at = 0;
     while at + 1 < tokens.len() {
@@ -61,7 +62,7 @@ fn escape_of(text: &str) -> Result<char, ParserError> {
     }
 }
 
-/// Whether the string stands in the statement as it is read, but for doubled quotes.
+/// Whether the statement contains the string literally, apart from doubled quotes.
 fn is_plain(token: &TokenWithSpan, text: &str) -> bool {
     let (start, end) = (token.span.start, token.span.end);
     let quotes = text.matches('\'').count();

@@ -1,4 +1,4 @@
-//! A relation's name as a value: its whole row.
+//! A relation's name used as a value: its whole row.
 //!
 //! | from | to |
 //! |---|---|
@@ -8,10 +8,10 @@
 //! | `(t).a` | `(t <whole> t.⟨row⟩) <field> 'a'` |
 //! | `SELECT *` | `SELECT * EXCLUDE (⟨row⟩)` |
 //!
-//! The syntax does not tell a relation's columns. Planning does: `relations/whole_rows.rs` gives
-//! the relation one more column, its row, and takes the operator's left side where that is a
-//! column, its right side elsewhere. In the rows that an outer join adds that column is NULL, as
-//! PostgreSQL's whole rows are.
+//! The syntax tree does not contain a relation's columns, so planning decides:
+//! `relations/whole_rows.rs` adds a column to the relation, its row, and takes the operator's left
+//! side if that is a column, otherwise its right side. In the rows that an outer join adds, that
+//! column is NULL, as in PostgreSQL.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -29,14 +29,14 @@ use super::ast::{boolean, call, each_branch, last_word, null, template, text};
 use super::column_names::folded;
 use crate::names::MARK;
 
-/// The operator between a name and the row that it may mean.
+/// The operator between a name and the row that it may refer to.
 pub(crate) const WHOLE: &str = "\u{1f}whole";
 /// The operator between a row and the name of its field.
 pub(crate) const FIELD: &str = "\u{1f}field";
-/// What the alias of a relation that needs its row begins with, before the relation's name.
+/// The prefix of the alias of a relation whose row is used; the relation's name follows.
 pub(crate) const ROWS_OF: &str = "rows\u{1f}";
 
-/// The column that holds the row of the relation of this name.
+/// The name of the column that holds a relation's row.
 pub(crate) fn row_column(relation: &str) -> String {
     format!("{MARK}{relation}")
 }
@@ -104,7 +104,7 @@ fn relations(select: &Select) -> HashSet<String> {
     factors.filter_map(relation).collect()
 }
 
-/// The name of a relation; `None` if it has none, or is a function, whose name is a column's.
+/// The name of a relation; `None` if it has none, or is a function, whose name refers to a column.
 fn relation(factor: &TableFactor) -> Option<String> {
     let (alias, name) = match factor {
         TableFactor::Table {
@@ -126,7 +126,7 @@ fn relation(factor: &TableFactor) -> Option<String> {
     (!alias.is_some_and(is_column)).then_some(name)
 }
 
-/// A column that is a row has the relation's name.
+/// A column that is a whole row gets the relation's name.
 fn named(item: &mut SelectItem, relations: &HashSet<String>) {
     if let SelectItem::UnnamedExpr(Expr::Identifier(name)) = item
         && relations.contains(&folded(name))
@@ -188,18 +188,18 @@ fn without_rows(item: &mut SelectItem, used: &HashSet<String>) {
     }
 }
 
-/// Replaces the names of relations by their rows.
+/// Replaces the names of relations with their rows.
 struct Whole {
     relations: HashSet<String>,
     used: HashSet<String>,
-    /// The relations of each subquery around the expression: they hide those of this query.
+    /// The relations of the subqueries around the expression, which hide those of this query.
     queries: Vec<HashSet<String>>,
-    /// How many relations of FROM around the expression do not see those beside them.
+    /// The number of relations in FROM around the expression that do not see their siblings.
     apart: usize,
 }
 
 impl Whole {
-    /// The row that a name means.
+    /// The row that a name refers to.
     fn row(&mut self, name: &Ident) -> Option<Expr> {
         let relation = folded(name);
         let is_hidden = self.queries.iter().any(|query| query.contains(&relation));

@@ -1,4 +1,4 @@
-//! An error as PostgreSQL would say it.
+//! Errors with PostgreSQL's SQLSTATE and wording.
 
 mod planning;
 mod translate;
@@ -15,7 +15,7 @@ pub use wording::configuration as configuration_code;
 
 /// An error with PostgreSQL's SQLSTATE and wording.
 ///
-/// It travels as [`DataFusionError::External`]; [`PgError::of`] finds it there.
+/// It is passed as [`DataFusionError::External`], where [`PgError::of`] finds it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct PgError {
@@ -31,50 +31,50 @@ impl PgError {
         Self { code, message }
     }
 
-    /// 22012.
+    /// Error 22012.
     #[must_use]
     pub fn division_by_zero() -> Self {
         Self::new("22012", "division by zero")
     }
 
-    /// 22003: a value that leaves its type (`integer`, `bigint`, …).
+    /// Error 22003: a value is out of range for its type (`integer`, `bigint`, …).
     #[must_use]
     pub fn out_of_range(pg_type: &str) -> Self {
         Self::new("22003", format!("{pg_type} out of range"))
     }
 
-    /// 22P02: a text that is no value of the type.
+    /// Error 22P02: a text is not a value of the type.
     #[must_use]
     pub fn invalid_text(pg_type: &str, text: &str) -> Self {
         let message = format!("invalid input syntax for type {pg_type}: \"{text}\"");
         Self::new("22P02", message)
     }
 
-    /// 42883: no function or operator of this name takes these types.
+    /// Error 42883: no function or operator of this name takes these types.
     #[must_use]
     pub fn undefined_function(signature: &str) -> Self {
         Self::new("42883", format!("{signature} does not exist"))
     }
 
-    /// 42804: a function of any type is called with nothing that has one.
+    /// Error 42804: a polymorphic function is called with untyped arguments only.
     pub(crate) fn polymorphic() -> Self {
         let message = "could not determine polymorphic type because input has type unknown";
         Self::new("42804", message)
     }
 
-    /// 42P01: a column of a table that FROM does not name.
+    /// Error 42P01: a column's table is not in FROM.
     pub(crate) fn missing_table(name: &str) -> Self {
         let message = format!("missing FROM-clause entry for table \"{name}\"");
         Self::new("42P01", message)
     }
 
-    /// 0A000.
+    /// Error 0A000.
     #[must_use]
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self::new("0A000", message)
     }
 
-    /// What PostgreSQL says after its severity.
+    /// The message, without the severity.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
@@ -86,7 +86,7 @@ impl PgError {
         self.code
     }
 
-    /// The error of ours that an error of DataFusion's carries, however it is wrapped.
+    /// The [`PgError`] that a DataFusion error wraps, at any depth.
     #[must_use]
     pub fn of(error: &DataFusionError) -> Option<&Self> {
         let mut at: Option<&(dyn std::error::Error + 'static)> = Some(error);
@@ -116,7 +116,7 @@ impl From<PgError> for DataFusionError {
     }
 }
 
-/// How many errors around ours are looked through.
+/// The maximum number of wrappers that are searched.
 const DEPTH_MAX: usize = 32;
 
 #[cfg(test)]
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_found_below_others() {
+    fn an_error_is_found_inside_others() {
         let inner = DataFusionError::from(PgError::division_by_zero());
         let arrow = datafusion::arrow::error::ArrowError::ExternalError(Box::new(inner));
         let shared = DataFusionError::Shared(Arc::new(DataFusionError::from(arrow)));

@@ -1,23 +1,23 @@
-//! What do DataFusion's errors of planning say in PostgreSQL's words?
+//! Translates DataFusion's planning errors to PostgreSQL's messages.
 //!
-//! Each has its SQLSTATE in PostgreSQL. A text that is not known here has the class's general code.
+//! Each has PostgreSQL's SQLSTATE. An unknown text gets the general code of its class.
 
 use super::PgError;
 use super::types::{said_type, said_types};
 
-/// An error of planning, whose text has one line.
+/// Translates a one-line planning error.
 pub(super) fn said(text: &str) -> Option<PgError> {
     let parts = [fixed, of_names, of_types, of_numbers];
     parts.iter().find_map(|part| part(text))
 }
 
-/// Sentences without a part of their own.
+/// Messages without variable parts.
 fn fixed(text: &str) -> Option<PgError> {
     let (_, code, message) = SENTENCES.iter().find(|(part, ..)| text.contains(part))?;
     Some(PgError::new(code, *message))
 }
 
-/// What DataFusion's text has, PostgreSQL's SQLSTATE, and its sentence.
+/// A part of DataFusion's text, PostgreSQL's SQLSTATE, and its message.
 const SENTENCES: [(&str, &str, &str); 9] = [
     (
         "Inconsistent data length across values list",
@@ -66,7 +66,7 @@ const SENTENCES: [(&str, &str, &str); 9] = [
     ),
 ];
 
-/// Names that are missing, or there twice.
+/// Missing and duplicate names.
 fn of_names(text: &str) -> Option<PgError> {
     if let Some(name) = between(text, "table '", "' not found") {
         let message = format!("relation \"{}\" does not exist", shortened(name));
@@ -111,7 +111,7 @@ pub(crate) const WINDOW_FUNCTIONS: [&str; 8] = [
     "row_number",
 ];
 
-/// Values of types for which there is no operator or function.
+/// Types for which there is no operator or function.
 fn of_types(text: &str) -> Option<PgError> {
     let no_operator = |name: &str, left: &str, right: &str| {
         let (left, right) = (said_type(left), said_type(right));
@@ -218,7 +218,7 @@ const OPERATORS: [&str; 8] = [
     " || ",
 ];
 
-/// Places and counts of columns.
+/// Positions and numbers of columns.
 fn of_numbers(text: &str) -> Option<PgError> {
     let outside = |clause: &str, place: &str| {
         let message = format!("{clause} position {place} is not in select list");
@@ -247,7 +247,7 @@ fn of_numbers(text: &str) -> Option<PgError> {
     Some(PgError::new("42P10", message))
 }
 
-/// The last part of a qualified name, unless it names a schema of the user's.
+/// The last part of a qualified name, or the whole name if it has a user's schema.
 fn shortened(name: &str) -> &str {
     const PLACES: [&str; 5] = [
         "datafusion.public.",

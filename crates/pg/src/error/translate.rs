@@ -1,8 +1,8 @@
-//! Which SQLSTATE and words does PostgreSQL have for an error of DataFusion's?
+//! Translates DataFusion's errors to PostgreSQL's SQLSTATEs and messages.
 //!
-//! Drivers act on the SQLSTATE (retry, reconnect, raise the right class). Where DataFusion has only
-//! text, the text decides (`wording.rs`); where its wording changes, the code becomes the class's
-//! general one, never a wrong one.
+//! Drivers act on the SQLSTATE (retry, reconnect, choose an exception class). Where DataFusion's
+//! error is only a text, the text determines the code (`wording.rs`); if the wording changes, the
+//! code becomes the general one of its class, never a wrong one.
 
 use std::error::Error;
 
@@ -14,8 +14,8 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use super::{PgError, wording};
 use crate::names::{is_marked, on_the_wire};
 
-/// The error as PostgreSQL says it. `foreign` gives the SQLSTATE of errors that this crate does not
-/// know: those of the engine.
+/// Translates an error. `foreign` returns the SQLSTATE of errors unknown to this crate: those of
+/// the engine.
 #[must_use]
 pub fn translate(error: &DataFusionError, foreign: &Foreign<'_>) -> PgError {
     if let Some(ours) = PgError::of(error) {
@@ -38,7 +38,7 @@ pub fn translate(error: &DataFusionError, foreign: &Foreign<'_>) -> PgError {
     }
 }
 
-/// Gives the SQLSTATE of an error, if it knows it.
+/// Returns the SQLSTATE of an error, if known.
 pub type Foreign<'a> = dyn Fn(&(dyn Error + 'static)) -> Option<&'static str> + 'a;
 
 fn several(errors: &[DataFusionError], foreign: &Foreign<'_>) -> PgError {
@@ -66,7 +66,7 @@ fn schema_error(error: &SchemaError) -> PgError {
             field,
             valid_fields,
         } => {
-            // Columns of one name have a mark behind it (`relations/names.rs`).
+            // Columns with the same name have a mark after it (`relations/names.rs`).
             let of_name =
                 |known: &&Column| is_marked(&known.name) && on_the_wire(&known.name) == field.name;
             if valid_fields.iter().filter(of_name).count() > 1 {
@@ -148,7 +148,7 @@ fn code(error: &DataFusionError, foreign: &Foreign<'_>) -> &'static str {
             _ => "42601",
         },
         DataFusionError::Configuration(text) => wording::configuration(text),
-        // A full disk reaches us as exhausted resources where an operator spills.
+        // If an operator spills to a full disk, the error is one of exhausted resources.
         DataFusionError::ResourcesExhausted(text) if wording::says_disk_full(text) => DISK_FULL,
         DataFusionError::ResourcesExhausted(_) => OUT_OF_MEMORY,
         DataFusionError::ParquetError(_) => "XX001",
@@ -162,7 +162,7 @@ fn code(error: &DataFusionError, foreign: &Foreign<'_>) -> &'static str {
     }
 }
 
-/// The innermost reason, in one line, without DataFusion's backtrace.
+/// The innermost message, in one line, without DataFusion's backtrace.
 fn message(error: &DataFusionError) -> String {
     match error {
         DataFusionError::SQL(parser, _) => parser
@@ -173,7 +173,7 @@ fn message(error: &DataFusionError) -> String {
     }
 }
 
-/// An error and its sources, as far as each says something its parent did not.
+/// An error and its sources, each added if it says more than its parent.
 fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -188,7 +188,7 @@ fn with_causes(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// Whether an error is, or is caused by, a device without room.
+/// Whether a full disk caused an error.
 fn is_full_disk(error: &(dyn Error + 'static)) -> bool {
     let mut at = Some(error);
     for _ in 0..CAUSES_MAX {
@@ -208,7 +208,7 @@ fn is_full_disk(error: &(dyn Error + 'static)) -> bool {
 const OUT_OF_MEMORY: &str = "53200";
 const DISK_FULL: &str = "53100";
 const INTERNAL: &str = "XX000";
-/// How many causes of an error are looked at; a longer chain says nothing more.
+/// The maximum number of causes in a message; longer chains add nothing.
 const CAUSES_MAX: usize = 8;
 
 #[cfg(test)]
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_failed_is_not_named() {
+    fn the_failed_rule_is_not_shown() {
         let arrow =
             ArrowError::CastError("Cannot cast string 'abc' to value of Int32 type".to_owned());
         let inner = DataFusionError::ArrowError(Box::new(arrow), None);
@@ -232,14 +232,14 @@ mod tests {
     }
 
     #[test]
-    fn the_context_of_a_file_stays() {
+    fn the_context_of_a_file_is_kept() {
         let inner = DataFusionError::Execution("no such page".to_owned());
         let wrapped = DataFusionError::Context("file x.parquet".to_owned(), Box::new(inner));
         assert!(said(&wrapped).1.contains("x.parquet"));
     }
 
     #[test]
-    fn a_full_disk_is_known_by_its_kind() {
+    fn a_full_disk_is_recognized_by_its_kind() {
         let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
         assert_eq!(said(&DataFusionError::IoError(full)).0, "53100");
     }

@@ -1,4 +1,4 @@
-//! What does PostgreSQL call a type that Arrow displays?
+//! PostgreSQL's names for types as Arrow displays them.
 
 /// PostgreSQL's name of a type in a list of arguments.
 pub(super) fn said_type(arrow: &str) -> String {
@@ -23,7 +23,7 @@ pub(super) fn said_type(arrow: &str) -> String {
     .to_owned()
 }
 
-/// The same of several types.
+/// PostgreSQL's names of several types.
 pub(super) fn said_types(arrow: &str) -> String {
     let (mut all, mut depth, mut begin) = (vec![], 0_i32, 0);
     for (at, character) in arrow.char_indices() {
@@ -43,7 +43,7 @@ pub(super) fn said_types(arrow: &str) -> String {
     all.join(", ")
 }
 
-/// PostgreSQL's name of a type in the error of a cast.
+/// PostgreSQL's name of a type in a cast error.
 pub(super) fn said_cast(arrow: &str) -> &str {
     match arrow {
         "Int8" | "Int16" => "smallint",

@@ -1,15 +1,15 @@
-//! What do DataFusion's and Arrow's texts say in PostgreSQL's words?
+//! Translates the texts of DataFusion's and Arrow's errors to PostgreSQL's messages.
 
 use super::types::said_cast;
 use super::{PgError, planning};
 use crate::resolve::is_type;
 
-/// Whether the context of an error only names a rule of the planner.
+/// Whether the context of an error is only the name of a planner rule.
 pub(super) fn names_a_rule(context: &str) -> bool {
     context.contains("rule '") || context == "type_coercion"
 }
 
-/// An error of planning.
+/// Translates a planning error.
 pub(super) fn plan(text: &str) -> PgError {
     let text = first_line(text);
     if let Some(said) = planning::said(text) {
@@ -17,7 +17,7 @@ pub(super) fn plan(text: &str) -> PgError {
     }
     let has = |part: &str| text.contains(part);
     let code = if has("does not exist") {
-        // The words of our own functions.
+        // Messages of our own functions.
         if has("relation ") {
             "42P01"
         } else if has("schema ") {
@@ -43,10 +43,10 @@ pub(super) fn plan(text: &str) -> PgError {
     PgError::new(code, text)
 }
 
-/// What DataFusion does not do.
+/// Translates an error about an unsupported feature.
 pub(super) fn not_implemented(text: &str) -> PgError {
     let text = first_line(text);
-    // The parser writes the types that it knows in capitals.
+    // sqlparser writes the types it knows in capitals.
     let is_plain = |name: &str| {
         name.bytes()
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_.".contains(&byte))
@@ -60,7 +60,7 @@ pub(super) fn not_implemented(text: &str) -> PgError {
     PgError::unsupported(text)
 }
 
-/// An error while a query runs.
+/// Translates an error raised during execution.
 pub(super) fn execution(text: &str) -> PgError {
     let text = first_line(text);
     let has = |part: &str| text.contains(part);
@@ -81,7 +81,7 @@ pub(super) fn execution(text: &str) -> PgError {
     } else if has("malformed array literal") {
         "22P02"
     } else if has("no valid cast exists") {
-        // VALUES of INSERT.
+        // VALUES in an INSERT.
         "42804"
     } else {
         "22000"
@@ -89,7 +89,7 @@ pub(super) fn execution(text: &str) -> PgError {
     PgError::new(code, text)
 }
 
-/// A cast or a parser of values that failed.
+/// Translates an error of a cast or of a parser of values.
 pub(super) fn cast(text: &str) -> PgError {
     let text = first_line(text);
     if let Some((value, rest)) = text
@@ -111,12 +111,12 @@ pub(super) fn cast(text: &str) -> PgError {
     PgError::new("22P02", text)
 }
 
-/// Arithmetic that left its type: `Overflow happened on: 2147483647 + 1`.
+/// Translates an arithmetic overflow: `Overflow happened on: 2147483647 + 1`.
 pub(super) fn overflow(text: &str) -> PgError {
     let Some(result) = text.strip_prefix("Overflow happened on: ").and_then(result) else {
         return PgError::new("22003", first_line(text));
     };
-    // The type is the widest that the result leaves.
+    // The type is the widest one that the result overflows.
     PgError::out_of_range(match result {
         Some(result) if i32::try_from(result).is_ok() => "smallint",
         Some(result) if i64::try_from(result).is_ok() => "integer",
@@ -125,8 +125,8 @@ pub(super) fn overflow(text: &str) -> PgError {
     })
 }
 
-/// The exact result of `a + b`, `a - b`, `a * b` and `- a`; the inner `None` if it has more than
-/// 128 bits.
+/// The exact result of `a + b`, `a - b`, `a * b` or `- a`; the inner `None` if it exceeds 128
+/// bits.
 fn result(operation: &str) -> Option<Option<i128>> {
     let parts: Vec<&str> = operation.split(' ').collect();
     let number = |text: &str| text.parse::<i128>().ok();
@@ -142,8 +142,8 @@ fn result(operation: &str) -> Option<Option<i128>> {
 /// The largest absolute value of a product of two 64-bit integers.
 const BIGINT_PRODUCT_MAX: u128 = 1 << 126;
 
-/// The SQLSTATE of an error about a setting: an unknown name is `undefined_object`, a value that
-/// does not fit is `invalid_parameter_value`.
+/// The SQLSTATE of an error about a setting: `undefined_object` for an unknown name, or
+/// `invalid_parameter_value` for an invalid value.
 #[must_use]
 pub fn configuration(text: &str) -> &'static str {
     let unknown = ["not found", "Could not find", "unrecognized"];
@@ -154,7 +154,7 @@ pub fn configuration(text: &str) -> &'static str {
     }
 }
 
-/// Whether a text is the operating system's about a device without room.
+/// Whether a text is the operating system's message about a full disk.
 pub(super) fn says_disk_full(text: &str) -> bool {
     text.contains("No space left on device") || text.contains("os error 28")
 }
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_named() {
+    fn unknown_functions_are_errors() {
         let error = plan("Invalid function 'foo'.\nDid you mean 'for'?");
         assert_eq!(
             code_and_text(&error),

@@ -1,4 +1,4 @@
-//! `as_array`, which the dialect's rewriting calls (`dialect/arrays.rs`).
+//! `as_array`, which the dialect inserts (`dialect/arrays.rs`).
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
     })]
 }
 
-/// `as_array(text, x)`: turns the text of an array into an array whose elements have the type of
-/// `x`. An argument that is an array stays as it is.
+/// `as_array(text, x)`: parses the text as an array whose elements have the type of `x`. An
+/// argument that already is an array is left as it is.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct AsList {
     signature: Signature,
@@ -41,8 +41,8 @@ impl ScalarUDFImpl for AsList {
 
     fn return_type(&self, given: &[DataType]) -> Result<DataType> {
         match given {
-            // The comparison decides the common type: casting the array to integers would cut 1.5
-            // to 1.
+            // The comparison determines the common type: a cast of the array to integers would
+            // truncate 1.5 to 1.
             [array, _] if array.is_list() => Ok(array.clone()),
             [_, DataType::Null] => Ok(DataType::new_list(DataType::Utf8, true)),
             [_, element] => Ok(DataType::new_list(element.clone(), true)),
@@ -69,8 +69,8 @@ impl ScalarUDFImpl for AsList {
         }
     }
 
-    /// Reads a constant array when the query is planned, whatever it is compared with: the
-    /// comparison becomes an IN list, and the array is not written out for every row.
+    /// Parses a constant array during planning: the comparison then becomes an IN list, and the
+    /// array is not repeated for every row.
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
         let [Expr::Literal(array, _), value] = args.as_slice() else {
             return Ok(ExprSimplifyResult::Original(args));
@@ -78,8 +78,7 @@ impl ScalarUDFImpl for AsList {
         let target = self.return_type(&[array.data_type(), info.get_data_type(value)?])?;
         Ok(match constant(array, &target) {
             Ok(array) => ExprSimplifyResult::Simplified(Expr::Literal(array, None)),
-            // The error is left to execution: it belongs to a row that is compared, if there is
-            // one.
+            // The error is left to execution, because it is only raised if a row is compared.
             Err(_) => ExprSimplifyResult::Original(args),
         })
     }
@@ -89,13 +88,13 @@ fn constant(array: &ScalarValue, target: &DataType) -> Result<ScalarValue> {
     ScalarValue::try_from_array(&lists(&array.to_array()?, target)?, 0)
 }
 
-/// The arrays that the texts spell, or the arrays as given, with `target`'s element type.
+/// Parses the texts, or takes the arrays as given, and casts their elements to those of `target`.
 fn lists(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
     let lists: ArrayRef = match array.as_string_opt::<i32>() {
         Some(texts) => Arc::new(read(texts)?),
         None => Arc::clone(array),
     };
-    // Not safe: an element that is no number is an error, not a NULL.
+    // Not safe: an element that is not a number is an error, not NULL.
     let options = CastOptions {
         safe: false,
         ..Default::default()

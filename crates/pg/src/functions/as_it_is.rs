@@ -1,4 +1,4 @@
-//! `as_it_is(x)`: the value of `x`, of which optimizers know nothing.
+//! `as_it_is(x)`: the value of `x`, opaque to the optimizer.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;
@@ -6,7 +6,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-/// The expression, hidden from optimizers.
+/// Hides the expression from the optimizer.
 pub(crate) fn as_it_is(expr: Expr) -> Expr {
     ScalarUDF::from(AsItIs::new()).call(vec![expr])
 }

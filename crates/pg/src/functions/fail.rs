@@ -1,4 +1,4 @@
-//! `pg_fail(code, message)`: an expression that cannot be planned, with PostgreSQL's reason.
+//! `pg_fail(code, message)`: PostgreSQL's error in place of an expression that cannot be planned.
 
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::internal_err;
@@ -10,10 +10,9 @@ use datafusion::logical_expr::{
 
 use crate::PgError;
 
-/// `pg_fail`.
 pub(crate) const FAIL: &str = "pg_fail";
 
-/// The SQLSTATEs with which a statement's text may be refused.
+/// The SQLSTATEs with which the dialect refuses a statement.
 const CODES: [&str; 9] = [
     "0A000", "42601", "42704", "42804", "42809", "42883", "42P10", "42P18", "42P20",
 ];

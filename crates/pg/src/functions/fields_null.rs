@@ -1,7 +1,8 @@
-//! `fields_null(row, wanted)`: `row IS NULL` if `true` is wanted, `row IS NOT NULL` if `false`.
+//! `fields_null(row, wanted)`: `row IS NULL` if `wanted` is true, `row IS NOT NULL` if it is
+//! false.
 //!
-//! A row is NULL if each of its fields is, and is not if each is not. Any other value, which the
-//! dialect may take for a row by its name, is tested itself.
+//! IS NULL holds for a row if all fields are NULL, and IS NOT NULL if none is. The dialect may
+//! take another value for a row because of its name; such a value is tested itself.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::scalar::ScalarValue;
 
-/// The name that the dialect writes.
+/// The function's name, which the dialect uses.
 pub(crate) const FIELDS_NULL: &str = "fields_null";
 
 /// `row IS NULL`, or `row IS NOT NULL`.

@@ -1,6 +1,6 @@
-//! `joined_texts(array)`: one text of an array of rows, each a text and the delimiter before it,
-//! which `rules/distinct.rs` collects for `string_agg(x, d)`. The first delimiter is left out, and
-//! those that are NULL.
+//! `joined_texts(array)`: joins the texts of an array of rows, each a text and the delimiter
+//! before it, which `rules/distinct.rs` collects for `string_agg(x, d)`. The first delimiter and
+//! NULL delimiters are left out.
 
 use std::sync::Arc;
 

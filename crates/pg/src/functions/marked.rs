@@ -1,9 +1,10 @@
-//! `pg_marked(value, 'T')`: a value whose field names the type T, which the value has already.
+//! `pg_marked(value, 'T')`: names the type T in the field of a value that already has this type.
 //!
-//! Fields name types that Arrow lacks (`casts/target.rs`). DataFusion's CASE, coalesce, unnest,
-//! `array_agg`, array literals and scalar subqueries give fields without metadata, so these are
-//! put around them.
-//! Upstream: can go when DataFusion keeps metadata in `Expr::to_field` and physical expressions.
+//! A field names its type if Arrow has no such type (`casts/target.rs`). DataFusion's CASE,
+//! coalesce, unnest, `array_agg`, array literals and scalar subqueries produce fields without
+//! metadata, so this function is put around them.
+//! Upstream: delete this once DataFusion keeps metadata in `Expr::to_field` and physical
+//! expressions.
 
 use std::sync::{Arc, LazyLock};
 
@@ -19,7 +20,7 @@ use datafusion::scalar::ScalarValue;
 
 use crate::casts::{PG_TYPE, Target};
 
-/// The name that the dialect writes.
+/// The function's name, which the dialect uses.
 pub(crate) const MARKED: &str = "pg_marked";
 
 static UDF: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(udf()));
@@ -30,7 +31,7 @@ pub(super) fn udf() -> ScalarUDF {
     })
 }
 
-/// The type that has to be named, if Arrow lacks it and text is not as good.
+/// The type that a field must name because Arrow lacks it and text does not serve instead.
 pub(crate) fn mark_of(field: &Field) -> Option<Target> {
     if let DataType::List(element) = field.data_type() {
         return Some(match mark_of(element)? {
@@ -46,7 +47,7 @@ pub(crate) fn mark_of(field: &Field) -> Option<Target> {
     is_marked.then_some(target)
 }
 
-/// `expr`, whose values are of the type that a field names.
+/// Marks `expr` with the type that a field names.
 pub(crate) fn marked_like(expr: Expr, field: &Field) -> Expr {
     match mark_of(field) {
         Some(target) => UDF.call(vec![expr, lit(target.to_string())]),
@@ -72,7 +73,7 @@ fn with_mark(field: &Field, target: &Target) -> Field {
     }
 }
 
-/// The same values under another type of list.
+/// The same values with another list type.
 fn retyped(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     let (DataType::List(_), DataType::List(element)) = (array.data_type(), to) else {
         return Ok(Arc::clone(array));
@@ -88,7 +89,7 @@ fn retyped(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
 
 /// The first value of an array.
 ///
-/// `ScalarValue::try_from_array` gives the elements of a list a field without metadata.
+/// (`ScalarValue::try_from_array` gives the elements of a list a field without metadata.)
 pub(crate) fn first_value(array: &ArrayRef) -> Result<ScalarValue> {
     match array.data_type() {
         DataType::List(_) if !array.is_empty() => {
@@ -109,7 +110,7 @@ impl ScalarUDFImpl for Marked {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        internal_err!("{MARKED} has a field")
+        internal_err!("{MARKED} needs its arguments' fields")
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {

@@ -1,6 +1,6 @@
-//! Rows with names: `named_row('a', 1, 'b', 'x')`, which the dialect writes for a whole row.
+//! Rows with field names: `named_row('a', 1, 'b', 'x')`, which the dialect uses for whole rows.
 //!
-//! DataFusion's `named_struct` forgets what a field's metadata say of its type (json, uuid).
+//! DataFusion's `named_struct` drops the metadata that names a field's type (json, uuid).
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,12 +14,12 @@ use datafusion::logical_expr::{
 };
 use datafusion::scalar::ScalarValue;
 
-/// No statement writes it.
+/// The function's name; only rewriting uses it.
 const NAMED_ROW: &str = "named_row";
 
 static UDF: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(udf()));
 
-/// A row of names and values in turn.
+/// A row from alternating names and values.
 pub(crate) fn named_row(arguments: Vec<Expr>) -> Expr {
     UDF.call(arguments)
 }
@@ -45,7 +45,7 @@ impl ScalarUDFImpl for NamedRow {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        internal_err!("{NAMED_ROW} has a field")
+        internal_err!("{NAMED_ROW} needs its arguments' fields")
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
@@ -70,7 +70,7 @@ impl ScalarUDFImpl for NamedRow {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let DataType::Struct(fields) = args.return_field.data_type() else {
-            return internal_err!("{NAMED_ROW} gives rows");
+            return internal_err!("{NAMED_ROW} returns rows");
         };
         let is_scalar = |arg: &ColumnarValue| matches!(arg, ColumnarValue::Scalar(_));
         let is_constant = args.args.iter().all(is_scalar);

@@ -1,12 +1,12 @@
-//! Numbers of rows that a subquery computes for LIMIT and OFFSET.
+//! Checks the numbers of rows that a subquery computes for LIMIT and OFFSET.
 
 use crate::PgError;
 use crate::functions::scalar::Take::Int;
 use crate::functions::scalar::{Form, Function, Give, Value};
 
-/// `pg_limit(n)`: n, or 2201W.
+/// `pg_limit(n)`: n, or error 2201W.
 pub(crate) const LIMIT_ROWS: &str = "pg_limit";
-/// `pg_offset(n)`: n, or 2201X.
+/// `pg_offset(n)`: n, or error 2201X.
 pub(crate) const OFFSET_ROWS: &str = "pg_offset";
 
 pub(super) fn functions() -> Vec<Function> {

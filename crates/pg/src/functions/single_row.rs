@@ -1,5 +1,5 @@
-//! `single_row(value, rows)`: the value of a scalar subquery (`subqueries/scalar.rs`). Value and
-//! rows may be the fields of one struct, too, because a scalar subquery has one column.
+//! `single_row(value, rows)`: the value of a scalar subquery (`subqueries/scalar.rs`). A scalar
+//! subquery has one column, so value and row count may also be the fields of one struct.
 
 use std::sync::{Arc, LazyLock};
 
@@ -101,7 +101,7 @@ impl ScalarUDFImpl for SingleRow {
     }
 }
 
-/// Fails if a number of rows is more than one.
+/// Fails if a row count is greater than one.
 fn check(rows: &ColumnarValue) -> Result<()> {
     let many = match rows {
         ColumnarValue::Array(rows) => {

@@ -1,4 +1,4 @@
-//! `sorted_array(array, descending, nulls_first)`: the elements of each array in order.
+//! `sorted_array(array, descending, nulls_first)`: sorts the elements of each array.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
-//! `stored_as(x)`: a value in the Arrow type of the column that it is stored in.
+//! `stored_as(x)`: casts a value to the Arrow type of the column that stores it.
 //!
-//! Files have types of fewer values than PostgreSQL's: timestamps of milliseconds, which hold no
-//! microseconds and no infinity, floats of two bytes. A cast of Arrow cuts what does not fit.
-//! S1: the column holds the value that was given, or the statement is refused.
+//! Some types of files hold fewer values than PostgreSQL's: timestamps in milliseconds have no
+//! microseconds and no infinity, and floats may have two bytes. Arrow's casts silently truncate
+//! values.
+//! S1: the column stores the value that was given, or the statement fails.
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::{CastOptions, cast, cast_with_options};
@@ -14,7 +15,7 @@ use datafusion::logical_expr::{
 
 use crate::PgError;
 
-/// The expression as a column of this type holds it.
+/// Casts the expression to the type of the column that stores it.
 pub(crate) fn stored_as(expr: Expr, data_type: DataType) -> Expr {
     let signature = Signature::any(1, Volatility::Immutable);
     ScalarUDF::from(StoredAs {
@@ -84,7 +85,7 @@ fn exact(values: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     Ok(stored)
 }
 
-/// Whether values of this type, or their elements, are moments or spans of time.
+/// Whether values of this type, or their elements, are times or durations.
 fn is_of_time(data_type: &DataType) -> bool {
     match data_type {
         DataType::Timestamp(..)

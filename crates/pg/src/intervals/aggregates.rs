@@ -1,4 +1,4 @@
-//! Sum, average, least and greatest of intervals.
+//! Sum, average, minimum and maximum of intervals.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::time::span::Span;
 
 pub(super) const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
-/// What is computed of intervals.
+/// The aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Of {
     Min,
@@ -53,7 +53,7 @@ fn aggregate(of: Of) -> AggregateUDF {
     })
 }
 
-/// An aggregate of intervals, under the name that it has for other types.
+/// An aggregate of intervals, named like the one of other types.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct OfIntervals {
     of: Of,
@@ -129,7 +129,7 @@ struct Extreme {
     found: Option<Span>,
 }
 
-/// Of two of one length the later one, as PostgreSQL's comparison functions take it.
+/// The extreme of two values; if they are equal, the later one, as in PostgreSQL.
 fn extreme(is_max: bool, found: Option<Span>, span: Span) -> Span {
     let Some(found) = found else {
         return span;
@@ -174,7 +174,7 @@ impl Accumulator for Extreme {
     }
 }
 
-/// The parts' sums, wider than an interval, so that an average has no overflow on its way.
+/// The sums of the parts, wider than in an interval, so that an average does not overflow.
 #[derive(Debug, Default)]
 struct Sum {
     is_avg: bool,
@@ -182,7 +182,7 @@ struct Sum {
     days: i128,
     micros: i128,
     count: i64,
-    /// The different lengths seen, of an aggregate with DISTINCT.
+    /// The distinct lengths, for an aggregate with DISTINCT.
     seen: Option<Vec<Span>>,
 }
 
@@ -234,7 +234,7 @@ impl Accumulator for Sum {
             return Ok(());
         }
         let [months, days, micros, counts] = states else {
-            return internal_err!("a state of four parts");
+            return internal_err!("the state of an interval aggregate has four columns");
         };
         let total = |part: &ArrayRef| {
             part.as_primitive::<Decimal128Type>()
@@ -277,7 +277,7 @@ impl Accumulator for Sum {
         }
         scalar(Some(match sum {
             Ok(sum) => sum.over(self.count as f64)?,
-            // The sum is no interval, but the average is one.
+            // The sum is out of range, but the average is not.
             Err(_) => average(self.months, self.days, self.micros, self.count)?,
         }))
     }
@@ -288,7 +288,7 @@ impl Accumulator for Sum {
     }
 }
 
-/// The average of parts whose sum is out of range: whole parts first, then what is left of them.
+/// The average of parts whose sum is out of range: divides the parts, then their remainders.
 fn average(months: i128, days: i128, micros: i128, count: i64) -> Result<Span> {
     let wide = i128::from(count);
     let whole = Span::checked(months / wide, days / wide, micros / wide)?;
@@ -316,7 +316,7 @@ fn of_arguments(name: &'static str, is_max: bool) -> ScalarUDF {
     })
 }
 
-/// The greatest or least argument; NULLs do not count.
+/// The greatest or least argument, ignoring NULLs.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct OfArguments {
     name: &'static str,
@@ -350,7 +350,7 @@ impl ScalarUDFImpl for OfArguments {
         let rows = columns.first().map_or(0, arrow::array::Array::len);
         let found = (0..rows).map(|row| {
             let values = columns.iter().filter(|column| column.is_valid(row));
-            // Of equal ones the first stays.
+            // Of equal values the first is kept.
             values
                 .map(|column| column.value(row))
                 .reduce(|found, value| {

@@ -1,7 +1,7 @@
-//! Intervals compare, group, sort and join by their length: a month has 30 days, a day 24 hours.
+//! Intervals are compared by their length, with months of 30 days and days of 24 hours.
 //!
-//! Arrow compares months, days and time in turn, and hashes all three. So an analyzer rule puts
-//! `interval_key(x)` in the place of `x` wherever intervals are compared
+//! Arrow compares months, days and time in turn, and hashes all three. So an analyzer rule
+//! replaces `x` with `interval_key(x)` wherever intervals are compared, grouped, sorted or joined
 //! (`comparisons/sort_keys.rs`), and the aggregates of intervals are our own (`aggregates.rs`).
 //! Upstream: apache/datafusion compares intervals by their fields.
 

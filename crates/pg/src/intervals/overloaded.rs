@@ -1,9 +1,8 @@
-//! `sum` and `avg`, which DataFusion has for numbers only, with intervals added; `min` and `max`
-//! with `character(n)`, whose values keep their type.
+//! Extends aggregates to more types: `sum` and `avg`, which DataFusion has only for numbers, to
+//! intervals; `min` and `max` to `character(n)`, whose values keep their type.
 //!
-//! An [`Overloaded`] function is there while a statement is planned; the rule in
-//! `comparisons/sort_keys.rs` puts the function for the argument's type in its place, so that no
-//! plan that runs has one.
+//! An [`Overloaded`] function exists only during planning: the rule in `comparisons/sort_keys.rs`
+//! replaces it with the function for the argument's type, so plans that run contain none.
 
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ use super::aggregates::{INTERVAL, avg, max, min, sum};
 use crate::functions::text::OfPadded;
 use crate::operators::padded::is_padded;
 
-/// Adds the forms to the session's aggregates. Called when all others are installed.
+/// Extends the session's aggregates. Must be called after all others are installed.
 pub(crate) fn with_intervals(builder: &mut SessionStateBuilder) {
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     let forms = [
@@ -31,7 +30,7 @@ pub(crate) fn with_intervals(builder: &mut SessionStateBuilder) {
         ("max", max()),
     ];
     for (name, interval) in forms {
-        // The last of a name is the one that counts.
+        // The last function with a name takes effect.
         let Some(numbers) = aggregates.iter().rfind(|known| known.name() == name) else {
             continue;
         };
@@ -46,7 +45,7 @@ pub(crate) fn with_intervals(builder: &mut SessionStateBuilder) {
     }
 }
 
-/// An aggregate of numbers, of intervals or of texts.
+/// An aggregate of numbers, intervals or texts.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Overloaded {
     numbers: Arc<AggregateUDF>,
@@ -57,7 +56,7 @@ pub(crate) struct Overloaded {
 }
 
 impl Overloaded {
-    /// The function for an argument of this type.
+    /// The function for an argument's type.
     pub(crate) fn function(&self, argument: Option<&FieldRef>) -> Arc<AggregateUDF> {
         Arc::clone(match argument {
             Some(field) if *field.data_type() == INTERVAL => &self.interval,

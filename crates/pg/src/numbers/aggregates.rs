@@ -1,7 +1,7 @@
-//! The types of PostgreSQL's aggregates of numbers, and of `array_agg`.
+//! The result types of PostgreSQL's aggregates of numbers, and of `array_agg`.
 //!
-//! [`Marker`] stands for such an aggregate between SQL and `rules/aggregates.rs`, which replaces it
-//! by DataFusion's `sum` and `count`; it has PostgreSQL's type and computes nothing.
+//! [`Marker`] represents such an aggregate until `rules/aggregates.rs` replaces it with
+//! DataFusion's `sum` and `count`; it has PostgreSQL's type and computes nothing.
 
 use std::sync::Arc;
 
@@ -22,18 +22,18 @@ use crate::casts::{OPEN_SCALE, Target, arrow_cast, decimal, overflow};
 use crate::error::PgError;
 use crate::functions::mark_of;
 
-/// Which aggregate.
+/// The aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     Sum,
     Avg,
     Variance {
-        /// Of a sample (`var_samp`) or of the whole (`var_pop`).
+        /// Of a sample (`var_samp`), not of the population (`var_pop`).
         sample: bool,
-        /// Its root: the standard deviation.
+        /// Whether the result is the square root: the standard deviation.
         root: bool,
     },
-    /// `array_agg`, whose elements keep their type.
+    /// `array_agg`, whose elements keep their marked type.
     List,
 }
 
@@ -64,7 +64,7 @@ impl Kind {
     }
 }
 
-/// The aggregates under PostgreSQL's names.
+/// The aggregates with PostgreSQL's names.
 pub(crate) fn functions() -> Vec<AggregateUDF> {
     let variance = |sample, root| Kind::Variance { sample, root };
     vec![
@@ -81,7 +81,7 @@ pub(crate) fn functions() -> Vec<AggregateUDF> {
 fn marker(kind: Kind, aliases: &[&str]) -> AggregateUDF {
     AggregateUDF::new_from_impl(Marker {
         kind,
-        // Not `with_aliases`, which hides the type of ours.
+        // Not `with_aliases`, which would hide the type `Marker`.
         aliases: aliases.iter().map(ToString::to_string).collect(),
         signature: Signature::user_defined(Volatility::Immutable),
     })
@@ -182,7 +182,7 @@ pub(crate) fn list_of(value: &Field) -> DataType {
     DataType::List(Arc::new(element))
 }
 
-/// The variance or its root of `count(x)`, `sum(x)` and `sum(x * x)`.
+/// The variance, or its square root, from `count(x)`, `sum(x)` and `sum(x * x)`.
 pub(crate) fn variance_of(sample: bool, root: bool, args: Vec<Expr>) -> Expr {
     ScalarUDF::new_from_impl(Variance {
         sample,
@@ -235,7 +235,7 @@ impl ScalarUDFImpl for Variance {
                 return Ok(None);
             }
             let sum = shown_scale(sums.value(row), sum_scale);
-            // A square has twice the digits of its value behind the point.
+            // A square has twice as many decimal places as its value.
             let square = if sum_scale * 2 == square_scale && sum_scale <= PLAIN_SCALE_MAX {
                 Numeric::of_i256(squares.value(row), square_scale)
             } else {

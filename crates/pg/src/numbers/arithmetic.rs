@@ -1,9 +1,8 @@
-//! Arithmetic that Arrow does otherwise than PostgreSQL: division and remainder, powers, bits,
-//! signs,
-//! floats that overflow, and numerics that may leave 76 digits.
+//! Arithmetic that differs between Arrow and PostgreSQL: division and remainder, powers, bits,
+//! signs, overflowing floats, and numerics that may exceed 76 digits.
 //!
-//! Each is a function of two arguments (one for signs and `~`); `plan.rs` writes them for
-//! operators. Sums, differences and products of decimals that cannot leave their type are plain
+//! Each operation is a function of two arguments (one for signs and `~`); `operators/` plans them
+//! for operators. Sums, differences and products of decimals that cannot overflow are plain
 //! operators.
 
 use std::fmt;
@@ -34,14 +33,14 @@ use super::small::Small;
 use crate::casts::{OPEN_SCALE, Target, arrow_cast, overflow};
 use crate::error::PgError;
 
-/// What a function computes.
+/// The operation of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Op {
     Add,
     Subtract,
     Multiply,
     Divide,
-    /// `div(a, b)`: the quotient cut to a whole number.
+    /// `div(a, b)`: the quotient truncated to an integer.
     WholeDivide,
     Modulo,
     Power,
@@ -74,7 +73,7 @@ impl Op {
         Self::Not,
     ];
 
-    /// The operator's sign in PostgreSQL.
+    /// PostgreSQL's operator.
     fn sign(self) -> &'static str {
         match self {
             Self::Add | Self::Plus => "+",
@@ -113,13 +112,13 @@ impl Op {
     }
 }
 
-/// The operator that a function is; `None` for those that PostgreSQL has as functions, too.
+/// The operator of a function; `None` for those that are functions in PostgreSQL, too.
 pub(crate) fn symbol(name: &str) -> Option<&'static str> {
     let op = Op::ALL.into_iter().find(|op| op.name() == name)?;
     name.starts_with("pg_").then(|| op.sign())
 }
 
-/// The functions, by their names.
+/// The functions by name.
 pub(crate) fn functions() -> Vec<ScalarUDF> {
     let made = Op::ALL.map(|op| ScalarUDF::new_from_impl(Arithmetic::new(op)));
     let aliased = made.into_iter().map(|udf| match udf.name() {
@@ -129,7 +128,7 @@ pub(crate) fn functions() -> Vec<ScalarUDF> {
     aliased.collect()
 }
 
-/// A call.
+/// Calls the function of an operation.
 pub(crate) fn call(op: Op, args: Vec<Expr>) -> Expr {
     ScalarUDF::new_from_impl(Arithmetic::new(op)).call(args)
 }
@@ -148,7 +147,7 @@ impl Arithmetic {
     }
 }
 
-/// The types of both operands after coercion, and of the result.
+/// The operands' types after coercion, and the result's type.
 fn types(op: Op, given: &[DataType]) -> Result<(Vec<DataType>, DataType)> {
     let known: Vec<DataType> = given.iter().map(plain).collect();
     let null = |data_type: &DataType| matches!(data_type, DataType::Null);
@@ -238,7 +237,7 @@ fn size(data_type: &DataType) -> usize {
     data_type.primitive_width().unwrap_or(0)
 }
 
-/// The decimal type of a number.
+/// The decimal type that holds a type of numbers.
 pub(crate) fn as_decimal(data_type: &DataType) -> Option<DataType> {
     Some(match data_type {
         DataType::Int16 => DataType::Decimal128(5, 0),
@@ -249,7 +248,7 @@ pub(crate) fn as_decimal(data_type: &DataType) -> Option<DataType> {
     })
 }
 
-/// Precision and scale of a decimal type.
+/// The precision and scale of a decimal type.
 pub(crate) fn digits(data_type: &DataType) -> Option<(i16, i16)> {
     match data_type {
         DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale) => {
@@ -259,10 +258,10 @@ pub(crate) fn digits(data_type: &DataType) -> Option<(i16, i16)> {
     }
 }
 
-/// What a numeric without known digits is held as.
+/// The Arrow type of a numeric whose digits are not known.
 pub(crate) const OPEN: DataType = DataType::Decimal256(76, OPEN_SCALE);
 
-/// A product of two numerics without known digits keeps so many behind the point.
+/// The decimal places of a product of two numerics whose digits are not known.
 const PRODUCT_SCALE: i16 = 50;
 
 fn decimal_result(op: Op, a: &DataType, b: &DataType) -> Option<DataType> {
@@ -270,8 +269,8 @@ fn decimal_result(op: Op, a: &DataType, b: &DataType) -> Option<DataType> {
     let wide = |scale: i16| DataType::Decimal256(76, i8::try_from(scale).unwrap_or(OPEN_SCALE));
     let open = i16::from(OPEN_SCALE);
     Some(match op {
-        // An open numeric has no digits known, and seldom all of them: those of the other count.
-        // Nor has a whole quotient, which is one without digits behind the point.
+        // A numeric without known digits rarely uses all 76, so the other operand's digits
+        // determine the result. The same holds for an integer quotient, which has scale 0.
         Op::Add | Op::Subtract => {
             let open_side = |p: i16, s: i16| p == 76 && (s == open || s == 0);
             let whole = match (open_side(p1, s1), open_side(p2, s2)) {
@@ -293,7 +292,7 @@ fn decimal_result(op: Op, a: &DataType, b: &DataType) -> Option<DataType> {
     })
 }
 
-/// 42883, as PostgreSQL says it.
+/// PostgreSQL's error 42883 for a missing operator.
 pub(crate) fn no_operator(op: Op, given: &[DataType]) -> DataFusionError {
     no_such_operator(op.sign(), given)
 }
@@ -330,7 +329,8 @@ impl ScalarUDFImpl for Arithmetic {
     }
 
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        // What is no number is refused by `return_type`: an error here is wrapped as text.
+        // Other types are refused by `return_type`, because DataFusion would wrap an error raised
+        // here as text.
         Ok(types(self.op, given).map_or_else(|_| given.to_vec(), |found| found.0))
     }
 
@@ -443,7 +443,7 @@ fn sign(op: Op, array: &ArrayRef) -> Result<ArrayRef> {
     })
 }
 
-/// Ours as Arrow's, in which it is found by [`PgError::of`].
+/// Wraps an error in Arrow's, where [`PgError::of`] finds it.
 fn external(error: impl Into<PgError>) -> datafusion::arrow::error::ArrowError {
     datafusion::arrow::error::ArrowError::ExternalError(Box::new(error.into()))
 }
@@ -459,7 +459,7 @@ fn binary(op: Op, a: &ArrayRef, b: &ArrayRef, result: &DataType) -> Result<Array
         DataType::Float32 => float32(op, a, b),
         DataType::Float64 => float64(op, a, b),
         DataType::Decimal128(..) | DataType::Decimal256(..) => decimals(op, a, b, result),
-        other => internal_err!("{} of {other}", op.name()),
+        other => internal_err!("{} is not defined for {other}", op.name()),
     }
 }
 
@@ -485,14 +485,14 @@ macro_rules! integer_operations {
 
         fn $shift(op: Op, a: &ArrayRef, b: &ArrayRef) -> Result<ArrayRef> {
             let (a, b) = (a.as_primitive::<$type>(), b.as_primitive::<Int32Type>());
-            // PostgreSQL shifts as the processor does: by the count's last bits. A smallint is
-            // an integer while it is shifted (`int2shl`).
+            // As in PostgreSQL, the processor shifts by the last bits of the count. A smallint is
+            // widened to an integer for the shift (`int2shl`).
             #[allow(
                 clippy::cast_sign_loss,
                 clippy::cast_possible_truncation,
                 clippy::unnecessary_cast,
                 clippy::cast_lossless,
-                reason = "the last bits count"
+                reason = "only the last bits count"
             )]
             let cells: PrimitiveArray<$type> = try_binary(a, b, |a: $native, b: i32| {
                 let a = a as $shifted;
@@ -513,7 +513,7 @@ macro_rules! float_operations {
     ($function:ident, $type:ty, $native:ty) => {
         fn $function(op: Op, a: &ArrayRef, b: &ArrayRef) -> Result<ArrayRef> {
             let (a, b) = (a.as_primitive::<$type>(), b.as_primitive::<$type>());
-            // Without a branch, so that the processor computes several at once.
+            // Without a branch, so that the compiler can vectorize the loop.
             macro_rules! quick {
                 ($sign:tt, $is_odd:expr) => {{
                     let cells: PrimitiveArray<$type> = arrow_binary(a, b, |a, b| a $sign b)?;
@@ -562,7 +562,7 @@ macro_rules! float_operations {
                 if value == 0.0 && vanished {
                     return Err(external(float_underflow()));
                 }
-                // Processors make NaNs with a sign, which Arrow orders before all numbers.
+                // Processors produce NaNs with a sign, which Arrow orders before all numbers.
                 Ok(if value.is_nan() {
                     <$native>::NAN
                 } else {
@@ -575,7 +575,7 @@ macro_rules! float_operations {
 }
 #[allow(
     clippy::cast_possible_truncation,
-    reason = "a single's power is not planned"
+    reason = "powers of real are never planned"
 )]
 mod floats {
     use super::{
@@ -642,7 +642,7 @@ fn wide(array: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// One operation on two decimals, each with its scale.
+/// An operation on two decimals, each with its scale.
 fn decimal(op: Op, (a, s1): (i256, u32), (b, s2): (i256, u32), s3: u32) -> Result<i256, PgError> {
     let zero = b == i256::ZERO;
     if zero && matches!(op, Op::Divide | Op::WholeDivide | Op::Modulo) {
@@ -675,7 +675,7 @@ fn decimal(op: Op, (a, s1): (i256, u32), (b, s2): (i256, u32), s3: u32) -> Resul
     value.to_i256(s3).ok_or_else(overflow)
 }
 
-/// Sums, differences and products whose digits fit 256 bits, and quotients of fewer digits.
+/// Sums, differences and products whose digits fit 256 bits, and quotients of few digits.
 fn quick(op: Op, (a, s1): (i256, u32), (b, s2): (i256, u32), s3: u32) -> Option<i256> {
     let value = match op {
         Op::Divide if s1 <= PLAIN_SCALE_MAX && s2 <= PLAIN_SCALE_MAX => {
@@ -698,7 +698,7 @@ fn quick(op: Op, (a, s1): (i256, u32), (b, s2): (i256, u32), s3: u32) -> Option<
             } else {
                 let cut = power_of_ten(s1 + s2 - s3)?;
                 let kept = product.checked_div(cut)?;
-                // A digit that the scale would cut: `decimal` decides.
+                // The scale would cut digits, so `decimal` computes the result.
                 if kept.checked_mul(cut)? != product {
                     return None;
                 }
@@ -723,8 +723,8 @@ fn power_of_ten(exponent: u32) -> Option<i256> {
     POWERS.get(exponent as usize).copied()
 }
 
-/// A value with the display scale that PostgreSQL gives it. A column whose scale is wide holds
-/// values of different scales, whose zeros at the end say nothing.
+/// A value with PostgreSQL's display scale. A column with a wide scale holds values of different
+/// scales, so trailing zeros are not significant.
 pub(crate) fn shown_scale(value: i256, scale: u32) -> Numeric {
     let value = Numeric::of_i256(value, scale);
     if scale <= PLAIN_SCALE_MAX {
@@ -734,7 +734,7 @@ pub(crate) fn shown_scale(value: i256, scale: u32) -> Numeric {
     }
 }
 
-/// A scale that is still taken for a declared one.
+/// The largest scale that is taken for a declared one.
 pub(crate) const PLAIN_SCALE_MAX: u32 = 18;
 
 impl fmt::Display for Op {

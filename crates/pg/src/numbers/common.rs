@@ -1,8 +1,8 @@
-//! Values that stand in one column: CASE, coalesce, greatest, least, nullif and arrays of columns.
+//! Expressions over values with a common type: CASE, coalesce, greatest, least, nullif and ARRAY.
 //!
-//! Their type is what PostgreSQL's `select_common_type` finds, so they are functions of ours when a
-//! plan is made, and become DataFusion's, of values cast to that type, when it is analysed
-//! (`rules/semantics.rs`).
+//! PostgreSQL determines that type by `select_common_type`. These expressions are our own
+//! functions until analysis replaces them with DataFusion's, with the values cast to the common
+//! type (`rules/semantics.rs`).
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::operators::{
 use crate::output::pg_type;
 use crate::resolve;
 
-/// Which of them.
+/// The kind of expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     /// `condition, value, …, else`.
@@ -49,16 +49,16 @@ pub(crate) struct Common {
     signature: Signature,
 }
 
-/// The name that the dialect writes for CASE without an operand.
+/// The function to which the dialect rewrites CASE without an operand.
 pub(crate) const CASE: &str = "pg_case";
-/// The name that the dialect writes for CASE with an operand.
+/// The function to which the dialect rewrites CASE with an operand.
 pub(crate) const CASE_OF: &str = "pg_case_of";
 
-/// The name that the dialect writes for an array of columns. (DataFusion's literals do not see
-/// those of outer queries.)
+/// The function to which the dialect rewrites an array of columns. (DataFusion's array literals do
+/// not resolve columns of outer queries.)
 pub(crate) const ARRAY: &str = "pg_array";
 
-/// The functions, by their names.
+/// The functions by name.
 pub(crate) fn functions() -> Vec<ScalarUDF> {
     [
         Kind::Case,
@@ -88,7 +88,7 @@ impl Common {
         }
     }
 
-    /// PostgreSQL looks at the value of ELSE first.
+    /// Moves ELSE to the front, because PostgreSQL considers it first.
     fn else_first(&self, count: usize, values: &mut [(Arc<Field>, bool)]) {
         let has_else = match self.kind {
             Kind::Case => count % 2 == 1,
@@ -111,8 +111,8 @@ impl Common {
         }
     }
 
-    /// Whether this is a `nullif` whose `=` takes both types as they are: then it returns the first
-    /// value as it is.
+    /// Whether this is a `nullif` whose `=` accepts both types without a cast: then it returns the
+    /// first value unchanged.
     fn keeps_first(&self, values: &[(FieldRef, bool)]) -> bool {
         let (Kind::NullIf, [(first, false), (second, false)]) = (self.kind, values) else {
             return false;
@@ -122,7 +122,7 @@ impl Common {
         first != second && chosen.is_ok_and(|chosen| chosen.arguments[0] == first)
     }
 
-    /// The common type; `None` if there are only NULLs.
+    /// The field of the common type; untyped if all values are NULL.
     fn field(&self, values: &[(Arc<Field>, bool)]) -> Result<FieldRef> {
         if let Some(field) = common(values) {
             return Ok(field);
@@ -144,7 +144,7 @@ impl Common {
         Ok(Arc::new(Field::new("value", held, true)))
     }
 
-    /// DataFusion's expression, of values of the common type.
+    /// DataFusion's expression, with the values cast to the common type.
     pub(crate) fn expand(
         &self,
         args: Vec<Expr>,
@@ -194,7 +194,7 @@ impl Common {
             Kind::Greatest => core::greatest().call(cast),
             Kind::Least => core::least().call(cast),
             Kind::Array => make_array_udf().call(cast),
-            // DataFusion's function takes -0.0 for another number than 0.0.
+            // DataFusion's function treats -0.0 and 0.0 as different.
             Kind::NullIf => match <[Expr; 2]>::try_from(cast) {
                 Ok([value, other]) => {
                     let equal =
@@ -216,21 +216,20 @@ impl Common {
     }
 }
 
-/// An array of elements of this field's type.
+/// A field of an array with elements of this field's type.
 fn array_of(field: &Field) -> FieldRef {
     let element = field.clone().with_name(Field::LIST_FIELD_DEFAULT_NAME);
     let list = DataType::List(Arc::new(element.with_nullable(true)));
     Arc::new(Field::new(ARRAY, list, true))
 }
 
-/// Whether a field holds arrays without elements, which become arrays of any type: `ARRAY(SELECT
-/// …)`
-/// is a coalesce with one.
+/// Whether a field holds arrays without an element type, which adapt to any array type:
+/// `ARRAY(SELECT …)` is a coalesce with such an array.
 fn is_empty_array(field: &Field) -> bool {
     matches!(field.data_type(), DataType::List(element) if element.data_type().is_null())
 }
 
-/// `CASE operand WHEN …`: the operand is compared with each value as by `=`.
+/// `CASE operand WHEN …`: compares the operand with each value like `=`.
 fn case_of(
     operand: Expr,
     mut args: Vec<Expr>,
@@ -300,7 +299,7 @@ fn case_of(
     })
 }
 
-/// The arguments of a CASE without an operand, if one of the texts compared is `character(n)`.
+/// The arguments of a CASE without an operand, if one of the compared texts is `character(n)`.
 fn texts_of(operand: &Expr, args: &[Expr], schema: &DFSchema) -> Option<Vec<Expr>> {
     let mut conditions = args.to_vec();
     let mut is_any = false;
@@ -313,7 +312,7 @@ fn texts_of(operand: &Expr, args: &[Expr], schema: &DFSchema) -> Option<Vec<Expr
     is_any.then_some(conditions)
 }
 
-/// `condition, value, …, else` as a CASE.
+/// Builds a CASE from `condition, value, …, else`.
 fn case(operand: Option<Expr>, mut args: Vec<Expr>) -> Expr {
     let other = if args.len() % 2 == 1 {
         args.pop()
@@ -350,12 +349,12 @@ impl ScalarUDFImpl for Common {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        internal_err!("the type of {} follows from its arguments", self.name())
+        internal_err!("the type of {} depends on its arguments", self.name())
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let count = args.arg_fields.len();
-        // A parameter's value may be marked with its type.
+        // The value of a parameter may be marked with its type.
         let unknown = |at: usize| {
             matches!(
                 args.scalar_arguments.get(at),

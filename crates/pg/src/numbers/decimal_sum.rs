@@ -1,12 +1,12 @@
-//! How are decimals summed whose sum may leave 128 bits?
+//! How are decimals summed whose sum may overflow 128 bits?
 //!
-//! Idea: the sum of a group is kept modulo 2^128. How often it left 128 bits is counted beside it,
-//! for all groups from the first time on, so sums that never leave them cost one check a row. What
-//! is handed on has 256 bits. DataFusion's `sum` (55.2) wraps silently: values of at most 28 digits
-//! are left to it, which cannot leave 128 bits.
+//! Idea: the sum of a group is kept modulo 2^128. From the first overflow on, overflows are
+//! counted in a second array for all groups; without one, the check costs one branch per row.
+//! Results have 256 bits. DataFusion's `sum` (55.2) wraps silently, so it is used only for values
+//! of at most 28 digits, which cannot overflow 128 bits.
 //!
-//! Not here: which sums are of this kind (`rules/aggregates.rs`), sums in fragments
-//! (`fragment/sums.rs` of the engine).
+//! Not here: which sums use this (`rules/aggregates.rs`), sums in fragments (`fragment/sums.rs` of
+//! the engine).
 //! SUM-I1: a sum is exact or an error, in any order of its rows.
 
 use std::collections::HashSet;
@@ -43,7 +43,7 @@ struct DecimalSum {
     signature: Signature,
 }
 
-/// A sum has as many digits more than its values.
+/// The digits by which a sum's type exceeds its values' type.
 const DIGITS_MORE: u8 = 10;
 
 impl AggregateUDFImpl for DecimalSum {
@@ -65,7 +65,7 @@ impl AggregateUDFImpl for DecimalSum {
                 let digits = (digits + DIGITS_MORE).clamp(39, DECIMAL256_MAX_PRECISION);
                 Ok(DataType::Decimal256(digits, *scale))
             }
-            other => internal_err!("a sum of decimals of {other:?}"),
+            other => internal_err!("a sum of decimals cannot add {other:?}"),
         }
     }
 
@@ -117,19 +117,19 @@ impl AggregateUDFImpl for DecimalSum {
     }
 }
 
-/// The part above 2^128 of a sum that left 256 bits.
+/// Marks a sum that overflowed 256 bits, in place of its high part.
 const LOST: i128 = i128::MIN;
 
 /// The exact sum of each group.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     low: Vec<i128>,
-    /// Multiples of 2^128. Empty while all are 0.
+    /// Multiples of 2^128. Empty while all of them are 0.
     high: Vec<i128>,
 }
 
 impl Totals {
-    /// So many sums, each 0.
+    /// Sums of 0 for the given number of groups.
     #[must_use]
     pub fn of(groups: usize) -> Self {
         let mut totals = Self::default();
@@ -143,7 +143,7 @@ impl Totals {
         self.low
     }
 
-    /// Gives groups that are new a sum of 0.
+    /// Adds new groups with a sum of 0.
     pub fn resize(&mut self, groups: usize) {
         self.low.resize(groups, 0);
         if !self.high.is_empty() {
@@ -151,7 +151,7 @@ impl Totals {
         }
     }
 
-    /// Adds a value to the sum of a group.
+    /// Adds a value to a group's sum.
     #[inline]
     pub fn add(&mut self, group: usize, value: i128) {
         let (sum, left) = self.low[group].overflowing_add(value);
@@ -171,7 +171,7 @@ impl Totals {
         };
     }
 
-    /// Adds a value of 256 bits.
+    /// Adds a value of 256 bits to a group's sum.
     fn add_wide(&mut self, group: usize, value: i256) {
         let (low, high) = value.to_parts();
         let low = low.cast_signed();
@@ -194,7 +194,7 @@ impl Totals {
             let values = values.values();
             rows.for_each(|(row, group)| self.add_wide(group, values[row]));
         } else {
-            return internal_err!("a sum of decimals of {}", values.data_type());
+            return internal_err!("a sum of decimals cannot add {}", values.data_type());
         }
         Ok(())
     }
@@ -213,7 +213,7 @@ impl Totals {
     }
 }
 
-/// The least number with more digits than a decimal may have.
+/// The least number with too many digits for a decimal.
 static LIMIT: LazyLock<i256> =
     LazyLock::new(|| i256::from_i128(10).wrapping_pow(DECIMAL256_MAX_PRECISION.into()));
 
@@ -225,17 +225,17 @@ fn decimals(
     Ok(Arc::new(totals.with_data_type(held.clone())))
 }
 
-/// The rows of an array that have a value.
+/// The rows of an array that are not NULL.
 fn valid_rows(values: &ArrayRef) -> impl Iterator<Item = usize> + '_ {
     let nulls = values.nulls();
     (0..values.len()).filter(move |row| nulls.is_none_or(|nulls| nulls.is_valid(*row)))
 }
 
-/// Sums of groups.
+/// The sums of all groups.
 struct Groups {
     held: DataType,
     sums: Totals,
-    /// Which groups have a value.
+    /// Whether a group has a value.
     seen: Vec<bool>,
 }
 
@@ -319,7 +319,7 @@ impl GroupsAccumulator for Groups {
     }
 }
 
-/// The sum of all rows, or of a window's.
+/// The sum of all rows, or of a window's rows.
 #[derive(Debug)]
 struct One {
     held: DataType,
@@ -428,7 +428,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sum_leaves_128_bits_and_returns() {
+    fn a_sum_may_overflow_128_bits_and_return() {
         let mut totals = Totals::of(2);
         let mut exact = i256::ZERO;
         for value in [

@@ -1,4 +1,4 @@
-//! Sines and their inverses in degrees, exact where PostgreSQL's are (at multiples of 30, 45 and
+//! Trigonometric functions in degrees, exact where PostgreSQL's are (at multiples of 30, 45 and
 //! 60).
 //!
 //! The formulas are those of PostgreSQL's `float.c`.
@@ -33,7 +33,7 @@ fn cosine_to_90(x: f64) -> f64 {
     }
 }
 
-/// The angle between 0 and 90 degrees, and the signs of its sine and cosine.
+/// The equivalent angle between 0 and 90 degrees, and the signs of sine and cosine.
 fn first_quadrant(x: f64) -> (f64, f64, f64) {
     let x = x % 360.0;
     let (mut x, mut sine) = if x < 0.0 { (-x, -1.0) } else { (x, 1.0) };
@@ -63,7 +63,7 @@ pub(super) fn tangent(x: f64) -> f64 {
     let (angle, sine, cosine) = first_quadrant(x);
     let one = sine_to_90(45.0) / cosine_to_90(45.0);
     let value = (sine_to_90(angle) / cosine_to_90(angle)) / one;
-    // Without a negative zero.
+    // Adding 0 turns -0 into 0.
     sine * cosine * value + 0.0
 }
 
@@ -96,7 +96,7 @@ pub(super) fn arc_cosine(x: f64) -> f64 {
     }
 }
 
-/// An arc tangent in degrees.
+/// Converts an arc tangent to degrees.
 pub(super) fn of_tangent(radians: f64) -> f64 {
     (radians / 1_f64.atan()) * 45.0
 }

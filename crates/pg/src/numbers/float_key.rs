@@ -1,7 +1,8 @@
-//! `float_key(x)`: the same float, but 0 for -0, and one NaN for all; also of arrays of floats.
+//! `float_key(x)`: the same float, but with 0 for -0 and one NaN for all; also for arrays of
+//! floats.
 //!
-//! What a group shows is a value of the group, not its key: `shown_float(key, least)` is a zero
-//! with the sign that it had.
+//! A group shows one of its values, not its key: `shown_float(key, least)` restores the sign of a
+//! zero.
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ fn is_float(data_type: &DataType) -> bool {
     }
 }
 
-/// Whether an expression is a float that is not made a key yet.
+/// Whether an expression is a float that is not a key yet.
 pub(crate) fn is_float_key(expr: &Expr, schema: &DFSchema) -> bool {
     let made = match expr {
         Expr::ScalarFunction(call) => call.func.inner().downcast_ref::<FloatKey>().is_some(),
@@ -35,12 +36,12 @@ pub(crate) fn is_float_key(expr: &Expr, schema: &DFSchema) -> bool {
     !made && expr.get_type(schema).is_ok_and(|of| is_float(&of))
 }
 
-/// A float as one of which equal floats have one value.
+/// Converts a float to its key, so that equal floats have equal bits.
 pub(crate) fn float_key(expr: Expr) -> Expr {
     ScalarUDF::from(FloatKey::new()).call(vec![expr])
 }
 
-/// The expression as a key, if it is a float.
+/// Converts the expression to a key if it is a float.
 pub(crate) fn as_float_key(expr: Expr, schema: &DFSchema) -> Expr {
     if is_float_key(&expr, schema) {
         float_key(expr)
@@ -49,7 +50,7 @@ pub(crate) fn as_float_key(expr: Expr, schema: &DFSchema) -> Expr {
     }
 }
 
-/// The float of which an expression is the key.
+/// The float whose key an expression is.
 pub(crate) fn float_of_key<'a>(expr: &'a Expr, schema: &DFSchema) -> Option<&'a Expr> {
     let Expr::ScalarFunction(call) = expr else {
         return None;
@@ -60,7 +61,7 @@ pub(crate) fn float_of_key<'a>(expr: &'a Expr, schema: &DFSchema) -> Option<&'a 
     matches!(held, DataType::Float32 | DataType::Float64).then_some(float)
 }
 
-/// What a group shows: its key, or for zeros the least of its values.
+/// The value that a group shows: its key, or the least of its values if the key is zero.
 pub(crate) fn shown_float(key: Expr, least: Expr) -> Expr {
     let signature = Signature::any(2, Volatility::Immutable);
     ScalarUDF::from(ShownFloat { signature }).call(vec![key, least])
@@ -101,7 +102,7 @@ impl ScalarUDFImpl for ShownFloat {
     }
 }
 
-/// Whether a float has a sign, as -0 has; not if it is NULL. (C99 has `signbit`.)
+/// Whether a float's sign bit is set, as for -0; false for NULL. (C99's `signbit`.)
 pub(crate) fn sign_bit(expr: Expr) -> Expr {
     let signature = Signature::any(1, Volatility::Immutable);
     ScalarUDF::from(SignBit { signature }).call(vec![expr])
@@ -140,7 +141,7 @@ impl ScalarUDFImpl for SignBit {
     }
 }
 
-/// The same float, but 0 for -0, and one NaN for all.
+/// See the file's header.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct FloatKey {
     signature: Signature,
@@ -173,7 +174,7 @@ impl ScalarUDFImpl for FloatKey {
     }
 }
 
-/// The keys of floats; other values are their own.
+/// Converts floats to their keys; other values are unchanged.
 pub(super) fn keys(values: &ArrayRef) -> Result<ArrayRef> {
     Ok(match values.data_type() {
         DataType::Float64 => {

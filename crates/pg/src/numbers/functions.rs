@@ -1,7 +1,7 @@
-//! PostgreSQL's mathematical functions (chapter 9.3 of its manual), and a few on any values.
+//! PostgreSQL's mathematical functions (chapter 9.3 of its manual), and a few for any values.
 //!
-//! Each is resolved as PostgreSQL resolves it: of an integer, the function of doubles is taken
-//! where there is none of integers.
+//! Each is resolved as in PostgreSQL: an integer argument selects the function of doubles if there
+//! is none of integers.
 //! More than 800 lines: the tables of names, types and values follow one list of functions.
 
 use std::sync::Arc;
@@ -32,10 +32,10 @@ use super::small::rounded;
 use crate::casts::{OPEN_SCALE, Target, arrow_cast, decimal, overflow};
 use crate::error::PgError;
 
-/// The name of a value's type.
+/// The function that returns the name of a value's type.
 pub(crate) const TYPEOF: &str = "pg_typeof";
 
-/// Which function.
+/// The function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Name {
     Abs,
@@ -162,7 +162,7 @@ struct Mathematical {
     signature: Signature,
 }
 
-/// The types of the arguments after coercion, and of the result.
+/// The arguments' types after coercion, and the result's type.
 fn types(name: Name, given: &[DataType]) -> Option<(Vec<DataType>, DataType)> {
     if let (Name::Abs, [DataType::Float32]) = (name, given) {
         return Some((given.to_vec(), DataType::Float32));
@@ -199,7 +199,7 @@ fn types(name: Name, given: &[DataType]) -> Option<(Vec<DataType>, DataType)> {
             let (precision, scale) = digits(&held)?;
             let wider = u8::try_from((precision + 1).min(76)).ok()?;
             let result = decimal(wider, i8::try_from(scale).ok()?);
-            // A number that is written out stays so, and tells the scale of the result.
+            // An integer literal is kept, because it determines the result's scale.
             let places = match places {
                 DataType::Int64 => DataType::Int64,
                 _ => DataType::Int32,
@@ -243,7 +243,7 @@ fn types(name: Name, given: &[DataType]) -> Option<(Vec<DataType>, DataType)> {
             let held = as_exact(one);
             let (precision, scale) = digits(&held)?;
             let open = i16::from(OPEN_SCALE);
-            // The declared scale would show zeros.
+            // The declared scale would show trailing zeros.
             let fits = (1..open).contains(&scale) && precision - scale <= 76 - open;
             let result = if fits { OPEN } else { held.clone() };
             (vec![held], result)
@@ -328,7 +328,8 @@ impl ScalarUDFImpl for Mathematical {
     }
 
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        // What is no number is refused by `return_type`: an error here is wrapped as text.
+        // Other types are refused by `return_type`, because DataFusion would wrap an error raised
+        // here as text.
         Ok(types(self.name, given).map_or_else(|| given.to_vec(), |found| found.0))
     }
 
@@ -385,8 +386,8 @@ impl ScalarUDFImpl for Mathematical {
     }
 }
 
-/// The type of a decimal rounded at so many places, which it shows; the same type if that has not
-/// so many digits.
+/// The type of a decimal rounded to this many places, which are shown; `held` itself if that needs
+/// more than 76 digits.
 fn at_places(held: DataType, places: i64) -> DataType {
     let shown = || {
         let (precision, scale) = digits(&held)?;
@@ -414,7 +415,7 @@ fn count_nulls(arrays: &[ArrayRef], nulls: bool) -> ArrayRef {
 
 fn compute(name: Name, arrays: &[ArrayRef], result: &DataType) -> Result<ArrayRef> {
     let Some(first) = arrays.first() else {
-        return internal_err!("a function without arguments");
+        return internal_err!("the function has no arguments");
     };
     if let (Name::Round | Name::Trunc, [value, places]) = (name, arrays)
         && *places.data_type() == DataType::Int64
@@ -436,7 +437,7 @@ fn compute(name: Name, arrays: &[ArrayRef], result: &DataType) -> Result<ArrayRe
         DataType::Float64 => of_floats(name, arrays),
         DataType::Int16 | DataType::Int32 | DataType::Int64 => of_integers(name, arrays),
         DataType::Decimal128(..) | DataType::Decimal256(..) => of_decimals(name, arrays, result),
-        other => internal_err!("a function of {other}"),
+        other => internal_err!("no function of {other}"),
     }
 }
 
@@ -601,7 +602,7 @@ fn input_out_of_range() -> PgError {
     PgError::new("22003", "input is out of range")
 }
 
-/// Functions of many doubles at once; `None` where one of them is not in the function's domain.
+/// Evaluates a function for a whole array; `None` if a value is outside of its domain.
 fn quick(name: Name, cells: &Float64Array) -> Option<Float64Array> {
     Some(match name {
         Name::Abs => cells.unary(f64::abs),
@@ -616,7 +617,7 @@ fn quick(name: Name, cells: &Float64Array) -> Option<Float64Array> {
     })
 }
 
-/// One function of one double.
+/// Evaluates a function for one double.
 fn float(name: Name, x: f64) -> Result<f64, PgError> {
     let within = |fits: bool, value: f64| {
         if fits || x.is_nan() {
@@ -634,7 +635,7 @@ fn float(name: Name, x: f64) -> Result<f64, PgError> {
     };
     let periodic = |value: f64| within(!x.is_infinite(), value);
     match name {
-        // Of a NaN too PostgreSQL says 0: it is neither above nor below.
+        // PostgreSQL's sign of NaN is 0, because NaN is neither greater nor less than 0.
         Name::Sign => Ok(if x > 0.0 {
             1.0
         } else if x < 0.0 {
@@ -689,7 +690,7 @@ fn float(name: Name, x: f64) -> Result<f64, PgError> {
         Name::Asind => within((-1.0..=1.0).contains(&x), degrees::arc_sine(x)),
         Name::Acosd => within((-1.0..=1.0).contains(&x), degrees::arc_cosine(x)),
         Name::Atand => Ok(degrees::of_tangent(x.atan())),
-        _ => Err(PgError::unsupported("no such function of a double")),
+        _ => Err(PgError::unsupported("unknown function of a double")),
     }
 }
 
@@ -708,7 +709,7 @@ fn check_count(count: i32) -> Result<(), PgError> {
     Ok(())
 }
 
-/// The number after the last bucket.
+/// The number of the bucket after the last.
 fn after(count: i32) -> Result<i32, PgError> {
     count
         .checked_add(1)
@@ -770,7 +771,7 @@ fn numeric_bucket(x: &Numeric, low: &Numeric, high: &Numeric, count: i32) -> Res
     Ok(i32::try_from(&bucket).unwrap_or(count - 1) + 1)
 }
 
-/// A column of decimals, with the scale of its type.
+/// A column of decimals, with its scale.
 struct Decimals {
     cells: Decimal256Array,
     scale: u32,
@@ -878,7 +879,7 @@ fn of_decimals(name: Name, arrays: &[ArrayRef], result: &DataType) -> Result<Arr
     arrow_cast(&cells, result)
 }
 
-/// One function of one numeric.
+/// Evaluates a function for one numeric.
 fn one(name: Name, x: &Numeric) -> Result<Numeric, PgError> {
     let whole = x.truncated(0);
     let cut = whole.compare(x).is_ne();
@@ -898,7 +899,7 @@ fn one(name: Name, x: &Numeric) -> Result<Numeric, PgError> {
         Name::Ln => power::ln(x)?,
         Name::Log | Name::Log10 => power::log(&Numeric::new(10, 0), x)?,
         Name::TrimScale => x.trimmed(),
-        _ => return Err(PgError::unsupported("no such function of a numeric")),
+        _ => return Err(PgError::unsupported("unknown function of a numeric")),
     })
 }
 

@@ -1,11 +1,11 @@
-//! How is integer arithmetic checked?
+//! How does integer arithmetic detect overflow?
 //!
-//! `+`, `-` and `*` of integers are calls of [`CheckedInteger`], also in physical plans: an
-//! operator's flag would have to be set wherever an expression can stand, a call carries its check
-//! with it. Where the operands' types prove that the result fits, `simplify` leaves the plain
-//! operator.
+//! `+`, `-` and `*` of integers are calls of [`CheckedInteger`], also in physical plans.
+//! (DataFusion's flag for checked operators would have to be set wherever an expression can occur,
+//! whereas a call is always checked.) Where the operands' types prove that the result fits,
+//! `simplify` restores the plain operator.
 //!
-//! INT-I1: both arguments and the result have one type, of `Int16`, `Int32` and `Int64`.
+//! INT-I1: both arguments and the result have the same type: `Int16`, `Int32` or `Int64`.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use datafusion::scalar::ScalarValue;
 
 use crate::error::PgError;
 
-/// `a + b`, `a - b` or `a * b` of integers; a result that leaves the type is an error (22003).
+/// `a + b`, `a - b` or `a * b` of integers; overflow is an error (22003).
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct CheckedInteger {
     op: Operator,
@@ -51,7 +51,7 @@ pub(crate) fn checked(left: Expr, op: Operator, right: Expr) -> Expr {
     ScalarUDF::new_from_impl(CheckedInteger::new(op)).call(vec![left, right])
 }
 
-/// The operator that a function of these names is.
+/// The operator that a function implements.
 pub(crate) fn symbol(name: &str) -> Option<&'static str> {
     Some(match name {
         "pg_int_add" => "+",
@@ -77,8 +77,8 @@ impl ScalarUDFImpl for CheckedInteger {
         })
     }
 
-    /// A chain is written from its first term on. With names within names, the name of a sum of a
-    /// thousand terms would take the square of its length, and its type the cube.
+    /// Writes a chain from its first term on. With nested names, the name of a sum of a thousand
+    /// terms would be quadratic in its length, and its type cubic.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         let [left, right] = args else {
             return Ok(self.name().to_owned());
@@ -121,7 +121,7 @@ impl ScalarUDFImpl for CheckedInteger {
             DataType::Int16 => compute::<Int16Type>(self.op, left, right),
             DataType::Int32 => compute::<Int32Type>(self.op, left, right),
             DataType::Int64 => compute::<Int64Type>(self.op, left, right),
-            other => internal_err!("{} of {other}", self.name()),
+            other => internal_err!("{} is not defined for {other}", self.name()),
         }
     }
 
@@ -148,7 +148,7 @@ impl ScalarUDFImpl for CheckedInteger {
     }
 }
 
-/// The widest of integer types.
+/// The widest of the integer types.
 fn wider(given: &[DataType]) -> Result<DataType> {
     let mut widest = DataType::Int16;
     for data_type in given {
@@ -156,13 +156,13 @@ fn wider(given: &[DataType]) -> Result<DataType> {
             (DataType::Null | DataType::Int8 | DataType::UInt8 | DataType::Int16, _) => widest,
             (DataType::Int64 | DataType::UInt32, _) | (_, DataType::Int64) => DataType::Int64,
             (DataType::Int32 | DataType::UInt16, _) => DataType::Int32,
-            (other, _) => return plan_err!("{other} is no integer"),
+            (other, _) => return plan_err!("{other} is not an integer"),
         };
     }
     Ok(widest)
 }
 
-/// The least and the greatest value of a type.
+/// The minimum and maximum of a type.
 fn bounds(data_type: &DataType) -> Option<(i128, i128)> {
     let bits = match data_type {
         DataType::Int8 => 7,
@@ -177,7 +177,7 @@ fn bounds(data_type: &DataType) -> Option<(i128, i128)> {
     Some((-(1 << bits), (1 << bits) - 1))
 }
 
-/// The values that an operand may have.
+/// The range of an operand's values.
 fn range(expr: &Expr, info: &SimplifyContext) -> Result<Option<(i128, i128)>> {
     Ok(match expr {
         Expr::Literal(value, _) => match value {
@@ -208,7 +208,7 @@ fn corners(op: Operator, left: (i128, i128), right: (i128, i128)) -> [i128; 4] {
     ]
 }
 
-/// Integers whose operations tell whether they left the type.
+/// Integers with operations that report overflow.
 pub(super) trait Integer: ArrowPrimitiveType {
     /// PostgreSQL's name of the type.
     const NAME: &'static str;
@@ -237,7 +237,7 @@ integer!(Int16Type, "smallint");
 integer!(Int32Type, "integer");
 integer!(Int64Type, "bigint");
 
-/// One operand: a column, or a value for all rows.
+/// An operand: a column, or one value for all rows.
 enum Operand<'a, T: Integer> {
     Column(&'a PrimitiveArray<T>),
     Value(T::Native),
@@ -280,8 +280,8 @@ fn compute<T: Integer>(
     Ok(ColumnarValue::Array(array))
 }
 
-/// Computes every row, also of NULLs, and looks for the row only if one left the type: so the loop
-/// has no branch.
+/// Computes every row, even of NULLs, and searches for the row of an error only after an overflow,
+/// so the loop has no branch.
 fn combine<T: Integer>(
     left: &Operand<'_, T>,
     right: &Operand<'_, T>,

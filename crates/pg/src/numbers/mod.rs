@@ -1,4 +1,4 @@
-//! PostgreSQL's numbers: their arithmetic, and the functions on them.
+//! PostgreSQL's numbers: arithmetic and functions.
 
 pub(crate) mod aggregates;
 pub(crate) mod arithmetic;

@@ -1,10 +1,10 @@
-//! How does PostgreSQL compute with `numeric`?
+//! PostgreSQL's arithmetic of `numeric`.
 //!
-//! [`Numeric`] is a whole number of any length and a count of digits behind the point, the display
-//! scale. Its operations choose the scale of a result and round it as PostgreSQL's `numeric.c`
-//! does; the names of its constants are kept. NaN and infinity are not held.
+//! A [`Numeric`] is an integer of any length with a number of decimal places, the display scale.
+//! Its operations choose the scale of a result and round it like PostgreSQL's `numeric.c`, and use
+//! the names of its constants. NaN and infinity are not represented.
 //!
-//! Not here: columns (`division.rs`, `numeric_functions.rs`).
+//! Not here: columns (`arithmetic.rs`, `functions.rs`).
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,21 +12,21 @@ use std::fmt;
 use arrow::datatypes::i256;
 use num_bigint::{BigInt, BigUint, Sign};
 
-/// Digits of a value in one digit of PostgreSQL's base 10000.
+/// Decimal digits per digit of PostgreSQL's base 10000.
 const DEC_DIGITS: i64 = 4;
-/// A quotient has at least so many significant digits.
+/// The minimum number of significant digits of a quotient.
 const NUMERIC_MIN_SIG_DIGITS: i64 = 16;
-/// No function gives more digits behind the point.
+/// The maximum number of decimal places of a function's result.
 const NUMERIC_MAX_DISPLAY_SCALE: i64 = 1000;
-/// Exponents in a text beyond this give no value that fits.
+/// Texts with larger exponents have no value that fits.
 const EXPONENT_MAX: i64 = 2000;
 
 /// A decimal number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Numeric {
-    /// The number without its point.
+    /// The number without its decimal point.
     pub(crate) digits: BigInt,
-    /// How many of the digits are behind the point.
+    /// The number of digits after the decimal point.
     pub(crate) scale: u32,
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn ten(exponent: u32) -> BigInt {
     BigInt::from(10).pow(exponent)
 }
 
-/// `value / divisor`, rounded half away from zero.
+/// Divides and rounds half away from zero.
 fn divided(value: &BigInt, divisor: &BigInt) -> BigInt {
     let quotient = value / divisor;
     let rest: BigInt = (value - &quotient * divisor) * 2;
@@ -59,8 +59,8 @@ impl Numeric {
         Self::new(BigInt::from_signed_bytes_le(&value.to_le_bytes()), scale)
     }
 
-    /// The number without its point at this scale; `None` if it needs more than 76 digits, or has
-    /// digits that the scale would cut.
+    /// The number at this scale, without its decimal point; `None` if it needs more than 76
+    /// digits, or if the scale would cut digits.
     pub(crate) fn to_i256(&self, scale: u32) -> Option<i256> {
         let digits = if scale >= self.scale {
             &self.digits * ten(scale - self.scale)
@@ -75,7 +75,7 @@ impl Numeric {
         big_to_i256(&digits)
     }
 
-    /// Reads a decimal number as `numeric_in` does; `None` if the text is none.
+    /// Parses a decimal number like `numeric_in`; `None` if the text is not one.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\x0b');
         let (negative, rest) = match text.as_bytes().first()? {
@@ -113,7 +113,7 @@ impl Numeric {
         Some(Self::new(digits, u32::try_from(scale.max(0)).ok()?))
     }
 
-    /// As PostgreSQL makes a numeric of a float: of its first `significant` digits.
+    /// Converts a float as PostgreSQL does: its first `significant` digits count.
     pub(crate) fn of_float(value: f64, significant: usize) -> Option<Self> {
         if !value.is_finite() {
             return None;
@@ -131,7 +131,7 @@ impl Numeric {
         self.digits.sign() == Sign::Minus
     }
 
-    /// Without zeros at the end of the fraction.
+    /// The number without trailing zeros in the fraction.
     pub(crate) fn trimmed(&self) -> Self {
         if self.is_zero() {
             return Self::new(0, 0);
@@ -148,13 +148,13 @@ impl Numeric {
         Self::new(digits, scale)
     }
 
-    /// At exactly this scale, rounded half away from zero. A negative scale rounds before the
-    /// point; the result has scale 0 then.
+    /// The number at this scale, rounded half away from zero. A negative scale rounds before the
+    /// decimal point; the result then has scale 0.
     pub(crate) fn rounded(&self, scale: i64) -> Self {
         self.at(scale, divided)
     }
 
-    /// See [`Numeric::rounded`]; the digits beyond the scale are dropped.
+    /// Like [`Numeric::rounded`], but digits beyond the scale are dropped.
     pub(crate) fn truncated(&self, scale: i64) -> Self {
         self.at(scale, |value, divisor| value / divisor)
     }
@@ -174,7 +174,7 @@ impl Numeric {
         Self::new(digits * ten(before), kept)
     }
 
-    /// The scale's position and the first digit in base 10000 (`weight` and `digits[0]`).
+    /// The weight and the first digit in base 10000 (`weight` and `digits[0]`).
     fn leading(&self) -> (i64, i64) {
         if self.is_zero() {
             return (0, 0);
@@ -188,7 +188,7 @@ impl Numeric {
         (weight, shown.parse().unwrap_or(0))
     }
 
-    /// `select_div_scale`.
+    /// The scale of a quotient (`select_div_scale`).
     pub(crate) fn quotient_scale(&self, divisor: &Self) -> i64 {
         let ((weight1, first1), (weight2, first2)) = (self.leading(), divisor.leading());
         let qweight = weight1 - weight2 - i64::from(first1 <= first2);
@@ -198,7 +198,7 @@ impl Numeric {
             .clamp(0, NUMERIC_MAX_DISPLAY_SCALE)
     }
 
-    /// `self / divisor` with so many digits behind the point.
+    /// `self / divisor` with this many decimal places.
     pub(crate) fn div_at(&self, divisor: &Self, scale: i64) -> Self {
         let scale = u32::try_from(scale.max(0)).unwrap_or(0);
         let numerator = &self.digits * ten(divisor.scale + scale);
@@ -245,7 +245,7 @@ impl Numeric {
         self.to_string().parse().unwrap_or(f64::NAN)
     }
 
-    /// `numeric_sqrt`; `None` of a negative number.
+    /// `numeric_sqrt`; `None` for a negative number.
     pub(crate) fn sqrt(&self) -> Option<Self> {
         if self.is_negative() {
             return None;
@@ -258,13 +258,13 @@ impl Numeric {
         self.sqrt_at(scale)
     }
 
-    /// The square root with so many digits behind the point; `None` of a negative number.
+    /// The square root with this many decimal places; `None` for a negative number.
     pub(crate) fn sqrt_at(&self, scale: i64) -> Option<Self> {
         if self.is_negative() {
             return None;
         }
-        // One digit more, so that the root's floor is rounded right: a square root that is not
-        // exact is never half way between two numbers of fewer digits.
+        // One extra digit, so that the root's floor rounds correctly: an inexact square root is
+        // never half way between two numbers of fewer digits.
         let guard = u32::try_from(scale + 1).unwrap_or(1);
         let shifted = if guard * 2 >= self.scale {
             &self.digits * ten(guard * 2 - self.scale)
@@ -289,7 +289,7 @@ impl fmt::Display for Numeric {
     }
 }
 
-/// `None` beyond 76 digits.
+/// `None` for more than 76 digits.
 pub(crate) fn big_to_i256(value: &BigInt) -> Option<i256> {
     let bytes = value.to_signed_bytes_le();
     let fill = if value.sign() == Sign::Minus { 0xff } else { 0 };
@@ -325,7 +325,7 @@ mod tests {
         }
     }
 
-    // The quotients and roots are PostgreSQL 15's.
+    // The expected quotients and roots are PostgreSQL 15's.
     #[test]
     fn quotients() {
         for (a, b, quotient) in [

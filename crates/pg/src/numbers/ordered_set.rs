@@ -1,7 +1,7 @@
 //! `mode`, `percentile_disc` and `percentile_cont`: aggregates of sorted values.
 //!
-//! They keep their values and sort them at the end. A state is one list, and a merge takes any
-//! number of states, so fragments of any shape may be merged.
+//! They collect their values and sort them at the end. A state is one list, and a merge accepts
+//! any number of states, so fragments of any shape can be merged.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::casts::{Target, arrow_cast};
 use crate::error::PgError;
 use crate::numbers::float_key;
 
-/// Which aggregate.
+/// The aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     Mode,
@@ -112,7 +112,7 @@ impl AggregateUDFImpl for OrderedSet {
             .map(|field| field.data_type().clone())
             .collect();
         let field = Field::new(self.name(), self.return_type(&types)?, true);
-        // One of the values, which keeps the name of its type.
+        // The result is one of the values, so it keeps the mark of their type.
         let value = given.first().filter(|value| {
             self.kind != Kind::Continuous && value.data_type() == field.data_type()
         });
@@ -140,7 +140,7 @@ impl AggregateUDFImpl for OrderedSet {
             }
         };
         let Some(value) = args.expr_fields.first() else {
-            return internal_err!("{} without a value", self.name());
+            return internal_err!("{} needs a value", self.name());
         };
         Ok(Box::new(Values {
             kind: self.kind,
@@ -173,12 +173,12 @@ impl AggregateUDFImpl for OrderedSet {
     }
 }
 
-/// The fractions that a call asks for.
+/// The fractions requested by a call.
 #[derive(Debug)]
 enum Percents {
     One(Option<f64>),
     Many(Vec<Option<f64>>),
-    /// A NULL in place of an array.
+    /// NULL instead of an array.
     NoArray,
 }
 
@@ -266,8 +266,8 @@ impl Values {
     }
 }
 
-/// Values that are a small part of a batch, as those of a group are, in memory of their own: they
-/// would keep the whole batch.
+/// Copies values that are a small part of a batch, as those of a group are, because a slice would
+/// keep the whole batch in memory.
 fn compact(values: ArrayRef) -> Result<ArrayRef> {
     let needed = values.to_data().get_slice_memory_size()?;
     if needed >= values.get_array_memory_size() / 2 {
@@ -277,7 +277,7 @@ fn compact(values: ArrayRef) -> Result<ArrayRef> {
     Ok(take(&values, &all, None)?)
 }
 
-/// The most frequent of sorted values, the first of those if there are several.
+/// The position of the most frequent value, or of the first such value.
 fn mode(sorted: &ArrayRef) -> Result<Option<usize>> {
     if sorted.is_empty() {
         return Ok(None);
@@ -303,13 +303,13 @@ impl Accumulator for Values {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         match values.first() {
             Some(values) => self.keep(values),
-            None => exec_err!("an aggregate without a value"),
+            None => exec_err!("an ordered-set aggregate needs a value"),
         }
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
         let Some(lists) = states.first().and_then(|state| state.as_list_opt::<i32>()) else {
-            return internal_err!("a state of one list");
+            return internal_err!("the state of an ordered-set aggregate is one list");
         };
         for values in lists.iter().flatten() {
             self.keep(&values)?;

@@ -1,7 +1,7 @@
 //! Powers, exponentials and logarithms, of floats and of numerics.
 //!
-//! A numeric's result has at least 16 significant digits; its scale is chosen as `numeric.c`
-//! chooses it, and the value is computed with 12 digits more.
+//! The result for numerics has at least 16 significant digits. Its scale is chosen as in
+//! `numeric.c`, and the value is computed with 12 more digits.
 
 use num_bigint::BigInt;
 
@@ -10,11 +10,11 @@ use super::numeric::{Numeric, ten};
 use crate::casts::overflow;
 use crate::error::PgError;
 
-/// Digits beyond those shown.
+/// Extra digits of intermediate results.
 const GUARD: i64 = 12;
 /// log10(e).
 const LOG10_E: f64 = std::f64::consts::LOG10_E;
-/// Larger exponents give no number that fits 76 digits.
+/// A result with more digits than this cannot fit 76.
 const RESULT_DIGITS_MAX: f64 = 80.0;
 
 /// `a ^ b` of floats.
@@ -97,13 +97,13 @@ pub(super) fn numeric(a: &Numeric, b: &Numeric) -> Result<Numeric, PgError> {
     }
 }
 
-/// A small number without its fraction, as C casts it.
+/// Truncates a small number like C's cast.
 #[expect(clippy::cast_possible_truncation, reason = "what `numeric.c` does")]
 fn whole_part(value: f64) -> i64 {
     value as i64
 }
 
-/// As many places as give 16 significant digits to a result of about `10^weight`.
+/// The decimal places for 16 significant digits of a result of about `10^weight`.
 fn significant(weight: f64) -> i64 {
     16 - whole_part(weight)
 }
@@ -185,7 +185,7 @@ fn ln_weight(x: &Numeric) -> i64 {
     whole_part(ln.abs().log10())
 }
 
-/// `exp(x)` to so many places: the series, of `x / 2^n`, squared n times.
+/// `exp(x)` with this many decimal places: the series of `x / 2^n`, squared n times.
 fn exponential(x: &Numeric, places: i64) -> Numeric {
     let size = x.to_f64();
     let whole = whole_part((size.abs() * LOG10_E).ceil());
@@ -212,7 +212,8 @@ fn exponential(x: &Numeric, places: i64) -> Numeric {
     Numeric::new(sum, work + halvings).rounded(places)
 }
 
-/// `ln(x)` to so many places: a double's guess `g`, and the series of `ln(x / exp(g))`.
+/// `ln(x)` with this many decimal places: a guess `g` from doubles, and the series of `ln(x /
+/// exp(g))`.
 fn natural_log(x: &Numeric, places: i64) -> Numeric {
     let guess = log10(x) / LOG10_E;
     let guess = Numeric::of_float(guess, 15).unwrap_or_else(|| Numeric::new(0, 0));
@@ -243,7 +244,7 @@ mod tests {
         Numeric::parse(text).unwrap()
     }
 
-    // The values are PostgreSQL 15's.
+    // The expected values are PostgreSQL 15's.
     #[test]
     fn values() {
         for (value, shown) in [

@@ -1,7 +1,7 @@
-//! `row_number`, `rank`, `dense_rank` and `ntile` as PostgreSQL's integers.
+//! `row_number`, `rank`, `dense_rank` and `ntile` with PostgreSQL's signed integers.
 //!
-//! DataFusion's give integers without a sign, which PostgreSQL has not: half of a rank would be a
-//! numeric. Their values are cast. To be deleted when DataFusion's have a signed type.
+//! DataFusion's versions return unsigned integers, which PostgreSQL lacks: half of a rank would be
+//! a numeric. Their results are cast. Delete this file once DataFusion's types are signed.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use datafusion::scalar::ScalarValue;
 
 use crate::casts::arrow_cast;
 
-/// The functions, and the types of their values.
+/// The functions and their result types.
 const SIGNED: [(&str, DataType); 4] = [
     ("row_number", DataType::Int64),
     ("rank", DataType::Int64),
@@ -31,7 +31,7 @@ const SIGNED: [(&str, DataType); 4] = [
     ("ntile", DataType::Int32),
 ];
 
-/// Puts them in the place of DataFusion's.
+/// Replaces DataFusion's versions.
 pub(crate) fn install(builder: &mut SessionStateBuilder) {
     let functions = builder.window_functions().get_or_insert_default();
     for function in functions.iter_mut() {
@@ -45,7 +45,7 @@ pub(crate) fn install(builder: &mut SessionStateBuilder) {
     }
 }
 
-/// A window function whose values are of a signed type.
+/// A window function with a signed result.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Signed {
     inner: Arc<WindowUDF>,

@@ -1,6 +1,7 @@
-//! Numerics of at most 38 digits, without a big integer: the same results as `numeric.rs` gives.
+//! Numerics of at most 38 digits, computed without big integers, with the same results as
+//! `numeric.rs`.
 //!
-//! S1: `None` means that the digits do not fit; whoever asks computes with [`Numeric`] then.
+//! S1: `None` means that the digits do not fit; the caller then computes with [`Numeric`].
 //!
 //! [`Numeric`]: super::numeric::Numeric
 
@@ -30,7 +31,7 @@ impl Small {
 
     fn leading(&self) -> Option<Leading> {
         let digits = self.digits.unsigned_abs();
-        // Most numbers fit 64 bits, with which the processor is far faster.
+        // Most numbers fit 64 bits, which are far faster.
         let last = match u64::try_from(digits) {
             Ok(digits) => digits.checked_ilog10(),
             Err(_) => digits.checked_ilog10(),
@@ -53,8 +54,8 @@ impl Small {
         Some(Leading { weight, first })
     }
 
-    /// The quotient with the scale that PostgreSQL's `select_div_scale` chooses, but at most
-    /// `scale_max`; and that scale. The divisor is not 0.
+    /// The quotient and its scale, which PostgreSQL's `select_div_scale` chooses, but at most
+    /// `scale_max`. The divisor is not 0.
     pub(super) fn quotient(&self, divisor: &Self, scale_max: u32) -> Option<(i128, u32)> {
         let (left, right) = (self.leading()?, divisor.leading()?);
         let weight = left.weight - right.weight - i64::from(left.first <= right.first);
@@ -69,7 +70,7 @@ impl Small {
         ))
     }
 
-    /// The digits at this scale, which may be negative, rounded half away from zero or cut.
+    /// The digits at this scale, which may be negative, rounded half away from zero or truncated.
     pub(super) fn at(&self, scale: i64, rounds: bool) -> Option<i128> {
         let cut = i64::from(self.scale) - scale;
         if cut <= 0 {
@@ -88,7 +89,8 @@ impl Small {
     }
 }
 
-/// A column rounded or cut at `places`, or at the point; `None` if a row needs more digits (S1).
+/// A column rounded or truncated at `places`, or to integers; `None` if a row needs more digits
+/// (S1).
 pub(super) fn rounded(
     values: &ArrayRef,
     places: Option<&ArrayRef>,
@@ -118,14 +120,14 @@ pub(super) fn rounded(
     Some(Arc::new(cells))
 }
 
-/// `dividend / divisor`, rounded half up.
+/// Divides and rounds half up.
 fn divided(dividend: u128, divisor: u128) -> Option<u128> {
     let quotient = whole_quotient(dividend, divisor);
     let rest = dividend - quotient * divisor;
     Some(quotient + u128::from(rest >= divisor - rest))
 }
 
-/// `dividend / divisor`. Most numbers fit 64 bits, which the processor divides far faster.
+/// Divides and truncates. Most numbers fit 64 bits, whose division is far faster.
 fn whole_quotient(dividend: u128, divisor: u128) -> u128 {
     match (u64::try_from(dividend), u64::try_from(divisor)) {
         (Ok(dividend), Ok(divisor)) => u128::from(dividend / divisor),
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn quotients_are_those_of_numerics() {
+    fn quotients_equal_those_of_numeric() {
         let mut small = 0;
         for (a, s1) in values() {
             for (b, s2) in values().filter(|(b, _)| *b != 0) {
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn rounded_and_cut_they_are_those_of_numerics() {
+    fn rounding_and_truncation_equal_those_of_numeric() {
         for (digits, scale) in values() {
             for at in -3..=20 {
                 let value = Numeric::new(digits, scale);

@@ -1,12 +1,12 @@
-//! Aggregates of DataFusion's with one thing mended: `bit_xor(DISTINCT x)` and `regr_count`.
+//! DataFusion's aggregates with one correction each: `bit_xor(DISTINCT x)` and `regr_count`.
 //!
 //! | function | DataFusion 55.2 | here |
 //! |---|---|---|
-//! | `bit_xor(DISTINCT x)` of groups | counts a value as often as it comes | each value once |
-//! | `regr_count(y, x)` | an integer without a sign, which PostgreSQL has not | `bigint` |
+//! | `bit_xor(DISTINCT x)` in groups | repeated values count repeatedly | each value counts once |
+//! | `regr_count(y, x)` | an unsigned integer, which PostgreSQL lacks | `bigint` |
 //!
-//! To be deleted when DataFusion's `bit_xor` has no accumulator of groups for DISTINCT, and its
-//! counts are signed.
+//! Delete this file once DataFusion's `bit_xor` does not use its group accumulator for DISTINCT,
+//! and its counts are signed.
 
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ impl AggregateUDFImpl for Wrapped {
     }
 }
 
-/// A count without a sign as one with a sign.
+/// Casts an unsigned count to a signed one.
 #[derive(Debug)]
 struct Signed(Box<dyn Accumulator>);
 

@@ -1,7 +1,7 @@
-//! The type in which dates meet timestamps, and numbers meet others.
+//! The common type of dates and timestamps, and of mixed numbers, in comparisons.
 //!
-//! DataFusion's are timestamps of nanoseconds, which end in the year 2262, and numerics of 15
-//! digits behind the point. Other types are left to it.
+//! DataFusion would choose timestamps in nanoseconds, which end in 2262, and numerics with 15
+//! decimal places. Other types are left to it.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::logical_expr::Expr;
@@ -18,7 +18,7 @@ pub(crate) enum ComparedIn {
 }
 
 impl ComparedIn {
-    /// `None` if the values have one type, or are not of these.
+    /// `None` if all values have one type, or other types than these.
     pub(crate) fn of(types: &[DataType]) -> Option<Self> {
         if let Meeting::In(held) = meeting(types) {
             return Some(Self::Number(held));
@@ -37,8 +37,8 @@ impl ComparedIn {
         }))
     }
 
-    /// The numeric with all digits behind the point, for numerics that no type holds whole. A value
-    /// that does not fit is an error.
+    /// A numeric with all decimal places, for numerics that no type holds completely. A value that
+    /// does not fit is an error.
     pub(crate) fn widest(types: &[DataType]) -> Option<Self> {
         if meeting(types) != Meeting::Apart {
             return None;
@@ -51,7 +51,7 @@ impl ComparedIn {
         Some(Self::Number(DataType::Decimal256(76, scale)))
     }
 
-    /// A value of the type `held` in the common type.
+    /// Casts a value of the type `held` to the common type.
     pub(crate) fn cast(&self, expr: Expr, held: &DataType) -> Expr {
         match self {
             Self::Time(kind) if Kind::of(held) == Some(*kind) => expr,

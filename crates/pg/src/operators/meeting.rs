@@ -2,10 +2,10 @@
 //!
 //! | numbers | type |
 //! |---|---|
-//! | of one type; integers; numerics whose digits together fit 38 | DataFusion's |
-//! | a float beside others | double precision |
-//! | numerics whose digits together fit 76 | a numeric of these digits |
-//! | other numerics | none: the sign of `pg_numeric_order(a, b)` is compared with 0 |
+//! | the same type; integers; numerics whose combined digits fit 38 | DataFusion's |
+//! | a float and other numbers | double precision |
+//! | numerics whose combined digits fit 76 | a numeric with these digits |
+//! | other numerics | none: `pg_numeric_order(a, b)` is compared with 0 |
 //!
 //! A comparison never overflows.
 
@@ -28,15 +28,15 @@ use crate::numbers::numeric::Numeric;
 /// See the file's header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Meeting {
-    /// DataFusion compares them as they are.
+    /// Without casts, by DataFusion.
     AsTheyAre,
     /// In this type.
     In(DataType),
-    /// No type holds all of them.
+    /// No type holds all values.
     Apart,
 }
 
-/// How values of these types are compared.
+/// The type in which values of these types are compared.
 pub(crate) fn meeting(types: &[DataType]) -> Meeting {
     let known = || types.iter().filter(|held| !held.is_null());
     let same = known().zip(known().skip(1)).all(|(a, b)| a == b);
@@ -68,7 +68,7 @@ pub(crate) fn meeting(types: &[DataType]) -> Meeting {
     }
 }
 
-/// `left op right`; the operands, if DataFusion compares them as they are.
+/// `left op right`, with the operands cast if necessary.
 pub(crate) fn compared(
     op: Operator,
     (left, a): (Expr, &DataType),
@@ -86,19 +86,19 @@ pub(crate) fn compared(
     }
 }
 
-/// A value of the type `from` in the type of a meeting.
+/// Casts a value of the type `from` to the type of a comparison.
 pub(crate) fn met(expr: Expr, from: &DataType, held: &DataType) -> Expr {
     if from == held {
         return expr;
     }
-    // Arrow's cast of a numeric is not the nearest float.
+    // Arrow's cast of a numeric does not give the nearest float.
     if *held == DataType::Float64 && from.is_decimal() {
         return cast_number(expr, &Target::Float8);
     }
     Expr::Cast(Cast::new(Box::new(expr), held.clone()))
 }
 
-/// The type of an integer in PostgreSQL.
+/// The PostgreSQL integer type that holds an Arrow integer.
 pub(super) fn rank(data_type: &DataType) -> Option<DataType> {
     match data_type {
         DataType::Int8 | DataType::UInt8 | DataType::Int16 => Some(DataType::Int16),
@@ -108,7 +108,7 @@ pub(super) fn rank(data_type: &DataType) -> Option<DataType> {
     }
 }
 
-/// The decimal type of an integer or a numeric.
+/// The decimal type that holds an integer or a numeric.
 pub(super) fn decimal_of(data_type: &DataType) -> Option<DataType> {
     match data_type {
         DataType::UInt64 => Some(DataType::Decimal128(20, 0)),

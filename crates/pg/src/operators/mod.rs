@@ -1,10 +1,10 @@
-//! Which operator does `a op b` mean in PostgreSQL?
+//! Which operator does `a op b` refer to in PostgreSQL?
 //!
-//! PostgreSQL resolves an operator by its operands' types; a quoted constant without a type takes
-//! the other operand's. [`Planner`] does so when SQL becomes a plan, before DataFusion's coercion,
-//! which would compare numbers with text as text.
+//! PostgreSQL resolves an operator by its operands' types; an untyped quoted constant takes the
+//! other operand's type. [`Planner`] does the same when SQL is planned, before DataFusion's
+//! coercion, which would compare numbers and texts as texts.
 //!
-//! By kind: `numbers.rs`; what is not listed is left to the next planner (arrays, dates, json).
+//! Operators of numbers are in `numbers.rs`; arrays, dates and json are left to the next planner.
 
 mod common_type;
 mod meeting;
@@ -31,7 +31,7 @@ use crate::casts::{Target, cast_expr};
 use crate::numbers::arithmetic::{Op, no_operator, no_such_operator};
 use numbers::Planned;
 
-/// PostgreSQL's operators in DataFusion's SQL planner.
+/// A planner of PostgreSQL's operators for DataFusion's SQL planner.
 #[derive(Debug)]
 pub(crate) struct Planner {
     pub(crate) config: Arc<ConfigOptions>,
@@ -88,7 +88,7 @@ impl Planner {
             (false, true) if takes(kind, &a) => (left, typed(right, &a, &self.config)),
             _ => (left, right),
         };
-        // NULL has the other operand's type.
+        // NULL takes the other operand's type.
         let is_number = |field: &Field| Target::of_field(field).is_some_and(|t| t.is_number());
         let (left, right) = match (a.data_type(), b.data_type()) {
             (DataType::Null, other) if !other.is_null() && is_number(&b) => {
@@ -121,7 +121,7 @@ impl Planner {
         }
     }
 
-    /// `a || b`: text beside a value that is no array is text.
+    /// `a || b`: text and a value that is not an array give text.
     fn concat(
         &self,
         (left, a): (Expr, &Target),
@@ -151,9 +151,8 @@ impl Planner {
     }
 }
 
-/// The fields of both operands; `None` if one is unknown, or of a type of the catalogue (oid,
-/// name),
-/// which has rules of its own.
+/// The fields of both operands; `None` if one is unknown, or of a type of the catalog (oid, name),
+/// which has its own rules.
 fn fields(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<(FieldRef, FieldRef)> {
     let (a, b) = (
         left.to_field(schema).ok()?.1,
@@ -162,7 +161,7 @@ fn fields(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<(FieldRef, Fie
     (!is_of_catalogue(&a) && !is_of_catalogue(&b)).then_some((a, b))
 }
 
-/// Whether a constant without a type takes the other operand's. Beside `||`, it is text, unless the
+/// Whether an untyped constant takes the other operand's type. Beside `||` it is text, unless the
 /// other is an array.
 fn takes(kind: Kind, other: &Field) -> bool {
     match (kind, Target::of_field(other)) {
@@ -172,7 +171,7 @@ fn takes(kind: Kind, other: &Field) -> bool {
                 Target::Array(_) | Target::Bytea | Target::Json | Target::Jsonb
             )
         }
-        // What is added to a time is an interval.
+        // A constant added to a date or time is an interval.
         (Kind::Arithmetic(Op::Add), Some(target)) => !matches!(
             target,
             Target::Date | Target::Time(_) | Target::Timestamp(_) | Target::Timestamptz(_)
@@ -181,7 +180,7 @@ fn takes(kind: Kind, other: &Field) -> bool {
     }
 }
 
-/// What an operator does.
+/// The kind of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Compare(Operator),
@@ -213,7 +212,7 @@ fn kind(op: &BinaryOperator) -> Option<Kind> {
     })
 }
 
-/// A number as the dialect writes it (`CAST(1 AS INT4)`) as the literal that it is.
+/// Turns a number as the dialect writes it (`CAST(1 AS INT4)`) back into a literal.
 fn constant(expr: Expr) -> Expr {
     if let Expr::Cast(cast) = &expr
         && cast.field.data_type() == &DataType::Int32
@@ -225,8 +224,8 @@ fn constant(expr: Expr) -> Expr {
     expr
 }
 
-/// Refuses a comparison of types for which PostgreSQL has no operator; DataFusion compares numbers
-/// with texts as texts. A constant without a type, and what the catalogue's types have, pass.
+/// Refuses a comparison for whose types PostgreSQL has no operator; DataFusion would compare
+/// numbers and texts as texts. Untyped constants and types of the catalog are not checked.
 pub(crate) fn check_comparable(
     sign: &str,
     left: &Expr,
@@ -242,7 +241,7 @@ pub(crate) fn check_comparable(
     }
 }
 
-/// [`check_comparable`] of values in columns.
+/// Like [`check_comparable`], for values in columns.
 pub(crate) fn check_fields(sign: &str, left: &Field, right: &Field) -> Result<()> {
     let targets = (Target::of_field(left), Target::of_field(right));
     if is_of_catalogue(left) || is_of_catalogue(right) {
@@ -257,12 +256,12 @@ pub(crate) fn check_fields(sign: &str, left: &Field, right: &Field) -> Result<()
     }
 }
 
-/// Whether a type is one of the catalogue's (oid, name), which have rules of their own.
+/// Whether a type is one of the catalog's (oid, name), which have their own rules.
 fn is_of_catalogue(field: &Field) -> bool {
     field.metadata().keys().any(|key| key.starts_with("pg_"))
 }
 
-/// Whether PostgreSQL compares values of these types.
+/// Whether PostgreSQL can compare values of these types.
 fn comparable(a: &Target, b: &Target) -> bool {
     let group = |target: &Target| match target {
         Target::Bool => 1,
@@ -276,7 +275,7 @@ fn comparable(a: &Target, b: &Target) -> bool {
     a == b || a == 0 || b == 0
 }
 
-/// Whether no arithmetic is defined for the type.
+/// Whether the type has no arithmetic operators.
 fn no_arithmetic(target: &Target) -> bool {
     matches!(target, Target::Bool | Target::Bytea | Target::Uuid) || target.is_text()
 }

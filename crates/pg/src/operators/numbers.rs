@@ -1,7 +1,8 @@
 //! Operators of numbers.
 //!
-//! Integers of two widths meet in the wider one, an integer and a numeric in numeric, anything and
-//! a float in double precision (two reals stay real). Comparisons stay DataFusion's operators.
+//! Two integers are computed in the wider type, an integer and a numeric in numeric, and any
+//! number and a float in double precision (two reals in real). Comparisons remain DataFusion's
+//! operators.
 
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::config::ConfigOptions;
@@ -15,23 +16,22 @@ use crate::casts::{Target, cast_expr, decimal};
 use crate::numbers::arithmetic::{self, Op, as_decimal, digits};
 use crate::numbers::integers::checked;
 
-/// A product of a factor of at most so many digits …
+/// A product of a factor of at most this many digits …
 const NARROW_FACTOR_MAX: i16 = 19;
-/// … and a computed one of at most so many is computed in 128 bits, with a check for those that
-/// leave them.
+/// … and a computed one of at most this many is computed in 128 bits, with a check for overflow.
 const NARROW_DIGITS_MAX: i16 = 32;
-/// Such a product has at least so many digits before the point.
+/// Such a product has at least this many digits before the decimal point.
 const NARROW_WHOLE_MIN: i16 = 20;
 
-/// What became of an operator.
+/// The result of planning an operator.
 pub(super) enum Planned {
-    /// This expression.
+    /// A complete expression.
     Expr(Expr),
-    /// It is left to DataFusion.
+    /// The operands of an operator that is left to DataFusion.
     Operands(Expr, Expr),
 }
 
-/// `left op right` of numbers; the operands, if the operator is left to DataFusion.
+/// Plans `left op right` of numbers.
 pub(super) fn plan(
     kind: Kind,
     left: Expr,
@@ -57,7 +57,7 @@ fn compare(op: Operator, left: Expr, right: Expr, (a, b): (&DataType, &DataType)
     Planned::Expr(compared(op, (left, a), (right, b)))
 }
 
-/// A number that meets a float.
+/// Casts a number that is combined with a float.
 fn as_float(expr: Expr, data_type: &DataType, config: &ConfigOptions) -> Expr {
     if data_type.is_floating() {
         return expr;
@@ -101,7 +101,7 @@ fn arithmetic_of(
     }
 }
 
-/// An integer widened to `both`.
+/// Widens an integer to the type `both`.
 fn as_integer(expr: Expr, from: &DataType, both: &DataType) -> Expr {
     if from == both {
         return expr;
@@ -114,7 +114,7 @@ fn as_integer(expr: Expr, from: &DataType, both: &DataType) -> Expr {
     Expr::Cast(Cast::new(Box::new(expr), both.clone()))
 }
 
-/// A number as a decimal; a literal has its own digits.
+/// A number as a decimal; a literal has exactly its own digits.
 fn as_decimals(expr: Expr, data_type: &DataType) -> (Expr, DataType) {
     if let Expr::Literal(value, _) = &expr {
         let whole = match value {
@@ -144,7 +144,7 @@ fn as_decimals(expr: Expr, data_type: &DataType) -> (Expr, DataType) {
     (as_integer(expr, data_type, &held), held)
 }
 
-/// A sum, difference or product of which one operand at least is a decimal.
+/// A sum, difference or product with at least one decimal operand.
 fn decimals(op: Op, operator: Operator, left: (Expr, &DataType), right: (Expr, &DataType)) -> Expr {
     let ((left, a), (right, b)) = (as_decimals(left.0, left.1), as_decimals(right.0, right.1));
     let (Some((p1, s1)), Some((p2, s2))) = (digits(&a), digits(&b)) else {
@@ -160,7 +160,7 @@ fn decimals(op: Op, operator: Operator, left: (Expr, &DataType), right: (Expr, &
         (&a, &b),
         (DataType::Decimal128(..), DataType::Decimal128(..))
     );
-    // `price * (1 - discount) * (1 + tax)`: a product of a product.
+    // A product of a product, as in `price * (1 - discount) * (1 + tax)`.
     let factor = |digits: i16, expr: &Expr| {
         digits <= NARROW_FACTOR_MAX
             || (digits <= NARROW_DIGITS_MAX && matches!(expr, Expr::BinaryExpr(_)))
@@ -185,7 +185,7 @@ fn decimals(op: Op, operator: Operator, left: (Expr, &DataType), right: (Expr, &
     arithmetic::call(op, vec![left, right])
 }
 
-/// The type of two numbers that stand in one column.
+/// The common type of two numbers in one column.
 pub(crate) fn wider(a: &DataType, b: &DataType) -> Option<DataType> {
     if let (Some(a), Some(b)) = (rank(a), rank(b)) {
         let width = |data_type: &DataType| data_type.primitive_width();
@@ -194,7 +194,7 @@ pub(crate) fn wider(a: &DataType, b: &DataType) -> Option<DataType> {
     if *a == DataType::Float64 || *b == DataType::Float64 {
         return Some(DataType::Float64);
     }
-    // A numeric or an integer with a real is a real, where values stand in one column.
+    // The common type of a numeric or an integer and a real is real.
     if a.is_floating() || b.is_floating() {
         return Some(DataType::Float32);
     }

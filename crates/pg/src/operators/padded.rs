@@ -1,13 +1,13 @@
-//! How are texts compared, of which one is `character(n)`?
+//! How are texts compared if one of them is `character(n)`?
 //!
-//! | beside `character(n)` | operator | what counts |
+//! | compared with `character(n)` | operator | significant blanks |
 //! |---|---|---|
-//! | `character(n)` of the same n | `character` | both are padded: they are compared as they are |
-//! | another `character`, `varchar`, a constant without a type | `character` | neither side's blanks |
-//! | `text` | `text` | the blanks of the text only |
+//! | `character(n)` of the same n | `character` | all: both are padded |
+//! | another `character`, `varchar`, an untyped constant | `character` | none |
+//! | `text` | `text` | those of the text |
 //!
-//! Several constants of an IN list are one array in PostgreSQL, of the type that they have in
-//! common with the value, which is that of the value.
+//! In PostgreSQL, several constants of an IN list are one array, with the common type of the
+//! constants and the value, which is the value's type.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use super::is_unknown;
 use crate::casts::{PG_TYPE, Target, cast_expr};
 use crate::functions::scalar::{is_text, marked_type};
 
-/// Whose blanks do not count.
+/// The sides whose trailing blanks are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trimmed {
     Left,
@@ -32,7 +32,7 @@ pub(crate) enum Trimmed {
 }
 
 impl Trimmed {
-    /// `None` if the values are compared as they are.
+    /// `None` if the values are compared unchanged.
     pub(crate) fn of((left, a): (&Expr, &Field), (right, b): (&Expr, &Field)) -> Option<Self> {
         Self::of_fields((a, is_unknown(left)), (b, is_unknown(right)))
     }
@@ -86,12 +86,12 @@ fn trimmed(expr: Expr) -> Expr {
     rtrim().call(vec![expr])
 }
 
-/// `None` for a parameter without a type.
+/// `None` for an untyped parameter.
 fn field(expr: &Expr, schema: &DFSchema) -> Option<FieldRef> {
     Some(expr.to_field(schema).ok()?.1)
 }
 
-/// The type of a constant beside values of `character(n)`, which is not padded to their length.
+/// The type of a constant beside `character(n)`, which is not padded to n.
 pub(crate) fn unpadded(field: &FieldRef) -> FieldRef {
     match Target::of_field(field) {
         Some(Target::Bpchar(Some(_))) => {
@@ -102,7 +102,7 @@ pub(crate) fn unpadded(field: &FieldRef) -> FieldRef {
     }
 }
 
-/// `left op right`; `None` if the values are compared as they are.
+/// `left op right`; `None` if the values are compared unchanged.
 pub(crate) fn compared(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
     let (a, b) = (field(left, schema)?, field(right, schema)?);
     let which = Trimmed::of((left, &a), (right, &b))?;
@@ -130,7 +130,7 @@ pub(crate) fn in_list(given: &InList, schema: &DFSchema) -> Option<Expr> {
     let held = field(&given.expr, schema)?;
     let is_constant = |value: &&Expr| !value.any_column_refs();
     let are_array = given.list.iter().filter(is_constant).count() > 1;
-    // What is compared with the value, and with the value without its blanks.
+    // The constants compared with the value, and with the value without trailing blanks.
     let mut is_any = false;
     let (mut plain, mut without) = (vec![], vec![]);
     for value in &given.list {
@@ -169,8 +169,7 @@ pub(crate) fn in_list(given: &InList, schema: &DFSchema) -> Option<Expr> {
     }
 }
 
-/// A value and an array whose elements are compared with it; `None` if they are compared as they
-/// are.
+/// A value and an array with whose elements it is compared; `None` if they are compared unchanged.
 pub(crate) fn with_elements(
     (value, held): (&Expr, &Field),
     (array, element): (&Expr, &Field),
@@ -194,7 +193,7 @@ pub(crate) fn with_elements(
     Some((value, array))
 }
 
-/// Whether the columns of a join were changed, whose pairs are compared.
+/// Changes the key columns of a join, which are compared. Returns whether any was changed.
 pub(crate) fn join(join: &mut Join) -> bool {
     let mut changed = false;
     for (left, right) in &mut join.on {
@@ -211,7 +210,7 @@ pub(crate) fn join(join: &mut Join) -> bool {
         }
     }
     if changed {
-        // USING names columns.
+        // USING requires plain columns.
         join.join_constraint = JoinConstraint::On;
     }
     changed

@@ -1,4 +1,4 @@
-//! Constants without a type: `'abc'` and NULL.
+//! Untyped constants: `'abc'` and NULL.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::error::PgError;
 use crate::functions::time::{Kind, value_of};
 use crate::numbers::numeric::Numeric;
 
-/// Whether an expression is a quoted constant that no cast has given a type: the dialect's casts
-/// are calls, so a literal that is text has none. The value of a parameter has metadata.
+/// Whether an expression is a quoted constant without a cast: the dialect turns casts into calls,
+/// so a text literal is untyped. The value of a parameter has metadata.
 pub(crate) fn is_unknown(expr: &Expr) -> bool {
     match expr {
         Expr::Literal(value, None) => matches!(
@@ -25,7 +25,7 @@ pub(crate) fn is_unknown(expr: &Expr) -> bool {
     }
 }
 
-/// A constant without a type, as a value of the field's type.
+/// Casts an untyped constant to the type of a field.
 pub(crate) fn typed(expr: Expr, like: &Field, config: &ConfigOptions) -> Expr {
     let Some(target) = Target::of_field(like) else {
         return expr;
@@ -36,8 +36,8 @@ pub(crate) fn typed(expr: Expr, like: &Field, config: &ConfigOptions) -> Expr {
             Expr::Literal(value, _) => digits(value).unwrap_or(Target::Numeric(None)),
             _ => Target::Numeric(None),
         },
-        // The modifier of the other operand is not the constant's.
-        // But one that is no longer is padded to it, as the values are with which it compares.
+        // The constant does not take the other operand's modifier. But a constant that is not
+        // longer than n is padded to it, like the values with which it is compared.
         Target::Bpchar(Some(length)) if fits(&expr, length) => Target::Bpchar(Some(length)),
         other => other.unmodified(),
     };
@@ -60,9 +60,9 @@ fn digits(value: &ScalarValue) -> Option<Target> {
     (precision <= 76).then_some(Target::NumericOf(precision, scale))
 }
 
-/// The type that `select_common_type` finds for values that stand in one column (CASE, coalesce,
-/// UNION, VALUES, arrays): of those with a type, the widest of their kind. `None` if no value has a
-/// type, or the types have nothing in common.
+/// The type that `select_common_type` finds for values in one column (CASE, coalesce, UNION,
+/// VALUES, arrays): the widest type of the typed values. `None` if no value is typed, or the types
+/// cannot be combined.
 pub(crate) fn common(fields: &[(Arc<Field>, bool)]) -> Option<Arc<Field>> {
     let mut found: Option<Arc<Field>> = None;
     for (field, unknown) in fields {
@@ -84,13 +84,13 @@ pub(crate) fn common(fields: &[(Arc<Field>, bool)]) -> Option<Arc<Field>> {
     Some(found)
 }
 
-/// A field without the modifier, which is that of one value only.
+/// A field without the modifier, which applies to one value only.
 fn unmodified(target: &Target, like: &Field) -> Field {
     let held = like.data_type().clone();
     target.unmodified().field(like.name(), held, true)
 }
 
-/// 42804, if values that stand in one column have types that nothing unites.
+/// Error 42804 if values in one column have types that cannot be combined.
 pub(crate) fn mismatch(word: &str, fields: &[(Arc<Field>, bool)]) -> Option<PgError> {
     let typed = fields
         .iter()
@@ -106,7 +106,7 @@ pub(crate) fn mismatch(word: &str, fields: &[(Arc<Field>, bool)]) -> Option<PgEr
     Some(PgError::new("42804", message))
 }
 
-/// `expr`, which is of the field `held`, in the common type.
+/// Casts `expr`, which has the field `held`, to the common type.
 pub(crate) fn as_common(expr: Expr, held: &Field, to: &Field, config: &ConfigOptions) -> Expr {
     let target = Target::of_field(to).map(|target| target.unmodified());
     let is_named = |target: &Target| !to.metadata().is_empty() && target.is_text();
@@ -125,7 +125,8 @@ pub(crate) fn as_common(expr: Expr, held: &Field, to: &Field, config: &ConfigOpt
     }
     if held.data_type().is_null() {
         return match target {
-            // DataFusion 55.2 unites NULL and bytes in no array (`type_union_resolution`).
+            // DataFusion 55.2 does not combine NULL and bytes in an array
+            // (`type_union_resolution`).
             Some(target @ Target::Bytea) => cast_expr(expr, &target, config),
             _ => expr,
         };
@@ -170,7 +171,7 @@ fn wider(a: &Arc<Field>, b: &Arc<Field>) -> Option<Arc<Field>> {
         return of(super::numbers::wider(a.data_type(), b.data_type())?);
     }
     match (&x, &y) {
-        // Each is cast to the other, so that the first one's type stays.
+        // Texts cast to each other, so the first one's type is used.
         (x, y) if x.is_text() && y.is_text() => {
             let like = Field::new(a.name(), DataType::Utf8, true);
             Some(Arc::new(unmodified(x, &like)))

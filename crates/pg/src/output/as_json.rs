@@ -1,7 +1,8 @@
-//! Structs and maps of a query's rows, as json.
+//! Returns structs and maps in a query's result as json.
 //!
-//! Clients that cannot read `PostgreSQL`'s rows can read json. Arrays of plain values stay arrays.
-//! Not here: who wants it (the setting `coscan.nested`), how a value is written
+//! Clients that cannot read `PostgreSQL`'s rows can read json. Arrays of plain values are left as
+//! they are.
+//! Not here: the setting that requests it (`coscan.nested`), and how a value is written
 //! (`functions/json/write.rs`).
 
 use std::sync::Arc;
@@ -11,11 +12,11 @@ use datafusion::common::Column;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF};
 
-/// The plan of a query whose columns that contain a struct or a map are json; `to_json` makes them
-/// so. Plans of other statements stay as they are.
+/// Converts a query's columns that contain a struct or a map to json by the function `to_json`.
+/// Plans of other statements are returned unchanged.
 ///
 /// # Errors
-/// None that a valid plan gives.
+/// A valid plan causes none.
 pub fn nested_as_json(plan: LogicalPlan, to_json: &Arc<ScalarUDF>) -> Result<LogicalPlan> {
     let fields = plan.schema().fields();
     if !is_query(&plan) || !fields.iter().any(|field| is_nested(field.data_type())) {

@@ -1,8 +1,8 @@
-//! Writes the cells of one Arrow column.
+//! Writes the values of an Arrow column in PostgreSQL's formats.
 //!
-//! A column is first cast to one of few types (every integer below 64 bits, every time unit, every
-//! dictionary has one it fits in), then a closure is made that writes one cell by its row. Making
-//! it costs once per batch; a cell costs one indirect call.
+//! A column is first cast to one of a few types (every integer below 64 bits, time unit and
+//! dictionary fits one of them). Then a closure is built that writes the value of a row. Building
+//! it costs once per batch; a value costs one indirect call.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -32,10 +32,10 @@ use crate::time::zone::Zone;
 use crate::values::uuid_text;
 use datafusion::error::Result;
 
-/// Appends the value of a row, which must not be null, without its length.
+/// Appends the value of a row, which must not be null, without a length.
 pub type CellWriter = Box<dyn Fn(usize, &mut BytesMut) -> fmt::Result + Send + Sync>;
 
-/// Makes the writer of a column's cells, in binary or text.
+/// Builds the writer for a column's values, in binary or text.
 pub fn cell_writer(array: &ArrayRef, binary: bool) -> Result<CellWriter> {
     let array = simplified(array)?;
     Ok(match array.data_type() {
@@ -128,7 +128,7 @@ pub fn cell_writer(array: &ArrayRef, binary: bool) -> Result<CellWriter> {
     })
 }
 
-/// A type without a counterpart, as Arrow displays it.
+/// A type that PostgreSQL lacks, as Arrow displays it.
 fn displayed(array: ArrayRef) -> CellWriter {
     Box::new(move |row, out| {
         let text = array_value_to_string(&array, row).map_err(|_| fmt::Error)?;
@@ -136,12 +136,12 @@ fn displayed(array: ArrayRef) -> CellWriter {
     })
 }
 
-/// Makes the writer of a column's cells. The field may name a type that Arrow lacks.
+/// Builds the writer for a column's values. The field may name a type that Arrow lacks.
 pub fn field_writer(field: &Field, array: &ArrayRef, binary: bool) -> Result<CellWriter> {
     typed_writer(&pg_type(field), array, binary)
 }
 
-/// Makes the writer of a column's cells, announced as values of a type.
+/// Builds the writer for a column's values, announced as values of a PostgreSQL type.
 pub fn typed_writer(announced: &Type, array: &ArrayRef, binary: bool) -> Result<CellWriter> {
     if *announced == Type::UUID && matches!(array.data_type(), DataType::FixedSizeBinary(16)) {
         let cells = array.as_fixed_size_binary().clone();
@@ -171,7 +171,7 @@ pub fn typed_writer(announced: &Type, array: &ArrayRef, binary: bool) -> Result<
             }
             Ok(())
         }),
-        // The version of the format.
+        // The version byte of the format.
         Type::JSONB => Box::new(move |row, out| {
             out.put_u8(1);
             write(row, out)
@@ -180,11 +180,11 @@ pub fn typed_writer(announced: &Type, array: &ArrayRef, binary: bool) -> Result<
     })
 }
 
-/// The same values, whose moments are written in this zone: PostgreSQL shows every timestamptz in
-/// the session's zone, whatever a file says.
+/// The same values with their timestamps in this zone: PostgreSQL shows every timestamptz in the
+/// session's zone, whatever zone a file names.
 ///
 /// # Errors
-/// None that a valid array gives.
+/// A valid array causes none.
 pub fn in_zone(array: &ArrayRef, zone: &str) -> Result<ArrayRef> {
     let Some(target) = zoned(array.data_type(), zone) else {
         return Ok(Arc::clone(array));
@@ -196,7 +196,7 @@ pub fn in_zone(array: &ArrayRef, zone: &str) -> Result<ArrayRef> {
     Ok(cast_with_options(array, &target, &CastOptions::default())?)
 }
 
-/// A type with moments, with this zone; `None` if there is nothing to change.
+/// A type that contains timestamps, with this zone; `None` if nothing changes.
 fn zoned(data_type: &DataType, zone: &str) -> Option<DataType> {
     let element = |field: &Arc<Field>| {
         let zoned = zoned(field.data_type(), zone)?;
@@ -246,7 +246,7 @@ fn simplified(array: &ArrayRef) -> Result<ArrayRef> {
     if target == *array.data_type() {
         return Ok(Arc::clone(array));
     }
-    // Not safe: a value that does not fit is an error, not a NULL.
+    // Not safe: a value that does not fit is an error, not NULL.
     let options = CastOptions {
         safe: false,
         ..Default::default()
@@ -272,7 +272,7 @@ fn integers(array: &ArrayRef, binary: bool) -> CellWriter {
         DataType::Int16 => cells!(Int16Type, put_i16),
         DataType::Int32 => cells!(Int32Type, put_i32),
         DataType::Int64 => cells!(Int64Type, put_i64),
-        // PostgreSQL has no unsigned integers: these are numerics.
+        // PostgreSQL has no unsigned integers, so these are numerics.
         _ => {
             let cells = array.as_primitive::<UInt64Type>().clone();
             Box::new(move |row, out| put_decimal(&cells.value(row).to_string(), binary, out))
@@ -305,10 +305,10 @@ fn floats(array: &ArrayRef, binary: bool) -> CellWriter {
 fn decimals<T: DecimalType>(array: &ArrayRef, binary: bool) -> CellWriter {
     let cells = array.as_primitive::<T>().clone();
     let scale = cells.scale();
-    // Such a column holds numerics of different scales.
+    // A column of this type holds numerics of different scales.
     let open = array.data_type() == &OPEN;
     Box::new(move |row, out| {
-        // Not by the column's precision, which would cut digits.
+        // Formatting by the column's precision would cut digits.
         let text = T::format_decimal(cells.value(row), u8::MAX, scale);
         if open && text.contains('.') {
             let text = text.trim_end_matches('0').trim_end_matches('.');
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn unusual_types_have_a_text() {
+    fn unusual_types_are_written_as_text() {
         assert_eq!(text(UInt8Array::from(vec![255]), 0), "255");
         let words: DictionaryArray<Int8Type> = ["a", "b", "a"].into_iter().collect();
         assert_eq!(text(words, 1), "b");

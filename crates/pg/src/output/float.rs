@@ -1,24 +1,24 @@
-//! Floats in PostgreSQL's text format: with as few digits as read back as the same value.
+//! Floats in PostgreSQL's text format: the shortest text that reads back as the same value.
 //!
-//! PostgreSQL (`d2s.c`, Ryu) and Rust differ in two points. Halfway between two such texts
-//! PostgreSQL takes the even one (139979.62 for the float4 139979.625). And a text that is read as
-//! this value only because halfway between two values the even one is read is not short enough for
-//! PostgreSQL: 1e23 is written 9.999999999999999e+22.
+//! PostgreSQL (`d2s.c`, Ryu) and Rust differ in two points. Halfway between two shortest texts,
+//! PostgreSQL takes the even one (139979.62 for the float4 139979.625). And PostgreSQL does not
+//! accept a text exactly halfway between two floats, although it reads back as the even one: 1e23
+//! is written 9.999999999999999e+22.
 
 use std::fmt::{self, LowerExp, Write};
 use std::str::FromStr;
 
 use bytes::BytesMut;
 
-/// A float type, as far as its texts depend on it.
+/// The properties of a float type that determine its texts.
 pub(super) trait Float: Copy + PartialEq + LowerExp + FromStr + Into<f64> {
-    /// From this exponent on, a value is written with it.
+    /// Exponents from this one on are written as such.
     const PLAIN_MAX: i32;
-    /// With fewer digits than this, no other text is as short and as near.
+    /// With fewer digits than this, no other text is equally short and near.
     const UNIQUE: usize;
-    /// Enough for every value.
+    /// A number of digits that suffices for every value.
     const DIGITS: usize;
-    /// Only values between these have a text of few digits exactly halfway to the next value.
+    /// Only values in this range have a text of few digits exactly halfway to the next value.
     const EDGES: (f64, f64);
 
     fn is_even(self) -> bool;
@@ -46,7 +46,8 @@ impl Float for f64 {
     }
 }
 
-/// Writes a float: with an exponent below 1e-4 and from `PLAIN_MAX` digits before the point on.
+/// Writes a float, with an exponent if it is below 1e-4 or has more than `PLAIN_MAX` digits before
+/// the decimal point.
 pub(super) fn put_float<F: Float>(value: F, out: &mut BytesMut) -> fmt::Result {
     let wide: f64 = value.into();
     if wide.is_nan() {
@@ -65,7 +66,7 @@ pub(super) fn put_float<F: Float>(value: F, out: &mut BytesMut) -> fmt::Result {
     write!(out, "{mantissa}e{sign}{:02}", exponent.abs())
 }
 
-/// The text of a finite value, with an exponent (`-1.25e7`).
+/// The shortest text of a finite value, with an exponent (`-1.25e7`).
 fn shortest<F: Float>(value: F, size: f64) -> String {
     let rust = format!("{value:e}");
     let mantissa = rust.split('e').next().unwrap_or(&rust);
@@ -95,7 +96,7 @@ fn is<F: Float>(text: &str, value: F) -> bool {
     text.parse().is_ok_and(|read: F| read == value)
 }
 
-/// A text's two neighbours, a little more and a little less than it.
+/// The texts slightly below and above a text.
 fn around(text: &str) -> Option<[String; 2]> {
     let (mantissa, exponent) = text.split_once('e')?;
     let (sign, mantissa) = match mantissa.strip_prefix('-') {
@@ -114,7 +115,7 @@ fn around(text: &str) -> Option<[String; 2]> {
     ])
 }
 
-/// Moves the point of `mantissa` (`-1.25`) by `exponent` digits.
+/// Moves the decimal point of `mantissa` (`-1.25`) by `exponent` digits.
 fn put_plain(mantissa: &str, exponent: i32, out: &mut BytesMut) -> fmt::Result {
     let (sign, mantissa) = match mantissa.strip_prefix('-') {
         Some(rest) => ("-", rest),
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_look_as_in_postgres() {
+    fn floats_are_written_as_in_postgres() {
         for (value, expected) in [
             (0.0, "0"),
             (1.0, "1"),

@@ -1,11 +1,11 @@
-//! Arrow columns as PostgreSQL values: which type a column is announced as, and how its cells are
-//! written.
+//! Arrow columns as PostgreSQL values: the announced type of a column, and the writing of its
+//! values.
 //!
 //! arrow-pg's encoder is not used: it writes NULL intervals as zero, fails on decimals beyond 96
-//! bits and on several Arrow types, and goes through a heap value for most cells.
+//! bits and on several Arrow types, and allocates for most values.
 //!
-//! Every Arrow type can be written. One without a counterpart (union) is text, as Arrow displays
-//! it, in both formats.
+//! Every Arrow type can be written. A type that PostgreSQL lacks (union) is written as Arrow
+//! displays it, in both formats.
 
 mod as_json;
 mod cell;

@@ -1,7 +1,7 @@
-//! Writes arrays and rows: values that contain others.
+//! Writes arrays and rows.
 //!
-//! An array of arrays is one array of several dimensions. A list of lists whose lengths differ has
-//! a text, but no binary form. A map is the array of its entries, rows of a key and a value.
+//! A list of lists is one array of several dimensions. If the lists differ in length, it has a
+//! text format but no binary one. A map is an array of rows with a key and a value.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use datafusion::error::Result;
 use super::cell::{CellWriter, field_writer, with_length};
 use super::types::pg_type;
 
-/// Which elements of the array below belong to a row.
+/// The range of a row's elements in the values of the list.
 type Range = Box<dyn Fn(usize) -> (usize, usize) + Send + Sync>;
 
 /// One dimension of an array.
@@ -23,7 +23,7 @@ struct Level {
     is_null: Box<dyn Fn(usize) -> bool + Send + Sync>,
 }
 
-/// The writer of an array's cells; `None` if `array` is no list.
+/// The writer for arrays; `None` if `array` is not a list.
 pub(super) fn arrays(array: &ArrayRef, binary: bool) -> Result<Option<CellWriter>> {
     let mut levels = vec![];
     let (mut values, mut element) = (array.clone(), None);
@@ -109,7 +109,8 @@ fn put_binary(
     write: &CellWriter,
     out: &mut BytesMut,
 ) -> fmt::Result {
-    // The rows of the level, from the outermost to the elements; each row of one is as long.
+    // The rows of each level, from the outermost inward; all lists of a level have the same
+    // length.
     let mut rows = vec![row];
     let mut dimensions = vec![];
     for (at, level) in levels.iter().enumerate() {
@@ -147,7 +148,7 @@ fn put_binary(
     Ok(())
 }
 
-/// How a list's elements are found, the elements, and their field.
+/// The function that finds a list's elements, the elements, and their field.
 fn list(array: &ArrayRef) -> Option<(Range, ArrayRef, FieldRef)> {
     Some(match array.data_type() {
         DataType::List(element) => {
@@ -193,12 +194,12 @@ fn list(array: &ArrayRef) -> Option<(Range, ArrayRef, FieldRef)> {
     })
 }
 
-/// The offsets of a valid array are not negative.
+/// Offsets of a valid array are not negative.
 fn index(offset: i64) -> usize {
     usize::try_from(offset).unwrap_or(0)
 }
 
-/// An array's element in text, quoted where it could be taken for something else.
+/// Writes an array element as text, quoted where necessary.
 fn put_element(element: &[u8], out: &mut BytesMut) {
     let special = |byte: &u8| matches!(byte, b'{' | b'}' | b',' | b'"' | b'\\') || is_space(*byte);
     if !element.is_empty() && !element.eq_ignore_ascii_case(b"null") && !element.iter().any(special)
@@ -219,7 +220,7 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// The writer of a row's cells: `(1,a)`.
+/// The writer for rows: `(1,a)`.
 pub(super) fn rows(array: &ArrayRef, binary: bool) -> Result<CellWriter> {
     let columns = array.as_struct();
     let mut fields = vec![];
@@ -262,7 +263,7 @@ pub(super) fn rows(array: &ArrayRef, binary: bool) -> Result<CellWriter> {
     }))
 }
 
-/// A row's field in text.
+/// Writes a field of a row as text, quoted where necessary.
 fn put_field(field: &[u8], out: &mut BytesMut) {
     let special = |byte: &u8| matches!(byte, b'(' | b')' | b',' | b'"' | b'\\') || is_space(*byte);
     if !field.is_empty() && !field.iter().any(special) {

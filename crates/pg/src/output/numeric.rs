@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use bytes::{BufMut, BytesMut};
 
-/// Writes a decimal (`-12.50`) as a binary numeric: groups of four digits around the point.
+/// Writes a decimal (`-12.50`) as a binary numeric: groups of four digits around the decimal
+/// point.
 ///
 /// `text` has an optional sign, digits, and optionally a point with digits after it.
 pub(super) fn put_numeric(text: &str, out: &mut BytesMut) {
@@ -37,7 +38,7 @@ pub(super) fn put_numeric(text: &str, out: &mut BytesMut) {
     if groups.is_empty() {
         weight = 0;
     }
-    // At most 76 digits on either side (Decimal256): all of this fits.
+    // There are at most 76 digits on either side (Decimal256), so all of this fits.
     let short = |n: isize| i16::try_from(n).unwrap_or(i16::MAX);
     out.put_i16(short(groups.len().cast_signed()));
     out.put_i16(short(weight));
@@ -100,7 +101,7 @@ pub fn numeric_text(mut raw: &[u8]) -> Option<String> {
     if scale > 0 {
         let mut fraction = String::new();
         let mut position = weight + 1;
-        // Groups before the first one that was sent are zero.
+        // Groups before the first one sent are zero.
         if weight < -1 {
             position = 0;
             fraction.push_str(&"0000".repeat(weight.unsigned_abs() as usize - 1));

@@ -23,7 +23,7 @@ pub(super) fn put_date(days: i32, out: &mut BytesMut) -> fmt::Result {
     out.write_str(era(year))
 }
 
-/// Writes a moment, given as microseconds since 1970-01-01 00:00 in UTC, in a zone.
+/// Writes a timestamptz, given as microseconds since 1970-01-01 00:00 in UTC, in a zone.
 pub(super) fn put_timestamptz(micros: i64, zone: Zone, out: &mut BytesMut) -> fmt::Result {
     if micros == INFINITY || micros == MINUS_INFINITY {
         return put_timestamp(micros, "", out);
@@ -31,7 +31,7 @@ pub(super) fn put_timestamptz(micros: i64, zone: Zone, out: &mut BytesMut) -> fm
     put_timestamp(zone.local(micros), &shown(zone.offset_at(micros)), out)
 }
 
-/// Writes a timestamp, given as microseconds since 1970-01-01 00:00, then `zone`.
+/// Writes a timestamp, given as microseconds since 1970-01-01 00:00, followed by `zone`.
 pub(super) fn put_timestamp(micros: i64, zone: &str, out: &mut BytesMut) -> fmt::Result {
     match micros {
         INFINITY => return out.write_str("infinity"),
@@ -97,10 +97,10 @@ pub(super) fn put_interval(months: i32, days: i32, micros: i64, out: &mut BytesM
     Ok(())
 }
 
-/// An interval as text.
+/// The text of an interval.
 pub(crate) fn interval_text(months: i32, days: i32, micros: i64) -> String {
     let mut out = BytesMut::new();
-    // Writing to memory does not fail.
+    // Writing to memory cannot fail.
     let _ = put_interval(months, days, micros, &mut out);
     String::from_utf8_lossy(&out).into_owned()
 }
@@ -118,7 +118,7 @@ fn put_fraction(mut micros: i64, out: &mut BytesMut) -> fmt::Result {
 }
 
 fn put_year(year: i64, month: u32, day: u32, out: &mut BytesMut) -> fmt::Result {
-    // There is no year 0: the one before 1 is 1 BC.
+    // There is no year 0: the year before 1 is 1 BC.
     let year = if year > 0 { year } else { 1 - year };
     if year < 10_000 {
         put_two(year / 100, out);
@@ -133,7 +133,7 @@ fn put_year(year: i64, month: u32, day: u32, out: &mut BytesMut) -> fmt::Result 
     Ok(())
 }
 
-/// Writes two digits of a number below 100. (`write!` takes several times as long.)
+/// Writes two digits of a number below 100. (`write!` is several times slower.)
 fn put_two(number: i64, out: &mut BytesMut) {
     let digit = |digit: i64| b'0' + u8::try_from(digit).unwrap_or(0);
     out.extend_from_slice(&[digit(number / 10), digit(number % 10)]);

@@ -1,4 +1,4 @@
-//! Which PostgreSQL type an Arrow field is announced as.
+//! The PostgreSQL type with which an Arrow field is announced.
 
 use arrow_pg::datatypes::{PG_CHAR_KEY, PG_OID_ALIAS_KEY, pg_type_for_alias_kind};
 use datafusion::arrow::datatypes::{DataType, Field};
@@ -9,8 +9,8 @@ use crate::casts::extension;
 use crate::marked_type;
 use crate::numbers::arithmetic::OPEN;
 
-/// The type of a field. Fields of `pg_catalog`, and those of types that Arrow lacks, carry marks in
-/// their metadata.
+/// The type of a field. It is named in the field's metadata if the field is of `pg_catalog`, or if
+/// Arrow lacks the type.
 #[must_use]
 pub fn pg_type(field: &Field) -> Type {
     if let Some(marked) = marked(field) {
@@ -30,7 +30,7 @@ pub fn pg_type(field: &Field) -> Type {
     }
 }
 
-/// The type that a field's metadata names, if Arrow lacks it.
+/// The type in a field's metadata, if Arrow lacks it.
 fn marked(field: &Field) -> Option<Type> {
     match extension(field) {
         Some("arrow.uuid") => return Some(Type::UUID),
@@ -69,7 +69,7 @@ pub(crate) fn scalar_type(data_type: &DataType) -> Option<Type> {
         DataType::Timestamp(_, None) => Type::TIMESTAMP,
         DataType::Timestamp(_, Some(_)) => Type::TIMESTAMPTZ,
         DataType::Interval(_) | DataType::Duration(_) => Type::INTERVAL,
-        // PostgreSQL too calls a bare NULL text.
+        // PostgreSQL also announces a bare NULL as text.
         DataType::Null | DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Type::TEXT,
         DataType::Binary
         | DataType::LargeBinary
@@ -81,8 +81,8 @@ pub(crate) fn scalar_type(data_type: &DataType) -> Option<Type> {
     })
 }
 
-/// The array type of a list. A list of lists is an array of two dimensions; a map is an array of
-/// rows.
+/// The array type of a list. A list of lists is an array of two dimensions, and a map is an array
+/// of rows.
 fn list_type(data_type: &DataType) -> Option<Type> {
     let element = match data_type {
         DataType::List(element) | DataType::LargeList(element) | DataType::Map(element, _) => {
@@ -111,10 +111,11 @@ pub fn size(pg_type: &Type) -> i16 {
     }
 }
 
-/// `pg_attribute.atttypmod`: precision and scale of a numeric, from which drivers take the scale.
+/// `pg_attribute.atttypmod`: the precision and scale of a numeric, from which drivers take the
+/// scale.
 #[must_use]
 pub fn modifier(data_type: &DataType) -> i32 {
-    // No declaration says the scale of its values.
+    // Such a column has no declared scale.
     if *data_type == OPEN {
         return -1;
     }

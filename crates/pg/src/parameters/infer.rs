@@ -1,13 +1,15 @@
-//! Which type does PostgreSQL give to a parameter by the way it is used?
+//! Which type does PostgreSQL infer for a parameter from its uses?
 //!
-//! Idea: an expression with a parameter of unknown type is resolved as PostgreSQL resolves it
-//! (`resolve`): the operator, function or CASE that it stands in is chosen by the other arguments,
-//! and the choice gives the parameter its type. The first use decides.
-//! It reads a plan that was made with the parameters still open, before DataFusion coerces types.
-//! A type that is found may determine others, so the caller plans and asks again until nothing is
-//! found.
-//! Not here: what was declared, and casts in the text (`dialect/parameters.rs`), which come first.
-//! More than 800 lines: one walk over all kinds of expressions and plans, each a few lines.
+//! Idea: an expression with a parameter of unknown type is resolved as in PostgreSQL (`resolve`):
+//! the other arguments select the operator, function or CASE, and the selection determines the
+//! parameter's type. The first use decides.
+//!
+//! The input is a plan with untyped parameters, before DataFusion's coercion. A type that is found
+//! may determine others, so the caller plans and infers repeatedly until no more types are found.
+//!
+//! Not here: declared types, and casts in the text (`dialect/parameters.rs`), which take
+//! precedence.
+//! More than 800 lines: one walk over all kinds of expressions and plans, a few lines for each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,21 +41,21 @@ const INT4: Oid = 23;
 const INT8: Oid = 20;
 const NUMERIC: Oid = 1700;
 
-/// What the uses of parameters say.
+/// What the uses of parameters determine.
 #[derive(Debug, Default)]
 pub struct Inferred {
     /// The types that are certain.
     pub types: BTreeMap<usize, Type>,
-    /// The types that only DataFusion suggests.
+    /// The types that only DataFusion infers.
     pub suggested: BTreeMap<usize, Type>,
     /// The parameters of the plan.
     pub all: BTreeSet<usize>,
-    /// Why a parameter has no type, if PostgreSQL refuses to guess.
+    /// The error if PostgreSQL would not infer a parameter's type.
     pub ambiguous: Option<PgError>,
 }
 
 impl Inferred {
-    /// Adds what another plan says.
+    /// Adds what was found in another plan.
     pub(super) fn add(&mut self, other: Self) {
         for (number, said) in other.types {
             self.types.entry(number).or_insert(said);
@@ -66,10 +68,10 @@ impl Inferred {
     }
 }
 
-/// Looks at the uses of the parameters that have no type in `known`.
+/// Infers the types of parameters that are not in `known`.
 ///
 /// # Errors
-/// 42P02 for a parameter that is no number.
+/// 42P02 for a parameter whose name is not a number.
 pub fn infer(plan: &LogicalPlan, known: &BTreeMap<usize, Type>) -> Result<Inferred> {
     let mut walk = Walk {
         known,
@@ -82,7 +84,7 @@ pub fn infer(plan: &LogicalPlan, known: &BTreeMap<usize, Type>) -> Result<Inferr
     Ok(walk.found)
 }
 
-/// The type of an expression in which parameters may have none.
+/// The type of an expression that may contain untyped parameters.
 pub(super) fn type_in(expr: &Expr, schema: &DFSchema) -> Oid {
     let known = BTreeMap::new();
     let mut walk = Walk {
@@ -137,7 +139,7 @@ impl Walk<'_> {
                         .iter()
                         .filter_map(|row| row.get(column))
                         .collect();
-                    // One row says nothing: what the rows are used for may.
+                    // A single row determines no types, but its use may.
                     if column.len() > 1 {
                         self.alike(&column, &schema);
                     }
@@ -155,7 +157,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Columns of plans that have one type: parameters among them get it.
+    /// Gives the parameters among columns of one type that type.
     fn columns_alike(&mut self, columns: &[(&LogicalPlan, usize)]) {
         let mut outputs = vec![];
         let mut types = vec![];
@@ -178,7 +180,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Notes all parameters, and what DataFusion takes their types to be.
+    /// Notes all parameters, and the types that DataFusion infers for them.
     fn collect(&mut self, expr: &Expr) -> Result<()> {
         expr.apply(|expr| {
             if let Expr::Placeholder(Placeholder { id, field }) = expr {
@@ -197,7 +199,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// INSERT: what is stored in a column has its type, in each row of VALUES.
+    /// INSERT: a stored value has the column's type, in each row of VALUES.
     fn stored(&mut self, dml: &DmlStatement) {
         let LogicalPlan::Projection(projection) = dml.input.as_ref() else {
             return;
@@ -231,7 +233,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The type of an expression. Parameters below it get the types that it gives them.
+    /// Returns the type of an expression, and types the parameters in it.
     #[allow(clippy::too_many_lines)] // One arm a kind of expression.
     fn visit(&mut self, expr: &Expr, schema: &DFSchema) -> Oid {
         match expr {
@@ -341,7 +343,7 @@ impl Walk<'_> {
                     self.assign(arguments[0], row_type(row));
                 } else {
                     let mut arguments = arguments;
-                    // DataFusion has the values of WITHIN GROUP first.
+                    // DataFusion puts the sort expression of WITHIN GROUP first.
                     if call.func.supports_within_group_clause() && !arguments.is_empty() {
                         arguments.rotate_left(1);
                     }
@@ -398,7 +400,7 @@ impl Walk<'_> {
         known.map_or(UNKNOWN, Type::oid)
     }
 
-    /// An operator with two arguments. Returns the type of its result.
+    /// A binary operator. Returns its result type.
     fn binary(&mut self, name: &str, left: &Expr, right: &Expr, schema: &DFSchema) -> Oid {
         let given = [self.visit(left, schema), self.visit(right, schema)];
         match resolve::binary(name, given[0], given[1]) {
@@ -418,7 +420,7 @@ impl Walk<'_> {
         }
     }
 
-    /// An operator before its argument. Returns the type of its result.
+    /// A prefix operator. Returns its result type.
     fn unary(&mut self, name: &str, operand: &Expr, schema: &DFSchema) -> Oid {
         let given = self.visit(operand, schema);
         match resolve::unary(name, given) {
@@ -436,7 +438,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A function by its name in PostgreSQL. Returns [`UNKNOWN`] if it has no such function.
+    /// A function with PostgreSQL's name. Returns [`UNKNOWN`] if PostgreSQL has no such function.
     fn call(&mut self, name: &str, arguments: &[&Expr], schema: &DFSchema) -> Oid {
         match name {
             "coalesce" | "greatest" | "least" | "nvl" => return self.alike(arguments, schema),
@@ -471,7 +473,7 @@ impl Walk<'_> {
                 }
                 return self.alike(&values, schema);
             }
-            // The catalog of functions lacks those that operators stand for.
+            // The catalog of functions lacks those that implement operators.
             "array_cat" | "array_concat" | "list_concat" => {
                 if let [left, right] = arguments {
                     return self.binary("||", left, right, schema);
@@ -483,7 +485,7 @@ impl Walk<'_> {
                 }
                 return UNKNOWN;
             }
-            // A subscript: it has no name in PostgreSQL.
+            // A subscript, which is not a function in PostgreSQL.
             "array_element" | "array_slice" | SUBSCRIPT | SLICE => {
                 for (index, argument) in arguments.iter().enumerate() {
                     self.visit(argument, schema);
@@ -493,7 +495,7 @@ impl Walk<'_> {
                 }
                 return UNKNOWN;
             }
-            // The array that a set becomes.
+            // The array of a set-returning function.
             SERIES => {
                 self.chosen("generate_series", arguments, schema);
                 return UNKNOWN;
@@ -539,7 +541,7 @@ impl Walk<'_> {
                     return given;
                 }
                 let like = self.visit(like, schema);
-                // A text is compared with texts, and so is what has no type.
+                // A text, or an untyped value, is compared with texts.
                 let array_type = resolve::array_of(row_type(like)).unwrap_or(UNKNOWN);
                 self.assign(array, array_type);
                 return array_type;
@@ -549,7 +551,7 @@ impl Walk<'_> {
         self.chosen(postgresqls(name), arguments, schema)
     }
 
-    /// The function of this name that PostgreSQL chooses, which gives the arguments their types.
+    /// The function that PostgreSQL selects by this name, which types the arguments.
     fn chosen(&mut self, name: &str, arguments: &[&Expr], schema: &DFSchema) -> Oid {
         let given: Vec<Oid> = arguments
             .iter()
@@ -580,7 +582,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The types that a function of Coscan's own takes.
+    /// Types the arguments of one of our own functions.
     fn coerced(&mut self, expr: &Expr, schema: &DFSchema) {
         use datafusion::arrow::datatypes::DataType;
         let Expr::ScalarFunction(call) = expr else {
@@ -601,7 +603,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Expressions of one type, as the branches of CASE. Returns the type.
+    /// Expressions with a common type, such as the branches of CASE. Returns the type.
     fn alike(&mut self, all: &[&Expr], schema: &DFSchema) -> Oid {
         let given: Vec<Oid> = all.iter().map(|one| self.visit(one, schema)).collect();
         let Some(common) = resolve::common(&given) else {
@@ -613,7 +615,7 @@ impl Walk<'_> {
         common
     }
 
-    /// An expression is compared with the rows of a subquery.
+    /// An expression that is compared with the rows of a subquery.
     fn compared(&mut self, expr: &Expr, given: Oid, subquery: &LogicalPlan) {
         let Some((column, schema)) = output(subquery, 0) else {
             let field = subquery.schema().fields().first().cloned();
@@ -622,7 +624,7 @@ impl Walk<'_> {
             }
             return;
         };
-        // A subquery's result has types by itself.
+        // The result of a subquery is typed independently of its use.
         let other = row_type(self.visit(column, &schema));
         if let Ok(chosen) = resolve::binary("=", given, other) {
             self.assign(expr, chosen.arguments[0]);
@@ -630,7 +632,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Gives a type to a parameter that has none.
+    /// Types an untyped parameter.
     fn assign(&mut self, expr: &Expr, oid: Oid) {
         let Some(number) = open(expr).filter(|_| oid != UNKNOWN) else {
             return;
@@ -643,13 +645,12 @@ impl Walk<'_> {
         }
     }
 
-    /// Notes that PostgreSQL refuses to guess, if one of the arguments is a parameter without a
-    /// type.
+    /// Notes that PostgreSQL would refuse to infer a type, if an argument is an untyped parameter.
     fn refuse(&mut self, arguments: &[&Expr], message: impl FnOnce() -> String) {
         self.refused(arguments, || PgError::new("42725", message()));
     }
 
-    /// An argument that may be of any type says nothing of a parameter's.
+    /// An argument of a polymorphic function that cannot determine a parameter's type.
     fn without_type(&mut self, argument: &Expr) {
         self.refused(&[argument], || {
             let number = open(argument).unwrap_or_default();
@@ -671,7 +672,7 @@ impl Walk<'_> {
     }
 }
 
-/// The type of a column of a result, where a value without a type is text.
+/// The type of a result column, where untyped values are text.
 fn row_type(given: Oid) -> Oid {
     if given == UNKNOWN {
         Type::TEXT.oid()
@@ -680,21 +681,21 @@ fn row_type(given: Oid) -> Oid {
     }
 }
 
-/// Whether this is `ARRAY(SELECT …)`, which the dialect writes as an aggregate with a filter that
-/// no statement has.
+/// Whether this is `ARRAY(SELECT …)`, which the dialect rewrites to an aggregate with a filter
+/// that no statement contains.
 fn is_array_of_rows(call: &AggregateFunction) -> bool {
     let is_marked = matches!(call.params.filter.as_deref(), Some(Expr::Literal(..)));
     is_marked && call.func.name() == "array_agg" && call.params.args.len() == 1
 }
 
-/// The operator that a function stands for.
+/// The operator that a function implements.
 fn symbol(name: &str) -> Option<&'static str> {
     operators::symbol(name)
         .or_else(|| arithmetic::symbol(name))
         .or_else(|| integers::symbol(name))
 }
 
-/// The number of a parameter that stands by itself.
+/// The number of a parameter that is the whole expression.
 fn open(expr: &Expr) -> Option<usize> {
     match stripped(expr) {
         Expr::Placeholder(placeholder) => number(&placeholder.id),
@@ -709,8 +710,7 @@ fn stripped(expr: &Expr) -> &Expr {
     }
 }
 
-/// The value without the casts and names that DataFusion put around it. (Casts of the statement are
-/// calls.)
+/// The value without casts and aliases added by DataFusion. (Casts of the statement are calls.)
 pub(crate) fn bare(expr: &Expr) -> &Expr {
     match expr {
         Expr::Cast(cast) => bare(&cast.expr),
@@ -719,7 +719,7 @@ pub(crate) fn bare(expr: &Expr) -> &Expr {
     }
 }
 
-/// The expression of a plan's column, and the columns that it is made of.
+/// The expression of a plan's column, and the schema that it refers to.
 pub(crate) fn output(plan: &LogicalPlan, column: usize) -> Option<(&Expr, DFSchemaRef)> {
     match plan {
         LogicalPlan::Projection(projection) => {
@@ -749,7 +749,7 @@ pub(crate) fn output(plan: &LogicalPlan, column: usize) -> Option<(&Expr, DFSche
     }
 }
 
-/// The columns that a node's expressions are made of.
+/// The schema that a node's expressions refer to.
 fn input_schema(node: &LogicalPlan) -> Result<DFSchema> {
     let mut inputs = node.inputs().into_iter();
     let Some(first) = inputs.next() else {
@@ -772,7 +772,7 @@ fn of_schema(expr: &Expr, schema: &DFSchema) -> Oid {
     }
 }
 
-/// A literal's type in PostgreSQL: a string has none, a number has the smallest that holds it.
+/// The PostgreSQL type of a literal: none for a string, the smallest that fits for a number.
 fn literal(value: &ScalarValue) -> Oid {
     match value {
         ScalarValue::Utf8(_) | ScalarValue::Utf8View(_) | ScalarValue::Null => UNKNOWN,
@@ -793,7 +793,7 @@ fn operator_name(op: Operator) -> String {
     }
 }
 
-/// PostgreSQL's name of a function that DataFusion calls otherwise.
+/// PostgreSQL's name of a function that DataFusion names differently.
 fn postgresqls(name: &str) -> &str {
     match name {
         "character_length" | "char_length" => "length",

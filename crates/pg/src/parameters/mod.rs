@@ -2,18 +2,18 @@
 //!
 //! | file | question |
 //! |---|---|
-//! | `types.rs` | which type does a client's, a cast's or a column's type give a parameter? |
-//! | `infer.rs` | which type does PostgreSQL give to a parameter by the way it is used? |
-//! | `planner.rs` | which type does an operator give to a parameter beside it? |
-//! | `plan.rs` | how does a statement get a plan whose parameters all have types? |
-//! | `write.rs` | how does the planner learn the types? |
-//! | `value.rs` | what is the value that a client sends, as text or in binary? |
-//! | `numeric.rs` | what is a numeric's value, with exactly the digits it is sent with? |
+//! | `types.rs` | which type does a parameter get from a client, a cast or a column? |
+//! | `infer.rs` | which type does PostgreSQL infer for a parameter from its uses? |
+//! | `planner.rs` | which type does an operator give to a parameter? |
+//! | `plan.rs` | how is a statement planned so that all parameters have types? |
+//! | `write.rs` | how does the planner receive the types? |
+//! | `value.rs` | which value does a client send, as text or in binary? |
+//! | `numeric.rs` | which numeric does a client send, with its exact digits? |
 //!
-//! The types are known before a statement is planned, and the plan is made for exactly these types:
-//! a value is never cast to what the planner would have guessed without it.
-//! PA1: a value enters the plan as the type that the plan was made for, without loss, or not at
-//! all.
+//! The types are determined before a statement is planned, and the plan is made for exactly these
+//! types: a value is never cast to a type that the planner would have guessed.
+//! PA1: a value enters the plan only if it fits the type for which the plan was made, without
+//! loss.
 
 mod infer;
 mod numeric;

@@ -1,19 +1,20 @@
-//! The value of a numeric, with exactly the digits that it is written with.
+//! Parses numerics with exactly the digits they are written with.
 
 use datafusion::arrow::datatypes::i256;
 use datafusion::scalar::ScalarValue;
 
 use crate::PgError;
 
-/// The most digits that Arrow's decimals have.
+/// The maximum number of digits in Arrow's decimals.
 const DIGITS_MAX: usize = 76;
-/// The most digits of the smaller of Arrow's two decimals.
+/// The maximum number of digits in the smaller of Arrow's decimals.
 const DIGITS_MAX_128: usize = 38;
 
-/// Reads a numeric's text: a sign, digits with a point, an exponent.
+/// Parses a numeric: a sign, digits with a point, an exponent.
 ///
 /// # Errors
-/// 22P02 if it is none; 0A000 for NaN, infinity and what has more digits than Arrow's decimals.
+/// 22P02 if the text is not one; 0A000 for NaN, infinity, and numbers with too many digits for
+/// Arrow's decimals.
 pub(super) fn numeric(text: &str) -> Result<ScalarValue, PgError> {
     let trimmed = text.trim_matches(|c: char| c.is_ascii_whitespace());
     let wrong = || PgError::invalid_text("numeric", text);
@@ -42,12 +43,12 @@ pub(super) fn numeric(text: &str) -> Result<ScalarValue, PgError> {
     let significant = all.trim_start_matches('0');
     let zeros = usize::try_from(-scale).unwrap_or(0);
     let scale = usize::try_from(scale).unwrap_or(0);
-    // A zero has no exponent that counts: 0e100 is 0.
+    // The exponent of a zero does not count: 0e100 is 0.
     let zeros = if significant.is_empty() { 0 } else { zeros };
     let digits = (significant.len() + zeros).max(scale).max(1);
     if digits > DIGITS_MAX {
         return Err(PgError::unsupported(format!(
-            "a numeric of {digits} digits is not supported: there may be {DIGITS_MAX}"
+            "a numeric of {digits} digits is not supported: the limit is {DIGITS_MAX}"
         )));
     }
     let sign = if negative { "-" } else { "" };
@@ -74,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_its_digits() {
+    fn a_numeric_keeps_its_digits() {
         for (text, value, precision, scale) in [
             ("0.05", 5, 2, 2),
             ("-12", -12, 2, 0),
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_numeric_is_an_error() {
+    fn texts_that_are_no_numerics_are_errors() {
         for (text, code) in [
             ("twelve", "22P02"),
             ("", "22P02"),

@@ -1,4 +1,4 @@
-//! How does a statement get a plan whose parameters all have types?
+//! How is a statement planned so that all of its parameters have types?
 
 use std::collections::BTreeMap;
 
@@ -15,31 +15,32 @@ use crate::dialect::Written;
 /// The protocol counts parameters in 16 bits.
 const PARAMETERS_MAX: usize = 65_535;
 
-/// How often a statement is planned to find its parameters' types: each time those that are known
-/// give others theirs, which in turn may give types to others.
+/// The maximum number of times that a statement is planned to find its parameters' types: each
+/// round may type parameters that determine the types of others.
 const ROUNDS_MAX: usize = 8;
 
-/// A plan, made for parameters of certain types.
+/// A plan for parameters of certain types.
 #[derive(Debug)]
 pub struct Typed {
-    /// The plan. Its parameters have types, but no values.
+    /// The plan, whose parameters have types but no values.
     pub plan: LogicalPlan,
     /// The types of `$1`, `$2`, …
     pub types: Vec<Type>,
-    /// What the plan is made for.
+    /// The kinds of parameters for which the plan is made.
     pub kinds: Vec<Kind>,
-    /// What Arrow calls these.
+    /// The Arrow types of these kinds.
     pub plan_kinds: PlanKinds,
 }
 
-/// Finds the types of a statement's parameters, and plans it with them. `declared` is what the
-/// client says, `written` what casts in the text say; `planner` plans the statement for the kinds
-/// of parameters that it is given (`write_kinds`), `aside` what the statement has and its plan may
-/// not (`with_queries`).
+/// Finds the types of a statement's parameters, and plans it with them. `declared` are the types
+/// given by the client, `written` those given by casts in the text. `planner` plans the statement
+/// for given kinds of parameters (`write_kinds`), and `aside` plans the queries that the plan may
+/// lack (`with_queries`).
 ///
 /// # Errors
-/// Those of planning; 42725 if PostgreSQL refuses to guess a type, 42P18 if nothing tells the type
-/// of a parameter that the statement does not have, 54000 for too many parameters.
+/// Errors of planning; 42725 if PostgreSQL would refuse to infer a type, 42P18 if nothing
+/// determines the type of a parameter that the statement does not contain, 54000 for too many
+/// parameters.
 pub async fn plan_typed<F, G>(
     declared: &[Option<Type>],
     written: &Written,
@@ -84,7 +85,7 @@ where
                 let (plan, plan_kinds) = read_kinds(plan)?;
                 (infer(&plan, &known)?, Some(plan), plan_kinds)
             }
-            // DataFusion refuses a use of a parameter without a type, or guesses badly.
+            // DataFusion refuses an untyped parameter in this place, or infers a wrong type.
             Err(error) => match tried(&planner, &kinds, &known, written).await? {
                 Some(found) => (found, None, PlanKinds::new()),
                 None => return Err(error),
@@ -101,7 +102,7 @@ where
         let is_open = |number: &usize| !known.contains_key(number);
         let open: Vec<usize> = found.all.iter().copied().filter(|n| is_open(n)).collect();
         if let (true, Some(plan)) = (open.is_empty(), plan) {
-            // A rewriting may have dropped the expression that a parameter stood in.
+            // Rewriting may have dropped the expression that contained the parameter.
             let said = |number| match known.get(&number) {
                 Some(said) => Ok(said.clone()),
                 None if written.contains_key(&number) => Ok(Type::TEXT),
@@ -127,7 +128,7 @@ where
             said = found.suggested;
         }
         said.retain(|number, _| is_open(number));
-        // What nothing says anything about is text, as in `SELECT $1`.
+        // A parameter whose type nothing determines is text, as in `SELECT $1`.
         if said.is_empty() || round == ROUNDS_MAX {
             said = open
                 .into_iter()
@@ -139,8 +140,8 @@ where
     Err(PgError::new("XX000", "parameters without types").into())
 }
 
-/// What the uses of the parameters say in a plan that is made as if those without a type had one;
-/// `None` if there is no such plan, or none of them has no type.
+/// What the uses of parameters determine in a plan in which the untyped ones got a trial type;
+/// `None` if no parameter is untyped, no trial can be planned, or nothing is found.
 async fn tried<F>(
     planner: &impl Fn(BTreeMap<usize, Kind>) -> F,
     kinds: &BTreeMap<usize, Kind>,
@@ -160,7 +161,7 @@ where
         if let Ok(plan) = planner(kinds).await {
             let (plan, _) = read_kinds(plan)?;
             let mut found = infer(&plan, known)?;
-            // The trial suggests itself.
+            // DataFusion would infer the trial type itself.
             found.suggested.clear();
             let is_something = !found.types.is_empty() || found.ambiguous.is_some();
             return Ok(is_something.then_some(found));
@@ -169,8 +170,8 @@ where
     Ok(None)
 }
 
-/// What a parameter without a type is tried as where DataFusion plans none: the types that are
-/// added to a date, a number and a text, and arrays.
+/// The types with which an untyped parameter is tried if DataFusion cannot plan it: types that can
+/// be added to dates, numbers and texts, and arrays.
 const TRIALS: [&Type; 6] = [
     &Type::INTERVAL,
     &Type::FLOAT8,

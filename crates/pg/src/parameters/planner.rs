@@ -1,7 +1,7 @@
-//! A parameter without a type beside an operator gets its type as the operator is chosen.
+//! Gives an untyped parameter beside an operator its type when PostgreSQL's operator is selected.
 //!
-//! It is done before the planners of operators see the parameter, which would take it for a NULL
-//! and plan the operator into functions in which nobody finds what PostgreSQL would have chosen.
+//! This runs before other planners of operators, which would take the parameter for NULL and plan
+//! the operator into functions from which PostgreSQL's operator cannot be recovered.
 
 use datafusion::common::DFSchema;
 use datafusion::error::Result;
@@ -17,7 +17,7 @@ use crate::PgError;
 use crate::casts::udf;
 use crate::resolve::{self, Oid, UNKNOWN, Undecided};
 
-/// The planner of operators with parameters that have no type. The first of a session's.
+/// Plans operators with untyped parameters. Must be the session's first planner.
 #[derive(Debug)]
 pub(crate) struct OpenParameters;
 
@@ -61,7 +61,7 @@ fn is_open(expr: &Expr) -> bool {
     }
 }
 
-/// A parameter without a type as one of this type.
+/// Gives an untyped parameter this type.
 fn typed(expr: Expr, oid: Oid) -> Expr {
     match Type::from_oid(oid) {
         Some(pg_type) if is_open(&expr) && oid != UNKNOWN => {

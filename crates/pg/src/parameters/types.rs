@@ -1,4 +1,4 @@
-//! The kind of a parameter: PostgreSQL's type, and for numerics the digits of the value at hand.
+//! The kind of a parameter: its PostgreSQL type, and for numerics the digits of the current value.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::scalar::ScalarValue;
@@ -9,24 +9,24 @@ use crate::array_types::element_of;
 use crate::casts::{CAST, Target};
 use crate::dialect::ast::{call, text};
 
-/// What a parameter is planned as. Two values of one kind fit the same plan.
+/// The type with which a parameter is planned. Values of the same kind fit the same plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kind(Target);
 
 impl Kind {
-    /// `expr` as an expression of this kind.
+    /// Casts `expr` to this kind.
     pub(super) fn cast(&self, expr: Expr) -> Expr {
         call(CAST, vec![expr, text(&self.0.to_string())])
     }
 }
 
-/// A kind before there is a value: numerics have some digits, which the value's replace.
+/// The kind before there is a value: numerics have nominal digits, which the value replaces.
 #[must_use]
 pub fn nominal(pg_type: &Type) -> Kind {
     Kind(target(pg_type, NOMINAL))
 }
 
-/// The kinds of values of these types.
+/// The kinds of values with these types.
 #[must_use]
 pub fn kinds(types: &[Type], values: &[ScalarValue]) -> Vec<Kind> {
     let pairs = types.iter().zip(values);
@@ -38,7 +38,7 @@ pub fn kinds(types: &[Type], values: &[ScalarValue]) -> Vec<Kind> {
         .collect()
 }
 
-/// `expr` cast to a type without a modifier, as the dialect writes casts.
+/// Casts `expr` to a type without a modifier, in the form of the dialect's casts.
 #[must_use]
 pub fn cast_to(expr: Expr, pg_type: &Type) -> Expr {
     let target = match target(pg_type, NOMINAL) {
@@ -48,7 +48,7 @@ pub fn cast_to(expr: Expr, pg_type: &Type) -> Expr {
     Kind(target).cast(expr)
 }
 
-/// PostgreSQL's name of a type, as in its error messages.
+/// PostgreSQL's name of a type in error messages.
 #[must_use]
 pub fn sql_name(pg_type: &Type) -> String {
     if let Some(element) = element_of(pg_type) {
@@ -72,12 +72,12 @@ pub fn sql_name(pg_type: &Type) -> String {
     name.to_owned()
 }
 
-/// The digits that numerics without a value are planned with.
+/// The precision and scale with which numerics without a value are planned.
 const NOMINAL: (u8, i8) = (38, 10);
-/// A NULL has no digits. It must not widen what it is combined with.
+/// NULL has no digits, and must not widen the values with which it is combined.
 const NULL: (u8, i8) = (1, 0);
 
-/// A target with the dimensions of a value's array.
+/// A target with the number of dimensions of a value's array.
 fn nested(target: Target, held: &DataType) -> Target {
     match (target, held) {
         (Target::Array(element), DataType::List(inner)) => {
@@ -101,12 +101,12 @@ fn digits(data_type: &DataType) -> (u8, i8) {
     }
 }
 
-/// What a parameter is planned as while its type is looked for.
+/// The type with which a parameter is planned while its type is inferred.
 pub(super) fn open_target(pg_type: &Type) -> Target {
     target(pg_type, NOMINAL)
 }
 
-/// What values of a type are cast to; text for a type that Coscan does not have.
+/// The cast target for values of a type; text for a type that is not supported.
 pub(super) fn target(pg_type: &Type, (precision, scale): (u8, i8)) -> Target {
     if let Some(element) = element_of(pg_type) {
         return Target::Array(Box::new(target(&element, (precision, scale))));
@@ -115,7 +115,7 @@ pub(super) fn target(pg_type: &Type, (precision, scale): (u8, i8)) -> Target {
         Type::BOOL => Target::Bool,
         Type::INT2 => Target::Int2,
         Type::INT4 => Target::Int4,
-        // An oid is unsigned and has 32 bits.
+        // An oid has 32 bits and is unsigned.
         Type::INT8 | Type::OID => Target::Int8,
         Type::FLOAT4 => Target::Float4,
         Type::FLOAT8 => Target::Float8,

@@ -1,7 +1,7 @@
-//! The value of a parameter, as a client sends it: as text or in PostgreSQL's binary form.
+//! Reads the value of a parameter as a client sends it: as text or in PostgreSQL's binary format.
 //!
-//! Not here: the protocol's messages, and which type a parameter has.
-//! PA2: bytes that are not exactly a value of the type are an error, whatever they are.
+//! Not here: the protocol's messages, and the types of parameters.
+//! PA2: bytes that are not exactly a value of the type are an error.
 
 use bytes::{Buf, Bytes, TryGetError};
 use datafusion::arrow::array::{ArrayRef, ListArray, StringArray};
@@ -22,26 +22,26 @@ use crate::output::numeric_text;
 use crate::time::calendar::{DATE_INFINITY, DATE_MINUS_INFINITY, INFINITY, MINUS_INFINITY};
 use crate::values::uuid_text;
 
-/// How a value is sent.
+/// The format in which a value is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// As PostgreSQL reads a literal.
+    /// The text format that PostgreSQL reads in literals.
     Text,
-    /// As PostgreSQL's `…send` functions write it.
+    /// The format of PostgreSQL's `…send` functions.
     Binary,
 }
 
-/// Days between 1970, where Arrow begins to count, and 2000, where PostgreSQL does.
+/// Days between 1970, Arrow's epoch, and 2000, PostgreSQL's.
 const EPOCH_DAYS: i32 = 10_957;
-/// The same in microseconds.
+/// Microseconds between the two epochs.
 const EPOCH_US: i64 = EPOCH_DAYS as i64 * 86_400 * 1_000_000;
 
-/// The value of a parameter of this type. Numerics have the digits that they are sent with. `zone`
-/// is the session's, in which a time is whose text names no zone.
+/// The value of a parameter of this type. Numerics have the digits with which they are sent.
+/// `zone` is the session's time zone, which applies to texts of times without one.
 ///
 /// # Errors
-/// 22P02, 22P03, 22007, 22008 or 22003 if it is no value of the type; 0A000 if it is one that
-/// Coscan does not have.
+/// 22P02, 22P03, 22007, 22008 or 22003 if it is not a value of the type; 0A000 if the value is not
+/// supported.
 pub fn value(
     pg_type: &Type,
     encoding: Encoding,
@@ -61,7 +61,7 @@ pub fn value(
     }
 }
 
-/// The type of a value without digits.
+/// The Arrow type for a type whose digits do not matter.
 fn data_type(pg_type: &Type) -> DataType {
     if let Some(element) = element_of(pg_type) {
         return DataType::new_list(data_type(&element), true);
@@ -119,7 +119,7 @@ fn from_text(pg_type: &Type, text: &str, zone: &str) -> Result<ScalarValue, PgEr
     })
 }
 
-/// A value that is read as a cast reads it. `zone` is that of a time whose text names none.
+/// A value that is parsed like a cast. `zone` applies to texts of times without one.
 fn cast(pg_type: &Type, text: &str, zone: &str) -> Result<ScalarValue, PgError> {
     let texts: ArrayRef = Arc::new(StringArray::from(vec![text]));
     let field = Field::new("", DataType::Utf8, true);
@@ -183,7 +183,7 @@ where
     Ok(value)
 }
 
-/// `\x6162`, or bytes with `\\` and `\ooo`.
+/// Parses `\x6162`, or bytes with `\\` and `\ooo`.
 fn bytea(text: &str) -> Result<Vec<u8>, PgError> {
     let wrong = || PgError::invalid_text("bytea", text);
     if let Some(hex) = text.strip_prefix("\\x") {
@@ -243,7 +243,7 @@ fn binary(pg_type: &Type, mut raw: Bytes) -> Result<ScalarValue, PgError> {
         Type::FLOAT4 => ScalarValue::Float32(Some(raw.try_get_f32().map_err(short)?)),
         Type::FLOAT8 => ScalarValue::Float64(Some(raw.try_get_f64().map_err(short)?)),
         Type::NUMERIC => {
-            // A sign of 0xC000 and above says NaN or infinity.
+            // A sign of 0xC000 or above means NaN or infinity.
             if raw.len() >= NUMERIC_HEAD_BYTES && raw[4] >= 0xC0 {
                 return Err(PgError::unsupported(
                     "numeric NaN and infinity are not supported",
@@ -291,7 +291,7 @@ fn binary(pg_type: &Type, mut raw: Bytes) -> Result<ScalarValue, PgError> {
             };
         }
         Type::JSONB => {
-            // The version of the format, then the text.
+            // The version of the format, followed by the text.
             match raw.try_get_u8().map_err(short)? {
                 1 => {}
                 other => {
@@ -310,9 +310,9 @@ fn binary(pg_type: &Type, mut raw: Bytes) -> Result<ScalarValue, PgError> {
     Ok(read)
 }
 
-/// The bytes of a uuid.
+/// The length of a uuid in bytes.
 const UUID_BYTES: usize = 16;
-/// The bytes of a numeric before its digits.
+/// The length of a numeric's header in bytes.
 const NUMERIC_HEAD_BYTES: usize = 8;
 
 fn too_short() -> PgError {
@@ -331,7 +331,7 @@ fn malformed(pg_type: &Type) -> PgError {
     )
 }
 
-/// The list that a value of an array type holds; lists of lists for one of several dimensions.
+/// The list for a value of an array type; a list of lists for several dimensions.
 fn array(
     element: &Type,
     encoding: Encoding,
@@ -375,13 +375,13 @@ fn array(
         .ok_or_else(|| PgError::new("XX000", "an array without dimensions"))
 }
 
-/// The most dimensions of an array in PostgreSQL.
+/// PostgreSQL's maximum number of dimensions.
 const DIMENSIONS_MAX: usize = 6;
 
-/// The lengths and the elements of an array.
+/// The lengths of the dimensions, and the elements.
 type Elements<T> = (Vec<usize>, Vec<Option<T>>);
 
-/// Reads an array of at most so many dimensions; `None` if the text is none.
+/// Parses an array of at most `dimensions_max` dimensions; `None` if the text is not one.
 fn text_elements(text: &str, dimensions_max: usize) -> Option<Elements<String>> {
     if let Some(found) = elements(text) {
         return Some((vec![found.len()], found));
@@ -402,7 +402,8 @@ fn text_elements(text: &str, dimensions_max: usize) -> Option<Elements<String>> 
     (lengths.len() <= DIMENSIONS_MAX).then_some((lengths, all))
 }
 
-/// The type of all elements: each numeric comes with its own digits, the array has room for all.
+/// The type of all elements. Each numeric has its own digits, and the array's type holds all of
+/// them.
 fn common(element: &Type, values: &[ScalarValue]) -> Result<DataType, PgError> {
     if *element != Type::NUMERIC {
         return Ok(data_type(element));
@@ -425,13 +426,13 @@ fn common(element: &Type, values: &[ScalarValue]) -> Result<DataType, PgError> {
     }
 }
 
-/// Reads an array in PostgreSQL's binary form.
+/// Parses an array in PostgreSQL's binary format.
 fn binary_elements(element: &Type, raw: &Bytes) -> Result<Elements<Bytes>, PgError> {
     let wrong = || PgError::new("22P03", "not an array in binary");
     let mut rest = raw.clone();
     let number = |rest: &mut Bytes| rest.try_get_i32().map_err(short);
     let dimensions = number(&mut rest)?;
-    // Whether there are NULLs.
+    // The flag for NULLs.
     number(&mut rest)?;
     let sent = rest.try_get_u32().map_err(short)?;
     let dimensions = usize::try_from(dimensions).map_err(|_| wrong())?;
@@ -456,7 +457,7 @@ fn binary_elements(element: &Type, raw: &Bytes) -> Result<Elements<Bytes>, PgErr
     let count = lengths
         .iter()
         .try_fold(1_usize, |all, length| all.checked_mul(*length));
-    // Every element has at least a length, so the count cannot make us reserve more than was sent.
+    // Every element has at least a length, so the count cannot reserve more than was sent.
     let count = count.filter(|count| *count <= rest.remaining() / 4);
     let count = count.ok_or_else(wrong)?;
     if count == 0 {
@@ -645,7 +646,7 @@ mod tests {
     }
 
     #[test]
-    fn numerics_of_an_array_share_their_digits() {
+    fn numerics_in_an_array_share_a_type() {
         let list = text_of(&Type::NUMERIC_ARRAY, "{1E-7,12.5,NULL}").unwrap();
         let expected = DataType::new_list(DataType::Decimal128(9, 7), true);
         assert_eq!(list.data_type(), expected);

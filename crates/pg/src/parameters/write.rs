@@ -1,8 +1,8 @@
-//! How the planner learns the types of parameters: `$1` is written as `pg_cast($1, 'T')`.
+//! Passes the types of parameters to the planner: `$1` is rewritten to `pg_cast($1, 'T')`.
 //!
-//! DataFusion takes types of parameters only for PREPARE, and forgets them in array literals,
-//! INSERT and EXPLAIN. A cast is understood wherever an expression may stand. In the plan it
-//! becomes a parameter with a type, which a value of that type replaces.
+//! DataFusion accepts types of parameters only for PREPARE, and drops them in array literals,
+//! INSERT and EXPLAIN. A cast is allowed wherever an expression is. In the plan it becomes a typed
+//! parameter, which is replaced by a value of that type.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -23,11 +23,11 @@ use datafusion::sql::sqlparser::ast::{
 use super::types::Kind;
 use crate::casts::CAST;
 
-/// Arrow's type of each parameter of a plan, by its number. The field's metadata names a type that
-/// Arrow lacks.
+/// The Arrow type of each parameter of a plan, by its number. The field's metadata names types
+/// that Arrow lacks.
 pub type PlanKinds = BTreeMap<usize, FieldRef>;
 
-/// Writes the kinds of the parameters into a statement. A parameter without a kind stays as it is.
+/// Writes the kinds of parameters into a statement. Parameters without a kind are left alone.
 pub fn write_kinds(statement: &mut impl VisitMut, kinds: &BTreeMap<usize, Kind>) {
     let _ = statement.visit(&mut Writer(kinds));
 }
@@ -50,10 +50,10 @@ impl VisitorMut for Writer<'_> {
     }
 }
 
-/// Makes the casts that [`write_kinds`] wrote types of the parameters. Returns the types, too.
+/// Turns the casts written by [`write_kinds`] into types of the parameters, and returns the types.
 ///
 /// # Errors
-/// Those of walking a plan.
+/// Errors of walking a plan.
 pub fn read_kinds(plan: LogicalPlan) -> Result<(LogicalPlan, PlanKinds)> {
     let mut kinds = BTreeMap::new();
     let plan = replaced(plan, |expr| {
@@ -69,11 +69,11 @@ pub fn read_kinds(plan: LogicalPlan) -> Result<(LogicalPlan, PlanKinds)> {
     Ok((plan, kinds))
 }
 
-/// Puts values in the places of the parameters, with the types that these have. DataFusion's own
-/// forgets marks of types, and finds the types of VALUES anew.
+/// Replaces the parameters with values of their types. DataFusion's own function drops marks of
+/// types, and infers the types of VALUES again.
 ///
 /// # Errors
-/// Those of walking a plan.
+/// Errors of walking a plan.
 pub fn fill(plan: LogicalPlan, kinds: &PlanKinds, values: Vec<ScalarValue>) -> Result<LogicalPlan> {
     let literals = (1..).zip(values).map(|(number, value)| {
         let Some(field) = kinds.get(&number) else {
@@ -83,7 +83,7 @@ pub fn fill(plan: LogicalPlan, kinds: &PlanKinds, values: Vec<ScalarValue>) -> R
             held if *held == value.data_type() => value,
             held => value.cast_to(held)?,
         };
-        // Even without an entry: a literal without metadata is one that has no type.
+        // Even without an entry: a literal without metadata counts as untyped.
         let metadata = FieldMetadata::from(field.as_ref());
         Ok(Expr::Literal(value, Some(metadata)))
     });
@@ -97,7 +97,7 @@ pub fn fill(plan: LogicalPlan, kinds: &PlanKinds, values: Vec<ScalarValue>) -> R
     })
 }
 
-/// The plan with other expressions in the places of some. Names stay.
+/// Replaces expressions in a plan, keeping their names.
 fn replaced(
     plan: LogicalPlan,
     mut by: impl FnMut(&Expr) -> Result<Option<Expr>>,
@@ -123,7 +123,7 @@ fn replaced(
     .data()
 }
 
-/// The parameter and its type, if this is the cast of a parameter that has no type.
+/// The parameter and its type, if this is the cast of an untyped parameter.
 fn typed(expr: &Expr) -> Result<Option<(String, FieldRef)>> {
     let Expr::ScalarFunction(call) = expr else {
         return Ok(None);
@@ -131,7 +131,7 @@ fn typed(expr: &Expr) -> Result<Option<(String, FieldRef)>> {
     match call.args.first() {
         Some(Expr::Placeholder(Placeholder { id, field: None })) if call.name() == CAST => {
             let (_, field) = expr.to_field(&DFSchema::empty())?;
-            // The value may be NULL, whatever the parameter was planned as.
+            // The value may be NULL, whatever type the parameter was planned with.
             let field = field.as_ref().clone().with_nullable(true);
             Ok(Some((id.clone(), field.into())))
         }

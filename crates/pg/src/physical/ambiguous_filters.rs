@@ -1,15 +1,15 @@
-//! `… FROM a RIGHT JOIN b … WHERE a.name IS NULL`: which `name` does a filter that is pushed down
-//! mean?
+//! `… FROM a RIGHT JOIN b … WHERE a.name IS NULL`: to which `name` does a pushed-down filter
+//! refer?
 //!
-//! DataFusion gives a filter to the node below by the names of its columns (55.2,
-//! `filter_pushdown.rs`: `FilterRemapper`). Two faults lose rows by that:
-//! - If that node has two columns of a name, the first is taken.
-//! - A semi join passes filters by its keys to both sides, and the other side's column of that
-//!   name need not be the key that the filter's equals: in `EXISTS (SELECT … FROM b WHERE a.k =
-//!   b.k + 5)` a filter by `a.k` removes rows by `b.k`.
+//! DataFusion passes a filter to the node below by the names of its columns (55.2,
+//! `filter_pushdown.rs`: `FilterRemapper`). Rows are lost in two cases:
+//! - If that node has two columns of one name, the first is used.
+//! - A semi join passes filters on its keys to both sides, although the other side's column of
+//!   that name need not be the matching key: in `EXISTS (SELECT … FROM b WHERE a.k = b.k + 5)` a
+//!   filter on `a.k` removes rows by `b.k`.
 //!
-//! Here a filter passes such a node only by the other columns. To be deleted when filters are
-//! pushed down by places.
+//! Here such a node only receives filters on its other columns. Delete this file once filters are
+//! pushed down by column index.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -35,7 +35,7 @@ use super::Rule;
 /// DataFusion's rule that pushes filters down, in two phases.
 const RULES: [&str; 2] = ["FilterPushdown", "FilterPushdown(Post)"];
 
-/// `rule`, held if it is that one.
+/// Wraps `rule` if it is the one that pushes filters down.
 pub(super) fn around(rule: Rule) -> Rule {
     if RULES.contains(&rule.name()) {
         return Arc::new(AmbiguousFilters(rule));
@@ -91,7 +91,7 @@ impl PhysicalOptimizerRule for AmbiguousFilters {
     }
 }
 
-/// The places of the columns whose names no others have.
+/// The indices of columns whose names are unique.
 fn unambiguous(schema: &Schema) -> HashSet<usize> {
     let mut places = HashMap::new();
     for (place, field) in schema.fields().iter().enumerate() {
@@ -103,8 +103,8 @@ fn unambiguous(schema: &Schema) -> HashSet<usize> {
     places.into_values().flatten().collect()
 }
 
-/// The places of a semi join's columns of whose name the other side has a column that is not the
-/// key equal to them, or has another type.
+/// The indices of a semi join's columns for which the other side has a column of the same name
+/// that is not the matching key, or has another type.
 fn named_otherwise(join: &HashJoinExec) -> HashSet<usize> {
     let (own, other) = match join.join_type() {
         JoinType::LeftSemi => (join.left(), join.right()),
@@ -137,7 +137,7 @@ fn named_otherwise(join: &HashJoinExec) -> HashSet<usize> {
     wrong.map(|(place, _)| place).collect()
 }
 
-/// Stands above a node while filters are pushed down, and lets those by some columns through.
+/// Stands above a node while filters are pushed down, and only passes filters on some columns.
 #[derive(Debug)]
 struct Gate {
     below: Arc<dyn ExecutionPlan>,
@@ -183,7 +183,7 @@ impl ExecutionPlan for Gate {
                 below,
                 places: self.places.clone(),
             })),
-            _ => internal_err!("a gate has one child"),
+            _ => internal_err!("a gate has exactly one child"),
         }
     }
 

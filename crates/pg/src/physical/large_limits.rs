@@ -1,9 +1,9 @@
-//! Which groups in order are found by DataFusion's heap of the first ones?
+//! Restricts DataFusion's heap for the first groups of an order.
 //!
-//! It makes a table of as many groups as LIMIT allows before the first row comes, in no budget:
-//! `SELECT DISTINCT x … ORDER BY x LIMIT 1000000000000` ends the process. And it takes NaN for as
-//! many groups as it comes times. Such aggregates are left without their limit; the limit above
-//! them stays. To be deleted when DataFusion's table grows with its groups and knows NaN
+//! Before the first row, it allocates a table for as many groups as LIMIT allows, without a
+//! budget: `SELECT DISTINCT x … ORDER BY x LIMIT 1000000000000` kills the process. And it counts
+//! each NaN as a new group. This rule removes the limit from such aggregates; the limit above them
+//! remains. Delete it once DataFusion's table grows with its groups and handles NaN
 //! (`aggregates/topk/hash_table.rs`).
 
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use super::Rule;
 
 /// DataFusion's rule that gives aggregates a limit and an order.
 const LIMIT_AGGREGATION: &str = "LimitAggregation";
-/// Up to so many groups DataFusion's table is small.
+/// Up to this number of groups DataFusion's table is small.
 const GROUPS_MAX: usize = 1 << 14;
 
-/// The rule, behind `rule` if that is the one that it corrects.
+/// Adds our rule after `rule` if that is the one it corrects.
 pub(super) fn behind(rule: Rule) -> Vec<Rule> {
     if rule.name() == LIMIT_AGGREGATION {
         return vec![rule, Arc::new(LargeLimits)];
@@ -30,7 +30,7 @@ pub(super) fn behind(rule: Rule) -> Vec<Rule> {
     vec![rule]
 }
 
-/// Whether a float is a key.
+/// Whether the aggregate groups by a float.
 fn has_floats(aggregate: &AggregateExec) -> bool {
     let keys = aggregate.group_expr().expr().len();
     let schema = aggregate.schema();

@@ -1,13 +1,12 @@
-//! Rules of DataFusion's over physical plans that lose rows or refuse plans, held back where they
-//! would.
+//! Restricts DataFusion's rules over physical plans where they would lose rows or refuse plans.
 //!
 //! | file | question |
 //! |---|---|
-//! | `ambiguous_filters.rs` | which column does a filter that is pushed down mean? |
-//! | `large_limits.rs` | which groups in order are found by a heap of the first ones? |
-//! | `offsets.rs` | whose rows does the limit above a sort count? |
-//! | `overstated.rs` | which orders and constants are stated though the rows do not have them? |
-//! | `top_k.rs` | which rows may the filter of the first rows hide? |
+//! | `ambiguous_filters.rs` | to which column does a pushed-down filter refer? |
+//! | `large_limits.rs` | for which limits does a heap find the first groups? |
+//! | `offsets.rs` | to which rows does the limit above a sort apply? |
+//! | `overstated.rs` | which orders and constants are stated, though the rows lack them? |
+//! | `top_k.rs` | which rows may the filter of a sort with a limit remove? |
 //! | `unproven_orders.rs` | which inputs have an order that DataFusion cannot prove? |
 
 mod ambiguous_filters;
@@ -41,10 +40,10 @@ pub(crate) fn install(builder: &mut SessionStateBuilder) {
     *builder.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules.collect()));
 }
 
-/// The last of DataFusion's rules before sorts give their filters to their inputs.
+/// DataFusion's last rule before sorts pass filters to their inputs.
 const BEFORE_FILTERS: &str = "EnsureCooperative";
 
-/// What comes last before filters are pushed down, behind `rule` if that is the last one before.
+/// Adds our rules after `rule` if that is the last one before filters are pushed down.
 fn before_filters(rule: Rule) -> Vec<Rule> {
     if rule.name() == BEFORE_FILTERS {
         return vec![rule, Arc::new(UnprovenOrders), Arc::new(TopK)];

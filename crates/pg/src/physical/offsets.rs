@@ -1,11 +1,11 @@
-//! `SELECT * FROM (SELECT … ORDER BY x LIMIT 2 OFFSET 2) q`: whose limit is the sort's?
+//! `SELECT * FROM (SELECT … ORDER BY x LIMIT 2 OFFSET 2) q`: how many rows must the sort keep?
 //!
-//! Where an order is required above an OFFSET, DataFusion's rule that places sorts gives the sort
-//! below only the rows of the LIMIT, without those that OFFSET drops (55.2,
-//! `enforce_sorting/sort_pushdown.rs`), so that rows are lost; without LIMIT it drops the sort.
-//! Here the rule sees what is below an OFFSET as a plan of its own, whose order is required, and
-//! then the plan around, to which the OFFSET is a source of rows. To be deleted when the rule knows
-//! `GlobalLimitExec::skip`.
+//! If an order is required above an OFFSET, DataFusion's rule that places sorts limits the sort
+//! below to the rows of LIMIT, without those that OFFSET skips (55.2,
+//! `enforce_sorting/sort_pushdown.rs`), so rows are lost; without LIMIT it drops the sort. Here
+//! the rule runs separately on the plan below an OFFSET, whose order is required, and on the plan
+//! above, for which the OFFSET is a source of rows. Delete this file once the rule takes
+//! `GlobalLimitExec::skip` into account.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use super::Rule;
 /// DataFusion's rule that places sorts and repartitions.
 const RULE: &str = "EnsureRequirements";
 
-/// `rule`, held if it is that one.
+/// Wraps `rule` if it is the one that places sorts.
 pub(super) fn around(rule: Rule) -> Rule {
     if rule.name() == RULE {
         return Arc::new(Offsets(rule));
@@ -82,7 +82,7 @@ impl PhysicalOptimizerRule for Offsets {
 }
 
 impl Offsets {
-    /// The rows of which the first are dropped: in one partition, and in the order that they have.
+    /// The input of an OFFSET: in one partition, and in its own order.
     fn in_order(
         &self,
         input: &Arc<dyn ExecutionPlan>,
@@ -99,8 +99,9 @@ impl Offsets {
     }
 }
 
-/// The rows in one partition, in the order of the sort below, also where its keys are no columns
-/// any more. (Not in `output_ordering`: windows name their own, until sorts are placed.)
+/// The rows in one partition, in the order of the sort below, even if its keys are no columns of
+/// the node. (`output_ordering` is not used: until sorts are placed, windows report an order of
+/// their own.)
 fn required(rows: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     if let Some(input) = in_order_of(rows).filter(|input| has_sort(input)) {
         let input = required(input)?;
@@ -115,7 +116,7 @@ fn required(rows: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     )))
 }
 
-/// The only input, if its order is kept.
+/// The only input of a node that keeps its order.
 fn in_order_of(rows: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
     match (
         rows.children().as_slice(),
@@ -130,7 +131,7 @@ fn has_sort(rows: &Arc<dyn ExecutionPlan>) -> bool {
     rows.is::<SortExec>() || in_order_of(rows).is_some_and(has_sort)
 }
 
-/// A plan as a source of rows. It is never run.
+/// A plan that acts as a source of rows. It never runs.
 #[derive(Debug)]
 struct Apart {
     rows: Arc<dyn ExecutionPlan>,
@@ -170,6 +171,6 @@ impl ExecutionPlan for Apart {
     }
 
     fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        internal_err!("a plan that was set apart was not put back")
+        internal_err!("a detached plan was not put back")
     }
 }

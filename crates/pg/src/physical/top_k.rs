@@ -1,16 +1,16 @@
-//! Which rows may the filter of the first rows hide?
+//! Which rows may the filter of a sort with a limit remove?
 //!
-//! A sort with a limit tells its input which rows can still be among the first ones, all its
-//! partitions together. Two faults of DataFusion's lose rows by that:
-//! - Keys that are constant within each partition are left out of the sort, also where they differ
-//!   between the partitions (`SELECT 1, x … UNION ALL SELECT 0, y … ORDER BY 1, 2 LIMIT 9`). The
-//!   rows of one partition then hide those of another by the keys that are left
-//!   (`enforce_sorting`, `topk/mod.rs`). Such a sort gets all keys of the merge above it.
-//! - Arrays and rows that contain NULL are compared in another order than they are sorted in. Such
-//!   a sort sorts all rows, and a limit stands above it.
+//! A sort with a limit passes a filter to its input, shared by all partitions, for rows that can
+//! still be among the first ones. Rows are lost in two cases:
+//! - Keys that are constant within each partition are left out of the sort, even if they differ
+//!   between partitions (`SELECT 1, x … UNION ALL SELECT 0, y … ORDER BY 1, 2 LIMIT 9`). Rows of
+//!   one partition then remove those of another by the remaining keys (`enforce_sorting`,
+//!   `topk/mod.rs`). Such a sort gets all keys of the merge above it.
+//! - Arrays and rows that contain NULL are compared in a different order from the one in which
+//!   they are sorted. Such a sort sorts all rows, with a limit above it.
 //!
-//! To be deleted when `SortExec` shares its filter only between partitions that it sorts by all
-//! keys of the merge, and makes none of nested types.
+//! Delete this file once `SortExec` shares its filter only between partitions that it sorts by all
+//! keys of the merge, and makes no filter for nested types.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use datafusion::physical_plan::limit::LocalLimitExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 
-/// The sort with all keys of the merge above it.
+/// The sort, extended to all keys of the merge above it.
 fn with_all_keys(merge: &SortPreservingMergeExec) -> Option<Arc<dyn ExecutionPlan>> {
     let sort = merge.input().downcast_ref::<SortExec>()?;
     if sort.fetch().is_none() || sort.expr() == merge.expr() {
@@ -35,7 +35,7 @@ fn with_all_keys(merge: &SortPreservingMergeExec) -> Option<Arc<dyn ExecutionPla
     Some(Arc::new(made.with_fetch(merge.fetch())))
 }
 
-/// All rows sorted by nested keys, and a limit above them.
+/// A sort of all rows by nested keys, with a limit above it.
 fn without_filter(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(fetch) = sort.fetch() else {
         return Ok(None);

@@ -1,10 +1,10 @@
 //! Which inputs have an order that DataFusion cannot prove?
 //!
-//! DataFusion moves a sort below a projection or into the branches of a union, and afterwards does
-//! not see that the order is still there: `SELECT w a, w b … UNION ALL SELECT 1, 2 ORDER BY a DESC,
-//! b` is refused by `SanityCheckPlan`, as is a window partitioned by what is constant over a sorted
-//! file. Such an input is sorted once more. To be deleted when `EnsureRequirements` leaves no plan
-//! that `SanityCheckPlan` refuses.
+//! DataFusion moves a sort below a projection or into the branches of a union, and then cannot
+//! prove that the order still holds: `SELECT w a, w b … UNION ALL SELECT 1, 2 ORDER BY a DESC, b`
+//! is refused by `SanityCheckPlan`, as is a window partitioned by a constant over a sorted file.
+//! Such an input is sorted again. Delete this file once `SanityCheckPlan` accepts all plans of
+//! `EnsureRequirements`.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl PhysicalOptimizerRule for UnprovenOrders {
     }
 }
 
-/// The input sorted, if its order is not known to be `order`.
+/// The input with a sort, unless it is known to have the order.
 fn sorted(
     input: &Arc<dyn ExecutionPlan>,
     order: LexRequirement,

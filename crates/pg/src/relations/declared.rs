@@ -1,8 +1,8 @@
-//! Which columns of a query have the modifier that somebody declared?
+//! Which columns of a query have a declared type modifier?
 //!
-//! A column of a table and a cast to `numeric(p, s)` have one, and what hands their values on
-//! (`exprTypmod` of PostgreSQL's `nodeFuncs.c`). All else has none, whatever the digits of its
-//! values: a table or a recursive query that is made of it takes values of any digits.
+//! Columns of tables and casts to `numeric(p, s)` have one, and so do expressions that pass their
+//! values on (`exprTypmod` in PostgreSQL's `nodeFuncs.c`). Others have none, whatever digits their
+//! values have: a table or a recursive query made from them accepts values with any digits.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::casts::{OPEN_SCALE, PgCast, Target, cast_number};
 use crate::functions::MARKED;
 use crate::numbers::arithmetic::OPEN;
 
-/// The query with columns that later values fit, too: those that nobody declared have no modifier.
+/// Removes the modifiers of undeclared columns, so that later values fit, too.
 ///
 /// # Errors
-/// DataFusion's, for a plan that contradicts itself.
+/// DataFusion's error for an inconsistent plan.
 pub fn open_undeclared(query: LogicalPlan) -> Result<LogicalPlan> {
     let schema = Arc::clone(query.schema());
     let fields = schema.fields().iter().enumerate();
@@ -43,7 +43,7 @@ pub fn open_undeclared(query: LogicalPlan) -> Result<LogicalPlan> {
     )?))
 }
 
-/// The type without a modifier instead of a numeric or a time that has one.
+/// The type of a field without its modifier, if it is a numeric or a time with one.
 fn unmodified(field: &Field) -> Option<Target> {
     if let Some(open) = open(field.data_type()) {
         return Target::of_arrow(&open);
@@ -52,8 +52,8 @@ fn unmodified(field: &Field) -> Option<Target> {
     (!target.is_text() && target.has_modifier()).then(|| target.unmodified())
 }
 
-/// The type of open numerics, or of arrays of them, instead of this one. Digits that it does not
-/// have stay.
+/// The type of numerics without known digits, or of arrays of them, in place of this one; `None`
+/// for other types.
 pub(super) fn open(held: &DataType) -> Option<DataType> {
     match held {
         DataType::List(element) => {
@@ -104,7 +104,7 @@ fn is_declared(plan: &LogicalPlan, at: usize) -> bool {
     }
 }
 
-/// Whether a node has a declared column of one of its inputs.
+/// Whether a node passes on a declared column of one of its inputs.
 fn is_handed_on(plan: &LogicalPlan, at: usize) -> bool {
     let (qualifier, field) = plan.schema().qualified_field(at);
     let column = Column::from((qualifier, field));
@@ -116,7 +116,7 @@ fn is_handed_on(plan: &LogicalPlan, at: usize) -> bool {
     })
 }
 
-/// Whether an expression over `input` has a modifier.
+/// Whether an expression over `input` has a declared modifier.
 fn declares(expr: &Expr, input: &LogicalPlan) -> bool {
     match expr {
         Expr::Alias(alias) => declares(&alias.expr, input),

@@ -1,16 +1,17 @@
-//! How are the mentions of a query in WITH planned? (`dialect/mentions.rs` marks them.)
+//! Plans the mentions of a query in WITH, which `dialect/mentions.rs` marks.
 //!
-//! | plan of the query | where rows can be given to all mentions | elsewhere |
+//! | plan of the query | if mentions can share rows | otherwise |
 //! |---|---|---|
-//! | stable | at each mention | at each mention |
-//! | unstable | [`Once`] | at each mention |
+//! | stable | planned at each mention | planned at each mention |
+//! | unstable | [`Once`] | planned at each mention |
 //! | volatile | [`Once`] | 0A000 |
 //!
-//! Rows can be given to all mentions in sessions that know [`Once`] nodes ([`Mentions`]). A plan
-//! that names columns of queries around the WITH, or that scans the work table of a recursive query
-//! and has other rows in each round, is computed at each mention nonetheless.
+//! Mentions can share rows in sessions that support [`Once`] nodes ([`Mentions`]). Two kinds of
+//! plan are nevertheless computed at each mention: those that refer to columns of queries around
+//! the WITH, and those that scan the work table of a recursive query, which has other rows in each
+//! round.
 //! WQ1: no statement is answered from two computations of a volatile query in WITH.
-//! Not here: what unstable means (`unstable.rs`).
+//! Not here: the definition of unstable (`unstable.rs`).
 
 use std::sync::Arc;
 
@@ -33,11 +34,11 @@ use crate::dialect::{is_marked, last_word, take_mark};
 use crate::once::Once;
 use crate::subqueries::is_correlated;
 
-/// Plans each mention of a query in WITH that may differ from one computation to the next as a
-/// [`Once`] node, in a session whose query planner knows such nodes. Without this, volatile ones
-/// are refused.
+/// In a session whose query planner supports [`Once`] nodes, plans each mention of a query in WITH
+/// whose rows may differ between computations as such a node. Without this, volatile queries are
+/// refused.
 pub fn compute_once(builder: &mut SessionStateBuilder) {
-    // Before the planner that refuses them.
+    // Must run before the planner that refuses them.
     let planners = builder.relation_planners().get_or_insert_default();
     planners.insert(0, Arc::new(Mentions));
 }
@@ -68,7 +69,7 @@ impl RelationPlanner for Mentions {
             .as_ref()
             .is_some_and(|alias| !alias.columns.is_empty())
         {
-            // It plans the mention without the alias.
+            // `named` plans the relation without its alias, which leads back here.
             return named(relation, context);
         }
         take_mark(partitions);
@@ -79,7 +80,7 @@ impl RelationPlanner for Mentions {
     }
 }
 
-/// A mention, with the plan that DataFusion puts in its place.
+/// Plans a mention, given the plan that DataFusion would use.
 fn mention(name: &str, plan: LogicalPlan) -> Result<LogicalPlan> {
     let query = match &plan {
         LogicalPlan::SubqueryAlias(alias) if is_unstable(&plan)? => alias,
@@ -95,7 +96,7 @@ fn mention(name: &str, plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(LogicalPlan::SubqueryAlias(alias))
 }
 
-/// Whether a plan scans the work table of a recursive query that is not whole within the plan.
+/// Whether a plan scans a work table whose recursive query is not part of the plan.
 fn scans_work_table(plan: &LogicalPlan) -> Result<bool> {
     let (mut scanned, mut own) = (vec![], vec![]);
     plan.apply_with_subqueries(|node| {

@@ -1,4 +1,4 @@
-//! Joins with USING and NATURAL whose merged columns the syntax does not tell
+//! Joins with USING and NATURAL whose merged columns are not known from the syntax
 //! (`dialect/queries/using.rs`).
 
 use datafusion::error::Result;
@@ -10,7 +10,7 @@ use super::derived;
 use crate::PgError;
 use crate::dialect::{Known, concerns, folded, merged, on_the_wire, table};
 
-/// The plan of a query over such joins. Its tables are planned for their columns first.
+/// Plans a query over such joins. Its tables are planned first, for their columns.
 pub(super) fn with_merged(
     mut query: Query,
     context: &mut dyn RelationPlannerContext,

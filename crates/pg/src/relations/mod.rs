@@ -2,20 +2,19 @@
 //!
 //! | relation | DataFusion | here |
 //! |---|---|---|
-//! | VALUES | a type of its own choice, of two values at a time | the common type |
-//! | UNION, INTERSECT, EXCEPT | the left side's until a plan is analysed | the common type |
-//! | the first term of WITH RECURSIVE | numerics keep its digits | undeclared numerics are open |
+//! | VALUES | its own choice, pairwise | the common type |
+//! | UNION, INTERSECT, EXCEPT | the left side's until analysis | the common type |
+//! | the first term of WITH RECURSIVE | numerics keep its digits | undeclared numerics accept any digits |
 //!
-//! What stands around a relation is planned by these types. The dialect writes each of the three
-//! as a subquery in FROM (`dialect/relations.rs`), which is what a [`RelationPlanner`] sees. Set
-//! operations of columns that are neither numbers nor times are left to DataFusion.
+//! The expressions around a relation are planned with these types. The dialect rewrites each of
+//! the three to a subquery in FROM (`dialect/relations.rs`), for which a [`RelationPlanner`] is
+//! called. Set operations over columns that are neither numbers nor times are left to DataFusion.
 //!
-//! By relation: `sets.rs`, `recursion.rs`; VALUES are here. What is declared: `declared.rs`,
-//! what is not known: `unknown.rs`.
-//! Other relations need the columns of tables, which the syntax does not tell: those whose rows
-//! are values (`whole_rows.rs`), joins with USING and NATURAL (`merged.rs`), and those whose
-//! columns get other names (`names.rs`). Mentions of queries in WITH: `mentions.rs`,
-//! `unstable.rs`.
+//! `sets.rs` and `recursion.rs` plan these relations, and VALUES are planned here; `declared.rs`
+//! finds declared columns, and `unknown.rs` untyped ones. Other relations depend on the columns of
+//! tables, which are not known from the syntax: those whose rows are used as values
+//! (`whole_rows.rs`), joins with USING and NATURAL (`merged.rs`), and those whose columns are
+//! renamed (`names.rs`). For mentions of queries in WITH see `mentions.rs` and `unstable.rs`.
 
 mod declared;
 mod mentions;
@@ -126,8 +125,8 @@ impl RelationPlanner for Relations {
     }
 }
 
-/// A LATERAL item that is known as one. DataFusion takes an item whose references stand only in
-/// subqueries of its own for one that depends on nothing.
+/// Marks a plan as a LATERAL item. DataFusion does not recognize an item whose outer references
+/// are only in its own subqueries.
 fn seen(plan: LogicalPlan) -> LogicalPlan {
     if plan.all_out_ref_exprs().is_empty() && is_correlated(&plan) {
         return LogicalPlan::Subquery(Subquery {
@@ -152,7 +151,7 @@ fn derived(subquery: Query) -> TableFactor {
     }
 }
 
-/// Whether a query has a body and no other clause.
+/// Whether a query consists of its body only.
 fn is_bare(query: &Query) -> bool {
     query.with.is_none()
         && query.order_by.is_none()
@@ -162,7 +161,7 @@ fn is_bare(query: &Query) -> bool {
         && query.pipe_operators.is_empty()
 }
 
-/// VALUES, each column in its common type.
+/// Plans VALUES, each column in its common type.
 fn values_of(values: &Values, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
     let none = DFSchema::empty();
     let mut rows: Vec<Vec<Expr>> = Vec::with_capacity(values.rows.len());
@@ -205,7 +204,7 @@ fn unite(
     Ok(())
 }
 
-/// Whether the type, or that of its elements, is that of a number or a time.
+/// Whether the type, or its element type, is a number or a time.
 fn is_number_or_time(target: &Target) -> bool {
     match target {
         Target::Array(element) => is_number_or_time(element),

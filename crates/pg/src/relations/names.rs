@@ -1,10 +1,10 @@
-//! Names of a relation's columns that the syntax does not tell: `(SELECT * FROM a, b) q`,
+//! Column names of a relation that are not known from the syntax: `(SELECT * FROM a, b) q`,
 //! `(SELECT *, 1 AS z …) q (x)`, `t AS q (x)`.
 //!
-//! The first columns have the names that the alias gives, the others their own. Columns of one name
-//! are marked, so that no name refers to them, as `dialect/outer_names.rs` does it where the syntax
-//! tells; DataFusion would take the first of them. A column of a query around has its own name;
-//! DataFusion calls it `outer_ref(t.x)`.
+//! The first columns have the names given by the alias, the others their own. Columns that share a
+//! name are marked, so that no name refers to them, as in `dialect/outer_names.rs`; DataFusion
+//! would choose the first one. A column of an outer query keeps its name; DataFusion would call it
+//! `outer_ref(t.x)`.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ use crate::PgError;
 use crate::dialect::on_the_wire;
 use crate::names::MARK;
 
-/// Plans a relation whose columns DataFusion would name otherwise.
+/// Plans a relation whose columns DataFusion would name differently.
 pub(super) fn named(
     mut relation: TableFactor,
     context: &mut dyn RelationPlannerContext,
@@ -51,7 +51,7 @@ pub(super) fn named(
     Ok(planned(PlannedRelation::new(plan, Some(alias))))
 }
 
-/// A relation in which columns of queries around have their own names.
+/// Gives columns of outer queries their own names.
 pub(super) fn with_outer_names(plan: LogicalPlan) -> Result<LogicalPlan> {
     let is_outer = |name: &String| name.starts_with(OUTER_REFERENCE_COLUMN_PREFIX);
     if !plan.schema().field_names().iter().any(is_outer) {

@@ -1,5 +1,5 @@
-//! Which types do the columns of WITH RECURSIVE have? Those of the first term, but an undeclared
-//! numeric is as long as later terms make it (`declared.rs`).
+//! The column types of WITH RECURSIVE: those of the first term, except that an undeclared numeric
+//! accepts the digits of later terms (`declared.rs`).
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -11,7 +11,7 @@ use super::is_number_or_time;
 use crate::PgError;
 use crate::casts::Target;
 
-/// Whether a query itself, not one in its FROM, reads the relation of this name.
+/// Whether a query reads the relation of this name itself, not in a subquery of FROM.
 fn names_itself(plan: &LogicalPlan, name: &str) -> bool {
     match plan {
         LogicalPlan::TableScan(scan) => scan.table_name.table() == name,
@@ -25,9 +25,9 @@ fn names_itself(plan: &LogicalPlan, name: &str) -> bool {
     }
 }
 
-/// 42P19, if the later terms of a recursive query have aggregates of itself, which would never end.
-/// 42804, if the later terms of a recursive query have wider types than the first one, to which
-/// DataFusion casts them. The first one's are those of the table in which the second finds it.
+/// Error 42P19 if the later terms of a recursive query aggregate the query itself, which would
+/// never end; 42804 if they have wider types than the first term, to which DataFusion would cast
+/// them. The first term's types are those of the work table.
 pub(super) fn check_later(name: &str, later: &LogicalPlan) -> Result<()> {
     later.apply(|node| match node {
         LogicalPlan::Aggregate(given)

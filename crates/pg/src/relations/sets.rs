@@ -1,4 +1,4 @@
-//! UNION, INTERSECT and EXCEPT of columns in their common type.
+//! Plans UNION, INTERSECT and EXCEPT with the common types of their columns.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::functions::scalar::is_text;
 use crate::operators::padded::{is_padded, unpadded};
 use crate::operators::{as_common, common, is_unknown, mismatch, typed};
 
-/// Whether a body is a set operation of PostgreSQL's: it has none by names.
+/// Whether a body is a set operation by position; PostgreSQL has none by name.
 pub(super) fn is_by_position(mut body: &SetExpr) -> bool {
     let mut found = false;
     while let SetExpr::SetOperation {
@@ -39,7 +39,7 @@ pub(super) fn is_by_position(mut body: &SetExpr) -> bool {
     found
 }
 
-/// A chain of set operations, which may be long: its branches are planned one after the other.
+/// Plans a chain of set operations. It may be long, so the branches are planned in a loop.
 pub(super) fn set_operations(
     mut body: SetExpr,
     context: &mut dyn RelationPlannerContext,
@@ -95,7 +95,7 @@ fn combined(
     }
 }
 
-/// A branch whose constants without a type have that of the other branch.
+/// Gives the untyped constants of a branch the types of the other branch.
 fn constants_typed(
     branch: LogicalPlan,
     other: &DFSchema,
@@ -129,7 +129,7 @@ fn constants_typed(
 /// The common type of two columns; `None` if they have one type, or DataFusion finds it.
 ///
 /// # Errors
-/// 42804, if one is a text and the other is not.
+/// 42804, if only one of them is a text.
 fn united(op: SetOperator, a: &FieldRef, b: &FieldRef) -> Result<Option<FieldRef>> {
     let types = [a.data_type(), b.data_type()];
     let are_texts = types.iter().all(|held| is_text(held));
@@ -161,7 +161,7 @@ fn united(op: SetOperator, a: &FieldRef, b: &FieldRef) -> Result<Option<FieldRef
     }
 }
 
-/// A branch whose columns have these types.
+/// Casts the columns of a branch to these types.
 fn cast(
     input: LogicalPlan,
     types: &[Option<FieldRef>],

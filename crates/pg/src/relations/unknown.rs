@@ -1,7 +1,7 @@
-//! Which type has a column of which nothing but NULL is known?
+//! Which type does a column have that only contains untyped NULLs?
 //!
-//! In PostgreSQL it is text, in what is made of a query as in a subquery. DataFusion has a type of
-//! its own for it, of which no other value can be stored.
+//! In PostgreSQL it is text, both for a table made from a query and for a subquery. DataFusion
+//! gives it a type of its own that holds no other values.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use datafusion::common::Column;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection, cast};
 
-/// The query with text in the place of columns, and elements of arrays, without a type.
+/// Casts untyped columns, and elements of arrays, to text.
 ///
 /// # Errors
-/// DataFusion's, for a plan that contradicts itself.
+/// DataFusion's error for an inconsistent plan.
 pub fn unknown_as_text(query: LogicalPlan) -> Result<LogicalPlan> {
     let schema = Arc::clone(query.schema());
     if !schema

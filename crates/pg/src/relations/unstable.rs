@@ -1,10 +1,10 @@
-//! May a second computation of a plan give other rows?
+//! Can a second computation of a plan return different rows?
 //!
-//! Yes if it calls volatile functions, or if its rows depend on the order in which scans give
-//! theirs, which differs from one scan of a file to the next: LIMIT and OFFSET, DISTINCT ON,
-//! aggregates that keep an order, windows over ties. A sum of floats, whose last digit differs,
-//! counts as the same. What is computed once within the plan has the same rows each time.
-//! Not here: whether an order decides all ties. ORDER BY of every column does, and no other.
+//! Yes if it calls volatile functions, or if its rows depend on the order in which scans return
+//! theirs, which differs from scan to scan: LIMIT and OFFSET, DISTINCT ON, order-dependent
+//! aggregates, windows over ties. A sum of floats counts as equal although its last digit may
+//! differ. Parts of a plan that are computed once return the same rows each time.
+//! Not here: whether an order decides all ties. Only an ORDER BY of every column counts as such.
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
@@ -30,7 +30,7 @@ const BY_ORDER: [&str; 12] = [
     "xmlagg",
 ];
 
-/// Window functions that tell rows apart which their order does not.
+/// Window functions that distinguish rows that are equal in their order.
 const BY_ROW: [&str; 7] = [
     "first_value",
     "lag",
@@ -41,10 +41,10 @@ const BY_ROW: [&str; 7] = [
     "row_number",
 ];
 
-/// Whether the plan calls volatile functions, where it is not computed once.
+/// Whether the plan calls volatile functions outside of parts that are computed once.
 ///
 /// # Errors
-/// DataFusion's, for a plan that contradicts itself.
+/// DataFusion's error for an inconsistent plan.
 pub fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
@@ -59,7 +59,7 @@ pub fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-/// See the file's header.
+/// Whether another computation may return different rows; see the file's header.
 pub(super) fn is_unstable(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
@@ -96,7 +96,7 @@ fn depends_on_order(expr: &Expr) -> bool {
     }
 }
 
-/// Whether rows that are equal by this order have equal arguments.
+/// Whether rows that are equal in this order have equal arguments.
 fn decides(order: &[Sort], args: &[Expr]) -> bool {
     let is_key = |arg: &Expr| order.iter().any(|key| key.expr == *arg);
     let mut args = args.iter();

@@ -1,8 +1,8 @@
-//! Does a name mean a column or a relation's whole row? The dialect asks by an operator
-//! (`dialect/whole_rows.rs`).
+//! Decides whether a name refers to a column or to a relation's whole row, for the operator that
+//! the dialect inserts (`dialect/whole_rows.rs`).
 //!
-//! A column of the name wins, wherever it is found. The row itself is one more column of the
-//! relation, which no wildcard contains.
+//! A column of that name takes precedence, wherever it is found. The row itself is an additional
+//! column of the relation, which no wildcard contains.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, internal_err};
@@ -53,7 +53,7 @@ fn field(row: Expr, name: &Expr, schema: &DFSchema) -> Result<Expr> {
     let held = row.to_field(schema)?.1;
     let name = match name {
         Expr::Literal(value, _) => value.try_as_str().flatten().unwrap_or_default(),
-        _ => return internal_err!("the name of a field is a constant"),
+        _ => return internal_err!("the name of a field must be a constant"),
     };
     let DataType::Struct(fields) = held.data_type() else {
         let message = format!(
@@ -69,17 +69,17 @@ fn field(row: Expr, name: &Expr, schema: &DFSchema) -> Result<Expr> {
     Ok(get_field(row, name))
 }
 
-/// The only relation of a query, with its row.
+/// Plans a query's only relation with its row.
 pub(super) fn with_row(
     query: Query,
     name: &str,
     context: &mut dyn RelationPlannerContext,
 ) -> Result<LogicalPlan> {
     let SetExpr::Select(select) = *query.body else {
-        return internal_err!("{name} is no relation");
+        return internal_err!("{name} is not a relation");
     };
     let Some(from) = select.from.into_iter().next() else {
-        return internal_err!("{name} is no relation");
+        return internal_err!("{name} is not a relation");
     };
     let plan = context.plan(from.relation)?;
     let columns: Vec<Expr> = plan

@@ -1,32 +1,32 @@
-//! What do PostgreSQL's own catalogs say about types, casts, operators and functions?
+//! The types, casts, operators and functions in PostgreSQL's catalogs.
 //!
-//! `data/*.tsv` are `pg_type`, `pg_cast`, `pg_operator` and `pg_proc` of PostgreSQL 15, made by
-//! `data/extract.sql`. Functions for internal use are left out.
+//! `data/*.tsv` are `pg_type`, `pg_cast`, `pg_operator` and `pg_proc` of PostgreSQL 15, extracted
+//! by `data/extract.sql`. Functions for internal use are left out.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-/// The number of a type, as in `pg_type.oid`.
+/// The oid of a type, as in `pg_type.oid`.
 pub type Oid = u32;
 
-/// `pg_type` says this of a type.
+/// A type's columns of `pg_type`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TypeFacts {
     pub(super) category: char,
     pub(super) preferred: bool,
-    /// The type of its elements if it is an array, else 0.
+    /// The type of its elements if it is an array, otherwise 0.
     pub(super) element: Oid,
-    /// The array of this type, or 0.
+    /// Its array type, or 0.
     pub(super) array: Oid,
 }
 
-/// What an operator or a function takes and returns.
+/// The arguments and the result of an operator or a function.
 #[derive(Clone, Debug)]
 pub(super) struct Signature {
     pub(super) arguments: Vec<Oid>,
-    /// The last argument stands for any number of its elements.
+    /// Whether the last argument stands for any number of its elements.
     pub(super) variadic: bool,
-    /// So many of the last arguments may be left out.
+    /// The number of arguments at the end that may be omitted.
     pub(super) defaults: usize,
     pub(super) result: Oid,
 }
@@ -37,11 +37,11 @@ pub(super) struct Catalog {
     assignments: HashSet<(Oid, Oid)>,
     operators: HashMap<&'static str, Vec<Signature>>,
     functions: HashMap<&'static str, Vec<Signature>>,
-    /// The functions that give sets of rows, aggregates and window functions.
+    /// Set-returning functions, aggregates and window functions.
     of_rows: HashSet<&'static str>,
 }
 
-/// The catalogs, read at their first use.
+/// The catalogs, parsed at the first use.
 pub(super) fn catalog() -> &'static Catalog {
     static CATALOG: LazyLock<Catalog> = LazyLock::new(Catalog::read);
     &CATALOG
@@ -65,12 +65,12 @@ impl Catalog {
         self.casts.contains(&(from, to))
     }
 
-    /// Whether `pg_cast` has a cast that is used where a value is stored.
+    /// Whether `pg_cast` has a cast for assignment.
     pub(super) fn casts_to_store(&self, from: Oid, to: Oid) -> bool {
         self.casts_implicitly(from, to) || self.assignments.contains(&(from, to))
     }
 
-    /// A prefix operator's signatures have one argument.
+    /// The operators of a name. Prefix operators have one argument.
     pub(super) fn operators(&self, name: &str) -> &[Signature] {
         self.operators.get(name).map_or(&[], Vec::as_slice)
     }
@@ -79,7 +79,7 @@ impl Catalog {
         self.functions.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether a function gives one value for each row.
+    /// Whether a function returns one value per row.
     pub(super) fn is_scalar(&self, name: &str) -> bool {
         self.functions.contains_key(name) && !self.of_rows.contains(name)
     }
@@ -145,7 +145,7 @@ impl Catalog {
     }
 }
 
-/// The lines of a file of so many columns. Others are left out; a test counts them.
+/// The lines of a file with N columns. Other lines are skipped; a test counts the lines.
 fn lines<const N: usize>(text: &'static str) -> impl Iterator<Item = [&'static str; N]> {
     text.lines().filter_map(|line| {
         let columns: Vec<_> = line.split('\t').collect();

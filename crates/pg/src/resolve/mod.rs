@@ -1,9 +1,8 @@
-//! Which types do the arguments of an operator, a function or a CASE have, where some of them are
-//! unknown?
+//! Which types do the arguments of an operator, a function or a CASE have if some are unknown?
 //!
-//! A string literal and a parameter without a declared type are of type `unknown`. PostgreSQL
-//! chooses among the operators or functions of a name by the known arguments, and the choice gives
-//! the unknown ones their types. This is its algorithm, over its own catalogs (`catalog.rs`).
+//! String literals and undeclared parameters have the type `unknown`. PostgreSQL selects among the
+//! operators or functions of a name by the known arguments, and the selection determines the types
+//! of the unknown ones. This is its algorithm, over its own catalogs (`catalog.rs`).
 //! Source: PostgreSQL's manual, chapter 10 (Type Conversion); `parse_oper.c`, `parse_func.c`,
 //! `parse_coerce.c`.
 
@@ -14,54 +13,54 @@ use catalog::{Signature, catalog};
 
 pub use catalog::Oid;
 
-/// The type of what has none yet.
+/// The type of untyped values.
 pub const UNKNOWN: Oid = 705;
 const BOOL: Oid = 16;
 const TEXT: Oid = 25;
-/// Types that are arrays but that no other array is cast to: `int2vector` and `oidvector`.
+/// Array types to which no other array is cast: `int2vector` and `oidvector`.
 const VECTORS: [Oid; 2] = [22, 30];
 
-/// The types of the arguments that were chosen, and of the result.
+/// The selected types of the arguments, and the result type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {
-    /// A type for each argument that was given.
+    /// A type for each given argument.
     pub arguments: Vec<Oid>,
-    /// The type of the result; [`UNKNOWN`] if the arguments do not determine it.
+    /// The result type; [`UNKNOWN`] if the arguments do not determine it.
     pub result: Oid,
 }
 
-/// Why nothing was chosen.
+/// The reason why nothing was selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undecided {
-    /// There is nothing of this name for these arguments.
+    /// Nothing of this name accepts the arguments.
     None,
     /// Several fit equally well.
     Several,
-    /// One fits whose polymorphic arguments are all without a type.
+    /// One fits, but all of its polymorphic arguments are untyped.
     Polymorphic,
 }
 
-/// A type's name in error messages; `???` for what PostgreSQL does not have.
+/// A type's name in error messages; `???` for a type that PostgreSQL lacks.
 #[must_use]
 pub fn type_name(oid: Oid) -> &'static str {
     catalog().name(oid).unwrap_or("???")
 }
 
-/// The array of a type, if there is one.
+/// The array type of a type, if there is one.
 #[must_use]
 pub fn array_of(oid: Oid) -> Option<Oid> {
     let facts = catalog().facts(oid)?;
     (facts.array != 0).then_some(facts.array)
 }
 
-/// The type of an array's elements; `None` if the type is no array.
+/// The element type of an array type; `None` for other types.
 #[must_use]
 pub fn element_of(oid: Oid) -> Option<Oid> {
     let facts = catalog().facts(oid)?;
     (facts.element != 0).then_some(facts.element)
 }
 
-/// Whether a value of a type is stored in a column (or a parameter) of another without a cast.
+/// Whether a value of a type can be stored in a column (or parameter) of another without a cast.
 #[must_use]
 pub fn is_assignable(from: Oid, to: Oid) -> bool {
     if let Some((from, to)) = elements_of(from, to) {
@@ -71,14 +70,14 @@ pub fn is_assignable(from: Oid, to: Oid) -> bool {
     let to_category = catalog().facts(to).map(|facts| facts.category);
     implicitly(from, to)
         || catalog().casts_to_store(from, to)
-        // Any type is stored as text by its output function.
+        // Any type can be stored as text, by its output function.
         || (to_category == Some('S') && from_category.is_some())
 }
 
-/// The binary operator that PostgreSQL takes for arguments of these types.
+/// The binary operator that PostgreSQL selects for arguments of these types.
 ///
 /// # Errors
-/// [`Undecided`] if there is none, or more than one that fits as well.
+/// [`Undecided`] if none fits, or several fit equally well.
 pub fn binary(operator: &str, left: Oid, right: Oid) -> Result<Chosen, Undecided> {
     let all = catalog().operators(operator);
     // An unknown argument is first taken to have the other's type.
@@ -94,18 +93,18 @@ pub fn binary(operator: &str, left: Oid, right: Oid) -> Result<Chosen, Undecided
     choose(all, &[left, right])
 }
 
-/// The prefix operator that PostgreSQL takes for an argument of this type.
+/// The prefix operator that PostgreSQL selects for an argument of this type.
 ///
 /// # Errors
-/// As [`binary`].
+/// See [`binary`].
 pub fn unary(operator: &str, argument: Oid) -> Result<Chosen, Undecided> {
     choose(catalog().operators(operator), &[argument])
 }
 
-/// The function or aggregate that PostgreSQL takes for arguments of these types.
+/// The function or aggregate that PostgreSQL selects for arguments of these types.
 ///
 /// # Errors
-/// As [`binary`].
+/// See [`binary`].
 pub fn function(name: &str, arguments: &[Oid]) -> Result<Chosen, Undecided> {
     choose(catalog().functions(name), arguments)
 }
@@ -122,14 +121,14 @@ pub fn is_function(name: &str) -> bool {
     !catalog().functions(name).is_empty()
 }
 
-/// Whether PostgreSQL has a function of this name with arguments, which gives one value.
+/// Whether PostgreSQL has a function of this name with arguments that returns a single value.
 #[must_use]
 pub(crate) fn is_scalar(name: &str) -> bool {
     catalog().is_scalar(name)
 }
 
-/// The type of the branches of CASE, COALESCE, UNION, VALUES and ARRAY: of the branches' types, the
-/// one that the others are cast to. `None` if they are of different categories.
+/// The common type of the branches of CASE, COALESCE, UNION, VALUES or ARRAY: one of the branches'
+/// types, to which the others can be cast. `None` if their categories differ.
 #[must_use]
 pub fn common(types: &[Oid]) -> Option<Oid> {
     let mut known = types.iter().copied().filter(|oid| *oid != UNKNOWN);
@@ -151,7 +150,7 @@ pub fn common(types: &[Oid]) -> Option<Oid> {
     Some(best)
 }
 
-/// Whether an argument of type `from` is taken for one of type `to`.
+/// Whether an argument of type `from` is accepted for one of type `to`.
 fn implicitly(from: Oid, to: Oid) -> bool {
     if from == to || from == UNKNOWN || polymorphic::takes(to, from) {
         return true;
@@ -162,19 +161,19 @@ fn implicitly(from: Oid, to: Oid) -> bool {
     elements_of(from, to).is_some_and(|(from, to)| catalog().casts_implicitly(from, to))
 }
 
-/// The types of the elements of two arrays, of which one is cast to the other by its elements.
+/// The element types of two arrays, if one is cast to the other element by element.
 fn elements_of(from: Oid, to: Oid) -> Option<(Oid, Oid)> {
     let is_cast = !VECTORS.contains(&to);
     is_cast.then_some((element_of(from)?, element_of(to)?))
 }
 
-/// Chooses among all signatures of a name.
+/// Selects among all signatures of a name.
 fn choose(all: &[Signature], given: &[Oid]) -> Result<Chosen, Undecided> {
     let mut fitting: Vec<Signature> = all
         .iter()
         .filter_map(|signature| spread(signature, given.len()))
         .collect();
-    // Exactly these types: nothing else is looked at.
+    // An exact match decides.
     if let Some(exact) = fitting.iter().find(|found| found.arguments == given) {
         return Ok(chosen(exact, given));
     }
@@ -194,7 +193,7 @@ fn choose(all: &[Signature], given: &[Oid]) -> Result<Chosen, Undecided> {
     }
 }
 
-/// A signature for so many arguments; `None` if it takes another number.
+/// A signature expanded to the number of arguments; `None` if it does not accept that number.
 fn spread(signature: &Signature, count: usize) -> Option<Signature> {
     let mut arguments = signature.arguments.clone();
     if signature.variadic && count >= arguments.len() {
@@ -214,7 +213,7 @@ fn chosen(signature: &Signature, given: &[Oid]) -> Chosen {
     polymorphic::filled(&signature.arguments, signature.result, given)
 }
 
-/// `func_select_candidate`: each step keeps the best, if any is better than others.
+/// `func_select_candidate`: each step keeps the best candidates, if some are better than others.
 fn select(mut fitting: Vec<Signature>, given: &[Oid]) -> Vec<Signature> {
     if fitting.len() < 2 {
         return fitting;
@@ -258,7 +257,7 @@ fn select(mut fitting: Vec<Signature>, given: &[Oid]) -> Vec<Signature> {
             fitting.retain(fits);
         }
     }
-    // The unknown arguments may have the type that all known ones have.
+    // Assume that the unknown arguments have the type that all known ones share.
     let mut known = given.iter().copied().filter(|oid| *oid != UNKNOWN);
     if fitting.len() > 1
         && let Some(one) = known.next()
@@ -276,7 +275,7 @@ fn select(mut fitting: Vec<Signature>, given: &[Oid]) -> Vec<Signature> {
     fitting
 }
 
-/// Keeps the signatures of which the most known arguments are as `good` says.
+/// Keeps the signatures for which the most known arguments satisfy `good`.
 fn keep_best(fitting: &mut Vec<Signature>, given: &[Oid], good: impl Fn(Oid, Oid) -> bool) {
     let count = |found: &Signature| {
         let pairs = found.arguments.iter().zip(given);
@@ -289,7 +288,7 @@ fn keep_best(fitting: &mut Vec<Signature>, given: &[Oid], good: impl Fn(Oid, Oid
     }
 }
 
-/// What a condition's type is.
+/// The type of conditions.
 #[must_use]
 pub const fn condition() -> Oid {
     BOOL
@@ -377,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_have_one_type() {
+    fn branches_have_a_common_type() {
         assert_eq!(common(&[UNKNOWN, UNKNOWN]), Some(TEXT));
         assert_eq!(common(&[INT4, UNKNOWN, NUMERIC]), Some(NUMERIC));
         assert_eq!(common(&[NUMERIC, FLOAT8, INT4]), Some(FLOAT8));

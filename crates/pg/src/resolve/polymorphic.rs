@@ -1,4 +1,4 @@
-//! What do `anyelement`, `anyarray` and their relatives stand for in one call?
+//! Resolves `anyelement`, `anyarray` and other polymorphic types in a call.
 
 use super::catalog::{Oid, catalog};
 use super::{Chosen, UNKNOWN, array_of, common, element_of};
@@ -15,7 +15,7 @@ const ANY_COMPATIBLE_ARRAY: Oid = 5078;
 const ANY_COMPATIBLE_NONARRAY: Oid = 5079;
 const ANY_COMPATIBLE_RANGE: Oid = 5080;
 
-/// Whether a polymorphic type takes a type that is known.
+/// Whether a polymorphic type accepts a known type.
 pub(super) fn takes(polymorphic: Oid, given: Oid) -> bool {
     let category = catalog().facts(given).map_or('X', |facts| facts.category);
     match polymorphic {
@@ -28,7 +28,7 @@ pub(super) fn takes(polymorphic: Oid, given: Oid) -> bool {
     }
 }
 
-/// The elements of a polymorphic array.
+/// The element type of a polymorphic array.
 pub(super) fn element(polymorphic: Oid) -> Oid {
     match polymorphic {
         ANY_ARRAY => ANY_ELEMENT,
@@ -37,21 +37,21 @@ pub(super) fn element(polymorphic: Oid) -> Oid {
     }
 }
 
-/// Whether all arguments agree on what the polymorphic ones stand for.
+/// Whether all arguments agree on the actual types of polymorphic ones.
 pub(super) fn is_consistent(arguments: &[Oid], given: &[Oid]) -> bool {
     let same = elements(arguments, given, false);
     same.windows(2).all(|pair| pair[0] == pair[1])
         && common(&elements(arguments, given, true)).is_some()
 }
 
-/// Whether there are polymorphic arguments of the family that needs a type, and none has one.
+/// Whether there are polymorphic arguments of the family that needs a type, and all are untyped.
 pub(super) fn is_open(arguments: &[Oid], given: &[Oid]) -> bool {
     let needs =
         |argument: &Oid| matches!(*argument, ANY_ELEMENT | ANY_NONARRAY | ANY_ENUM | ANY_ARRAY);
     arguments.iter().any(needs) && elements(arguments, given, false).is_empty()
 }
 
-/// The types that are given for one family of polymorphic arguments, as types of elements.
+/// The known types for one family of polymorphic arguments, as element types.
 fn elements(arguments: &[Oid], given: &[Oid], compatible: bool) -> Vec<Oid> {
     let pairs = arguments.iter().zip(given);
     let known = pairs.filter(|(_, given)| **given != UNKNOWN);
@@ -66,10 +66,10 @@ fn elements(arguments: &[Oid], given: &[Oid], compatible: bool) -> Vec<Oid> {
         .collect()
 }
 
-/// The types that a choice has, with the polymorphic ones filled in.
+/// The types of a selection, with polymorphic ones replaced.
 pub(super) fn filled(arguments: &[Oid], result: Oid, given: &[Oid]) -> Chosen {
     let same = elements(arguments, given, false).first().copied();
-    // Text, if none has a type.
+    // Text, if all are untyped.
     let alike = common(&elements(arguments, given, true));
     let array = |element: Option<Oid>| element.and_then(array_of).unwrap_or(UNKNOWN);
     let fill = |argument: Oid, given: Option<Oid>| match argument {

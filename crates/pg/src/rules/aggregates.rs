@@ -1,4 +1,4 @@
-//! PostgreSQL's `sum`, `avg`, `variance` and `stddev` by DataFusion's `sum` and `count`.
+//! PostgreSQL's `sum`, `avg`, `variance` and `stddev`, by DataFusion's `sum` and `count`.
 //!
 //! | from | to |
 //! |---|---|
@@ -8,8 +8,8 @@
 //! | any of these of floats | DataFusion's aggregate |
 //! | `array_agg` of json and other types that Arrow lacks | DataFusion's, marked with the type |
 //!
-//! Equal sums and counts of one aggregation are computed once. A projection above the aggregation
-//! computes the results, under the names that the aggregates had.
+//! Equal sums and counts of one aggregation are computed once. A projection above it computes the
+//! results, with the original names of the aggregates.
 
 use std::sync::Arc;
 
@@ -57,18 +57,18 @@ impl AnalyzerRule for Aggregates {
     }
 }
 
-/// What one aggregate becomes: aggregates of DataFusion's, and how its result follows from them.
+/// The state of replacing one aggregate with DataFusion's aggregates and an expression over them.
 struct Parts<'a> {
-    /// Makes an aggregate of the same rows.
+    /// Builds an aggregate over the same rows.
     make: &'a dyn Fn(Arc<AggregateUDF>, Expr) -> Expr,
-    /// The aggregates so far, of the whole node.
+    /// The aggregates of the whole node so far.
     found: &'a mut Vec<Expr>,
-    /// Each value is counted once.
+    /// Whether each distinct value counts once.
     distinct: bool,
 }
 
 impl Parts<'_> {
-    /// A column with the result of an aggregate.
+    /// The column with the result of an aggregate.
     fn column(&mut self, function: Arc<AggregateUDF>, value: Expr) -> Expr {
         let made = (self.make)(function, value);
         self.keep(made)
@@ -144,13 +144,13 @@ fn of_aggregate(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     let schema = Arc::clone(&aggregate.schema);
     let groups = aggregate.group_expr.len();
     let inner = Aggregate::try_new(aggregate.input, aggregate.group_expr, found)?;
-    // Grouping sets add a column of their own.
+    // Grouping sets add a column.
     let kept = schema.fields().len() - aggregate.aggr_expr.len();
     debug_assert!(kept >= groups || groups > 0);
     project(LogicalPlan::Aggregate(inner), &schema, kept, results)
 }
 
-/// `array_agg` of values whose type Arrow has is DataFusion's. Distinct values are sorted.
+/// Leaves `array_agg` to DataFusion for types that Arrow has. Distinct values are sorted.
 fn plain_lists(mut aggregate: Aggregate) -> Result<Aggregate> {
     let schema = Arc::clone(aggregate.input.schema());
     let exprs = std::mem::take(&mut aggregate.aggr_expr).into_iter();
@@ -244,7 +244,7 @@ fn of_window(window: Window) -> Result<Transformed<LogicalPlan>> {
     project(LogicalPlan::Window(inner), &schema, kept, results)
 }
 
-/// The first `kept` columns of `inner`, and the results under the names that `schema` has for them.
+/// The first `kept` columns of `inner`, and the results with their names in `schema`.
 pub(super) fn project(
     inner: LogicalPlan,
     schema: &DFSchema,
@@ -272,7 +272,7 @@ pub(super) fn unaliased(expr: &Expr) -> &Expr {
     }
 }
 
-/// An error for window functions that PostgreSQL refuses.
+/// Refuses window functions that are errors in PostgreSQL.
 fn check_window(function: &WindowFunction, schema: &DFSchema) -> Result<()> {
     if function.params.distinct {
         let message = "DISTINCT is not implemented for window functions";
@@ -312,7 +312,7 @@ fn whole(expr: &Expr) -> Option<i64> {
     }
 }
 
-/// 42883 for aggregates that DataFusion has and PostgreSQL has not.
+/// 42883 for aggregates that PostgreSQL lacks.
 fn check(function: &AggregateUDF, args: &[Expr], schema: &DFSchema) -> Result<()> {
     if matches!(function.name(), "min" | "max")
         && let [value] = args
@@ -328,7 +328,7 @@ fn check(function: &AggregateUDF, args: &[Expr], schema: &DFSchema) -> Result<()
     Ok(())
 }
 
-/// How a result follows from DataFusion's aggregates.
+/// The expression that computes a result from DataFusion's aggregates.
 fn result(kind: Kind, args: &[Expr], schema: &DFSchema, parts: &mut Parts) -> Result<Expr> {
     let [value] = args else {
         return Err(PgError::undefined_function(&format!("function {}", kind.name())).into());
@@ -354,7 +354,7 @@ fn result(kind: Kind, args: &[Expr], schema: &DFSchema, parts: &mut Parts) -> Re
                     (true, true) => stddev::stddev_udaf(),
                     (false, true) => stddev::stddev_pop_udaf(),
                 };
-                // Of one NaN or infinity DataFusion says 0.
+                // For a single NaN or infinity DataFusion returns 0.
                 let nothing = parts.column(sum::sum_udaf(), double.clone()) * lit(0.0);
                 parts.column(function, double) + nothing
             }
@@ -371,7 +371,7 @@ fn result(kind: Kind, args: &[Expr], schema: &DFSchema, parts: &mut Parts) -> Re
         Kind::Avg => {
             let rows = parts.column(count::count_udaf(), value.clone());
             let total = total(value, &held, parts);
-            // Narrow integers have an integer for a sum, of which the quotient would be one.
+            // The sum of narrow integers is an integer, whose quotient would be one, too.
             let total = match total_type(&held) {
                 DataType::Int64 => cast(total, DataType::Decimal128(19, 0)),
                 _ => total,
@@ -413,7 +413,7 @@ fn list(value: Expr, schema: &DFSchema, parts: &mut Parts) -> Result<Expr> {
     let element = value.to_field(schema)?.1;
     let field = Field::new("", list_of(&element), true);
     let mut made = (parts.make)(array_agg::array_agg_udaf(), value);
-    // Equal values of jsonb may be spelled in several ways.
+    // Equal values of jsonb may have different texts.
     if let Expr::AggregateFunction(function) = &mut made
         && function.params.distinct
         && marked_type(&element) == Some("jsonb")
@@ -432,7 +432,7 @@ fn list(value: Expr, schema: &DFSchema, parts: &mut Parts) -> Result<Expr> {
     Ok(marked_like(parts.keep(made), &field))
 }
 
-/// The sum of the squares of distinct values: a value and its negative have one square.
+/// The sum of the squares of distinct values: a value and its negative have the same square.
 fn squares_of_distinct(
     value: &Expr,
     square: &Expr,
@@ -452,7 +452,7 @@ fn squares_of_distinct(
     Ok(negative + sum(value.clone().gt(zero(value)?)))
 }
 
-/// `sum(value)` in a type that holds it.
+/// `sum(value)` in a type that cannot overflow.
 fn total(value: Expr, held: &DataType, parts: &mut Parts) -> Expr {
     let cast = |value: Expr, to: DataType| Expr::Cast(Cast::new(Box::new(value), to));
     let value = match held {
@@ -465,8 +465,8 @@ fn total(value: Expr, held: &DataType, parts: &mut Parts) -> Expr {
     parts.column(sum_of(held), value)
 }
 
-/// `x - (-c)` for `x + c`. Of two sums such as `sum(x + c)` DataFusion 55.2 makes
-/// `sum(x) + c * count(x)`, and casts the count to the type of `c`, which may be too narrow.
+/// Writes `x + c` as `x - (-c)`. For two sums such as `sum(x + c)` DataFusion 55.2 computes
+/// `sum(x) + c * count(x)` and casts the count to the type of `c`, which may be too narrow.
 fn without_plus(value: Expr) -> Expr {
     let Expr::BinaryExpr(BinaryExpr {
         left,
@@ -485,7 +485,7 @@ fn without_plus(value: Expr) -> Expr {
     Expr::BinaryExpr(BinaryExpr::new(value, Operator::Minus, negative))
 }
 
-/// The `sum` that is exact for values of a type.
+/// The `sum` function that is exact for a type.
 fn sum_of(held: &DataType) -> Arc<AggregateUDF> {
     match held {
         DataType::Decimal128(precision, _) if *precision <= SUM_DIGITS_MAX => sum::sum_udaf(),
@@ -494,7 +494,7 @@ fn sum_of(held: &DataType) -> Arc<AggregateUDF> {
     }
 }
 
-/// The type of [`total`], as far as it is an integer.
+/// The type of [`total`], if it is an integer.
 fn total_type(held: &DataType) -> DataType {
     match held {
         DataType::Int64 | DataType::UInt32 | DataType::UInt64 => DataType::Decimal128(38, 0),
@@ -503,5 +503,5 @@ fn total_type(held: &DataType) -> DataType {
     }
 }
 
-/// Sums of decimals of at most so many digits fit 128 bits for any number of rows.
+/// Sums of decimals with at most this many digits fit 128 bits for any number of rows.
 const SUM_DIGITS_MAX: u8 = 28;

@@ -1,14 +1,13 @@
-//! Arrays and rows in PostgreSQL's order, wherever DataFusion's own comparisons meet them.
+//! Arrays and rows in PostgreSQL's order, wherever DataFusion would compare them.
 //!
 //! | from | to |
 //! |---|---|
-//! | `a < b`, `a BETWEEN b AND c` of arrays | `array_lt(a, b)` and its siblings |
-//! | the same of rows | `record_lt(a, b)` and its siblings |
+//! | `a < b`, `a BETWEEN b AND c` of arrays | `array_lt(a, b)` and similar functions |
+//! | the same of rows | `record_lt(a, b)` and similar functions |
 //! | `greatest(a, …)`, `least(a, …)` of arrays | `pg_array_greatest(a, …)`, `pg_array_least(a, …)` |
 //!
-//! DataFusion takes an element or a field that is NULL for less than all others, PostgreSQL for
-//! greater.
-//! It runs behind the rules that make comparisons of subqueries (`> ALL (SELECT …)`).
+//! A NULL element or field is less than all others in DataFusion, but greater in PostgreSQL. The
+//! rule runs after those that turn subqueries into comparisons (`> ALL (SELECT …)`).
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;

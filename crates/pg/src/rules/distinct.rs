@@ -7,9 +7,9 @@
 //! | `string_agg(x, d)` of a column `d` | `joined_texts(array_agg(named_row('x', x, 'd', d)))` |
 //! | `string_agg(x, ',' ORDER BY y)` beside another order | `array_to_string(array_agg(…), ',')` |
 //!
-//! PostgreSQL finds distinct values by sorting them, NULL last; the keys of ORDER BY beside
-//! DISTINCT are the arguments. DataFusion lists distinct values in any order, and has one order of
-//! rows for all `string_agg` of a node, but `array_agg` sorts by itself.
+//! PostgreSQL finds distinct values by sorting them, NULL last; with DISTINCT the keys of ORDER BY
+//! must be arguments. DataFusion lists distinct values in any order, and uses one order of rows
+//! for all `string_agg` of a node; `array_agg` sorts its own input.
 
 use std::sync::Arc;
 
@@ -83,12 +83,12 @@ fn of_aggregate(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     project(LogicalPlan::Aggregate(inner), &schema, kept, results)
 }
 
-/// What becomes of an array of values.
+/// How an array of values becomes the result.
 #[derive(Default)]
 struct Shown {
-    /// Sorted: descending, NULL first.
+    /// Sorted: whether descending, and whether NULL is first.
     sorted: Option<(bool, bool)>,
-    /// Joined by a delimiter, or by those that the rows have.
+    /// Joined by a function, with one delimiter or with those of the rows.
     joined: Option<(ScalarUDF, Option<Expr>)>,
 }
 
@@ -107,7 +107,8 @@ impl Shown {
     }
 }
 
-/// The array that stands for an aggregate, and what becomes of it. `None` if the aggregate stays.
+/// The array that replaces an aggregate, and how it becomes the result. `None` if the aggregate is
+/// not replaced.
 fn listed(
     call: &AggregateFunction,
     conflict: bool,
@@ -127,7 +128,7 @@ fn listed(
         return Ok(None);
     };
     let field = value.to_field(input)?.1;
-    // Values of json and other types that Arrow lacks are listed by `aggregates.rs`.
+    // Values of json and other types that Arrow lacks are handled by `aggregates.rs`.
     if !is_string && mark_of(&field).is_some() {
         return Ok(None);
     }
@@ -154,7 +155,7 @@ fn listed(
                 let join = functions.find(|function| function.name() == "array_to_string");
                 join.map(|join| (join, Some(delimiter)))
             }
-            // That of char(n) ends with blanks, which are not part of it.
+            // A delimiter of type char(n) would end with insignificant blanks.
             Some(delimiter)
                 if !params.distinct
                     && delimiter.any_column_refs()

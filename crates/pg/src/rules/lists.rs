@@ -1,12 +1,13 @@
-//! `x IN (…)`, `x BETWEEN a AND b` and `x IS DISTINCT FROM a` over numbers of several types.
+//! `x IN (…)`, `x BETWEEN a AND b` and `x IS DISTINCT FROM a` over numbers of mixed types.
 //!
 //! | expression | compared |
 //! |---|---|
-//! | IN of one value, BETWEEN, IS DISTINCT FROM | as by operators (`operators/meeting.rs`) |
-//! | IN of several constants | the constants in the common type of all |
-//! | IN over numerics that no type holds | value by value |
+//! | IN with one value, BETWEEN, IS DISTINCT FROM | like operators (`operators/meeting.rs`) |
+//! | IN with several constants | the constants in their common type |
+//! | IN over numerics that no type holds together | value by value |
 //!
-//! A list compares floats by their bits, in which -0.0 and 0.0 differ: `x + 0.0` has only one zero.
+//! A list compares floats by their bits, in which -0.0 and 0.0 differ: `x + 0.0` has only one
+//! zero.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
@@ -56,7 +57,7 @@ pub(super) fn in_list(
     Ok(Transformed::new_transformed(Expr::InList(list), changed))
 }
 
-/// Several constants are one array in PostgreSQL, of `real` if that is their common type.
+/// In PostgreSQL several constants form one array, of `real` if that is their common type.
 fn constants_as_real(
     list: &mut InList,
     types: &mut [DataType],
@@ -83,7 +84,7 @@ fn constants_as_real(
     Ok(changed)
 }
 
-/// The list as comparisons with its values.
+/// Replaces the list with comparisons with its values.
 fn each(list: InList, types: &[DataType]) -> Expr {
     let value = (list.expr.as_ref(), &types[0]);
     let equal = list
@@ -135,7 +136,7 @@ pub(super) fn distinct(binary: BinaryExpr, schema: &DFSchema) -> Result<Transfor
     Ok(Transformed::yes(Expr::BinaryExpr(met)))
 }
 
-/// Whether an element of a list is not known to be another number than zero.
+/// Whether an element of a list may be zero.
 fn may_be_zero(expr: &Expr) -> bool {
     match expr {
         Expr::Cast(cast) => may_be_zero(&cast.expr),

@@ -1,9 +1,9 @@
-//! Rules between a statement's plan and DataFusion's coercion.
+//! Analyzer rules that run before DataFusion's coercion.
 //!
-//! `semantics.rs` gives constants without a type their type, and lists of values (CASE, coalesce,
-//! IN) the common one; `lists.rs` does so for IN and BETWEEN over numbers. `aggregates.rs` turns
-//! PostgreSQL's aggregates into DataFusion's `sum` and `count`, which fragments, sharing and
-//! statistics know. `distinct.rs` sorts lists of values. `arrays.rs` compares arrays.
+//! `semantics.rs` types untyped constants, and expressions over several values (CASE, coalesce,
+//! IN) by the common type; `lists.rs` does so for IN and BETWEEN over numbers. `aggregates.rs`
+//! turns PostgreSQL's aggregates into DataFusion's `sum` and `count`, which fragments, sharing and
+//! statistics support. `distinct.rs` sorts lists of values, `arrays.rs` compares arrays, and
 //! `shown_scales.rs` shows quotients with PostgreSQL's digits.
 
 mod aggregates;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use datafusion::optimizer::Analyzer;
 use datafusion::optimizer::analyzer::function_rewrite::ApplyFunctionRewrites;
 
-/// Puts the rules before those of DataFusion that need types.
+/// Puts the rules before DataFusion's rules that need types.
 pub(crate) fn install(analyzer: &mut Analyzer) {
     analyzer
         .rules
@@ -27,13 +27,13 @@ pub(crate) fn install(analyzer: &mut Analyzer) {
     analyzer.rules.insert(0, Arc::new(distinct::Distinct));
 }
 
-/// The rule that gives values their types. It is no function rewrite of the analyzer's, which
-/// would run before every rule, because it changes the names of keys of grouping sets.
+/// The rule that types values. It changes the names of grouping sets' keys, so it is not a
+/// function rewrite of the analyzer, which would run before every rule.
 pub(crate) fn semantics() -> ApplyFunctionRewrites {
     ApplyFunctionRewrites::new(vec![Arc::new(semantics::Semantics)])
 }
 
-/// The rule that comes behind DataFusion's coercion.
+/// The rule that runs after DataFusion's coercion.
 pub(crate) fn coerced() -> ApplyFunctionRewrites {
     ApplyFunctionRewrites::new(vec![
         Arc::new(semantics::Floats),

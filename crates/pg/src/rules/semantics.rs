@@ -1,12 +1,12 @@
-//! Types of constants and of values that stand in one column.
+//! Types of constants, and of expressions over several values.
 //!
 //! | from | to |
 //! |---|---|
-//! | `pg_case(c, x, …)`, `coalesce(…)`, `greatest(…)`, `nullif(…)` | DataFusion's, of values of the common type |
+//! | `pg_case(c, x, …)`, `coalesce(…)`, `greatest(…)`, `nullif(…)` | DataFusion's, with values cast to the common type |
 //! | `x IN ('1', …)`, `x BETWEEN '1' AND …`, `x IS DISTINCT FROM '1'` | constants of the type of `x` |
-//! | a cast that DataFusion made (INSERT) and that loses digits | `pg_cast` |
-//! | `string_agg(x, …)` of `character(n)` | of `x::text` |
-//! | `x IS NULL` of a struct | whether each field is |
+//! | a cast by DataFusion (INSERT) that loses digits | `pg_cast` |
+//! | `string_agg(x, …)` of `character(n)` | `string_agg(x::text, …)` |
+//! | `x IS NULL` of a struct | whether each field is NULL |
 //! | `pg_typeof(x)` | the type's name |
 //! | `(SELECT j …)` of json | the same, marked (`functions/marked.rs`) |
 
@@ -48,7 +48,7 @@ impl FunctionRewrite for Semantics {
             Expr::ScalarFunction(call) => {
                 let inner = call.func.inner();
                 if let Some(cast) = inner.downcast_ref::<PgCast>() {
-                    // The planner's casts were made with the settings of the session's start.
+                    // The planner's casts have the settings from the session's start.
                     if *cast.context() == Context::of(config) {
                         return Ok(Transformed::no(Expr::ScalarFunction(call)));
                     }
@@ -153,7 +153,7 @@ fn is_row(expr: &Expr, schema: &DFSchema) -> bool {
     held.is_ok_and(|held| matches!(held, DataType::Struct(_)))
 }
 
-/// `string_agg` takes texts, of which the blanks of `character(n)` are no part.
+/// `string_agg` takes texts, without the trailing blanks of `character(n)`.
 fn unpadded(args: &mut [Expr], schema: &DFSchema, config: &ConfigOptions) -> Result<bool> {
     let mut changed = false;
     let fields = args.iter().map(|arg| Ok(arg.to_field(schema)?.1));
@@ -172,7 +172,7 @@ fn unpadded(args: &mut [Expr], schema: &DFSchema, config: &ConfigOptions) -> Res
     Ok(changed)
 }
 
-/// A constant that becomes an element has the type of the others.
+/// A constant that becomes an element gets the type of the others.
 fn element_typed(
     mut call: ScalarFunction,
     list: usize,
@@ -196,7 +196,7 @@ fn element_typed(
     Ok(Transformed::yes(Expr::ScalarFunction(call)))
 }
 
-/// A cast that DataFusion made, as PostgreSQL's where they differ.
+/// Replaces a cast made by DataFusion with PostgreSQL's, if they differ.
 fn lossless(cast: Cast, schema: &DFSchema, config: &ConfigOptions) -> Result<Transformed<Expr>> {
     let to = cast.field.data_type().clone();
     let from = cast.expr.get_type(schema)?;
@@ -223,7 +223,7 @@ fn lossless(cast: Cast, schema: &DFSchema, config: &ConfigOptions) -> Result<Tra
     }
 }
 
-/// What PostgreSQL calls the type of an expression.
+/// PostgreSQL's name for the type of an expression.
 fn type_of(value: &Expr, schema: &DFSchema) -> Result<String> {
     let field = value.to_field(schema)?.1;
     if is_unknown(value) || field.data_type().is_null() {
@@ -235,7 +235,8 @@ fn type_of(value: &Expr, schema: &DFSchema) -> Result<String> {
     })
 }
 
-/// Floats of numerics that DataFusion's coercion made, which may be one digit off, as PostgreSQL's.
+/// Replaces casts from numerics to floats made by DataFusion's coercion, which may be off by one
+/// digit, with PostgreSQL's.
 #[derive(Debug)]
 pub(super) struct Floats;
 

@@ -1,12 +1,12 @@
-//! How many digits behind its point does the text of a quotient or an average have?
+//! How many decimal places does the text of a quotient or an average have?
 //!
-//! A column of computed numerics has one scale, and what is at the end of each value is not known
-//! to be a digit or a zero that PostgreSQL shows: `avg(x)::text` of 1 and 1 is
-//! `1.00000000000000000000`. The scale of a quotient follows from its two numbers
-//! (`select_div_scale`), so where a quotient becomes text or json, its text is made with that
-//! scale. An average is a quotient in the projection below, which gets one more column.
+//! A column of computed numerics has one scale, so trailing zeros that PostgreSQL would show
+//! cannot be told from padding: `avg(x)::text` of 1 and 1 is `1.00000000000000000000`. The scale
+//! of a quotient depends on its two operands (`select_div_scale`), so where a quotient becomes
+//! text or json, its text is written with that scale. An average is a quotient in the projection
+//! below, which gets an additional column for the scale.
 //!
-//! Not here: operands that are quotients themselves, roots, powers (`differences.md`).
+//! Not here: quotients of quotients, roots, powers (`differences.md`).
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
@@ -33,9 +33,9 @@ use crate::functions::scalar::{Form, Function, Give, Row, Value, typed_field};
 use crate::numbers::arithmetic::{self, OPEN, PLAIN_SCALE_MAX, digits};
 use crate::numbers::numeric::Numeric;
 
-/// Functions that show their arguments in a text.
+/// Functions that convert their arguments to text.
 const TEXTS: [&str; 3] = ["concat", "concat_ws", "format"];
-/// Functions that write their arguments as json.
+/// Functions that convert their arguments to json.
 const JSONS: [&str; 8] = [
     "to_json",
     "to_jsonb",
@@ -47,7 +47,7 @@ const JSONS: [&str; 8] = [
     PAIR,
 ];
 
-/// See the file's header. It runs when averages have become quotients.
+/// See the file's header. It runs after averages have become quotients.
 #[derive(Debug)]
 pub(super) struct ShownScales;
 
@@ -88,7 +88,7 @@ fn of_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(changed)
 }
 
-/// The projection below a projection, and the scales of its columns that are asked for.
+/// The projection below a projection, and the scales to add to it.
 struct Below {
     node: Projection,
     scales: Vec<Expr>,
@@ -102,7 +102,7 @@ impl Below {
         }
     }
 
-    /// A column with the scale of a column that is a quotient.
+    /// The column that holds the scale of a column that is a quotient.
     fn scale(&mut self, column: &Column) -> Option<Expr> {
         let place = self.node.schema.maybe_index_of_column(column)?;
         let scale = quotient_scale(self.node.expr.get(place)?, self.node.input.schema())?;
@@ -121,7 +121,7 @@ impl Below {
     }
 }
 
-/// An expression that shows quotients.
+/// Writes the quotients in an expression with their scales.
 fn shown(expr: Expr, schema: &DFSchema, mut below: Option<&mut Below>) -> Transformed<Expr> {
     let Expr::ScalarFunction(mut call) = expr else {
         return Transformed::no(expr);
@@ -158,7 +158,7 @@ fn shown(expr: Expr, schema: &DFSchema, mut below: Option<&mut Below>) -> Transf
     Transformed::new_transformed(Expr::ScalarFunction(call), changed)
 }
 
-/// Whether a call shows its arguments, as json or not.
+/// Whether a call converts its arguments to text, and whether to json.
 fn shows(call: &ScalarFunction) -> Option<bool> {
     let name = call.name();
     if name == CAST {
@@ -174,7 +174,7 @@ fn shows(call: &ScalarFunction) -> Option<bool> {
     JSONS.contains(&name).then_some(true)
 }
 
-/// The scale of a quotient of numbers whose scales are known.
+/// The scale of a quotient of numbers with known scales.
 fn quotient_scale(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     let call = match expr {
         Expr::Alias(alias) => return quotient_scale(&alias.expr, schema),
@@ -221,7 +221,7 @@ static QUOTIENT_SCALE: LazyLock<ScalarUDF> = LazyLock::new(|| {
     Function::new("pg_quotient_scale", vec![form]).udf()
 });
 
-/// An argument that is a whole number or a decimal.
+/// An argument that is an integer or a decimal.
 fn number(row: &Row<'_>, argument: usize) -> Option<Numeric> {
     let (array, at) = row.array(argument);
     let scale = digits(array.data_type()).map_or(0, |(_, scale)| scale);

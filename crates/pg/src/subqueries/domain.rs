@@ -1,15 +1,15 @@
-//! How is a subquery evaluated for every row around it at once, whatever its shape?
+//! How is a subquery of any shape evaluated for all outer rows at once?
 //!
-//! The *domain* D has each combination of the outer columns that the subquery S uses, once. This
-//! file computes D ⨝ S: a plan whose rows are those of S(d), with the columns of d behind, for
-//! every d of D. D moves down through S until the part below uses no outer column; there it is
-//! joined. Each node on the way keeps the rows of different d apart: it groups, partitions,
-//! numbers and joins by D too. [Neumann & Kemper, "Unnesting Arbitrary Queries", BTW 2015, §3]
+//! The *domain* D contains each combination of the outer columns that the subquery S uses, once.
+//! This file computes D ⨝ S: for every d of D the rows of S(d), with the columns of d appended. D
+//! moves down through S until the part below uses no outer column; there it is joined. Each node
+//! on the way keeps the rows of different d apart: it also groups, partitions, numbers and joins
+//! by D. [Neumann & Kemper, "Unnesting Arbitrary Queries", BTW 2015, §3]
 //!
-//! Not here: simpler ways for simpler subqueries (`pulled.rs`).
+//! Not here: cheaper ways for simpler subqueries (`pulled.rs`).
 //!
-//! S1: the columns of a plan made here are those of S, in their order, then those of D.
-//! S2: a d whose S(d) is empty has no row; an aggregate without GROUP BY has a row for every d.
+//! S1: a plan made here has the columns of S, in their order, followed by those of D.
+//! S2: a d with empty S(d) has no row; an aggregate without GROUP BY has one row for every d.
 
 use std::sync::Arc;
 
@@ -32,20 +32,20 @@ use super::source::source;
 use crate::PgError;
 use crate::numbers::sign_bit;
 
-/// The combinations of outer columns.
+/// The combinations of the outer columns' values.
 pub(super) struct Domain {
     /// The relation around the subquery.
     source: LogicalPlan,
     outer: Vec<Column>,
-    /// Those of `outer` that are floats. -0 equals 0, so that D has a sign for each.
+    /// The floats in `outer`. -0 equals 0, so D has a sign column for each of them.
     floats: Vec<Column>,
-    /// Of D's plan, in the order of `outer`, then of `floats`.
+    /// The columns of D's plan, in the order of `outer`, then of `floats`.
     pub(super) columns: Vec<Column>,
     renamed: Renamed,
 }
 
 impl Domain {
-    /// The combinations of the columns `outer` in the rows of `around`.
+    /// The combinations of the columns `outer` that occur in the rows of `around`.
     pub(super) fn of(around: &LogicalPlan, outer: Vec<Column>, names: &mut Names) -> Result<Self> {
         Ok(Self::new(source(around, &outer)?, outer, names))
     }
@@ -91,7 +91,7 @@ impl Domain {
         self.columns.iter().cloned().map(Expr::Column).collect()
     }
 
-    /// Conditions under which a row of this domain is the given columns' (of `schema`).
+    /// The conditions under which a row of this domain equals the given columns (of `schema`).
     pub(super) fn is(&self, others: &[Column], schema: &DFSchema) -> Result<Vec<Expr>> {
         let pairs = others.iter().zip(&self.columns);
         let conditions = pairs.map(|(other, own)| same(other, own, schema));
@@ -99,7 +99,7 @@ impl Domain {
         Ok(conditions?.into_iter().flatten().collect())
     }
 
-    /// Conditions under which a row of the relation around the subquery has these values.
+    /// The conditions under which a row of the outer relation has these values.
     pub(super) fn is_outer_in(&self, values: &[Column]) -> Result<Vec<Expr>> {
         let (values, signs) = values.split_at(self.outer.len());
         let pairs = self.outer.iter().zip(values);
@@ -175,7 +175,7 @@ pub(super) fn push(plan: LogicalPlan, d: &Domain, names: &mut Names) -> Result<L
     }
 }
 
-/// Refuses a correlated subquery.
+/// The error for a correlated subquery that cannot be replaced.
 fn unsupported(plan: &LogicalPlan) -> DataFusionError {
     let what = match plan {
         LogicalPlan::RecursiveQuery(_) => "WITH RECURSIVE",
@@ -201,7 +201,7 @@ fn resolve_sorts(sorts: Vec<SortExpr>, input: &DFSchema, d: &Domain) -> Result<V
     sorts.collect()
 }
 
-/// The first columns of `input` under the names of `schema`, then those of D.
+/// Renames the first columns of `input` to the names of `schema`, and appends those of D.
 fn renamed_as(schema: &DFSchema, input: LogicalPlan, d: &Domain) -> Result<LogicalPlan> {
     let mut own = column_exprs(input.schema());
     own.truncate(schema.fields().len());
@@ -224,7 +224,7 @@ fn push_aggregate(
             None => Err(unsupported(&LogicalPlan::Aggregate(given))),
         };
     }
-    // A key that comes again is no column.
+    // A repeated key produces no column.
     let group = grouping_set_to_exprlist(&given.group_expr)?.into_iter();
     let group: Vec<Expr> = group.cloned().collect();
     let keys = group.len();
@@ -258,7 +258,7 @@ fn push_aggregate(
     let Some(defaults) = defaults else {
         return project_as(own, schema, d.exprs(), aggregate);
     };
-    // S2: every d has a row.
+    // S2: every d has one row.
     let all = d.copy(names);
     let alias = names.next("__aggregate_");
     let found = Column::new(Some(alias.as_str()), "found");
@@ -335,10 +335,10 @@ fn partitioned(expr: Expr, d: &Domain) -> Expr {
     }
 }
 
-/// LIMIT for each d: rows are numbered in the order of the ORDER BY below.
+/// LIMIT for each d: numbers the rows in the order of the ORDER BY below.
 fn push_limit(limit: Limit, d: &Domain, names: &mut Names) -> Result<LogicalPlan> {
     let before = Arc::clone(limit.input.schema());
-    // Projections and names do not change rows: the limit moves below them.
+    // Projections and aliases do not change the number of rows: the limit moves below them.
     let mut above = vec![];
     let mut input = Arc::unwrap_or_clone(limit.input);
     loop {
@@ -394,7 +394,7 @@ fn push_limit(limit: Limit, d: &Domain, names: &mut Names) -> Result<LogicalPlan
     };
     if let Some(fetch) = fetch {
         let fetch = fetch.cast_to(&INTEGER, plan.schema())?;
-        // LIMIT NULL is no limit.
+        // LIMIT NULL does not limit.
         let within = (number - least).lt_eq(fetch.clone());
         conditions.push(within.or(fetch.is_null()));
     }
@@ -416,7 +416,7 @@ fn push_limit(limit: Limit, d: &Domain, names: &mut Names) -> Result<LogicalPlan
 const INTEGER: datafusion::arrow::datatypes::DataType =
     datafusion::arrow::datatypes::DataType::Int64;
 
-/// A relation in the place of one that is moved out of its parent.
+/// A placeholder for a relation that is moved out of its parent.
 fn empty() -> Arc<LogicalPlan> {
     Arc::new(LogicalPlan::EmptyRelation(EmptyRelation {
         produce_one_row: true,
@@ -530,7 +530,8 @@ fn push_join(
     ) {
         return Err(PgError::unsupported("a right semi join in a correlated subquery").into());
     }
-    // D is needed where its columns are used, and on the side whose rows appear without a partner.
+    // D is needed on a side that uses its columns, and on a side whose rows appear without a
+    // partner.
     let mut on_left = left_uses || keeps_left;
     let on_right = right_uses || keeps_right;
     on_left |= on_uses && !on_right;
@@ -544,7 +545,7 @@ fn push_join(
         return selected(schema, joined, d);
     }
     let other = d.copy(names);
-    // The condition uses the columns of `d`, which are on the left side.
+    // The condition uses the columns of `d`, which are on the left.
     let left = push(left, d, names)?;
     let right = push(right, &other, names)?;
     conditions.extend(other.is(&d.columns, left.schema())?);
@@ -565,7 +566,7 @@ fn push_join(
     project_as(own, schema, of_d.collect(), joined)
 }
 
-/// The columns of `schema`, then those of D, from a plan that has both under their names.
+/// Selects the columns of `schema`, then those of D, from a plan that has both by name.
 fn selected(schema: &DFSchema, input: LogicalPlan, d: &Domain) -> Result<LogicalPlan> {
     project_as(column_exprs(schema), schema, d.exprs(), input)
 }

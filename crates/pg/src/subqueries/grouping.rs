@@ -1,8 +1,8 @@
-//! GROUPING SETS in a correlated subquery: one aggregate for each set, one after the other.
+//! GROUPING SETS in a correlated subquery, split into one aggregate per set.
 //!
-//! The rows of each outer row have groups of their own, and the set without keys has a row for
-//! each outer row. Aggregates of plain keys have both (`domain.rs`), so the sets become a UNION ALL
-//! of them.
+//! Each outer row has groups of its own, and the set without keys has one row per outer row.
+//! `domain.rs` handles aggregates with plain keys in that way, so the sets become a UNION ALL of
+//! such aggregates.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 
 use super::plans::{column_exprs, project_as};
 
-/// The most sets that are taken apart: those of a CUBE over six keys.
+/// The most sets that are split: those of a CUBE over six keys.
 const SETS_MAX: usize = 64;
 
-/// The same rows as a union; `None` if there are too many sets.
+/// An equivalent union; `None` if there are too many sets.
 pub(super) fn apart(given: &Aggregate) -> Result<Option<Union>> {
     let [Expr::GroupingSet(sets)] = given.group_expr.as_slice() else {
         return Ok(None);
@@ -52,7 +52,7 @@ fn listed(sets: &GroupingSet) -> Option<Vec<Vec<Expr>>> {
     (sets.len() <= SETS_MAX).then_some(sets)
 }
 
-/// The groups of one set, in the columns of the aggregate of all: keys, number of the set, values.
+/// The groups of one set, with the columns of the whole aggregate: keys, id of the set, values.
 fn branch(given: &Aggregate, keys: &[Expr], set: &[Expr]) -> Result<Arc<LogicalPlan>> {
     let schema: &DFSchema = &given.schema;
     let mut own: Vec<Expr> = vec![];
@@ -63,14 +63,14 @@ fn branch(given: &Aggregate, keys: &[Expr], set: &[Expr]) -> Result<Arc<LogicalP
     }
     let count = own.len();
     let groups = if own.is_empty() && given.aggr_expr.is_empty() {
-        // One group, whatever rows there are.
+        // One group, even if there are no rows.
         LogicalPlanBuilder::empty(true).build()?
     } else {
         let (input, values) = (Arc::clone(&given.input), given.aggr_expr.clone());
         LogicalPlan::Aggregate(Aggregate::try_new(input, own.clone(), values)?)
     };
     let found = column_exprs(groups.schema());
-    // The first key has the highest bit, which is set where the key is not one of the set's.
+    // The first key has the highest bit; a bit is set if the key is not in the set.
     let mut number: u64 = 0;
     let mut columns = vec![];
     for (at, key) in keys.iter().enumerate() {

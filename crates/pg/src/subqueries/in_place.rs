@@ -1,8 +1,8 @@
 //! LATERAL items without tables of their own: `t, jsonb_array_elements(t.j)`.
 //!
 //! Such an item only computes with the columns to its left and unnests arrays, so it is computed
-//! above these: nothing is joined, conditions on the left side are pushed below it, and rows that
-//! they remove cause no errors.
+//! by projections above them. No join is needed, conditions on the left side are pushed below it,
+//! and rows that they remove raise no errors.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Unnest};
 use super::plans::{Names, column_exprs, filter, has_outer, outer_to_columns, project, substitute};
 use super::references::subquery_of;
 
-/// A plan with the columns of the left side and, by the item's columns, expressions over it.
+/// A plan with the columns of the left side, and the item's columns as expressions over it.
 pub(super) type Placed = (LogicalPlan, Vec<Expr>);
 
-/// `right` computed above `left`; `None` if it is no such item.
+/// Computes `right` above `left`; `None` if it is no such item.
 pub(super) fn placed(
     right: &LogicalPlan,
     left: &LogicalPlan,
@@ -60,7 +60,7 @@ pub(super) fn placed(
     }
 }
 
-/// An expression of columns to the left; `None` if it takes others.
+/// An expression over columns to the left; `None` if it uses others.
 fn over(expr: Expr, left: &LogicalPlan) -> Result<Option<Expr>> {
     use datafusion::common::tree_node::TreeNode;
     let is_foreign = expr.exists(|part| {

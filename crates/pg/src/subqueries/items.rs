@@ -49,7 +49,7 @@ pub(super) fn lateral_join(given: Join, names: &mut Names) -> Result<LogicalPlan
         conditions: mut on,
     } = prepare(&around, &given.right, Asked::Rows, names)?;
     for condition in conditions {
-        // Only the columns of the right side have other names now.
+        // Only the columns of the right side were renamed.
         on.push(substitute(condition, &own_schema, &outputs)?);
     }
     let values = of_left.into_iter().chain(outputs).collect();

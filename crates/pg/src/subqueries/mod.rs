@@ -1,25 +1,25 @@
-//! How do subqueries become joins that give PostgreSQL's answers?
+//! How do subqueries become joins with PostgreSQL's answers?
 //!
-//! DataFusion decorrelates some subqueries, a few of them wrongly (counts over no rows, NULL and
-//! NOT IN, windows and limits within, columns of one name) and refuses others. This rule replaces
-//! every correlated subquery, every EXISTS, IN, ANY and ALL and every LATERAL item before
-//! DataFusion's rules see the plan; scalar subqueries that are not correlated are left to
-//! DataFusion, which runs them once and counts their rows. The outermost subqueries come first, so
-//! that an inner one that refers to two levels finds the columns of both in one relation.
+//! DataFusion decorrelates some subqueries, some of them wrongly (counts over no rows, NULL with
+//! NOT IN, inner windows and limits, duplicate column names), and refuses others. This rule
+//! replaces every correlated subquery, every EXISTS, IN, ANY and ALL and every LATERAL item before
+//! DataFusion's rules see the plan. Uncorrelated scalar subqueries are left to DataFusion, which
+//! runs them once and counts their rows. The outermost subqueries come first, so that an inner one
+//! that refers to two levels finds the columns of both in one relation.
 //!
 //! | file | question |
 //! |---|---|
 //! | `references.rs` | which outer columns does a subquery use? |
-//! | `pulled.rs` | which subqueries are joins already? |
+//! | `pulled.rs` | which subqueries can be joined as they are? |
 //! | `domain.rs` | how are all others evaluated for all outer rows at once? |
-//! | `grouping.rs` | what are GROUPING SETS there? |
-//! | `source.rs` | from which relation are the outer columns' values taken? |
-//! | `scalar.rs`, `predicate.rs` | what is the subquery's value where it stands? |
-//! | `items.rs` | LATERAL items of FROM |
-//! | `outer_join.rs` | what is a condition over both sides of an outer join? |
+//! | `grouping.rs` | how are GROUPING SETS evaluated there? |
+//! | `source.rs` | which relation provides the outer columns' values? |
+//! | `scalar.rs`, `predicate.rs` | which value does the subquery have where it stands? |
+//! | `items.rs` | how are LATERAL items of FROM joined? |
+//! | `outer_join.rs` | how does a condition over both sides of an outer join work? |
 //! | `outer_aggregates.rs` | to which query does an aggregate of outer columns belong? |
 //!
-//! S4: a correlated subquery that cannot be replaced is an error (0A000), never another plan.
+//! S4: a correlated subquery that cannot be replaced is an error (0A000), never a different plan.
 
 mod domain;
 mod grouping;
@@ -58,7 +58,7 @@ use self::references::{correlated, holds, subquery_of};
 pub(crate) use self::source::is_ordered;
 use crate::PgError;
 
-/// Replaces subqueries by joins. It runs after types are coerced.
+/// Replaces subqueries with joins. Runs after types are coerced.
 #[derive(Debug, Default)]
 pub(crate) struct UnnestSubqueries;
 
@@ -97,7 +97,7 @@ impl AnalyzerRule for UnnestSubqueries {
     }
 }
 
-/// The relation in whose rows a subquery is evaluated; subqueries are joined to it.
+/// The relation for whose rows a subquery is evaluated, and to which subqueries are joined.
 struct Around {
     plan: LogicalPlan,
 }
@@ -110,7 +110,7 @@ struct Unnesting {
 impl Unnesting {
     fn plan(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
         if let LogicalPlan::Subquery(item) = plan {
-            // An item of FROM that depends on nothing to its left.
+            // A LATERAL item that uses no columns to its left.
             return self.plan(Arc::unwrap_or_clone(item.subquery));
         }
         let plan = self.node(plan)?;
@@ -126,7 +126,7 @@ impl Unnesting {
             .data()
     }
 
-    /// Replaces the subqueries in one node's expressions.
+    /// Replaces the subqueries in the expressions of one node.
     fn node(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
         if let LogicalPlan::Join(given) = &plan
             && !references::lateral(given.left.schema(), &given.right).is_empty()
@@ -154,12 +154,12 @@ impl Unnesting {
             LogicalPlan::Sort(given) => self.sort(given),
             LogicalPlan::Distinct(Distinct::On(given)) => self.distinct_on(given),
             LogicalPlan::Join(given) => self.joined(given),
-            _ => Err(unsupported("a subquery at this place")),
+            _ => Err(unsupported("a subquery in this clause")),
         }
     }
 
-    /// WHERE: conditions without subqueries come first, so that the rows that they take away are
-    /// in no join.
+    /// WHERE: conditions without subqueries are applied first, so that the joins do not contain
+    /// the rows that they remove.
     fn restricted(&mut self, predicate: Expr, input: LogicalPlan) -> Result<LogicalPlan> {
         let schema = Arc::clone(input.schema());
         let parts = split_conjunction_owned(predicate).into_iter();
@@ -203,7 +203,7 @@ impl Unnesting {
         predicate::restrict(around, &plan, &predicate, negated, &mut self.names)
     }
 
-    /// The subquery, what is asked of it, and whether that is negated.
+    /// The subquery, its predicate, and whether that is negated.
     fn predicate(
         &mut self,
         around: &mut Around,
@@ -246,7 +246,7 @@ impl Unnesting {
         })
     }
 
-    /// The expression without subqueries; what they need is joined.
+    /// Replaces the subqueries of an expression and joins what they need.
     fn expression(&mut self, around: &mut Around, expr: Expr) -> Result<Expr> {
         expr.transform_down(|part| {
             if !is_replaced(&part) {
@@ -325,7 +325,7 @@ impl Unnesting {
     }
 
     fn distinct_on(&mut self, given: DistinctOn) -> Result<LogicalPlan> {
-        // Each subquery is a column below, because ORDER BY repeats the expressions of ON.
+        // Each subquery becomes a column below, because ORDER BY repeats the expressions of ON.
         let input = Arc::unwrap_or_clone(given.input);
         let mut around = Around { plan: input };
         let on = self.expressions(&mut around, given.on_expr.clone())?;
@@ -352,7 +352,8 @@ impl Unnesting {
         Ok(LogicalPlan::Distinct(Distinct::On(distinct)))
     }
 
-    /// ON. The subqueries of an outer join's condition are evaluated on the side that they name.
+    /// ON. The subqueries in an outer join's condition are evaluated on the side whose columns
+    /// they use.
     fn joined(&mut self, given: Join) -> Result<LogicalPlan> {
         let parts = join_conditions(&given).into_iter();
         let (with, without): (Vec<Expr>, Vec<Expr>) =
@@ -415,7 +416,7 @@ fn is_replaced(expr: &Expr) -> bool {
     }
 }
 
-/// The columns that an expression and the subqueries within it take from the expression's input.
+/// The columns that an expression and its subqueries take from the expression's input.
 fn outer_columns(expr: &Expr) -> Vec<datafusion::common::Column> {
     let mut columns: Vec<_> = expr.column_refs().into_iter().cloned().collect();
     let _ = expr.apply(|part| {
@@ -427,8 +428,8 @@ fn outer_columns(expr: &Expr) -> Vec<datafusion::common::Column> {
     columns
 }
 
-/// A projection with the columns of its input that subqueries of ORDER BY read. (For plain columns
-/// DataFusion's planner adds them.)
+/// A projection with those columns of its input that subqueries in ORDER BY read. (For plain
+/// columns DataFusion's planner adds them.)
 fn with_columns_read(input: Arc<LogicalPlan>, sorts: &[SortExpr]) -> Result<LogicalPlan> {
     let LogicalPlan::Projection(Projection {
         expr,
@@ -456,7 +457,7 @@ fn with_columns_read(input: Arc<LogicalPlan>, sorts: &[SortExpr]) -> Result<Logi
     Projection::try_new(exprs.collect(), Arc::clone(below)).map(LogicalPlan::Projection)
 }
 
-/// `NOT (x op ANY …)` is `x` of the opposite `op` ALL.
+/// Turns `NOT (x op ANY …)` into `x op' ALL …`, where op' is the opposite operator.
 fn without_not(predicate: Predicate, negated: bool) -> (Predicate, bool) {
     match predicate {
         Predicate::Compare {
@@ -489,8 +490,8 @@ fn without_not(predicate: Predicate, negated: bool) -> (Predicate, bool) {
     }
 }
 
-/// The outer columns of a subquery are columns of the relation around it, or else were grouped
-/// away.
+/// Checks that the outer columns of a subquery exist in the relation around it. Otherwise grouping
+/// has removed them.
 fn are_of(columns: &[datafusion::common::Column], around: &Around) -> Result<()> {
     let schema = around.plan.schema();
     match columns.iter().find(|column| !schema.has_column(column)) {

@@ -1,13 +1,12 @@
-//! To which query does an aggregate belong whose arguments are columns of a query around it?
+//! To which query does an aggregate over columns of outer queries belong?
 //!
 //! `SELECT (SELECT sum(t.a) FROM u) FROM t` sums the rows of `t`: an aggregate belongs to the
-//! innermost query of which it names a column, in its arguments, ORDER BY or FILTER, and to its own
-//! query if it names none. DataFusion's planner computes each where it is written. This rule moves
-//! it: the query that it belongs to computes it, and the subquery reads the result as an outer
-//! column.
+//! innermost query whose columns it uses in its arguments, ORDER BY or FILTER, or to its own query
+//! if it uses none. DataFusion's planner computes each aggregate where it is written. This rule
+//! moves it to the query it belongs to, and the subquery reads the result as an outer column.
 //!
-//! OA1: an aggregate that is written in a clause of its own query that has no aggregates (WHERE,
-//! ON, a LATERAL item of FROM) is PostgreSQL's error 42803.
+//! OA1: an aggregate written in a clause of its own query that allows none (WHERE, ON, a LATERAL
+//! item of FROM) is PostgreSQL's error 42803.
 
 use std::sync::Arc;
 
@@ -51,7 +50,7 @@ impl AnalyzerRule for OuterAggregates {
     }
 }
 
-/// The aggregates of a node that name columns of queries around it, and none of its own.
+/// The aggregates of a node that use columns of outer queries, and none of its own.
 fn outer_aggregates(node: &LogicalPlan) -> impl Iterator<Item = &Expr> {
     let aggregate = match node {
         LogicalPlan::Aggregate(aggregate) => Some(aggregate),
@@ -67,7 +66,8 @@ fn outer_aggregates(node: &LogicalPlan) -> impl Iterator<Item = &Expr> {
 fn is_outer(expr: &Expr, own: &DFSchema) -> bool {
     match expr {
         Expr::Alias(alias) => return is_outer(&alias.expr, own),
-        // `ARRAY(…)` is written as `array_agg` with `FILTER (WHERE true)`, and is no aggregate.
+        // `ARRAY(…)` was rewritten to `array_agg` with `FILTER (WHERE true)`; it is not an
+        // aggregate.
         Expr::AggregateFunction(call)
             if call.func.name() != "array_agg"
                 || !matches!(call.params.filter.as_deref(), Some(Expr::Literal(..))) => {}
@@ -79,7 +79,7 @@ fn is_outer(expr: &Expr, own: &DFSchema) -> bool {
         && !outer.iter().any(|column| own.has_column(column))
 }
 
-/// The outer columns in an expression, and the columns around the subqueries in it.
+/// The outer columns in an expression, and the free columns of its subqueries.
 fn outer_columns(expr: &Expr) -> Vec<Column> {
     let mut columns = vec![];
     let _ = expr.apply(|part| {
@@ -102,12 +102,12 @@ struct Moving {
     names: Names,
 }
 
-/// An aggregate on its way to the query that it belongs to: its name there.
+/// An aggregate on its way to the query it belongs to, and the name it will have there.
 type Moved = (Expr, Column);
 
 impl Moving {
-    /// The innermost queries come first, so that an aggregate stops at the first that has a column
-    /// of it.
+    /// Innermost queries come first, so that an aggregate stops at the first query that has one of
+    /// its columns.
     fn plan(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
         let plan = plan.map_subqueries(|within| match within {
             LogicalPlan::Subquery(given) => {
@@ -124,7 +124,7 @@ impl Moving {
         self.node(plan.data()?)
     }
 
-    /// Takes the aggregates that belong to this node's query out of the subqueries in the node.
+    /// Takes the aggregates that belong to this node's query out of the node's subqueries.
     fn node(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
         if let LogicalPlan::Join(given) = &plan
             && lateral_item_has(&given.right, given.left.schema())?
@@ -177,11 +177,11 @@ impl Moving {
                 }
                 .into())
             }
-            _ => Err(unsupported("an aggregate of an outer query at this place")),
+            _ => Err(unsupported("an aggregate of an outer query in this clause")),
         }
     }
 
-    /// A subquery that reads the aggregates with columns of `own` as outer columns.
+    /// A subquery that reads aggregates over columns of `own` as outer columns.
     fn taken(
         &mut self,
         given: Subquery,
@@ -201,7 +201,8 @@ impl Moving {
         Ok(subquery(plan.data()?, &given.spans))
     }
 
-    /// What is left of an aggregation: its input, if that is nothing.
+    /// Removes the moved aggregates from an aggregation; if nothing is left of it, returns its
+    /// input.
     fn without(
         &mut self,
         given: Aggregate,
@@ -241,19 +242,19 @@ impl Moving {
     }
 }
 
-/// Whether an aggregate names a column of a query.
+/// Whether an aggregate uses a column of a query.
 fn names(call: &Expr, own: &DFSchema) -> bool {
     outer_columns(call)
         .iter()
         .any(|column| own.has_column(column))
 }
 
-/// HAVING, and not WHERE.
+/// Whether a filter is HAVING and not WHERE.
 fn is_having(filter: &Filter) -> bool {
     matches!(filter.input.as_ref(), LogicalPlan::Aggregate(_))
 }
 
-/// Whether a LATERAL item has an aggregate of the columns to its left.
+/// Whether a LATERAL item contains an aggregate over columns to its left.
 fn lateral_item_has(plan: &LogicalPlan, left: &DFSchema) -> Result<bool> {
     Ok(match plan {
         LogicalPlan::Subquery(item) => {
@@ -273,7 +274,7 @@ fn lateral_item_has(plan: &LogicalPlan, left: &DFSchema) -> Result<bool> {
     })
 }
 
-/// The rows of a query, before they are grouped.
+/// The schema of a query's rows before they are grouped.
 fn rows(plan: &LogicalPlan) -> &Arc<DFSchema> {
     match plan {
         LogicalPlan::Window(given) => rows(&given.input),
@@ -290,7 +291,7 @@ fn projection(given: Projection, own: &DFSchema, moved: Vec<Moved>) -> Result<Lo
     Projection::try_new(given.expr, Arc::new(input)).map(LogicalPlan::Projection)
 }
 
-/// The query below its select list, with these aggregates computed.
+/// The query below its select list, with these aggregates added.
 fn computed(plan: LogicalPlan, moved: Vec<Moved>) -> Result<LogicalPlan> {
     match plan {
         LogicalPlan::Window(given) => {
@@ -324,7 +325,7 @@ fn calls(moved: Vec<Moved>) -> Vec<Expr> {
         .collect()
 }
 
-/// An aggregate whose outer columns are columns of the query that it moves to.
+/// An aggregate in which the outer columns have become columns of its query.
 fn of_query(call: Expr, own: &DFSchema) -> Result<Expr> {
     let plain = |expr| match expr {
         Expr::OuterReferenceColumn(_, column) if own.has_column(&column) => {
@@ -335,7 +336,7 @@ fn of_query(call: Expr, own: &DFSchema) -> Result<Expr> {
     call.transform_up(|expr| Ok(plain(expr))).data()
 }
 
-/// Refuses columns of the rows that an expression has no access to now that they are grouped.
+/// Refuses columns that an expression cannot use after grouping.
 fn grouped(expr: &Expr, before: &DFSchema, after: &DFSchema) -> Result<()> {
     let lost = |column: &&Column| before.has_column(column) && !after.has_column(column);
     let error = |message| Err(PgError::new("42803", message).into());

@@ -1,8 +1,9 @@
 //! An outer join whose condition has a subquery over both sides.
 //!
-//! The subquery is evaluated for each pair of rows, so the pairs are there before the condition
-//! holds. They are joined on the other conditions alone; each row of the kept side has a number,
-//! and of its pairs those that meet the condition stay, or else one, whose other side is NULL.
+//! The subquery is evaluated for each pair of rows, so the pairs must exist before the condition
+//! is evaluated. The sides are joined on the other conditions alone, and the rows of the preserved
+//! side are numbered. Of the pairs of each number, those that meet the condition are kept, or else
+//! one, with NULLs for the other side.
 
 use std::sync::Arc;
 
@@ -15,7 +16,8 @@ use super::plans::{column_exprs, filter, join, project, project_as, row_numbers}
 use super::{Around, Unnesting, unsupported};
 
 impl Unnesting {
-    /// A LEFT or RIGHT JOIN on `pairwise`, which has subqueries, and the conditions `without`.
+    /// A LEFT or RIGHT JOIN on `pairwise`, which contains subqueries, and on the conditions
+    /// `without`.
     pub(super) fn joined_by_pairs(
         &mut self,
         given: Join,

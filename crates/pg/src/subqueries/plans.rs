@@ -1,4 +1,4 @@
-//! Nodes of logical plans, built with the names that their parents expect.
+//! Builds nodes of logical plans with the column names that their parents expect.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use datafusion::logical_expr::{
 
 use super::references::holds;
 
-/// Makes names that no other part of the statement has.
+/// Generates names that are unique in the statement.
 #[derive(Default)]
 pub(super) struct Names(usize);
 
@@ -37,12 +37,12 @@ pub(super) fn columns(schema: &DFSchema) -> Vec<Column> {
     schema.iter().map(Column::from).collect()
 }
 
-/// The same, as expressions.
+/// The columns of a schema as expressions.
 pub(super) fn column_exprs(schema: &DFSchema) -> Vec<Expr> {
     columns(schema).into_iter().map(Expr::Column).collect()
 }
 
-/// `expr` under the name of a field.
+/// `expr` with the name of a field.
 pub(super) fn named(expr: Expr, qualifier: Option<&TableReference>, name: &str) -> Expr {
     let (own_qualifier, own_name) = expr.qualified_name();
     if own_qualifier.as_ref() == qualifier && own_name == name {
@@ -63,7 +63,7 @@ pub(super) fn project(exprs: Vec<Expr>, input: LogicalPlan) -> Result<LogicalPla
     Ok(LogicalPlan::Projection(projection))
 }
 
-/// `exprs` under the names of the first fields of `schema`, then `more`.
+/// `exprs` with the names of the first fields of `schema`, followed by `more`.
 pub(super) fn project_as(
     exprs: Vec<Expr>,
     schema: &DFSchema,
@@ -76,11 +76,11 @@ pub(super) fn project_as(
     project(own.chain(more).collect(), input)
 }
 
-/// The plan as a relation of this name. Columns keep their names where these are unique, so that
+/// The plan as a relation with this alias. Columns keep their names if these are unique, so that
 /// nothing is computed; column i of the result is column i of the plan.
 ///
-/// The plan is joined to a relation of the schema `beside`, whose columns without a qualifier have
-/// these names for themselves.
+/// The plan will be joined to a relation of the schema `beside`; its columns do not get the names
+/// of that relation's unqualified columns.
 pub(super) fn aliased(
     plan: LogicalPlan,
     alias: &str,
@@ -104,7 +104,7 @@ pub(super) fn aliased(
     project(columns.collect(), plan)
 }
 
-/// The numbers of rows, from 1, in each partition, as a column of a `Window`.
+/// A window expression that numbers the rows of each partition from 1.
 pub(super) fn row_numbers(partition: Vec<Expr>, order: Vec<Sort>, name: &str) -> Result<Expr> {
     let all_before = WindowFrame::new_bounds(
         WindowFrameUnits::Rows,
@@ -125,7 +125,7 @@ pub(super) fn filter(conditions: Vec<Expr>, input: LogicalPlan) -> Result<Logica
     })
 }
 
-/// A join on these conditions. Equal ones become keys in the optimizer.
+/// A join on these conditions. The optimizer turns equalities into keys.
 pub(super) fn join(
     left: LogicalPlan,
     right: LogicalPlan,
@@ -148,7 +148,7 @@ pub(super) fn join(
     )?))
 }
 
-/// What a join joins on, its keys included.
+/// All conditions of a join, including its keys.
 pub(super) fn join_conditions(join: &Join) -> Vec<Expr> {
     let operator = match join.null_equality {
         NullEquality::NullEqualsNothing => Operator::Eq,
@@ -164,9 +164,9 @@ pub(super) fn join_conditions(join: &Join) -> Vec<Expr> {
     keys.chain(filter).collect()
 }
 
-/// Conditions that hold where two columns of one type are equal or both NULL. They are plain
-/// equalities, from which hash joins are made: `IS NOT DISTINCT FROM` is a key only if no other
-/// equality is (`ExtractEquijoinPredicate`).
+/// Conditions that hold if two columns of one type are equal or both NULL. They are plain
+/// equalities, for which hash joins are planned: `IS NOT DISTINCT FROM` becomes a key only if
+/// there is no other equality (`ExtractEquijoinPredicate`).
 pub(super) fn same(left: &Column, right: &Column, schema: &DFSchema) -> Result<Vec<Expr>> {
     let field = schema.field_from_column(left)?;
     let (left, right) = (Expr::Column(left.clone()), Expr::Column(right.clone()));
@@ -184,7 +184,7 @@ pub(super) fn same(left: &Column, right: &Column, schema: &DFSchema) -> Result<V
     Ok(vec![values, left.is_null().eq(right.is_null())])
 }
 
-/// An expression over other columns: each column of `schema` becomes the expression at its place.
+/// Replaces each column of `schema` in an expression with the value at its position.
 pub(super) fn substitute(expr: Expr, schema: &DFSchema, values: &[Expr]) -> Result<Expr> {
     let replaced = |expr| match expr {
         Expr::Column(column) => {
@@ -198,7 +198,7 @@ pub(super) fn substitute(expr: Expr, schema: &DFSchema, values: &[Expr]) -> Resu
     expr.transform_up(replaced).data()
 }
 
-/// Outer references, which have become columns of a join's left side.
+/// Turns outer references into columns, once these are on the left side of a join.
 pub(super) fn outer_to_columns(expr: Expr) -> Result<Expr> {
     let plain = |expr| match expr {
         Expr::OuterReferenceColumn(_, column) => Transformed::yes(Expr::Column(column)),
@@ -207,7 +207,7 @@ pub(super) fn outer_to_columns(expr: Expr) -> Result<Expr> {
     expr.transform_up(|expr| Ok(plain(expr))).data()
 }
 
-/// Whether an expression refers to a query around its own.
+/// Whether an expression refers to an outer query.
 pub(super) fn has_outer(expr: &Expr) -> bool {
     holds(expr, |part| matches!(part, Expr::OuterReferenceColumn(..)))
 }

@@ -1,12 +1,12 @@
-//! What are EXISTS, IN, ANY and ALL where they stand?
+//! How are EXISTS, IN, ANY and ALL evaluated where they stand?
 //!
-//! The subquery becomes rows and a condition ([`Prepared`]): its rows for an outer row are those
-//! that meet the condition. As a whole condition of a WHERE such a predicate is a semi or an anti
-//! join; elsewhere it is an expression over the marks of mark joins. `x op ANY` is true if a row
-//! compares true, else NULL if a row compares as NULL, else false; `x op ALL` is the same with the
-//! sides of truth exchanged.
+//! The subquery becomes a plan and conditions ([`Prepared`]): its rows for an outer row are those
+//! that meet the conditions. A predicate that is a whole condition of WHERE becomes a semi or an
+//! anti join; elsewhere it becomes an expression over the marks of mark joins. `x op ANY` is true
+//! if the comparison is true for some row, else NULL if it is NULL for some row, else false; `x op
+//! ALL` is the same with true and false exchanged.
 //!
-//! What does not depend on the outer row is computed once, by a scalar subquery.
+//! Whatever does not depend on the outer row is computed once, by a scalar subquery.
 
 use std::sync::Arc;
 
@@ -35,10 +35,10 @@ pub(super) enum Predicate {
     },
 }
 
-/// A subquery's rows, under unique names, and which of them are an outer row's.
+/// A subquery's rows, under unique names, and the conditions that select those of an outer row.
 pub(super) struct Prepared {
     pub(super) plan: LogicalPlan,
-    /// The subquery's columns, over columns of the plan and of the relation around it.
+    /// The subquery's columns, as expressions over the plan and the relation around it.
     pub(super) outputs: Vec<Expr>,
     pub(super) conditions: Vec<Expr>,
 }
@@ -85,8 +85,8 @@ pub(super) fn prepare(
     })
 }
 
-/// A predicate that is a whole condition: the rows of `around` are cut to those that pass. `None`
-/// if that is done, or else the condition that is left.
+/// Applies a predicate that is a whole condition: keeps the rows of `around` that fulfil it.
+/// Returns the condition that remains, if any.
 pub(super) fn restrict(
     around: &mut Around,
     plan: &LogicalPlan,
@@ -143,7 +143,7 @@ pub(super) fn restrict(
         } if !negated && depends && left.any_column_refs() => {
             let mut prepared = prepared_set(around, plan, names)?;
             let right = prepared.outputs.swap_remove(0);
-            // A row that does not compare as true takes the outer row away.
+            // A row for which the comparison is not true removes the outer row.
             let mut fails = binary_expr(left.clone(), *op, right.clone()).is_not_true();
             let schema = around.plan.schema().join(prepared.plan.schema())?;
             if *op == Operator::NotEq && !left.nullable(&schema)? && !right.nullable(&schema)? {
@@ -163,7 +163,7 @@ pub(super) fn restrict(
     }
 }
 
-/// `left op right`. A row compared with a subquery is `true = comparison`.
+/// `left op right`. A row comparison moved into the subquery arrives as `true = comparison`.
 fn compared(left: &Expr, op: Operator, right: Expr) -> Expr {
     if op == Operator::Eq && *left == lit(true) {
         return right;
@@ -171,7 +171,7 @@ fn compared(left: &Expr, op: Operator, right: Expr) -> Expr {
     binary_expr(left.clone(), op, right)
 }
 
-/// Like [`prepare`]; a subquery that is not correlated has no conditions.
+/// Like [`prepare`], but an uncorrelated subquery gets no conditions.
 fn prepared_set(around: &Around, plan: &LogicalPlan, names: &mut Names) -> Result<Prepared> {
     if correlated(plan) {
         return prepare(around, plan, Asked::Set, names);
@@ -193,7 +193,7 @@ fn prepared_set(around: &Around, plan: &LogicalPlan, names: &mut Names) -> Resul
     })
 }
 
-/// `column NOT IN (SELECT …)` without correlation: an anti join that knows NULL.
+/// Uncorrelated `column NOT IN (SELECT …)`: a null-aware anti join.
 fn not_in(around: &mut Around, plan: &LogicalPlan, left: &Column, names: &mut Names) -> Result<()> {
     let mut prepared = prepared_set(around, plan, names)?;
     let right = prepared.outputs.swap_remove(0);
@@ -212,7 +212,7 @@ fn not_in(around: &mut Around, plan: &LogicalPlan, left: &Column, names: &mut Na
     Ok(())
 }
 
-/// A predicate as an expression.
+/// Turns a predicate into an expression.
 pub(super) fn value(
     around: &mut Around,
     plan: &LogicalPlan,
@@ -250,7 +250,8 @@ pub(super) fn value(
     Ok(if negated { !value } else { value })
 }
 
-/// Whether the subquery has a row that meets `such`: a column of a mark join, or a scalar subquery.
+/// Whether the subquery has a row that meets `such`, as a column of a mark join or a scalar
+/// subquery.
 fn mark(
     around: &mut Around,
     plan: &LogicalPlan,
@@ -277,7 +278,7 @@ fn mark(
             .conditions
             .push(such(prepared.outputs.swap_remove(0)));
     }
-    // All columns of a prepared plan have one qualifier, which is that of the mark.
+    // All columns of a prepared plan have the same qualifier, which the mark gets, too.
     let (qualifier, _) = prepared.plan.schema().qualified_field(0);
     let mark = Column::new(qualifier.cloned(), "mark");
     let conditions = prepared.conditions;
@@ -290,7 +291,7 @@ fn mark(
     Ok(Expr::Column(mark))
 }
 
-/// Whether a plan has a row, as a scalar subquery.
+/// A scalar subquery that is true if the plan has a row.
 fn any_row(plan: LogicalPlan) -> Result<Expr> {
     let one = LogicalPlan::Limit(Limit {
         skip: None,

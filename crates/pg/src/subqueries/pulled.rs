@@ -1,9 +1,9 @@
-//! Which subqueries are joins already?
+//! Which subqueries can be joined as they are?
 //!
-//! In a subquery of filters, projections and inner joins, a condition that names outer columns
-//! can be applied as well when its rows meet the outer rows: it becomes a condition of that join,
-//! and no domain (`domain.rs`) is computed. Projections are not built but written into the
-//! expressions above them, so that conditions keep the columns that they name.
+//! In a subquery of filters, projections and inner joins, a condition that uses outer columns can
+//! also be applied when its rows are joined to the outer rows: it becomes a condition of that
+//! join, and no domain (`domain.rs`) is computed. Projections are inlined into the expressions
+//! above them, so that the columns of a condition stay available.
 //!
 //! Not here: aggregates on top of such a subquery (`scalar.rs`).
 
@@ -22,18 +22,19 @@ use super::plans::{
 };
 use super::references::{correlated, free_in, holds, lateral, subquery_of};
 
-/// What is asked of a subquery's rows.
+/// What matters about a subquery's rows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
     /// Whether there are any.
     Any,
-    /// Which there are.
+    /// The set of rows, without duplicates.
     Set,
-    /// Which there are, and how often.
+    /// All rows, with duplicates.
     Rows,
 }
 
-/// A subquery without outer references: its rows for an outer row are those that meet `conditions`.
+/// A subquery without outer references: its rows for an outer row are those that meet
+/// `conditions`.
 pub(super) struct Pulled {
     pub(super) plan: LogicalPlan,
     /// The subquery's columns, over the plan's columns and outer references.
@@ -41,7 +42,7 @@ pub(super) struct Pulled {
     pub(super) conditions: Vec<Expr>,
 }
 
-/// The subquery as a [`Pulled`], if it is of that kind.
+/// Converts the subquery to a [`Pulled`] if its form allows that.
 pub(super) fn pull(plan: &LogicalPlan, asked: Asked, names: &mut Names) -> Result<Option<Pulled>> {
     if !correlated(plan) {
         return Ok(Some(Pulled {
@@ -70,7 +71,7 @@ pub(super) fn pull(plan: &LogicalPlan, asked: Asked, names: &mut Names) -> Resul
             let Some(mut pulled) = pull(&given.input, asked, names)? else {
                 return Ok(None);
             };
-            // Whether there are rows does not depend on their columns.
+            // The existence of rows does not depend on their columns.
             if asked != Asked::Any && !given.expr.iter().all(is_movable) {
                 return Ok(None);
             }
@@ -93,7 +94,7 @@ pub(super) fn pull(plan: &LogicalPlan, asked: Asked, names: &mut Names) -> Resul
     }
 }
 
-/// A condition above needs the columns.
+/// What matters below a filter, whose condition needs the columns.
 fn asked_below(asked: Asked) -> Asked {
     match asked {
         Asked::Any => Asked::Set,
@@ -129,7 +130,7 @@ fn pull_join(
     pulled.filtered(join_conditions(given), &schema)
 }
 
-/// Whether an expression may be computed elsewhere, more often or less often.
+/// Whether an expression may be moved to where it is evaluated more or less often.
 pub(super) fn is_movable(expr: &Expr) -> bool {
     !expr.is_volatile() && !holds(expr, |part| subquery_of(part).is_some())
 }
@@ -145,14 +146,14 @@ pub(super) fn substitute_all(
 }
 
 impl Pulled {
-    /// With conditions over the subquery's columns (of `schema`).
+    /// Adds conditions over the subquery's columns (of `schema`).
     fn filtered(mut self, parts: Vec<Expr>, schema: &DFSchema) -> Result<Option<Self>> {
         let mut own = vec![];
         for part in parts {
             let part = if is_movable(&part) {
                 substitute(part, schema, &self.outputs)?
             } else if self.keeps_names(schema) && free_in(&part, schema).is_empty() {
-                // A subquery within the condition names the columns of this one.
+                // A subquery inside the condition refers to this subquery's columns by name.
                 part
             } else {
                 return Ok(None);
@@ -175,7 +176,7 @@ impl Pulled {
             })
     }
 
-    /// The same with the subquery's columns as columns of the plan: an outer join makes them NULL.
+    /// Computes the subquery's columns in the plan, so that an outer join can make them NULL.
     pub(super) fn computed(mut self, names: &mut Names) -> Result<Self> {
         let alias = names.next("__out_");
         let mut exprs = column_exprs(self.plan.schema());
@@ -190,7 +191,7 @@ impl Pulled {
         Ok(self)
     }
 
-    /// The same with unique names, and with no columns but those that are used.
+    /// Gives all columns unique names and drops unused ones.
     pub(super) fn sealed(self, beside: Option<&DFSchema>, names: &mut Names) -> Result<Self> {
         let alias = names.next("__sub_");
         let schema = Arc::clone(self.plan.schema());

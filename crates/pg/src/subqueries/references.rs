@@ -1,10 +1,10 @@
-//! Which columns of the query around it does a subquery use?
+//! Which columns of the outer query does a subquery use?
 //!
-//! `OuterReferenceColumn` names a column of some query around the one in which it stands, the
-//! nearest that has it. A reference is *free* in a subquery if no query within it has the column:
-//! then it is a column of the relation in whose row the subquery is evaluated.
+//! `OuterReferenceColumn` names a column of the nearest outer query that has it. A reference is
+//! *free* in a subquery if no query inside the subquery has the column: then the column belongs to
+//! the relation for whose rows the subquery is evaluated.
 //!
-//! Not here: what becomes of free references (`domain.rs`, `pulled.rs`).
+//! Not here: the replacement of free references (`domain.rs`, `pulled.rs`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,20 +17,20 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
 
-/// The relations that hold the distinct values of outer columns are called so, with a number.
+/// The prefix, before a number, of relations that hold the distinct values of outer columns.
 pub(super) const DOMAIN: &str = "__outer_";
 
-/// What free references become.
+/// The columns that replace free references.
 pub(super) type Renamed = HashMap<Column, Column>;
 
-/// The schemas of the queries within a subquery, the innermost last.
+/// The schemas of the queries inside a subquery, innermost last.
 #[derive(Clone, Default)]
 struct Scopes(Vec<Scope>);
 
 #[derive(Clone)]
 struct Scope {
     schema: Arc<DFSchema>,
-    /// The left side of a join is seen from LATERAL items on its right side only.
+    /// False for the left side of a join, which only LATERAL items on its right side see.
     seen: bool,
 }
 
@@ -54,10 +54,10 @@ impl Scopes {
     }
 }
 
-/// The free references of a plan, each once, in the order of their first use.
+/// The free references of a plan without duplicates, in the order of their first use.
 pub(super) fn free(plan: &LogicalPlan) -> Vec<Column> {
     let mut found = vec![];
-    // `rename` with a closure that changes nothing: one walk knows the rules of scopes.
+    // A renaming that changes nothing, so that only `walk` implements the scoping rules.
     let _ = walk(plan.clone(), &Scopes::default(), &mut |column| {
         if !found.contains(column) {
             found.push(column.clone());
@@ -85,8 +85,8 @@ pub(super) fn free_in(expr: &Expr, input: &DFSchema) -> Vec<Column> {
     found
 }
 
-/// The free references of the LATERAL items in the right side of a join that are columns of its
-/// left side; and references to the columns of a domain (`domain.rs`), whose names are unique.
+/// The free references of the LATERAL items on the right side of a join that are columns of its
+/// left side, and references to the columns of a domain (`domain.rs`), whose names are unique.
 pub(super) fn lateral(left: &DFSchema, right: &LogicalPlan) -> Vec<Column> {
     let domains = free(right).into_iter().filter(|column| {
         let table = column.relation.as_ref().map(TableReference::table);
@@ -118,22 +118,22 @@ fn lateral_items(
             lateral_items(&join.right, &scopes, note)?;
         }
         LogicalPlan::SubqueryAlias(alias) => lateral_items(&alias.input, scopes, note)?,
-        // The names of columns that an alias gives.
+        // Renames columns for an alias.
         LogicalPlan::Projection(names) => lateral_items(&names.input, scopes, note)?,
-        // The sides of joins are joins, LATERAL items, and queries that see nothing.
+        // Other inputs are joins, LATERAL items, or queries that do not see the left side.
         _ => {}
     }
     Ok(())
 }
 
-/// Renames the free references of a subquery's plan; they stay references.
+/// Renames the free references of a subquery's plan; they remain references.
 pub(super) fn rename(plan: LogicalPlan, renamed: &Renamed) -> Result<LogicalPlan> {
     walk(plan, &Scopes::default(), &mut |column| {
         renamed.get(column).cloned()
     })
 }
 
-/// The expression of a node, whose free references have become columns of the node's input.
+/// The expression of a node whose free references have become columns of the node's input.
 pub(super) fn resolve(expr: Expr, input: &DFSchema, renamed: &Renamed) -> Result<Expr> {
     let mut rename = |column: &Column| renamed.get(column).cloned();
     let expr = walk_expr(expr, input, &Scopes::default(), &mut rename)?;
@@ -252,14 +252,14 @@ pub(super) fn subquery(plan: LogicalPlan, spans: &datafusion::common::Spans) -> 
     }
 }
 
-/// Whether an expression has references or subqueries.
+/// Whether an expression contains outer references or subqueries.
 fn mentions(expr: &Expr) -> bool {
     holds(expr, |expr| {
         matches!(expr, Expr::OuterReferenceColumn(..)) || subquery_of(expr).is_some()
     })
 }
 
-/// Whether a part of an expression is such.
+/// Whether a part of an expression meets `such`.
 pub(super) fn holds(expr: &Expr, such: impl Fn(&Expr) -> bool) -> bool {
     let mut found = false;
     let _ = expr.apply(|part| {
@@ -273,7 +273,7 @@ pub(super) fn holds(expr: &Expr, such: impl Fn(&Expr) -> bool) -> bool {
     found
 }
 
-/// The subquery that an expression is about.
+/// The subquery of an expression that consists of one.
 pub(super) fn subquery_of(expr: &Expr) -> Option<&Subquery> {
     match expr {
         Expr::ScalarSubquery(subquery)

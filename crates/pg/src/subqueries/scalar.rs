@@ -1,13 +1,13 @@
-//! What is the value of `(SELECT …)` where it stands?
+//! How does `(SELECT …)` become a value where it stands?
 //!
-//! The rows of the subquery are joined to the relation around it, at most one to each outer row,
-//! and the subquery becomes an expression over the joined columns:
+//! The rows of the subquery are joined to the relation around it, at most one per outer row, and
+//! the subquery becomes an expression over the joined columns:
 //!
 //! | subquery | joined |
 //! |---|---|
 //! | an aggregate without GROUP BY, correlated by equalities | the aggregate, by the equal columns |
 //! | rows correlated by equalities | a value and the number of rows, by the equal columns |
-//! | any other | D ⨝ S (`domain.rs`), if need be a value and the number of rows by D |
+//! | any other | D ⨝ S (`domain.rs`), if necessary a value and the number of rows by D |
 //!
 //! S3: a second row is an error (21000) where the value is used, not where it is joined: a branch
 //! of CASE that is not taken does not fail.
@@ -32,7 +32,7 @@ use super::references::{free, subquery};
 use crate::functions::{named_row, single_row};
 use crate::once::Once;
 
-/// Joins a correlated subquery of one column to the relation around it. The result is its value.
+/// Joins a correlated subquery of one column to the relation around it, and returns its value.
 pub(super) fn scalar(around: &mut Around, plan: &LogicalPlan, names: &mut Names) -> Result<Expr> {
     if let Some(mut values) = aggregated(around, plan, true, names)? {
         return Ok(values.swap_remove(0));
@@ -46,9 +46,8 @@ pub(super) fn scalar(around: &mut Around, plan: &LogicalPlan, names: &mut Names)
     let alias = names.next("__scalar_");
     let own = column_exprs(pushed.schema());
     let (value, keys) = own.split_at(1);
-    // A constant column of an outer join's other side is taken for a constant of the result: ORDER
-    // BY
-    // of it would be dropped. An aggregate's value is not.
+    // DataFusion would take a constant column of the nullable side for a constant of the result
+    // and drop an ORDER BY of it. It does not do so with an aggregate's value.
     if one_at_most(plan)? && !is_constant(plan) {
         let right = aliased(pushed, &alias, Some(around.plan.schema()))?;
         let columns = columns(right.schema());
@@ -72,8 +71,9 @@ pub(super) fn scalar(around: &mut Around, plan: &LogicalPlan, names: &mut Names)
     ))
 }
 
-/// A subquery that is not correlated: DataFusion runs it once. The error for a second row is raised
-/// where the value is used, and a subquery without rows is NULL whatever its column's type says.
+/// An uncorrelated subquery, which DataFusion runs once. The error for a second row is raised
+/// where the value is used, and a subquery without rows is NULL even if its column is not
+/// nullable.
 pub(super) fn once(plan: LogicalPlan) -> Result<Expr> {
     let value = column_exprs(plan.schema()).swap_remove(0);
     let values = vec![first_value(value, vec![]), count(lit(1_i64))];
@@ -87,7 +87,7 @@ pub(super) fn once(plan: LogicalPlan) -> Result<Expr> {
     Ok(single_row(vec![both]))
 }
 
-/// Whether a subquery has exactly one row by its form.
+/// Whether the form of a subquery shows that it has exactly one row.
 pub(super) fn is_one_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
@@ -100,7 +100,7 @@ pub(super) fn is_one_row(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// A value and the number of rows for each combination of `keys`: the keys, then these two.
+/// The value and the number of rows for each combination of `keys`: the keys, then these two.
 fn counted(
     input: LogicalPlan,
     keys: Vec<Expr>,
@@ -113,7 +113,7 @@ fn counted(
     aliased(LogicalPlan::Aggregate(aggregate), alias, Some(beside))
 }
 
-/// The values of `inner = outer`, if all conditions are such equalities.
+/// The pairs of expressions in `inner = outer`, if all conditions are such equalities.
 fn equalities(
     conditions: &[Expr],
     inner: &DFSchema,
@@ -146,7 +146,7 @@ fn equalities(
     Ok(Some(found))
 }
 
-/// Rows that are correlated by equalities alone.
+/// A subquery that is correlated by equalities only.
 fn grouped(around: &mut Around, plan: &LogicalPlan, names: &mut Names) -> Result<Option<Expr>> {
     let Some(pulled) = pull(plan, Asked::Rows, names)? else {
         return Ok(None);
@@ -177,7 +177,7 @@ fn grouped(around: &mut Around, plan: &LogicalPlan, names: &mut Names) -> Result
     Ok(Some(single_row(columns[keys.len()..].to_vec())))
 }
 
-/// The inner sides of equalities, each once.
+/// The inner sides of equalities, without duplicates.
 fn keys(pairs: &[(Expr, Expr)]) -> Vec<Expr> {
     let mut keys: Vec<Expr> = vec![];
     for (inner, _) in pairs {
@@ -188,7 +188,7 @@ fn keys(pairs: &[(Expr, Expr)]) -> Vec<Expr> {
     keys
 }
 
-/// The equalities with the columns that the keys have become.
+/// The equalities between the outer sides and the columns that hold the keys.
 fn equal(pairs: Vec<(Expr, Expr)>, keys: &[Expr], columns: &[Expr]) -> Vec<Expr> {
     let pairs = pairs.into_iter().filter_map(|(inner, outer)| {
         let place = keys.iter().position(|key| *key == inner)?;
@@ -197,8 +197,8 @@ fn equal(pairs: Vec<(Expr, Expr)>, keys: &[Expr], columns: &[Expr]) -> Vec<Expr>
     pairs.collect()
 }
 
-/// An aggregate without GROUP BY whose input is correlated by equalities, with projections and,
-/// if `having`, conditions on top: the values of the subquery's columns. It has one row for each
+/// An aggregate without GROUP BY whose input is correlated by equalities, with projections and, if
+/// `having`, conditions on top. Returns the values of the subquery's columns. There is one row per
 /// outer row, or none if a condition fails; then the values are NULL.
 pub(super) fn aggregated(
     around: &mut Around,
@@ -246,7 +246,7 @@ pub(super) fn aggregated(
     let mut values = vec![];
     for (value, default) in value_columns.iter().zip(defaults) {
         values.push(match key_columns.first() {
-            // Without a partner the row is that of an aggregate over no rows.
+            // An outer row without a partner gets the aggregate's value over no rows.
             Some(key) if !default.is_null() => {
                 let default = Expr::Literal(default, None);
                 when(key.clone().is_null(), default).otherwise(value.clone())?
@@ -262,7 +262,7 @@ pub(super) fn aggregated(
     Ok(Some(values))
 }
 
-/// The nodes above an aggregate without GROUP BY, the lowest first.
+/// The nodes above an aggregate without GROUP BY, lowest first.
 fn above_aggregate(plan: &LogicalPlan) -> Result<Option<(Vec<&LogicalPlan>, &Aggregate)>> {
     let mut above = vec![];
     let mut at = plan;
@@ -288,7 +288,7 @@ fn above_aggregate(plan: &LogicalPlan) -> Result<Option<(Vec<&LogicalPlan>, &Agg
     }
 }
 
-/// A LIMIT that does not take away the first row.
+/// Whether a LIMIT keeps the first row.
 fn keeps_one(limit: &Limit) -> Result<bool> {
     let skips = !matches!(limit.get_skip_type()?, SkipType::Literal(0));
     let keeps = match limit.get_fetch_type()? {
@@ -298,7 +298,7 @@ fn keeps_one(limit: &Limit) -> Result<bool> {
     Ok(!skips && keeps)
 }
 
-/// The values that projections and conditions make of an aggregate's.
+/// The values that projections and conditions compute from an aggregate's.
 fn through(
     above: &[&LogicalPlan],
     schema: &DFSchema,
@@ -334,7 +334,7 @@ fn through(
     Ok(Some(values))
 }
 
-/// Whether a subquery has at most one row by its form.
+/// Whether the form of a subquery shows that it has at most one row.
 fn one_at_most(plan: &LogicalPlan) -> Result<bool> {
     if above_aggregate(plan)?.is_some() {
         return Ok(true);
@@ -352,7 +352,7 @@ fn one_at_most(plan: &LogicalPlan) -> Result<bool> {
     })
 }
 
-/// Whether the column of a subquery is the same in all of its rows.
+/// Whether the column of a subquery has the same value in all rows.
 fn is_constant(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(given) => {

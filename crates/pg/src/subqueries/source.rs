@@ -1,13 +1,12 @@
-//! From which relation are the outer columns' values taken, for all of which a subquery is
-//! evaluated at once?
+//! Which relation provides the outer columns' values, for which a subquery is evaluated?
 //!
-//! A domain (`domain.rs`) is computed from the relation around the subquery, to which its result is
-//! joined: that relation is computed twice. Where it may have other rows the second time (LIMIT
-//! without a whole order, volatile functions), a part of it that is stable and has the columns'
-//! values takes its place.
+//! A domain (`domain.rs`) is computed from the relation around the subquery, to which the result
+//! is joined: that relation is computed twice. If it might have other rows the second time (LIMIT
+//! without a total order, volatile functions), a stable part of it that has the columns' values is
+//! used instead.
 //!
-//! SO1: a source has each combination of values that the relation has; it may have more, which find
-//! no partner in the join.
+//! SO1: a source has each combination of values that the relation has; additional combinations
+//! find no partner in the join.
 
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ use super::pulled::is_movable;
 use super::unsupported;
 use crate::once::Once;
 
-/// The source of the columns `outer` of `plan`.
+/// A source for the columns `outer` of `plan`.
 pub(super) fn source(plan: &LogicalPlan, outer: &[Column]) -> Result<LogicalPlan> {
     if is_stable(plan)? {
         return Ok(plan.clone());
@@ -48,7 +47,7 @@ pub(super) fn source(plan: &LogicalPlan, outer: &[Column]) -> Result<LogicalPlan
     }
 }
 
-/// Columns that are expressions over a relation below.
+/// A source for columns that are expressions over a relation below.
 fn computed(
     exprs: &[Expr],
     schema: &DFSchema,
@@ -68,7 +67,7 @@ fn computed(
     project(selected, source(input, &below)?)
 }
 
-/// Columns of one side of a join, with NULLs if the join adds them.
+/// A source for columns of one side of a join, with NULLs if the join adds them.
 fn of_join(given: &Join, outer: &[Column]) -> Result<LogicalPlan> {
     let sides = [
         (&given.left, [JoinType::Right, JoinType::Full]),
@@ -109,7 +108,7 @@ fn is_stable(plan: &LogicalPlan) -> Result<bool> {
         if Once::of(node).is_some() {
             return Ok(TreeNodeRecursion::Jump);
         }
-        // Whether there is a row does not depend on which it is.
+        // The existence of a row does not depend on which row it is.
         if let LogicalPlan::Aggregate(aggregate) = node
             && aggregate.group_expr.is_empty()
             && aggregate

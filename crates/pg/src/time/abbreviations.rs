@@ -1,6 +1,6 @@
-//! Abbreviations of time zones that PostgreSQL knows (its file `timezonesets/Default`).
+//! PostgreSQL's abbreviations of time zones (its file `timezonesets/Default`).
 
-/// Abbreviation and seconds east of UTC, in alphabetical order.
+/// Abbreviations with their offsets in seconds east of UTC, in alphabetical order.
 pub(super) const FIXED: &[(&str, i32)] = &[
     ("acdt", 37_800),
     ("acsst", 37_800),
@@ -149,7 +149,7 @@ pub(super) const FIXED: &[(&str, i32)] = &[
     ("zulu", 0),
 ];
 
-/// Abbreviations whose offset depends on the date, with the zone that decides it.
+/// Abbreviations whose offset depends on the date, with the zone that determines it.
 pub(super) const DYNAMIC: &[(&str, &str)] = &[
     ("amst", "Asia/Yerevan"),
     ("anast", "Asia/Anadyr"),

@@ -1,7 +1,7 @@
-//! Sums and differences of moments and intervals, `age`, `date_trunc` and `date_bin`.
+//! Sums and differences of timestamps and intervals, `age`, `date_trunc` and `date_bin`.
 //!
-//! Functions with a zone take and give moments in UTC, and count months and days by the zone's
-//! calendar.
+//! Functions with a zone take and return timestamps in UTC, and count months and days by the
+//! zone's calendar.
 
 use super::calendar::{
     self, INFINITY, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND,
@@ -12,17 +12,17 @@ use super::words::Unit;
 use super::zone::Zone;
 use crate::PgError;
 
-/// 22008.
+/// Error 22008.
 pub(crate) fn timestamp_out_of_range() -> PgError {
     PgError::new("22008", "timestamp out of range")
 }
 
-/// 22008.
+/// Error 22008.
 pub(crate) fn date_out_of_range() -> PgError {
     PgError::new("22008", "date out of range")
 }
 
-/// An interval's time with so many digits behind the point of its seconds.
+/// Rounds an interval's time to this many fractional digits of its seconds.
 pub(crate) fn rounded(micros: i64, digits: u32) -> Option<i64> {
     let unit = 10_i64.pow(6_u32.saturating_sub(digits));
     if micros >= 0 {
@@ -32,7 +32,8 @@ pub(crate) fn rounded(micros: i64, digits: u32) -> Option<i64> {
     }
 }
 
-/// A moment with so many digits: halves go away from the year 2000, as in PostgreSQL.
+/// Rounds a timestamp to this many fractional digits: halves away from the year 2000, as in
+/// PostgreSQL.
 pub(crate) fn rounded_moment(micros: i64, digits: u32) -> Result<i64, PgError> {
     if !is_finite(micros) {
         return Ok(micros);
@@ -53,7 +54,7 @@ pub(crate) fn plus(at: i64, span: Span) -> Result<i64, PgError> {
     plus_in(at, span, Zone::Fixed(0))
 }
 
-/// A moment in UTC plus an interval.
+/// A timestamp in UTC plus an interval.
 pub(crate) fn plus_in(mut at: i64, span: Span, zone: Zone) -> Result<i64, PgError> {
     if !is_finite(at) {
         return Ok(at);
@@ -80,7 +81,7 @@ pub(crate) fn plus_in(mut at: i64, span: Span, zone: Zone) -> Result<i64, PgErro
     checked(at.checked_add(span.micros))
 }
 
-/// The days and the time between two moments.
+/// The days and the time between two timestamps.
 pub(crate) fn minus(left: i64, right: i64) -> Result<Span, PgError> {
     if !is_finite(left) || !is_finite(right) {
         return Err(PgError::new("22008", "cannot subtract infinite timestamps"));
@@ -90,7 +91,7 @@ pub(crate) fn minus(left: i64, right: i64) -> Result<Span, PgError> {
     Span::checked(0, micros / per_day, micros % per_day)
 }
 
-/// Years, months, days and time between two local times. `is_less` compares the moments.
+/// Years, months, days and time between two local times. `is_less` compares the times themselves.
 pub(crate) fn age(left: i64, right: i64, is_less: bool) -> Result<Span, PgError> {
     let (first, second) = (Parts::of(left), Parts::of(right));
     let sign = if is_less { -1 } else { 1 };
@@ -114,7 +115,7 @@ pub(crate) fn age(left: i64, right: i64, is_less: bool) -> Result<Span, PgError>
     )
 }
 
-/// The start of the unit that a local time is in. `None` for a unit that has no start.
+/// The start of the unit that contains a local time. `None` for a unit without a start.
 pub(crate) fn truncated(at: i64, unit: Unit) -> Option<Result<i64, PgError>> {
     if !is_finite(at) {
         return Some(Ok(at));
@@ -144,7 +145,7 @@ pub(crate) fn truncated(at: i64, unit: Unit) -> Option<Result<i64, PgError>> {
     Some(moment(day, 0).ok_or_else(timestamp_out_of_range))
 }
 
-/// The start, in UTC, of the unit that a moment is in by the zone's calendar.
+/// The start, in UTC, of the unit that contains a timestamp by the zone's calendar.
 pub(crate) fn truncated_in(at: i64, unit: Unit, zone: Zone) -> Option<Result<i64, PgError>> {
     if !is_finite(at) {
         return truncated(at, unit);
@@ -167,7 +168,7 @@ pub(crate) fn truncated_in(at: i64, unit: Unit, zone: Zone) -> Option<Result<i64
     }))
 }
 
-/// An interval without what is smaller than the unit.
+/// Truncates an interval to a unit.
 pub(crate) fn truncated_span(span: Span, unit: Unit) -> Option<Span> {
     let months = |unit: i32| Some(Span::new(span.months / unit * unit, 0, 0));
     let micros = |unit: i64| Some(Span::new(span.months, span.days, span.micros / unit * unit));
@@ -188,7 +189,7 @@ pub(crate) fn truncated_span(span: Span, unit: Unit) -> Option<Span> {
     }
 }
 
-/// The start of the bin of length `stride`, counted from `origin`, that a moment is in.
+/// The start of the bin of length `stride`, counted from `origin`, that contains a timestamp.
 pub(crate) fn binned(stride: Span, at: i64, origin: i64) -> Result<i64, PgError> {
     if !is_finite(at) {
         return Ok(at);
@@ -214,7 +215,7 @@ pub(crate) fn binned(stride: Span, at: i64, origin: i64) -> Result<i64, PgError>
         .ok_or_else(timestamp_out_of_range)
 }
 
-/// A date as the moment of its midnight.
+/// The timestamp of a date's midnight.
 pub(crate) fn midnight(date: i32) -> Result<i64, PgError> {
     match date {
         calendar::DATE_INFINITY => Ok(INFINITY),

@@ -1,7 +1,8 @@
-//! Days, months and years of PostgreSQL's calendar (Gregorian without end, with a year 0 inside).
+//! Days, months and years of PostgreSQL's calendar (proleptic Gregorian; internally with a year
+//! 0).
 //!
 //! Days count from 1970-01-01, microseconds from its midnight. Infinity is the greatest number of
-//! the type, minus infinity the least.
+//! the type, and minus infinity the least.
 
 pub(crate) const MICROS_PER_SECOND: i64 = 1_000_000;
 pub(crate) const MICROS_PER_MINUTE: i64 = 60 * MICROS_PER_SECOND;
@@ -9,12 +10,12 @@ pub(crate) const MICROS_PER_HOUR: i64 = 60 * MICROS_PER_MINUTE;
 pub(crate) const MICROS_PER_DAY: i64 = 24 * MICROS_PER_HOUR;
 /// Julian day of 1970-01-01.
 pub(crate) const EPOCH_JULIAN: i64 = 2_440_588;
-/// 4713-11-24 BC, Julian day 0: PostgreSQL's first.
+/// 4713-11-24 BC, Julian day 0: PostgreSQL's first date.
 pub(crate) const DAY_MIN: i64 = -EPOCH_JULIAN;
 /// 5874897-12-31: PostgreSQL's last date.
 pub(crate) const DAY_MAX: i64 = 2_145_042_905;
 pub(crate) const MICROS_MIN: i64 = DAY_MIN * MICROS_PER_DAY;
-/// Counted from 1970, 64 bits end in the year 294247; PostgreSQL counts from 2000 and ends in
+/// Counted from 1970, 64 bits end in the year 294247; PostgreSQL counts from 2000, which ends in
 /// 294276.
 pub(crate) const MICROS_MAX: i64 = i64::MAX - 1;
 pub(crate) const INFINITY: i64 = i64::MAX;
@@ -22,7 +23,7 @@ pub(crate) const MINUS_INFINITY: i64 = i64::MIN;
 pub(crate) const DATE_INFINITY: i32 = i32::MAX;
 pub(crate) const DATE_MINUS_INFINITY: i32 = i32::MIN;
 
-/// A moment by its parts; `year` 0 is 1 BC.
+/// The parts of a timestamp; `year` 0 is 1 BC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parts {
     pub(crate) year: i64,
@@ -35,7 +36,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// The parts of a finite moment.
+    /// The parts of a finite timestamp.
     pub(crate) fn of(moment: i64) -> Self {
         let (year, month, day) = civil(moment.div_euclid(MICROS_PER_DAY));
         let time = moment.rem_euclid(MICROS_PER_DAY);
@@ -60,13 +61,13 @@ impl Parts {
             + self.micros
     }
 
-    /// Microseconds, or `None` out of range.
+    /// The timestamp in microseconds; `None` if it is out of range.
     pub(crate) fn moment(&self) -> Option<i64> {
         moment(self.days(), self.time())
     }
 }
 
-/// A day and microseconds of it, or `None` out of range.
+/// The timestamp of a day and the microseconds within it; `None` if it is out of range.
 pub(crate) fn moment(days: i64, time: i64) -> Option<i64> {
     days.checked_mul(MICROS_PER_DAY)?
         .checked_add(time)
@@ -81,8 +82,8 @@ pub(crate) fn is_finite(moment: i64) -> bool {
     moment != INFINITY && moment != MINUS_INFINITY
 }
 
-/// Year, month and day of a day since 1970-01-01, by Howard Hinnant's algorithm: years start in
-/// March, so that the leap day is a year's last, and 400 of them are one era.
+/// The year, month and day of a number of days since 1970-01-01, by Howard Hinnant's algorithm:
+/// years start in March, so the leap day is a year's last, and 400 years form an era.
 pub(crate) fn civil(days: i64) -> (i64, u32, u32) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
@@ -102,7 +103,8 @@ pub(crate) fn civil(days: i64) -> (i64, u32, u32) {
     (year, month, day)
 }
 
-/// The day since 1970-01-01; a month beyond 1 to 12 counts from the year, a day from the month.
+/// Days since 1970-01-01. A month outside 1 to 12 continues into other years, a day into other
+/// months.
 pub(crate) fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = year + (month - 1).div_euclid(12);
     let month = (month - 1).rem_euclid(12) + 1;
@@ -128,7 +130,7 @@ pub(crate) fn month_length(year: i64, month: i64) -> i64 {
     }
 }
 
-/// 0 for Sunday to 6.
+/// 0 for Sunday to 6 for Saturday.
 pub(crate) fn weekday(days: i64) -> i64 {
     (days + 4).rem_euclid(7)
 }
@@ -138,7 +140,7 @@ pub(crate) fn day_of_year(days_since: i64) -> i64 {
     days_since - days(civil(days_since).0, 1, 1) + 1
 }
 
-/// ISO 8601: the year that a week belongs to, and the week's number.
+/// The ISO 8601 year that a week belongs to, and the week's number.
 pub(crate) fn iso_week(day: i64) -> (i64, i64) {
     let thursday = day - (weekday(day) + 6) % 7 + 3;
     let year = civil(thursday).0;

@@ -4,7 +4,7 @@ use super::calendar::{self, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE};
 use super::span::Span;
 use super::words::Unit;
 
-/// A field's value: a number with that many digits behind its point.
+/// The value of a field: a decimal with this scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Field {
     pub(crate) digits: i128,
@@ -23,18 +23,18 @@ impl Field {
         Self { digits, scale }
     }
 
-    /// With at least this scale.
+    /// The digits at this scale or the field's own, whichever is larger.
     pub(crate) fn at_scale(self, scale: u8) -> i128 {
         self.digits * 10_i128.pow(u32::from(scale.saturating_sub(self.scale)))
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "date_part gives a float")]
+    #[expect(clippy::cast_precision_loss, reason = "date_part returns a float")]
     pub(crate) fn as_float(self) -> f64 {
         self.digits as f64 / 10_f64.powi(i32::from(self.scale))
     }
 }
 
-/// How many digits behind the point a field of a value with a time has.
+/// The scale of a field, for dates or for values with a time.
 pub(crate) fn scale(unit: Unit, of_date: bool) -> u8 {
     match unit {
         Unit::Second => 6,
@@ -45,10 +45,10 @@ pub(crate) fn scale(unit: Unit, of_date: bool) -> u8 {
     }
 }
 
-/// Enough for every Julian day that PostgreSQL prints.
+/// Enough for every Julian day that PostgreSQL shows.
 pub(crate) const JULIAN_SCALE: u8 = 28;
 
-/// Whether the field of infinity is infinite; other fields of it are NULL.
+/// Whether the field of an infinite value is infinite; other fields are NULL.
 pub(crate) fn grows(unit: Unit) -> bool {
     matches!(
         unit,
@@ -85,7 +85,7 @@ pub(crate) fn of_date(day: i64, unit: Unit) -> Option<Field> {
     }))
 }
 
-/// A field of a finite local time; `utc` is the moment that `epoch` counts.
+/// A field of a finite local time; `utc` is the timestamp that `epoch` counts.
 pub(crate) fn of_moment(local: i64, utc: i64, unit: Unit) -> Option<Field> {
     let time = local.rem_euclid(MICROS_PER_DAY);
     let day = local.div_euclid(MICROS_PER_DAY);
@@ -135,7 +135,7 @@ pub(crate) fn of_span(span: Span, unit: Unit) -> Option<Field> {
         Unit::Century => Field::whole(years / 100),
         Unit::Millennium => Field::whole(years / 1000),
         Unit::Epoch => {
-            // A year has 365.25 days here.
+            // Here a year has 365.25 days.
             let quarter_days =
                 i128::from(years) * 1461 + (i128::from(months) * 30 + i128::from(span.days)) * 4;
             let micros = quarter_days * i128::from(MICROS_PER_DAY / 4);
@@ -145,8 +145,7 @@ pub(crate) fn of_span(span: Span, unit: Unit) -> Option<Field> {
     })
 }
 
-/// The Julian day with the part of the day that has passed, divided as PostgreSQL divides
-/// numerics.
+/// The Julian day with the elapsed part of the day, divided like PostgreSQL's numerics.
 fn julian(day: i64, time: i64) -> Field {
     let scale = division_scale(time);
     let day_length = i128::from(MICROS_PER_DAY);
@@ -159,7 +158,7 @@ fn julian(day: i64, time: i64) -> Field {
 }
 
 /// The Julian day of a local time as a float.
-#[expect(clippy::cast_precision_loss, reason = "date_part gives a float")]
+#[expect(clippy::cast_precision_loss, reason = "date_part returns a float")]
 pub(crate) fn julian_float(local: i64) -> f64 {
     let day = local.div_euclid(MICROS_PER_DAY) + calendar::EPOCH_JULIAN;
     let time = local.rem_euclid(MICROS_PER_DAY);
@@ -167,9 +166,9 @@ pub(crate) fn julian_float(local: i64) -> f64 {
     day as f64 + seconds / 86_400.0
 }
 
-/// The scale of a day's part: at least 16 digits count, in groups of four.
+/// The scale of the elapsed part of a day: at least 16 significant digits, in groups of four.
 fn division_scale(time: i64) -> u8 {
-    // The group of the first digit, and that group.
+    // The weight of the first group of four digits, and the group.
     let (mut weight, mut group) = (0_i64, time);
     while group >= 10_000 {
         group /= 10_000;

@@ -2,13 +2,13 @@
 //!
 //! | file | question |
 //! |---|---|
-//! | `calendar` | which day is a date, and which date a day? |
-//! | `zone`, `abbreviations` | which offset holds in a zone? |
-//! | `split`, `words`, `read` | which moment does a text name? |
-//! | `read_interval` | which interval does a text name? |
+//! | `calendar` | which day number has a date, and which date has a day number? |
+//! | `zone`, `abbreviations` | which offset does a zone have at a time? |
+//! | `split`, `words`, `read` | which date or time does a text denote? |
+//! | `read_interval` | which interval does a text denote? |
 //! | `span` | how are intervals compared, scaled and justified? |
-//! | `arithmetic` | what is a moment plus an interval, its age, its bin? |
-//! | `fields` | what is a field of a moment or an interval? |
+//! | `arithmetic` | what is a timestamp plus an interval, its age, its bin? |
+//! | `fields` | what is a field of a timestamp or an interval? |
 //! | `patterns`, `write_pattern`, `read_pattern` | `to_char`, `to_date`, `to_timestamp` |
 
 mod abbreviations;

@@ -1,19 +1,20 @@
 //! `to_char` of numbers.
 //!
-//! A pattern is a row of places for digits, with signs and separators among them. A number is
-//! rounded to the places behind the point; without enough places before it, it is written as `#`.
+//! A pattern is a sequence of digit positions with signs and separators. A number is rounded to
+//! the positions after the decimal point; if there are too few before it, they are filled with
+//! `#`.
 
 use super::patterns::Case;
 use super::write_pattern::ordinal;
 use crate::PgError;
 
-/// A number that is written.
+/// A number to be written.
 pub(crate) enum Number {
-    /// Digits, and a minus if it is negative.
+    /// Digits, with a minus if the number is negative.
     Integer(String),
-    /// The same, with a point.
+    /// Digits with a decimal point, and a minus if the number is negative.
     Numeric(String),
-    /// A float, of which so many digits count.
+    /// A float, with the number of its significant digits.
     Float(f64, usize),
 }
 
@@ -55,14 +56,14 @@ pub(super) enum SignPlace {
 /// A pattern for numbers.
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "a pattern's marks, each with its own meaning"
+    reason = "each flag is a different mark of the pattern"
 )]
 pub(crate) struct NumberPattern {
     pub(super) nodes: Vec<Node>,
-    /// Places before and behind the point.
+    /// The numbers of digit positions before and after the decimal point.
     pub(super) before: usize,
     pub(super) behind: usize,
-    /// The place of the first 0, from 1, and the number of places up to the last.
+    /// The position of the first 0, from 1, and the number of positions up to the last 0.
     zero_start: usize,
     zero_end: usize,
     pub(super) shift: usize,
@@ -182,7 +183,7 @@ impl NumberPattern {
         letters.as_str()
     }
 
-    /// Counts a place or notes a mark.
+    /// Counts a digit position or notes a mark.
     fn place(&mut self, key: Key) -> Result<(), PgError> {
         if self.has_exponent && key != Key::Exponent {
             return Err(wrong("\"EEEE\" must be the last pattern used"));
@@ -306,8 +307,8 @@ impl NumberPattern {
         Ok(Writer::new(self, before, behind, negative, &digits, spaces).run())
     }
 
-    /// Whether the number is negative, its digits rounded to the pattern, and the places behind the
-    /// point that are left of a float.
+    /// Whether the number is negative, its digits rounded to the pattern, and the positions after
+    /// the decimal point that remain for a float.
     fn digits(&self, number: &Number, before: usize, behind: usize) -> (bool, String, usize) {
         let _ = before;
         match number {
@@ -386,7 +387,7 @@ impl NumberPattern {
         let shown = match number {
             Number::Integer(text) | Number::Numeric(text) => {
                 if !text.bytes().any(|byte| byte.is_ascii_digit()) {
-                    // No finite number: a # for each place.
+                    // Infinity or NaN: a # for each digit position.
                     return format!(
                         " {}.{}",
                         "#".repeat(self.before),
@@ -418,7 +419,7 @@ impl NumberPattern {
     }
 }
 
-/// Digits times ten to the `shift`, rounded half up to `scale` digits behind the point.
+/// The digits times ten to the `shift`, rounded half up to `scale` decimal places.
 fn rounded(digits: &str, shift: usize, scale: usize) -> String {
     let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
     let mut all: Vec<u8> = whole.bytes().chain(part.bytes()).collect();
@@ -457,7 +458,7 @@ fn rounded(digits: &str, shift: usize, scale: usize) -> String {
     }
 }
 
-/// `1.23e+02` of a decimal text.
+/// The exponential form of a decimal text: `1.23e+02`.
 fn exponential(text: &str, scale: usize) -> String {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => ("-", digits),
@@ -512,26 +513,27 @@ fn roman(mut value: u32) -> String {
     out
 }
 
-/// The state in which a number's digits are put in the pattern's places.
+/// The state of writing a number's digits into the pattern.
 struct Writer<'a> {
     pattern: &'a NumberPattern,
     digits: &'a [u8],
-    /// The next digit.
+    /// The index of the next digit.
     at: usize,
-    /// The last digit that a filled pattern keeps; the point, if there is none behind it.
+    /// The last digit that the FM modifier keeps, or the decimal point if no digit after it is
+    /// kept.
     last: Option<usize>,
     negative: bool,
     has_brackets: bool,
     sign: SignPlace,
     sign_written: bool,
     spaces: usize,
-    /// Places so far, and all of them.
+    /// The number of positions written so far, and of all positions.
     place: usize,
     places: usize,
     behind: usize,
-    /// Whether the place before was a digit of the number.
+    /// Whether the previous position held a digit of the number.
     in_number: bool,
-    /// The digits ended before the places: PostgreSQL writes nothing more.
+    /// Whether the digits ended before the positions: PostgreSQL then writes nothing more.
     is_over: bool,
     out: String,
 }
@@ -636,7 +638,7 @@ impl<'a> Writer<'a> {
             .is_some_and(|last| self.digits.get(last) == Some(&b'.'))
     }
 
-    /// Whether the number's only digit before the point is a 0 that is not shown.
+    /// Whether the only digit before the decimal point is a 0 that is not shown.
     fn hides_zero(&self) -> bool {
         !self.pattern.has_zero
             && self.at == 0
@@ -697,7 +699,7 @@ impl<'a> Writer<'a> {
             digit => {
                 let is_beyond = self.last.is_some_and(|last| self.at > last);
                 if is_beyond && key != Key::Zero {
-                    // A zero at the end of a filled number.
+                    // A trailing zero that FM drops.
                 } else if self.hides_zero() {
                     if !filled {
                         self.out.push(' ');
@@ -717,7 +719,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// What stands behind the last digit.
+    /// Writes what follows the last digit.
     fn end(&mut self) {
         if self.is_over {
             return;
@@ -738,8 +740,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The last digit behind the point that is not 0, or the point; with a 0 in the pattern, at least
-/// the digit in that place.
+/// The last digit after the decimal point that is not 0, or the point; if the pattern has a 0, at
+/// least the digit in that position.
 fn last_relevant(pattern: &NumberPattern, digits: &str, spaces: usize) -> Option<usize> {
     let point = digits.find('.')?;
     let mut last = point;

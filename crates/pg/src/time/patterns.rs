@@ -5,7 +5,7 @@
 pub(super) enum Node {
     Field(FieldNode),
     Space(char),
-    /// Punctuation outside of quotes.
+    /// Punctuation outside quotes.
     Separator(char),
     Char(char),
 }
@@ -14,7 +14,7 @@ pub(super) enum Node {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FieldNode {
     pub(super) key: Key,
-    /// As it is written in the pattern.
+    /// Its spelling in the pattern.
     pub(super) name: &'static str,
     /// `FM`: no padding.
     pub(super) fill: bool,
@@ -30,12 +30,12 @@ pub(super) enum Case {
     Capital,
 }
 
-/// What a field stands for.
+/// The kind of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Key {
-    /// `AM`, with dots or not.
+    /// `AM`, and whether it has dots.
     HalfOfDay(Case, bool),
-    /// `AD`, with dots or not.
+    /// `AD`, and whether it has dots.
     Era(Case, bool),
     Century,
     DayName(Case),
@@ -45,14 +45,14 @@ pub(super) enum Key {
     DayOfWeek,
     /// `FF1` to `FF6`.
     Fraction(u32),
-    /// `FX`: spaces count.
+    /// `FX`: spaces are significant.
     Exact,
     Hour24,
     Hour12,
     IsoDayOfYear,
     IsoDayOfWeek,
     IsoWeek,
-    /// `IYYY` to `I`: so many digits.
+    /// `IYYY` to `I`, with the number of digits.
     IsoYear(u32),
     Julian,
     Minute,
@@ -73,12 +73,12 @@ pub(super) enum Key {
     WeekOfMonth,
     /// `Y,YYY`.
     YearWithComma,
-    /// `YYYY` to `Y`: so many digits.
+    /// `YYYY` to `Y`, with the number of digits.
     Year(u32),
 }
 
 impl Key {
-    /// Whether the field is written in digits, so that the field before it has a fixed width.
+    /// Whether the field consists of digits, so that the field before it has a fixed width.
     pub(super) fn is_digits(self) -> bool {
         !matches!(
             self,
@@ -97,7 +97,7 @@ impl Key {
     }
 }
 
-/// Fields by their spelling; of two that begin alike the longer one comes first.
+/// Fields by their spelling; a spelling precedes its own prefixes.
 const KEYS: &[(&str, Key)] = {
     use Case::{Capital, Lower, Upper};
     &[
@@ -216,7 +216,7 @@ const KEYS: &[(&str, Key)] = {
     ]
 };
 
-/// The parts of a pattern.
+/// Parses a pattern.
 pub(super) fn nodes(pattern: &str) -> Vec<Node> {
     let mut rest = pattern;
     let mut nodes = vec![];
@@ -236,7 +236,7 @@ pub(super) fn nodes(pattern: &str) -> Vec<Node> {
             } else if let Some(more) = rest.strip_prefix("th") {
                 (ordinal, rest) = (Some(Case::Lower), more);
             } else if let Some(more) = rest.strip_prefix("SP") {
-                // Spelled numbers are read and ignored.
+                // Spelled-out numbers are accepted and ignored.
                 rest = more;
             }
             nodes.push(Node::Field(FieldNode {
@@ -270,7 +270,7 @@ pub(super) fn nodes(pattern: &str) -> Vec<Node> {
     nodes
 }
 
-/// Text up to the closing quote.
+/// Parses text up to the closing quote.
 fn literal<'a>(quoted: &'a str, nodes: &mut Vec<Node>) -> &'a str {
     let mut letters = quoted.chars();
     while let Some(letter) = letters.next() {
@@ -316,7 +316,7 @@ pub(super) const DAYS: [&str; 7] = [
     "Friday",
     "Saturday",
 ];
-/// January is the last.
+/// In reverse order: January is the last.
 pub(super) const ROMAN: [&str; 12] = [
     "XII", "XI", "X", "IX", "VIII", "VII", "VI", "V", "IV", "III", "II", "I",
 ];

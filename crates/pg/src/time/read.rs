@@ -1,8 +1,8 @@
-//! Reads dates, times and timestamps as PostgreSQL's clients write them.
+//! Parses dates, times and timestamps in the formats that PostgreSQL accepts.
 //!
-//! The fields of a text are taken from left to right; each fills parts of the moment, and no part
-//! is filled twice. Which part an ambiguous number is depends on the parts that are there, on its
-//! number of digits, and on the order of `DateStyle`.
+//! The fields of a text are processed from left to right; each fills parts of the result, and no
+//! part is filled twice. The part that an ambiguous number fills depends on the parts filled so
+//! far, on its number of digits, and on the order of `DateStyle`.
 //! More than 800 lines: one state machine, whose steps share the parts filled so far.
 
 use super::calendar::{self, INFINITY, MICROS_PER_DAY, MINUS_INFINITY, Parts};
@@ -11,7 +11,7 @@ use super::words::{self, Unit, Word};
 use super::zone::Zone;
 use crate::PgError;
 
-/// In which order `DateStyle` reads dates that could be read in several.
+/// The order in which `DateStyle` reads ambiguous dates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Order {
     #[default]
@@ -20,22 +20,22 @@ pub(crate) enum Order {
     Ymd,
 }
 
-/// What the text of a moment depends on.
+/// The settings on which the text of a date or time depends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Surroundings {
     pub(crate) order: Order,
     pub(crate) zone: Zone,
-    /// The moment that `now` stands for, in UTC.
+    /// The time of `now`, in UTC.
     pub(crate) now: i64,
 }
 
-/// Why a text is no date or time.
+/// The reason why a text is not a date or time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Bad {
     Format,
-    /// A number that its field cannot have.
+    /// A number that is out of range for its field.
     Field,
-    /// The same, where another order of day and month may help.
+    /// A number out of range, which might fit with another order of day and month.
     DayOrMonth,
     Displacement,
     Zone(String),
@@ -61,18 +61,18 @@ impl Bad {
     }
 }
 
-/// 22023.
+/// Error 22023.
 pub(crate) fn unknown_zone(name: &str) -> PgError {
     PgError::new("22023", format!("time zone \"{name}\" not recognized"))
 }
 
-/// A `timestamp`: a zone in the text is read and ignored.
+/// Parses a `timestamp`; a zone in the text is accepted and ignored.
 pub(crate) fn timestamp(text: &str, around: &Surroundings) -> Result<i64, PgError> {
     let read = read(text, around).map_err(|bad| bad.error("timestamp", text))?;
     read.local().ok_or_else(|| out_of_range("timestamp", text))
 }
 
-/// A `timestamp with time zone`, in UTC.
+/// Parses a `timestamp with time zone`, in UTC.
 pub(crate) fn timestamptz(text: &str, around: &Surroundings) -> Result<i64, PgError> {
     let pg_type = "timestamp with time zone";
     let read = read(text, around).map_err(|bad| bad.error(pg_type, text))?;
@@ -80,7 +80,7 @@ pub(crate) fn timestamptz(text: &str, around: &Surroundings) -> Result<i64, PgEr
         .ok_or_else(|| out_of_range("timestamp", text))
 }
 
-/// A `date`, in days.
+/// Parses a `date`, in days.
 pub(crate) fn date(text: &str, around: &Surroundings) -> Result<i32, PgError> {
     let read = read(text, around).map_err(|bad| bad.error("date", text))?;
     let days = match read {
@@ -96,7 +96,7 @@ pub(crate) fn date(text: &str, around: &Surroundings) -> Result<i32, PgError> {
         .ok_or_else(|| out_of_range("date", text))
 }
 
-/// A `time`, in microseconds of the day.
+/// Parses a `time`, in microseconds of the day.
 pub(crate) fn time(text: &str, around: &Surroundings) -> Result<i64, PgError> {
     let bad = |bad: Bad| bad.error("time", text);
     let fields = fields(text).ok_or_else(|| bad(Bad::Format))?;
@@ -110,7 +110,7 @@ fn out_of_range(pg_type: &str, text: &str) -> PgError {
     PgError::new("22008", format!("{pg_type} out of range: \"{text}\""))
 }
 
-/// What a text stands for.
+/// The meaning of a text.
 enum Moment {
     Epoch,
     Infinity,
@@ -118,12 +118,12 @@ enum Moment {
     At { parts: Parts, place: Place },
 }
 
-/// Where a local time holds.
+/// The zone of a local time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Session,
     In(Zone),
-    /// A zone's abbreviation, changed by `dst`.
+    /// A zone's abbreviation, shifted by `dst`.
     Shifted(Zone, i32),
 }
 
@@ -163,7 +163,7 @@ fn read(text: &str, around: &Surroundings) -> Result<Moment, Bad> {
     reader.finish()
 }
 
-/// Parts of a moment, as a set of bits.
+/// The parts of a date and time, as a set of bits.
 type Filled = u32;
 const YEAR: Filled = 1;
 const MONTH: Filled = 2;
@@ -183,12 +183,12 @@ const WEEKDAY: Filled = 4096;
 
 struct Reader<'a> {
     around: &'a Surroundings,
-    /// Only a time of day is wanted.
+    /// Whether only a time of day is expected.
     time_only: bool,
     parts: Parts,
     filled: Filled,
     day_of_year: i64,
-    /// What the number that follows is.
+    /// The meaning of the number that follows.
     label: Option<Label>,
     has_text_month: bool,
     is_julian: bool,
@@ -233,7 +233,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What numbers may be: where only a time is wanted, a date counts as filled.
+    /// The parts that numbers cannot fill: if only a time is expected, the date counts as filled.
     fn taken(&self) -> Filled {
         if self.time_only {
             self.filled | DATE
@@ -303,7 +303,7 @@ impl<'a> Reader<'a> {
             self.place = Place::In(zone);
             return Ok(ZONE);
         }
-        // A time without colons, with its offset: hhmmss-zz.
+        // A time without colons, with an offset: hhmmss-zz.
         if self.label.take().is_some_and(|label| label != Label::Time) {
             return Err(Bad::Format);
         }
@@ -348,7 +348,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A number behind a unit (`y2024 m1 d2`) or `t`.
+    /// A number after a unit (`y2024 m1 d2`) or after `t`.
     fn labelled(&mut self, label: Label, text: &str) -> Result<Filled, Bad> {
         let Label::Unit(unit) = label else {
             let now = self.joined(text, self.filled | DATE)?;
@@ -438,7 +438,7 @@ impl<'a> Reader<'a> {
             return Ok(Some(ZONE));
         }
         let Some(word) = words::word(text) else {
-            // A zone's name without punctuation, such as Egypt.
+            // The name of a zone without punctuation, such as Egypt.
             let zone = Zone::full(text).ok_or(Bad::Format)?;
             self.place = Place::In(zone);
             return Ok(Some(ZONE));
@@ -528,7 +528,7 @@ impl<'a> Reader<'a> {
         DATE
     }
 
-    /// A date whose parts have something between them.
+    /// A date whose parts are separated.
     fn date(&mut self, text: &str) -> Result<Filled, Bad> {
         let mut parts = vec![];
         let bytes = text.as_bytes();
@@ -547,7 +547,7 @@ impl<'a> Reader<'a> {
                 at += 1;
             }
             parts.push((digit, &text[start..at]));
-            // The character behind a part is skipped, whatever it is.
+            // The separator is skipped, whatever it is.
             at += 1;
         }
         if !bytes.last().is_some_and(u8::is_ascii_alphanumeric) {
@@ -583,7 +583,7 @@ impl<'a> Reader<'a> {
         if whole { Ok(now) } else { Err(Bad::Format) }
     }
 
-    /// One number whose part depends on those that are there.
+    /// A single number, whose part depends on the parts filled so far.
     fn number(&mut self, text: &str, filled: Filled) -> Result<Filled, Bad> {
         let (value, rest) = integer(text)?;
         let digits = text.len();
@@ -632,7 +632,7 @@ impl<'a> Reader<'a> {
         Ok(part)
     }
 
-    /// Digits without anything between: yyyymmdd, yymmdd, hhmmss or hhmm.
+    /// Digits without separators: yyyymmdd, yymmdd, hhmmss or hhmm.
     fn joined(&mut self, text: &str, filled: Filled) -> Result<Filled, Bad> {
         let (digits, micros) = match text.find('.') {
             Some(point) => (&text[..point], Some(fraction(&text[point..])?)),
@@ -722,7 +722,7 @@ impl<'a> Reader<'a> {
         if self.filled & TIME != TIME {
             return Err(Bad::Format);
         }
-        // A zone by name needs a date to have an offset.
+        // The offset of a named zone depends on the date.
         let needs_date = matches!(self.place, Place::In(Zone::Named(_)));
         if needs_date && self.filled & DATE != DATE && self.filled & ZONE != 0 {
             return Err(Bad::Format);
@@ -777,12 +777,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// An abbreviation of a zone that stands in a date.
+/// The abbreviation of a zone inside a date.
 fn abbreviation(lower: &str) -> Option<Zone> {
     Zone::abbreviation(lower.get(..10).unwrap_or(lower))
 }
 
-/// A number of 32 bits at the start of a text, and the rest.
+/// A 32-bit number at the start of a text, and the rest.
 fn integer(text: &str) -> Result<(i64, &str), Bad> {
     let signed = usize::from(text.starts_with(['-', '+']));
     let digits = text[signed..]
@@ -800,7 +800,7 @@ fn integer(text: &str) -> Result<(i64, &str), Bad> {
     Ok((number.into(), rest))
 }
 
-/// `.5` as microseconds, rounded half to even.
+/// Parses `.5` as microseconds, rounded half to even.
 pub(super) fn fraction(text: &str) -> Result<i64, Bad> {
     let digits = &text[1..];
     if !text.starts_with('.') || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -814,7 +814,7 @@ pub(super) fn fraction(text: &str) -> Result<i64, Bad> {
     Ok((part * 1e6).round_ties_even() as i64)
 }
 
-/// Hours, minutes, seconds and microseconds of `hh:mm`, `hh:mm:ss`, `hh:mm:ss.f` or `mm:ss.f`.
+/// The hours, minutes, seconds and microseconds of `hh:mm`, `hh:mm:ss`, `hh:mm:ss.f` or `mm:ss.f`.
 pub(super) fn clock(text: &str) -> Result<(i64, i64, i64, i64), Bad> {
     let (hour, rest) = integer(text)?;
     let rest = rest.strip_prefix(':').ok_or(Bad::Format)?;

@@ -1,6 +1,8 @@
-//! Reads intervals: PostgreSQL's own form, the standard's (`1-2`, `1 02:03:04`) and ISO 8601's.
+//! Parses intervals in PostgreSQL's format, the SQL standard's (`1-2`, `1 02:03:04`) and ISO
+//! 8601's.
 //!
-//! Fields are read from right to left, so that a number finds its unit first.
+//! Fields are processed from right to left, so that the unit of a number is known before the
+//! number.
 
 use super::calendar::{MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND};
 use super::read::{Bad, clock, fraction};
@@ -9,14 +11,14 @@ use super::split::{Kind, fields};
 use super::words::{self, Unit, Word};
 use crate::PgError;
 
-/// `INTERVAL '…' YEAR TO MONTH`: the units that a qualified interval has.
+/// `INTERVAL '…' YEAR TO MONTH`: the units of a qualified interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Qualifier {
     pub(crate) first: Unit,
     pub(crate) last: Unit,
 }
 
-/// Reads an interval, cut to its qualifier, its seconds rounded to `precision` digits.
+/// Parses an interval, truncated to its qualifier, with its seconds rounded to `precision` digits.
 pub(crate) fn interval(
     text: &str,
     qualifier: Option<Qualifier>,
@@ -40,7 +42,7 @@ fn error(bad: &Bad, text: &str) -> PgError {
     }
 }
 
-/// An interval of this type: without what is smaller than the qualifier's last unit.
+/// Truncates an interval to the last unit of its qualifier.
 pub(crate) fn adjusted(
     mut span: Span,
     qualifier: Option<Qualifier>,
@@ -79,7 +81,7 @@ impl Sums {
         Ok(())
     }
 
-    /// Part of a unit that has `scale` microseconds.
+    /// Adds a fraction of a unit that has `scale` microseconds.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,
@@ -97,7 +99,7 @@ impl Sums {
         self.add_micros(whole, 1)
     }
 
-    /// Part of a unit that has `scale` days.
+    /// Adds a fraction of a unit that has `scale` days.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,
@@ -185,7 +187,7 @@ fn small(value: i64) -> Result<i64, Bad> {
     i32::try_from(value).map(i64::from).map_err(|_| Bad::Field)
 }
 
-/// Bits that stand for a unit that is there; a time has all of its units at once.
+/// The bits for a unit that is present; a time has all of its units at once.
 fn bits(unit: Unit) -> u32 {
     match unit {
         Unit::Microsecond => 1,
@@ -206,7 +208,7 @@ fn bits(unit: Unit) -> u32 {
 const ALL_SECONDS: u32 = 1 | 2 | 4;
 const TIME: u32 = ALL_SECONDS | 8 | 16;
 
-/// PostgreSQL's and the standard's form.
+/// Parses PostgreSQL's and the SQL standard's format.
 fn verbose(text: &str, qualifier: Option<Qualifier>) -> Result<Sums, Bad> {
     let fields = fields(text).ok_or(Bad::Format)?;
     let mut sums = Sums::default();
@@ -290,7 +292,7 @@ fn time(
     sums.add_micros(if negative { -total } else { total }, 1)
 }
 
-/// A clock whose hours may have 64 bits.
+/// Parses a time whose hours may have 64 bits.
 fn long_clock(text: &str) -> Result<(i64, i64, i64, i64), Bad> {
     let (hour, rest) = text.split_once(':').ok_or(Bad::Format)?;
     if hour.len() <= 9 {
@@ -301,7 +303,7 @@ fn long_clock(text: &str) -> Result<(i64, i64, i64, i64), Bad> {
     Ok((hour, minute, second, micros))
 }
 
-/// A number with the unit that stands behind it: which units it fills, and the unit of the number
+/// Adds a number whose unit follows it. Returns the units it fills, and the unit of the number
 /// before it.
 fn number(
     sums: &mut Sums,
@@ -314,7 +316,7 @@ fn number(
     let (mut value, rest) = integer(text)?;
     let mut part = 0.0;
     if let Some(more) = rest.strip_prefix('-') {
-        // The standard's years-months.
+        // Years-months of the SQL standard.
         let (months, rest) = integer(more)?;
         if !(0..12).contains(&months) || more.starts_with(['-', '+']) {
             return Err(Bad::Field);
@@ -347,7 +349,7 @@ fn number(
     Ok((filled, Some(next)))
 }
 
-/// The unit of a last number that has none.
+/// The unit of the last number if it has none.
 fn default_unit(qualifier: Option<Qualifier>) -> Unit {
     qualifier.map_or(Unit::Second, |qualifier| qualifier.last)
 }
@@ -437,7 +439,7 @@ fn iso(text: &str) -> Result<Sums, Bad> {
     Ok(sums)
 }
 
-/// Year, month and day with dashes: the rest behind `T`, or that the text has ended.
+/// Year, month and day with dashes. Returns the rest after `T`, or that the text has ended.
 fn iso_date<'a>(
     sums: &mut Sums,
     value: i64,
@@ -491,13 +493,13 @@ fn iso_time(
     }
 }
 
-/// The digits before a number's point.
+/// The number of digits before the decimal point.
 fn integer_width(text: &str) -> usize {
     let text = text.strip_prefix('-').unwrap_or(text);
     text.bytes().take_while(u8::is_ascii_digit).count()
 }
 
-/// A number with its integer part, the rest of it, and the text behind it.
+/// A number's integer part, its fraction, and the text after it.
 #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
 fn iso_number(text: &str) -> Result<(i64, f64, &str), Bad> {
     let sign = usize::from(text.starts_with('-'));

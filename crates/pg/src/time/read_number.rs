@@ -1,16 +1,16 @@
-//! `to_number`: reads a number by a pattern of `to_char`.
+//! `to_number`: parses a number by a pattern of `to_char`.
 //!
-//! A place of the pattern takes a digit, the point or a sign if the text has one there; separators
-//! are skipped where they are.
+//! A position of the pattern consumes a digit, a decimal point or a sign if the text has one
+//! there; separators are skipped where they occur.
 
 use super::number_pattern::{Key, Node, NumberPattern, SignPlace};
 use crate::PgError;
 
 impl NumberPattern {
-    /// The number's text, such as `-12454.8`, for the cast to numeric.
+    /// The number's text, such as `-12454.8`, for a cast to numeric.
     ///
     /// # Errors
-    /// 22003 for more digits before the point than the pattern has places for.
+    /// 22003, if there are more digits before the decimal point than the pattern has positions.
     pub(crate) fn read(&self, text: &str) -> Result<String, PgError> {
         let mut reader = Reader {
             pattern: self,
@@ -35,7 +35,7 @@ impl NumberPattern {
             return Err(PgError::new("22003", "numeric field overflow"));
         }
         let sign = reader.sign.map_or(' ', char::from);
-        // Places behind a V are behind the point of the number that is read.
+        // Positions after a V are decimal places of the number.
         let shift = self.shift;
         Ok(if shift > 0 {
             format!("{sign}{digits}e-{shift}")
@@ -64,7 +64,7 @@ impl Reader<'_> {
 
     fn node(&mut self, node: &Node) -> Result<(), PgError> {
         let key = match node {
-            // It stands for any character.
+            // Matches any character.
             Node::Char(_) => {
                 self.at += 1;
                 self.skip_continuation();
@@ -124,14 +124,14 @@ impl Reader<'_> {
         self.skip_continuation();
     }
 
-    /// Steps to the next character's first byte.
+    /// Advances to the first byte of the next character.
     fn skip_continuation(&mut self) {
         while self.peek().is_some_and(|byte| byte & 0xC0 == 0x80) {
             self.at += 1;
         }
     }
 
-    /// A digit's or the point's place. The caller steps over the character.
+    /// A position for a digit or the decimal point. The caller advances past the character.
     fn place(&mut self, key: Key) {
         if self.peek() == Some(b' ') {
             self.at += 1;
@@ -174,7 +174,7 @@ impl Reader<'_> {
         self.at += 1;
     }
 
-    /// A sign behind the last digit.
+    /// A sign after the last digit.
     fn sign_behind(&mut self, is_read: bool) {
         let pattern = self.pattern;
         if pattern.has_sign && pattern.sign != SignPlace::None {

@@ -1,6 +1,6 @@
-//! `to_date` and `to_timestamp`: reads a text by a pattern.
+//! `to_date` and `to_timestamp`: parse a text by a pattern.
 //!
-//! Outside of `FX` a pattern's spaces and punctuation match any, or none.
+//! Without `FX`, spaces and punctuation in a pattern match any spaces and punctuation, or none.
 
 use super::calendar::{self, MICROS_PER_DAY, Parts};
 use super::patterns::{DAYS, FieldNode, Key, MONTHS, Node, ROMAN, is_separator, nodes};
@@ -39,7 +39,7 @@ fn invalid(message: impl Into<String>) -> PgError {
     PgError::new("22007", message)
 }
 
-/// What a text has for each field; 0 is a field that is not there.
+/// The values of the fields in a text; 0 for a missing field.
 #[derive(Default)]
 struct Found {
     is_iso: Option<bool>,
@@ -69,12 +69,12 @@ struct Found {
     zone_minute: i64,
 }
 
-/// Where the text is read.
+/// The position in the text.
 struct Cursor<'a> {
     all: &'a str,
     at: usize,
     exact: bool,
-    /// Spaces that were skipped beyond those of the pattern.
+    /// The number of spaces skipped beyond those of the pattern.
     skipped: i64,
 }
 
@@ -160,7 +160,7 @@ fn moment(text: &str, pattern: &str) -> Result<(Parts, Option<Zone>, Option<u32>
     Ok((parts, zone, digits))
 }
 
-/// Sets a field that must not have another value already.
+/// Sets a field, which must not already have another value.
 fn set(slot: &mut i64, value: i64, field: &FieldNode) -> Result<(), PgError> {
     if *slot != 0 && *slot != value {
         let message = format!(
@@ -173,7 +173,7 @@ fn set(slot: &mut i64, value: i64, field: &FieldNode) -> Result<(), PgError> {
     Ok(())
 }
 
-/// Reads a number of at most `width` digits; returns it and how many characters were read.
+/// Parses a number of at most `width` digits. Returns it and the number of characters consumed.
 fn integer(
     cursor: &mut Cursor,
     width: usize,
@@ -221,7 +221,7 @@ fn integer(
     Ok((value.into(), cursor.at - start))
 }
 
-/// A number at the start of a text, spaces before it included; `None` if it is too great.
+/// The number at the start of a text, after spaces; `None` if it is too large.
 fn number_prefix(text: &str) -> (Option<i64>, usize) {
     let spaces = text
         .bytes()
@@ -251,7 +251,7 @@ fn is_next_separator(field: &FieldNode, next: Option<&Node>) -> bool {
     }
 }
 
-/// The place of the first name that the text begins with.
+/// The index of the first name that the text begins with.
 fn name<'n>(
     cursor: &mut Cursor,
     names: impl Iterator<Item = &'n str>,
@@ -425,7 +425,7 @@ impl Found {
             let (minute, _) = integer(cursor, 2, field, next)?;
             return set(&mut self.zone_minute, minute, field);
         }
-        // A minus may have been taken for a separator.
+        // A minus may have been consumed as a separator.
         match cursor.peek() {
             Some(sign @ ('+' | '-' | ' ')) => {
                 self.zone_sign = if sign == '-' { -1 } else { 1 };
@@ -459,7 +459,7 @@ impl Found {
         Ok(())
     }
 
-    /// Fields of the ISO week calendar and of the usual one do not mix.
+    /// Refuses to mix fields of the ISO week calendar with those of the Gregorian calendar.
     fn check_calendar(&mut self, key: Key) -> Result<(), PgError> {
         let is_iso = match key {
             Key::IsoDayOfYear | Key::IsoDayOfWeek | Key::IsoWeek | Key::IsoYear(_) => true,
@@ -655,7 +655,7 @@ fn is_date(parts: &Parts) -> bool {
         && parts.day <= calendar::month_length(parts.year, parts.month)
 }
 
-/// A year of less than four digits is the one next to 2020.
+/// Completes a year of fewer than four digits to the one nearest to 2020.
 fn whole_year(year: i64) -> i64 {
     match year {
         ..70 => year + 2000,

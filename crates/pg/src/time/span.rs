@@ -1,7 +1,7 @@
-//! Intervals: months, days and a time, which are kept apart.
+//! Intervals: separate numbers of months, days and microseconds.
 //!
-//! Compared, a month has 30 days and a day 24 hours. Arrow counts an interval's time in
-//! nanoseconds: beyond 292 years of hours an interval is out of range.
+//! For comparisons a month has 30 days and a day 24 hours. Arrow stores an interval's time in
+//! nanoseconds, so an interval of more than 292 years in hours is out of range.
 
 use std::cmp::Ordering;
 
@@ -20,7 +20,7 @@ pub(crate) struct Span {
     pub(crate) micros: i64,
 }
 
-/// 22008.
+/// Error 22008.
 pub(crate) fn out_of_range() -> PgError {
     PgError::new("22008", "interval out of range")
 }
@@ -43,7 +43,7 @@ impl Span {
         Ok(IntervalMonthDayNano::new(self.months, self.days, nanos))
     }
 
-    /// From numbers of any size.
+    /// An interval of numbers of any size, if it is in range.
     pub(crate) fn checked(months: i128, days: i128, micros: i128) -> Result<Self, PgError> {
         let span = (|| {
             Some(Self {
@@ -55,7 +55,7 @@ impl Span {
         span.ok_or_else(out_of_range)
     }
 
-    /// The length in microseconds, by which intervals compare.
+    /// The length in microseconds, by which intervals are compared.
     pub(crate) fn length(self) -> i128 {
         (i128::from(self.months) * i128::from(DAYS_PER_MONTH) + i128::from(self.days))
             * i128::from(MICROS_PER_DAY)
@@ -82,12 +82,12 @@ impl Span {
         )
     }
 
-    /// Times a number; parts of a month become days, parts of a day time.
+    /// Multiplies by a number; fractions of a month become days, fractions of a day become time.
     pub(crate) fn times(self, factor: f64) -> Result<Self, PgError> {
         self.scaled(|part| part * factor)
     }
 
-    /// Divided by a number.
+    /// Divides by a number.
     pub(crate) fn over(self, divisor: f64) -> Result<Self, PgError> {
         if divisor == 0.0 {
             return Err(PgError::division_by_zero());
@@ -111,13 +111,13 @@ impl Span {
         let days_scaled = scale(f64::from(self.days));
         let months = whole(months_scaled)?;
         let mut days = whole(days_scaled)?;
-        // The parts of months and days that are left, to the microsecond.
+        // The remaining fractions of months and days, rounded to microseconds.
         let per_month = DAYS_PER_MONTH as f64;
         let month_rest = rounded((months_scaled - f64::from(months)) * per_month);
         let mut seconds = rounded(
             (days_scaled - f64::from(days) + month_rest - f64::from(month_rest as i32)) * 86_400.0,
         );
-        // A rest of a whole day or more counts as days.
+        // A remainder of a day or more becomes days.
         if seconds.abs() >= 86_400.0 {
             let more = (seconds / 86_400.0) as i32;
             days = days.checked_add(more).ok_or_else(out_of_range)?;
@@ -134,7 +134,7 @@ impl Span {
         Ok(Self::new(months, days, micros as i64))
     }
 
-    /// 24 hours become a day, with one sign for both.
+    /// Turns 24 hours into a day, with the same sign for both.
     pub(crate) fn justify_hours(self) -> Result<Self, PgError> {
         let mut micros = self.micros % MICROS_PER_DAY;
         let mut days = i128::from(self.days) + i128::from(self.micros / MICROS_PER_DAY);
@@ -148,7 +148,7 @@ impl Span {
         Self::checked(self.months.into(), days, micros.into())
     }
 
-    /// 30 days become a month, with one sign for both.
+    /// Turns 30 days into a month, with the same sign for both.
     pub(crate) fn justify_days(self) -> Result<Self, PgError> {
         let per_month = i128::from(DAYS_PER_MONTH);
         let mut days = i128::from(self.days) % per_month;
@@ -163,7 +163,7 @@ impl Span {
         Self::checked(months, days, self.micros.into())
     }
 
-    /// Both, with one sign for all three.
+    /// Does both, with the same sign for all three parts.
     pub(crate) fn justify(self) -> Result<Self, PgError> {
         let (per_month, per_day) = (i128::from(DAYS_PER_MONTH), i128::from(MICROS_PER_DAY));
         let mut months = i128::from(self.months);
@@ -191,7 +191,7 @@ impl Span {
     }
 }
 
-/// To the microsecond, half to even, as PostgreSQL rounds parts of days.
+/// Rounds to microseconds, half to even, as PostgreSQL rounds fractions of days.
 fn rounded(value: f64) -> f64 {
     (value * 1e6).round_ties_even() / 1e6
 }

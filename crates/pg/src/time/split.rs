@@ -2,12 +2,12 @@
 
 use super::words;
 
-/// The kind of a field, by how it looks.
+/// The kind of a field, by its characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Number,
     Text,
-    /// Digits or letters with `-`, `/` or `.` inside: a date, or a zone's name.
+    /// Digits or letters with `-`, `/` or `.` inside: a date, or the name of a zone.
     Date,
     /// Digits with a colon.
     Time,
@@ -24,7 +24,7 @@ pub(super) struct Field {
     pub(super) text: String,
 }
 
-/// The fields of a text, or `None` if there is a character that belongs to none.
+/// The fields of a text; `None` if a character belongs to none.
 pub(super) fn fields(text: &str) -> Option<Vec<Field>> {
     let mut at = Cursor {
         rest: text.as_bytes(),

@@ -1,6 +1,6 @@
-//! The words that PostgreSQL knows in dates, times and intervals.
+//! The words that PostgreSQL accepts in dates, times and intervals.
 
-/// What a word means in a date or time.
+/// The meaning of a word in a date or time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Word {
     Month(i64),
@@ -15,7 +15,7 @@ pub(super) enum Word {
     Unit(Unit),
     /// `t` before an ISO time.
     Time,
-    /// `dst` behind a zone.
+    /// `dst` after a zone.
     DaylightSaving,
     Now,
     Today,
@@ -55,7 +55,7 @@ pub(crate) enum Unit {
     ZoneMinute,
 }
 
-/// The meaning of a word in lower case, of which ten letters count.
+/// The meaning of a word in lower case, of which the first ten letters are significant.
 pub(super) fn word(lower: &str) -> Option<Word> {
     use Word::{Month, Weekday};
     Some(match significant(lower) {

@@ -10,12 +10,12 @@ use super::span::Span;
 use super::zone::Zone;
 use crate::PgError;
 
-/// A pattern, ready to write many values.
+/// A parsed pattern, which can write many values.
 pub(crate) struct Pattern {
     nodes: Vec<Node>,
 }
 
-/// The parts of a value that is written.
+/// The parts of a value to be written.
 struct Value {
     parts: Parts,
     /// Days since 1970.
@@ -26,7 +26,7 @@ struct Value {
 }
 
 impl Pattern {
-    /// The pattern, which is read once for rows that have the same.
+    /// Parses a pattern; the last one is cached for rows with the same pattern.
     pub(crate) fn of(pattern: &str) -> Rc<Self> {
         thread_local! {
             static LAST: RefCell<Option<(String, Rc<Pattern>)>> = const { RefCell::new(None) };
@@ -42,7 +42,7 @@ impl Pattern {
         })
     }
 
-    /// A local time; a moment's zone comes with its offset at `utc`.
+    /// Writes a local time. `zone` is the zone of a timestamptz, with the time in UTC.
     pub(crate) fn moment(&self, local: i64, zone: Option<(Zone, i64)>) -> Result<String, PgError> {
         let day = local.div_euclid(MICROS_PER_DAY);
         self.write(&Value {
@@ -54,7 +54,7 @@ impl Pattern {
         })
     }
 
-    /// An interval, whose hours may be many.
+    /// Writes an interval, whose hours may exceed a day.
     pub(crate) fn span(&self, span: Span) -> Result<String, PgError> {
         let in_hour = span.micros % MICROS_PER_HOUR;
         let months = i64::from(span.months);
@@ -97,7 +97,7 @@ fn put_field(out: &mut String, field: &FieldNode, value: &Value) -> Result<(), P
         let message = "invalid format specification for an interval value";
         return Err(PgError::new("22007", message));
     }
-    // Written with at least so many digits, unless filled: a negative number has one more.
+    // Writes at least this many digits unless `FM` is set; a negative number has one more.
     let mut number = |value: i64, width: usize| {
         let width = match (field.fill, value < 0) {
             (true, _) => 0,
@@ -116,7 +116,7 @@ fn put_field(out: &mut String, field: &FieldNode, value: &Value) -> Result<(), P
         Key::Hour12 => {
             let hour = parts.hour % 12;
             let hour = if hour == 0 { 12 } else { hour };
-            // The width follows from the sign of the whole hour.
+            // The width depends on the sign of the whole hour.
             number(hour, if parts.hour < 0 && hour > 0 { 3 } else { 2 });
         }
         Key::Minute => number(parts.minute, 2),
@@ -155,7 +155,7 @@ fn put_field(out: &mut String, field: &FieldNode, value: &Value) -> Result<(), P
         Key::IsoYear(digits) => {
             let year = calendar::iso_week(value.day).0;
             let year = shown_year(year, value.is_interval);
-            // The width follows from the sign of the other calendar's year.
+            // The width depends on the sign of the other calendar's year.
             let is_wide = shown_year(parts.year, value.is_interval) < 0;
             number_of_year(&mut number, year, digits, is_wide);
         }
@@ -164,7 +164,7 @@ fn put_field(out: &mut String, field: &FieldNode, value: &Value) -> Result<(), P
     Ok(())
 }
 
-/// Fields whose width does not grow with a minus.
+/// Writes a field whose width includes the minus.
 fn number_unsigned(number: &mut impl FnMut(i64, usize), value: i64, width: usize) {
     number(value, if value < 0 { width - 1 } else { width });
 }
@@ -274,7 +274,7 @@ fn put_zone(out: &mut String, field: &FieldNode, value: &Value) {
 }
 
 fn put_roman(out: &mut String, field: &FieldNode, parts: &Parts, case: Case) {
-    // An interval's full years have no month: they count as December.
+    // Full years of an interval have no month and count as December.
     let at = match parts.month {
         0 if parts.year == 0 => return,
         0 if parts.year > 0 => 0,
@@ -302,7 +302,7 @@ fn cased(text: &str, case: Case) -> String {
     }
 }
 
-/// Fields that only a date of the calendar has.
+/// Whether a field applies only to a calendar date, not to an interval.
 fn is_of_calendar(key: Key) -> bool {
     matches!(
         key,
@@ -320,7 +320,7 @@ fn is_of_calendar(key: Key) -> bool {
     )
 }
 
-/// 1 BC is the year 0 inside.
+/// The year as shown: year 0 is 1 BC.
 fn shown_year(year: i64, is_interval: bool) -> i64 {
     if is_interval || year > 0 {
         year

@@ -1,8 +1,9 @@
-//! Which offset from UTC holds at a moment, in a zone named as PostgreSQL's users name it?
+//! Which offset from UTC does a time zone have at a point in time?
 //!
-//! A zone is a name of the IANA database in any case, an abbreviation (`EST`), an offset
-//! (`+02:00`, ISO's sign), or a POSIX specification (`UTC+3`, whose sign points west). Behind the
-//! database's last transitions the rules of its last years repeat with the calendar.
+//! A zone is a name in the IANA database in any case, an abbreviation (`EST`), an offset
+//! (`+02:00`, positive to the east as in ISO 8601), or a POSIX specification (`UTC+3`, positive to
+//! the west). After the database's last transitions, the rules of its last years repeat with the
+//! calendar.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -13,8 +14,8 @@ use chrono_tz::{OffsetName as _, TZ_VARIANTS, Tz};
 use super::abbreviations::{DYNAMIC, FIXED};
 use super::calendar::{MICROS_PER_DAY, MICROS_PER_SECOND, civil, days, is_leap, moment, weekday};
 
-/// The name under which a session keeps the time zone that `SET TIME ZONE` names: a number of hours
-/// is an offset to the east, anything else a zone. `None` if there is no such zone.
+/// The name under which a session stores the time zone of `SET TIME ZONE`: a number of hours is an
+/// offset to the east, anything else a zone. `None` if there is no such zone.
 #[must_use]
 pub fn zone_name(text: &str) -> Option<String> {
     if let Ok(hours) = text.parse::<f64>() {
@@ -37,15 +38,15 @@ pub(crate) enum Zone {
     Fixed(i32),
     /// A zone of the IANA database.
     Named(Tz),
-    /// An abbreviation: the offset that it has, or had last, in that zone.
+    /// An abbreviation: the offset that it has, or last had, in that zone.
     Abbreviated(Tz, &'static str),
 }
 
-/// The zone of a session that has set none.
+/// The zone of a session without a setting.
 pub(crate) const UTC: Zone = Zone::Named(Tz::UTC);
 
 impl Zone {
-    /// The zone of a session's setting; UTC if there is none.
+    /// The zone for a session's setting; UTC if there is none.
     pub(crate) fn of_session(setting: Option<&str>) -> Self {
         match setting {
             None | Some("UTC") => UTC,
@@ -57,7 +58,7 @@ impl Zone {
         offset(name).map(Self::Fixed).or_else(|| Self::full(name))
     }
 
-    /// What `AT TIME ZONE` takes: an abbreviation or a full name.
+    /// A zone for `AT TIME ZONE`: an abbreviation or a full name.
     pub(crate) fn read(name: &str) -> Option<Self> {
         let lower = name.to_ascii_lowercase();
         Self::abbreviation(&lower).or_else(|| Self::full(&lower))
@@ -70,7 +71,7 @@ impl Zone {
         named.or_else(|| posix(&lower).map(Self::Fixed))
     }
 
-    /// An abbreviation in lower case.
+    /// The zone of an abbreviation in lower case.
     pub(crate) fn abbreviation(lower: &str) -> Option<Self> {
         if let Ok(at) = FIXED.binary_search_by(|(name, _)| (*name).cmp(lower)) {
             return Some(Self::Fixed(FIXED[at].1));
@@ -84,7 +85,7 @@ impl Zone {
         }
     }
 
-    /// The zone itself, where an abbreviation stands for it.
+    /// The zone itself instead of an abbreviation in it.
     pub(crate) fn whole(self) -> Self {
         match self {
             Self::Abbreviated(tz, _) => Self::Named(tz),
@@ -92,7 +93,7 @@ impl Zone {
         }
     }
 
-    /// Seconds east of UTC at a moment in UTC.
+    /// Seconds east of UTC at a time in UTC.
     pub(crate) fn offset_at(self, utc: i64) -> i32 {
         match self {
             Self::Fixed(seconds) => seconds,
@@ -108,8 +109,8 @@ impl Zone {
         }
     }
 
-    /// Seconds east of UTC at a local time. In a gap the offset before it holds, in an hour that
-    /// comes twice the offset of the second.
+    /// Seconds east of UTC at a local time. In a gap, the offset before it applies; in an hour
+    /// that occurs twice, the offset of the second one.
     pub(crate) fn offset_of_local(self, local: i64) -> i32 {
         match self {
             Self::Fixed(seconds) => return seconds,
@@ -130,17 +131,17 @@ impl Zone {
         }
     }
 
-    /// A moment in UTC as this zone's local time.
+    /// Converts a time in UTC to this zone's local time.
     pub(crate) fn local(self, utc: i64) -> i64 {
         utc.saturating_add(i64::from(self.offset_at(utc)) * MICROS_PER_SECOND)
     }
 
-    /// A local time as a moment in UTC.
+    /// Converts a local time to UTC.
     pub(crate) fn utc(self, local: i64) -> i64 {
         local.saturating_sub(i64::from(self.offset_of_local(local)) * MICROS_PER_SECOND)
     }
 
-    /// The abbreviation that `to_char` writes for `TZ`.
+    /// The abbreviation for `TZ` in `to_char`.
     pub(crate) fn abbreviation_at(self, utc: i64) -> String {
         match self {
             Self::Named(tz) => named_offset(tz, utc).map_or_else(String::new, |(offset, name)| {
@@ -152,7 +153,7 @@ impl Zone {
     }
 }
 
-/// The offset of a zone at a moment, and its abbreviation.
+/// The offset and the abbreviation of a zone at a time.
 fn named_offset(tz: Tz, utc: i64) -> Option<(i32, Option<String>)> {
     let seconds = folded(utc.div_euclid(MICROS_PER_SECOND));
     let time = DateTime::from_timestamp(seconds, 0)?;
@@ -161,14 +162,14 @@ fn named_offset(tz: Tz, utc: i64) -> Option<(i32, Option<String>)> {
     Some((offset.fix().local_minus_utc(), abbreviation))
 }
 
-/// The offset of an abbreviation: at the last moment before `utc` at which the zone used it, or
-/// else at the first behind; the zone's own where it never did.
+/// The offset of an abbreviation: the one at `utc` or at the last time before at which the zone
+/// used it, or else at the first time after; the zone's own offset if it never did.
 fn abbreviated_offset(tz: Tz, name: &str, utc: i64) -> i32 {
     let offset = |at: i64| {
         let (offset, used) = named_offset(tz, at)?;
         used?.eq_ignore_ascii_case(name).then_some(offset)
     };
-    // The database begins with the railways.
+    // The database starts when railways introduced standard time.
     let first = moment(days(1850, 1, 1), 0).unwrap_or(0);
     let last = moment(days(YEAR_MAX, 1, 1), 0).unwrap_or(0);
     let start = utc.clamp(first, last);
@@ -181,14 +182,14 @@ fn abbreviated_offset(tz: Tz, name: &str, utc: i64) -> i32 {
     found.unwrap_or_else(|| Zone::Named(tz).offset_at(utc))
 }
 
-/// Shorter than any use of an abbreviation.
+/// Shorter than any period in which an abbreviation was used.
 const SEARCH_STEP_DAYS: i64 = 28;
 
-/// The last year whose transitions are asked of the database.
+/// The last year for which the database's transitions are used.
 const YEAR_MAX: i64 = 2065;
 
-/// The same moment in an equal year that the database covers: one of the same length that begins
-/// on the same weekday.
+/// The same time in an equivalent year covered by the database: one with the same length that
+/// begins on the same weekday.
 fn folded(seconds: i64) -> i64 {
     let day = seconds.div_euclid(86_400);
     let (year, ..) = civil(day);
@@ -212,7 +213,7 @@ fn names() -> &'static HashMap<String, Tz> {
     })
 }
 
-/// An offset such as `+02`, `-03:30` or `5`, in seconds.
+/// Parses an offset such as `+02`, `-03:30` or `5`, in seconds.
 fn offset(text: &str) -> Option<i32> {
     let (sign, digits) = match text.as_bytes().first()? {
         b'-' => (-1, &text[1..]),
@@ -223,7 +224,7 @@ fn offset(text: &str) -> Option<i32> {
     clock(digits).map(|seconds| sign * seconds)
 }
 
-/// `hh`, `hh:mm`, `hh:mm:ss` or `hhmm` as seconds.
+/// Parses `hh`, `hh:mm`, `hh:mm:ss` or `hhmm`, in seconds.
 fn clock(digits: &str) -> Option<i32> {
     let mut parts = digits.split(':');
     let first = parts.next()?;
@@ -245,8 +246,8 @@ fn clock(digits: &str) -> Option<i32> {
     fits.then_some(hours * 3600 + minutes * 60 + seconds)
 }
 
-/// A POSIX specification without rules for summer time: letters (or `<…>`), or none, and an offset
-/// whose positive sign points west.
+/// A POSIX specification without rules for daylight saving: optional letters (or `<…>`) and an
+/// offset that is positive to the west.
 fn posix(lower: &str) -> Option<i32> {
     let rest = if let Some(quoted) = lower.strip_prefix('<') {
         quoted.split_once('>')?.1
@@ -254,7 +255,7 @@ fn posix(lower: &str) -> Option<i32> {
         lower.trim_start_matches(|letter: char| letter.is_ascii_alphabetic())
     };
     let hours = rest.trim_start_matches(['+', '-']);
-    // Hours and minutes without a colon are no such specification.
+    // Hours and minutes without a colon are not allowed here.
     let is_plain = hours
         .split(':')
         .next()
@@ -262,7 +263,7 @@ fn posix(lower: &str) -> Option<i32> {
     offset(rest).filter(|_| is_plain).map(|seconds| -seconds)
 }
 
-/// An offset as `timestamptz` is written: hours, and minutes and seconds if there are any.
+/// An offset as in a `timestamptz`: hours, with minutes and seconds if they are not zero.
 pub(crate) fn shown(offset: i32) -> String {
     let sign = if offset < 0 { '-' } else { '+' };
     let total = offset.abs();
@@ -288,7 +289,8 @@ mod tests {
     fn offsets_follow_the_zone() {
         assert_eq!(hours("europe/berlin", 2024, 1, 1, 0), 1);
         assert_eq!(hours("Europe/Berlin", 3000, 7, 1, 0), 2);
-        // The hour that comes twice is the second one, the one that is left out the one before.
+        // An hour that occurs twice is the second one; one that is skipped has the offset before
+        // the gap.
         assert_eq!(hours("America/New_York", 2024, 11, 3, 1), -5);
         assert_eq!(hours("America/New_York", 2024, 3, 10, 2), -5);
         assert_eq!(Zone::full("UTC+3"), Some(Zone::Fixed(-10_800)));

@@ -1,8 +1,8 @@
-//! `bytea`: its input, and the encodings of `encode()` and `decode()`.
+//! `bytea`: its text format, and the encodings of `encode()` and `decode()`.
 
 use crate::PgError;
 
-/// Reads `\x6162`, or text with octal escapes (`a\\b\101`).
+/// Parses `\x6162`, or text with octal escapes (`a\\b\101`).
 pub(crate) fn bytea_from_text(text: &str) -> Result<Vec<u8>, PgError> {
     match text.strip_prefix("\\x") {
         Some(digits) => from_hex(digits),
@@ -97,7 +97,7 @@ pub(crate) fn decode(text: &str, format: &str) -> Result<Vec<u8>, PgError> {
 }
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-/// MIME's length of a line.
+/// The line length of MIME.
 const LINE: usize = 76;
 
 fn base64(bytes: &[u8]) -> String {

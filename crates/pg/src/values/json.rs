@@ -1,7 +1,7 @@
-//! `json` and `jsonb`: reading, and the normal form of `jsonb`.
+//! `json` and `jsonb`: parsing, and the normal form of `jsonb`.
 //!
-//! Both are held as text. A `json` is the text as given; a `jsonb` is the text in normal form:
-//! keys by length, then by bytes, the last of several equal keys, one blank after `:` and `,`.
+//! Both are held as text. A `json` is the original text; a `jsonb` is in normal form: keys sorted
+//! by length, then by bytes, only the last of duplicate keys, one blank after `:` and `,`.
 
 use std::cmp::Ordering;
 use std::fmt::{self, Write};
@@ -9,10 +9,10 @@ use std::fmt::{self, Write};
 use super::json_number;
 use crate::PgError;
 
-/// How deep arrays and objects may be nested.
+/// The maximum nesting depth of arrays and objects.
 const DEPTH_MAX: usize = 1000;
 
-/// A value, whose numbers are as spelled.
+/// A value, with numbers as written.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Json {
     Null,
@@ -22,13 +22,13 @@ pub(crate) enum Json {
     Array(Vec<Json>),
     /// The members in the order of the text.
     Object(Vec<(String, Json)>),
-    /// A value of a `json`, as it is spelled.
-    #[expect(dead_code, reason = "only read so far")]
+    /// A value of a `json`, as written.
+    #[expect(dead_code, reason = "matched, but never constructed")]
     Raw(String),
 }
 
 impl Json {
-    /// Reads a text.
+    /// Parses a text.
     pub(crate) fn parse(text: &str) -> Result<Self, PgError> {
         let mut reader = Reader::new(text);
         let value = reader.value(0)?;
@@ -36,7 +36,7 @@ impl Json {
         Ok(value)
     }
 
-    /// Checks a text, which may not have a `jsonb`'s form.
+    /// Checks a text, which need not be valid for `jsonb`.
     pub(crate) fn check(text: &str) -> Result<(), PgError> {
         let mut reader = Reader::new(text);
         reader.keeps_escapes = true;
@@ -44,8 +44,7 @@ impl Json {
         reader.end()
     }
 
-    /// The members or elements of the outermost value of a text, each as spelled; `None` for
-    /// scalars.
+    /// The members or elements of a text's outermost value, each as written; or the scalar.
     pub(crate) fn parts(text: &str) -> Result<Parts, PgError> {
         let mut reader = Reader::new(text);
         reader.skip();
@@ -70,7 +69,7 @@ impl Json {
         }
     }
 
-    /// The value as `jsonb` has it.
+    /// The value in the normal form of `jsonb`.
     pub(crate) fn normal(self) -> Self {
         match self {
             Self::Number(number) => {
@@ -94,7 +93,7 @@ impl Json {
         }
     }
 
-    /// `jsonb_typeof`.
+    /// The result of `jsonb_typeof`.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -106,7 +105,7 @@ impl Json {
         }
     }
 
-    /// Whether a value contains another (`@>`), below the outermost level.
+    /// Whether a value contains another (`@>`) below the outermost level.
     pub(crate) fn contains(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Object(members), Self::Object(wanted)) => wanted.iter().all(|(key, wanted)| {
@@ -120,8 +119,8 @@ impl Json {
         }
     }
 
-    /// `PostgreSQL`'s order: object, array, boolean, number, string, null. Of two arrays or
-    /// objects the one with fewer elements is less.
+    /// `PostgreSQL`'s order: object, array, boolean, number, string, null. The array or object
+    /// with fewer elements is less.
     pub(crate) fn order(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Bool(left), Self::Bool(right)) => left.cmp(right),
@@ -163,7 +162,7 @@ impl Json {
     }
 }
 
-/// What [`Json::parts`] finds.
+/// The result of [`Json::parts`].
 pub(crate) enum Parts {
     Object(Vec<(String, String)>),
     Array(Vec<String>),
@@ -174,7 +173,7 @@ fn key_order(left: &str, right: &str) -> Ordering {
     left.len().cmp(&right.len()).then_with(|| left.cmp(right))
 }
 
-/// The form of a `jsonb`.
+/// The text of a `jsonb`.
 impl fmt::Display for Json {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -202,7 +201,7 @@ impl fmt::Display for Json {
     }
 }
 
-/// A text as a string of JSON.
+/// The JSON string for a text.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -232,7 +231,7 @@ fn wrong() -> PgError {
 struct Reader<'a> {
     text: &'a str,
     at: usize,
-    /// A `json` may hold `\u0000`.
+    /// Whether `\u0000` is accepted, as in `json`.
     keeps_escapes: bool,
 }
 
@@ -310,7 +309,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads an object; `member` reads each value.
+    /// Parses an object; `member` parses each value.
     fn members(
         &mut self,
         mut member: impl FnMut(&mut Self, String) -> Result<(), PgError>,

@@ -1,11 +1,11 @@
-//! Numbers of `jsonb` are numerics: they keep their scale, and have no exponent.
+//! Numbers in `jsonb`: numerics that keep their scale and have no exponent.
 
 use std::cmp::Ordering;
 
-/// The most digits that an exponent may add.
+/// The maximum number of digits that an exponent may add.
 const EXPONENT_MAX: i64 = 10_000;
 
-/// The number without an exponent; `None` if it would be too long.
+/// The number without an exponent; `None` if that would be too long.
 pub(super) fn normal(number: &str) -> Option<String> {
     let (sign, digits) = match number.strip_prefix('-') {
         Some(digits) => ("-", digits),

@@ -1,4 +1,4 @@
-//! Reading and writing values of `PostgreSQL` types that Arrow keeps as text or bytes.
+//! Parses and writes values of `PostgreSQL` types that Arrow holds as text or bytes.
 
 mod bytea;
 mod json;

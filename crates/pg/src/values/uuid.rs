@@ -1,5 +1,5 @@
-//! `uuid`: 32 hexadecimal digits, which `PostgreSQL` reads in any case, in braces, and with a
-//! hyphen after any four of them.
+//! `uuid`: 32 hexadecimal digits, which `PostgreSQL` accepts in any case, in braces, and with a
+//! hyphen after any group of four.
 
 use crate::PgError;
 

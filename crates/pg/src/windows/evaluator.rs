@@ -1,8 +1,8 @@
-//! A window function over the rows of its frame, of which EXCLUDE may leave some.
+//! A window function over the rows of its frame, without the rows that EXCLUDE removes.
 //!
-//! Idea: the arguments are those of the function that is computed, then the keys of ORDER BY, which
-//! say who is whose peer, then the condition of FILTER. The evaluator is called once for each row
-//! of a partition, in order, with the row's frame.
+//! Idea: the arguments are those of the computed function, followed by the keys of ORDER BY, which
+//! determine peers, and the condition of FILTER. The evaluator is called once for each row of a
+//! partition, in order, with the row's frame.
 //! Bounds: O(rows × frame).
 
 use std::ops::Range;
@@ -26,7 +26,7 @@ use crate::PgError;
 use crate::casts::arrow_cast;
 use crate::dialect::Excluded;
 
-/// What is computed over the rows that are left.
+/// The function that is computed over the remaining rows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Seen {
     Aggregate(Arc<AggregateUDF>),
@@ -40,7 +40,7 @@ pub(super) enum Seen {
 pub(super) struct OverFrame {
     seen: Seen,
     excluded: Option<Excluded>,
-    /// What the function gives.
+    /// The field of the function's result.
     field: FieldRef,
     /// The number of the function's own arguments.
     arguments: usize,
@@ -68,8 +68,8 @@ impl OverFrame {
     }
 }
 
-/// An aggregate over columns that have the places of its arguments. Constants stay what they are:
-/// some aggregates want to know them.
+/// An aggregate whose arguments are the columns at their positions. Constant arguments are kept,
+/// because some aggregates need their values.
 pub(super) fn aggregate_over(
     aggregate: &Arc<AggregateUDF>,
     fields: &[FieldRef],
@@ -136,7 +136,7 @@ impl WindowUDFImpl for OverFrame {
 
 #[derive(Debug)]
 struct Evaluator {
-    /// Of [`Seen::Aggregate`].
+    /// The aggregate of [`Seen::Aggregate`].
     aggregate: Option<AggregateFunctionExpr>,
     seen: Seen,
     excluded: Option<Excluded>,
@@ -144,7 +144,7 @@ struct Evaluator {
     arguments: usize,
     keys: Range<usize>,
     filter: Option<usize>,
-    /// The groups of peers of the partition, none before the first row.
+    /// The partition's groups of peers; empty before the first row.
     peers: Vec<Range<usize>>,
     /// The group of the current row.
     group: usize,
@@ -210,7 +210,7 @@ impl Evaluator {
     }
 }
 
-/// The rows with equal keys; all rows, if there are no keys.
+/// The groups of rows with equal keys; one group if there are no keys.
 fn peers(keys: &[ArrayRef]) -> Result<Vec<Range<usize>>> {
     if keys.is_empty() {
         return Ok(std::iter::once(0..usize::MAX).collect());
@@ -218,7 +218,7 @@ fn peers(keys: &[ArrayRef]) -> Result<Vec<Range<usize>>> {
     Ok(partition(keys)?.ranges())
 }
 
-/// The rows of a frame that are left, in order.
+/// The remaining rows of a frame, in order.
 fn left(
     excluded: Option<Excluded>,
     frame: &Range<usize>,
@@ -237,7 +237,7 @@ fn left(
     [before, middle, behind]
 }
 
-/// The place that `nth_value` asks for, from 0.
+/// The position requested by `nth_value`, from 0.
 fn place(places: &ArrayRef, row: usize) -> Result<Option<usize>> {
     if places.is_null(row) {
         return Ok(None);

@@ -1,15 +1,15 @@
-//! Functions over frames that DataFusion does not have.
+//! Window functions over frames that DataFusion does not support.
 //!
 //! | what | DataFusion |
 //! |---|---|
-//! | `EXCLUDE` of rows of the frame | has no such frames |
-//! | aggregates that take no row back (`bool_or`, `string_agg`) over frames that slide | refuses |
-//! | sums of floats over frames that slide | subtracts what leaves the frame |
-//! | `nth_value(x, n)` whose `n` is no constant | refuses |
+//! | `EXCLUDE` | does not support such frames |
+//! | aggregates that cannot remove rows (`bool_or`, `string_agg`) over sliding frames | refuses them |
+//! | sums of floats over sliding frames | subtracts the values that leave the frame |
+//! | `nth_value(x, n)` with an `n` that is not constant | refuses it |
 //!
 //! `dialect/exclusion.rs` marks a window with EXCLUDE by a constant in its PARTITION BY. `rule.rs`
-//! gives the function in the plan to a window function of ours, which `evaluator.rs` computes.
-//! Functions that see no frame (`rank`, `lag`) lose the mark only.
+//! replaces the function in the plan with our own window function, which `evaluator.rs` computes.
+//! Functions that ignore the frame (`rank`, `lag`) only lose the mark.
 
 mod evaluator;
 mod rule;

@@ -1,4 +1,4 @@
-//! The analyzer rule that gives functions to [`OverFrame`].
+//! The analyzer rule that replaces window functions with [`OverFrame`].
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::evaluator::{OverFrame, Seen, aggregate_over};
 use crate::dialect::Excluded;
 use crate::numbers::as_float_key;
 
-/// It runs last, over coerced types.
+/// See the file's header. It runs last, over coerced types.
 #[derive(Debug)]
 pub(crate) struct Frames;
 
@@ -79,7 +79,7 @@ fn computed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(Expr::WindowFunction(function)))
 }
 
-/// What a function computes of its frame, if DataFusion does not.
+/// What must be computed over the frame, if DataFusion cannot do so.
 fn seen(
     function: &WindowFunction,
     excluded: Option<Excluded>,
@@ -107,17 +107,17 @@ fn seen(
     })
 }
 
-/// Whether an aggregate adds up floats. What is taken back from such a sum leaves another sum than
-/// that of the rows that stay: PostgreSQL computes each frame from its rows.
+/// Whether an aggregate adds floats. Removing values from such a sum is not exact, and PostgreSQL
+/// computes each frame from its rows.
 fn loses_digits(aggregate: &AggregateUDF, args: &[Expr], schema: &DFSchema) -> bool {
     let is_float = |arg: &Expr| arg.get_type(schema).is_ok_and(|held| held.is_floating());
     !EXACT.contains(&aggregate.name()) && args.iter().any(is_float)
 }
 
-/// Aggregates that add no values up.
+/// Aggregates that do not add values.
 const EXACT: [&str; 4] = ["array_agg", "count", "max", "min"];
 
-/// Whether an aggregate can take rows back, as DataFusion's frames need it.
+/// Whether an aggregate can remove rows, as DataFusion's sliding frames require.
 fn retracts(aggregate: &Arc<AggregateUDF>, args: &[Expr], schema: &DFSchema) -> Result<bool> {
     let fields = args.iter().map(|arg| Ok(arg.to_field(schema)?.1));
     let fields: Vec<FieldRef> = fields.collect::<Result<_>>()?;
@@ -130,6 +130,6 @@ fn retracts(aggregate: &Arc<AggregateUDF>, args: &[Expr], schema: &DFSchema) -> 
         let value = constants[at].clone()?;
         Some(Arc::new(Literal::new(value)))
     });
-    // An aggregate that is not built fails where it is computed.
+    // An aggregate that cannot be built fails where it is computed.
     Ok(built.is_ok_and(|built| built.create_sliding_accumulator().is_ok()))
 }

@@ -1,20 +1,20 @@
-//! What the catalog's model can and cannot hold.
+//! Which values can the tables of `pg_catalog` hold?
 //!
-//! Coscan has tables and views, and no sequences, constraints, policies, triggers, inheritance,
-//! enums, domains or row types. The tables of `pg_catalog` that list those exist with PostgreSQL's
-//! columns and have no rows; the columns about them always say that there are none. The catalog
-//! serves the tables by these lists (`catalog/tables.rs`), and `folding.rs` uses the same lists to
-//! drop what can never be reached, so the two cannot disagree. A test checks every fact against the
-//! rows of its table.
+//! Coscan has tables and views, but no sequences, constraints, policies, triggers, inheritance,
+//! enums, domains or row types. The tables of `pg_catalog` for these have PostgreSQL's columns and
+//! no rows; columns of other tables that refer to them are always NULL or false. The catalog
+//! serves its tables by these lists (`catalog/tables.rs`), and `folding.rs` drops unreachable
+//! parts of queries by the same lists, so the two cannot disagree. A test checks every fact
+//! against the rows of its table.
 
-/// What is known of a column of a table of `pg_catalog`.
+/// What is known about a column of a table of `pg_catalog`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fact {
-    /// NULL in each row.
+    /// NULL in every row.
     Null,
-    /// False in each row.
+    /// False in every row.
     False,
-    /// One of these in each row.
+    /// One of these values in every row.
     OneOf(&'static [&'static str]),
     /// A function's name as text, `-` for none: PostgreSQL's `regproc`.
     Procedure,
@@ -28,14 +28,14 @@ pub(in crate::dialect) fn fact(table: &str, column: &str) -> Option<Fact> {
         .map(|(_, _, fact)| *fact)
 }
 
-/// Whether `pg_catalog` has a table of that name.
+/// Whether `pg_catalog` has a table of this name.
 #[must_use]
 pub fn is_catalog_table(name: &str) -> bool {
     let name = name.to_lowercase();
     TABLES.contains(&name.as_str()) || EMPTY.contains(&name.as_str())
 }
 
-/// The facts: table, column, fact.
+/// The facts, as (table, column, fact).
 pub const FACTS: &[(&str, &str, Fact)] = &[
     ("pg_class", "relkind", Fact::OneOf(&["r", "v"])),
     ("pg_class", "relpersistence", Fact::OneOf(&["p", "t"])),

@@ -1,13 +1,13 @@
-//! Drops what a query of the catalog can never reach, before the query is planned.
+//! Drops unreachable parts of catalog queries before planning.
 //!
-//! Clients ask for everything PostgreSQL could have: the sequence behind a column, the policies of
-//! a table, the fields of a row type, in subqueries that DataFusion has no plan for. By `facts.rs`
-//! such a subquery has no rows, or stands in the branch of a CASE that no row takes. Dropping it
-//! leaves the rows as they are (D1) and a query that can be planned.
+//! Clients query everything that PostgreSQL might have: the sequence of a column, the policies of
+//! a table, the fields of a row type, often in subqueries that DataFusion cannot plan. By
+//! `facts.rs` such a subquery has no rows, or stands in a branch of CASE that no row takes.
+//! Dropping it keeps the rows (D1) and leaves a query that can be planned.
 //!
-//! A query is empty if a table that it reads by inner joins is empty, or if its condition is false,
-//! and if no aggregate makes a row of an empty input. Then its condition becomes `false`, and the
-//! parts of its columns that DataFusion may not plan become NULL, which no row will show.
+//! A query is empty if it reads an empty table by inner joins, or if its condition is false, and
+//! if no aggregate produces a row for empty input. Its condition then becomes `false`, and those
+//! parts of its columns that DataFusion may be unable to plan become NULL, which no row will show.
 //!
 //! Not here: anything about tables outside `pg_catalog`.
 
@@ -31,10 +31,10 @@ use crate::dialect::ast::{
     literal_text, null, qualifier, text,
 };
 
-/// Visits inner queries before those around them.
+/// Visits inner queries before outer ones.
 #[derive(Default)]
 pub(in crate::dialect) struct Folding {
-    /// Names that the WITH of the query at hand gives to empty queries.
+    /// The names that the current query's WITH gives to empty queries.
     empty: HashSet<String>,
 }
 
@@ -45,7 +45,7 @@ impl VisitorMut for Folding {
         if orders_by_aggregate(query) {
             return ControlFlow::Continue(());
         }
-        // Nothing is known of a recursive query: it reads itself.
+        // A recursive query reads itself, so it is never taken for empty.
         if let Some(with) = query.with.as_ref().filter(|with| !with.recursive) {
             for cte in &with.cte_tables {
                 if self.query_is_empty(&cte.query) {
@@ -115,7 +115,7 @@ impl Folding {
     }
 
     fn query_is_empty(&self, query: &Query) -> bool {
-        // A name that this query's WITH redefines is not the name of an empty query.
+        // A name that this query's WITH redefines does not refer to the empty query.
         let renames = query.with.as_ref().is_some_and(|with| {
             let mut names = with.cte_tables.iter().map(|cte| &cte.alias.name.value);
             names.any(|name| self.empty.contains(&name.to_lowercase()))
@@ -140,7 +140,7 @@ impl Folding {
                 let mut columns = select.projection.iter().filter_map(item_expr);
                 select.having.is_some() || columns.any(aggregates)
             }
-            // ROLLUP and its like make a row for the total, even of an empty input.
+            // ROLLUP and similar keys produce a row for the total, even for empty input.
             GroupByExpr::Expressions(keys, with) => !with.is_empty() || !keys.iter().all(is_key),
             GroupByExpr::All(_) => true,
         };
@@ -186,14 +186,14 @@ impl Folding {
     }
 }
 
-/// Whether the query orders by an aggregate, which makes a row of an empty input although the
-/// SELECT does not show it.
+/// Whether the query orders by an aggregate. Such a query has a row for empty input even if its
+/// SELECT has no aggregate.
 fn orders_by_aggregate(query: &Query) -> bool {
     let keys = query.order_by.as_ref().map(|order| &order.kind);
     matches!(keys, Some(OrderByKind::Expressions(keys)) if keys.iter().any(|key| aggregates(&key.expr)))
 }
 
-/// Whether a part of GROUP BY is a plain key: one group for each value, and no others.
+/// Whether a part of GROUP BY is a plain key, with one group per value and no others.
 fn is_key(expr: &Expr) -> bool {
     match expr {
         Expr::Rollup(_) | Expr::Cube(_) | Expr::GroupingSets(_) => false,
@@ -202,11 +202,11 @@ fn is_key(expr: &Expr) -> bool {
     }
 }
 
-/// Folds expressions, the innermost first.
+/// Folds expressions, innermost first.
 struct Expressions<'a> {
     folding: &'a Folding,
     scope: &'a Scope,
-    /// How many subqueries deep. Expressions in subqueries are not ours, and are already folded.
+    /// The number of subqueries around. Expressions in subqueries are folded with their own query.
     depth: usize,
 }
 
@@ -272,7 +272,7 @@ impl Expressions<'_> {
 
     fn folded_call(&self, function: &datafusion::sql::sqlparser::ast::Function) -> Option<Expr> {
         match last_word(&function.name)?.as_str() {
-            // An ARRAY(SELECT …) that is not rewritten as an aggregate: empty if its query is.
+            // An ARRAY(SELECT …) that was not rewritten as an aggregate is empty if its query is.
             "array" => match &function.args {
                 FunctionArguments::Subquery(query) if self.folding.query_is_empty(query) => {
                     Some(call("make_array", vec![]))
@@ -360,7 +360,7 @@ impl Expressions<'_> {
                         }
                         None
                     }
-                    // In PostgreSQL oid 0 is no function, and a dash is its name.
+                    // In PostgreSQL oid 0 refers to no function, and its name is a dash.
                     (Fact::Procedure, None) if is_number(right, "0") => {
                         *right = text("-");
                         None
@@ -405,7 +405,7 @@ impl Expressions<'_> {
     }
 }
 
-/// A table without rows in place of `unnest(column) AS name`. DataFusion does not plan an `unnest`
+/// A table without rows that replaces `unnest(column) AS name`. DataFusion cannot plan an `unnest`
 /// of a column of a table in the same FROM.
 fn without_rows(factor: &TableFactor) -> Option<TableFactor> {
     let is_unnest = match factor {
@@ -448,7 +448,7 @@ fn is_null(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if value.value == Value::Null)
 }
 
-/// Whether the expression looks up a function's oid by its name.
+/// Whether the expression looks up a function's oid by name.
 fn is_procedure(expr: &Expr) -> bool {
     matches!(expr, Expr::Function(function)
     if last_word(&function.name).is_some_and(|name| {
@@ -456,7 +456,7 @@ fn is_procedure(expr: &Expr) -> bool {
     }))
 }
 
-/// Whether DataFusion may have no plan for an expression of a query without rows.
+/// Whether DataFusion may be unable to plan an expression of a query without rows.
 fn is_unplannable(expr: &Expr) -> bool {
     match expr {
         Expr::Subquery(_)

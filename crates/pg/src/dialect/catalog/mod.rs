@@ -1,4 +1,4 @@
-//! What clients ask of `pg_catalog`, made plannable.
+//! Rewrites queries of `pg_catalog` so that DataFusion can plan them.
 
 mod facts;
 mod folding;

@@ -1,9 +1,9 @@
-//! Casts to PostgreSQL's oid alias types (`regclass`, `regtype`, …): from a name to an oid, or the
-//! other way round.
+//! Casts to PostgreSQL's oid alias types (`regclass`, `regtype`, …), which convert a name to an
+//! oid or an oid to a name.
 //!
 //! `'people'::regclass` becomes `regclass_oid('people')`, and `….::regclass::text` becomes
-//! `regclass_name(…)`: functions that ask the catalog (`catalog/functions`). A column of the result
-//! that is such a cast is shown by its name, as PostgreSQL shows it.
+//! `regclass_name(…)`: functions that look up the catalog (`catalog/functions`). A result column
+//! that is such a cast shows the name, as in PostgreSQL.
 
 use std::ops::ControlFlow;
 
@@ -41,7 +41,7 @@ impl OidKind {
         Self::Role,
     ];
 
-    /// The function from a name, or from an oid, to an oid.
+    /// The function that turns a name or an oid into an oid.
     #[must_use]
     pub fn oid_function(self) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ impl OidKind {
         }
     }
 
-    /// The function from a name, or from an oid, to a name.
+    /// The function that turns a name or an oid into a name.
     #[must_use]
     pub fn name_function(self) -> &'static str {
         match self {
@@ -114,7 +114,7 @@ impl VisitorMut for Oids {
     }
 }
 
-/// Rewrites the columns of a result that are such casts to show the name.
+/// Rewrites result columns that are such casts so that they show the name.
 fn shown(body: &mut SetExpr) {
     match body {
         SetExpr::SetOperation { left, right, .. } => {
@@ -152,7 +152,7 @@ fn oid_cast(expr: &Expr) -> Option<(OidKind, &Expr)> {
     }
 }
 
-/// Casts a parameter to text, as it is a name: nothing else says what type it has.
+/// Casts a parameter to text, because it is a name and nothing else determines its type.
 fn argument(named: Expr) -> Expr {
     if !is_placeholder(&named) {
         return named;

@@ -1,7 +1,7 @@
-//! Functions that columns of `pg_type` name, compared with oids: `p.oid = t.typreceive`.
+//! Compares the functions named in columns of `pg_type` with oids: `p.oid = t.typreceive`.
 //!
-//! The columns hold the names of functions as text (`Fact::Procedure`). Compared with an oid, such
-//! a column becomes the oid of the function that it names.
+//! These columns hold function names as text (`Fact::Procedure`). A column that is compared with
+//! an oid is replaced by the oid of the function that it names.
 
 use std::ops::ControlFlow;
 
@@ -67,7 +67,7 @@ impl VisitorMut for Comparisons<'_> {
     }
 }
 
-/// The catalog's columns of oids end in these letters or are named so.
+/// Whether a column holds oids: in the catalog, the names of such columns end in `oid`.
 fn is_oid_column(expr: &Expr) -> bool {
     let word = match expr {
         Expr::Nested(inner) => return is_oid_column(inner),

@@ -1,6 +1,6 @@
-//! Which of the catalog's facts hold for a column of a SELECT.
+//! Which facts about the catalog hold for a column of a SELECT?
 //!
-//! Not here: what follows from them (`folding.rs`).
+//! Not here: the simplifications that these facts allow (`folding.rs`).
 
 use std::collections::HashMap;
 
@@ -14,14 +14,14 @@ use crate::dialect::ast::qualifier;
 /// A table of the catalog that a SELECT reads.
 struct Read {
     table: String,
-    /// Whether an outer join may have made rows in which its columns are NULL.
+    /// Whether an outer join may have added rows in which its columns are NULL.
     outer: bool,
 }
 
-/// The tables of the catalog that a SELECT reads, by the qualifier of their columns.
+/// The tables of the catalog that a SELECT reads, by their qualifiers.
 pub(in crate::dialect) struct Scope {
     read: HashMap<String, Read>,
-    /// How many tables and subqueries the SELECT reads, of the catalog or not.
+    /// The number of tables and subqueries that the SELECT reads, of the catalog or not.
     factors: usize,
 }
 
@@ -32,8 +32,8 @@ impl Scope {
             factors: 0,
         };
         for from in &select.from {
-            // From the last join to the first. `outer`: a later join may put NULLs for all to its
-            // left.
+            // From the last join to the first. `outer`: a later join may fill everything to its
+            // left with NULLs.
             let mut outer = false;
             for join in from.joins.iter().rev() {
                 let (keeps_left, keeps_right) = match &join.join_operator {
@@ -63,13 +63,15 @@ impl Scope {
         }
     }
 
-    /// The catalog's table that a name stands for, unless an outer join may put NULLs for it.
+    /// The table of the catalog that a name refers to, unless an outer join may fill it with
+    /// NULLs.
     pub(in crate::dialect) fn table(&self, name: &str) -> Option<&str> {
         let read = self.read.get(&name.to_lowercase())?;
         (!read.outer).then_some(read.table.as_str())
     }
 
-    /// The catalog's table, if nothing else is read and no outer join may put NULLs for it.
+    /// The table of the catalog, if the SELECT reads only it, and no outer join may fill it with
+    /// NULLs.
     pub(in crate::dialect) fn only_table(&self) -> Option<&str> {
         let read = self.read.values().next()?;
         (self.factors == 1 && !read.outer).then_some(read.table.as_str())
@@ -86,8 +88,8 @@ impl Scope {
         Some(self.known(expr)?.0)
     }
 
-    /// The fact about a column, and whether an outer join may put NULLs for it. A column without a
-    /// qualifier belongs to the only catalog table; if there are several it is ambiguous.
+    /// The fact about a column, and whether an outer join may fill it with NULLs. A column without
+    /// a qualifier belongs to the only table of the catalog; with several tables it is ambiguous.
     fn known(&self, expr: &Expr) -> Option<(Fact, bool)> {
         let (read, column) = match expr {
             Expr::Nested(inner) => return self.known(inner),

@@ -1,9 +1,9 @@
-//! `tableoid`, PostgreSQL's hidden column: in each row of a table of `pg_catalog`, the table's oid.
+//! PostgreSQL's hidden column `tableoid`: in each row of a table of `pg_catalog`, the table's oid.
 //!
-//! `c.tableoid` becomes the oid of the table that `c` stands for, so the tables need no such
-//! column, which `SELECT *` would show. A table that an outer join may fill with NULLs is not
-//! rewritten.
-//! Not here: users' tables, whose files may have a column of that name.
+//! `c.tableoid` becomes the oid of the table that `c` refers to, so the tables need no such
+//! column, which `SELECT *` would show. It is left alone if an outer join may fill the table with
+//! NULLs.
+//! Not here: users' tables, whose files may have a column of this name.
 
 use std::ops::ControlFlow;
 
@@ -16,7 +16,7 @@ use super::oids::OidKind;
 use super::scope::Scope;
 use crate::dialect::ast::{call, text};
 
-/// Visits inner queries before the queries around them, whose columns inner queries may name, too.
+/// Visits inner queries first; they may also name columns of the queries around them.
 pub(in crate::dialect) struct TableOid;
 
 impl VisitorMut for TableOid {
@@ -70,7 +70,8 @@ fn in_select(select: &mut Select) {
 
 struct Replace {
     scope: Scope,
-    /// How many subqueries deep. In a subquery, a column without a table's name is the subquery's.
+    /// The number of subqueries around. In a subquery, an unqualified column belongs to the
+    /// subquery.
     depth: usize,
 }
 
@@ -95,7 +96,7 @@ impl VisitorMut for Replace {
     }
 }
 
-/// The oid in place of a column `tableoid`. `own`: a column without a table's name counts, too.
+/// The oid that replaces a column `tableoid`. With `own`, an unqualified column counts, too.
 fn oid_of(scope: &Scope, expr: &Expr, own: bool) -> Option<Expr> {
     let table = match expr {
         Expr::CompoundIdentifier(words) => match words.as_slice() {

@@ -1,7 +1,7 @@
-//! The names by which relations and their columns are known.
+//! The names of relations and their columns.
 //!
-//! `(VALUES (1, 2)) AS t(a)`: columns that the alias does not name keep their names.
-//! `SELECT t.* FROM public.t`: the columns of a table that FROM names with its schema.
+//! `(VALUES (1, 2)) AS t(a)`: columns that the alias does not name keep their names. `SELECT t.*
+//! FROM public.t`: the columns of a table that FROM qualifies with its schema.
 
 use datafusion::sql::sqlparser::ast::{
     Ident, ObjectName, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
@@ -35,7 +35,7 @@ pub(super) fn rewrite(select: &mut Select) {
     }
 }
 
-/// The name of a table that FROM names with its schema and without an alias.
+/// The name of a table that FROM qualifies with its schema and gives no alias.
 fn with_schema(factor: &TableFactor) -> Option<ObjectName> {
     match factor {
         TableFactor::Table {

@@ -1,8 +1,8 @@
-//! Aggregates that DataFusion gives one name.
+//! Aggregates to which DataFusion gives the same name.
 //!
-//! The name of `sum(x::int)` leaves out the cast, so that `sum(x::int)` and `sum(x::bigint)` in one
-//! SELECT are an error. All but the first get `FILTER (WHERE true)`, which is part of the name and
-//! nothing else. <https://github.com/apache/datafusion/issues/6543>
+//! The name of `sum(x::int)` leaves out the cast, so `sum(x::int)` and `sum(x::bigint)` in one
+//! SELECT are an error. All but the first get `FILTER (WHERE true)`, which only changes the name.
+//! <https://github.com/apache/datafusion/issues/6543>
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -25,7 +25,7 @@ pub(super) fn rewrite(select: &mut Select, order_by: Option<&mut OrderBy>) {
 
 #[derive(Default)]
 struct Alike {
-    /// By the call without casts: the calls of that name, in the order of their first use.
+    /// Keyed by the call without casts: the calls of that name, in the order of their first use.
     calls: HashMap<String, Vec<String>>,
 }
 

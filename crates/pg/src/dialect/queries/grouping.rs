@@ -1,11 +1,11 @@
-//! Queries that are one group though they have no GROUP BY with columns.
+//! Queries that form one group without naming a column in GROUP BY.
 //!
-//! `GROUP BY ()` and HAVING make one group of all rows, also of none. With aggregates that is what
-//! DataFusion does as well. Without them no column can be named: the query is one row, from a
-//! subquery that counts the rows, and HAVING is its WHERE.
+//! `GROUP BY ()` and HAVING make one group of all rows, even if there are none. DataFusion does
+//! the same if there are aggregates. Without aggregates the query can name no column: it becomes
+//! one row, from a subquery that counts rows, with HAVING as its WHERE.
 //!
-//! ROLLUP and CUBE within GROUPING SETS, and those with a key twice or several keys in brackets,
-//! are written out as sets.
+//! ROLLUP and CUBE are written out as sets if they stand inside GROUPING SETS, repeat a key, or
+//! have several keys in brackets.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select, SelectItem,
@@ -54,7 +54,7 @@ pub(super) fn rewrite(select: &mut Select) {
     }
 }
 
-/// A relation of one row and no column that can be named, whatever FROM and WHERE give.
+/// A relation of one row without a usable column, whatever FROM and WHERE produce.
 fn one_row(select: &mut Select) -> Option<TableWithJoins> {
     let mut query = template("SELECT 1 FROM (SELECT count(*)) AS __group")?;
     let SetExpr::Select(outer) = query.body.as_mut() else {
@@ -70,7 +70,7 @@ fn one_row(select: &mut Select) -> Option<TableWithJoins> {
     Some(one)
 }
 
-/// A position within grouping sets becomes the item that it means; other constants are no keys.
+/// Replaces a position in grouping sets with the item it refers to; other constants are not keys.
 fn written_keys(key: &mut Expr, items: &[SelectItem]) {
     match key {
         Expr::GroupingSets(sets) | Expr::Rollup(sets) | Expr::Cube(sets) => {
@@ -103,7 +103,7 @@ fn item(key: &mut Expr, items: &[SelectItem]) {
                 .parse::<usize>()
                 .ok()
                 .and_then(|at| at.checked_sub(1));
-            // Beside `*` the syntax does not tell which column a position means.
+            // Beside `*` the column at a position is not known from the syntax.
             let wild = items.iter().any(|item| item_expr(item).is_none());
             match place.and_then(|at| items.get(at)).and_then(item_expr) {
                 Some(expr) if !wild => Expr::Nested(Box::new(expr.clone())),
@@ -121,8 +121,8 @@ fn item(key: &mut Expr, items: &[SelectItem]) {
     };
 }
 
-/// The sets of a ROLLUP or CUBE that has a key twice, or several keys in brackets, which DataFusion
-/// does not have.
+/// The sets of a ROLLUP or CUBE that repeats a key or has several keys in brackets, which
+/// DataFusion does not support.
 fn repeated(key: &Expr) -> Option<Vec<Vec<Expr>>> {
     let (lists, is_cube) = match key {
         Expr::Rollup(lists) if lists.len() < 64 => (lists, false),
@@ -160,7 +160,7 @@ fn repeated(key: &Expr) -> Option<Vec<Vec<Expr>>> {
     Some(chosen.into_iter().map(set).collect())
 }
 
-/// A set of GROUPING SETS, or those that ROLLUP and CUBE stand for.
+/// A set of GROUPING SETS, or the sets that a nested ROLLUP or CUBE stands for.
 fn written_out(set: Vec<Expr>) -> Vec<Vec<Expr>> {
     let named = match set.as_slice() {
         [Expr::Function(call)] => last_word(&call.name).zip(arguments(call)),
@@ -192,5 +192,5 @@ fn written_out(set: Vec<Expr>) -> Vec<Vec<Expr>> {
     }
 }
 
-/// The keys of a CUBE that is written out: 4096 sets, as in PostgreSQL.
+/// The most keys of a CUBE that is written out: 4096 sets, as in PostgreSQL.
 const CUBE_MAX: usize = 12;

@@ -1,6 +1,6 @@
 //! Functions in FROM whose arguments are columns: `t, generate_series(1, t.x)`, `t, unnest(t.a)`.
 //!
-//! DataFusion evaluates functions of FROM once. With columns in the arguments such a function is
+//! DataFusion evaluates functions in FROM once. A function whose arguments contain columns becomes
 //! a LATERAL subquery that unnests an array.
 
 use std::ops::ControlFlow;
@@ -91,7 +91,7 @@ fn lateral(factor: &mut TableFactor) {
     };
 }
 
-/// The function, and the array of its values.
+/// The function, and the array of its rows.
 fn array(name: Option<&str>, arguments: &[FunctionArg]) -> Option<(&'static str, Expr)> {
     let arguments = arguments.iter().map(|argument| match argument {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
@@ -105,9 +105,7 @@ fn array(name: Option<&str>, arguments: &[FunctionArg]) -> Option<(&'static str,
     }
 }
 
-/// DataFusion does not look for the columns of `ARRAY[…]` in the queries around it, but for those
-/// of
-/// a call.
+/// DataFusion does not resolve columns in `ARRAY[…]` to outer queries, but does so in a call.
 fn written_as_call(expr: Expr) -> Expr {
     match expr {
         Expr::Array(array) => {

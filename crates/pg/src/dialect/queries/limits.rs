@@ -1,7 +1,7 @@
-//! FETCH FIRST, and LIMIT and OFFSET that a subquery computes.
+//! FETCH FIRST, and LIMIT and OFFSET computed by a subquery.
 //!
-//! `FETCH FIRST n ROWS ONLY` is LIMIT. `WITH TIES` also gives the rows that ORDER BY does not tell
-//! from the last one: those whose rank is at most n.
+//! `FETCH FIRST n ROWS ONLY` is LIMIT. `WITH TIES` also returns the rows that are equal to the
+//! last one by ORDER BY: those whose rank is at most n.
 
 use std::ops::ControlFlow;
 
@@ -103,7 +103,8 @@ fn is_integer(count: &Expr) -> bool {
     }
 }
 
-/// LIMIT and OFFSET that a subquery computes: DataFusion's are constants. The rows are numbered.
+/// Applies a LIMIT or OFFSET computed by a subquery by numbering the rows, because DataFusion only
+/// supports constants.
 fn computed(query: &mut Query) {
     let Some(LimitClause::LimitOffset { limit, offset, .. }) = &query.limit_clause else {
         return;
@@ -123,7 +124,7 @@ fn computed(query: &mut Query) {
     if let Some(limit) = limit {
         let rows = call(LIMIT_ROWS, vec![bigint(limit.clone())]);
         let last = compared(least, "+", rows.clone());
-        // No limit is that of all rows.
+        // A limit of NULL returns all rows.
         let within = compared(column("__row"), "<=", last);
         conditions.push(Expr::Nested(Box::new(Expr::BinaryOp {
             left: Box::new(Expr::IsNull(Box::new(rows))),
@@ -167,8 +168,8 @@ fn limited(limit: Option<Expr>, offset: Option<Offset>) -> LimitClause {
     }
 }
 
-/// `SELECT … ORDER BY k` becomes a relation that also has the keys; its rows are counted by them,
-/// and those that fulfil a condition over `__rank` and `__row` are kept.
+/// `SELECT … ORDER BY k` becomes a relation that also has the keys. Its rows are numbered in their
+/// order, and those that fulfil a condition over `__rank` and `__row` are kept.
 fn counted(query: &mut Query, condition: Expr) -> Option<()> {
     let mut keys = match query.order_by.as_ref().map(|order_by| &order_by.kind) {
         Some(OrderByKind::Expressions(keys)) => keys.clone(),
@@ -229,7 +230,7 @@ fn counted(query: &mut Query, condition: Expr) -> Option<()> {
     Some(())
 }
 
-/// The names of the columns of a set operation or of VALUES.
+/// The column names of a set operation or of VALUES.
 fn names(body: &mut SetExpr) -> Option<Vec<Ident>> {
     if let SetExpr::Values(values) = body {
         let width = values.rows.first().map_or(0, |row| row.content.len());
@@ -248,7 +249,7 @@ fn names(body: &mut SetExpr) -> Option<Vec<Ident>> {
     items.collect()
 }
 
-/// The names with those that come again marked, as `outer_names.rs` does it.
+/// The names, with repeated ones marked as in `outer_names.rs`.
 fn apart(names: Vec<Ident>) -> Vec<Ident> {
     let known: Vec<String> = names
         .iter()
@@ -265,7 +266,7 @@ fn apart(names: Vec<Ident>) -> Vec<Ident> {
     named.collect()
 }
 
-/// `body` as `SELECT * FROM (body) AS __set (names)`.
+/// Replaces `body` with `SELECT * FROM (body) AS __set (names)`.
 fn as_select(query: &mut Query, names: Vec<Ident>) -> Option<()> {
     let whole = template("SELECT * FROM (SELECT 1) AS __set")?;
     let body = std::mem::replace(&mut query.body, whole.body);
@@ -297,7 +298,7 @@ fn derived(item: &mut TableWithJoins) -> Option<&mut Query> {
     }
 }
 
-/// The expression that a key of ORDER BY means: a column of the result by name or number, or else
+/// The expression that a key of ORDER BY refers to: a result column, by name or number, or the key
 /// itself.
 fn output(key: &Expr, items: &[SelectItem]) -> Option<Expr> {
     match key {
@@ -318,7 +319,7 @@ fn output(key: &Expr, items: &[SelectItem]) -> Option<Expr> {
     }
 }
 
-/// The column of the result that a number means.
+/// The number of the result column that a key gives.
 pub(super) fn position(key: &Expr) -> Option<usize> {
     match key {
         Expr::Value(value) => value.to_string().parse().ok(),

@@ -1,4 +1,4 @@
-//! Clauses of PostgreSQL's queries that DataFusion has no plan for, or a wrong one.
+//! Clauses of PostgreSQL's queries that DataFusion cannot plan or plans wrongly.
 //!
 //! | pass | from | to |
 //! |---|---|---|
@@ -15,7 +15,7 @@
 //! | here | `ORDER BY a, b, a` | `ORDER BY a, b` |
 //! | here | `DISTINCT ON (b, 1) … ORDER BY a, b` | `DISTINCT ON (a, b) … ORDER BY a, b` |
 //!
-//! Not here: subqueries (`subqueries/`), INTERSECT ALL and checks of plans (`analysis/`).
+//! Not here: subqueries (`subqueries/`), INTERSECT ALL and the checks of plans (`analysis/`).
 
 mod aliases;
 mod alike;
@@ -43,7 +43,7 @@ pub(super) fn rewrite(statement: &mut Statement) {
     let _ = statement.visit(&mut Queries);
 }
 
-/// A key that comes again tells no rows apart. (DataFusion's DISTINCT ON fails on it.)
+/// Drops repeated keys, which do not change the order. (DataFusion's DISTINCT ON fails on them.)
 fn each_once(order_by: &mut OrderBy) {
     if let OrderByKind::Expressions(keys) = &mut order_by.kind {
         let mut known: Vec<Expr> = vec![];
@@ -57,12 +57,12 @@ fn each_once(order_by: &mut OrderBy) {
     }
 }
 
-/// The keys of DISTINCT ON in the order in which ORDER BY has them, as DataFusion wants them.
+/// Puts the keys of DISTINCT ON into the order of ORDER BY, as DataFusion requires.
 fn in_order(select: &mut Select, order_by: Option<&OrderBy>) {
     let Some(Distinct::On(keys)) = &mut select.distinct else {
         return;
     };
-    // A number means a column of the result.
+    // A number refers to a column of the result.
     let meant = |key: &Expr| {
         let at = position(key)?.checked_sub(1)?;
         match select.projection.get(at)? {

@@ -1,5 +1,5 @@
-//! Aggregates in WHERE: they can only be those of a query around, so that each is a subquery of its
-//! own (`subqueries/outer_aggregates.rs`). DataFusion's planner refuses them all.
+//! Aggregates in WHERE, which DataFusion's planner refuses. They can only belong to an outer
+//! query, so each becomes a subquery of its own (`subqueries/outer_aggregates.rs`).
 
 use std::ops::ControlFlow;
 
@@ -23,7 +23,7 @@ pub(super) fn rewrite(select: &mut Select) {
     }
 }
 
-/// Breaks at a column.
+/// Stops at the first column.
 struct Columns;
 
 impl Visitor for Columns {

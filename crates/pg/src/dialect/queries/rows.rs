@@ -1,9 +1,8 @@
 //! Rows compared with a subquery: `(a, b) = (SELECT …)`, `(a, b) IN (SELECT …)`, `< ANY`, `< ALL`.
 //!
-//! The comparison moves into the subquery, whose only column becomes its result:
-//! `(a, b) IN (SELECT x, y …)` is `true IN (SELECT a = c0 AND b = c1 FROM (SELECT x, y …) r (c0,
-//! c1))`.
-//! Three-valued logic stays: IN is true if a comparison is, else NULL if one is NULL.
+//! The comparison moves into the subquery, and its result becomes the only column: `(a, b) IN
+//! (SELECT x, y …)` becomes `true IN (SELECT a = c0 AND b = c1 FROM (SELECT x, y …) r (c0, c1))`.
+//! Three-valued logic is kept: IN is true if a comparison is, else NULL if one is NULL.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, Ident, Query, SelectItem, SetExpr, TableAliasColumnDef,
@@ -68,7 +67,7 @@ pub(super) fn rewrite(expr: &mut Expr) {
     }
 }
 
-/// The fields of a row that is written out.
+/// The fields of a row constructor.
 fn row(expr: &Expr) -> Option<Vec<Expr>> {
     match expr {
         Expr::Nested(inner) => row(inner),

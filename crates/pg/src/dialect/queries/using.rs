@@ -1,16 +1,16 @@
 //! The merged columns of joins with USING and NATURAL.
 //!
-//! DataFusion takes the left side's column for the merged one, which is NULL in rows that only the
-//! right side has; for `*` the column of the table whose name sorts first, wherever it stands; and
-//! for a bare name in a subquery a column of the query around. Here the joins get ON, an
-//! unqualified merged column becomes the left side's, the right side's or a `coalesce` of both, and
-//! `*` is written out: the merged columns, then those of each table.
+//! DataFusion resolves the merged column wrongly: to the left side's column, which is NULL in rows
+//! that only the right side has; in `*` to the column of the table whose name sorts first; and for
+//! an unqualified name in a subquery to a column of the outer query. Here the joins get ON, an
+//! unqualified merged column becomes the left side's, the right side's or a `coalesce` of both,
+//! and `*` is written out: the merged columns, then those of each table.
 //! <https://github.com/apache/datafusion/issues/22019>
 //!
-//! Which table has a column the syntax does not always tell: not for NATURAL, nor for USING after
-//! other joins, nor where a subquery names a merged column, or one of its own. Such a query becomes
-//! a relation, in whose place `relations/merged.rs` knows the
-//! columns. Joins that stay as they are the plan refuses (`analysis/checks.rs`).
+//! The syntax does not always determine which table has a column: not for NATURAL, nor for USING
+//! after other joins, nor where a subquery names a merged column or a column of its own. Such a
+//! query becomes a relation that `relations/merged.rs` resolves, because planning has the columns.
+//! Joins that remain are refused in the plan (`analysis/checks.rs`).
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -28,25 +28,25 @@ use crate::dialect::own_exprs::OwnExprs;
 use crate::dialect::whole_rows::{ROWS_OF, row_column};
 use crate::names::MARK;
 
-/// The alias of a query whose joins need the columns of its tables. No statement can name it.
+/// The alias of a query whose joins depend on the columns of its tables. No statement can use it.
 pub(crate) const MERGED: &str = "merged\u{1f}";
 
-/// The columns of tables, as far as they are known.
+/// The known columns of tables.
 pub(crate) type Known = HashMap<String, Vec<String>>;
 
-/// Tells the columns of a relation; `None` if they are not known.
+/// Returns the columns of a relation; `None` if they are not known.
 pub(crate) type ColumnsOf<'a> = &'a mut dyn FnMut(&TableFactor) -> Option<Vec<String>>;
 
 /// The columns of one item of FROM.
 struct Columns {
-    /// In the order of `*`.
+    /// The merged columns with their values, in the order of `*`.
     merged: Vec<(Ident, Expr)>,
-    /// Tables, and their columns that are merged.
+    /// The tables, each with those of its columns that are merged.
     tables: Vec<(Ident, Vec<Ident>)>,
     conditions: Vec<Option<Expr>>,
 }
 
-/// Whether a query has such joins.
+/// Whether a query has joins with USING or NATURAL.
 pub(crate) fn concerns(select: &Select) -> bool {
     let mut joins = select.from.iter().flat_map(|item| &item.joins);
     joins.any(|join| {
@@ -58,8 +58,8 @@ pub(crate) fn concerns(select: &Select) -> bool {
     })
 }
 
-/// Makes a relation of a query that [`rewrite`] has left as it was. Its order is that of the result
-/// (`analysis/ordered_inputs.rs`).
+/// Turns a query that [`rewrite`] could not resolve into a relation. It keeps the order of its
+/// result (`analysis/ordered_inputs.rs`).
 pub(super) fn as_relation(query: &mut Query) {
     if !matches!(query.body.as_ref(), SetExpr::Select(select) if concerns(select)) {
         return;
@@ -82,7 +82,7 @@ pub(super) fn as_relation(query: &mut Query) {
     }
 }
 
-/// See [`as_relation`], for a branch of a set operation.
+/// See [`as_relation`]; for a branch of a set operation.
 pub(super) fn branch_as_relation(branch: &mut SetExpr) {
     if let Some(mut query) = template("SELECT 1") {
         std::mem::swap(query.body.as_mut(), branch);
@@ -91,7 +91,7 @@ pub(super) fn branch_as_relation(branch: &mut SetExpr) {
     }
 }
 
-/// Writes out the merged columns, if the tables of all of them are known. `of_factor` tells the
+/// Writes out the merged columns, if the columns of all tables are known. `of_factor` returns the
 /// columns of a relation in a subquery.
 pub(crate) fn rewrite(
     select: &mut Select,
@@ -147,14 +147,15 @@ pub(crate) fn rewrite(
         keys.extend(order.iter_mut().map(|key| &mut key.expr));
     }
     for key in keys {
-        // A name alone is the result's column.
+        // A key that is a bare name refers to a column of the result.
         if !matches!(key, Expr::Identifier(name) if outputs.contains(&folded(name))) {
             let _ = key.visit(&mut own);
         }
     }
 }
 
-/// A merged column keeps its name. A table's column of that name gets another if the name is taken.
+/// Merged columns keep their names. A table's own column of the same name is renamed if the result
+/// would have the name twice.
 fn name_columns(select: &mut Select, merged: &Merged) {
     let shows_all = select.projection.iter().any(|item| {
         matches!(
@@ -188,7 +189,7 @@ fn name_columns(select: &mut Select, merged: &Merged) {
     }
 }
 
-/// The name that a column of the result has, as far as it is one of a column.
+/// The name of a result column, if it is a column's name.
 fn name_of(item: &SelectItem) -> Option<String> {
     match item {
         SelectItem::UnnamedExpr(Expr::Identifier(name))
@@ -219,7 +220,7 @@ fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
     }
 }
 
-/// The name by which a table's columns are qualified.
+/// The qualifier of a table's columns.
 pub(crate) fn table(factor: &TableFactor) -> Option<Ident> {
     match factor {
         TableFactor::Table {
@@ -241,7 +242,7 @@ pub(crate) fn table(factor: &TableFactor) -> Option<Ident> {
     }
 }
 
-/// `None` if it is not known which table has a column.
+/// The columns of an item; `None` if it is not known which table has a column.
 fn columns(item: &TableWithJoins, known: &Known) -> Option<Columns> {
     let mut found = Columns {
         merged: vec![],
@@ -295,7 +296,7 @@ impl Columns {
         Some(all.filter(move |name| !merged.iter().any(|merged| folded(merged) == **name)))
     }
 
-    /// The names that a table has in common with what stands before it.
+    /// The column names that a table shares with the tables before it.
     fn shared(&self, right: &Ident, known: &Known) -> Option<Vec<Ident>> {
         let right = known.get(&folded(right))?;
         let mut names: Vec<String> = self.merged.iter().map(|(name, _)| folded(name)).collect();
@@ -307,7 +308,7 @@ impl Columns {
         Some(names.collect())
     }
 
-    /// The value of a column that is merged with that of a further table.
+    /// Takes the value of a column that is merged with one of a further table.
     fn take(&mut self, name: &Ident, known: &Known) -> Option<Expr> {
         if let Some(at) = self.merged.iter().position(|(known, _)| same(known, name)) {
             return Some(self.merged.remove(at).1);
@@ -333,7 +334,7 @@ impl Columns {
     }
 }
 
-/// `*` as the merged columns and those of each table.
+/// Replaces `*` with the merged columns and those of each table.
 fn write_out(select: &mut Select, items: &[Columns]) {
     let given = std::mem::take(&mut select.projection);
     for item in given {
@@ -364,7 +365,7 @@ fn all_but(table: &Ident, merged: &[Ident], all: &WildcardAdditionalOptions) -> 
         first_element: first.clone(),
         additional_elements: rest.to_vec(),
     });
-    // The table's row, which is not one of its columns.
+    // The table's row (`row_column`) is not among its columns.
     let row = ObjectName::from(vec![Ident::with_quote('"', row_column(&folded(table)))]);
     let has_row = matches!(
         &all.opt_exclude,
@@ -380,7 +381,7 @@ fn all_but(table: &Ident, merged: &[Ident], all: &WildcardAdditionalOptions) -> 
     )
 }
 
-/// Replaces merged columns by their values.
+/// Replaces merged columns with their values.
 struct Merged {
     columns: Vec<(Ident, Expr)>,
 }
@@ -413,16 +414,16 @@ fn is_named_below(select: &mut Select, merged: &Merged) -> bool {
     found
 }
 
-/// Replaces the merged columns that subqueries name.
+/// Replaces merged columns in subqueries.
 fn name_below(select: &mut Select, merged: &Merged, of_factor: ColumnsOf<'_>) {
     let _ = select.visit(&mut Below::new(of_factor, |expr| merged.replace(expr)));
 }
 
-/// Changes each name in subqueries that none of their own relations has.
+/// Changes the names in subqueries that none of the subqueries' own relations has.
 struct Below<'a, F> {
     of_factor: ColumnsOf<'a>,
     change: F,
-    /// For each query around, the names that it has itself; `None`: not known.
+    /// The names that each surrounding query defines itself; `None` if they are not known.
     scopes: Vec<Option<Vec<String>>>,
 }
 

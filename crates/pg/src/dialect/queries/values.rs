@@ -1,5 +1,5 @@
-//! VALUES with subqueries, which DataFusion evaluates before their queries have run: a union of
-//! SELECTs, in their order.
+//! VALUES with subqueries become a union of SELECTs in the same order, because DataFusion
+//! evaluates VALUES before their subqueries have run.
 
 use std::ops::ControlFlow;
 
@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::dialect::ast::{number, template};
 
-/// More rows are refused: each is a SELECT of its own.
+/// VALUES with more rows are refused, because each row becomes a SELECT.
 const ROWS_MAX: usize = 200;
 
 pub(super) fn rewrite(query: &mut Query) -> Option<()> {

@@ -1,7 +1,7 @@
-//! Windows that have a name: `OVER w` and `OVER (w ROWS …)` become the window written out.
+//! Named windows: `OVER w` and `OVER (w ROWS …)` are replaced by their definition.
 //!
-//! DataFusion knows `OVER w` in the list of SELECT only, and reads `(w ROWS …)` as `(ROWS …)`.
-//! The defaults of `lag` and `lead` are here too.
+//! DataFusion supports `OVER w` only in the SELECT list, and reads `(w ROWS …)` as `(ROWS …)`. The
+//! defaults of `lag` and `lead` are rewritten here, too.
 
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
@@ -36,7 +36,7 @@ pub(super) fn rewrite(select: &mut Select, order_by: Option<&mut OrderBy>) {
     }
 }
 
-/// A window, or the call that fails in the place of a function over it.
+/// A window, or the failing call that replaces a function over it.
 type Whole = Result<WindowSpec, Box<Expr>>;
 
 #[derive(Default)]
@@ -54,7 +54,7 @@ impl Windows {
         }
     }
 
-    /// Writes out the window of a function.
+    /// Replaces the window of a function with its definition.
     fn write_out(&self, expr: &mut Expr) {
         let Expr::Function(function) = expr else {
             return;
@@ -85,7 +85,7 @@ impl Windows {
         }
     }
 
-    /// A window with what it has from the window that it names.
+    /// A window, completed by the window that it names.
     fn whole(&self, mut window: WindowSpec) -> Whole {
         let Some(name) = window.window_name.take() else {
             return Ok(window);
@@ -114,8 +114,8 @@ impl Windows {
     }
 }
 
-/// 42809 for a function that is neither an aggregate nor one of windows: DataFusion plans it as if
-/// it had no OVER.
+/// Error 42809 for OVER after a function that is neither an aggregate nor a window function:
+/// DataFusion would ignore the OVER.
 fn not_over_rows(function: &Function) -> Option<Expr> {
     let name = last_word(&function.name)?;
     let is_of_rows = is_aggregate(function) || WINDOW_FUNCTIONS.contains(&name.as_str());
@@ -127,8 +127,8 @@ fn not_over_rows(function: &Function) -> Option<Expr> {
     Some(call(FAIL, vec![text("42809"), text(&message)]))
 }
 
-/// Whether a function of a value of any type has a constant without a type. `lag` and `lead` of
-/// three arguments take it for text.
+/// Whether the argument of a polymorphic function is an untyped constant. `lag` and `lead` with
+/// three arguments take such a constant for text.
 fn is_of_no_type(function: &Function) -> bool {
     let name = last_word(&function.name);
     let (Some(name), Some(arguments)) = (name, arguments(function)) else {
@@ -153,8 +153,8 @@ fn is_untyped(value: &Expr) -> bool {
     }
 }
 
-/// `lag(x, n, d)` as `CASE WHEN lag(true, n) IS NULL THEN d ELSE lag(x, n) END`: DataFusion takes
-/// constants of the type of `x` only.
+/// `lag(x, n, d)` becomes `CASE WHEN lag(true, n) IS NULL THEN d ELSE lag(x, n) END`, because
+/// DataFusion accepts only constants of the type of `x` as defaults.
 fn with_default(function: &Function) -> Option<Expr> {
     let name = last_word(&function.name)?;
     let [value, rows, default] = arguments(function)?[..] else {
@@ -182,7 +182,7 @@ fn with_default(function: &Function) -> Option<Expr> {
     })))
 }
 
-/// Whether DataFusion takes a default as it is: NULL, a text or an integer.
+/// Whether DataFusion accepts the default as written: NULL, a text or an integer.
 fn is_constant(default: &Expr) -> bool {
     match default {
         Expr::UnaryOp { expr, .. } | Expr::Nested(expr) => is_constant(expr),

@@ -1,4 +1,4 @@
-//! Functions that give sets of rows, in FROM: subqueries that unnest arrays.
+//! Set-returning functions in FROM, rewritten to subqueries that unnest arrays.
 //!
 //! | from | to |
 //! |---|---|
@@ -32,10 +32,10 @@ use crate::functions::time::SERIES;
 use crate::functions::{MARKED, is_scalar, mark_of};
 use crate::resolve;
 
-/// The function that gives a set's rows as an array; `None` if the function gives no set, or
-/// DataFusion knows it.
+/// The function that returns a set's rows as an array; `None` if the function returns no set, or
+/// if DataFusion supports it.
 pub(super) fn array_of_set(name: &str) -> Option<String> {
-    // `jsonb_path_query_array` is a function of PostgreSQL's.
+    // PostgreSQL has another function named `jsonb_path_query_array`.
     if matches!(name, "jsonb_path_query" | "jsonb_path_query_tz") {
         return Some(format!("{name}_rows_array"));
     }
@@ -58,7 +58,7 @@ pub(super) fn array_of_set(name: &str) -> Option<String> {
     found.then(|| format!("{name}_array"))
 }
 
-/// The rows of a set that its function gives as an array.
+/// The rows of a set, from the array that holds them.
 pub(super) fn rows_of_set(name: &str, array: Expr) -> Expr {
     let is_json = name.ends_with("_array_elements") || name.starts_with("jsonb_path_query");
     let mark = match name.split_once('_') {
@@ -72,7 +72,7 @@ pub(super) fn rows_of_set(name: &str, array: Expr) -> Expr {
     }
 }
 
-/// The type of an array's elements, if Arrow lacks it and a cast says it.
+/// The type of an array's elements, if Arrow has no such type and a cast names it.
 fn element_mark(array: &Expr) -> Option<Target> {
     let element = match array {
         Expr::Nested(inner) => return element_mark(inner),
@@ -93,7 +93,7 @@ fn element_mark(array: &Expr) -> Option<Target> {
     mark_of(&element.field("", held, true))
 }
 
-/// The arrays of the keys and the values of `json_each`, unnested.
+/// The unnested arrays of the keys and the values of `json_each`.
 fn each(name: &str, given: &[Expr]) -> Vec<SelectItem> {
     let (pg_type, _) = name.split_once('_').unwrap_or_default();
     let rows = |of: &str| {
@@ -127,8 +127,8 @@ impl VisitorMut for Sets {
     }
 }
 
-/// The column of a series has its table's name. Whole numbers are integers where they fit, as
-/// everywhere else.
+/// Names the column of a series after its table. Whole numbers are integers where they fit, as
+/// elsewhere.
 fn name_series(factor: &mut TableFactor) {
     let (name, args, alias) = match factor {
         TableFactor::Table {
@@ -165,7 +165,7 @@ fn name_series(factor: &mut TableFactor) {
     }
 }
 
-/// DataFusion's function of the rows of a series.
+/// DataFusion's function for the rows of a series.
 const SERIES_OF_FROM: &str = "generate_series";
 
 fn plain_alias(name: Ident) -> TableAlias {
@@ -285,12 +285,12 @@ fn rewritten(factor: &TableFactor) -> Option<TableFactor> {
     derived(select(items)?, &name, alias.as_ref(), lateral)
 }
 
-/// Whether a function gives one value for a row.
+/// Whether a function returns a single value.
 fn gives_one_value(name: &str) -> bool {
     is_scalar(name) || resolve::is_scalar(name) || MORE_SCALARS.contains(&name)
 }
 
-/// The functions without arguments that give one value, and those that are words of the grammar.
+/// More functions that return a single value: those without arguments, and keywords.
 const MORE_SCALARS: [&str; 22] = [
     "clock_timestamp",
     "coalesce",
@@ -346,7 +346,7 @@ fn without_brackets(word: &Ident) -> Option<Expr> {
     parser.parse_expr().ok()
 }
 
-/// The row of a function that gives one value.
+/// The relation of one row for a function that returns a single value.
 fn one_row(
     function: &str,
     value: Expr,
@@ -361,7 +361,7 @@ fn one_row(
     derived(select(items)?, function, alias, lateral)
 }
 
-/// Whether this is more than a whole number, which is all that DataFusion's series takes.
+/// Whether an argument is more than an integer, which is all that DataFusion's series accepts.
 fn is_computed(expr: &Expr) -> bool {
     use datafusion::sql::sqlparser::ast::Value;
     match expr {
@@ -400,7 +400,7 @@ fn text_number(value: u32) -> Expr {
     Expr::Value(Value::Number(value.to_string(), false).into())
 }
 
-/// The column of a function that gives single values has the table's name.
+/// The name of the only column of a function: its table's name.
 fn column_name(function: &str, alias: Option<&TableAlias>) -> String {
     match alias {
         Some(alias) if alias.name.quote_style.is_some() => alias.name.value.clone(),

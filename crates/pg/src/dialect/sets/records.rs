@@ -2,8 +2,8 @@
 //!
 //! | from | to |
 //! |---|---|
-//! | `json_to_record(j) AS t(a int)` | `SELECT pg_json_member(j, 'a', 'text')::int AS a` |
-//! | `json_to_recordset(j) AS t(a int)` | `SELECT unnest(pg_json_members(j, 'a', 'text'))::int AS a` |
+//! | `json_to_record(j) AS t(a int)` | `SELECT json_member(j, 'a', 'text')::int AS a` |
+//! | `json_to_recordset(j) AS t(a int)` | `SELECT unnest(json_members(j, 'a', 'text'))::int AS a` |
 
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, Ident, SelectItem, TableAlias, TableAliasColumnDef,
@@ -13,8 +13,8 @@ use crate::casts::Target;
 use crate::dialect::ast::{call, text};
 use crate::functions::json::{ARRAY, MEMBER, MEMBERS, RAW, TEXT};
 
-/// The columns, and the alias without their types; `None` if this is another function or a type
-/// has a length, which would be an error for longer texts.
+/// The columns, and the alias without their types; `None` for another function, or if a type has a
+/// length, because longer texts would be an error.
 pub(super) fn items(
     name: &str,
     given: &[Expr],
@@ -66,7 +66,7 @@ pub(super) fn items(
     (!items.is_empty()).then_some((items, alias))
 }
 
-/// How a member is written for the type that it becomes.
+/// The form in which a member is read, by the type of its column.
 fn kind(target: &Target) -> Option<&'static str> {
     Some(match target {
         Target::Varchar(Some(_)) | Target::Bpchar(Some(_)) => return None,

@@ -1,8 +1,8 @@
 //! `e.value FROM json_array_elements(…) AS e`: the column of a set whose table has an alias.
 //!
-//! PostgreSQL names the column `value`, and takes `e` for it, too. Here the column has the alias's
-//! name, so that a column `e` of another table makes `e` ambiguous instead of changing its
-//! meaning, and `value` is written as `e.e`.
+//! PostgreSQL names the column `value`, and resolves `e` to it, too. Here the column is named
+//! after the alias, so that a column `e` of another table makes `e` ambiguous instead of changing
+//! its meaning, and `value` is written as `e.e`.
 
 use std::ops::ControlFlow;
 
@@ -46,7 +46,7 @@ pub(super) fn rewrite(query: &mut Query) {
     }
 }
 
-/// The aliases of the sets whose column is `value`.
+/// The aliases of the sets whose column is named `value`.
 fn aliases(select: &Select) -> Vec<Ident> {
     let factors = select.from.iter().flat_map(|from| {
         std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
@@ -80,9 +80,9 @@ fn aliases(select: &Select) -> Vec<Ident> {
 
 struct Values {
     aliases: Vec<Ident>,
-    /// The set that a `value` without a table is of.
+    /// The set to which an unqualified `value` belongs.
     only: Option<Ident>,
-    /// How many queries are around.
+    /// The number of queries around.
     depth: usize,
 }
 

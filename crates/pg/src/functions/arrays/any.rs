@@ -21,9 +21,7 @@ use crate::functions::scalar::Take::{Any, Text};
 use crate::functions::scalar::{Form, Function, Give, Row, Value, is_text, type_name};
 use crate::operators::{Meeting, meeting};
 
-/// `pg_any`.
 pub(crate) const ANY: &str = "pg_any";
-/// `pg_all`.
 pub(crate) const ALL: &str = "pg_all";
 
 pub(super) fn functions() -> Vec<Function> {
@@ -50,7 +48,7 @@ pub(super) fn functions() -> Vec<Function> {
     ]
 }
 
-/// The type in which a value is compared with elements: that of the operator.
+/// The type in which the operator compares a value with elements.
 fn met(function: &str, element: &Field, value: &Field) -> Result<FieldRef> {
     let types = [element.data_type().clone(), value.data_type().clone()];
     if let Meeting::In(held) = meeting(&types) {
@@ -70,7 +68,7 @@ fn is_text_beside(types: &[DataType]) -> bool {
     types.iter().any(|held| is_text(held) || held.is_null())
 }
 
-/// True if one comparison is `wanted`, else NULL if one is NULL.
+/// True if one comparison gives `wanted`, else NULL if one gives NULL.
 fn folded(row: &Row<'_>, wanted: bool) -> Result<Value> {
     if row.is_null(2) {
         return Ok(Value::Null);
@@ -125,7 +123,8 @@ fn text(value: &Value) -> &str {
     }
 }
 
-/// `x = ANY (constant)` is an IN list, `x <> ALL (constant)` is none: these prune chunks.
+/// Turns `x = ANY (constant)` into an IN list and `x <> ALL (constant)` into a NOT IN list, which
+/// can prune chunks.
 fn in_list(
     args: &[Expr],
     info: &SimplifyContext,
@@ -156,7 +155,7 @@ fn in_list(
     if !are_alike {
         return Ok(None);
     }
-    // A whole number beyond the value's type equals no value.
+    // An integer outside the range of the value's type equals no value.
     let held = cast(&values, &left_type)?;
     let known = (0..values.len()).filter(|at| values.is_null(*at) || held.is_valid(*at));
     let elements = known

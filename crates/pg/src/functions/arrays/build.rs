@@ -1,4 +1,4 @@
-//! `array_fill`, and rows made of values.
+//! `array_fill`, and row constructors.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use crate::PgError;
 use crate::functions::scalar::Take::{Any, List};
 use crate::functions::scalar::{Form, Function, Give, Row, Value};
 
-/// `array_fill` of so many dimensions: the dialect knows how many.
+/// `array_fill` by the number of dimensions, which the dialect determines.
 const FILLS: [&str; 3] = ["array_fill", "array_fill_2", "array_fill_3"];
-/// The most elements that a short statement may ask for. (`PostgreSQL` allows 134,217,727.)
+/// The most elements that a statement may request. (`PostgreSQL` allows 134,217,727.)
 const ELEMENTS_MAX: usize = 1 << 20;
 
 type Filled = fn(&[FieldRef]) -> Result<FieldRef>;

@@ -122,7 +122,7 @@ fn same(given: &[FieldRef]) -> Result<FieldRef> {
     Ok(Arc::new(Field::new("", list_of(leaf, dimensions), true)))
 }
 
-/// The field of an array with an element of another type.
+/// The field of an array after an element of another type was added.
 fn grown(array: &Field, element: &Field) -> Result<FieldRef> {
     let (own, dimensions) = leaf(array);
     let leaf = common("array_append", &own, element)?;
@@ -138,7 +138,7 @@ fn row_leaf(row: &Row<'_>, array: usize, element: usize) -> Result<FieldRef> {
     common("array_append", &own, row.field(element))
 }
 
-/// The elements of an array, none for NULL.
+/// The elements of an array; none if it is NULL.
 fn given(row: &Row<'_>, argument: usize, leaf: &Field) -> Result<Vec<Value>> {
     if row.is_null(argument) {
         return Ok(vec![]);
@@ -180,7 +180,7 @@ fn concatenated(row: &Row<'_>) -> Result<Value> {
     let (left, right) = (given(row, 0, &leaf)?, given(row, 1, &leaf)?);
     let (shape, other) = (dimensions(&left)?, dimensions(&right)?);
     let wrong = || Err(PgError::new("2202E", "cannot concatenate incompatible arrays").into());
-    // An array of fewer dimensions is one element of the other.
+    // An array with fewer dimensions becomes an element of the other.
     let mut all = match left_levels.cmp(&right_levels) {
         Ordering::Less if shape.is_empty() => return Ok(Value::List(right)),
         Ordering::Greater if other.is_empty() => return Ok(Value::List(left)),

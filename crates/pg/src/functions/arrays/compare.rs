@@ -1,4 +1,4 @@
-//! Arrays compared: order, containment, overlap, and elements that are searched for.
+//! Comparisons of arrays: order, containment, overlap, and searches for elements.
 
 use std::cmp::Ordering;
 
@@ -15,7 +15,7 @@ use crate::functions::scalar::{Body, Form, Function, Give, Row, Value};
 use crate::operators::padded::is_padded;
 use crate::time::span::Span;
 
-/// The comparisons of arrays, by their operators.
+/// The comparison functions of arrays, by operator.
 const COMPARISONS: [(Operator, &str, Body); 6] = [
     (Operator::Eq, "array_eq", |row| is(order(row)?.is_eq())),
     (Operator::NotEq, "array_ne", |row| is(order(row)?.is_ne())),
@@ -25,7 +25,7 @@ const COMPARISONS: [(Operator, &str, Body); 6] = [
     (Operator::GtEq, "array_ge", |row| is(order(row)?.is_ge())),
 ];
 
-/// The comparisons of rows, by their operators.
+/// The comparison functions of rows, by operator.
 const OF_ROWS: [(Operator, &str, Body); 4] = [
     (Operator::Lt, "record_lt", |row| is(row_order(row)?.is_lt())),
     (Operator::LtEq, "record_le", |row| {
@@ -37,7 +37,7 @@ const OF_ROWS: [(Operator, &str, Body); 4] = [
     }),
 ];
 
-#[expect(clippy::unnecessary_wraps, reason = "the end of a function's body")]
+#[expect(clippy::unnecessary_wraps, reason = "the result of a function body")]
 fn is(found: bool) -> Result<Value> {
     Ok(Value::Bool(found))
 }
@@ -115,13 +115,13 @@ fn others() -> Vec<Function> {
     ]
 }
 
-/// The function that compares arrays as an operator does; `None` for other operators.
+/// The function that compares arrays like an operator; `None` for other operators.
 pub(crate) fn comparison(op: Operator) -> Option<ScalarUDF> {
     let (_, name, body) = COMPARISONS.iter().find(|(of, _, _)| *of == op)?;
     Some(compared(name, *body).udf())
 }
 
-/// The function that orders rows as an operator does; `None` for other operators.
+/// The function that compares rows like an operator; `None` for other operators.
 pub(crate) fn row_comparison(op: Operator) -> Option<ScalarUDF> {
     let (_, name, body) = OF_ROWS.iter().find(|(of, _, _)| *of == op)?;
     Some(rows(name, *body).udf())
@@ -159,7 +159,7 @@ fn extreme_function(name: &str, body: Body) -> Function {
     Function::new(name, vec![form.repeated().called()])
 }
 
-/// NULLs are left out.
+/// `greatest` or `least` of the arguments that are not NULL.
 fn extreme_of(row: &Row<'_>, wanted: Ordering) -> Result<Value> {
     let mut best: Option<usize> = None;
     for at in (0..row.len()).filter(|at| !row.is_null(*at)) {
@@ -180,7 +180,7 @@ fn extreme_of(row: &Row<'_>, wanted: Ordering) -> Result<Value> {
     }
 }
 
-/// The elements of both arrays, below all dimensions.
+/// The elements of both arrays, across all dimensions.
 fn both(row: &Row<'_>) -> Result<(Vec<Value>, Vec<Value>)> {
     let (left, _) = leaf(row.field(0));
     let (right, _) = leaf(row.field(1));
@@ -191,7 +191,7 @@ fn both(row: &Row<'_>) -> Result<(Vec<Value>, Vec<Value>)> {
     Ok((compared(0)?, compared(1)?))
 }
 
-/// Elements without what does not count in a comparison: the blanks of `character(n)`.
+/// Removes what comparisons ignore: the trailing blanks of `character(n)`.
 fn as_compared(values: Vec<Value>, leaf: &Field) -> Vec<Value> {
     if !is_padded(leaf) {
         return values;
@@ -206,7 +206,7 @@ fn as_compared(values: Vec<Value>, leaf: &Field) -> Vec<Value> {
     values.into_iter().map(trimmed).collect()
 }
 
-/// The order of two elements; NULLs are equal, and last.
+/// The order of two elements. NULLs are equal and sort last.
 pub(super) fn element_order(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::Scalar(left), Value::Scalar(right)) => scalar_order(left, right),
@@ -219,7 +219,7 @@ pub(super) fn element_order(left: &Value, right: &Value) -> Ordering {
     }
 }
 
-/// As their type is ordered in PostgreSQL.
+/// Orders two values as PostgreSQL orders their type.
 fn scalar_order(left: &ScalarValue, right: &ScalarValue) -> Ordering {
     use ScalarValue::{Float32, Float64, IntervalMonthDayNano, Struct};
     match (left, right) {
@@ -233,14 +233,14 @@ fn scalar_order(left: &ScalarValue, right: &ScalarValue) -> Ordering {
     }
 }
 
-/// Zero has one sign; NaN equals itself and is above all numbers.
+/// -0 equals 0; NaN equals itself and is greater than all numbers.
 fn float_order<F: Into<f64>>(left: F, right: F) -> Ordering {
     let (left, right): (f64, f64) = (left.into(), right.into());
     let order = left.partial_cmp(&right);
     order.unwrap_or_else(|| left.is_nan().cmp(&right.is_nan()))
 }
 
-/// Rows compare field by field. A NULL field equals another, and is above all values.
+/// Rows compare field by field. NULL fields are equal, and greater than all values.
 fn field_order(left: &StructArray, right: &StructArray) -> Ordering {
     let pairs = left.columns().iter().zip(right.columns());
     let orders = pairs.map(|(left, right)| {
@@ -285,7 +285,7 @@ fn order_of(row: &Row<'_>, one: usize, other: usize) -> Result<Ordering> {
         .then_with(|| left_shape.cmp(&right_shape)))
 }
 
-/// NULL is in no array.
+/// Whether an array contains an element. No array contains NULL.
 fn has(elements: &[Value], wanted: &Value) -> bool {
     !matches!(wanted, Value::Null)
         && elements
@@ -293,7 +293,7 @@ fn has(elements: &[Value], wanted: &Value) -> bool {
             .any(|element| element_order(element, wanted) == Ordering::Equal)
 }
 
-/// Where an element is, counted from 1. NULL is found where NULL is.
+/// The positions of an element, from 1. A search for NULL finds NULLs.
 fn places(row: &Row<'_>, function: &str) -> Result<Vec<i64>> {
     if row.is_null(0) {
         return Ok(vec![]);

@@ -13,7 +13,8 @@ use crate::casts::{Context, Target, arrow_cast, cast_array};
 use crate::functions::scalar::{Row, Value, is_text, type_name};
 use crate::operators;
 
-/// The type of an array's elements, below all dimensions, and how many dimensions its type has.
+/// The type of the elements below all dimensions, and the number of dimensions of the array's
+/// type.
 pub(super) fn leaf(field: &Field) -> (FieldRef, usize) {
     let mut found = std::sync::Arc::new(field.clone());
     let mut dimensions = 0;
@@ -28,7 +29,7 @@ pub(super) fn leaf(field: &Field) -> (FieldRef, usize) {
     (found, dimensions)
 }
 
-/// A list of so many dimensions.
+/// A list type with the given number of dimensions.
 pub(super) fn list_of(element: FieldRef, dimensions: usize) -> DataType {
     let named = |field: &Field| field.clone().with_name(Field::LIST_FIELD_DEFAULT_NAME);
     let mut field = named(&element).with_nullable(true);
@@ -42,7 +43,7 @@ pub(super) fn list_of(element: FieldRef, dimensions: usize) -> DataType {
     DataType::List(field.into())
 }
 
-/// The type of elements in which two kinds of elements are compared or put together.
+/// The type in which elements of two types are compared or combined.
 pub(super) fn common(function: &str, left: &Field, right: &Field) -> Result<FieldRef> {
     let (left_type, right_type) = (left.data_type(), right.data_type());
     let missing = || {
@@ -53,7 +54,7 @@ pub(super) fn common(function: &str, left: &Field, right: &Field) -> Result<Fiel
         (DataType::Null, _) => right.clone(),
         (_, DataType::Null) => left.clone(),
         (left_type, right_type) if left_type == right_type => left.clone(),
-        // A literal takes the other's type.
+        // A literal gets the other side's type.
         (left_type, right_type) if is_text(left_type) && !is_text(right_type) => right.clone(),
         (left_type, right_type) if is_text(right_type) && !is_text(left_type) => left.clone(),
         (left_type, right_type) => {
@@ -68,14 +69,14 @@ pub(super) fn common(function: &str, left: &Field, right: &Field) -> Result<Fiel
     Ok(chosen.into())
 }
 
-/// The array of a row as elements of the type `leaf`.
+/// The elements of an array argument, cast to the type `leaf`.
 pub(super) fn elements(row: &Row<'_>, argument: usize, leaf: &Field) -> Result<Vec<Value>> {
     let (array, at) = row.array(argument);
     read(array, at, leaf)
 }
 
-/// The elements of an array of one dimension: all rows' elements, and where this row's are. `None`
-/// of more dimensions.
+/// The elements of an array of one dimension: the elements of all rows, and the range of this
+/// row's. `None` for more dimensions.
 pub(super) fn flat_elements<'a>(
     row: &Row<'a>,
     argument: usize,
@@ -142,7 +143,7 @@ fn read(array: &ArrayRef, at: usize, leaf: &Field) -> Result<Vec<Value>> {
         .collect()
 }
 
-/// An argument that is no array, as a value of the type `leaf`.
+/// An argument that is not an array, as a value of the type `leaf`.
 pub(super) fn value(row: &Row<'_>, argument: usize, leaf: &Field) -> Result<Value> {
     if row.is_null(argument) {
         return Ok(Value::Null);
@@ -169,7 +170,7 @@ fn converted(values: &ArrayRef, leaf: &Field) -> Result<ArrayRef> {
     arrow_cast(values, leaf.data_type())
 }
 
-/// All values below all dimensions.
+/// The values below all dimensions, in order.
 pub(super) fn flat(values: Vec<Value>) -> Vec<Value> {
     let mut out = vec![];
     for value in values {
@@ -211,7 +212,7 @@ pub(super) fn dimensions(values: &[Value]) -> Result<Vec<usize>> {
     Ok(all)
 }
 
-/// The elements of an array of texts, or of its spelling (`'{a,1}'`).
+/// The elements of an array of texts, or of the text of an array (`'{a,1}'`).
 pub(crate) fn text_elements(row: &Row<'_>, argument: usize) -> Result<Vec<Option<String>>> {
     let (array, at) = row.array(argument);
     let spelled = if is_text(array.data_type()) {

@@ -1,6 +1,6 @@
 //! Arrays: chapter 9.19 of `PostgreSQL`'s manual.
 //!
-//! An array of several dimensions is a list of lists. All arrays start at 1.
+//! An array of several dimensions is a list of lists. The lower bound of every array is 1.
 
 mod any;
 mod build;

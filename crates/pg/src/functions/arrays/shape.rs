@@ -1,4 +1,4 @@
-//! How large is an array?
+//! Dimensions and lengths of arrays.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::PgError;
 use crate::functions::scalar::Take::{Int, List};
 use crate::functions::scalar::{Form, Function, Give, Row, Value, type_name};
 
-/// `pg_flat(array)`: the elements below all dimensions, as `unnest` gives them.
+/// `pg_flat(array)`: the elements below all dimensions, in the order of `unnest`.
 pub(crate) const FLAT: &str = "pg_flat";
 
 pub(super) fn functions() -> Vec<Function> {
@@ -116,7 +116,7 @@ fn itself(given: &[FieldRef]) -> Result<FieldRef> {
     Ok(Arc::new(own.with_nullable(true)))
 }
 
-/// The array as it is, or an empty one.
+/// The array itself, or an empty one for NULL.
 fn or_empty(row: &Row<'_>) -> Result<Value> {
     let (array, at) = row.array(0);
     if !row.is_null(0) {

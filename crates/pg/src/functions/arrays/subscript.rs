@@ -11,7 +11,7 @@ use super::text::split_element;
 use crate::functions::scalar::Take::{Int, List};
 use crate::functions::scalar::{Form, Function, Give, Row, Value};
 
-/// `pg_subscript(array, i, …)`: the element, or NULL where there is none.
+/// `pg_subscript(array, i, …)`: the element, or NULL if there is none.
 pub(crate) const SUBSCRIPT: &str = "pg_subscript";
 /// `pg_slice(array, from, to, …)`.
 pub(crate) const SLICE: &str = "pg_slice";

@@ -11,8 +11,8 @@ use crate::functions::scalar::Take::{Int, List, Text};
 use crate::functions::scalar::{Form, Function, Give, Row, Value};
 use crate::output::field_writer;
 
-/// `pg_split_element(n, text, delimiter, null)`: `string_to_array(text, delimiter, null)[n]`, of
-/// which no array is made.
+/// `pg_split_element(n, text, delimiter, null)`: `string_to_array(text, delimiter, null)[n]`
+/// without building the array.
 pub(super) fn split_element(index: Expr, of: &ScalarFunction) -> Option<Expr> {
     static UDF: LazyLock<ScalarUDF> = LazyLock::new(|| element_function().udf());
     let is_split = of.func.name() == SPLIT;

@@ -1,6 +1,6 @@
-//! JSON made of values: `to_json`, `json_build_object`, `json_agg`, …
+//! JSON built from values: `to_json`, `json_build_object`, `json_agg`, …
 //!
-//! The aggregates are `array_agg` of texts and a function that puts them together.
+//! The aggregates are an `array_agg` of texts and a function that joins them.
 
 use datafusion::error::Result;
 
@@ -11,18 +11,18 @@ use crate::functions::scalar::Take::{Any, Bool, List};
 use crate::functions::scalar::{Form, Function, Give, Row, Value};
 use crate::values::json_quoted;
 
-/// One element of `json_agg`: `pg_element(value)`, a JSON text. (The list that `array_agg` makes
-/// forgets what is marked as json.)
+/// One element of `json_agg`: `pg_element(value)`, a JSON text. (The list that `array_agg` builds
+/// does not keep the mark of json.)
 pub(crate) const ELEMENT: &str = "pg_element";
-/// Stands before elements of types that are written on lines of their own.
+/// Prefix of elements whose types are written on separate lines.
 const NESTED: char = '\u{1}';
-/// `json_agg` of the array of elements: `pg_join_json`.
+/// `json_agg` from the array of elements: `pg_join_json`.
 pub(crate) const JOIN: &str = "pg_join_";
-/// `json_agg` of the array of distinct values: `pg_collect_json`.
+/// `json_agg` from the array of distinct values: `pg_collect_json`.
 pub(crate) const COLLECT: &str = "pg_collect_";
 /// One member of `json_object_agg`: `pg_pair(key, value)`.
 pub(crate) const PAIR: &str = "pg_pair";
-/// `json_object_agg` of the array of members: `pg_pairs_json`.
+/// `json_object_agg` from the array of members: `pg_pairs_json`.
 pub(crate) const PAIRS: &str = "pg_pairs_";
 
 pub(super) fn functions() -> Vec<Function> {
@@ -143,7 +143,7 @@ fn build_object(row: &Row<'_>) -> Result<String> {
     Ok(format!("{{{}}}", members.join(", ")))
 }
 
-/// `json_object` of keys and values, in one array or two.
+/// `json_object` from keys and values in one array or two.
 fn object(row: &Row<'_>) -> Result<String> {
     let first = text_elements(row, 0)?;
     let pairs: Vec<(Option<String>, Option<String>)> = if row.len() > 1 {

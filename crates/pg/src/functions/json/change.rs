@@ -1,4 +1,5 @@
-//! `jsonb` values changed: `||`, `-`, `#-`, `jsonb_set`, `jsonb_insert`; and their spelling.
+//! Functions that change `jsonb` values: `||`, `-`, `#-`, `jsonb_set`, `jsonb_insert`; and the
+//! normal form of their text.
 
 use std::fmt::Write;
 
@@ -134,7 +135,7 @@ fn without(value: Json, keys: &[&str]) -> Result<Json> {
     })
 }
 
-/// The place of an index, which counts from the end if it is negative.
+/// The position at an index; a negative index counts from the end.
 fn place(index: i64, length: usize) -> Option<usize> {
     let length = i64::try_from(length).ok()?;
     let at = if index < 0 { index + length } else { index };
@@ -154,12 +155,12 @@ fn without_index(value: Json, index: i64) -> Result<Json> {
     }
 }
 
-/// What happens at the end of a path.
+/// The change at the end of a path.
 enum Change {
     Delete,
-    /// A new value, also where there is none yet.
+    /// Sets a value; if true, also where there is none yet.
     Set(Json, bool),
-    /// A new element before, or after, the one that is there.
+    /// Inserts an element before the existing one, or after it if true.
     Insert(Json, bool),
 }
 
@@ -184,7 +185,7 @@ fn changed(row: &Row<'_>, change: &Change) -> Result<Value> {
     shown(at_path(value, &path, 0, change)?)
 }
 
-/// `jsonb_set` that does what the last argument says with a NULL for the new value.
+/// `jsonb_set_lax`, whose last argument determines the effect of a NULL as the new value.
 fn set_lax(row: &Row<'_>) -> Result<Value> {
     let is_null = |at: usize| at < row.len() && row.is_null(at);
     if is_null(0) || is_null(1) || is_null(3) {

@@ -1,4 +1,4 @@
-//! `jsonb` compared: order, containment, and keys that exist.
+//! Comparisons of `jsonb`: order, containment, and existence of keys.
 
 use std::cmp::Ordering;
 
@@ -84,7 +84,8 @@ fn order(row: &Row<'_>) -> Result<Ordering> {
     Ok(left.order(&right))
 }
 
-/// An array contains a scalar that is one of its elements, at the outermost level only.
+/// Whether `left` contains `right`. At the outermost level, an array also contains its scalar
+/// elements.
 fn contains(left: &Json, right: &Json) -> bool {
     match (left, right) {
         (Json::Array(elements), scalar) if !matches!(scalar, Json::Array(_) | Json::Object(_)) => {

@@ -1,4 +1,4 @@
-//! A JSON value as rows: each of these gives an array, which the dialect unnests.
+//! JSON values as rows: each function returns an array, which the dialect unnests.
 
 use datafusion::error::{DataFusionError, Result};
 
@@ -31,7 +31,7 @@ pub(super) fn functions() -> Vec<Function> {
             let members = members.map(|(key, value)| Ok((key, unquoted(&value)?)));
             Ok(Value::Pairs(members.collect::<Result<_>>()?))
         });
-        // In FROM, keys and values are columns.
+        // In FROM, the key and the value are separate columns.
         for each in ["json_each", "json_each_text"] {
             add(&format!("{each}_key_column"), Give::Texts, |row| {
                 let members = members(row)?.into_iter();

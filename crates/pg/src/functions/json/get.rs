@@ -1,4 +1,4 @@
-//! Parts of a JSON value: `->`, `->>`, `#>`, `#>>`, and what it is.
+//! Parts of a JSON value (`->`, `->>`, `#>`, `#>>`), and its type.
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ pub(super) fn functions() -> Vec<Function> {
     all
 }
 
-/// The type of the argument; an unmarked text is `json`.
+/// The type of the argument; an unmarked text counts as `json`.
 pub(super) fn same(given: &[FieldRef]) -> Result<FieldRef> {
     let pg_type = marked_type(&given[0])
         .filter(|marked| *marked == "jsonb")
@@ -89,7 +89,7 @@ fn member(row: &Row<'_>) -> Result<Option<String>> {
     find_member(row.text(0), row.text(1))
 }
 
-/// The last member of that key, as spelled.
+/// The text of the last member with this key.
 fn find_member(text: &str, key: &str) -> Result<Option<String>> {
     Ok(match Json::parts(text)? {
         Parts::Object(members) => {
@@ -101,7 +101,7 @@ fn find_member(text: &str, key: &str) -> Result<Option<String>> {
 }
 
 fn element(row: &Row<'_>) -> Result<Option<String>> {
-    // A scalar `jsonb` is an array of one.
+    // A scalar `jsonb` acts as an array with one element.
     if marked_type(row.field(0)) == Some("jsonb")
         && matches!(row.int(1), 0 | -1)
         && matches!(Json::parts(row.text(0))?, Parts::Scalar(_))
@@ -154,7 +154,7 @@ fn extracted(row: &Row<'_>) -> Result<Option<String>> {
     walked(row.text(0), &path)
 }
 
-/// A value as text: a string without its quotes, null as NULL.
+/// A value as text: a string without quotes, and null as NULL.
 pub(super) fn unquoted(spelled: &str) -> Result<Option<String>> {
     if spelled == "null" {
         return Ok(None);

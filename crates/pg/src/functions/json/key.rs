@@ -1,12 +1,13 @@
-//! The order of `jsonb`, by keys that compare as the values do.
+//! The order of `jsonb`, by keys that sort like the values.
 //!
-//! `pg_jsonb_key(j)` is such a key, of an array the array of keys: what compares, groups, sorts or
-//! joins values does so by their keys (`comparisons/sort_keys.rs`).
+//! `pg_jsonb_key(j)` computes such a key, or for an array the array of keys. Operations that
+//! compare, group, sort or join values use the keys (`comparisons/sort_keys.rs`).
 //!
 //! A key begins with the kind of the whole value, since an empty array is less than a scalar and a
-//! scalar less than other arrays; each part begins with its kind: null, string, number, boolean,
-//! array, object. Numbers are sign, exponent and digits; arrays and objects begin with their
-//! length. (They are texts, because DataFusion has no windows over bytes.)
+//! scalar less than any other array. Each part begins with its kind: null, string, number,
+//! boolean, array, object. Numbers are written as sign, exponent and digits; arrays and objects
+//! begin with their length. (Keys are texts because DataFusion does not support windows over
+//! bytes.)
 
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -38,7 +39,7 @@ pub(crate) fn jsonb_key(value: Expr) -> Expr {
     KEY_UDF.call(vec![value])
 }
 
-/// The distinct elements of an array in their order.
+/// The distinct elements of an array, sorted.
 pub(crate) fn distinct_jsonb(array: Expr, is_ascending: bool, nulls_first: bool) -> Expr {
     DISTINCT_UDF.call(vec![array, lit(is_ascending), lit(nulls_first)])
 }
@@ -142,7 +143,7 @@ fn distinct(row: &Row<'_>) -> Result<Value> {
     ))
 }
 
-/// NULLs are left out.
+/// `greatest` or `least` of the arguments that are not NULL.
 fn extreme_of(row: &Row<'_>, wanted: Ordering) -> Result<Value> {
     let mut best: Option<(String, &str)> = None;
     for text in (0..row.len()).filter_map(|at| row.text_opt(at)) {
@@ -201,7 +202,7 @@ fn write(value: &Json, out: &mut String) {
     }
 }
 
-/// No text of a `jsonb` has a zero byte.
+/// A zero byte ends the text: a `jsonb` contains none.
 fn write_text(text: &str, out: &mut String) {
     out.push_str(text);
     out.push('\0');
@@ -211,7 +212,7 @@ fn write_length(length: usize, out: &mut String) {
     let _ = write!(out, "{length:08x}");
 }
 
-/// A number without an exponent.
+/// Writes a number, which has no exponent.
 fn write_number(number: &str, out: &mut String) {
     let (is_negative, plain) = match number.strip_prefix('-') {
         Some(plain) => (true, plain),
@@ -224,7 +225,7 @@ fn write_number(number: &str, out: &mut String) {
         out.push('1');
         return;
     }
-    // How many digits are before the point; less than none of small fractions.
+    // The number of digits before the point; negative for small fractions.
     let leading = digits.len() - trimmed.len();
     let exponent =
         i64::try_from(whole.len()).unwrap_or(i64::MAX) - i64::try_from(leading).unwrap_or(i64::MAX);
@@ -245,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_compare_as_values_do() {
+    fn keys_sort_like_values() {
         let ascending = [
             "[]",
             "null",

@@ -34,7 +34,7 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
     .collect()
 }
 
-/// Both types, by which functions are named.
+/// The two types, which are part of the functions' names.
 const TYPES: [&str; 2] = ["json", "jsonb"];
 
 use super::arrays::text_elements;
@@ -42,12 +42,12 @@ use super::scalar::{Row, Value};
 use crate::values::Json;
 use datafusion::error::Result;
 
-/// A path: an array of texts, or its spelling.
+/// A path: an array of texts, or the text of such an array.
 fn path(row: &Row<'_>, argument: usize) -> Result<Vec<Option<String>>> {
     text_elements(row, argument)
 }
 
-/// A text of the type that is named.
+/// A text of the given type.
 fn given(text: String, pg_type: &str) -> Result<Value> {
     Ok(Value::Text(match pg_type {
         "jsonb" => Json::parse(&text)?.normal().to_string(),

@@ -1,7 +1,7 @@
 //! The members of JSON objects as columns: `json_to_record`, `json_to_recordset`.
 //!
-//! The dialect calls `json_member(value, name, kind)` for each column, and casts what it gives; the
-//! kind says how the member is written for the type of the column.
+//! The dialect calls `json_member(value, name, kind)` for each column and casts the result; the
+//! kind determines how the member is written for the column's type.
 
 use datafusion::error::{DataFusionError, Result};
 
@@ -12,15 +12,15 @@ use crate::functions::scalar::Take::{Json as JsonText, Jsonb, Text};
 use crate::functions::scalar::{Body, Form, Function, Give, Row, Take, Value};
 use crate::values::{Json, Parts};
 
-/// `jsonb_member(object, name, kind)`, behind the type's name.
+/// The suffix of `jsonb_member(object, name, kind)`, after the type's name.
 pub(crate) const MEMBER: &str = "_member";
-/// The array of the members of an array's objects.
+/// The suffix of the function that returns a member of each object in an array.
 pub(crate) const MEMBERS: &str = "_members";
-/// A member as it is.
+/// The JSON text of a member.
 pub(crate) const RAW: &str = "raw";
-/// A member as the text of an array.
+/// A member as the text of an array, `{…}`.
 pub(crate) const ARRAY: &str = "array";
-/// A member as text, a string without its quotes.
+/// A member as text; a string without quotes.
 pub(crate) const TEXT: &str = "text";
 
 pub(super) fn functions() -> Vec<Function> {
@@ -80,7 +80,7 @@ fn elements(row: &Row<'_>) -> Result<Vec<Members>> {
     Err(wrong(format!("cannot call {function} on {kind}")))
 }
 
-/// The last member of the name.
+/// The last member with the name.
 fn member(members: Members, row: &Row<'_>) -> Result<Option<String>> {
     let mut members = members.into_iter().rev();
     let found = members.find(|(key, _)| key == row.text(1));
@@ -94,7 +94,7 @@ fn member(members: Members, row: &Row<'_>) -> Result<Option<String>> {
     }
 }
 
-/// The text of an array, whose elements are quoted.
+/// The text of an array, `{…}`, with quoted elements.
 fn array(value: &str) -> Result<String> {
     match Json::parts(value)? {
         Parts::Array(elements) => {

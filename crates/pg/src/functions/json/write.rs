@@ -76,7 +76,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// A timestamp as ISO 8601 writes it.
+/// A timestamp in ISO 8601 format.
 fn moment(text: &str, has_zone: bool) -> String {
     let mut text = text.replacen(' ', "T", 1);
     let sign = text.rfind(['+', '-']);
@@ -99,7 +99,7 @@ fn list(values: &ArrayRef, element: &Field, between: &str, out: &mut String) -> 
 /// The entries of a map, as an object.
 fn map(entries: &StructArray, entry: &Field, between: &str, out: &mut String) -> Result<()> {
     let (DataType::Struct(fields), [keys, values]) = (entry.data_type(), entries.columns()) else {
-        return internal_err!("a map of {entry}");
+        return internal_err!("unexpected map entry {entry}");
     };
     out.push('{');
     for at in 0..entries.len() {
@@ -118,7 +118,7 @@ fn shown(array: &ArrayRef, at: usize, field: &Field) -> Result<String> {
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
-/// What a value is as a key of an object.
+/// The text of a value as an object's key.
 pub(super) fn key(row: &Row<'_>, argument: usize) -> Result<Option<String>> {
     if row.is_null(argument) {
         return Ok(None);

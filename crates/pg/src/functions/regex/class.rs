@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// A part of a set.
+/// An item of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Item {
     Range(char, char),
@@ -37,7 +37,7 @@ impl Item {
         })
     }
 
-    /// What `\d`, `\s`, `\w` and their opposites stand for.
+    /// The items of `\d`, `\s` and `\w`, and whether the escape is their negation.
     pub(super) fn escaped(letter: char) -> Option<(&'static [Self], bool)> {
         let items: &[Self] = match letter.to_ascii_lowercase() {
             'd' => &[Self::Range('0', '9')],
@@ -64,7 +64,7 @@ impl Item {
         }
     }
 
-    /// The set in the syntax of the crate `regex`, inside of brackets.
+    /// Writes the item in the syntax of the crate `regex`, inside brackets.
     fn translated(self, out: &mut String) {
         let plain = match self {
             Self::Range(from, to) => {
@@ -90,11 +90,11 @@ impl Item {
 /// A set of characters, or all others.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Class {
-    /// An item, and whether it stands for all characters outside of it.
+    /// The items, each with whether it stands for its complement.
     items: Vec<(Item, bool)>,
     negated: bool,
     ignore_case: bool,
-    /// A newline is never in the set.
+    /// Whether newlines are excluded from the set.
     stops_at_newline: bool,
 }
 
@@ -158,7 +158,7 @@ impl Class {
         } else {
             out.push_str(if self.ignore_case { "(?i:" } else { "(?:" });
             if self.stops_at_newline {
-                // A group cannot stand in brackets.
+                // Groups are not allowed inside brackets.
                 out.truncate(out.len() - if self.ignore_case { 4 } else { 3 });
             }
             out.push_str(if self.negated { "[^" } else { "[" });
@@ -181,13 +181,13 @@ impl Class {
         }
     }
 
-    /// Whether the translation loses nothing.
+    /// Whether the translation keeps the meaning.
     pub(super) fn is_translatable(&self) -> bool {
-        // The case of a set that stops at newlines would be lost.
+        // The case flag of a set that stops at newlines would be lost.
         !(self.stops_at_newline && self.ignore_case && !self.items.is_empty())
     }
 
-    /// Whether no character is in both sets. `false` if that is not obvious.
+    /// Whether two sets certainly have no character in common.
     pub(super) fn is_disjoint(&self, other: &Self) -> bool {
         let (Some(left), Some(right)) = (self.ranges(), other.ranges()) else {
             return false;
@@ -199,7 +199,7 @@ impl Class {
         })
     }
 
-    /// The ranges of code points in the set; `None` for sets that are not spelled as ranges.
+    /// The ranges of code points in the set; `None` if it has items that are not ranges.
     fn ranges(&self) -> Option<Vec<(u32, u32)>> {
         if self.ignore_case {
             return None;

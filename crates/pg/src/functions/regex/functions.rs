@@ -163,7 +163,7 @@ fn parameter(name: &str, value: i64) -> PgError {
     )
 }
 
-/// The expression of a function that knows no flag `g`.
+/// The regular expression of a function that does not support the flag `g`.
 fn local(
     row: &Row<'_>,
     function: &str,
@@ -183,7 +183,7 @@ fn local(
     Ok(regex)
 }
 
-/// The byte of the character, counted from 1, at which a search starts.
+/// The byte offset at which a search starts, from a character position counted from 1.
 fn start(row: &Row<'_>, argument: usize) -> Result<usize> {
     if row.len() <= argument {
         return Ok(0);
@@ -198,7 +198,7 @@ fn start(row: &Row<'_>, argument: usize) -> Result<usize> {
     ))
 }
 
-/// The groups of a match, or the match where there are none.
+/// The groups of a match, or the whole match if there are none.
 fn groups(text: &str, found: &Found) -> Vec<Option<String>> {
     let shown = |group: &Option<(usize, usize)>| group.map(|(from, to)| text[from..to].to_owned());
     match found.len() {
@@ -207,7 +207,7 @@ fn groups(text: &str, found: &Found) -> Vec<Option<String>> {
     }
 }
 
-/// The text with the match of number `which` replaced, or all for 0.
+/// Replaces match number `which` in the text, or all matches for 0.
 fn replaced(regex: &Regex, row: &Row<'_>, start: usize, which: usize) -> String {
     let (text, replacement) = (row.text(0), row.text(2));
     let found = match which {
@@ -231,7 +231,7 @@ fn replaced(regex: &Regex, row: &Row<'_>, start: usize, which: usize) -> String 
     out
 }
 
-/// Writes a replacement: `\1` to `\9` are groups, `\&` is the match.
+/// Writes a replacement: `\1` to `\9` insert groups, `\&` the match.
 fn insert(replacement: &str, text: &str, groups: &Found, out: &mut String) {
     let mut rest = replacement.chars().peekable();
     while let Some(letter) = rest.next() {
@@ -269,7 +269,7 @@ fn split(row: &Row<'_>, function: &str) -> Result<Value> {
         let Some((start, end)) = groups[0] else {
             continue;
         };
-        // An empty match at the end, or right behind the match before, separates nothing.
+        // An empty match at the end, or directly after the previous match, separates nothing.
         if start == end && (start == text.len() || start == from) {
             continue;
         }
@@ -280,7 +280,7 @@ fn split(row: &Row<'_>, function: &str) -> Result<Value> {
     Ok(Value::Texts(parts))
 }
 
-/// The bytes of a group of the match of a number.
+/// The byte range of a group in match number n.
 fn nth(
     row: &Row<'_>,
     function: &str,
@@ -298,7 +298,7 @@ fn nth(
     }
     let regex = local(row, function, flags, None)?;
     let group = usize::try_from(group).unwrap_or(usize::MAX);
-    // A pattern without groups is one itself.
+    // In a pattern without groups, group 1 is the whole match.
     let group = if regex.groups == 0 && group == 1 {
         0
     } else {

@@ -1,4 +1,4 @@
-//! LIKE with patterns that DataFusion's LIKE does not take, or takes for something else.
+//! LIKE with patterns that DataFusion's LIKE refuses or treats differently.
 
 use datafusion::error::Result;
 
@@ -8,7 +8,7 @@ use crate::functions::scalar::{Form, Function, Give, Row, Value};
 
 /// `pg_like(text, pattern)`, with a backslash as the escape character.
 pub(crate) const LIKE: &str = "pg_like";
-/// The same for ILIKE.
+/// `pg_ilike(text, pattern)`, the same for ILIKE.
 pub(crate) const ILIKE: &str = "pg_ilike";
 
 pub(super) fn functions() -> Vec<Function> {
@@ -44,7 +44,7 @@ fn answer(row: &Row<'_>, ignore_case: bool, negated: bool) -> Result<Value> {
     ))
 }
 
-/// Whether a text is like a pattern, whose escape character is a backslash.
+/// Whether a text matches a LIKE pattern that escapes with backslashes.
 pub(crate) fn like(text: &str, pattern: &str, ignore_case: bool) -> Result<bool> {
     if ignore_case {
         let (text, pattern) = (text.to_lowercase(), pattern.to_lowercase());
@@ -53,7 +53,8 @@ pub(crate) fn like(text: &str, pattern: &str, ignore_case: bool) -> Result<bool>
     let text: Vec<char> = text.chars().collect();
     let pattern: Vec<char> = pattern.chars().collect();
     let (mut at, mut place) = (0, 0);
-    // The place behind the last percent sign, and the character that it tries next.
+    // The position after the last percent sign, and the character at which its match is tried
+    // next.
     let mut retry: Option<(usize, usize)> = None;
     loop {
         let matched = match pattern.get(place) {
@@ -91,8 +92,8 @@ pub(crate) fn like(text: &str, pattern: &str, ignore_case: bool) -> Result<bool>
     }
 }
 
-/// The pattern with a backslash as its escape character in place of `escape`. An empty one
-/// escapes nothing.
+/// Rewrites a pattern to escape with a backslash instead of `escape`. If `escape` is empty,
+/// nothing is escaped.
 pub(crate) fn escaped(pattern: &str, escape: &str) -> Result<String, PgError> {
     let mut letters = escape.chars();
     let escape = letters.next();

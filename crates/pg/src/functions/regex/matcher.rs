@@ -1,7 +1,8 @@
-//! Matches a [`Tree`] against a text: all ends of a part from a place, then the division of the
-//! match that is preferred.
+//! Matches a [`Tree`] against a text: computes all ends of each part, then chooses the preferred
+//! division of the match.
 //!
-//! Bounds: the ends of a part from a place are computed once per text (memory: parts × places).
+//! Bounds: the ends of a part from each start are computed once per text (memory: parts ×
+//! positions).
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -9,7 +10,7 @@ use std::rc::Rc;
 use super::parse::Assert;
 use super::tree::{Id, Kind, Prefer, Tree};
 
-/// Where a match and its groups begin and end, in characters.
+/// The ranges of a match and its groups, in characters.
 pub(super) type Groups = Vec<Option<(usize, usize)>>;
 
 pub(super) struct Matcher<'a> {
@@ -31,12 +32,12 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// The first match that begins at `from` or later.
+    /// The first match that starts at `from` or later.
     pub(super) fn find(&mut self, from: usize) -> Option<Groups> {
         (from..=self.text.len()).find_map(|start| self.find_at(start))
     }
 
-    /// The match that begins at `start`.
+    /// The match that starts at `start`.
     pub(super) fn find_at(&mut self, start: usize) -> Option<Groups> {
         let root = self.tree.root();
         let ends = self.ends(root, start);
@@ -51,8 +52,8 @@ impl<'a> Matcher<'a> {
         None
     }
 
-    /// The places before which a match of the part from `start` can end, sorted. References to
-    /// groups count as what the group may match.
+    /// The ends, sorted, of all matches of a part from `start`. A back reference counts as
+    /// everything that its group may match.
     fn ends(&mut self, part: Id, start: usize) -> Rc<Vec<usize>> {
         if let Some(found) = self.ends.get(&(part, start)) {
             return Rc::clone(found);
@@ -157,7 +158,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Divides a match of the part among its parts.
+    /// Divides a match of the part among its children.
     fn divide(&mut self, part: Id, start: usize, end: usize, groups: &mut Groups) -> bool {
         let tree = self.tree;
         let node = &tree.nodes[part];
@@ -208,7 +209,7 @@ impl<'a> Matcher<'a> {
             }
             Kind::Repeat(inner, min, max) => {
                 if start == end && *min == 0 {
-                    // One empty iteration where the part may be empty, else none.
+                    // One empty iteration if the part can be empty, otherwise none.
                     let mut tried = groups.clone();
                     if self.ends(*inner, start).contains(&start)
                         && self.divide(*inner, start, start, &mut tried)
@@ -223,7 +224,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Divides a match among iterations of a part, of which each but needed ones has a length.
+    /// Divides a match among iterations of a part. Iterations beyond the minimum are not empty.
     fn iterate(
         &mut self,
         inner: Id,
@@ -263,7 +264,7 @@ fn sorted(mut places: Vec<usize>) -> Vec<usize> {
     places
 }
 
-/// The places in the order in which they are tried.
+/// The ends in the order in which they are tried.
 fn preferred(ends: &Rc<Vec<usize>>, prefer: Prefer) -> Vec<usize> {
     let mut ends = ends.to_vec();
     if prefer != Prefer::Shorter {

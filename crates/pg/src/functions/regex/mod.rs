@@ -1,8 +1,8 @@
 //! `PostgreSQL`'s regular expressions.
 //!
-//! The crate `regex` decides whether and where a text matches, if it has all constructs of the
-//! expression. It prefers the first of several alternatives, `PostgreSQL` the longest match:
-//! where that may differ, the match is found by `matcher.rs`.
+//! If the crate `regex` has all constructs of an expression, it decides whether and where a text
+//! matches. It prefers the first of several alternatives, but `PostgreSQL` the longest match:
+//! where the two may differ, `matcher.rs` finds the match.
 
 mod class;
 mod functions;
@@ -37,17 +37,17 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
     all.map(super::scalar::Function::udf).collect()
 }
 
-/// A regular expression, ready to match.
+/// A compiled regular expression.
 pub(crate) struct Regex {
     pub(super) global: bool,
     pub(super) groups: usize,
     tree: Tree,
     fast: Option<regex::Regex>,
-    /// Whether the fast one finds the same match.
+    /// Whether `fast` finds the same match and groups.
     is_exact: bool,
 }
 
-/// The bytes at which a match and its groups begin and end.
+/// The ranges of a match and its groups, in bytes.
 pub(crate) type Found = Vec<Option<(usize, usize)>>;
 
 impl Regex {
@@ -65,7 +65,7 @@ impl Regex {
         })
     }
 
-    /// The expression of a pattern; a thread keeps the last ones.
+    /// The compiled expression of a pattern. Each thread caches recently used ones.
     pub(crate) fn cached(pattern: &str, letters: &str) -> Result<Rc<Self>, PgError> {
         RECENT.with_borrow_mut(|recent| {
             let key = (pattern, letters);
@@ -95,7 +95,7 @@ impl Regex {
         }
     }
 
-    /// The first match at or behind the byte `from`.
+    /// The first match at or after the byte offset `from`.
     pub(crate) fn find(&self, text: &str, from: usize) -> Option<Found> {
         let start = match &self.fast {
             Some(fast) if self.is_exact => {
@@ -121,7 +121,7 @@ impl Regex {
         Some(found.into_iter().map(|group| group.map(bytes)).collect())
     }
 
-    /// All matches that do not overlap, from the byte `from` on.
+    /// All matches that do not overlap, from the byte offset `from`.
     pub(crate) fn find_all(&self, text: &str, from: usize) -> Vec<Found> {
         let mut found = vec![];
         let mut at = from;
@@ -132,7 +132,7 @@ impl Regex {
             at = if end > start {
                 end
             } else {
-                // Behind an empty match, the next one begins a character later.
+                // After an empty match, the search continues one character later.
                 end + text[end..].chars().next().map_or(1, char::len_utf8)
             };
             found.push(groups);
@@ -141,7 +141,7 @@ impl Regex {
     }
 }
 
-/// How many expressions a thread keeps.
+/// The number of expressions that a thread caches.
 const RECENT_MAX: usize = 32;
 
 type Kept = ((String, String), Rc<Regex>);

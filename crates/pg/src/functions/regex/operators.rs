@@ -33,11 +33,11 @@ pub(super) fn functions() -> Vec<Function> {
 
 fn answer(row: &Row<'_>, flags: &str, negated: bool) -> Result<bool> {
     let regex = row.made_of(&[1], || Ok(Regex::cached(row.text(1), flags)?))?;
-    // Blanks at the end of a `character(n)` are matched.
+    // The trailing blanks of a `character(n)` take part in the match.
     Ok(regex.is_match(row.padded(0)) != negated)
 }
 
-/// The LIKE for a pattern of plain characters, which dictionaries and vectors answer.
+/// Rewrites a pattern of plain characters to LIKE, which has dictionary and vectorized kernels.
 fn like(args: &[Expr], info: &SimplifyContext, negated: bool) -> Result<Option<Expr>> {
     let [text, Expr::Literal(pattern, _)] = args else {
         return Ok(None);
@@ -58,7 +58,8 @@ fn like(args: &[Expr], info: &SimplifyContext, negated: bool) -> Result<Option<E
     Ok(Some(Expr::Like(like)))
 }
 
-/// The pattern of LIKE for a regular expression of plain characters and anchors at its ends.
+/// The LIKE pattern for a regular expression of plain characters with optional anchors at its
+/// ends.
 fn plain(pattern: &str) -> Option<String> {
     let (start, rest) = match pattern.strip_prefix('^') {
         Some(rest) => ("", rest),
@@ -77,7 +78,7 @@ mod tests {
     use super::plain;
 
     #[test]
-    fn plain_patterns_are_likes() {
+    fn plain_patterns_become_like() {
         for (pattern, like) in [
             ("a b", Some("%a b%")),
             ("^a", Some("a%")),

@@ -1,23 +1,23 @@
-//! Reads a regular expression of `PostgreSQL`'s: an ARE, with its options and escapes.
+//! Parses a regular expression of `PostgreSQL`'s: an ARE, with its options and escapes.
 //!
 //! Not here: matching (`matcher.rs`). EREs and BREs (flags `e` and `b`) are refused.
 
 use super::class::{Class, Item};
 use crate::PgError;
 
-/// The most that a bound in braces may be.
+/// The largest bound in braces.
 const BOUND_MAX: u32 = 255;
-/// How deep parentheses may be nested.
+/// The maximum nesting depth of parentheses.
 const DEPTH_MAX: usize = 200;
 
-/// What the letters of a flags argument, or `(?letters)`, say.
+/// The options that a flags argument, or `(?letters)`, sets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct Flags {
     pub(super) global: bool,
     pub(super) ignore_case: bool,
-    /// `.` and `[^…]` do not match a newline.
+    /// Whether `.` and `[^…]` exclude newlines.
     pub(super) stops_at_newline: bool,
-    /// `^` and `$` match beside a newline.
+    /// Whether `^` and `$` also match at newlines.
     pub(super) line_anchors: bool,
     pub(super) expanded: bool,
     pub(super) quoted: bool,
@@ -65,13 +65,13 @@ pub(super) enum Ast {
         negative: bool,
     },
     Back(usize),
-    /// With its number, if it captures.
+    /// A group, with its number if it captures.
     Group(Box<Ast>, Option<usize>),
     Repeat {
         inner: Box<Ast>,
         min: u32,
         max: Option<u32>,
-        /// `None`: the quantifier has no preference of its own.
+        /// `None` if the quantifier has no preference.
         greedy: Option<bool>,
     },
     Cat(Vec<Ast>),
@@ -90,7 +90,7 @@ pub(super) enum Assert {
     NotBoundary,
 }
 
-/// The tree, its flags, and the number of groups that capture.
+/// Returns the tree, its flags, and the number of capturing groups.
 pub(super) fn parse(pattern: &str, flags: Flags) -> Result<(Ast, Flags, usize), PgError> {
     let mut flags = flags;
     let mut rest = pattern;
@@ -177,7 +177,7 @@ impl Parser {
         found
     }
 
-    /// Blanks and comments of the expanded syntax, and `(?#…)`.
+    /// Skips blanks and comments of the expanded syntax, and `(?#…)`.
     fn skip(&mut self) {
         loop {
             if self.eat_all("(?#") {
@@ -262,7 +262,7 @@ impl Parser {
         })
     }
 
-    /// The inside of braces; afterwards `at` is behind the closing brace.
+    /// Parses a bound, up to and including the closing brace.
     fn bound(&mut self) -> Result<(u32, Option<u32>, bool), PgError> {
         let min = self.number()?;
         let (max, exact) = if self.eat(',') {
@@ -413,7 +413,7 @@ impl Parser {
         Ok(self.literal(letter))
     }
 
-    /// The character that an escape stands for, behind its backslash.
+    /// Parses the rest of an escape after its backslash, and returns the character.
     fn escaped(&mut self) -> Result<char, PgError> {
         let bad = || wrong("invalid escape \\ sequence");
         let letter = self.peek().ok_or_else(bad)?;
@@ -515,7 +515,7 @@ impl Parser {
         )))
     }
 
-    /// One character inside of brackets.
+    /// Parses one character inside brackets.
     fn member(&mut self) -> Result<char, PgError> {
         let unbalanced = || wrong("brackets [] not balanced");
         for (open, close) in [("[.", ".]"), ("[=", "=]")] {

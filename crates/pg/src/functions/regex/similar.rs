@@ -1,9 +1,9 @@
-//! SQL's regular expressions (SIMILAR TO) as `PostgreSQL`'s: `similar_escape_internal` in its
-//! `regexp.c`.
+//! Translates SQL's regular expressions (SIMILAR TO) into `PostgreSQL`'s, after
+//! `similar_escape_internal` in its `regexp.c`.
 
 use crate::PgError;
 
-/// The regular expression of a pattern. An empty escape means that nothing escapes.
+/// The regular expression of a pattern. With an empty escape nothing is escaped.
 pub(super) fn translated(pattern: &str, escape: &str) -> Result<String, PgError> {
     let mut letters = escape.chars();
     let escape = letters.next();

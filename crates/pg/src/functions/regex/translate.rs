@@ -1,12 +1,12 @@
-//! A regular expression in the syntax of the crate `regex`, which is faster, and the question
-//! whether that crate's leftmost-first match is `PostgreSQL`'s.
+//! Translates a regular expression to the syntax of the crate `regex`, which is faster, and
+//! decides whether that crate's leftmost-first match equals `PostgreSQL`'s.
 
 use std::fmt::Write;
 
 use super::class::Class;
 use super::parse::{Assert, Ast};
 
-/// `None`: the crate has no such construct (lookaround, references to groups).
+/// `None` if the crate lacks a construct (lookaround, back references).
 pub(super) fn translated(ast: &Ast) -> Option<String> {
     let mut out = String::new();
     write(ast, &mut out).then_some(out)
@@ -24,7 +24,7 @@ fn write(ast: &Ast, out: &mut String) -> bool {
             Assert::TextEnd => "\\z",
             Assert::LineStart => "(?m:^)",
             Assert::LineEnd => "(?m:$)",
-            // What a word is differs from PostgreSQL's.
+            // The crate's definition of a word differs from PostgreSQL's.
             _ => return false,
         }),
         Ast::Look { .. } | Ast::Back(_) => return false,
@@ -73,9 +73,9 @@ fn write(ast: &Ast, out: &mut String) -> bool {
 /// Whether leftmost-first finds the same match and groups as `PostgreSQL`'s rule.
 ///
 /// It does for a sequence of sets, of greedily repeated sets, of optional fixed sequences, and of
-/// groups of these, if whatever repeats could not also go on with what follows it. One part per
-/// group, and one in front of each group, may be ambiguous if nothing behind it there varies; the
-/// last part of all may, and others only if the expression ends with `$`.
+/// groups of these, if no repetition could also continue with what follows it. One part per group,
+/// and one before each group, may be ambiguous if nothing after it there varies. The last part of
+/// all may be ambiguous, and others only if the expression ends with `$`.
 pub(super) fn is_leftmost_first(ast: &Ast) -> bool {
     let items = match ast {
         Ast::Cat(items) => items.as_slice(),
@@ -104,12 +104,12 @@ pub(super) fn is_leftmost_first(ast: &Ast) -> bool {
 
 /// A part of a sequence.
 struct Part<'a> {
-    /// What it begins with; `None` if nothing (an assertion).
+    /// The set of its first character; `None` for an assertion.
     first: Option<&'a Class>,
     varies: bool,
-    /// May be empty.
+    /// Whether it may be empty.
     nullable: bool,
-    /// The number of the group, or of the parts between groups, that it belongs to.
+    /// The number of its group, or of the run between groups, that it belongs to.
     run: usize,
 }
 
@@ -171,7 +171,7 @@ fn part(item: &Ast, run: usize) -> Option<Part<'_>> {
     })
 }
 
-/// Whether what follows a part may begin as the part does.
+/// Whether the parts after this one may begin with the same characters.
 fn ambiguous(parts: &[Part<'_>], at: usize) -> bool {
     let Some(own) = parts[at].first else {
         return false;

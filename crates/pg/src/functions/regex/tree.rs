@@ -1,14 +1,14 @@
-//! Which part of a match goes to which part of a regular expression?
+//! Decides which part of a match belongs to which part of a regular expression.
 //!
 //! `PostgreSQL`'s engine prefers the longest (or shortest) match as a whole, then divides it from
-//! left to right. Parts of a branch in front of the next one that captures, refers back, or prefers
-//! another length are one part (`parseqatom` in its `regcomp.c`); the tree is built alike, so that
-//! the division is the same.
+//! left to right. In a branch, the parts before the next one that captures, refers back, or
+//! prefers another length form one part (`parseqatom` in its `regcomp.c`). The tree is built in
+//! the same way, so that the division is the same.
 
 use super::class::Class;
 use super::parse::{Assert, Ast};
 
-/// Which of its matches a part prefers.
+/// The length of match that a part prefers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Prefer {
     None,
@@ -26,11 +26,12 @@ impl Prefer {
 pub(super) struct Node {
     pub(super) kind: Kind,
     pub(super) prefer: Prefer,
-    /// Whether parts of it are divided: it captures or refers back.
+    /// Whether its match must be divided among its children, because it contains a group or a back
+    /// reference.
     pub(super) divided: bool,
-    /// Whether it refers back.
+    /// Whether it contains a back reference.
     pub(super) refers: bool,
-    /// Whether it mixes preferences.
+    /// Whether it contains parts with different preferences.
     mixed: bool,
 }
 
@@ -46,7 +47,7 @@ pub(super) enum Kind {
         ahead: bool,
         negative: bool,
     },
-    /// Refers to a group, whose node has the number.
+    /// A back reference to the group with this number.
     Back(usize),
     Group(Id, usize),
     Repeat(Id, u32, Option<u32>),
@@ -58,7 +59,7 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub(super) struct Tree {
     pub(super) nodes: Vec<Node>,
-    /// The node of each group's inside.
+    /// The node inside each group.
     pub(super) groups: Vec<Id>,
 }
 
@@ -137,7 +138,7 @@ impl Tree {
         }
     }
 
-    /// A branch: its plain parts as one, the first other part, and the rest.
+    /// A branch: its leading plain parts as one node, the first other part, and the rest.
     fn branch(&mut self, items: &[Ast]) -> Id {
         let mut plain: Option<Id> = None;
         for (at, item) in items.iter().enumerate() {
@@ -220,7 +221,7 @@ impl Tree {
             return self.add(Kind::Repeat(atom, min, max), prefer, &[]);
         }
         if min > 0 && !self.nodes[atom].refers {
-            // Only the last one's captures count.
+            // Only the captures of the last iteration count.
             let before = Kind::Repeat(atom, min - 1, max.map(|max| max - 1));
             let before = self.add(before, prefer, &[]);
             return self.add(Kind::Cat(before, atom), prefer, &[before, atom]);

@@ -16,12 +16,12 @@ use super::{Take, is_bytes, is_text, marked_type};
 use crate::output::{CellWriter, field_writer, in_zone};
 use crate::values::{Json, bytea_from_text};
 
-/// One argument of all rows.
+/// One argument, for all rows.
 pub(super) struct Column {
     field: FieldRef,
     array: ArrayRef,
     constant: bool,
-    /// It is a `character(n)`.
+    /// Whether it is a `character(n)`.
     is_padded: bool,
     cells: Cells,
     nulls: Option<datafusion::arrow::buffer::NullBuffer>,
@@ -39,7 +39,7 @@ enum Cells {
 }
 
 impl Column {
-    /// With a `zone`, moments are in it.
+    /// With a `zone`, timestamps are converted to it.
     pub(super) fn new(
         value: &ColumnarValue,
         field: &FieldRef,
@@ -137,7 +137,7 @@ impl Column {
     }
 }
 
-/// Not safe: a value that does not fit is an error, not a NULL.
+/// Not safe: a value that does not fit is an error, not NULL.
 fn as_type(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
     if array.data_type() == target {
         return Ok(array.clone());
@@ -149,7 +149,7 @@ fn as_type(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
     Ok(cast_with_options(array, target, &options)?)
 }
 
-/// The arguments of one row. Arguments that a call leaves out are NULL.
+/// The arguments of one row. Omitted arguments are NULL.
 pub(crate) struct Row<'a> {
     pub(super) columns: &'a [Column],
     pub(super) row: usize,
@@ -158,12 +158,12 @@ pub(crate) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// The name of the function that is called.
+    /// The name of the called function.
     pub(crate) fn function(&self) -> &'a str {
         self.function
     }
 
-    /// What is made of some arguments: once for all rows, if they are the same in all.
+    /// A value computed from some arguments, only once if these are constant.
     pub(crate) fn made_of<T: 'static>(
         &self,
         arguments: &[usize],
@@ -195,13 +195,13 @@ impl<'a> Row<'a> {
         &self.columns[argument].field
     }
 
-    /// The array that holds an argument, and the place of this row's value in it.
+    /// The array that holds an argument, and the index of this row's value in it.
     pub(crate) fn array(&self, argument: usize) -> (&'a ArrayRef, usize) {
         let column = &self.columns[argument];
         (&column.array, column.at(self.row))
     }
 
-    /// A text argument. Trailing blanks of `character(n)` are not significant.
+    /// A text argument, without the trailing blanks of `character(n)`.
     pub(crate) fn text(&self, argument: usize) -> &'a str {
         let text = self.padded(argument);
         let column = self.columns.get(argument);
@@ -212,7 +212,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// A text argument with the blanks that pad it.
+    /// A text argument with its padding.
     pub(crate) fn padded(&self, argument: usize) -> &'a str {
         let Some(column) = self.columns.get(argument) else {
             return "";
@@ -226,7 +226,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// A text argument, if it is given and not NULL.
+    /// A text argument, if it is present and not NULL.
     pub(crate) fn text_opt(&self, argument: usize) -> Option<&'a str> {
         (!self.is_null(argument)).then(|| self.text(argument))
     }
@@ -248,7 +248,7 @@ impl<'a> Row<'a> {
 
     #[expect(
         dead_code,
-        reason = "the types are whole, though no function uses all yet"
+        reason = "the enum is complete, although some variants are unused"
     )]
     pub(crate) fn float(&self, argument: usize) -> f64 {
         match self
@@ -283,7 +283,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Any argument as the wire shows it; `None` for NULL.
+    /// Any argument in its output format; `None` for NULL.
     pub(crate) fn shown(&self, argument: usize) -> Result<Option<String>> {
         if self.is_null(argument) {
             return Ok(None);
@@ -315,7 +315,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Whether an argument of this type fits.
+/// Whether a form accepts an argument of this type.
 pub(super) fn fits(take: Take, field: &Field) -> bool {
     let given = field.data_type();
     if *given == DataType::Null {

@@ -1,4 +1,4 @@
-//! A function of several forms as DataFusion calls it.
+//! A function with several forms, as a DataFusion UDF.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -28,7 +28,7 @@ use crate::resolve::{self, Oid, UNKNOWN, Undecided};
 /// Computes the value of one row.
 pub(crate) type Body = fn(&Row<'_>) -> Result<Value>;
 
-/// Computes the text of one row, which may be a piece of an argument.
+/// Computes the text of one row, which may borrow from an argument.
 pub(crate) type TextBody = for<'a> fn(&Row<'a>) -> Result<Cow<'a, str>>;
 
 /// Computes the boolean of one row.
@@ -38,12 +38,12 @@ pub(crate) type TestBody = fn(&Row<'_>) -> Result<bool>;
 #[derive(Debug, Clone, Copy)]
 enum Computes {
     Value(Body),
-    /// Texts go to the result's array without a string of their own.
+    /// Texts are appended to the result without a `String` of their own.
     Text(TextBody),
     Test(TestBody),
 }
 
-/// What a form gives for NULLs.
+/// What a form returns for NULL arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nulls {
     /// A NULL argument gives NULL.
@@ -52,11 +52,11 @@ pub(crate) enum Nulls {
     Called,
 }
 
-/// One form of a function.
+/// A form of a function: the types of its arguments and how it is computed.
 #[derive(Debug, Clone)]
 pub(crate) struct Form {
     takes: &'static [Take],
-    /// How many arguments, counted from the last, may be left out.
+    /// The number of arguments that may be omitted, counted from the last.
     optional: usize,
     /// Whether the last argument may be repeated.
     repeated: bool,
@@ -71,12 +71,12 @@ impl Form {
         Self::computed(takes, gives, Computes::Value(body))
     }
 
-    /// A strict form that gives a text.
+    /// A strict form that returns a text.
     pub(crate) fn text(takes: &'static [Take], body: TextBody) -> Self {
         Self::computed(takes, Give::Text, Computes::Text(body))
     }
 
-    /// A strict form that gives a boolean.
+    /// A strict form that returns a boolean.
     pub(crate) fn test(takes: &'static [Take], body: TestBody) -> Self {
         Self::computed(takes, Give::Bool, Computes::Test(body))
     }
@@ -97,7 +97,7 @@ impl Form {
         self
     }
 
-    /// The last argument may be repeated, or left out.
+    /// Allows the last argument to be repeated or omitted.
     pub(crate) fn repeated(mut self) -> Self {
         self.repeated = true;
         self.optional = 1;
@@ -181,7 +181,7 @@ pub(crate) struct Function {
     simplified: Option<Simplify>,
 }
 
-/// Another expression for a call, if there is one.
+/// Returns an expression that replaces a call, if there is one.
 pub(crate) type Simplify = fn(&[Expr], &SimplifyContext) -> Result<Option<Expr>>;
 
 impl Function {
@@ -215,8 +215,8 @@ impl Function {
         PgError::undefined_function(&signature)
     }
 
-    /// Whether a call gives NULL without being computed, as `evaluate_function` (PostgreSQL's
-    /// `optimizer/util/clauses.c`) sees it.
+    /// Whether a call is NULL without being evaluated, as decided by `evaluate_function` in
+    /// PostgreSQL's `optimizer/util/clauses.c`.
     fn is_null_of(&self, args: &[Expr]) -> bool {
         let is_null = |arg: &Expr| matches!(arg, Expr::Literal(value, _) if value.is_null());
         let is_constant = |arg: &Expr| matches!(arg, Expr::Literal(..));
@@ -225,9 +225,9 @@ impl Function {
             && !args.iter().all(is_constant)
     }
 
-    /// Refuses what a form takes and PostgreSQL does not: `left(text, bigint)`.
+    /// Refuses calls that a form accepts but PostgreSQL does not, such as `left(text, bigint)`.
     fn check(&self, args: &ReturnFieldArgs) -> Result<(), PgError> {
-        // The catalog has no functions without arguments.
+        // The list of PostgreSQL's functions lacks those without arguments.
         if args.arg_fields.is_empty() || !resolve::is_function(&self.name) {
             return Ok(());
         }
@@ -245,14 +245,14 @@ impl Function {
     }
 }
 
-/// The type of an argument in PostgreSQL.
+/// The PostgreSQL type of an argument.
 fn oid(field: &Field, value: Option<&ScalarValue>) -> Oid {
     match value {
         Some(ScalarValue::Int64(Some(value))) if i32::try_from(*value).is_ok() => Type::INT4.oid(),
         Some(value) if is_text(&value.data_type()) && field.metadata().is_empty() => UNKNOWN,
         _ => match field.data_type() {
             DataType::Null => UNKNOWN,
-            // An array without elements becomes one of any type.
+            // An empty array matches an array of any type.
             DataType::List(element) if element.data_type().is_null() => UNKNOWN,
             _ => pg_type(field).oid(),
         },
@@ -283,11 +283,11 @@ impl ScalarUDFImpl for Function {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        internal_err!("{} has a field", self.name)
+        internal_err!("{} needs its arguments' fields", self.name)
     }
 
-    /// Every type passes, because DataFusion turns an error here into another one: the form is
-    /// chosen, or missed, where the field is asked for.
+    /// Accepts every type, because DataFusion replaces an error raised here with its own. The form
+    /// is chosen, or refused, in `return_field_from_args`.
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
         Ok(given.to_vec())
     }
@@ -327,7 +327,7 @@ impl ScalarUDFImpl for Function {
             .enumerate()
             .map(|(at, (value, field))| {
                 let take = form.take(at);
-                // A text of a moment shows it in the session's zone.
+                // The text of a timestamp is in the session's zone.
                 let is_shown = matches!(take, Take::Any | Take::List)
                     && matches!(form.gives, Give::Text | Give::Marked(_));
                 Column::new(value, field, take, is_shown.then_some(zone))

@@ -1,9 +1,9 @@
-//! Scalar functions that are written for one row: which arguments does a function take, what does
-//! it give, and what happens to NULLs?
+//! Scalar functions, written for one row: which arguments does a function take, what does it
+//! return, and how does it treat NULLs?
 //!
-//! A function has several forms, as `PostgreSQL` overloads names. The first form that takes the
-//! given types is called; without one the statement fails with 42883. A strict form gives NULL
-//! for a NULL argument without being asked.
+//! A function has several forms, because `PostgreSQL` overloads names. The first form that accepts
+//! the given types is called; if there is none, the statement fails with 42883. A strict form
+//! returns NULL for a NULL argument without being called.
 
 mod column;
 mod function;
@@ -18,10 +18,10 @@ use datafusion::arrow::datatypes::{DataType, Field};
 use crate::casts::PG_TYPE;
 use crate::output::pg_type;
 
-/// What an argument may be.
+/// The type of an argument.
 #[expect(
     dead_code,
-    reason = "the types are whole, though no function uses all yet"
+    reason = "the enum is complete, although some variants are unused"
 )]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Take {
@@ -31,9 +31,9 @@ pub(crate) enum Take {
     Bytes,
     Bool,
     Float,
-    /// `json` or `jsonb`, or a text that is to be one.
+    /// `json` or `jsonb`, or a text that is parsed as one.
     Json,
-    /// `jsonb`, or a text that becomes one.
+    /// `jsonb`, or a text that is parsed as one.
     Jsonb,
     List,
     Any,
@@ -46,7 +46,7 @@ pub fn typed_field(name: &str, data_type: DataType, pg_type: &str) -> Field {
     Field::new(name, data_type, true).with_metadata(metadata.into())
 }
 
-/// The type that a field's metadata names, without its modifier.
+/// The type in a field's metadata, without its modifier.
 #[must_use]
 pub fn marked_type(field: &Field) -> Option<&str> {
     let named = field.metadata().get(PG_TYPE)?;
@@ -70,7 +70,7 @@ pub(crate) fn is_bytes(data_type: &DataType) -> bool {
     }
 }
 
-/// What `PostgreSQL` calls the type of a field in its messages.
+/// `PostgreSQL`'s name for the type of a field in error messages.
 pub(crate) fn type_name(field: &Field) -> String {
     let pg_type = pg_type(field);
     let name = pg_type.name();

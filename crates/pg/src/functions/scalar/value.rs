@@ -1,4 +1,4 @@
-//! What a function gives, and the arrays that its values become.
+//! The values that functions return, and the arrays built from them.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use datafusion::scalar::ScalarValue;
 
 use super::typed_field;
 
-/// The type of a function's value.
+/// The type of a function's result.
 #[expect(
     dead_code,
-    reason = "the types are whole, though no function uses all yet"
+    reason = "the enum is complete, although some variants are unused"
 )]
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Give {
@@ -28,13 +28,13 @@ pub(crate) enum Give {
     Bool,
     Bytes,
     Texts,
-    /// An array of text arrays, one for each row that a set-returning function gives.
+    /// An array of text arrays, one for each row of a set-returning function.
     Lists,
-    /// A text of the type that is named, which Arrow lacks.
+    /// A text marked as this type, which Arrow lacks.
     Marked(&'static str),
-    /// An array of such texts.
+    /// An array of texts marked as this type.
     Marks(&'static str),
-    /// An array of rows of two texts, the second of a type that is named (or `text`).
+    /// An array of rows of two texts, the second marked as this type (or `text`).
     Pairs(&'static str),
     Of(fn(&[FieldRef]) -> Result<FieldRef>),
 }
@@ -78,10 +78,10 @@ fn pair(pg_type: &'static str) -> Vec<Field> {
     vec![key, value]
 }
 
-/// The value of one row.
+/// The result for one row.
 #[expect(
     dead_code,
-    reason = "the types are whole, though no function uses all yet"
+    reason = "the enum is complete, although some variants are unused"
 )]
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
@@ -96,7 +96,7 @@ pub(crate) enum Value {
     Pairs(Vec<(String, Option<String>)>),
     /// An element of an array, or a value of any type.
     Scalar(ScalarValue),
-    /// An array of any elements.
+    /// An array of any element type.
     List(Vec<Value>),
 }
 
@@ -116,7 +116,7 @@ macro_rules! primitives {
     }};
 }
 
-/// The array of a column's values.
+/// Builds the array of a column from its values.
 pub(super) fn array(values: Vec<Value>, field: &Field) -> Result<ArrayRef> {
     Ok(match field.data_type() {
         _ if values.iter().any(|value| matches!(value, Value::Scalar(_))) => {
@@ -186,7 +186,7 @@ fn list(values: Vec<Value>, element: &FieldRef) -> Result<ArrayRef> {
                     texts.push(value);
                 }
             }
-            other => return internal_err!("a list of {other:?}"),
+            other => return internal_err!("unexpected list element {other:?}"),
         }
     }
     let texts: ArrayRef = Arc::new(StringArray::from(texts));

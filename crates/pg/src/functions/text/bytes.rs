@@ -107,7 +107,7 @@ pub(super) fn functions() -> Vec<Function> {
     ]
 }
 
-/// The bytes of a text. The blanks that pad a `character(n)` count.
+/// The number of bytes in a text, including the padding of a `character(n)`.
 fn octets(row: &Row<'_>) -> Result<usize> {
     if marked_type(row.field(0)) == Some("bpchar") {
         return Ok(row.shown(0)?.unwrap_or_default().len());
@@ -136,7 +136,7 @@ fn set_bit(row: &Row<'_>) -> Result<Value> {
     Ok(Value::Bytes(bytes))
 }
 
-/// The text that bytes of an encoding are.
+/// Decodes bytes in an encoding.
 fn converted(bytes: &[u8], encoding: &str) -> Result<String> {
     let plain: String = encoding
         .chars()

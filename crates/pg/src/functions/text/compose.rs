@@ -1,4 +1,4 @@
-//! Values put together as text: `concat`, `concat_ws`, `format`.
+//! Functions that combine values into text: `concat`, `concat_ws`, `format`.
 
 use super::format::formatted;
 use crate::functions::scalar::Take::{Any, Text};
@@ -43,7 +43,7 @@ pub(super) fn functions() -> Vec<Function> {
     ]
 }
 
-/// The arguments from `first` on. NULLs are skipped.
+/// Joins the arguments from `first` on, skipping NULLs.
 fn joined(row: &Row<'_>, first: usize, separator: &str) -> Result<Value> {
     let mut out = String::new();
     let mut begun = false;

@@ -1,8 +1,8 @@
-//! `pg_fits(text, n, type)`: the text, which a column of `n` characters of that type is to hold, or
-//! the array, of whose texts each does.
+//! `pg_fits(text, n, type)`: checks that the text, or every text of an array, fits a column of `n`
+//! characters of that type.
 //!
-//! Blanks beyond the end are cut, as the standard wants; other characters are error 22001. (Those
-//! of an array's texts are cut by the cast to the column's type.)
+//! Excess blanks are cut, as the SQL standard demands; other excess characters are error 22001.
+//! (The cast to the column's type cuts blanks in the texts of an array.)
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) fn fits() -> ScalarUDF {
     Function::new("pg_fits", vec![text, array]).udf()
 }
 
-/// The text without the blanks beyond its end.
+/// The text without excess blanks.
 fn kept<'a>(text: &'a str, row: &Row<'_>) -> Result<&'a str> {
     let most = usize::try_from(row.int(1)).unwrap_or(0);
     let end = text.char_indices().nth(most);

@@ -1,9 +1,9 @@
-//! `format()`: text with places for values, `%[position$][-][width]type` each. Types are `s` (a
-//! value), `I` (an identifier), `L` (a literal); `%%` is a percent sign.
+//! `format()`: a text with placeholders `%[position$][-][width]type`. Types are `s` (a value), `I`
+//! (an identifier) and `L` (a literal); `%%` is a percent sign.
 //!
-//! G1 (`growing.rs`) holds without a check of the memory: a place writes its value as it is, or at
-//! most twice as long in quotes, pads it within [`PADDING_MAX`], and repeats values within
-//! [`REPEATED_MAX`].
+//! G1 (`growing.rs`) holds without a memory check: a placeholder writes its value as it is, or at
+//! most twice as long in quotes. All placeholders together pad by at most [`PADDING_MAX`] and
+//! repeat at most [`REPEATED_MAX`] bytes.
 
 use std::collections::HashSet;
 use std::iter::Peekable;
@@ -14,15 +14,15 @@ use datafusion::error::{DataFusionError, Result};
 use super::quote::{identifier, literal};
 use crate::PgError;
 
-/// The most blanks that all places of one text pad with together.
+/// The most blanks by which all placeholders of one text pad together.
 const PADDING_MAX: usize = 1 << 10;
 
-/// The most bytes that all places of one text write of values that a place before has written.
+/// The most bytes of values that one text repeats in later placeholders.
 const REPEATED_MAX: usize = 4 << 10;
 
-/// A place for a value.
+/// A placeholder.
 struct Place {
-    /// The number of the argument, from 1; `None` for the next one.
+    /// The number of its argument, from 1; `None` for the next one.
     position: Option<usize>,
     to_the_left: bool,
     width: Width,
@@ -32,7 +32,7 @@ struct Place {
 enum Width {
     None,
     Given(usize),
-    /// An argument gives the width: the one of this number, or the next one.
+    /// The width is an argument: the one with this number, or the next one.
     Argument(Option<usize>),
 }
 
@@ -94,7 +94,7 @@ pub(super) fn formatted(
     Ok(out)
 }
 
-/// Reads a place, from behind its percent sign.
+/// Parses a placeholder after its percent sign.
 fn place(rest: &mut Peekable<Chars<'_>>) -> Result<Place> {
     let mut place = Place {
         position: None,
@@ -146,7 +146,7 @@ fn number(rest: &mut Peekable<Chars<'_>>) -> Result<Option<usize>> {
     Ok(number.map(|number| number as usize))
 }
 
-/// Formats a value by the type letter of its place.
+/// Formats a value according to its placeholder's type.
 fn written(kind: char, value: Option<String>) -> Result<String> {
     match (kind, value) {
         ('s', value) => Ok(value.unwrap_or_default()),

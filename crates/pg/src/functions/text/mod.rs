@@ -41,10 +41,10 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
     .collect()
 }
 
-/// A text or bytea of `PostgreSQL`'s holds less than this.
+/// The length of a `PostgreSQL` text or bytea is below this.
 const VALUE_BYTES_MAX: usize = 0x3fff_ffff;
 
-/// 54000 where a value of so many bytes would be made.
+/// Error 54000 if a value of this length would be created.
 fn check_length(bytes: usize) -> Result<usize, PgError> {
     if bytes > VALUE_BYTES_MAX {
         return Err(PgError::new("54000", "requested length too large"));
@@ -52,7 +52,7 @@ fn check_length(bytes: usize) -> Result<usize, PgError> {
     Ok(bytes)
 }
 
-/// A count as `PostgreSQL` gives it.
+/// A length as an integer result.
 fn count(length: usize) -> super::scalar::Value {
     super::scalar::Value::Int(i64::try_from(length).unwrap_or(i64::MAX))
 }

@@ -1,4 +1,4 @@
-//! Unicode's normal forms: `normalize`, and `IS NORMALIZED` as `pg_is_normalized`.
+//! Unicode normalization: `normalize`, and `IS NORMALIZED` as `pg_is_normalized`.
 
 use unicode_normalization::{UnicodeNormalization, is_nfc, is_nfd, is_nfkc, is_nfkd};
 
@@ -6,7 +6,7 @@ use crate::PgError;
 use crate::functions::scalar::Take::Text;
 use crate::functions::scalar::{Form, Function, Give, Row, Value};
 
-/// What `x IS form NORMALIZED` is written as.
+/// The function for `x IS form NORMALIZED`.
 pub(crate) const IS_NORMALIZED: &str = "pg_is_normalized";
 
 pub(super) fn functions() -> Vec<Function> {

@@ -1,6 +1,6 @@
-//! `min` and `max` of `character(n)`, whose result is one.
+//! `min` and `max` of `character(n)` with a result of that type.
 //!
-//! DataFusion's aggregates give a field without the name of the type, whose blanks would count.
+//! DataFusion's aggregates return a field without the type's name, so trailing blanks would count.
 
 use std::sync::Arc;
 

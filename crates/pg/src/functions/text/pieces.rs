@@ -1,4 +1,4 @@
-//! Pieces of strings and bytes: which part is taken, cut off, or put in another's place.
+//! Functions that extract, remove or replace parts of strings and bytes.
 
 use std::borrow::Cow;
 
@@ -81,7 +81,7 @@ pub(super) fn functions() -> Vec<Function> {
     ]
 }
 
-/// How many characters are kept of a text: `count` of them, or all but `-count`.
+/// The number of characters kept of a text: `count`, or for a negative count all but `-count`.
 fn kept(text: &str, count: i64) -> usize {
     let length = length(text);
     let asked = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
@@ -92,7 +92,7 @@ fn kept(text: &str, count: i64) -> usize {
     }
 }
 
-/// How many characters a text has.
+/// The number of characters in a text.
 fn length(text: &str) -> usize {
     if text.is_ascii() {
         return text.len();
@@ -100,7 +100,7 @@ fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// The characters from `start`, from 0, to `end`.
+/// The characters from `start` (counted from 0) up to `end`.
 fn slice(text: &str, start: usize, end: Option<usize>) -> &str {
     let end = end.map_or(usize::MAX, |end| end.max(start));
     if text.is_ascii() {
@@ -123,7 +123,7 @@ fn split_part<'a>(row: &Row<'a>) -> Result<Cow<'a, str>> {
     } else if field > 0 {
         text.split(delimiter).nth(at)
     } else {
-        // From the front, as PostgreSQL counts where delimiters overlap.
+        // From the front, because PostgreSQL finds overlapping delimiters from the front.
         let parts: Vec<&str> = text.split(delimiter).collect();
         parts.iter().rev().nth(at).copied()
     };
@@ -154,7 +154,7 @@ fn substring_forms() -> Vec<Form> {
     ]
 }
 
-/// The places from which and before which characters are taken, from 0.
+/// The range of characters to take, counted from 0.
 fn range(row: &Row<'_>) -> Result<(usize, Option<usize>)> {
     let start = row.int(1);
     let end = match row.int_opt(2) {

@@ -1,4 +1,4 @@
-//! Strings as sequences of characters: lengths, cases, paddings, replacements.
+//! Strings as sequences of characters: length, case, padding, replacement.
 
 use super::{check_length, count};
 use crate::PgError;
@@ -102,7 +102,7 @@ pub(super) fn functions() -> Vec<Function> {
     ]
 }
 
-/// The lower half of an integer, for an `integer` in a `bigint`.
+/// Narrows an `integer` that is held as 64 bits.
 fn low(value: i64) -> i32 {
     i32::try_from(value).unwrap_or(0)
 }
@@ -117,7 +117,8 @@ fn padding(body: crate::functions::scalar::Body) -> Form {
     Form::new(&[Text, Int, Text], Give::Text, body).optional(1)
 }
 
-/// Letters that become several, as `ß`, stay as they are: PostgreSQL maps one to one.
+/// The upper case of a letter. PostgreSQL maps one to one, so letters that become several (`ß`)
+/// are left as they are.
 fn upper(letter: char) -> char {
     let mut mapped = letter.to_uppercase();
     match (mapped.next(), mapped.next()) {
@@ -171,7 +172,7 @@ fn pad(row: &Row<'_>, left: bool) -> Result<Value> {
         return Ok(Value::Text(text.to_owned()));
     }
     let missing = length - given;
-    // Four bytes are the most that a character takes.
+    // A character has at most four bytes.
     check_length(length.saturating_mul(4))?;
     let padding: String = fill.iter().cycle().take(missing).collect();
     Ok(Value::Text(if left {

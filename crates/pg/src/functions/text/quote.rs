@@ -1,4 +1,4 @@
-//! Quotes: `quote_ident`, `quote_literal`, `quote_nullable`, `parse_ident`.
+//! Quoting: `quote_ident`, `quote_literal`, `quote_nullable`, `parse_ident`.
 
 use datafusion::error::Result;
 
@@ -43,7 +43,7 @@ pub(super) fn functions() -> Vec<Function> {
     ]
 }
 
-/// A value as a cast to text shows it: booleans are words.
+/// A value as its cast to text: booleans become words.
 fn cast_text(row: &Row<'_>) -> Result<Option<String>> {
     let shown = row.shown(0)?;
     if *row.field(0).data_type() == datafusion::arrow::datatypes::DataType::Boolean {
@@ -53,7 +53,7 @@ fn cast_text(row: &Row<'_>) -> Result<Option<String>> {
     Ok(shown)
 }
 
-/// A text as a literal, with `E` where it contains backslashes.
+/// A text as a literal, with `E` if it contains backslashes.
 pub(super) fn literal(text: &str) -> String {
     let doubled = text.replace('\'', "''");
     if text.contains('\\') {
@@ -62,7 +62,7 @@ pub(super) fn literal(text: &str) -> String {
     format!("'{doubled}'")
 }
 
-/// A name, in quotes where `PostgreSQL` would take it for something else without them.
+/// A name, quoted if `PostgreSQL` would read it differently without quotes.
 pub(super) fn identifier(name: &str) -> String {
     let mut rest = name.chars();
     let begins = rest

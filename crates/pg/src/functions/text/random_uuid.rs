@@ -1,4 +1,4 @@
-//! `gen_random_uuid()`: DataFusion's `uuid()`, whose field says that it is a uuid.
+//! `gen_random_uuid()`: DataFusion's `uuid()`, with a field marked as uuid.
 
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::error::Result;

@@ -1,4 +1,4 @@
-//! Escapes of Unicode: `unistr`, and the encoding's name.
+//! Unicode escapes, `unistr`, and the name of the encoding.
 
 use datafusion::error::Result;
 
@@ -15,8 +15,8 @@ pub(super) fn functions() -> Vec<Function> {
     )]
 }
 
-/// The text with its escapes replaced by what they stand for. With a backslash for an escape it may
-/// be followed by `u` or `U`, as `unistr` has it.
+/// Replaces the escapes in a text with their characters. If the escape character is a backslash,
+/// `u` or `U` may follow it, as in `unistr`.
 pub(crate) fn unescaped(text: &str, escape: char) -> Result<String, PgError> {
     let wrong = || PgError::new("42601", "invalid Unicode escape");
     let unpaired = || PgError::new("42601", "invalid Unicode surrogate pair");

@@ -1,4 +1,4 @@
-//! The sixteen bytes of a uuid, as files hold it.
+//! The sixteen bytes of a uuid, as files store it.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::logical_expr::{Cast, Expr, ScalarUDF};
@@ -22,7 +22,7 @@ fn function() -> Function {
     Function::new(UUID_BYTES, vec![form])
 }
 
-/// A uuid, which is held as text, as a column of a file holds it.
+/// Converts a uuid, which is held as text, to what a file's column stores.
 pub(crate) fn as_bytes(uuid: Expr) -> Expr {
     let udf: ScalarUDF = function().udf();
     let sixteen = DataType::FixedSizeBinary(16);

@@ -1,4 +1,4 @@
-//! `now()` and its siblings, and the current date and time in the session's zone.
+//! `now()` and related functions: the current date and time in the session's zone.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{internal_err, plan_err};
@@ -46,16 +46,16 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
     ]
 }
 
-/// Whose start a clock tells.
+/// The moment that a clock function returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Moment {
     Transaction,
     Statement,
-    /// The clock runs.
+    /// The time of the call itself.
     Call,
 }
 
-/// A moment as a value of its kind.
+/// A clock function that returns a moment as a value of some kind.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Clock {
     name: &'static str,
@@ -81,7 +81,7 @@ impl Clock {
     }
 }
 
-/// The digits of `current_timestamp(0)`.
+/// The precision in `current_timestamp(0)`.
 fn digits(value: Option<&ScalarValue>) -> Result<Option<u32>> {
     let Some(value) = value else {
         return Ok(None);
@@ -91,7 +91,7 @@ fn digits(value: Option<&ScalarValue>) -> Result<Option<u32>> {
         ScalarValue::Int64(Some(digits)) if digits >= 0 => {
             Ok(Some(u32::try_from(digits.min(6)).unwrap_or(6)))
         }
-        _ => plan_err!("the precision of a time is a number that is not negative"),
+        _ => plan_err!("the precision of a time must be a number of at least 0"),
     }
 }
 
@@ -119,15 +119,16 @@ impl ScalarUDFImpl for Clock {
         Ok(self.kind.held())
     }
 
-    /// `now()` is a constant of the transaction: with a value for each call it would differ from
-    /// itself. DataFusion tries to compute a call before it simplifies it.
+    /// `now()` is constant within a transaction; with a value per call it would differ between
+    /// calls. DataFusion tries to evaluate a call before it simplifies it, so an error is needed
+    /// here.
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         if self.moment != Moment::Call {
             return internal_err!("{} is simplified when a statement is planned", self.name);
         }
         let precision = match args.args.first() {
             Some(ColumnarValue::Scalar(value)) => digits(Some(value))?,
-            Some(ColumnarValue::Array(_)) => return plan_err!("a precision is a constant"),
+            Some(ColumnarValue::Array(_)) => return plan_err!("a precision must be a constant"),
             None => None,
         };
         let zone = surroundings(&args.config_options).zone;
@@ -155,7 +156,7 @@ impl ScalarUDFImpl for Clock {
     }
 }
 
-/// `current_time` has a type that Arrow lacks.
+/// `current_time`, which is refused because Arrow lacks its type.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CurrentTime {
     signature: Signature,

@@ -1,5 +1,5 @@
-//! A function of dates is computed once for each date of a batch: a batch has thousands of rows,
-//! and tables have few dates.
+//! Computes a function of dates once per distinct date of a batch: batches have thousands of rows,
+//! but tables have few different dates.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use datafusion::arrow::datatypes::Date32Type;
 use datafusion::error::Result;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
-/// What `compute` gives for the arguments. If a column of dates is the only one, and its dates are
-/// close to each other, `compute` is called with each of them once.
+/// The result of `compute` for the arguments. If the only column is one of dates that are close to
+/// each other, `compute` is called with the distinct dates.
 pub(super) fn once_per_day(
     args: &ScalarFunctionArgs,
     compute: impl FnOnce(&ScalarFunctionArgs) -> Result<ColumnarValue>,
@@ -27,7 +27,7 @@ pub(super) fn once_per_day(
     })
 }
 
-/// The only column among the arguments, its distinct dates, and the place of each row's date.
+/// The only column among the arguments, its distinct dates, and the index of each row's date.
 fn days(args: &ScalarFunctionArgs) -> Option<(usize, Date32Array, UInt32Array)> {
     let mut columns = args
         .args

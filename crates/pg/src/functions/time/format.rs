@@ -16,7 +16,7 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
     ]
 }
 
-/// `to_char` of timestamps and intervals; `to_char` of numbers is in `to_char.rs`.
+/// `to_char` for timestamps and intervals; for numbers see `to_char.rs`.
 pub(super) const TO_CHAR: &[Overload] = &[
     Overload {
         args: &[Kind::Timestamp, Kind::Text],
@@ -83,7 +83,7 @@ const TO_TIMESTAMP: &[Overload] = &[
     },
 ];
 
-/// Seconds since 1970.
+/// A timestamp from seconds since 1970.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -100,7 +100,7 @@ fn of_seconds(seconds: f64) -> Result<i64, PgError> {
             MINUS_INFINITY
         });
     }
-    // PostgreSQL counts from 2000, so that a float's rounding differs.
+    // PostgreSQL counts from 2000, which affects the rounding of floats.
     let since_2000 = seconds - SECONDS_TO_2000;
     let micros = (since_2000 * 1e6).round_ties_even();
     if !(-9.3e17..=9.3e18).contains(&micros) || micros >= i64::MAX as f64 {

@@ -1,4 +1,4 @@
-//! `make_date` and its siblings, `justify_days` and its siblings, `age`, `isfinite`, `timezone`.
+//! `make_date`, `justify_days` and related functions; `age`, `isfinite`, `timezone`.
 
 use datafusion::logical_expr::{ScalarUDF, Volatility};
 
@@ -40,7 +40,7 @@ const MAKE_DATE: &[Overload] = &[Overload {
     },
 }];
 
-/// A date from its parts; a negative year is before Christ.
+/// A date from its parts; a negative year is BC.
 fn date(year: i64, month: i64, day: i64) -> Result<i64, PgError> {
     let inside = if year < 0 { year + 1 } else { year };
     let fits = year != 0
@@ -64,7 +64,7 @@ const MAKE_TIME: &[Overload] = &[Overload {
     run: |_, cells| Ok(Out::Micros(time(cells)?)),
 }];
 
-/// A time from hours, minutes and seconds with their fraction.
+/// A time from hours, minutes, and seconds with a fraction.
 #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
 fn time(cells: &[Cell]) -> Result<i64, PgError> {
     let (hour, minute) = (cells[0].int(), cells[1].int());
@@ -265,7 +265,7 @@ fn named(name: &str) -> Result<Zone, PgError> {
     Zone::read(name).ok_or_else(|| read::unknown_zone(name))
 }
 
-/// An interval of hours as a zone.
+/// A time zone given as an interval.
 fn offset(span: Span) -> Result<Zone, PgError> {
     if span.months != 0 || span.days != 0 {
         let text = crate::output::interval_text(span.months, span.days, span.micros);
@@ -302,7 +302,7 @@ const AGE: &[Overload] = &[
     },
 ];
 
-/// Midnight of the session's day.
+/// Midnight of the current day in the session's zone.
 fn today(around: &Surroundings) -> i64 {
     let now = around.zone.local(around.now);
     now - now.rem_euclid(MICROS_PER_DAY)

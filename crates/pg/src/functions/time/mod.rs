@@ -1,4 +1,4 @@
-//! PostgreSQL's functions of dates, times and intervals (its manual's chapter 9.9).
+//! PostgreSQL's functions for dates, times and intervals (chapter 9.9 of its manual).
 
 mod clock;
 mod days;
@@ -20,7 +20,6 @@ pub(crate) use series::{install as install_series, series_falls};
 pub(crate) use series_array::SERIES;
 pub(crate) use values::{is_value_function, value_of};
 
-/// All of them.
 pub(super) fn functions() -> Vec<ScalarUDF> {
     let groups = [
         clock::functions(),

@@ -1,5 +1,5 @@
-//! Operators of dates, times and intervals, as functions; `interval_key`, by which intervals
-//! compare; `overlaps`.
+//! Operators of dates, times and intervals, as functions; `interval_key`, by which intervals are
+//! compared; `overlaps`.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(crate) const TIMES: &str = "interval_times";
 pub(crate) const OVER: &str = "interval_over";
 pub(crate) const KEY: &str = "interval_key";
 
-/// The operator that a function stands for.
+/// The operator that a function implements.
 pub(crate) fn symbol(name: &str) -> Option<&'static str> {
     Some(match name {
         PLUS => "+",
@@ -81,7 +81,7 @@ macro_rules! overload {
     };
 }
 
-/// The sums that PostgreSQL has.
+/// PostgreSQL's additions.
 pub(crate) const PLUS_OVERLOADS: &[Overload] = &[
     overload!([Date, Int4] => Date, |_, cells| moved(cells[0].date(), cells[1].int())),
     overload!([Int4, Date] => Date, |_, cells| moved(cells[1].date(), cells[0].int())),
@@ -112,7 +112,7 @@ pub(crate) const PLUS_OVERLOADS: &[Overload] = &[
     }),
 ];
 
-/// The differences that PostgreSQL has.
+/// PostgreSQL's subtractions.
 pub(crate) const MINUS_OVERLOADS: &[Overload] = &[
     overload!([Date, Date] => Int4, |_, cells| {
         let (left, right) = (cells[0].date(), cells[1].date());
@@ -190,7 +190,7 @@ fn at(date: i32, time: i64) -> Result<Out, PgError> {
     Ok(Out::Micros(at))
 }
 
-/// A time of day, moved around the clock.
+/// Moves a time of day, wrapping at midnight.
 fn turned(time: i64, span: Span, sign: i64) -> Result<Out, PgError> {
     let moved = time + sign * (span.micros % MICROS_PER_DAY);
     Ok(Out::Micros(moved.rem_euclid(MICROS_PER_DAY)))
@@ -242,7 +242,7 @@ fn micros(cell: Cell) -> Option<i64> {
     }
 }
 
-/// The end of a period: given, or as far from its start as an interval.
+/// The end of a period, given directly or as an interval from its start.
 fn end(around: &Surroundings, start: Cell, end: Cell, kind: Kind) -> Result<Option<i64>, PgError> {
     let Cell::Span(span) = end else {
         return Ok(micros(end));
@@ -257,7 +257,7 @@ fn end(around: &Surroundings, start: Cell, end: Cell, kind: Kind) -> Result<Opti
     }))
 }
 
-/// Whether two periods have a moment in common; unknown if that depends on an end that is NULL.
+/// Whether two periods overlap; unknown if that depends on a NULL end.
 fn overlap(first: [Option<i64>; 2], second: [Option<i64>; 2]) -> Out {
     let ordered = |[start, end]: [Option<i64>; 2]| match (start, end) {
         (None, None) => None,
@@ -268,7 +268,7 @@ fn overlap(first: [Option<i64>; 2], second: [Option<i64>; 2]) -> Out {
     let (Some(first), Some(second)) = (ordered(first), ordered(second)) else {
         return Out::Null;
     };
-    // The one that begins later, and the end of the other.
+    // The later of the two starts, and the ends of both periods.
     let (later, of_later, of_earlier) = match first.0.cmp(&second.0) {
         std::cmp::Ordering::Greater => (first.0, first.1, second.1),
         std::cmp::Ordering::Less => (second.0, second.1, first.1),
@@ -287,7 +287,7 @@ fn overlap(first: [Option<i64>; 2], second: [Option<i64>; 2]) -> Out {
     }
 }
 
-/// `interval_key(x)`: the interval's length in microseconds, by which intervals compare.
+/// `interval_key(x)`: the interval's length in microseconds, by which intervals are compared.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct IntervalKey {
     signature: Signature,

@@ -1,6 +1,6 @@
 //! `extract`, `date_part`, `date_trunc` and `date_bin`.
 //!
-//! `extract` gives a numeric whose scale follows from the field, so the field is a literal.
+//! The scale of `extract`'s numeric result depends on the field, so the field must be a literal.
 
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ fn part(around: &Surroundings, cells: &[Cell], kind: Kind) -> Result<Out, PgErro
     Ok(Out::Float(value.as_float()))
 }
 
-/// A field of a finite value. `None` if the type has no such field.
+/// The value of a field of a finite value; `None` if the type has no such field.
 fn value(zone: Zone, cell: Cell, unit: Unit, kind: Kind) -> Option<Value> {
     match (kind, cell) {
         (Kind::Date, Cell::Date(day)) => fields::of_date(day.into(), unit),
@@ -125,7 +125,7 @@ fn type_name(kind: Kind) -> &'static str {
     }
 }
 
-/// 22023.
+/// Error 22023.
 fn unrecognized(name: &str, kind: Kind) -> PgError {
     let message = format!(
         "unit \"{name}\" not recognized for type {}",
@@ -195,7 +195,7 @@ fn truncated(
     Ok(Out::Micros(start?))
 }
 
-/// The usual spelling, without a copy for each row.
+/// Looks up the usual spelling without copying it for each row.
 fn unit_quick(name: &str) -> Option<Unit> {
     name.bytes()
         .all(|byte| byte.is_ascii_lowercase())
@@ -227,7 +227,7 @@ struct Extract {
     signature: Signature,
 }
 
-/// What a value's type is called here.
+/// The kind of a value's type.
 fn kind_of(data_type: &DataType) -> Option<Kind> {
     Some(match data_type {
         DataType::Date32 | DataType::Date64 => Kind::Date,
@@ -241,7 +241,7 @@ fn kind_of(data_type: &DataType) -> Option<Kind> {
 }
 
 impl Extract {
-    /// The field and the type of the value.
+    /// The field and the kind of the value.
     fn resolve(args: &ReturnFieldArgs) -> Result<(Unit, Kind)> {
         let given: Vec<DataType> = args
             .arg_fields
@@ -253,7 +253,7 @@ impl Extract {
         };
         let kind = kind_of(of).ok_or_else(|| PgError::from_extract(&given))?;
         let Some(Some(name)) = args.scalar_arguments.first() else {
-            return plan_err!("the field of extract is a literal");
+            return plan_err!("the field of extract must be a literal");
         };
         let name = name.try_as_str().flatten().unwrap_or_default();
         let name = name.to_ascii_lowercase();
@@ -276,7 +276,7 @@ impl PgError {
     }
 }
 
-/// Precision and scale of a field.
+/// The precision and scale of a field.
 fn numeric(unit: Unit, kind: Kind) -> (u8, i8) {
     let scale = fields::scale(unit, kind == Kind::Date);
     let precision = match unit {
@@ -304,7 +304,7 @@ impl ScalarUDFImpl for Extract {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        internal_err!("the type of {EXTRACT} follows from its field")
+        internal_err!("the type of {EXTRACT} depends on its field")
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
@@ -319,15 +319,15 @@ impl ScalarUDFImpl for Extract {
     }
 }
 
-/// The fields of a column of times.
+/// Extracts the field from a column.
 fn extracted(args: &ScalarFunctionArgs) -> Result<ColumnarValue> {
     let [ColumnarValue::Scalar(name), _] = args.args.as_slice() else {
-        return plan_err!("the field of extract is a literal");
+        return plan_err!("the field of extract must be a literal");
     };
     let name = name.try_as_str().flatten().unwrap_or_default();
     let name = name.to_ascii_lowercase();
     let Some(kind) = kind_of(args.arg_fields[1].data_type()) else {
-        return internal_err!("extract of another type than announced");
+        return internal_err!("extract got another type than planned");
     };
     let unit = unit_of(&name, kind)?;
     let zone = surroundings(&args.config_options).zone;

@@ -1,7 +1,7 @@
-//! Functions that PostgreSQL overloads by type, computed row by row.
+//! Functions that PostgreSQL overloads by type, evaluated row by row.
 //!
-//! An [`Overload`] names its arguments' types and its result's. The first whose arguments can be
-//! had by PostgreSQL's implicit casts is chosen, exact types first. A NULL argument gives NULL.
+//! An [`Overload`] lists the types of its arguments and its result. The first one that
+//! PostgreSQL's implicit casts can reach is chosen, exact types first. A NULL argument gives NULL.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ use crate::time::span::Span;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(
     dead_code,
-    reason = "the types are whole, though no function uses all yet"
+    reason = "the enum is complete, although some variants are unused"
 )]
 pub(crate) enum Kind {
     Timestamp,
@@ -50,7 +50,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The kind of a type of time.
+    /// The kind of a date or time type.
     pub(crate) fn of(data_type: &DataType) -> Option<Self> {
         Some(match data_type {
             DataType::Date32 | DataType::Date64 => Self::Date,
@@ -93,7 +93,7 @@ impl Kind {
         }
     }
 
-    /// How far a value of the type is from this one by implicit casts: `None` if there is none.
+    /// The distance by implicit casts from another type to this one: `None` if there is no cast.
     fn distance(self, from: &DataType) -> Option<u32> {
         let is_text = matches!(
             from,
@@ -119,7 +119,7 @@ impl Kind {
             | (Self::Float8, DataType::Float64)
             | (Self::Bool, DataType::Boolean) => 0,
             (Self::Text, _) if is_text => 0,
-            // The preferred type of its kind.
+            // The preferred type of its category.
             (Self::Timestamptz, DataType::Timestamp(_, None) | DataType::Date32) => 1,
             (Self::Timestamp, DataType::Date32 | DataType::Date64)
             | (Self::Interval, DataType::Time64(_) | DataType::Time32(_)) => 2,
@@ -128,7 +128,7 @@ impl Kind {
             (Self::Int4, DataType::Int8 | DataType::Int16 | DataType::UInt8 | DataType::UInt16) => {
                 1
             }
-            // Integers of literals are 64 bits wide in DataFusion's plans.
+            // Integer literals have 64 bits in DataFusion's plans.
             (Self::Int4, DataType::Int64) => 3,
             _ => return None,
         })
@@ -145,7 +145,7 @@ pub(super) enum Cell<'a> {
     Text(&'a str),
     Int(i64),
     Float(f64),
-    /// Only where a function takes NULLs.
+    /// Only for functions that take NULLs.
     Null,
 }
 
@@ -217,7 +217,7 @@ pub(crate) struct Overload {
 }
 
 impl Overload {
-    /// How far the given types are by implicit casts; `None` if they do not fit.
+    /// The distance from the given types by implicit casts; `None` if they do not fit.
     pub(crate) fn distance(&self, given: &[DataType]) -> Option<u32> {
         if self.args.len() != given.len() {
             return None;
@@ -226,7 +226,7 @@ impl Overload {
         kinds
             .map(|(kind, given)| {
                 let distance = kind.distance(given)?;
-                // An exact type counts more than near ones.
+                // An exact type outweighs several near ones.
                 Some(if distance == 0 { 0 } else { distance + INEXACT })
             })
             .sum()
@@ -240,7 +240,7 @@ impl Overload {
 
 const INEXACT: u32 = 100;
 
-/// A function of that name with these signatures.
+/// A function with these overloads.
 pub(super) fn function(
     name: &'static str,
     volatility: Volatility,
@@ -249,7 +249,7 @@ pub(super) fn function(
     make(name, volatility, overloads, false)
 }
 
-/// The same, called for NULLs too, which are [`Cell::Null`].
+/// Like [`function`], but also called for NULLs, which are [`Cell::Null`].
 pub(super) fn function_with_nulls(
     name: &'static str,
     volatility: Volatility,
@@ -300,7 +300,7 @@ impl Rowwise {
     }
 }
 
-/// The signature that PostgreSQL would choose for these types.
+/// The overload that PostgreSQL would choose for these types.
 pub(super) fn overload(
     name: &str,
     overloads: &'static [Overload],
@@ -314,7 +314,7 @@ pub(super) fn overload(
         .ok_or_else(|| undefined(name, given).into())
 }
 
-/// 42883.
+/// Error 42883.
 pub(super) fn undefined(name: &str, given: &[DataType]) -> PgError {
     let names: Vec<String> = given.iter().map(type_name).collect();
     PgError::undefined_function(&format!("function {name}({})", names.join(", ")))
@@ -360,7 +360,7 @@ impl ScalarUDFImpl for Rowwise {
     }
 }
 
-/// Computes the overload for the arguments' types.
+/// Evaluates the overload for the arguments' types.
 pub(super) fn invoke(
     name: &str,
     overloads: &'static [Overload],
@@ -378,12 +378,12 @@ pub(super) fn invoke(
     once_per_day(args, |args| run(args, overload, takes_nulls, compute))
 }
 
-/// The session's settings that texts of dates depend on.
+/// The session's settings on which texts of dates depend.
 pub(crate) fn surroundings(config: &ConfigOptions) -> Surroundings {
     casts::Context::of(config).surroundings()
 }
 
-/// Computes a result for each row without NULLs in its arguments.
+/// Evaluates each row whose arguments are not NULL.
 fn run(
     args: &ScalarFunctionArgs,
     overload: &Overload,
@@ -418,7 +418,7 @@ fn run(
     Ok(ColumnarValue::Array(array))
 }
 
-/// The arguments in the types of `kinds`.
+/// The arguments, cast to the types of `kinds`.
 pub(super) fn columns(args: &ScalarFunctionArgs, kinds: &[Kind]) -> Result<Vec<Column>> {
     let context = casts::Context::of(&args.config_options);
     let given = args.args.iter().zip(&args.arg_fields).zip(kinds);
@@ -469,7 +469,7 @@ impl Column {
             Kind::Int4 => Values::Int4(array.as_primitive().clone()),
             Kind::Int8 => Values::Int8(array.as_primitive().clone()),
             Kind::Float8 => Values::Float8(array.as_primitive().clone()),
-            Kind::Bool => return internal_err!("no function of time takes a boolean"),
+            Kind::Bool => return internal_err!("no date or time function takes a boolean"),
         };
         Ok(Self { is_scalar, values })
     }
@@ -549,7 +549,7 @@ impl Builder {
             (Self::Float8(cells), Out::Null) => cells.append_null(),
             (Self::Bool(cells), Out::Bool(value)) => cells.append_value(value),
             (Self::Bool(cells), Out::Null) => cells.append_null(),
-            _ => return internal_err!("a result of another type than announced"),
+            _ => return internal_err!("a result has another type than planned"),
         }
         Ok(())
     }

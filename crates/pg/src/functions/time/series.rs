@@ -1,7 +1,7 @@
-//! `generate_series` in FROM: timestamps, integers, and the order of all series.
+//! `generate_series` in FROM: of timestamps and of integers, and the order of every series.
 //!
-//! Moments are made one batch at a time. A NULL argument gives no rows; a step of zero is an
-//! error, whatever the other arguments are.
+//! Timestamps are generated one batch at a time. A NULL argument gives no rows; a step of zero is
+//! an error whatever the other arguments are.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use crate::time::arithmetic::plus_in;
 use crate::time::span::Span;
 use crate::time::zone::Zone;
 
-/// Adds timestamps to the session's `generate_series`.
+/// Extends the session's `generate_series` by timestamps.
 pub(crate) fn install(builder: &mut SessionStateBuilder) {
     let functions = builder.table_functions().get_or_insert_default();
     let Some(others) = functions.get(NAME).cloned() else {
@@ -45,7 +45,7 @@ pub(crate) fn install(builder: &mut SessionStateBuilder) {
 
 const NAME: &str = "generate_series";
 
-/// `generate_series` of timestamps, or the session's own of other types.
+/// `generate_series` of timestamps; other types are passed to the session's original function.
 #[derive(Debug)]
 struct Series {
     others: Arc<TableFunction>,
@@ -71,11 +71,11 @@ impl TableFunctionImpl for Series {
     }
 }
 
-/// A series, which rises or falls: the rows of a set function come in their order in PostgreSQL.
+/// An ascending or descending series. In PostgreSQL a set function's rows keep their order.
 #[derive(Debug)]
 struct InOrder {
     rows: Arc<dyn TableProvider>,
-    /// DataFusion's series are of bigint, PostgreSQL's of their arguments' type.
+    /// DataFusion's series are of bigint, PostgreSQL's of the arguments' type.
     schema: SchemaRef,
     falls: bool,
 }
@@ -112,15 +112,14 @@ impl TableProvider for InOrder {
     }
 }
 
-/// Whether the rows of a table rise or fall by its only column: true if they fall. None if the
-/// table is no series.
+/// Whether the rows of a series descend; `None` if the table is not a series.
 pub(crate) fn series_falls(table: &Arc<dyn TableSource>) -> Option<bool> {
     let provider = source_as_provider(table).ok()?;
     let series = (provider.as_ref() as &dyn Any).downcast_ref::<InOrder>()?;
     Some(series.falls)
 }
 
-/// An integer as DataFusion's series take it.
+/// An integer, widened for DataFusion's series.
 fn widened(argument: &Expr) -> Expr {
     match argument {
         Expr::Literal(ScalarValue::Int32(value), _) => {
@@ -133,7 +132,7 @@ fn widened(argument: &Expr) -> Expr {
     }
 }
 
-/// Whether a constant step is less than zero.
+/// Whether a constant step is negative.
 fn falls(step: &Expr) -> bool {
     let Expr::Literal(value, _) = step else {
         return false;
@@ -167,11 +166,11 @@ impl Series {
         };
         let at = |expr: &Expr| match value(expr, &target, &context)? {
             ScalarValue::TimestampMicrosecond(at, _) => Ok(at),
-            other => plan_err!("a moment is expected, not {other}"),
+            other => plan_err!("generate_series expects a timestamp, not {other}"),
         };
         let step = match value(step, &Target::Interval(None, None), &context)? {
             ScalarValue::IntervalMonthDayNano(step) => step.map(Span::of_arrow),
-            other => return plan_err!("an interval is expected, not {other}"),
+            other => return plan_err!("generate_series expects an interval, not {other}"),
         };
         if step.is_some_and(|step| step.length() == 0) {
             return Err(PgError::new("22023", "step size cannot equal zero").into());
@@ -192,8 +191,8 @@ impl Series {
     }
 }
 
-/// The kind of a series from one of these kinds to the other: dates become moments of the
-/// session's zone.
+/// The kind of a series between two kinds of bounds. Dates become timestamps in the session's
+/// zone.
 pub(super) fn kind_of_series(ends: [Option<Kind>; 2]) -> Kind {
     let has = |kind| ends.contains(&Some(kind));
     if has(Kind::Timestamp) && !has(Kind::Timestamptz) {
@@ -210,17 +209,17 @@ fn kind(expr: &Expr) -> Option<Kind> {
     }
 }
 
-/// A constant argument in a type.
+/// A constant argument, cast to a type.
 fn value(expr: &Expr, target: &Target, context: &Context) -> Result<ScalarValue> {
     let Expr::Literal(value, _) = expr else {
-        return plan_err!("generate_series takes constants");
+        return plan_err!("generate_series requires constants");
     };
     let field = Field::new("argument", value.data_type(), true);
     let array: ArrayRef = cast_array(&value.to_array()?, &field, target, context)?;
     ScalarValue::try_from_array(&array, 0)
 }
 
-/// Moments from one to another.
+/// The timestamps between two bounds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moments {
     next: i64,
@@ -239,7 +238,7 @@ impl Moments {
         }
     }
 
-    /// The next moments, at most so many; none if the end is passed.
+    /// The next timestamps, at most `most`; none if the end is passed.
     pub(super) fn batch(&mut self, most: usize) -> Result<Vec<i64>, PgError> {
         let rises = self.step.length() > 0;
         let mut found = vec![];

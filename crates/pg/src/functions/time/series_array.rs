@@ -1,4 +1,4 @@
-//! `generate_series` in a select list: an array for each row, which the dialect unnests.
+//! `generate_series` in a select list: returns an array per row, which the dialect unnests.
 
 use std::sync::Arc;
 
@@ -25,9 +25,9 @@ use crate::casts::{Context, OPEN_SCALE, Target, arrow_cast, cast_array};
 use crate::time::span::Span;
 use crate::time::zone::Zone;
 
-/// The name that the dialect writes.
+/// The function's name, which the dialect uses.
 pub(crate) const SERIES: &str = "generate_series_array";
-/// The most elements of a batch's arrays: a short statement may ask for any number.
+/// The most elements in the arrays of a batch: a short statement may request any number.
 const ELEMENTS_MAX: usize = 1 << 22;
 
 pub(super) fn udf() -> ScalarUDF {
@@ -41,7 +41,7 @@ struct SeriesArray {
     signature: Signature,
 }
 
-/// What a series is of.
+/// The element type of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
     Int4,
@@ -78,7 +78,7 @@ impl Of {
         Ok(Self::Times(kind_of_series(kinds)))
     }
 
-    /// The type of the elements.
+    /// The Arrow type of the elements.
     fn held(self) -> DataType {
         match self {
             Self::Int4 => DataType::Int32,
@@ -88,7 +88,7 @@ impl Of {
         }
     }
 
-    /// An argument in the type that [`Elements::append`] reads.
+    /// An argument, cast to the type that [`Elements::append`] reads.
     fn argument(
         self,
         at: usize,
@@ -268,7 +268,7 @@ impl Elements {
             Self::Whole(all) if of == Of::Int4 => {
                 let narrow = all.into_iter().map(i32::try_from);
                 let Ok(narrow) = narrow.collect::<Result<Vec<_>, _>>() else {
-                    return internal_err!("a series between integers leaves them");
+                    return internal_err!("a series between integers overflows");
                 };
                 Arc::new(Int32Array::from(narrow))
             }
@@ -281,7 +281,7 @@ impl Elements {
     }
 }
 
-/// 1 as a numeric without known digits.
+/// 1 as a numeric of unspecified scale.
 fn one() -> i256 {
     let scale = u32::try_from(OPEN_SCALE).unwrap_or(0);
     i256::from_i128(10).wrapping_pow(scale)

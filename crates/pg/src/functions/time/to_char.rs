@@ -86,7 +86,7 @@ impl ScalarUDFImpl for ToNumber {
     }
 }
 
-/// `to_char(x, pattern)` of times and of numbers.
+/// `to_char(x, pattern)` for times and numbers.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ToChar {
     signature: Signature,
@@ -159,7 +159,7 @@ impl ScalarUDFImpl for ToChar {
     }
 }
 
-/// The number of each row.
+/// Returns a function that reads the number of each row.
 fn numbers_of(
     numbers: &ArrayRef,
     args: &ScalarFunctionArgs,

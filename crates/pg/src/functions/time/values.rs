@@ -1,5 +1,5 @@
-//! `timestamp_value(x)` and its siblings: a value in a type of time, by PostgreSQL's casts in the
-//! session's zone. The planner writes them where an operator needs another type.
+//! `timestamp_value(x)` and related functions cast a value to a date or time type by PostgreSQL's
+//! casts in the session's zone. The planner inserts them where an operator needs another type.
 
 use datafusion::logical_expr::{Expr, ScalarUDF, Volatility};
 
@@ -52,7 +52,7 @@ fn udf(kind: Kind) -> Option<ScalarUDF> {
     Some(function(name, Volatility::Immutable, overloads))
 }
 
-/// `expr` in a type of time; another kind is left as it is.
+/// Casts `expr` to a date or time type; other kinds leave it as it is.
 pub(crate) fn value_of(expr: Expr, kind: Kind) -> Expr {
     match udf(kind) {
         Some(udf) => udf.call(vec![expr]),
@@ -60,7 +60,7 @@ pub(crate) fn value_of(expr: Expr, kind: Kind) -> Expr {
     }
 }
 
-/// The names of these functions.
+/// Whether a name is one of these functions.
 pub(crate) fn is_value_function(name: &str) -> bool {
     matches!(
         name,

@@ -1,4 +1,4 @@
--- Makes the files beside this one from PostgreSQL 15: psql -At -F $'\t' -f extract.sql
+-- Extracts the .tsv files in this folder from PostgreSQL 15: psql -At -F $'\t' -f extract.sql
 \o types.tsv
 select t.oid, t.typname, t.typcategory, case when t.typispreferred then 't' else 'f' end, t.typelem, t.typarray
   from pg_type t

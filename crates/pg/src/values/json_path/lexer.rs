@@ -1,11 +1,11 @@
-//! The words of a path.
+//! The tokens of a path.
 
 use crate::PgError;
 
-/// A word, and where it begins.
+/// A token.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token {
-    /// A name without quotes, or a keyword.
+    /// An unquoted name, or a keyword.
     Word(String),
     Text(String),
     Variable(String),
@@ -13,7 +13,7 @@ pub(super) enum Token {
     Sign(&'static str),
 }
 
-/// The signs, longer ones first.
+/// The operators and punctuation, longer ones first.
 const SIGNS: [&str; 29] = [
     "&&", "||", "**", "<=", "==", "<>", "!=", ">=", "!", "<", ">", "?", "%", "$", ".", "[", "]",
     "{", "}", "(", ")", "@", "#", ",", "*", ":", "-", "+", "/",
@@ -44,7 +44,7 @@ fn is_blank(letter: char) -> bool {
     matches!(letter, ' ' | '\t' | '\n' | '\r' | '\u{c}')
 }
 
-/// A letter of a name.
+/// Whether a character may be part of a name.
 fn is_other(letter: char) -> bool {
     !is_blank(letter) && !"?%$.[]{}()|&!=<>@#,*:-+/\\\"".contains(letter)
 }
@@ -131,7 +131,7 @@ impl Lexer<'_> {
         Ok(Some(number))
     }
 
-    /// A name without quotes, which may have escapes.
+    /// Reads an unquoted name, which may contain escapes.
     fn word(&mut self) -> Result<String, PgError> {
         let mut out = String::new();
         loop {

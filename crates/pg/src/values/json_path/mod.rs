@@ -1,10 +1,10 @@
-//! `jsonpath`: the path language of SQL/JSON, as PostgreSQL 15 has it.
+//! `jsonpath`: the path language of SQL/JSON, as in PostgreSQL 15.
 //!
-//! `read.rs` makes a [`JsonPath`] of a text, `write.rs` the text that PostgreSQL shows for it.
+//! `read.rs` parses a text to a [`JsonPath`], and `write.rs` writes it as PostgreSQL shows it.
 //! Not here: evaluation (`functions/json/path/`).
 //!
-//! No crate is used: sql-json-path sets `arbitrary_precision` of `serde_json` for the whole tree,
-//! brings a second nom and bigdecimal, and has the methods of later versions.
+//! No crate is used: sql-json-path enables `arbitrary_precision` of `serde_json` for the whole
+//! tree, brings a second nom and bigdecimal, and implements methods of later versions.
 
 mod lexer;
 mod read;
@@ -13,12 +13,12 @@ mod write;
 /// A path.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct JsonPath {
-    /// Not strict: structural errors give nothing, arrays are unwrapped.
+    /// Lax, not strict: structural errors are suppressed, and arrays are unwrapped.
     pub(crate) is_lax: bool,
     pub(crate) root: Step,
 }
 
-/// An item and what is done to its values.
+/// An item, and the step that follows it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Step {
     pub(crate) item: Item,
@@ -29,7 +29,7 @@ pub(crate) struct Step {
 pub(crate) enum Item {
     Null,
     Bool(bool),
-    /// As `jsonb` has it.
+    /// In the normal form of `jsonb`.
     Number(String),
     Text(String),
     Variable(String),
@@ -61,7 +61,7 @@ pub(crate) enum Item {
     LikeRegex(Box<Step>, String, String),
 }
 
-/// The level `last` of `.**{…}`.
+/// The level `last` in `.**{…}`.
 pub(crate) const LEVEL_LAST: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,7 +167,7 @@ impl Step {
         Box::new(Self::new(item))
     }
 
-    /// Whether the step is true, false or unknown.
+    /// Whether the step evaluates to true, false or unknown.
     fn is_predicate(&self) -> bool {
         self.next.is_none() && self.item.is_predicate()
     }

@@ -1,15 +1,15 @@
-//! A path of its text: PostgreSQL's grammar, read from the weakest operator to the strongest.
+//! Parses a path by PostgreSQL's grammar, from the weakest operator to the strongest.
 
 use super::lexer::{Token, syntax_error, tokens};
 use super::{Arithmetic, Compare, Item, JsonPath, LEVEL_LAST, Method, Sign, Step};
 use crate::PgError;
 use crate::values::json_number;
 
-/// How deep a path may be nested.
+/// The maximum nesting depth of a path.
 const DEPTH_MAX: usize = 200;
 
 impl JsonPath {
-    /// Reads a path, whose regular expressions and their flags `regex` checks.
+    /// Parses a path. `regex` checks its regular expressions and their flags.
     pub(crate) fn parse(text: &str, regex: Regex) -> Result<Self, PgError> {
         let tokens = tokens(text)?;
         if tokens.is_empty() {
@@ -37,7 +37,7 @@ impl JsonPath {
     }
 }
 
-/// `@` stands in filters only, `last` in subscripts.
+/// Checks that `@` is only used in filters, and `last` only in subscripts.
 fn check(step: &Step, in_filter: bool, in_subscript: bool) -> Result<(), PgError> {
     let inner = |step: &Step| check(step, in_filter, in_subscript);
     match &step.item {
@@ -91,7 +91,7 @@ impl Reader {
 
     fn wrong(&self) -> PgError {
         match self.peek() {
-            // The scanner has read a name when it sees what is behind it.
+            // The scanner has consumed a name before it sees the character after it.
             Some(Token::Word(_) | Token::Variable(_)) if self.at + 1 < self.tokens.len() => {
                 syntax_error(Some(" "))
             }
@@ -121,7 +121,7 @@ impl Reader {
     }
 
     fn is_word(&self, wanted: &str) -> bool {
-        // Words of JSON are in small letters.
+        // JSON's literals must be in lower case.
         let exact = matches!(wanted, "null" | "true" | "false");
         matches!(self.peek(), Some(Token::Word(word))
             if word == wanted || (!exact && word.eq_ignore_ascii_case(wanted)))
@@ -178,7 +178,7 @@ impl Reader {
         Ok(*self.as_expression(step)?)
     }
 
-    /// An expression or a predicate.
+    /// Parses an expression or a predicate.
     fn any(&mut self) -> Result<Step, PgError> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
@@ -301,7 +301,7 @@ impl Reader {
             let operand = self.signed()?;
             self.depth -= 1;
             let operand = self.as_expression(operand)?;
-            // A literal has its sign.
+            // The sign belongs to a literal.
             return Ok(match (&operand.item, &operand.next, sign) {
                 (Item::Number(_), None, Sign::Plus) => *operand,
                 (Item::Number(number), None, Sign::Minus) => {
@@ -318,7 +318,7 @@ impl Reader {
         self.primary()
     }
 
-    /// A value, or what is in brackets, with its accessors.
+    /// Parses a value, or brackets, with accessors.
     fn primary(&mut self) -> Result<Step, PgError> {
         if self.eat("(") {
             let inner = self.any()?;
@@ -471,7 +471,7 @@ fn append(step: &mut Step, behind: Option<Box<Step>>) {
     }
 }
 
-/// The flags of `like_regex`, each once, in the order in which they are shown.
+/// The flags of `like_regex`, without duplicates, in the order in which they are shown.
 fn flags(given: &str) -> Result<String, PgError> {
     for flag in given.chars() {
         if !"ismxq".contains(flag) {

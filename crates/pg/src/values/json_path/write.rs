@@ -1,4 +1,4 @@
-//! The text of a path, as PostgreSQL shows it.
+//! Writes a path as PostgreSQL shows it.
 
 use std::fmt::{Display, Formatter, Result, Write};
 
@@ -15,7 +15,7 @@ impl Display for JsonPath {
 }
 
 impl Item {
-    /// What binds stronger is more.
+    /// The precedence of an item; a higher one binds tighter.
     fn priority(&self) -> u8 {
         match self {
             Self::Or(..) => 0,
@@ -28,7 +28,7 @@ impl Item {
         }
     }
 
-    /// An operand, in brackets if it binds weaker.
+    /// Writes an operand, in brackets if it does not bind tighter.
     fn operand(&self, operand: &Step, out: &mut Formatter<'_>) -> Result {
         let brackets = operand.item.priority() <= self.priority();
         operand.write(out, false, brackets)

@@ -1,14 +1,16 @@
-//! Where does an object lie in the bytes of a `jsonb`? `.keyvalue()` shows it as the object's id.
+//! The offset of an object in the bytes of a `jsonb`, which `.keyvalue()` shows as the object's
+//! id.
 //!
-//! After PostgreSQL's `jsonb_util.c`: a container is a header, an entry for each element (two for
-//! each member), and their data: keys before values, numbers and containers at multiples of four.
+//! After PostgreSQL's `jsonb_util.c`: a container consists of a header, an entry for each element
+//! (two for each member), and their data. Keys precede values, and numbers and containers are
+//! aligned to four bytes.
 
 use crate::values::Json;
 
-/// Bytes of a header, and of an entry; data is at multiples of it.
+/// The size of a header and of an entry, in bytes, and the alignment of data.
 const WORD: usize = 4;
 
-/// The offset of `wanted`, a part of `root`; `None` if it is none.
+/// The offset of `wanted` in `root`; `None` if it is not a part of `root`.
 pub(super) fn offset(root: &Json, wanted: &Json) -> Option<usize> {
     Layout { at: 0, wanted }.container(root)
 }
@@ -23,7 +25,7 @@ impl Layout<'_> {
         self.at = self.at.next_multiple_of(WORD);
     }
 
-    /// Passes over a value; ends where the wanted one begins.
+    /// Advances past a value; stops where the wanted one begins.
     fn container(&mut self, value: &Json) -> Option<usize> {
         if matches!(value, Json::Array(_) | Json::Object(_)) {
             self.align();
@@ -55,7 +57,7 @@ impl Layout<'_> {
     }
 }
 
-/// The bytes of a `numeric`: a header, and two for each digit of base 10000.
+/// The size of a `numeric`: a header, and two bytes for each digit of base 10000.
 fn numeric_size(number: &str) -> usize {
     let plain = number.trim_start_matches('-');
     let (whole, fraction) = plain.split_once('.').unwrap_or((plain, ""));
@@ -75,13 +77,13 @@ fn numeric_size(number: &str) -> usize {
         .take_while(|digit| is_zero(digit))
         .count();
     let count = digits.len().saturating_sub(leading + trailing);
-    // The place of the first digit, and the digits behind the point, fit a short header.
+    // Whether the weight of the first digit and the scale fit a short header.
     let weight = before.abs_diff(leading + 1);
     let is_short = fraction.len() <= SHORT_MAX && (count == 0 || weight <= SHORT_MAX);
     (if is_short { 6 } else { 8 }) + 2 * count
 }
 
-/// Decimal digits in one of base 10000.
+/// Decimal digits per digit of base 10000.
 const DIGITS: usize = 4;
-/// What a short header holds.
+/// The largest scale and weight in a short header.
 const SHORT_MAX: usize = 63;

@@ -1,4 +1,4 @@
-//! The methods of values: `.type()`, `.size()`, `.double()`, …
+//! The methods of paths: `.type()`, `.size()`, `.double()`, …
 
 use super::layout::offset;
 use super::outcome::{Outcome, Stop, soft};
@@ -8,7 +8,7 @@ use crate::numbers::numeric::Numeric;
 use crate::values::{Json, Method, Step};
 
 impl Method {
-    /// Whether it is called on the elements of an array, where paths are lax.
+    /// Whether a lax path applies the method to the elements of an array.
     pub(super) fn is_of_elements(self) -> bool {
         !matches!(self, Self::Size | Self::Type)
     }
@@ -136,5 +136,5 @@ fn double(at: At<'_>) -> Outcome<Json> {
     }
 }
 
-/// A float becomes a numeric of so many digits.
+/// The number of digits with which a float becomes a numeric.
 const FLOAT_DIGITS: usize = 15;

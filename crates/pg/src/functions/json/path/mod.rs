@@ -1,8 +1,8 @@
-//! SQL/JSON paths: `jsonb_path_query` and its siblings.
+//! SQL/JSON paths: `jsonb_path_query` and related functions.
 //!
-//! `steps.rs` follows a path, `predicates.rs` decides its conditions, `methods.rs` has the methods
-//! of values, `moment.rs` those of times, `layout.rs` the ids of objects. The language itself is
-//! `values/json_path`.
+//! `steps.rs` follows a path, `predicates.rs` evaluates its conditions, `methods.rs` implements
+//! the methods of values, `moment.rs` those of times, and `layout.rs` the ids of objects. The
+//! language itself is parsed in `values/json_path`.
 
 mod layout;
 mod methods;
@@ -69,7 +69,7 @@ pub(super) fn functions() -> Vec<Function> {
     all
 }
 
-/// What a path is asked of.
+/// A path with the arguments of its evaluation.
 struct Question {
     path: Rc<JsonPath>,
     value: Json,
@@ -99,7 +99,7 @@ impl Question {
     }
 }
 
-/// `None` for an error that is not told.
+/// `None` for an error that is suppressed.
 fn silenced<T>(result: Result<T, Stop>, is_silent: bool) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -114,7 +114,7 @@ fn exists(row: &Row<'_>, is_silent: bool) -> Result<Value> {
     Ok(found.map_or(Value::Null, Value::Bool))
 }
 
-/// The values that a path finds; those before an error, if that is not told.
+/// The values that a path finds; up to an error, if it is suppressed.
 fn found(row: &Row<'_>, is_silent: bool) -> Result<Vec<Json>> {
     let question = Question::of(row)?;
     let mut found = vec![];
@@ -133,11 +133,11 @@ fn matches(row: &Row<'_>, is_silent: bool) -> Result<Value> {
 }
 
 thread_local! {
-    /// The path that was read last.
+    /// The path parsed last.
     static LAST: RefCell<Option<(String, Rc<JsonPath>)>> = const { RefCell::new(None) };
 }
 
-/// Reads a path.
+/// Parses a path.
 pub(crate) fn read(text: &str) -> Result<JsonPath, PgError> {
     JsonPath::parse(text, |pattern, flags| {
         Regex::cached(pattern, &letters(flags)).map(|_| ())

@@ -1,7 +1,7 @@
-//! Times in paths: `.datetime()` of a text, and how times compare.
+//! Times in paths: `.datetime()` of a text, and comparisons of times.
 //!
-//! Without a template a text may be a date, a time or both, as ISO 8601 writes them. Templates are
-//! refused: the strict patterns of SQL are none of those that `time/read_pattern.rs` reads.
+//! Without a template, a text may be an ISO 8601 date, time or both. Templates are refused: SQL's
+//! strict patterns differ from those that `time/read_pattern.rs` reads.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -23,11 +23,11 @@ pub(super) struct Moment {
     day: Option<i64>,
     /// Microseconds since midnight.
     time: Option<i64>,
-    /// Seconds east of Greenwich.
+    /// Seconds east of UTC.
     offset: Option<i64>,
 }
 
-/// Blanks may stand before each number.
+/// Blanks are allowed before each number.
 static DATE: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^\s*(\d{1,6})-\s*(\d{1,2})-\s*(\d{1,2})").ok());
 
@@ -37,11 +37,11 @@ static TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!("{clock}{zone}")).ok()
 });
 
-/// Offsets are shorter than so many hours.
+/// Offsets are shorter than this.
 const ZONE_HOURS_MAX: i64 = 15;
 
 impl Moment {
-    /// `.datetime()` of a value, which is `None` if it is no text.
+    /// `.datetime()` of a value; `text` is `None` if the value is not a string.
     pub(super) fn of_text(text: Option<&str>, template: Option<&str>) -> Outcome<Self> {
         let Some(text) = text else {
             let message = "jsonpath item method .datetime() can only be applied to a string";
@@ -52,7 +52,7 @@ impl Moment {
             return Err(Stop::Hard(PgError::unsupported(message)));
         }
         let found = Self::read(text);
-        // PostgreSQL reads years before our era, too.
+        // PostgreSQL also reads years BC.
         if text.trim_start().starts_with('-') || found.is_some_and(Self::is_before_our_era) {
             let message = "years before our era are not supported in .datetime()";
             return Err(Stop::Hard(PgError::unsupported(message)));
@@ -147,7 +147,7 @@ impl Moment {
         }
     }
 
-    /// Microseconds since 1970, or midnight, in Greenwich.
+    /// Microseconds since 1970, or since midnight, in UTC.
     fn micros(self) -> i64 {
         let offset = self.offset.unwrap_or(0) * MICROS_PER_SECOND;
         self.day.unwrap_or(0) * MICROS_PER_DAY + self.time.unwrap_or(0) - offset
@@ -158,7 +158,7 @@ fn number(found: &Captures<'_>, at: usize) -> Option<i64> {
     found.get(at)?.as_str().parse().ok()
 }
 
-/// The order of two times; `None` if they are not comparable.
+/// The order of two times; `None` if they cannot be compared.
 pub(super) fn order(left: &Moment, right: &Moment, with_zone: bool) -> Outcome<Option<Ordering>> {
     if left.day.is_some() != right.day.is_some() {
         return Ok(None);
@@ -180,7 +180,7 @@ pub(super) fn order(left: &Moment, right: &Moment, with_zone: bool) -> Outcome<O
         return Err(Stop::Hard(PgError::unsupported(message)));
     }
     let order = left.micros().cmp(&right.micros());
-    // Of two equal times of a day, the one further east is less.
+    // If times of day are equal, the one further east is less.
     let is_time = left.day.is_none();
     Ok(Some(if is_time {
         order.then(right.offset.cmp(&left.offset))
@@ -189,7 +189,7 @@ pub(super) fn order(left: &Moment, right: &Moment, with_zone: bool) -> Outcome<O
     }))
 }
 
-/// As ISO 8601 writes it.
+/// In ISO 8601 format.
 impl fmt::Display for Moment {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(day) = self.day {

@@ -1,15 +1,15 @@
-//! How the evaluation of a path ends early.
+//! Errors that end the evaluation of a path.
 
 use crate::PgError;
 
 /// Why an evaluation ended.
 pub(super) enum Stop {
-    /// An error that conditions take for unknown, and that is not told if so wished.
+    /// An error that makes conditions unknown, and that can be suppressed.
     Soft(PgError),
     Hard(PgError),
 }
 
-/// How PostgreSQL's errors say it.
+/// An error with PostgreSQL's code and message.
 pub(super) fn soft<T>(code: &'static str, message: impl Into<String>) -> Outcome<T> {
     Err(Stop::Soft(PgError::new(code, message)))
 }

@@ -9,11 +9,11 @@ use crate::functions::regex::Regex;
 use crate::numbers::numeric::Numeric;
 use crate::values::{Compare, Json, PathItem, Step};
 
-/// `None` is unknown.
+/// A truth value; `None` is unknown.
 type Truth = Option<bool>;
 
 impl Evaluation<'_> {
-    /// Decides a condition about `current`.
+    /// Evaluates a condition on `current`.
     pub(super) fn decide(&mut self, step: &Step, current: At<'_>) -> Outcome<Truth> {
         Ok(match &step.item {
             PathItem::And(left, right) => match self.decide(left, current)? {
@@ -86,7 +86,7 @@ impl Evaluation<'_> {
         Ok(found.map(|found| !found.is_empty()))
     }
 
-    /// Whether any pair of values fulfils a condition.
+    /// Whether some pair of values fulfils a condition.
     fn any_pair(
         &self,
         left: &[Found],
@@ -113,7 +113,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// An error in a condition makes it unknown.
+/// Turns an error in a condition into unknown.
 fn calm<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
     match outcome {
         Ok(value) => Ok(Some(value)),
@@ -122,8 +122,8 @@ fn calm<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
     }
 }
 
-/// The letters of `regexp_match` for flags of `like_regex`: `.` matches no newline without `s`,
-/// `^` and `$` match at newlines with `m`.
+/// The flags of `regexp_match` for flags of `like_regex`: without `s`, `.` does not match a
+/// newline; with `m`, `^` and `$` match at newlines.
 pub(super) fn letters(flags: &str) -> String {
     let has = |flag| flags.contains(flag);
     let mut letters = String::new();
@@ -148,7 +148,7 @@ fn compared(compare: Compare, left: At<'_>, right: At<'_>, with_zone: bool) -> O
         (At::Moment(left), At::Moment(right)) => order(left, right, with_zone)?,
         (At::Json(Json::Null), At::Json(Json::Null)) => Some(Ordering::Equal),
         (At::Json(Json::Null), _) | (_, At::Json(Json::Null)) => {
-            // A null is another value than anything else, neither less nor greater.
+            // A null is unequal to every other value, and neither less nor greater.
             return Ok(Some(compare == Compare::NotEqual));
         }
         (At::Json(Json::Bool(left)), At::Json(Json::Bool(right))) => Some(left.cmp(right)),

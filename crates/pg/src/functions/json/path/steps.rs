@@ -1,7 +1,7 @@
-//! Which values does a path find?
+//! Evaluates the steps of a path.
 //!
-//! After PostgreSQL's `jsonpath_exec.c`. Without a list of what is found, evaluation ends at the
-//! first value: whether there is one is all that is asked.
+//! After PostgreSQL's `jsonpath_exec.c`. If no list of results is requested, only the existence of
+//! a value matters, so evaluation stops at the first one.
 
 use super::moment::Moment;
 use super::outcome::{Outcome, Stop, soft};
@@ -9,7 +9,7 @@ use crate::PgError;
 use crate::numbers::numeric::Numeric;
 use crate::values::{Arithmetic, Json, JsonPath, LEVEL_LAST, PathItem, Sign, Step};
 
-/// A value on the way.
+/// The value at the current step.
 #[derive(Clone, Copy)]
 pub(super) enum At<'a> {
     Json(&'a Json),
@@ -60,12 +60,12 @@ impl At<'_> {
 
 pub(super) type List<'l> = Option<&'l mut Vec<Found>>;
 
-/// The levels of `.**`.
+/// A range of nesting levels, as in `.**{1 to 2}`.
 #[derive(Clone, Copy)]
 struct Levels {
     first: u32,
     last: u32,
-    /// Structural errors of what follows are ignored.
+    /// Whether structural errors of the steps that follow are ignored.
     is_any: bool,
 }
 
@@ -75,12 +75,12 @@ const ELEMENTS: Levels = Levels {
     is_any: false,
 };
 
-/// One evaluation of a path.
+/// An evaluation of a path.
 pub(super) struct Evaluation<'a> {
     path: &'a JsonPath,
     pub(super) root: &'a Json,
     variables: &'a Json,
-    /// Times with and without a zone are compared.
+    /// Whether times with a zone may be compared with times without one.
     pub(super) with_zone: bool,
     /// The size of the array whose subscripts are evaluated.
     array_size: Option<usize>,
@@ -110,7 +110,7 @@ impl<'a> Evaluation<'a> {
         if self.path.is_lax {
             return self.follow(&self.path.root, root, root, None);
         }
-        // Every value has to be without an error.
+        // A strict path must find all values without an error.
         let mut found = vec![];
         self.follow(&self.path.root, root, root, Some(&mut found))?;
         Ok(!found.is_empty())
@@ -126,7 +126,7 @@ impl<'a> Evaluation<'a> {
         self.path.is_lax
     }
 
-    /// Follows a step from `at`; `current` is `@`. Returns whether there was a value.
+    /// Follows a step from `at`, with `current` as `@`. Returns whether a value was found.
     pub(super) fn follow(
         &mut self,
         step: &Step,
@@ -138,7 +138,7 @@ impl<'a> Evaluation<'a> {
         self.item(step, at, current, found, unwraps)
     }
 
-    /// What follows a step, from its value `at`.
+    /// Follows the steps after `step` from its value `at`.
     pub(super) fn next(
         &mut self,
         step: &Step,
@@ -155,7 +155,7 @@ impl<'a> Evaluation<'a> {
         Ok(true)
     }
 
-    /// The values of an operand, arrays as their elements.
+    /// The values of an operand, with arrays replaced by their elements if `unwraps`.
     pub(super) fn operand(
         &mut self,
         step: &Step,
@@ -187,9 +187,9 @@ impl<'a> Evaluation<'a> {
         found: List<'_>,
         unwraps: bool,
     ) -> Outcome<bool> {
-        // Nothing but the value itself is asked for.
+        // Without further steps, the value exists, and no list of results is requested.
         let is_sure = step.next.is_none() && found.is_none();
-        // These look at the elements of an array.
+        // Steps that a lax path applies to the elements of an array.
         let is_of_elements = match &step.item {
             PathItem::Key(_) | PathItem::AnyKey | PathItem::Filter(_) => true,
             PathItem::Datetime(_) => true,
@@ -338,8 +338,8 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// The elements of arrays and members of objects at some levels below `at`, and what follows
-    /// from them by `step`, which may unwrap them.
+    /// The elements of arrays and members of objects at some levels below `at`, and the values
+    /// that `step` finds from them; it may unwrap arrays.
     fn levels(
         &mut self,
         step: Option<&Step>,
