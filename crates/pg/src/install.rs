@@ -9,8 +9,8 @@ use datafusion::prelude::SessionContext;
 
 use crate::analysis::{
     Assignments, Checks, CopiedUuids, CountRows, Decided, Dependencies, EliminateCrossJoins,
-    EliminateJoins, GroupingKeys, MixedTypes, OrderedInputs, Predicates, PushDown, SingleDistinct,
-    UnionNames, WindowFrames,
+    EliminateJoins, GroupingKeys, MixedTypes, NeedlessOrders, OrderedInputs, Predicates, PushDown,
+    SingleDistinct, UnionNames, WindowFrames,
 };
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts, SortKeys};
 use crate::constants::ConstantErrors;
@@ -71,6 +71,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.insert(0, Arc::new(Checks));
     analyzer.rules.insert(1, Arc::new(CountRows));
     analyzer.rules.insert(2, Arc::new(OrderedInputs));
+    analyzer.rules.insert(3, Arc::new(NeedlessOrders));
     analyzer.rules.push(Arc::new(Decided));
     analyzer.rules.push(Arc::new(UnnestSubqueries));
     analyzer.rules.push(Arc::new(Predicates));

@@ -76,7 +76,9 @@ impl<S: Send + 'static> Again<S> {
         log::info!("a query is run again when {needed} bytes are there for it");
         let (start, memory) = (Arc::clone(&self.start), Arc::clone(&self.memory));
         let next = async move {
-            // The queries in the way may take long.
+            // The next run must not wait for what the last one was promised. The queries in the
+            // way may take long.
+            memory.needs_less(0);
             let memory = match timeout(WAIT_MAX, memory.again(needed)).await {
                 Ok(Some(admitted)) => admitted,
                 Ok(None) | Err(_) => memory.sibling(),

@@ -12,6 +12,7 @@
 //! | `grouping.rs` | which key of a grouping set does an expression refer to? |
 //! | `grouping_id.rs` | by which keys is a row of a grouping set grouped? |
 //! | `mixed_types.rs` | in which type do IN, ANY and BETWEEN compare values of mixed types? |
+//! | `needless_orders.rs` | which aggregates are the same in any order? |
 //! | `ordered_inputs.rs` | where does the order of a subquery with ORDER BY matter? |
 //! | `predicates.rs` | which predicates does the optimizer mistake for others? |
 //! | `push_down.rs` | which conditions stay above groups? |
@@ -30,6 +31,7 @@ mod eliminate_join;
 mod grouping;
 mod grouping_id;
 mod mixed_types;
+mod needless_orders;
 mod ordered_inputs;
 mod predicates;
 mod push_down;
@@ -48,6 +50,7 @@ pub(crate) use eliminate_cross_join::EliminateCrossJoins;
 pub(crate) use eliminate_join::EliminateJoins;
 pub(crate) use grouping::GroupingKeys;
 pub(crate) use mixed_types::MixedTypes;
+pub(crate) use needless_orders::NeedlessOrders;
 pub(crate) use ordered_inputs::OrderedInputs;
 pub(crate) use predicates::Predicates;
 pub(crate) use push_down::PushDown;

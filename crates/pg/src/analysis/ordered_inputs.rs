@@ -194,7 +194,10 @@ fn picked(window: Window) -> Result<Transformed<LogicalPlan>> {
 }
 
 /// Changes a call and keeps its name, by which the plan above refers to it.
-fn renamed_as_before(call: Expr, change: impl Fn(Expr) -> Transformed<Expr>) -> Result<Expr> {
+pub(super) fn renamed_as_before(
+    call: Expr,
+    change: impl Fn(Expr) -> Transformed<Expr>,
+) -> Result<Expr> {
     let (qualifier, name) = call.qualified_name();
     let changed = call.transform_up(|expr| Ok(change(expr)))?;
     if !changed.transformed {

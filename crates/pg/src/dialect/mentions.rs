@@ -79,7 +79,7 @@ pub(super) fn mentions(query: &Query, name: &str) -> usize {
     count
 }
 
-fn only_word(name: &ObjectName) -> Option<String> {
+pub(super) fn only_word(name: &ObjectName) -> Option<String> {
     match name.0.as_slice() {
         [only] => only.as_ident().map(folded),
         _ => None,

@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | `changes` | `WITH … INSERT`, `SET (a, b) = (1, 2)`, `TRUNCATE ONLY t CASCADE` | WITH inside, single assignments, `TRUNCATE t` |
 //! | `column_names` | columns without a name, or of one name | unique names, PostgreSQL's on the wire |
+//! | `hidden_names` | a query in WITH that hides an outer one of its name | a name of its own |
 //! | `order_by` | names in ORDER BY | names of the result's columns that mean what they mean |
 //! | `outer_names` | `(SELECT count(*) …) q` | `(SELECT …) q (count)` |
 //! | `table_names` | tables that subqueries name | tables of names that no column has |
@@ -40,6 +41,7 @@ mod create_as;
 mod exclusion;
 mod grammar;
 mod group_keys;
+mod hidden_names;
 mod hypothetical;
 mod literals;
 mod mentions;
@@ -103,6 +105,7 @@ pub fn rewrite(statement: &mut Statement) {
     changes::rewrite(statement);
     // First, because names derive from the text that the client wrote.
     column_names::unique(statement);
+    hidden_names::rewrite(statement);
     order_by::rewrite(statement);
     outer_names::rewrite(statement);
     table_names::rewrite(statement);

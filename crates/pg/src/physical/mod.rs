@@ -5,7 +5,7 @@
 //! | `ambiguous_filters.rs` | to which column does a pushed-down filter refer? |
 //! | `large_limits.rs` | for which limits does a heap find the first groups? |
 //! | `offsets.rs` | to which rows does the limit above a sort apply? |
-//! | `overstated.rs` | which orders and constants are stated, though the rows lack them? |
+//! | `overstated.rs` | which stated orders and constants do the rows of a join lack? |
 //! | `top_k.rs` | which rows may the filter of a sort with a limit remove? |
 //! | `unproven_orders.rs` | which inputs have an order that DataFusion cannot prove? |
 

@@ -1,18 +1,15 @@
-//! Which orders and constants of a plan node does DataFusion state though its rows do not have
-//! them?
+//! Which orders and constants does DataFusion state for the rows of a join, though they lack them?
 //!
-//! A sort above such a node is dropped, and a window or a grouping in the order of its keys sees
-//! the same key several times (DataFusion 55.2, `join_equivalence_properties`, `AggregateExec`):
+//! A sort above such a join is dropped, and a window in the order of its keys sees the same key
+//! several times (DataFusion 55.2, `join_equivalence_properties`):
 //! - What is constant on a side of an outer join is stated to be constant above it, though rows
 //!   without a partner have NULL there: `… LEFT JOIN (SELECT … WHERE c = 5) x … ORDER BY x.c`.
 //! - A join that keeps the order of one side is stated to keep that of the other side behind it.
-//!   The rows of the other side begin once more with each row: `ORDER BY` a key with ties `, x.a`.
-//! - What is constant or equal below grouping sets is stated to be so above them, though sets
-//!   without the column have NULL there: `… WHERE a = 5 GROUP BY ROLLUP (a) ORDER BY a`.
+//!   The rows of the other side begin again with each row: `ORDER BY` a key with ties, `x.a`.
 //!
-//! While sorts and partitions are placed, such a node stands below one that states what holds.
-//! Where the properties turn out to be right, that node goes. To be deleted when DataFusion states
-//! what holds.
+//! While sorts and partitions are placed, a node above such a join states what holds. It goes
+//! where the join's properties turn out to be right: a build side whose partitions were merged has
+//! no order. To be deleted when DataFusion states what holds.
 //! Not here: files whose rows are not in the order that they promise (the engine).
 
 use std::fmt;
@@ -29,7 +26,6 @@ use datafusion::physical_expr::equivalence::{
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalExprRef};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter_pushdown::{
     ChildPushdownResult, FilterDescription, FilterPushdownPhase, FilterPushdownPropagation,
 };
@@ -94,16 +90,9 @@ impl PhysicalOptimizerRule for Overstated {
     }
 }
 
-/// The properties that the rows of a node have; `None` if they are those that it states.
+/// The properties that the rows of a join have; `None` if it states no others, or for another
+/// node.
 fn what_holds(node: &Arc<dyn ExecutionPlan>) -> Result<Option<EquivalenceProperties>> {
-    if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
-        let stated = node.equivalence_properties();
-        let states_nothing = stated.eq_group().is_empty() && stated.oeq_class().is_empty();
-        if states_nothing || !aggregate.group_expr().has_grouping_set() {
-            return Ok(None);
-        }
-        return Ok(Some(EquivalenceProperties::new(node.schema())));
-    }
     match Join::of(node) {
         Some(join) if join.overstates() => join.what_holds(node).map(Some),
         _ => Ok(None),
@@ -239,7 +228,7 @@ fn without_partner(properties: &EquivalenceProperties) -> Result<EquivalenceProp
     Ok(holds)
 }
 
-/// Stands above a node whose properties are overstated, and states what holds.
+/// Stands above a join whose properties are overstated, and states what holds.
 #[derive(Debug)]
 struct StatedExec {
     child: Arc<dyn ExecutionPlan>,

@@ -2,14 +2,15 @@
 //!
 //! Yes if it calls volatile functions, or if its rows depend on the order in which scans return
 //! theirs, which differs from scan to scan: LIMIT and OFFSET, DISTINCT ON, order-dependent
-//! aggregates, windows over ties. A sum of floats counts as equal although its last digit may
-//! differ. Parts of a plan that are computed once return the same rows each time.
+//! aggregates, windows over ties. The last digits of a sum of floats depend on that order, too.
+//! Parts of a plan that are computed once return the same rows each time.
 //! Not here: whether an order decides all ties. Only an ORDER BY of every column counts as such.
 
+use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Sort, WindowFunction};
-use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, WindowFrameUnits};
+use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, LogicalPlan, WindowFrameUnits};
 
 use crate::once::Once;
 use crate::subqueries::is_ordered;
@@ -41,6 +42,9 @@ const BY_ROW: [&str; 7] = [
     "row_number",
 ];
 
+/// Aggregates that do not compute with the floats that they read.
+const EXACT: [&str; 6] = ["bool_and", "bool_or", "count", "grouping", "max", "min"];
+
 /// Whether the plan calls volatile functions outside of parts that are computed once.
 ///
 /// # Errors
@@ -71,8 +75,12 @@ pub(super) fn is_unstable(plan: &LogicalPlan) -> Result<bool> {
             LogicalPlan::Distinct(Distinct::On(_)) => true,
             _ => false,
         };
+        let input = node.inputs().first().map(|input| input.schema());
         node.apply_expressions(|expr| {
-            found |= expr.is_volatile() || expr.exists(|part| Ok(depends_on_order(part)))?;
+            let is_unstable = |part: &Expr| {
+                depends_on_order(part) || input.is_some_and(|input| adds_floats(part, input))
+            };
+            found |= expr.is_volatile() || expr.exists(|part| Ok(is_unstable(part)))?;
             Ok(TreeNodeRecursion::Continue)
         })?;
         Ok(if found {
@@ -94,6 +102,17 @@ fn depends_on_order(expr: &Expr) -> bool {
         Expr::WindowFunction(call) => is_by_row(call),
         _ => false,
     }
+}
+
+/// Whether an aggregate or a window function computes with floats of several rows.
+fn adds_floats(expr: &Expr, input: &DFSchema) -> bool {
+    let (name, args) = match expr {
+        Expr::AggregateFunction(call) => (call.func.name(), &call.params.args),
+        Expr::WindowFunction(call) => (call.fun.name(), &call.params.args),
+        _ => return false,
+    };
+    let is_float = |arg: &Expr| arg.get_type(input).is_ok_and(|kind| kind.is_floating());
+    !EXACT.contains(&name) && args.iter().any(is_float)
 }
 
 /// Whether rows that are equal in this order have equal arguments.
