@@ -1,9 +1,11 @@
-//! Keeps conditions without columns above groups that exist even for empty input.
+//! Keeps conditions without columns above nodes that they must not pass.
 //!
 //! `SELECT count(*) … HAVING (SELECT false)`: DataFusion pushes a condition that names no column
 //! of the groups below the aggregate (55.2, `push_down_filter.rs`). But without keys, or with an
-//! empty grouping set, there is a group even if no rows are left. Here such a condition stays
-//! above. Delete this file once the rule checks for keys.
+//! empty grouping set, there is a group even if no rows are left. Likewise it pushes such a
+//! condition into an extension node, whatever the node prevents; a [`Once`] would apply it to no
+//! mention or to all. Here such a condition stays above. Delete the first case once the rule checks
+//! for keys.
 
 use std::sync::Arc;
 
@@ -12,6 +14,8 @@ use datafusion::error::Result;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Aggregate, Expr, Filter, LogicalPlan};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
+use crate::once::Once;
 
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
 
@@ -48,14 +52,23 @@ impl OptimizerRule for PushDown {
 }
 
 fn stays(filter: &Filter) -> bool {
-    let LogicalPlan::Aggregate(groups) = filter.input.as_ref() else {
-        return false;
+    let parts = split_conjunction(&filter.predicate);
+    let names_no_column = parts.iter().any(|part| !part.any_column_refs());
+    // The rule makes one filter of several.
+    let below = match filter.input.as_ref() {
+        LogicalPlan::Filter(below) => stays(below),
+        _ => false,
     };
-    let without_columns = |part: &&Expr| !part.any_column_refs();
-    has_group_of_nothing(groups)
-        && split_conjunction(&filter.predicate)
-            .iter()
-            .any(without_columns)
+    below || names_no_column && takes_none(&filter.input)
+}
+
+/// Whether a node must not get conditions without columns.
+fn takes_none(node: &LogicalPlan) -> bool {
+    match node {
+        LogicalPlan::Filter(filter) => takes_none(&filter.input),
+        LogicalPlan::Aggregate(groups) => has_group_of_nothing(groups),
+        _ => Once::of(node).is_some(),
+    }
 }
 
 fn has_group_of_nothing(groups: &Aggregate) -> bool {
