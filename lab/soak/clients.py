@@ -218,7 +218,11 @@ def transaction(client):
     except psycopg.Error as refused:
         client.failed(refused)
     client.free(client.draw.choice(("rollback", "commit")))
-    client.free(client.draw.choice(("discard all", "show coscan.memory", "select * from coscan.memory")))
+    client.free(client.draw.choice(("show coscan.memory", "select * from coscan.memory")))
+    if client.draw.random() < 0.3:
+        client.free("discard all")
+        # psycopg would go on to use the prepared statements that are gone.
+        client.connection.close()
 
 
 def slow(client):

@@ -13,6 +13,7 @@
 //! | `pulled.rs` | which subqueries can be joined as they are? |
 //! | `domain.rs` | how are all others evaluated for all outer rows at once? |
 //! | `grouping.rs` | how are GROUPING SETS evaluated there? |
+//! | `first_rows.rs` | for how many rows is one evaluated below LIMIT? |
 //! | `source.rs` | which relation provides the outer columns' values? |
 //! | `scalar.rs`, `predicate.rs` | which value does the subquery have where it stands? |
 //! | `items.rs` | how are LATERAL items of FROM joined? |
@@ -22,6 +23,7 @@
 //! S4: a correlated subquery that cannot be replaced is an error (0A000), never a different plan.
 
 mod domain;
+mod first_rows;
 mod grouping;
 mod in_place;
 mod items;
@@ -113,7 +115,7 @@ impl Unnesting {
             // A LATERAL item that uses no columns to its left.
             return self.plan(Arc::unwrap_or_clone(item.subquery));
         }
-        let plan = self.node(plan)?;
+        let plan = self.node(first_rows::below_subqueries(plan)?)?;
         let plan = plan.map_subqueries(|within| match within {
             LogicalPlan::Subquery(mut given) => {
                 given.subquery = Arc::new(self.plan(Arc::unwrap_or_clone(given.subquery))?);

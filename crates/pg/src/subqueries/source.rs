@@ -13,9 +13,10 @@ use std::sync::Arc;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Column, DFSchema, JoinType, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::logical_plan::{Distinct, EmptyRelation, Join, Sort, Union};
+use datafusion::logical_expr::logical_plan::{Distinct, EmptyRelation, Join, Limit, Sort, Union};
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection, SubqueryAlias};
 
+use super::first_rows::with_ties;
 use super::plans::{column_exprs, named, project};
 use super::pulled::is_movable;
 use super::unsupported;
@@ -27,7 +28,7 @@ pub(super) fn source(plan: &LogicalPlan, outer: &[Column]) -> Result<LogicalPlan
         return Ok(plan.clone());
     }
     match plan {
-        LogicalPlan::Limit(given) => source(&given.input, outer),
+        LogicalPlan::Limit(given) => of_limit(given, outer),
         LogicalPlan::Filter(given) => source(&given.input, outer),
         LogicalPlan::Sort(Sort { input, .. }) | LogicalPlan::Distinct(Distinct::All(input)) => {
             source(input, outer)
@@ -44,6 +45,33 @@ pub(super) fn source(plan: &LogicalPlan, outer: &[Column]) -> Result<LogicalPlan
         }) => computed(expr, schema, input, outer),
         LogicalPlan::Join(given) => of_join(given, outer),
         _ => Err(unstable()),
+    }
+}
+
+/// A source for columns of the first rows: these with their ties, or all rows.
+fn of_limit(given: &Limit, outer: &[Column]) -> Result<LogicalPlan> {
+    let limit = |input: &Arc<LogicalPlan>| {
+        LogicalPlan::Limit(Limit {
+            input: Arc::clone(input),
+            ..given.clone()
+        })
+    };
+    match given.input.as_ref() {
+        LogicalPlan::Projection(Projection {
+            expr,
+            input,
+            schema,
+            ..
+        }) => computed(expr, schema, &limit(input), outer),
+        LogicalPlan::SubqueryAlias(SubqueryAlias { input, schema, .. }) => {
+            let within = column_exprs(input.schema());
+            computed(&within, schema, &limit(input), outer)
+        }
+        LogicalPlan::Sort(sort) if is_stable(&sort.input)? => match with_ties(given)? {
+            Some(first) => Ok(first),
+            None => source(&sort.input, outer),
+        },
+        input => source(input, outer),
     }
 }
 
