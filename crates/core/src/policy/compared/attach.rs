@@ -3,15 +3,15 @@
 //!
 //! Source: [CoopScans07 §3]; weighted column overlap: §6.2.
 
+use super::normal::Normal;
 use crate::policy::Rules;
-use crate::policy::normal::Normal;
 use crate::policy::victims::Victim;
 use crate::state::{LoadChoice, State};
 use crate::{ChunkId, Part, TableId};
 
 /// `attach`.
 #[derive(Debug)]
-pub(super) struct Attach;
+pub(in crate::policy) struct Attach;
 
 impl Rules for Attach {
     fn first_chunk(&self, state: &State, table: TableId, parts: &[Part]) -> ChunkId {

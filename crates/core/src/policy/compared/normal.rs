@@ -8,7 +8,7 @@ use crate::state::{LoadChoice, State};
 
 /// `normal`.
 #[derive(Debug)]
-pub(super) struct Normal;
+pub(in crate::policy) struct Normal;
 
 impl Rules for Normal {
     fn victim(&self, state: &State, load: Option<&LoadChoice>) -> Option<Victim> {

@@ -3,8 +3,8 @@
 //! Bounds: examines `SAMPLE` segments, and all segments only if none of these may be evicted.
 //! Source: [Vanderkooy23].
 
+use super::pbm::{Idle, Pbm, needed_last};
 use crate::policy::Rules;
-use crate::policy::pbm::{Idle, Pbm, needed_last};
 use crate::policy::victims::Victim;
 use crate::state::{LoadChoice, State};
 use crate::table::{Table, Upkeep};
@@ -15,7 +15,7 @@ const SAMPLE: usize = 10;
 
 /// `pbm-sampling`.
 #[derive(Debug)]
-pub(super) struct PbmSampling;
+pub(in crate::policy) struct PbmSampling;
 
 impl Rules for PbmSampling {
     fn upkeep(&self) -> Upkeep {

@@ -20,10 +20,10 @@ use crate::{ChunkId, ColumnId, TableId};
 
 /// `pbm`.
 #[derive(Debug)]
-pub(super) struct Pbm;
+pub(in crate::policy) struct Pbm;
 
 /// An idle segment.
-pub(super) type Idle = (TableId, ChunkId, ColumnId);
+pub(in crate::policy) type Idle = (TableId, ChunkId, ColumnId);
 
 impl Rules for Pbm {
     fn victim(&self, state: &State, load: Option<&LoadChoice>) -> Option<Victim> {

@@ -18,7 +18,7 @@ use crate::{ChunkId, ColumnSet};
 
 /// `elevator`.
 #[derive(Debug)]
-pub(super) struct Elevator;
+pub(in crate::policy) struct Elevator;
 
 impl Rules for Elevator {
     fn is_sequential(&self) -> bool {
