@@ -4,7 +4,7 @@
     lists.py [--coscan BINARY] [--literals 100000] [--kinds ints,values] [--at-once 60 --memory 512MiB]
 
 Idea: the peak of the process's memory (VmHWM, reset before the statement) over what it had, by the number of literals.
-`LITERAL_BYTES` and `BRACKET_BYTES` of crates/engine/src/statement/limits.rs are chosen by it. With --at-once so many
+`LITERAL_BYTES` and `BRACKET_BYTES` of crates/engine/src/statement/bounds/limits.rs are chosen by it. With --at-once so many
 clients send the first kind at the same moment, to a server of --memory: each is answered or refused (53200), and the
 process keeps to the memory and what is not accounted. Exit status 1 otherwise.
 """

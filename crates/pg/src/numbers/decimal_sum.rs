@@ -6,7 +6,7 @@
 //! are left to it, which cannot leave 128 bits.
 //!
 //! Not here: which sums are of this kind (`rules/aggregates.rs`), sums in fragments
-//! (`fragment/sums.rs` of the engine).
+//! (`fragment/evaluation/sums.rs` of the engine).
 //! SUM-I1: a sum is exact or an error, in any order of its rows.
 
 use std::collections::HashSet;
