@@ -29,7 +29,7 @@ CIRCLES = {
         ("numbers", "arithmetic power"),
         ("output", "cell nested"),
     ],
-    "server": [("(root)", "copy copy_file")],
+    "server": [("encode", "copy copy_file")],
 }
 
 TOKEN = re.compile(r"""

@@ -1,6 +1,6 @@
 //! What every connection needs of the server.
 //!
-//! Not here: the listener, which makes this and accepts clients (`listen.rs`).
+//! Not here: the listener, which makes this and accepts clients (`../listen.rs`).
 
 use std::sync::Arc;
 
@@ -9,14 +9,10 @@ use coscan::running::QueryRuntime;
 use pgwire::api::{ConnectionManager, RandomPidSecretKeyGenerator};
 use tokio::sync::{Semaphore, watch};
 
-use crate::auth::Verifier;
-use crate::cancel::Phase;
 use crate::catalog::PgCatalog;
 use crate::config::SessionFactory;
-use crate::parse::Aside;
-use crate::senders::Senders;
-use crate::tls::Tls;
-use crate::unauthenticated::Unauthenticated;
+use crate::net::{Phase, Senders, Tls, Unauthenticated, Verifier};
+use crate::statements::Aside;
 
 /// See the file's header.
 pub(crate) struct Shared {

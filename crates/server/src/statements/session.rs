@@ -1,6 +1,7 @@
 //! One connection's DataFusion session: how is a statement planned and started?
 //!
-//! Not here: when it is interrupted (`cancel.rs`), and how its rows are sent (`rows.rs`).
+//! Not here: when it is interrupted (`../net/cancel.rs`), and how its rows are sent
+//! (`../encode/rows.rs`).
 
 use std::collections::VecDeque;
 use std::future::ready;
@@ -24,12 +25,11 @@ use futures::FutureExt;
 use pgwire::api::Type;
 use tokio::runtime::Handle;
 
+use super::parse::{Aside, Cost, Parsed, SHORT_BYTES, parse_all};
+use super::portal::Prepared;
+use crate::encode::{EXPLAIN, Rows, SHOW, Source};
 use crate::failure::Failure;
-use crate::ledger::Ledger;
-use crate::parse::{Aside, Cost, Parsed, SHORT_BYTES, parse_all};
-use crate::portal::Prepared;
-use crate::rows::{EXPLAIN, Rows, SHOW, Source};
-use crate::senders::{Senders, Sending};
+use crate::net::{Ledger, Senders, Sending};
 use crate::settings::Settings;
 
 /// S1: owned by one connection.
@@ -357,7 +357,7 @@ fn kind(plan: &LogicalPlan) -> Kind {
             Statement::ResetVariable(_) => Kind::Done("RESET"),
             Statement::TransactionStart(_) => Kind::Done("BEGIN"),
             Statement::TransactionEnd(_) => Kind::Done("COMMIT"),
-            // The connection handles these itself (`prepared.rs`).
+            // The connection handles these itself (`../protocol/prepared.rs`).
             Statement::Prepare(_) | Statement::Execute(_) | Statement::Deallocate(_) => {
                 Kind::Done("OK")
             }

@@ -21,14 +21,11 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use pgwire::api::Type;
 
-use crate::cancel::Interrupt;
-use crate::connection::{Connection, Halt, supervise};
+use super::connection::{Connection, Halt, supervise};
 use crate::failure::Failure;
+use crate::net::Interrupt;
 use crate::origins::Origin;
-use crate::parse::Parsed;
-use crate::portal::Prepared;
-use crate::session::{Outcome, Session};
-use crate::statement::Action;
+use crate::statements::{Action, Outcome, Parsed, Prepared, Session};
 
 impl Connection {
     /// PREPARE. `types` are those of the first parameters.

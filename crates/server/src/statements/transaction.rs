@@ -3,16 +3,15 @@
 //!
 //! Files that a transaction writes are invisible before COMMIT. Other changes that all sessions
 //! see are not undone: a table that was replaced for all, an index.
-//! Not here: the transaction status that clients see (`simple.rs`).
+//! Not here: the transaction status that clients see (`../protocol/simple.rs`).
 
 use std::sync::Arc;
 
 use coscan::{SavedOwn, Snapshot, commit_own, save_own};
 
+use super::session::Session;
 use crate::failure::Failure;
-use crate::modes::Modes;
-use crate::session::Session;
-use crate::settings::SavedSettings;
+use crate::settings::{Modes, SavedSettings};
 
 /// The saved states of a transaction, the oldest first; empty outside of one.
 #[derive(Debug, Default)]

@@ -1,8 +1,8 @@
 //! The simple query protocol: a text of statements in, their results out, one after the other.
 //! Also what both protocols share: performing one statement, sending rows, ending transactions.
 //!
-//! Not here: what a statement's text means (`statement.rs`), how it is planned and started
-//! (`session.rs`).
+//! Not here: what a statement's text means (`../statements/statement.rs`), how it is planned and
+//! started (`../statements/session.rs`).
 
 use std::pin::pin;
 use std::task::Poll;
@@ -18,18 +18,13 @@ use pgwire::messages::startup::ParameterStatus;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-use crate::cancel::Interrupt;
-use crate::columns::description;
-use crate::connection::{Connection, Halt, supervise};
-use crate::copy::CopyFormat;
-use crate::cursor::{Declared, Scroll, Steps, Walk};
+use super::connection::{Connection, Halt, supervise};
+use crate::encode::{CopyFormat, Declared, Rows, Scroll, Source, Steps, Walk, description, ended};
 use crate::failure::Failure;
-use crate::parse::Parsed;
-use crate::portal::{Life, Portal, Prepared, State, no_statement};
-use crate::rows::{Rows, Source, ended};
-use crate::senders::FLUSH_BYTES;
-use crate::session::Outcome;
-use crate::statement::{Action, drop_tag, rename_tag};
+use crate::net::{FLUSH_BYTES, Interrupt};
+use crate::statements::{
+    Action, Life, Outcome, Parsed, Portal, Prepared, State, drop_tag, no_statement, rename_tag,
+};
 
 impl Connection {
     /// Handles a Query message. Statements after a failed one do not run.

@@ -37,8 +37,8 @@ use tokio::io::AsyncWriteExt;
 
 use coscan_pg::output::{CellWriter, cell_writer};
 
-use crate::columns::{Column, columns};
-use crate::copy::CopyFormat;
+use super::columns::{Column, columns};
+use super::copy::CopyFormat;
 
 /// The name of the format in DataFusion's statement.
 pub(crate) const FORMAT: &str = "coscan_copy";

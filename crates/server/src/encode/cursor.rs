@@ -3,7 +3,7 @@
 //! A cursor runs forward over the stream of its query's rows. A cursor declared with SCROLL keeps
 //! all its rows in memory, charged to the connection's ledger, so that any of them can be fetched
 //! at any time.
-//! Not here: how rows are sent (`rows.rs`), the cursor's life (`portal.rs`).
+//! Not here: how rows are sent (`rows.rs`), the cursor's life (`../statements/portal.rs`).
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use crate::failure::Failure;
-use crate::ledger::Held;
+use crate::net::Held;
 
 /// How a cursor is declared.
 #[derive(Debug, Clone, Copy, Default)]

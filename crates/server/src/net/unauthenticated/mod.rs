@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
 
-use crate::cancel::passed;
+use super::cancel::passed;
 use crate::failure::Failure;
 use admission::{Action, Admission, SILENCE};
 

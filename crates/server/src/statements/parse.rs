@@ -22,9 +22,9 @@ use futures::future::{Either, select};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Semaphore, oneshot};
 
+use super::statement::{Action, parse};
 use crate::failure::{Failure, stopping};
-use crate::ledger::{Held, Ledger};
-use crate::statement::{Action, parse};
+use crate::net::{Held, Ledger};
 use coscan_pg::dialect::{Written, written_parameters};
 
 /// A parsed statement.

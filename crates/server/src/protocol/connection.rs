@@ -25,19 +25,14 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use crate::auth::{authenticate, authentication};
-use crate::cancel::{GOODBYE_TIMEOUT, Interrupt, Phase, passed, reached};
+use super::shared::Shared;
 use crate::failure::{Failure, stopping};
-use crate::keepalive::Keepalive;
-use crate::ledger::Ledger;
-use crate::portal::Portals;
-use crate::senders::bound_unsent;
-use crate::session::Session;
+use crate::net::{
+    GOODBYE_TIMEOUT, Interrupt, Keepalive, Ledger, Phase, Place, Unread, Wire, authenticate,
+    authentication, bound_unsent, last_words, passed, reached,
+};
 use crate::settings::Settings;
-use crate::shared::Shared;
-use crate::transaction::Transaction;
-use crate::unauthenticated::Place;
-use crate::wire::{Unread, Wire, last_words};
+use crate::statements::{Portals, Session, Transaction};
 
 /// An authenticated client.
 pub(crate) struct Connection {

@@ -21,8 +21,7 @@ use futures::lock::Mutex;
 use tokio::task::spawn_blocking;
 
 use crate::failure::Failure;
-use crate::ledger::{Held, Ledger};
-use crate::senders::Sending;
+use crate::net::{Held, Ledger, Sending};
 
 /// Enough for most cursors; for more rows, computing them costs more than a file.
 const MEMORY_BYTES: usize = 1 << 20;

@@ -18,8 +18,8 @@ use pgwire::error::PgWireResult;
 use pgwire::messages::startup::{Authentication, PasswordMessageFamily};
 use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
 
+use super::wire::{Wire, check_sasl_initial};
 use crate::failure::Failure;
-use crate::wire::{Wire, check_sasl_initial};
 
 /// The hashed password, and the user it belongs to.
 pub(crate) struct Verifier {

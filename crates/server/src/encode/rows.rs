@@ -20,12 +20,11 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 
 use pgwire::messages::PgWireBackendMessage;
 
-use crate::columns::{Column, columns};
-use crate::copy::CopyFormat;
+use super::columns::{Column, columns};
+use super::copy::CopyFormat;
+use super::held::HeldRows;
 use crate::failure::Failure;
-use crate::held::HeldRows;
-use crate::ledger::Ledger;
-use crate::senders::{FLUSH_BYTES, Sending};
+use crate::net::{FLUSH_BYTES, Ledger, Sending};
 use coscan_pg::output::{CellWriter, in_zone, pg_type, typed_writer, with_length};
 
 /// A result: its columns, and the rows not sent yet.

@@ -1,7 +1,7 @@
 //! The extended query protocol: Parse, Bind, Describe, Execute, Close.
 //!
 //! Answers stay in the buffer until Sync or Flush asks for them, or rows fill it.
-//! Not here: simple queries (`simple.rs`), what portals are (`portal.rs`).
+//! Not here: simple queries (`simple.rs`), what portals are (`../statements/portal.rs`).
 
 use std::sync::Arc;
 
@@ -16,17 +16,15 @@ use pgwire::messages::extendedquery::{
 };
 use pgwire::messages::response::{EmptyQueryResponse, TransactionStatus};
 
-use crate::cancel::Interrupt;
-use crate::columns::{columns, description};
-use crate::connection::{Connection, Halt, supervise};
+use super::connection::{Connection, Halt, supervise};
+use super::params::parameter_values;
+use super::simple::copied;
+use crate::encode::{columns, description, ended};
 use crate::failure::Failure;
-use crate::params::parameter_values;
-use crate::parse::Parsed;
-use crate::portal::{Life, Portal, Prepared, State};
-use crate::rows::ended;
-use crate::session::{Outcome, returns_rows, show_schema};
-use crate::simple::copied;
-use crate::statement::Action;
+use crate::net::Interrupt;
+use crate::statements::{
+    Action, Life, Outcome, Parsed, Portal, Prepared, State, returns_rows, show_schema,
+};
 
 impl Connection {
     pub(crate) async fn parse(&mut self, message: Parse) -> Result<(), Halt> {

@@ -3,7 +3,8 @@
 //! While a statement runs and while rows are written, the connection keeps reading, because a
 //! hang-up shows only on the read side. Messages that arrive meanwhile wait in a bounded queue;
 //! when that is full, reading stops, and a vanished client is noticed at the next write instead.
-//! Not here: the layout of messages (`layout.rs`), what they ask for (`simple.rs`, `extended.rs`).
+//! Not here: the layout of messages (`layout.rs`), what they ask for (`protocol/simple.rs`,
+//! `protocol/extended.rs`).
 //!
 //! W1: until a client is authenticated its messages are at most `STARTUP_BYTES_MAX` long, so that
 //! it cannot make the server buffer gigabytes.
@@ -38,10 +39,10 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::codec::{Decoder, Encoder, Framed};
 
+use super::keepalive::Keepalive;
+use super::ledger::{Held, Ledger};
+use super::unauthenticated::Place;
 use crate::failure::Failure;
-use crate::keepalive::Keepalive;
-use crate::ledger::{Held, Ledger};
-use crate::unauthenticated::Place;
 
 pub(crate) use layout::{Malformed, check_sasl_initial};
 

@@ -1,7 +1,8 @@
 //! Which action does a statement's text ask for? The connection handles settings, transactions and
 //! cursors itself; everything else is a plan for DataFusion.
 //!
-//! Not here: parsing (`coscan::parse_postgresql`), and what FETCH and MOVE ask for (`cursor.rs`).
+//! Not here: parsing (`coscan::parse_postgresql`), and what FETCH and MOVE ask for
+//! (`../encode/cursor.rs`).
 
 use coscan::{DropNames, IndexStatement, Rename, StatementText, TEMPORARY_SCHEMA};
 use datafusion::common::TableReference;
@@ -14,11 +15,10 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 
-use crate::copy::{CopyFormat, copy_to_file, copy_to_stdout};
-use crate::cursor::{self, Declared, Walk};
-use crate::explain;
+use super::explain;
+use super::show_create::show_create;
+use crate::encode::{CopyFormat, Declared, Walk, copy_to_file, copy_to_stdout, cursor};
 use crate::failure::Failure;
-use crate::show_create::show_create;
 use coscan_pg::dialect::Written;
 
 /// How the server carries out one statement.
@@ -496,7 +496,7 @@ fn users_tables() -> Result<DfStatement, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cursor::Steps;
+    use crate::encode::Steps;
 
     fn all(sql: &str) -> Result<Vec<Action>, Failure> {
         coscan::statement_texts(sql)

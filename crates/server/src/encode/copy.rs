@@ -1,6 +1,6 @@
 //! `COPY … TO STDOUT`: a query's rows as text, CSV or binary, in messages of their own.
 //!
-//! The rows arrive like those of any result ([`rows`](crate::rows)); only the message of a row
+//! The rows arrive like those of any result ([`rows`](super::rows)); only the message of a row
 //! differs. The same writers write the cells. `COPY … TO 'file'` with PostgreSQL's options writes
 //! the same rows (`copy_file.rs`).
 //!
@@ -17,8 +17,8 @@ use datafusion::sql::sqlparser::parser::Parser;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
 
-use crate::columns::Column;
-use crate::copy_file::{FORMAT, OPTION};
+use super::columns::Column;
+use super::copy_file::{FORMAT, OPTION};
 use crate::failure::Failure;
 use coscan_pg::dialect::is_every_column;
 use coscan_pg::output::CellWriter;

@@ -3,8 +3,8 @@
 //! A cursor is a portal made by SQL.
 //! P1: a portal ends with its transaction, or outside of one with the next Sync or simple query.
 //! Only a cursor `WITH HOLD` survives, if its transaction commits; COMMIT computes its remaining
-//! rows (`held.rs`).
-//! Not here: how a portal's rows are sent (`rows.rs`).
+//! rows (`../encode/held.rs`).
+//! Not here: how a portal's rows are sent (`../encode/rows.rs`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,13 +13,12 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::LogicalPlan;
 use pgwire::api::Type;
 
-use crate::cursor::Scroll;
+use super::parse::Cost;
+use super::statement::Action;
+use crate::encode::{Rows, Scroll};
 use crate::failure::Failure;
-use crate::ledger::Held;
+use crate::net::Held;
 use crate::origins::{Origin, Origins};
-use crate::parse::Cost;
-use crate::rows::Rows;
-use crate::statement::Action;
 
 /// A parsed statement, from a message or from SQL's PREPARE.
 #[derive(Default)]

@@ -11,9 +11,9 @@ use std::io;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
-use crate::cancel::GOODBYE_TIMEOUT;
+use super::cancel::GOODBYE_TIMEOUT;
+use super::wire::last_words;
 use crate::failure::Failure;
-use crate::wire::last_words;
 
 /// The spare descriptor; `None` while there is none.
 pub(crate) struct Spare(Option<File>);
