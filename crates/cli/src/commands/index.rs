@@ -5,9 +5,9 @@
 use clap::{Args, Subcommand};
 use coscan::Session;
 
+use super::sql;
 use crate::args;
 use crate::failure::Failure;
-use crate::sql;
 
 /// Options of `coscan index`.
 #[derive(Args)]

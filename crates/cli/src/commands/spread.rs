@@ -10,8 +10,9 @@ use coscan::{Engine, EngineConfig};
 use coscan_quantities as quantities;
 use coscan_rewrite::{PageCompression, PageLayout, Spread, SpreadBy, SpreadOptions};
 
+use super::bench;
 use crate::failure::Failure;
-use crate::{args, bench, progress};
+use crate::{args, progress};
 
 /// Options of `coscan spread`.
 #[derive(Args)]

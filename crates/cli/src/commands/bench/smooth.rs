@@ -18,8 +18,9 @@ use coscan_bench::{report, tpch};
 use coscan_quantities as quantities;
 use coscan_rewrite::PAGE_ROWS_DEFAULT;
 
+use crate::commands::bench;
 use crate::failure::Failure;
-use crate::{args, bench, progress};
+use crate::{args, progress};
 
 /// Options of `coscan bench smooth`.
 #[derive(Args)]

@@ -12,8 +12,9 @@ use coscan_rewrite::{
 };
 use indicatif::ProgressBar;
 
+use super::bench;
 use crate::failure::Failure;
-use crate::{args, bench, progress};
+use crate::{args, progress};
 
 /// Options of `coscan rewrite`.
 #[derive(Args)]

@@ -11,7 +11,8 @@ use coscan_bench::smooth::picture;
 use coscan_bench::{report, table, tpch};
 use coscan_quantities as quantities;
 
-use crate::bench::{self, WorkloadArgs, smooth::make};
+use super::bench::smooth::make;
+use super::bench::{self, WorkloadArgs};
 use crate::failure::Failure;
 use crate::progress;
 
