@@ -25,7 +25,7 @@ CIRCLES = {
     "engine": [("(root)", "cscan fragment index ordered plan probe session session_names tables")],
     "pg": [
         ("(root)", "casts dialect functions numbers operators output"),
-        ("dialect", "arrays sets"),
+        ("dialect::expressions", "arrays sets"),
         ("numbers", "arithmetic power"),
         ("output", "cell nested"),
     ],

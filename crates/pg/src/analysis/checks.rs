@@ -94,7 +94,8 @@ fn check(node: &LogicalPlan) -> Result<(), PgError> {
 fn call(expr: &Expr) -> Result<(), PgError> {
     let (name, args) = match expr {
         Expr::ScalarFunction(call) => (call.name(), &call.args),
-        // That of `ARRAY(SELECT …)` has a filter that no statement has (`dialect/arrays.rs`).
+        // That of `ARRAY(SELECT …)` has a filter that no statement has
+        // (`dialect/expressions/arrays.rs`).
         Expr::AggregateFunction(call)
             if !matches!(call.params.filter.as_deref(), Some(Expr::Literal(..))) =>
         {

@@ -1,5 +1,5 @@
 //! UUIDs that COPY writes to a Parquet or Arrow file: sixteen bytes, which every reader takes for
-//! what they are. In queries they are text (`file_types.rs`).
+//! what they are. In queries they are text (`planners/file_types.rs`).
 
 use std::sync::Arc;
 

@@ -5,53 +5,30 @@
 //! | `assignments.rs` | what does a column of another type hold of a value? |
 //! | `checks.rs` | what does PostgreSQL refuse, or DataFusion answer wrongly? |
 //! | `copied_uuids.rs` | how does COPY write UUIDs? |
-//! | `decided.rs` | which conditions are decided before a row is read? |
-//! | `dependencies.rs` | which columns determine others? |
-//! | `eliminate_cross_join.rs` | which joins may be put together by their keys? |
-//! | `eliminate_join.rs` | when may a join be removed? |
-//! | `grouping.rs` | which key of a grouping set does an expression mean? |
-//! | `grouping_id.rs` | by which keys is a row of a grouping set grouped? |
+//! | `conditions/` | which conditions and joins are decided, moved or removed? |
+//! | `aggregates/` | what do groups, aggregates and windows mean? |
 //! | `mixed_types.rs` | in which type are dates beside timestamps, and floats beside numerics, compared by IN and BETWEEN? |
 //! | `ordered_inputs.rs` | who sees the order of a subquery with ORDER BY? |
-//! | `predicates.rs` | which predicates does the optimizer take for others? |
-//! | `push_down.rs` | which conditions stay above groups? |
 //! | `set_operations.rs` | how often is a row in INTERSECT ALL and EXCEPT ALL? |
-//! | `single_distinct.rs` | which types have aggregates beside DISTINCT? |
 //! | `union_names.rs` | which names have the inputs of a UNION? |
-//! | `window_frames.rs` | which rows are in a RANGE frame? |
 
+mod aggregates;
 mod assignments;
 mod checks;
+mod conditions;
 mod copied_uuids;
-mod decided;
-mod dependencies;
-mod eliminate_cross_join;
-mod eliminate_join;
-mod grouping;
-mod grouping_id;
 mod mixed_types;
 mod ordered_inputs;
-mod predicates;
-mod push_down;
 mod set_operations;
-mod single_distinct;
 mod union_names;
-mod window_frames;
 
+pub(crate) use aggregates::{Dependencies, GroupingKeys, SingleDistinct, WindowFrames};
 pub use assignments::ASSIGNMENTS;
 pub(crate) use assignments::Assignments;
 pub(crate) use checks::Checks;
+pub(crate) use conditions::{Decided, EliminateCrossJoins, EliminateJoins, Predicates, PushDown};
 pub(crate) use copied_uuids::CopiedUuids;
-pub(crate) use decided::Decided;
-pub(crate) use dependencies::Dependencies;
-pub(crate) use eliminate_cross_join::EliminateCrossJoins;
-pub(crate) use eliminate_join::EliminateJoins;
-pub(crate) use grouping::GroupingKeys;
 pub(crate) use mixed_types::MixedTypes;
 pub(crate) use ordered_inputs::OrderedInputs;
-pub(crate) use predicates::Predicates;
-pub(crate) use push_down::PushDown;
 pub(crate) use set_operations::CountRows;
-pub(crate) use single_distinct::SingleDistinct;
 pub(crate) use union_names::UnionNames;
-pub(crate) use window_frames::WindowFrames;

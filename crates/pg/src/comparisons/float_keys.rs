@@ -2,10 +2,10 @@
 //!
 //! For PostgreSQL -0 equals 0, every NaN equals every other, and NaN comes last. DataFusion 55.2
 //! groups, orders and joins floats by their bits. So keys that are floats, or arrays of floats, are
-//! given by `float_key` (`numbers/float_key.rs`), of which equal floats have one value: those of
-//! groups, of distinct arguments, of windows, of ORDER BY and of joins. A group shows one of its
-//! own values. The rule runs after the
-//! others, when IN, EXISTS, DISTINCT, INTERSECT and `a.f = b.f` have become joins and groups.
+//! given by `float_key` (`numbers/aggregation/float_key.rs`), of which equal floats have one
+//! value: those of groups, of distinct arguments, of windows, of ORDER BY and of joins. A group
+//! shows one of its own values. The rule runs after the others, when IN, EXISTS, DISTINCT,
+//! INTERSECT and `a.f = b.f` have become joins and groups.
 //!
 //! Within arrays NULL is the largest element. DataFusion orders it as the NULLs of the key, so that
 //! an order of arrays puts them last (first, if it descends); a key before it moves the others.

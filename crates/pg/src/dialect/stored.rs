@@ -1,7 +1,7 @@
 //! Statements that store rows: INSERT, CREATE TABLE AS, COPY to a file.
 //!
 //! What they read from a table of files keeps the file's times, so that they are stored as they
-//! were (`file_types.rs`).
+//! were (`planners/file_types.rs`).
 
 use std::ops::ControlFlow;
 

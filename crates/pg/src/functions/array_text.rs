@@ -1,4 +1,4 @@
-//! `as_array`, which the dialect's rewriting calls (`dialect/arrays.rs`).
+//! `as_array`, which the dialect's rewriting calls (`dialect/expressions/arrays.rs`).
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! `single_row(value, rows)`: the value of a scalar subquery (`subqueries/scalar.rs`). Value and
-//! rows may be the fields of one struct, too, because a scalar subquery has one column.
+//! `single_row(value, rows)`: the value of a scalar subquery (`subqueries/evaluated/scalar.rs`).
+//! Value and rows may be the fields of one struct, too, because a scalar subquery has one column.
 
 use std::sync::{Arc, LazyLock};
 

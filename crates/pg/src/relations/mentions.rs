@@ -1,4 +1,4 @@
-//! How are the mentions of a query in WITH planned? (`dialect/mentions.rs` marks them.)
+//! How are the mentions of a query in WITH planned? (`dialect/names/mentions.rs` marks them.)
 //!
 //! | plan of the query | where rows can be given to all mentions | elsewhere |
 //! |---|---|---|

@@ -2,9 +2,9 @@
 //! `(SELECT *, 1 AS z …) q (x)`, `t AS q (x)`.
 //!
 //! The first columns have the names that the alias gives, the others their own. Columns of one name
-//! are marked, so that no name refers to them, as `dialect/outer_names.rs` does it where the syntax
-//! tells; DataFusion would take the first of them. A column of a query around has its own name;
-//! DataFusion calls it `outer_ref(t.x)`.
+//! are marked, so that no name refers to them, as `dialect/names/outer_names.rs` does it where
+//! the syntax tells; DataFusion would take the first of them. A column of a query around has its
+//! own name; DataFusion calls it `outer_ref(t.x)`.
 
 use std::collections::HashMap;
 

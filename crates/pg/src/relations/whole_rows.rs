@@ -1,5 +1,5 @@
 //! Does a name mean a column or a relation's whole row? The dialect asks by an operator
-//! (`dialect/whole_rows.rs`).
+//! (`dialect/expressions/whole_rows.rs`).
 //!
 //! A column of the name wins, wherever it is found. The row itself is one more column of the
 //! relation, which no wildcard contains.

@@ -11,28 +11,21 @@
 //! |---|---|
 //! | `references.rs` | which outer columns does a subquery use? |
 //! | `pulled.rs` | which subqueries are joins already? |
-//! | `domain.rs` | how are all others evaluated for all outer rows at once? |
-//! | `grouping.rs` | what are GROUPING SETS there? |
-//! | `source.rs` | from which relation are the outer columns' values taken? |
-//! | `scalar.rs`, `predicate.rs` | what is the subquery's value where it stands? |
+//! | `evaluated/` | how are all others evaluated for all outer rows at once? |
 //! | `items.rs` | LATERAL items of FROM |
 //! | `outer_join.rs` | what is a condition over both sides of an outer join? |
 //! | `outer_aggregates.rs` | to which query does an aggregate of outer columns belong? |
 //!
 //! S4: a correlated subquery that cannot be replaced is an error (0A000), never another plan.
 
-mod domain;
-mod grouping;
+mod evaluated;
 mod in_place;
 mod items;
 mod outer_aggregates;
 mod outer_join;
 mod plans;
-mod predicate;
 mod pulled;
 mod references;
-mod scalar;
-mod source;
 
 use std::sync::Arc;
 
@@ -50,12 +43,12 @@ use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator, Subquery};
 use datafusion::optimizer::AnalyzerRule;
 
+use self::evaluated::Predicate;
+pub(crate) use self::evaluated::is_ordered;
 pub(crate) use self::outer_aggregates::OuterAggregates;
 use self::plans::{Names, column_exprs, filter, join, join_conditions, named, project};
-use self::predicate::Predicate;
 pub(crate) use self::references::correlated as is_correlated;
 use self::references::{correlated, holds, subquery_of};
-pub(crate) use self::source::is_ordered;
 use crate::PgError;
 
 /// Replaces subqueries by joins. It runs after types are coerced.
@@ -200,7 +193,7 @@ impl Unnesting {
         };
         let negated = turned != negated;
         let (predicate, negated) = without_not(predicate, negated);
-        predicate::restrict(around, &plan, &predicate, negated, &mut self.names)
+        evaluated::predicate::restrict(around, &plan, &predicate, negated, &mut self.names)
     }
 
     /// The subquery, what is asked of it, and whether that is negated.
@@ -257,13 +250,13 @@ impl Unnesting {
             }
             let value = if let Expr::ScalarSubquery(given) = part {
                 if correlated(&given.subquery) {
-                    scalar::scalar(around, &given.subquery, &mut self.names)?
+                    evaluated::scalar::scalar(around, &given.subquery, &mut self.names)?
                 } else {
-                    scalar::once(Arc::unwrap_or_clone(given.subquery))?
+                    evaluated::scalar::once(Arc::unwrap_or_clone(given.subquery))?
                 }
             } else {
                 let (plan, predicate, negated) = self.predicate(around, part)?;
-                predicate::value(around, &plan, &predicate, negated, &mut self.names)?
+                evaluated::predicate::value(around, &plan, &predicate, negated, &mut self.names)?
             };
             Ok(Transformed::new(value, true, TreeNodeRecursion::Jump))
         })
@@ -409,7 +402,7 @@ impl Around {
 fn is_replaced(expr: &Expr) -> bool {
     match expr {
         Expr::ScalarSubquery(given) => {
-            correlated(&given.subquery) || !scalar::is_one_row(&given.subquery)
+            correlated(&given.subquery) || !evaluated::scalar::is_one_row(&given.subquery)
         }
         other => subquery_of(other).is_some(),
     }

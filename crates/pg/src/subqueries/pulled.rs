@@ -2,10 +2,10 @@
 //!
 //! In a subquery of filters, projections and inner joins, a condition that names outer columns
 //! can be applied as well when its rows meet the outer rows: it becomes a condition of that join,
-//! and no domain (`domain.rs`) is computed. Projections are not built but written into the
-//! expressions above them, so that conditions keep the columns that they name.
+//! and no domain (`evaluated/domain.rs`) is computed. Projections are not built but written into
+//! the expressions above them, so that conditions keep the columns that they name.
 //!
-//! Not here: aggregates on top of such a subquery (`scalar.rs`).
+//! Not here: aggregates on top of such a subquery (`evaluated/scalar.rs`).
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 //! nearest that has it. A reference is *free* in a subquery if no query within it has the column:
 //! then it is a column of the relation in whose row the subquery is evaluated.
 //!
-//! Not here: what becomes of free references (`domain.rs`, `pulled.rs`).
+//! Not here: what becomes of free references (`evaluated/domain.rs`, `pulled.rs`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -86,7 +86,8 @@ pub(super) fn free_in(expr: &Expr, input: &DFSchema) -> Vec<Column> {
 }
 
 /// The free references of the LATERAL items in the right side of a join that are columns of its
-/// left side; and references to the columns of a domain (`domain.rs`), whose names are unique.
+/// left side; and references to the columns of a domain (`evaluated/domain.rs`), whose names are
+/// unique.
 pub(super) fn lateral(left: &DFSchema, right: &LogicalPlan) -> Vec<Column> {
     let domains = free(right).into_iter().filter(|column| {
         let table = column.relation.as_ref().map(TableReference::table);

@@ -9,20 +9,16 @@
 //! | `span` | how are intervals compared, scaled and justified? |
 //! | `arithmetic` | what is a moment plus an interval, its age, its bin? |
 //! | `fields` | what is a field of a moment or an interval? |
-//! | `patterns`, `write_pattern`, `read_pattern` | `to_char`, `to_date`, `to_timestamp` |
+//! | `formats/` | `to_char`, `to_date`, `to_timestamp`, `to_number` |
 
 mod abbreviations;
 pub(crate) mod arithmetic;
 pub(crate) mod calendar;
 pub(crate) mod fields;
-pub(crate) mod number_pattern;
-mod patterns;
+pub(crate) mod formats;
 pub(crate) mod read;
 pub(crate) mod read_interval;
-mod read_number;
-pub(crate) mod read_pattern;
 pub(crate) mod span;
 mod split;
 pub(crate) mod words;
-pub(crate) mod write_pattern;
 pub(crate) mod zone;

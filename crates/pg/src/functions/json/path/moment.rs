@@ -1,7 +1,8 @@
 //! Times in paths: `.datetime()` of a text, and how times compare.
 //!
 //! Without a template a text may be a date, a time or both, as ISO 8601 writes them. Templates are
-//! refused: the strict patterns of SQL are none of those that `time/read_pattern.rs` reads.
+//! refused: the strict patterns of SQL are none of those that `time/formats/read_pattern.rs`
+//! reads.
 
 use std::cmp::Ordering;
 use std::fmt;
