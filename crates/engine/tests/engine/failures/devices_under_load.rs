@@ -12,7 +12,7 @@ use datafusion::prelude::{ParquetReadOptions, SessionContext};
 use futures::future::join_all;
 
 use crate::common::{collect, config, plain_rows, rows, session};
-use crate::declustered::{QUERIES, devices, places, three, with_faulty, write};
+use crate::tables::{QUERIES, devices, places, three, with_faulty, write};
 
 /// A query that needs all devices; a different statement for each number.
 fn needs_all(number: usize) -> String {

@@ -49,7 +49,7 @@ async fn a_table_on_s3_end_to_end() {
     let again = Command::new(std::env::current_exe().expect("this program"))
         .args([
             "--exact",
-            "object_store::a_table_on_s3_end_to_end",
+            "tables::object_store::a_table_on_s3_end_to_end",
             "--nocapture",
         ])
         .env(BUCKET, server.bucket())

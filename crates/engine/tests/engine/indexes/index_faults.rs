@@ -28,8 +28,8 @@ use rand::rngs::StdRng;
 use tempfile::TempDir;
 use tokio::sync::Notify;
 
+use super::index_scans::{Layout, batch, run, session, table, write};
 use crate::common::{self, memory_comes_back, plain, plain_rows, rows};
-use crate::indexes::{Layout, batch, run, session, table, write};
 
 /// What a store does with one request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -704,7 +704,7 @@ async fn an_old_index_is_whole_for_the_tables_of_its_type() {
         assert!(!by_index(&session.explain(&other).await.unwrap()));
         assert_eq!(rows(&session, &own).await, expected);
         assert!(by_index(&session.explain(&own).await.unwrap()));
-        assert!(crate::predicates::metric(&session, &own, "index_entries").await > 0);
+        assert!(crate::scans::predicates::metric(&session, &own, "index_entries").await > 0);
         let states = rows(&session, "SELECT state FROM coscan.indexes").await;
         assert_eq!(states, ["ready"]);
     }

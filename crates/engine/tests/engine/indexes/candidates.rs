@@ -12,9 +12,9 @@ use coscan::Session;
 use parquet::file::properties::WriterProperties;
 use tempfile::TempDir;
 
+use super::index_scans::run;
 use crate::common::{self, rows};
-use crate::indexes::run;
-use crate::predicates::{metric, rows_of_explain};
+use crate::scans::{metric, rows_of_explain};
 
 /// The rows of one file; they take several leaves of an index.
 const ROWS: i32 = 20_000;

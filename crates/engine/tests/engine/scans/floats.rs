@@ -376,7 +376,7 @@ async fn ranges_and_values_still_prune() {
         ("f < 0", false),
     ] {
         let sql = format!("SELECT * FROM t WHERE {condition}");
-        let found = crate::predicates::metric(&session, &sql, "chunks_pruned").await;
+        let found = super::predicates::metric(&session, &sql, "chunks_pruned").await;
         assert_eq!(found > 0, pruned, "{condition}: {found}");
     }
 }

@@ -11,8 +11,8 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tempfile::TempDir;
 
+use super::index_scans::{Layout, PATHS, batch, run, write};
 use crate::common::{self, plain, plain_rows, rows, rows_in_order};
-use crate::indexes::{Layout, PATHS, batch, run, write};
 
 /// A table whose index on k has ten leaves, and the index's data file.
 async fn table() -> (TempDir, PathBuf, PathBuf) {

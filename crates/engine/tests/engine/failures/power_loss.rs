@@ -381,7 +381,7 @@ async fn a_child_that_works_until_it_is_killed() {
 }
 
 fn child(folder: &Path) -> Child {
-    let name = "power_loss::a_child_that_works_until_it_is_killed";
+    let name = "failures::power_loss::a_child_that_works_until_it_is_killed";
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--ignored"])
         .env(FOLDER, folder)

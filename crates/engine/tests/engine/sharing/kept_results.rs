@@ -10,8 +10,8 @@ use coscan::{EngineConfig, Session};
 use futures::{FutureExt, StreamExt};
 use tokio::runtime::Handle;
 
+use super::shared_operators::{REPORT, metrics, plain_tpch, tpch_sessions as sessions, write};
 use crate::common::{self, config, memory_comes_back, rows, rows_in_order};
-use crate::shared_operators::{REPORT, metrics, plain_tpch, tpch_sessions as sessions, write};
 
 /// The work that an engine has done: bytes decoded and read, chunk jobs.
 fn work(session: &Session) -> [u64; 3] {

@@ -11,8 +11,8 @@ use arrow::datatypes::{DataType, Field};
 use coscan::{EngineConfig, Session};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
+use super::predicates::metric;
 use crate::common::{self, collect, config, plain, plain_rows, rows};
-use crate::predicates::metric;
 
 const ROWS: i64 = 100_000;
 

@@ -20,7 +20,7 @@ use rand::{Rng, SeedableRng};
 use tempfile::TempDir;
 
 use crate::common::{self, collect, plain, plain_rows, rows, rows_in_order};
-use crate::predicates::{metric, rows_of_explain};
+use crate::scans::{metric, rows_of_explain};
 
 pub(crate) const PATHS: [&str; 5] = ["full", "index", "sort", "switch", "smooth"];
 

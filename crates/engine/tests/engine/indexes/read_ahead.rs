@@ -9,8 +9,8 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use coscan::EngineConfig;
 use parquet::file::properties::WriterProperties;
 
+use super::index_scans::run;
 use crate::common::{self, memory_comes_back, plain, plain_rows, rows};
-use crate::indexes::run;
 
 const ROWS: i64 = 100_000;
 const MEMORY: u64 = 16 << 20;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use arrow::array::{Int32Array, Int64Array, RecordBatch, StringArray};
 use parquet::file::properties::WriterProperties;
 
+use super::index_scans::run;
 use crate::common::{self, plain, plain_rows_in_order, rows_in_order};
-use crate::indexes::run;
 
 const ROWS: i32 = 20_000;
 const PAGE_ROWS: usize = 64;

@@ -11,8 +11,8 @@ use arrow::datatypes::{DataType, Field};
 use coscan::{EngineConfig, Session};
 use futures::future::join_all;
 
+use super::predicates::rows_of_explain;
 use crate::common::{self, config, plain, plain_rows, rows};
-use crate::predicates::rows_of_explain;
 
 const ROWS: i64 = 60_000;
 /// More distinct keys than DataFusion puts into a list (150), fewer than `ROWS`, from the whole

@@ -6,8 +6,8 @@ use coscan::EngineConfig;
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use super::index_scans::{PATHS, indexed, table};
 use crate::common::{self, plain, plain_rows_in_order, rows_in_order};
-use crate::indexes::{PATHS, indexed, table};
 
 /// A table, an engine, and the queries.
 #[derive(Clone, Debug)]

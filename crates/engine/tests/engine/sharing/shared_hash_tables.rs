@@ -11,8 +11,8 @@ use coscan::Session;
 use futures::StreamExt;
 use futures::future::join_all;
 
+use super::shared_operators::{all_is_over, metrics, plain_tpch, sessions, slow_start, write};
 use crate::common::{self, config, rows, rows_in_order};
-use crate::shared_operators::{all_is_over, metrics, plain_tpch, sessions, slow_start, write};
 
 /// Joins some lines with the small parts.
 fn lines(condition: &str) -> String {

@@ -12,8 +12,8 @@ use coscan::{EngineConfig, Session};
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
+use super::predicates::metric;
 use crate::common::{self, config, plain, plain_rows, rows};
-use crate::predicates::metric;
 
 const ROWS: i64 = 40_000;
 const GROUPS: u64 = 10;
