@@ -1,8 +1,9 @@
 //! The `coscan` command.
 //!
-//! One file per subcommand; each turns its options into calls of a library crate and shows the
-//! results. Results go to standard output, everything else to standard error. Exit codes: 0 for
-//! success, 1 for a failure, 2 for inconsistent options, 130 after an interrupt.
+//! One module per subcommand, in `commands/`; each turns its options into calls of a library
+//! crate and shows the results. Results go to standard output, everything else to standard error.
+//! Exit codes: 0 for success, 1 for a failure, 2 for inconsistent options, 130 after an
+//! interrupt.
 
 mod allocator;
 mod args;

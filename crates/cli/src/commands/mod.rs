@@ -3,11 +3,11 @@
 //! | module | subcommand |
 //! |---|---|
 //! | `bench/` | `bench`: measures |
-//! | `commands/demo.rs` | `demo`: queries that share reads, with a table made for it |
-//! | `commands/index.rs` | `index`: builds, lists and drops indexes |
-//! | `commands/rewrite.rs` | `rewrite`: writes a table's files in another order |
+//! | `commands/demo.rs` | `demo`: the papers' experiment on a generated table |
+//! | `commands/index.rs` | `index`: secondary indexes |
+//! | `commands/rewrite.rs` | `rewrite`: files as one file whose pages begin at the same rows |
 //! | `commands/serve.rs` | `serve`: the server |
-//! | `commands/spread.rs` | `spread`: distributes a table's files over devices |
+//! | `commands/spread.rs` | `spread`: a table as files in several folders, one on each disk |
 //! | `commands/sql.rs` | `sql`: runs statements |
 
 pub(super) mod bench;

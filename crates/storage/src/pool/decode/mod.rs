@@ -6,7 +6,7 @@
 //! | `decode_pool.rs` | on which threads decoding runs |
 //! | `array_bytes.rs` | how many bytes an array holds |
 //! | `column_request.rs` | which columns, of which rows, a consumer asks for |
-//! | `few_batches.rs` | how many batches a consumer gets a chunk in |
+//! | `few_batches.rs` | which few batches of a chunk a consumer wants, and which are picked |
 //!
 //! Not here: the bytes of Parquet (`../../parquet`), which arrays are dropped (`../segments`).
 
