@@ -4,7 +4,7 @@
     lists.py [--coscan BINARY] [--literals 100000] [--kinds ints,values] [--at-once 60 --memory 512MiB]
 
 Idea: the growth of the process's peak memory (VmHWM, reset before the statement), divided by the
-number of literals. `LITERAL_BYTES` and `BRACKET_BYTES` of crates/engine/src/statement/limits.rs
+number of literals. `LITERAL_BYTES` and `BRACKET_BYTES` of crates/engine/src/statement/bounds/limits.rs
 are chosen by this figure. With --at-once that many clients send the first kind at the same moment,
 to a server of --memory: each statement is answered or refused (53200), and the process stays
 within the memory and the unaccounted part. Otherwise the exit status is 1.

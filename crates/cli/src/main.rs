@@ -1,23 +1,18 @@
 //! The `coscan` command.
 //!
-//! One file per subcommand; each turns its options into calls of a library crate and shows the
-//! results. Results go to standard output, everything else to standard error. Exit codes: 0 for
-//! success, 1 for a failure, 2 for inconsistent options, 130 after an interrupt.
+//! One module per subcommand, in `commands/`; each turns its options into calls of a library
+//! crate and shows the results. Results go to standard output, everything else to standard error.
+//! Exit codes: 0 for success, 1 for a failure, 2 for inconsistent options, 130 after an
+//! interrupt.
 
 mod allocator;
 mod args;
-mod bench;
+mod commands;
 mod concurrent;
-mod demo;
 mod descriptors;
 mod failure;
-mod index;
 mod output;
 mod progress;
-mod rewrite;
-mod serve;
-mod spread;
-mod sql;
 
 use std::process::ExitCode;
 
@@ -36,32 +31,32 @@ struct Cli {
 enum Command {
     /// Show the effect of sharing reads: the papers' workload under four policies, as a table and
     /// a report.
-    Demo(demo::Options),
+    Demo(commands::demo::Options),
     /// Run SQL over Parquet files.
-    Sql(sql::Options),
+    Sql(commands::sql::Options),
     /// Rewrite Parquet so that pages begin at the same rows in every column.
-    Rewrite(rewrite::Options),
+    Rewrite(commands::rewrite::Options),
     /// Spread a table over several folders, one on each disk.
-    Spread(spread::Options),
+    Spread(commands::spread::Options),
     /// Serve SQL over Parquet files to PostgreSQL clients.
-    Serve(serve::Options),
+    Serve(commands::serve::Options),
     /// Secondary indexes of Parquet tables.
-    Index(index::Options),
+    Index(commands::index::Options),
     /// Experiments on the real engine.
-    Bench(bench::Options),
+    Bench(commands::bench::Options),
     /// The papers' experiments in the simulator, and thousands of injected faults.
     Sim(coscan_study::command::Options),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
-        Command::Demo(options) => demo::run(&options),
-        Command::Sql(options) => sql::run(&options),
-        Command::Rewrite(options) => rewrite::run(&options),
-        Command::Spread(options) => spread::run(&options),
-        Command::Serve(options) => serve::run(options),
-        Command::Index(options) => index::run(&options),
-        Command::Bench(options) => bench::run(options),
+        Command::Demo(options) => commands::demo::run(&options),
+        Command::Sql(options) => commands::sql::run(&options),
+        Command::Rewrite(options) => commands::rewrite::run(&options),
+        Command::Spread(options) => commands::spread::run(&options),
+        Command::Serve(options) => commands::serve::run(options),
+        Command::Index(options) => commands::index::run(&options),
+        Command::Bench(options) => commands::bench::run(options),
         Command::Sim(options) => coscan_study::command::run(&options).map_err(Failure::from),
     };
     match outcome {

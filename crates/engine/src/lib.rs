@@ -29,7 +29,6 @@ mod object_stores;
 mod once;
 mod operators;
 mod ordered;
-mod own;
 mod plan;
 mod probe;
 mod read;
@@ -38,6 +37,7 @@ mod right;
 mod rights;
 pub mod running;
 mod session;
+mod session_names;
 mod settings;
 mod statement;
 mod tables;
@@ -54,16 +54,16 @@ pub use index_catalog::IndexBuild;
 pub use memory::connection_memory;
 pub use object_stores::local_store::{Disk, LocalStore, SystemDisk};
 pub use operators::{OperatorTaker, OperatorTrace};
-pub use own::{
-    Confinement, DropNames, Rename, SavedOwn, Snapshot, TEMPORARY_SCHEMA, check as check_rights,
-    commit_own, drop_own, execute, forget_own, makes_rows, refused_read_only, rename_own, save_own,
-};
 pub use right::{Right, Rights};
 pub use rights::without_folders;
 pub use running::Running;
 pub use session::{
     CoscanExt, Engine, EngineMetrics, Prepared, Session, StartOptions, Statement, TransactionRules,
     add_physical_rule, only_reads, start,
+};
+pub use session_names::{
+    Confinement, DropNames, Rename, SavedOwn, Snapshot, TEMPORARY_SCHEMA, check as check_rights,
+    commit_own, drop_own, execute, forget_own, makes_rows, refused_read_only, rename_own, save_own,
 };
 pub use settings::{EngineConfig, MergeJoins, Nested, SETTINGS, Setting, Settings, Values};
 pub use statement::{

@@ -14,18 +14,14 @@ use crate::analysis::{
 };
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts, SortKeys};
 use crate::constants::ConstantErrors;
-use crate::file_types::FileTypes;
 use crate::guards::Guards;
-use crate::intervals;
 use crate::operators::Planner;
 use crate::parameters::OpenParameters;
+use crate::planners::{FileTypes, TextPlanner, TimePlanner, Types};
 use crate::relations::{Relations, WholeRows};
 use crate::subqueries::{OuterAggregates, UnnestSubqueries};
-use crate::text_planner::TextPlanner;
-use crate::time_planner::TimePlanner;
-use crate::types::Types;
 use crate::windows::Frames;
-use crate::{casts, functions, numbers, physical, rules};
+use crate::{casts, functions, intervals, numbers, physical, rules};
 
 /// Installs PostgreSQL's functions, planners and rules. Call it after adding DataFusion's default
 /// features, because it replaces functions with the same names. A second call has no effect.
@@ -64,7 +60,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     relations.push(Arc::new(FileTypes));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(numbers::aggregate().into_iter().map(Arc::new));
-    numbers::ranks::install(&mut builder);
+    numbers::aggregation::ranks::install(&mut builder);
     intervals::with_intervals(&mut builder);
     functions::time::install_series(&mut builder);
     let analyzer = builder.analyzer().get_or_insert_default();

@@ -32,44 +32,17 @@
 //! S6: rows that wait for an idle client are on disk.
 //! S8: a client that does not read does not keep memory from others.
 
-mod auth;
-mod cancel;
 mod catalog;
-mod columns;
 mod config;
-mod connection;
-mod copy;
-mod copy_file;
-mod cursor;
+mod encode;
 mod error;
-mod explain;
-mod extended;
 mod failure;
-mod growing;
-mod held;
-mod keepalive;
-mod ledger;
 mod listen;
-mod modes;
+mod net;
 mod origins;
-mod params;
-mod parse;
-mod portal;
-mod prepared;
-mod rows;
-mod senders;
-mod session;
+mod protocol;
 mod settings;
-mod shared;
-mod show_create;
-mod simple;
-mod spare;
-mod statement;
-mod tls;
-mod transaction;
-mod unauthenticated;
-mod wire;
-mod yielding;
+mod statements;
 
 pub use config::{ServerConfig, SessionFactory, TlsFiles};
 pub use error::ServerError;

@@ -17,18 +17,14 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 
-use crate::auth::Verifier;
-use crate::cancel::Phase;
 use crate::catalog::PgCatalog;
 use crate::config::{ServerConfig, SessionFactory};
-use crate::connection::serve;
 use crate::error::ServerError;
-use crate::parse::Aside;
-use crate::senders::Senders;
-use crate::shared::Shared;
-use crate::spare::{Spare, out_of_descriptors, some_are_left};
-use crate::tls::Tls;
-use crate::unauthenticated::Unauthenticated;
+use crate::net::{
+    Phase, Senders, Spare, Tls, Unauthenticated, Verifier, out_of_descriptors, some_are_left,
+};
+use crate::protocol::{Shared, serve};
+use crate::statements::Aside;
 
 /// How often the server looks whether there are descriptors, where there were too few.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -1,7 +1,7 @@
 //! Which named statements has a connection prepared, and where do they come from?
 //!
 //! Queries of `pg_prepared_statements` read this, on other threads.
-//! Not here: the statements themselves (`portal.rs`).
+//! Not here: the statements themselves (`statements/portal.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -8,13 +8,9 @@
 //! Not here: what follows from a choice (`abm/handle/`).
 //! Contract: `docs/design/abm.md`, which defines exactly what each policy chooses.
 
-mod attach;
-mod elevator;
+mod compared;
 pub(crate) mod in_order;
 mod keep;
-mod normal;
-mod pbm;
-mod pbm_sampling;
 mod ratio;
 mod relevance;
 mod relevance_2007;
@@ -123,17 +119,17 @@ macro_rules! policies {
 
 policies! {
     /// Every scan reads its chunks in order, the buffer is LRU. [CoopScans07 §3]
-    Normal = "normal": normal::Normal,
+    Normal = "normal": compared::Normal,
     /// As `Normal`, but a new scan starts at the position of the running scan with the largest
     /// remaining overlap. [CoopScans07 §3]
-    Attach = "attach": attach::Attach,
+    Attach = "attach": compared::Attach,
     /// Every scan reads its chunks in order; the victim is the segment that is needed last,
     /// estimated from the scans' positions and paces. [PBM12 §3]
-    Pbm = "pbm": pbm::Pbm,
+    Pbm = "pbm": compared::Pbm,
     /// As `Pbm`, but the victim is chosen among a few segments drawn at random (Vanderkooy 2023).
-    PbmSampling = "pbm-sampling": pbm_sampling::PbmSampling,
+    PbmSampling = "pbm-sampling": compared::PbmSampling,
     /// One strictly sequential cursor loads what any scan needs. [CoopScans07 §3]
-    Elevator = "elevator": elevator::Elevator,
+    Elevator = "elevator": compared::Elevator,
     /// Relevance functions pick scan, chunk and victim, and scans take turns on the cores.
     Relevance = "relevance": relevance::Relevance,
     /// As `Relevance`, but whatever is available is handed out at once. [CoopScans07 §4, §6.2]

@@ -25,7 +25,8 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 
 use super::checked_reader::CheckedReaders;
 use crate::error::{external, storage_error};
-use crate::read::scan::{Delivery, Execution, ScanPlan, stream};
+use crate::read::scan::partition::stream;
+use crate::read::scan::{Delivery, Execution, ScanPlan};
 use crate::resources::Resources;
 use crate::settings::Settings;
 

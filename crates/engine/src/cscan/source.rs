@@ -28,7 +28,8 @@ use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult};
 
 use super::plain;
 use crate::probe::{self, ProbeSideExecution, ProbeSidePlan, SmoothExecution, SmoothPlan};
-use crate::read::scan::{Delivery, Execution, Executions, ScanPlan, stream};
+use crate::read::scan::partition::stream;
+use crate::read::scan::{Delivery, Execution, Executions, ScanPlan};
 
 /// A DataFusion data source: a cooperative scan of Parquet files, an index scan, or DataFusion's
 /// own scan with errors that name the place.

@@ -13,12 +13,10 @@ use std::sync::{Arc, Weak};
 use coscan_storage::pool::ChunkLease;
 use parking_lot::Mutex;
 
-use super::expr_key::Key;
+use super::evaluation::{FragmentPlan, Key, PREDICATES_MAX};
 use super::member::{Delivered, Member, Order, TableKey};
-use super::query_sets::PREDICATES_MAX;
 use super::state_cache::StateCache;
 use super::totals::Totals;
-use super::work::FragmentPlan;
 
 /// An entry takes a few hundred bytes.
 const AVOIDED_MAX: usize = 1024;

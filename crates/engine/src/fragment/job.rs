@@ -20,9 +20,8 @@ use coscan_storage::pool::{ChunkJob, ChunkLease, ColumnRequest};
 use datafusion::error::Result;
 
 use super::board::{Avoid, Board};
+use super::evaluation::{BatchColumns, Program, Sharing, Stop, Work};
 use super::member::{Delivered, Member, Order, TableKey};
-use super::program::{BatchColumns, Program, Sharing, Stop};
-use super::work::Work;
 use crate::error::external;
 use crate::read::prune::WantedBatches;
 

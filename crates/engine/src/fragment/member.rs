@@ -24,11 +24,9 @@ use datafusion::error::Result;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::merge::Merge;
-use super::program::Sharing;
+use super::evaluation::{FragmentPlan, Merge, Sharing, Work};
 use super::state_cache::StateCache;
 use super::totals::Totals;
-use super::work::{FragmentPlan, Work};
 use crate::read::FilePlan;
 use crate::read::prune::WantedBatches;
 use crate::read::scan::{Judged, Remembers, Running};

@@ -14,7 +14,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, Partitioning};
 
-use super::work::{PlannedAggregate, inline};
+use super::evaluation::{PlannedAggregate, inline};
 
 /// An aggregate over the raw rows of `input`.
 pub(crate) struct OverScan {

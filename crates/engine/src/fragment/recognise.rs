@@ -3,8 +3,8 @@
 //! A fragment is a partial aggregate over a cooperative scan in shared delivery, with only
 //! projections and round-robin repartitions between them. Its states for a set of chunks are a
 //! merge of its states for each chunk. The pair becomes a `FragmentExec` (`exec.rs`); the final
-//! aggregate above it stays DataFusion's, and `merge.rs` says how many states a batch for it may
-//! have.
+//! aggregate above it stays DataFusion's, and `evaluation/merge.rs` says how many states a batch
+//! for it may have.
 //! Not fragments: grouping sets, aggregates that depend on an order, limits, scans with dynamic
 //! filters (which rows pass depends on when they are read), and expressions without a key.
 
@@ -21,10 +21,8 @@ use datafusion::physical_plan::udaf::AggregateFunctionExpr;
 use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 
 use super::board::Board;
-use super::expr_key::KeyWriter;
-use super::merge::merge_of;
+use super::evaluation::{FragmentPlan, KeyWriter, merge_of};
 use super::over_scan::{over_scan, spread};
-use super::work::FragmentPlan;
 use crate::cscan::CScanSource;
 use crate::read::scan::{Delivery, ScanPlan};
 

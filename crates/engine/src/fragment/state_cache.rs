@@ -3,7 +3,7 @@
 //! States are small and independent of order, so a chunk's state can replace its rows as long as
 //! the file is the same. A dashboard that refreshes, or a query that another user has already
 //! asked, takes the states and reads only chunks without one: new files, ends of ranges.
-//! Not here: what a key contains (`work.rs`); when the cache is read (`member.rs`).
+//! Not here: what a key contains (`evaluation/work.rs`); when the cache is read (`member.rs`).
 //! Bounds: at most the bytes that the inserting session allows (`coscan.state_cache`), counted in
 //! the engine's memory budget. The first victims are states that are cheap to recompute per byte,
 //! and states that were not used for long [GreedyDual-Size: Cao, Irani, USITS 1997]. The whole
@@ -20,7 +20,7 @@ use coscan_storage::device::FileVersion;
 use coscan_storage::pool::{ChunkInfo, MemoryBudget, Reclaim};
 use parking_lot::Mutex;
 
-use super::expr_key::Key;
+use super::evaluation::Key;
 
 /// Identifies the state of one chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

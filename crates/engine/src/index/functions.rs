@@ -33,10 +33,10 @@ use futures::stream;
 use super::build::Order;
 use super::discovery::named_folder;
 use crate::index_catalog::Index;
-use crate::own::MemoryTable;
 use crate::resources::Resources;
 use crate::right::Right;
 use crate::rights;
+use crate::session_names::MemoryTable;
 
 /// Registers the functions in a session.
 pub(crate) fn register(builder: &mut SessionStateBuilder, resources: &Weak<Resources>) {

@@ -5,7 +5,7 @@
 //! that is killed leaves its folder behind, with all that it spilled; the next engine that uses
 //! the same place removes it if no process holds its lock (`orphans.rs`).
 //! Not here: the files inside, which are DataFusion's, except for rows of smooth scans
-//! (`probe/result_cache.rs`), which go there too.
+//! (`probe/streams/result_cache.rs`), which go there too.
 
 use std::fs;
 use std::io;

@@ -7,7 +7,7 @@
 //! states, because their rows may continue in other chunks. In a chunk that is not in order, a
 //! hash table separates all groups. They are complete at the end of the chunk, except those of its
 //! least and its greatest key.
-//! Not here: which of the kept groups are complete (`together.rs`).
+//! Not here: which of the kept groups are complete (`shared_state.rs`).
 //! ORD-I3: a group's rows of a chunk are either in one value that was passed on, or in one kept
 //! part.
 //! Bounds: groups of one batch, of the current run, and of one batch on its way out; in a chunk

@@ -9,7 +9,7 @@
 //! | `exec.rs` | the plan node |
 //! | `stream.rs` | how does one partition process its chunks? |
 //! | `wanted.rs` | what do statistics say about the chunks that an execution wants? |
-//! | `together.rs` | what do the partitions share: which groups are complete? |
+//! | `shared_state.rs` | what do the partitions share: which groups are complete? |
 //! | `chunk_groups.rs` | which groups does a chunk have, and which of them are complete? |
 //! | `runs.rs` | where does a key begin and end? |
 //! | `accumulators.rs` | which state has each group so far? |
@@ -26,8 +26,8 @@ mod order_aggregates;
 mod recognise;
 mod runs;
 mod sequence;
+mod shared_state;
 mod stream;
-mod together;
 mod wanted;
 
 pub(crate) use exec::OrderedAggregateExec;

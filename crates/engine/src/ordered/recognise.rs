@@ -5,7 +5,7 @@
 //! declared. Groups by further columns are separated within each value of the key. If the key has
 //! few values, there are few groups or long runs, and a fragment (`fragment/`) is faster.
 //! Not here: whether the chunks that remain when the files are open are in sequence
-//! (`together.rs`), what the surrounding plan needs (`order_aggregates.rs`).
+//! (`shared_state.rs`), what the surrounding plan needs (`order_aggregates.rs`).
 //! Not ordered: grouping sets, aggregates that depend on an order, limits within the aggregate,
 //! and aggregates that must return their groups in order, which an ordered scan provides.
 //! Bounds: O(row groups) for each grouping column; reads nothing, so footers that are not in

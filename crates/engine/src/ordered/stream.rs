@@ -27,7 +27,7 @@ use coscan_core::group_borders::Edges;
 
 use super::chunk_groups::{ChunkGroups, Pushed};
 use super::runs::Runs;
-use super::together::{InSequence, Standing, Together};
+use super::shared_state::{InSequence, Standing, Together};
 use crate::read::scan::{Batches, ByChunk, News, Run, stream_of};
 use crate::tasks::give_way;
 

@@ -3,7 +3,7 @@
 //! A scan by an index returns rows in the order of its key if it is asked to. DataFusion does not
 //! know that when it makes a plan, so it puts sorts where they are needless. This file removes
 //! them: above the scan, and above a hash repartitioning of its rows, which merge joins have.
-//! Not here: what such an order costs (`probe/ordered.rs`).
+//! Not here: what such an order costs (`probe/streams/ordered.rs`).
 //! Source: [SmoothScan18 §4.2], interesting orders.
 
 use std::sync::Arc;

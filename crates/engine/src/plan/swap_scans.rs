@@ -45,7 +45,7 @@ use crate::read::parquet_scan;
 use crate::read::scan::{Delivery, ScanPlan, files_of};
 use crate::resources::Resources;
 use crate::settings::Settings;
-use crate::tables::columns::UNREADABLE;
+use crate::tables::metadata::UNREADABLE;
 
 /// Marks the scans that are to be cooperative, before anything is pushed down.
 #[derive(Debug)]

@@ -2,7 +2,8 @@
 //!
 //! The first stream that is polled opens the table's files and the index at the same time, and
 //! divides the table into pages. If the index cannot be used, the take-over scan reads everything.
-//! Not here: what a stream does (`stream.rs`), which pages are next (`coscan_core::smooth`).
+//! Not here: what a stream does (`streams/stream.rs`), which pages are next
+//! (`coscan_core::smooth`).
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
@@ -30,7 +31,7 @@ use crate::error::external;
 use crate::index::Cursor;
 use crate::index_catalog::Index;
 use crate::read::scan::{Execution, Running};
-use crate::tables::footers;
+use crate::tables::metadata::footers;
 
 /// The state that the streams of one execution share.
 pub(crate) struct SmoothExecution {

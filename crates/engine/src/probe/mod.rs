@@ -10,10 +10,7 @@
 //! | `rows.rs` | which rows of pages are in the result? |
 //! | `fetched_rows.rs` | which rows of a piece were not fetched one by one? |
 //! | `takeover.rs` | what is left when a cooperative scan takes over? |
-//! | `reader.rs` | how does one stream find its rows? |
-//! | `lapsing.rs` | how does a read that is not polled give its memory back? |
-//! | `stream.rs` | how does one partition return its rows, in any order? |
-//! | `ordered.rs`, `result_cache.rs` | how are rows returned in the order of the key, and where do rows wait for their turn? |
+//! | `streams/` | how do streams find rows and return them, in any order or in that of the key? |
 //! | `metrics.rs`, `region_sizes.rs`, `index_used.rs` | what does EXPLAIN ANALYZE show? |
 //!
 //! The state machine `coscan_core::smooth::Probe` decides what is read next, for every access
@@ -23,21 +20,17 @@
 mod execution;
 mod fetched_rows;
 mod index_used;
-mod lapsing;
 mod metrics;
-mod ordered;
 mod plan;
 mod prices;
 mod probe_side;
 mod probing;
-mod reader;
 mod region_sizes;
-mod result_cache;
 mod rows;
-mod stream;
+mod streams;
 mod takeover;
 
 pub(crate) use execution::SmoothExecution;
 pub(crate) use plan::SmoothPlan;
 pub(crate) use probe_side::{ProbeSideExecution, ProbeSidePlan, open as open_probe_side};
-pub(crate) use stream::open;
+pub(crate) use streams::open;

@@ -4,7 +4,8 @@
 //! (`coscan_storage::narrowest`). This file compares them in that width, and widens them to the
 //! type that a plan expects. The caller knows what the numbers mean: it may compare two decimals
 //! by their digits only if their scales are equal.
-//! Not here: arithmetic (`fragment/narrow.rs`), which columns are kept this way (`compact.rs`).
+//! Not here: arithmetic (`fragment/evaluation/narrow.rs`), which columns are kept this way
+//! (`compact.rs`).
 //! I1: every result equals that of the same values in 64 bits; the number under a NULL is
 //! arbitrary.
 

@@ -1,14 +1,14 @@
 //! Which effects on others may a session have?
 //!
-//! Every session may read the shared tables and create its own names (`own/`). Three rights allow
-//! more. A session that a server creates for a client has the rights that the server was started
-//! with; a session in the user's own process is unrestricted, and all sessions of its engine see
-//! the names that it creates. A session's rights never change, so a check at the time a statement
-//! is prepared still holds when it runs.
+//! Every session may read the shared tables and create its own names (`session_names/`). Three
+//! rights allow more. A session that a server creates for a client has the rights that the server
+//! was started with; a session in the user's own process is unrestricted, and all sessions of its
+//! engine see the names that it creates. A session's rights never change, so a check at the time a
+//! statement is prepared still holds when it runs.
 //! Not here: the rights themselves (`right.rs`), which statement needs which right
-//! (`own/check.rs`), which setting does (`settings.rs`), what a session learns of the server's
-//! files (`places.rs`, R3). `docs/design/rights.md` has the table for users; a test checks each of
-//! its rows.
+//! (`session_names/statements/check.rs`), which setting does (`settings.rs`), what a session
+//! learns of the server's files (`places.rs`, R3). `docs/design/rights.md` has the table for
+//! users; a test checks each of its rows.
 //! R1: the check of a statement covers everything in it: subqueries, and the statements inside
 //! EXPLAIN, PREPARE and CREATE … AS.
 //! R2: a write is also checked when it is planned, because a view may hide it.

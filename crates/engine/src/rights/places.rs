@@ -5,7 +5,7 @@
 //! system tables, settings, definitions of tables, plans that EXPLAIN shows, or errors (which the
 //! server rewrites with [`without_folders`]).
 //! Not here: the value of `coscan.index_folder` (`settings/`), definitions of shared tables
-//! (`own/catalogs.rs`).
+//! (`session_names/catalogs.rs`).
 
 use std::sync::{Arc, LazyLock};
 

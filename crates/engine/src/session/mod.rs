@@ -32,7 +32,7 @@ use futures::TryStreamExt;
 use crate::error::{Error, Result};
 use crate::index::{find_indexes, index_statement};
 use crate::memory::OpenQueries;
-use crate::own::ChangeByQuery;
+use crate::session_names::ChangeByQuery;
 use crate::settings::EngineConfig;
 use crate::statement::{StatementText, parse_datafusion, plan_statement, reserve_statement};
 use crate::tables::shared::{Place, SharedTables};

@@ -27,7 +27,7 @@ use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::{CopyToSource, Statement as DfStatement};
 use parking_lot::Mutex;
 
-use crate::own::check;
+use crate::session_names::check;
 use crate::statement::{StatementSize, on_large_stack, plan_statement};
 
 /// A statement that was parsed and planned, with open parameters.

@@ -20,8 +20,8 @@ use tokio::runtime::Handle;
 use super::Session;
 use crate::error::{Error, engine_error};
 use crate::memory::{Admission, OpenQueries, OpenQuery};
-use crate::own::{Snapshot, check_read_only, check_undoable, execute};
 use crate::running::{Again, Guard, Running, Start, Streams};
+use crate::session_names::{Snapshot, check_read_only, check_undoable, execute};
 use crate::statement::on_large_stack;
 use crate::tasks::{self, Fingerprint, QueryTasks};
 

@@ -9,7 +9,7 @@
 //! | UPDATE … FROM, DELETE … USING, WITH before either, DELETE of a table with an alias | as a query of the changed rows, which DataFusion's planner does not support; the plan has the same change node as its own |
 //!
 //! Not here: forms that need no columns (`coscan_pg`'s `dialect/changes.rs`), how rows change
-//! (`own/change/`).
+//! (`session_names/change/`).
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -15,30 +15,25 @@
 //!
 //! T1: a syntax tree or plan that leaves this module is so shallow that a thread with 2 MiB of
 //! stack can clone, run and drop it.
-//! Bounds: `limits.rs`.
+//! Bounds: `bounds/`, each in `bounds/limits.rs`.
 
+mod bounds;
 mod changes;
 mod copy;
 mod error;
-mod limits;
-mod nodes;
 mod parse;
 mod postgres;
 mod scan;
-mod shape;
-mod size;
 mod split;
-mod stack;
 
+pub use bounds::{StatementSize, THREAD_STACK_BYTES};
 pub(crate) use copy::with_postgres_columns;
 pub use error::StatementError;
-pub use limits::THREAD_STACK_BYTES;
 pub(crate) use parse::parse_datafusion;
 pub use parse::{
     on_large_stack, parse_statement, plan_statement, reserve_statement, shape_datafusion,
     shape_statement,
 };
 pub use postgres::parse_postgresql;
-pub use size::StatementSize;
 pub(crate) use split::first_words;
 pub use split::{StatementText, StatementTexts, split_statements, statement_texts};

@@ -11,14 +11,12 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::{CopyToSource, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::Statement;
 
+use super::bounds::{
+    OnStack, STACK_BYTES_MIN, StatementSize, check_plan, shape, shape_part, with_stack,
+};
 use super::changes;
 use super::error::StatementError;
-use super::limits::STACK_BYTES_MIN;
-use super::nodes::check_plan;
-use super::shape::{shape, shape_part};
-use super::size::StatementSize;
 use super::split::StatementText;
-use super::stack::{OnStack, with_stack};
 use crate::settings::{Nested, Settings};
 
 /// Runs `parse` on a statement's text, on a stack that holds any tree that the text may become.

@@ -5,9 +5,9 @@
 //! user wrote.
 //! Bounds: nothing between statements is kept, so 64 MiB of semicolons cost 64 MiB.
 
+use super::bounds::{Sizing, StatementSize};
 use super::error::StatementError;
 use super::scan::{Kind, Scan};
-use super::size::{Sizing, StatementSize};
 
 /// One statement of a text, without its semicolon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

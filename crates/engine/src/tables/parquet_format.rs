@@ -3,9 +3,9 @@
 //! DataFusion's Parquet format says what is wrong with a footer or with two schemas, but not which
 //! files they are from. This format wraps it and names the file in errors: when a table is
 //! registered or declared, and when a query collects statistics.
-//! Not here: reading and checking footers (`footers.rs`), columns of files that differ
-//! (`columns.rs`), a file's statistics (`statistics.rs`), writing rows (`writing.rs`), pages
-//! (`cscan/plain.rs`, `coscan-storage`).
+//! Not here: reading and checking footers (`metadata/footers.rs`), columns of files that differ
+//! (`metadata/columns.rs`), a file's statistics (`metadata/statistics.rs`), writing rows
+//! (`writing.rs`), pages (`cscan/plain.rs`, `coscan-storage`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,11 +32,9 @@ use datafusion::physical_plan::empty::EmptyExec;
 use object_store::{ObjectMeta, ObjectStore};
 use parquet::file::metadata::ParquetMetaData;
 
+use super::metadata::{columns, footers, of_file as statistics_of, over_row_groups};
 use super::partitioned::files_of;
-use super::promised_order::over_row_groups;
-use super::statistics::of_file as statistics_of;
 use super::writing::{self, FilesSink};
-use super::{columns, footers};
 use crate::error::{Error, external, storage_error};
 use crate::object_stores::joint_store::written;
 

@@ -4,8 +4,9 @@
 //! (`object_stores/staged_store.rs`). Outside of a transaction they get their names when the
 //! statement ends. In a transaction, COMMIT gives them their names, in the order of the
 //! statements, and ROLLBACK removes them. Until then no listing shows them, so the session's own
-//! statements must not read the table (`own/check.rs` calls [`PendingInserts::check`]).
-//! Not here: when a transaction begins and ends (`own/saved.rs`).
+//! statements must not read the table (`session_names/statements/check.rs` calls
+//! [`PendingInserts::check`]).
+//! Not here: when a transaction begins and ends (`session_names/saved.rs`).
 //! Bounds: [`INSERTS_MAX`] statements, because each file is kept open and locked.
 //! PI1: each INSERT appears as a whole. If COMMIT fails between two, the earlier one has appeared.
 

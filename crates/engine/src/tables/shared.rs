@@ -7,7 +7,8 @@
 //! the table (`parquet_format.rs`), and the next use replaces it. A table whose files cannot be
 //! read keeps its name: every statement that names it gets the error, and other tables work. Each
 //! use tries to open it, so a table whose files are repaired needs no restart.
-//! Not here: why a table cannot be opened (`registration.rs`), names of a session's own (`own/`).
+//! Not here: why a table cannot be opened (`registration.rs`), names of a session's own
+//! (`session_names/`).
 //! Bounds: one attempt per statement that names the table.
 
 use std::collections::BTreeMap;

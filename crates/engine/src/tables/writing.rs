@@ -33,7 +33,7 @@ use object_store::path::Path;
 use url::Url;
 
 use super::HIVE_NULL;
-use super::columns::without_views;
+use super::metadata::without_views;
 use super::pending::{Insert, PendingInserts};
 use crate::object_stores::local_store::settle;
 use crate::object_stores::staged_store::StagedStore;

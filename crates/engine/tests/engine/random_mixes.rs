@@ -21,8 +21,8 @@ use tokio::sync::{Mutex, OnceCell};
 use tokio::task::JoinSet;
 
 use crate::common::{self, borrowed, config, memory_comes_back, plain, rows, tpch, tpch_tables};
-use crate::shared_operators::{all_is_over, metrics};
-use crate::tpch_rows_equal;
+use crate::plans::tpch_rows_equal;
+use crate::sharing::{all_is_over, metrics};
 
 const SCALE: f64 = 0.01;
 

@@ -21,40 +21,25 @@
 //! | `union_names.rs` | which column names do the inputs of a UNION have? |
 //! | `window_frames.rs` | which rows are in a RANGE frame? |
 
+mod aggregates;
 mod assignments;
 mod checks;
+mod conditions;
 mod copied_uuids;
-mod decided;
-mod dependencies;
-mod eliminate_cross_join;
-mod eliminate_join;
-mod grouping;
-mod grouping_id;
 mod mixed_types;
 mod needless_orders;
 mod ordered_inputs;
-mod predicates;
-mod push_down;
 mod set_operations;
-mod single_distinct;
 mod union_names;
-mod window_frames;
 
+pub(crate) use aggregates::{Dependencies, GroupingKeys, SingleDistinct, WindowFrames};
 pub use assignments::ASSIGNMENTS;
 pub(crate) use assignments::Assignments;
 pub(crate) use checks::Checks;
+pub(crate) use conditions::{Decided, EliminateCrossJoins, EliminateJoins, Predicates, PushDown};
 pub(crate) use copied_uuids::CopiedUuids;
-pub(crate) use decided::Decided;
-pub(crate) use dependencies::Dependencies;
-pub(crate) use eliminate_cross_join::EliminateCrossJoins;
-pub(crate) use eliminate_join::EliminateJoins;
-pub(crate) use grouping::GroupingKeys;
 pub(crate) use mixed_types::MixedTypes;
 pub(crate) use needless_orders::NeedlessOrders;
 pub(crate) use ordered_inputs::OrderedInputs;
-pub(crate) use predicates::Predicates;
-pub(crate) use push_down::PushDown;
 pub(crate) use set_operations::CountRows;
-pub(crate) use single_distinct::SingleDistinct;
 pub(crate) use union_names::UnionNames;
-pub(crate) use window_frames::WindowFrames;

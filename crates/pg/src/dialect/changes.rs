@@ -23,8 +23,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::ast::{call, last_word, template, text};
-use super::column_names::{first_select, folded, is_wild};
-use super::rows::fields;
+use super::expressions::fields;
+use super::names::{first_select, folded, is_wild};
 use crate::functions::FAIL;
 
 /// Functions whose value differs from call to call.

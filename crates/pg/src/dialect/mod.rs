@@ -12,87 +12,55 @@
 //! | `outer_names` | `(SELECT count(*) …) q` | `(SELECT …) q (count)` |
 //! | `table_names` | tables that subqueries name | tables of names that no column has |
 //! | `spelling` | `pg_catalog.f()`, `COLLATE`, `OPERATOR(…)` | plain names and operators |
-//! | `arrays` | `'{1,2}'::int[]`, `x = ANY('{…}')`, `ARRAY(SELECT …)` | array expressions |
-//! | `hypothetical` | `rank(v) WITHIN GROUP (ORDER BY e)` | counts of rows |
+//! | `expressions/` | expressions in PostgreSQL's syntax | calls and operators that DataFusion plans |
 //! | `queries/` | clauses of queries | the same with clauses that DataFusion plans |
 //! | `catalog/oids` | `'t'::regclass`, `oid::regtype::text` | functions that look up the catalog |
 //! | `catalog/tableoid` | `c.tableoid` of a table of `pg_catalog` | that table's oid |
 //! | `catalog/procedures` | `p.oid = t.typreceive` | the oid of the function that the column names |
 //! | `catalog/folding` | what the catalog's model can never hold (`catalog/facts.rs`) | `NULL`, `false`, no rows |
-//! | `times` | `INTERVAL`, `AT TIME ZONE`, `OVERLAPS` | calls of functions |
-//! | `named_arguments` | `jsonb_insert(…, insert_after => true)` | arguments in their places |
-//! | `sets` | functions of sets in FROM | subqueries that unnest arrays |
-//! | `whole_rows` | `row_to_json(t)` | one more column of `t` |
-//! | `rows` | `(a, b) = (c, d)` | comparisons of single values |
-//! | `texts` | `substring(a from b)`, LIKE, `~`, ANY, `json_agg` | calls of our functions |
-//! | `literals` | numbers, casts | numbers of PostgreSQL's types, calls of `pg_cast` |
 //! | `stored` | `INSERT … SELECT` | the same, of tables that are marked |
-//! | `mentions` | queries in WITH that are named twice | the same, marked |
 //! | `relations` | VALUES, UNION and its siblings, WITH RECURSIVE | subqueries in FROM |
 //!
 //! D1: rows do not change: a pass replaces a construct only with an equivalent one.
 
-mod arrays;
 pub(crate) mod ast;
 mod catalog;
 mod changes;
-mod column_names;
-mod create_as;
-mod exclusion;
-mod grammar;
-mod group_keys;
-mod hidden_names;
-mod hypothetical;
-mod literals;
-mod mentions;
-mod named_arguments;
-mod order_by;
-mod outer_names;
+mod expressions;
+mod lexical;
+mod names;
 mod own_exprs;
 mod parameters;
-mod phrases;
 mod queries;
 mod relations;
-mod rows;
-mod sets;
 mod spelling;
 mod stored;
-mod table_names;
-mod texts;
-mod times;
-mod tokens;
-mod uescape;
-mod whole_rows;
-mod words;
 
 use datafusion::sql::sqlparser::ast::{Statement, VisitMut};
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
 pub use crate::names::on_the_wire;
-pub use arrays::{AS_ARRAY, elements};
-pub(crate) use arrays::{OR_EMPTY, SUBSCRIPTS, nested};
 pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
-pub(crate) use column_names::folded;
-pub(crate) use exclusion::Excluded;
-pub use grammar::Grammar;
-pub use mentions::mark_mentions;
-pub(crate) use mentions::{is_marked, take_mark};
+pub use expressions::{AS_ARRAY, elements};
+pub(crate) use expressions::{FIELD, OR_EMPTY, ROWS_OF, SUBSCRIPTS, WHOLE, nested, row_column};
+pub(crate) use lexical::Excluded;
+pub use lexical::{Grammar, is_every_column};
+pub use names::mark_mentions;
+pub(crate) use names::{folded, is_marked, take_mark};
 pub use parameters::{Written, type_of, unread_queries, with_queries, written_parameters};
 pub(crate) use queries::using::{Known, MERGED, concerns, rewrite as merged, table};
 pub use relations::query_of;
 pub(crate) use relations::{FIRST_TERM, LATER_TERM};
 pub(crate) use stored::AS_STORED;
 pub use stored::{as_stored, keep_stored_types, uuid_in_file};
-pub use tokens::is_every_column;
-pub(crate) use whole_rows::{FIELD, ROWS_OF, WHOLE, row_column};
 
 /// Parses PostgreSQL's dialect and rewrites the statements of `sql`.
 pub fn parse_postgres(sql: &str) -> Result<Vec<Statement>, ParserError> {
     let dialect = Grammar::new();
     let mut tokens = Tokenizer::new(&dialect, sql).tokenize_with_location()?;
-    tokens::replace(&mut tokens)?;
+    lexical::tokens::replace(&mut tokens)?;
     let mut statements = Parser::new(&dialect)
         .with_tokens_with_locations(tokens)
         .parse_statements()?;
@@ -104,32 +72,32 @@ pub fn parse_postgres(sql: &str) -> Result<Vec<Statement>, ParserError> {
 pub fn rewrite(statement: &mut Statement) {
     changes::rewrite(statement);
     // First, because names derive from the text that the client wrote.
-    column_names::unique(statement);
-    hidden_names::rewrite(statement);
-    order_by::rewrite(statement);
-    outer_names::rewrite(statement);
-    table_names::rewrite(statement);
+    names::column_names::unique(statement);
+    names::hidden_names::rewrite(statement);
+    names::order_by::rewrite(statement);
+    names::outer_names::rewrite(statement);
+    names::table_names::rewrite(statement);
     let mut spelling = spelling::Spelling::default();
     let _ = statement.visit(&mut spelling);
-    let _ = statement.visit(&mut arrays::Arrays);
+    let _ = statement.visit(&mut expressions::Arrays);
     let _ = statement.visit(&mut catalog::Oids);
-    let _ = statement.visit(&mut hypothetical::Hypothetical);
+    let _ = statement.visit(&mut expressions::Hypothetical);
     queries::rewrite(statement);
     if spelling.reads_catalog {
         let _ = statement.visit(&mut catalog::TableOid);
         let _ = statement.visit(&mut catalog::Procedures);
         let _ = statement.visit(&mut catalog::Folding::default());
     }
-    let _ = statement.visit(&mut named_arguments::NamedArguments);
-    let _ = statement.visit(&mut sets::Sets);
-    whole_rows::rewrite(statement);
-    let _ = statement.visit(&mut rows::Rows);
-    let _ = statement.visit(&mut texts::Texts);
+    let _ = statement.visit(&mut expressions::NamedArguments);
+    let _ = statement.visit(&mut expressions::Sets);
+    expressions::whole_rows::rewrite(statement);
+    let _ = statement.visit(&mut expressions::Rows);
+    let _ = statement.visit(&mut expressions::Texts);
     // Last, because the other passes expect casts as the parser makes them.
     if !matches!(statement, Statement::Set(_)) {
-        let _ = statement.visit(&mut times::Times);
+        let _ = statement.visit(&mut expressions::Times);
     }
-    literals::rewrite(statement);
+    expressions::literals::rewrite(statement);
     relations::rewrite(statement);
     mark_mentions(statement);
 }

@@ -13,8 +13,7 @@ use postgres_types::Type;
 
 use super::ast::last_word;
 use super::changes::merged;
-use super::column_names::folded;
-use super::mentions::mentions;
+use super::names::{folded, mentions};
 use crate::array_types::array_of;
 use crate::dialect::Grammar;
 

@@ -1,23 +1,17 @@
 //! PostgreSQL's numbers: arithmetic and functions.
 
-pub(crate) mod aggregates;
+pub(crate) mod aggregation;
 pub(crate) mod arithmetic;
 mod c_math;
-pub(crate) mod common;
-mod decimal_sum;
 mod degrees;
-mod float_key;
 mod functions;
 pub(crate) mod integers;
 pub(crate) mod numeric;
-mod ordered_set;
 mod power;
-pub(crate) mod ranks;
 mod small;
-mod wrapped;
 
-pub use decimal_sum::{Totals, decimal_sum};
-pub(crate) use float_key::{
+pub use aggregation::{Totals, decimal_sum};
+pub(crate) use aggregation::{
     as_float_key, float_key, float_of_key, is_float_key, shown_float, sign_bit,
 };
 pub(crate) use functions::TYPEOF;
@@ -30,7 +24,7 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 pub(crate) fn scalar() -> Vec<ScalarUDF> {
     let groups = [
         arithmetic::functions(),
-        common::functions(),
+        aggregation::common::functions(),
         functions::functions(),
     ];
     groups.into_iter().flatten().collect()
@@ -40,9 +34,9 @@ pub(crate) fn scalar() -> Vec<ScalarUDF> {
 pub(crate) fn aggregate() -> Vec<AggregateUDF> {
     let every = bool_and_or::bool_and_udaf().as_ref().clone();
     let groups = [
-        aggregates::functions(),
-        ordered_set::functions(),
-        wrapped::functions(),
+        aggregation::aggregates::functions(),
+        aggregation::ordered_set::functions(),
+        aggregation::wrapped::functions(),
         vec![every.with_aliases(["every"])],
     ];
     groups.into_iter().flatten().collect()

@@ -30,7 +30,7 @@ use crate::dialect::AS_ARRAY;
 use crate::functions::FIELDS_NULL;
 use crate::functions::arrays::{ALL, ANY, SLICE, SUBSCRIPT};
 use crate::functions::time::{SERIES, operators};
-use crate::numbers::common::{ARRAY, CASE, CASE_OF};
+use crate::numbers::aggregation::{ARRAY, CASE, CASE_OF};
 use crate::numbers::{arithmetic, integers};
 use crate::once::Once;
 use crate::output::pg_type;

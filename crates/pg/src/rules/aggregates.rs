@@ -35,7 +35,7 @@ use crate::error::PgError;
 use crate::functions::json::distinct_jsonb;
 use crate::functions::scalar::{marked_type, type_name};
 use crate::functions::{mark_of, marked_like};
-use crate::numbers::aggregates::{Kind, Marker, list_of, variance_of};
+use crate::numbers::aggregation::{Kind, Marker, list_of, variance_of};
 use crate::numbers::arithmetic::{self, Op, as_decimal, digits};
 use crate::numbers::decimal_sum;
 

@@ -25,7 +25,7 @@ use crate::PgError;
 use crate::casts::{self, Context, PgCast, Target, cast_expr};
 use crate::functions::scalar::type_name;
 use crate::functions::{fields_null, mark_of, marked_like};
-use crate::numbers::common::Common;
+use crate::numbers::aggregation::Common;
 use crate::operators::{is_unknown, typed};
 
 use super::lists;

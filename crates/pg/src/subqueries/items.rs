@@ -7,11 +7,10 @@ use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::logical_plan::Join;
 
+use super::evaluated::{Prepared, aggregated, prepare};
 use super::in_place::placed;
 use super::plans::{Names, column_exprs, filter, join, join_conditions, project_as, substitute};
-use super::predicate::{Prepared, prepare};
 use super::pulled::Asked;
-use super::scalar::aggregated;
 use super::{Around, unsupported};
 
 /// A join whose right side depends on its left side.

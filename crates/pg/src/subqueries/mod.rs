@@ -11,30 +11,23 @@
 //! |---|---|
 //! | `references.rs` | which outer columns does a subquery use? |
 //! | `pulled.rs` | which subqueries can be joined as they are? |
-//! | `domain.rs` | how are all others evaluated for all outer rows at once? |
-//! | `grouping.rs` | how are GROUPING SETS evaluated there? |
+//! | `evaluated/` | how are all others evaluated for all outer rows at once? |
 //! | `first_rows.rs` | for how many rows is one evaluated below LIMIT? |
-//! | `source.rs` | which relation provides the outer columns' values? |
-//! | `scalar.rs`, `predicate.rs` | which value does the subquery have where it stands? |
 //! | `items.rs` | how are LATERAL items of FROM joined? |
 //! | `outer_join.rs` | how does a condition over both sides of an outer join work? |
 //! | `outer_aggregates.rs` | to which query does an aggregate of outer columns belong? |
 //!
 //! S4: a correlated subquery that cannot be replaced is an error (0A000), never a different plan.
 
-mod domain;
+mod evaluated;
 mod first_rows;
-mod grouping;
 mod in_place;
 mod items;
 mod outer_aggregates;
 mod outer_join;
 mod plans;
-mod predicate;
 mod pulled;
 mod references;
-mod scalar;
-mod source;
 
 use std::sync::Arc;
 
@@ -52,12 +45,12 @@ use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator, Subquery};
 use datafusion::optimizer::AnalyzerRule;
 
+use self::evaluated::Predicate;
+pub(crate) use self::evaluated::is_ordered;
 pub(crate) use self::outer_aggregates::OuterAggregates;
 use self::plans::{Names, column_exprs, filter, join, join_conditions, named, project};
-use self::predicate::Predicate;
 pub(crate) use self::references::correlated as is_correlated;
 use self::references::{correlated, holds, subquery_of};
-pub(crate) use self::source::is_ordered;
 use crate::PgError;
 
 /// Replaces subqueries with joins. Runs after types are coerced.
@@ -202,7 +195,7 @@ impl Unnesting {
         };
         let negated = turned != negated;
         let (predicate, negated) = without_not(predicate, negated);
-        predicate::restrict(around, &plan, &predicate, negated, &mut self.names)
+        evaluated::predicate::restrict(around, &plan, &predicate, negated, &mut self.names)
     }
 
     /// The subquery, its predicate, and whether that is negated.
@@ -259,13 +252,13 @@ impl Unnesting {
             }
             let value = if let Expr::ScalarSubquery(given) = part {
                 if correlated(&given.subquery) {
-                    scalar::scalar(around, &given.subquery, &mut self.names)?
+                    evaluated::scalar::scalar(around, &given.subquery, &mut self.names)?
                 } else {
-                    scalar::once(Arc::unwrap_or_clone(given.subquery))?
+                    evaluated::scalar::once(Arc::unwrap_or_clone(given.subquery))?
                 }
             } else {
                 let (plan, predicate, negated) = self.predicate(around, part)?;
-                predicate::value(around, &plan, &predicate, negated, &mut self.names)?
+                evaluated::predicate::value(around, &plan, &predicate, negated, &mut self.names)?
             };
             Ok(Transformed::new(value, true, TreeNodeRecursion::Jump))
         })
@@ -412,7 +405,7 @@ impl Around {
 fn is_replaced(expr: &Expr) -> bool {
     match expr {
         Expr::ScalarSubquery(given) => {
-            correlated(&given.subquery) || !scalar::is_one_row(&given.subquery)
+            correlated(&given.subquery) || !evaluated::scalar::is_one_row(&given.subquery)
         }
         other => subquery_of(other).is_some(),
     }

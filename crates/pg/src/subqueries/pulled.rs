@@ -5,7 +5,7 @@
 //! join, and no domain (`domain.rs`) is computed. Projections are inlined into the expressions
 //! above them, so that the columns of a condition stay available.
 //!
-//! Not here: aggregates on top of such a subquery (`scalar.rs`).
+//! Not here: aggregates on top of such a subquery (`evaluated/scalar.rs`).
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -14,10 +14,12 @@
 mod bare;
 mod functions;
 mod grid;
+mod growing;
 mod information_schema;
 mod model;
 mod rows;
 mod tables;
+mod yielding;
 
 use std::sync::{Arc, OnceLock};
 
@@ -41,10 +43,10 @@ pub(crate) use self::information_schema::DEFINITIONS;
 use self::information_schema::InformationSchema;
 use self::model::{Model, PG_CATALOG};
 use self::tables::{PgSchema, Shipped};
-use crate::growing;
+
 use crate::origins::Origins;
 use crate::settings::Board;
-use crate::yielding::YieldingJoins;
+use yielding::YieldingJoins;
 
 /// What all sessions share: the static tables, decoded once, and the functions.
 pub(crate) struct PgCatalog {
@@ -139,7 +141,7 @@ impl PgCatalog {
             pid,
         };
         functions::register(&session, &known);
-        crate::copy_file::register(&session);
+        crate::encode::copy_file::register(&session);
         session.register_udtf(
             "pg_get_keywords",
             Arc::clone(&self.statics.pg_get_keywords) as _,

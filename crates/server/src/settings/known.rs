@@ -1,6 +1,6 @@
 //! Which of PostgreSQL's settings exist here, and what does SET do with each?
 
-use crate::modes::{ISOLATION, LEVELS, READ_ONLY};
+use super::modes::{ISOLATION, LEVELS, READ_ONLY};
 
 /// One of PostgreSQL's settings. Lookup ignores case.
 pub(crate) struct Known {

@@ -9,9 +9,8 @@ use std::collections::BTreeMap;
 use datafusion::prelude::SessionContext;
 
 use super::custom::is_custom;
-use super::{Settings, entry, find};
+use super::{Settings, entry, find, modes};
 use crate::failure::Failure;
-use crate::modes;
 
 /// The old value of each setting; `None` for the default.
 pub(super) type Local = BTreeMap<String, Option<String>>;

@@ -14,6 +14,7 @@ mod board;
 mod custom;
 mod known;
 mod local;
+mod modes;
 mod saved;
 
 use std::collections::BTreeMap;
@@ -30,12 +31,12 @@ use self::custom::is_custom;
 use self::known::{KNOWN, Known, Rule};
 use self::local::Local;
 use crate::failure::Failure;
-use crate::keepalive::Keepalive;
-use crate::modes::{self, Modes};
+use crate::net::Keepalive;
 
 pub(crate) use self::board::Board;
 pub(crate) use self::known::VERSION;
 pub(crate) use self::saved::SavedSettings;
+pub(super) use modes::Modes;
 
 /// One connection's settings.
 pub(crate) struct Settings {

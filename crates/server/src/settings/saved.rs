@@ -14,7 +14,7 @@ use datafusion::prelude::SessionContext;
 use super::local::Local;
 use super::{CHECKSUMS, MEMORY, Settings, entries, restore};
 use crate::failure::Failure;
-use crate::keepalive::Keepalive;
+use crate::net::Keepalive;
 
 /// One connection's settings at some time.
 #[derive(Clone, Debug, Default)]

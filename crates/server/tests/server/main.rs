@@ -10,30 +10,16 @@
     reason = "tests: a failure is a panic, and numbers are small"
 )]
 
-mod admission;
 mod catalog;
 mod clients;
 mod common;
-mod copy;
-mod crowds;
-mod cursors;
+mod connections;
 mod drivers;
-mod held_cursors;
-mod hostile;
-mod idle;
-mod indexes;
-mod interruption;
-mod malformed;
-mod moments;
 mod own_files;
 mod own_tables;
-mod parameters;
 mod places;
-mod protocol;
 mod psql;
 mod psycopg;
-mod replanning;
-mod rerun;
 mod rights;
-mod settings;
 mod sharing;
+mod statements;

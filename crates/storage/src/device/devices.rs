@@ -19,12 +19,8 @@ use object_store::ObjectStore;
 use object_store::path::Path;
 use parking_lot::Mutex;
 
-use super::handles::unreadable;
-use super::local_path::path_of;
-use super::local_version::device_number;
-use super::mounts::Mounts;
+use super::local::{Mounts, Ring, device_number, path_of, unreadable};
 use super::named::{self, NamedDevice};
-use super::sys::Ring;
 use super::{
     Device, FileVersion, LocalDevice, LocalOptions, MeterSnapshot, ObjectDevice, ObjectOptions,
     Throttle, Throttled,

@@ -4,7 +4,7 @@
 //! request has a maximum size, so that a large range arrives as several concurrent requests.
 //! Not here: the cost of a request
 //! ([`Device::request_cost_bytes`](super::Device::request_cost_bytes)), alignment to pages
-//! (`scatter.rs`), issuing requests.
+//! (`local/scatter.rs`), issuing requests.
 //! Bounds: one pass; at most one request per range plus one per `request_bytes_max` bytes.
 //! M1: every wanted byte is in exactly one part of one request. M2: requests are ascending, do not
 //! overlap, and begin and end with a wanted byte. M3: no request is longer than

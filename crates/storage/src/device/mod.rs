@@ -5,22 +5,16 @@
 //! loads, footers, page requests) go through this trait, so that a benchmark can slow a device
 //! down ([`Throttled`]) and a test can make it fail ([`Faulty`]).
 //!
-//! | file | question or content |
+//! | where | question or content |
 //! |---|---|
-//! | `local.rs` | local files: `io_uring` and direct I/O, with `positional.rs` as the fallback |
+//! | `local/` | local files: `io_uring` and direct I/O, with a fallback |
 //! | `object.rs` | object stores: S3, HTTP, memory |
 //! | `throttle.rs` | a device slowed down to a given speed |
 //! | `faulty.rs` | a device that fails as planned |
 //! | `devices.rs` | which device holds a file |
 //! | `named.rs` | which files are on a device that the configuration names |
-//! | `merge.rs`, `scatter.rs` | which requests to issue; where their bytes go |
+//! | `merge.rs` | which requests to issue |
 //! | `meter.rs` | how busy and how fast a device is |
-//! | `handles.rs`, `open_file.rs` | open files |
-//! | `local_path.rs` | the path of a location of the local store |
-//! | `local_version.rs` | when two local files are the same version |
-//! | `calls.rs` | calls into a file system that may never return |
-//! | `mounts.rs` | which mount a path is on |
-//! | `sys` | the unsafe code |
 //!
 //! Not here: what to read and when (the buffer manager), retries across devices.
 //! D1: an answer is the requested bytes of the requested version, or an error. D2: each answer
@@ -28,22 +22,13 @@
 //! whatever was read together with it. D3: every read ends, by answer or by time-out. D4: a device
 //! that waits blocks only its own threads: neither a call nor dropping its future may block.
 
-mod calls;
 mod devices;
 mod faulty;
-mod handles;
 mod local;
-mod local_path;
-mod local_version;
 pub mod merge;
 mod meter;
-mod mounts;
 mod named;
 mod object;
-mod open_file;
-mod positional;
-mod scatter;
-mod sys;
 mod throttle;
 
 use std::fmt::Debug;
@@ -59,8 +44,9 @@ use crate::StorageError;
 
 pub use devices::{DeviceOptions, DeviceSnapshot, Devices};
 pub use faulty::{Fault, Faulty, Rule, When};
-pub use local::{LocalDevice, LocalEngine, LocalOptions};
-pub use local_version::{known_in_full, lasting_tag, listed_time, local_version};
+pub use local::{
+    LocalDevice, LocalEngine, LocalOptions, known_in_full, lasting_tag, listed_time, local_version,
+};
 pub use meter::{InFlight, Meter, MeterSnapshot};
 pub use named::NamedDevice;
 pub use object::{ObjectDevice, ObjectOptions};
@@ -101,7 +87,7 @@ impl FileVersion {
     /// from a store's listing, which has fewer values to compare.
     #[must_use]
     pub fn is_still(&self, now: &Self) -> bool {
-        local_version::is_now(self, now)
+        local::local_version::is_now(self, now)
     }
 }
 
@@ -110,7 +96,10 @@ impl From<&ObjectMeta> for FileVersion {
         let modified = meta.last_modified;
         let (seconds, nanos) = (modified.timestamp(), modified.timestamp_subsec_nanos());
         let listed = || i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
-        let known = meta.e_tag.as_deref().and_then(local_version::time_of);
+        let known = meta
+            .e_tag
+            .as_deref()
+            .and_then(local::local_version::time_of);
         Self {
             location: meta.location.clone(),
             size: meta.size,
@@ -165,7 +154,7 @@ pub trait Device: Send + Sync + Debug {
 /// The most memory that the answer to a range keeps: the pages that it touches (D2).
 #[must_use]
 pub fn footprint(range: &Range<u64>) -> u64 {
-    let pages = scatter::pages_of(range);
+    let pages = local::scatter::pages_of(range);
     pages.end - pages.start
 }
 

@@ -16,9 +16,9 @@
 //! arrays, those without a reader, which are a cache. Up to a part of the limit idle arrays count
 //! like arrays with readers. Beyond that part they may only take memory that nothing else needs:
 //! they are kept while there is some, and are dropped to the byte before frames are evicted.
-//! *Settled* arrays (`pool/segment_form.rs`) take the place of frames and count as frames. Frames
-//! that only stalled scans need are evicted before idle arrays, because the consumers of these
-//! scans may never return.
+//! *Settled* arrays (`pool/segments/segment_form.rs`) take the place of frames and count as
+//! frames. Frames that only stalled scans need are evicted before idle arrays, because the
+//! consumers of these scans may never return.
 //!
 //! Not here: the choice of victims (coscan-core), spilling (DataFusion), sensible limits (the
 //! engine), what the kernel counts (`process.rs`).

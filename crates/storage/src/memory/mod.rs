@@ -1,7 +1,7 @@
 //! The memory budget of frames, pages, arrays and operators, and what the process takes.
 //!
-//! Not here: frames and arrays, which the pool lends (`pool/lend.rs`); the size of a file's
-//! metadata (`pool/charge.rs`).
+//! Not here: frames and arrays, which the pool lends (`pool/segments/lend.rs`); the size of a
+//! file's metadata (`pool/files/charge.rs`).
 
 mod budget;
 mod ledger;

@@ -5,8 +5,8 @@
 //! table's width. Each stretch of the chunk gets a reader of its own, so all columns of a chunk
 //! have the same batch boundaries ([`crate::Batches`]) and their arrays form record batches
 //! without copying.
-//! Not here: the bytes of a segment (`chunk_map.rs`), page checksums (`page_guard.rs`), threads,
-//! caching of the arrays.
+//! Not here: the bytes of a segment (`chunk_map.rs`), page checksums (`guards/page_guard.rs`),
+//! threads, caching of the arrays.
 //! Speed: decoding segments one after another takes 0.91 to 1.02 times as long as parquet's reader
 //! of all columns at once; decoding each column a batch at a time takes 1.00 to 1.06 times as long
 //! (`examples/decode_speed.rs`). Values above 1.02 are due to the dictionary: each part of a split
@@ -37,10 +37,10 @@ use parquet::schema::types::{SchemaDescriptor, Type};
 
 use super::batches::{rows_of, stretches};
 use super::chunk_map::{FileChunk, Piece, page_index};
+use super::guards::{GuardedPages, PageRules};
 use super::interval::{self, INTERVAL};
 use super::narrow::narrowest;
 use super::one_form::{has_other_forms, in_one_form};
-use super::page_guard::{GuardedPages, PageRules};
 use super::segment_bytes::SegmentBytes;
 use crate::error::{Result, StorageError};
 use crate::panics::text;

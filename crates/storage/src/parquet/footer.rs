@@ -4,9 +4,10 @@
 //! otherwise a second read fetches the rest of the footer, and a third the indexes. Everything
 //! that later code relies on is checked here, once per file version, so that a damaged footer is
 //! one clear error and not a panic somewhere in a scan. Some bytes would make parquet 59.3 abort:
-//! `thrift_bounds.rs` refuses them beforehand. On others it panics, which becomes an error here.
+//! `guards/thrift_bounds.rs` refuses them beforehand. On others it panics, which becomes an error
+//! here.
 //! Not here: devices (the caller provides a [`RangeRead`]), caching, encrypted footers (refused),
-//! which statistics are trusted (`trusted.rs`).
+//! which statistics are trusted (`guards/trusted.rs`).
 //! Bounds: at most 3 rounds of reads; a footer larger than [`FOOTER_BYTES_MAX`] is refused. Page
 //! indexes that are larger than that, or scattered over more than [`INDEX_SPREAD_MAX`], are
 //! ignored, and their location is removed from the returned metadata.
@@ -34,8 +35,9 @@ use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::page_index::offset_index::OffsetIndexMetaData;
 
 use super::decode::panic_text;
-use super::thrift_bounds::{Flaw, check_column_index, check_file_metadata, check_offset_index};
-use super::trusted::{trusted, trusted_pages};
+use super::guards::{
+    Flaw, check_column_index, check_file_metadata, check_offset_index, trusted, trusted_pages,
+};
 use crate::error::{Result, StorageError};
 
 /// Reads byte ranges of one file.

@@ -3,8 +3,8 @@
 //! An INTERVAL is three unsigned numbers of four bytes: months, days, milliseconds. parquet 59.3
 //! reads either the months or the rest and drops the other (arrow-rs `fixed_len_byte_array.rs`).
 //! So the column is decoded as plain bytes, which become months, days and nanoseconds here.
-//! Not here: which columns are intervals (coscan `tables/columns.rs`); intervals within lists and
-//! structs.
+//! Not here: which columns are intervals (coscan `tables/metadata/columns.rs`); intervals within
+//! lists and structs.
 
 use std::sync::Arc;
 

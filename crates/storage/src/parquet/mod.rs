@@ -1,13 +1,11 @@
 //! Parquet files: where are their chunks and pages, and how do bytes become arrays?
 //!
-//! | file | question |
+//! | where | question |
 //! |---|---|
 //! | `footer.rs` | what does a file hold, and where? |
-//! | `trusted.rs` | which of its statistics are trusted? |
-//! | `thrift_bounds.rs`, `grammar.rs` | is this metadata safe for parquet's decoder? |
+//! | `guards/` | what of it is safe for parquet's decoder, and which statistics are trusted? |
 //! | `chunk_map.rs` | which row groups, or parts of them, form a chunk? |
 //! | `segment_bytes.rs` | how does parquet's reader see a file of which only some bytes are in memory? |
-//! | `page_guard.rs`, `delta.rs` | is this page undamaged, and safe for parquet's decoder? |
 //! | `decode.rs`, `batches.rs` | which arrays does a segment become? |
 //! | `interval.rs` | how does Parquet's INTERVAL become Arrow's? |
 //! | `one_form.rs` | which values have several encodings, and which encoding is kept? |
@@ -16,16 +14,12 @@
 mod batches;
 mod chunk_map;
 mod decode;
-mod delta;
 mod footer;
-mod grammar;
+mod guards;
 mod interval;
 mod narrow;
 mod one_form;
-mod page_guard;
 mod segment_bytes;
-mod thrift_bounds;
-mod trusted;
 
 pub use batches::Batches;
 pub(crate) use chunk_map::page_index;
@@ -34,8 +28,7 @@ pub use chunk_map::{
 };
 pub use decode::{SegmentDecoder, without_pages};
 pub use footer::{INDEX_SPREAD_MAX, RangeRead, TAIL_BYTES, UNKNOWN_TYPES, read_footer};
+pub use guards::{PAGE_BYTES_MAX, PageRules, check_pages, has_uncounted, without_uncounted};
 pub use interval::{INTERVAL, is_interval};
 pub use narrow::narrowest;
 pub use one_form::{has_other_forms, in_one_form};
-pub use page_guard::{PAGE_BYTES_MAX, PageRules, check_pages};
-pub use trusted::{has_uncounted, without_uncounted};

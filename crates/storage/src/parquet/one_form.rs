@@ -8,7 +8,7 @@
 //! Arrays are compared bit by bit, so with one encoding per value these comparisons are
 //! PostgreSQL's. Only timestamps in microseconds can be infinite: no reader of ours takes a value
 //! of another unit for infinity.
-//! Not here: which of a footer's bounds are trusted (`trusted.rs`).
+//! Not here: which of a footer's bounds are trusted (`guards/trusted.rs`).
 //! Cost: one pass over each decoded batch of floats, dates and timestamps, while it is in the
 //! cache; a batch without such a value is returned as it is.
 

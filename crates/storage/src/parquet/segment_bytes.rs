@@ -1,7 +1,7 @@
 //! The bytes of a segment in the form that parquet's readers expect: a file of which only some
 //! parts are in memory.
 //!
-//! Not here: checks of pages (`page_guard.rs`).
+//! Not here: checks of pages (`guards/page_guard.rs`).
 
 use std::io::Read;
 use std::ops::Range;

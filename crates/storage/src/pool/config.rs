@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use coscan_core::{AbmConfig, Policy, StorageModel, TurnLimit};
 
-use super::recorder::Recorder;
+use super::state::Recorder;
 
 /// Fixed properties of a [`super::BufferPool`].
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub struct PoolConfig {
     pub buffer_bytes_max: Option<u64>,
     /// The most outstanding loads per device.
     pub loads_max: usize,
-    /// Whether page reads overtake loads (`reserve.rs`).
+    /// Whether page reads overtake loads (`segments/reserve.rs`).
     pub page_reserve: bool,
     /// A scan whose consumers are silent this long is stalled: it does not hold up other scans
     /// (I8).

@@ -1,73 +1,28 @@
 //! The buffer pool: the scheduling core, driven by real devices.
 //!
-//! | file | what it answers |
+//! | where | what it answers |
 //! |---|---|
-//! | `state` | the pool's state, as the core's actions change it: tables, frames, waiting consumers |
-//! | `load.rs`, `io_threads.rs` | how a load is read, and on which thread |
-//! | `packed.rs` | how the bytes of tiny column chunks are read and held |
-//! | `degree.rs` | from how many devices a scan reads at a time |
-//! | `balance.rs` | whether memory goes to arrays or to frames |
-//! | `utilisation.rs` | how busy devices and processors are |
-//! | `reserve.rs` | how page reads that a query waits for overtake loads |
-//! | `scan.rs`, `spec.rs` | a scan, and what it needs of the core |
-//! | `hand_out.rs` | how consumers get their chunks |
-//! | `lease.rs`, `column_request.rs` | how a consumer gets a chunk's arrays, and which |
-//! | `job.rs` | how one consumer's work on a chunk serves other scans |
-//! | `place.rs` | what a consumer holds meanwhile, and when the pool takes it back |
-//! | `silent.rs` | which consumers the pool takes it back from |
-//! | `pick.rs` | how a consumer gets a few rows of a chunk |
-//! | `page_map.rs`, `page_read.rs` | which pages can be read alone; how a smooth scan reads them |
-//! | `decoded.rs`, `decode_pool.rs` | how a segment is decoded once for all its readers |
-//! | `segment_form.rs` | whether a segment is kept as pages or as arrays |
-//! | `lend.rs`, `gate.rs` | the pool's side of the budget (`../memory`); how many chunks are in decode |
-//! | `files.rs`, `file_schema.rs`, `tables.rs`, `columns.rs` | which files make which table, with which columns |
-//! | `versions.rs` | when the tables of replaced files are dropped |
-//! | `restart.rs` | what happens if the core panics |
-//! | `recorder.rs` | how the core's events and actions are written to a log |
-//! | `bloom.rs` | bloom filters of a file |
+//! | `state/` | the pool's state, as the core's actions change it: tables, frames, waiting consumers |
+//! | `files/` | which files make a table, with which columns |
+//! | `tables/` | which chunks and pages queries see of a table |
+//! | `segments/` | how a segment is read, in which form it is kept, and when its memory is given back |
+//! | `decode/` | how a segment is decoded once for all its readers |
+//! | `scans/` | how a scan gets its chunks, and what its consumer holds meanwhile |
+//! | `limits/` | how many devices, chunks and consumers are busy at a time |
+//! | `config.rs` | how a pool is configured |
 //!
 //! Contract: `docs/design/storage.md`. Not here: planning, predicates, SQL (the engine).
 
-mod array_bytes;
-mod balance;
-mod bloom;
-mod charge;
-mod column_request;
-mod columns;
 mod config;
-mod decode_pool;
-mod decoded;
-mod degree;
-mod few_batches;
-mod file_schema;
+mod decode;
 mod files;
-mod gate;
-mod hand_out;
-mod idle_arrays;
-mod io_threads;
-mod job;
-mod lease;
-mod lend;
-mod load;
-mod packed;
-mod page_map;
-mod page_read;
-mod pick;
-mod place;
-mod recorder;
-mod reserve;
-mod restart;
-mod scan;
-mod segment_form;
-mod silent;
+mod limits;
+mod scans;
+mod segments;
 #[cfg(test)]
 mod small_world;
-mod snapshot;
-mod spec;
 mod state;
 mod tables;
-mod utilisation;
-mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -79,34 +34,26 @@ use coscan_core::{Abm, Event};
 use parking_lot::Mutex;
 
 pub use crate::memory::{Admitted, METADATA_FREE, MemoryBudget, Reclaim, Refused};
-pub use column_request::ColumnRequest;
 pub use config::PoolConfig;
-pub use file_schema::FileSchema;
-pub use files::{FileCache, FileKey, TableFile};
-pub use job::ChunkJob;
-pub use lease::ChunkLease;
-pub use page_map::{PageMap, PagePiece, TablePage, bytes_of_rows};
-pub use page_read::{PageBytes, PageRequest};
-pub use recorder::Recorder;
-pub use scan::Scan;
-pub use silent::{Lapses, Watch};
-pub use snapshot::{ChunkRow, PoolMetrics, PoolSnapshot, ScanRow};
-pub use spec::{ScanPart, ScanRequest};
-pub use state::{JobTrace, LoadTrace, PageTrace, ScanMetrics};
-pub use tables::{ChunkInfo, TableView};
+pub use decode::ColumnRequest;
+pub use files::{FileCache, FileKey, FileSchema, TableFile};
+pub use limits::{Lapses, Watch};
+pub use scans::{ChunkJob, ChunkLease, Scan, ScanPart, ScanRequest};
+pub use state::{
+    ChunkRow, JobTrace, LoadTrace, PageTrace, PoolMetrics, PoolSnapshot, Recorder, ScanMetrics,
+    ScanRow,
+};
+pub use tables::{
+    ChunkInfo, PageBytes, PageMap, PagePiece, PageRequest, TablePage, TableView, bytes_of_rows,
+};
 
 use crate::memory::Lender;
 use crate::panics::panicked;
 use crate::{Result, StorageError};
-use decode_pool::DecodePool;
-use degree::Degrees;
-use gate::Gate;
-use io_threads::IoThreads;
-use reserve::Reserve;
-use restart::OnPanic;
-use silent::Watched;
-use state::{Effects, Epoch, PageRequests, State, Traces};
-use utilisation::Meters;
+use decode::DecodePool;
+use limits::{Degrees, Gate, Meters, Watched};
+use segments::{IoThreads, Reserve};
+use state::{Effects, Epoch, OnPanic, PageRequests, State, Traces};
 
 /// How often the pool tells the core that time has passed; the core finds stalled scans by it.
 const TICK: Duration = Duration::from_millis(250);
@@ -271,7 +218,7 @@ impl BufferPool {
     /// Does nothing if the pool does not record.
     pub fn finish_recording(&self) {
         let recording = self.inner.state.lock().recording.take();
-        if let Some(writer) = recording.and_then(recorder::Recording::finish) {
+        if let Some(writer) = recording.and_then(state::Recording::finish) {
             // The writer panics only if the sink does; then the log is cut off, and its reader
             // reports that.
             let _ = writer.join();
@@ -316,10 +263,10 @@ async fn tick(pool: Weak<Inner>) {
         };
         let used = active.then(|| {
             let devices = inner.shared.files.devices().snapshots();
-            meters.look(&devices, utilisation::processor_time(), processors)
+            meters.look(&devices, limits::utilisation::processor_time(), processors)
         });
         if let Some(used) = &used {
-            balance::weigh(used, &inner.shared.memory);
+            limits::balance::weigh(used, &inner.shared.memory);
         }
         inner.shared.memory.tell();
         inner.with_state(|state, effects| {
@@ -346,7 +293,8 @@ async fn tick(pool: Weak<Inner>) {
 impl Inner {
     /// Runs `work` on the state, then carries out the effects that it has collected.
     ///
-    /// If `work` panics, the pool restarts with a new core (`restart.rs`), and the result says so.
+    /// If `work` panics, the pool restarts with a new core (`state/restart.rs`), and the result
+    /// says so.
     pub(crate) fn with_state<T: OnPanic>(
         self: &Arc<Self>,
         work: impl FnOnce(&mut State, &mut Effects) -> T,

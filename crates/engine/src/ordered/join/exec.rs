@@ -24,8 +24,8 @@ use datafusion::physical_plan::{
 };
 
 use super::recognise::{JoinPlan, recognise};
+use super::shared_state::Together;
 use super::stream;
-use super::together::Together;
 use crate::read::scan::Executions;
 use crate::resources::Resources;
 

@@ -6,7 +6,7 @@
 //! | `recognise.rs` | which joins can be computed this way, and which table drives? |
 //! | `exec.rs` | the plan node |
 //! | `stream.rs` | how does one partition process the chunks of the driving table? |
-//! | `together.rs` | what do the partitions share: which keys are complete? |
+//! | `shared_state.rs` | what do the partitions share: which keys are complete? |
 //! | `other_side.rs` | which rows of the other table have keys in an interval? |
 //! | `key_ranges.rs` | the state machine: which keys are complete on the driving side? |
 //! | `key.rs` | how do keys compare with rows? |
@@ -18,7 +18,7 @@ mod key;
 mod key_ranges;
 mod other_side;
 mod recognise;
+mod shared_state;
 mod stream;
-mod together;
 
 pub(crate) use exec::ClusteredJoinExec;

@@ -4,9 +4,9 @@
 //! equal, that the row groups of both sides are in sequence, without NULL. The scan with more rows
 //! drives: its chunks are joined with the rows of the other scan that have their keys.
 //! Not here: whether the chunks that remain when the files are open are in sequence
-//! (`together.rs`), what the surrounding plan needs (`order_aggregates.rs`). Not joined this way:
-//! NOT IN with its NULLs, mark joins, limits within the join, and joins that must return their
-//! rows in order.
+//! (`shared_state.rs`), what the surrounding plan needs (`order_aggregates.rs`). Not joined this
+//! way: NOT IN with its NULLs, mark joins, limits within the join, and joins that must return
+//! their rows in order.
 //! Bounds: O(row groups) for each pair of columns; reads nothing.
 
 use std::sync::Arc;

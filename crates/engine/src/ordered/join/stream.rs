@@ -25,7 +25,7 @@ use futures::future::BoxFuture;
 
 use super::key::Key;
 use super::other_side::Asks;
-use super::together::{InSequence, Kept, Standing, Together};
+use super::shared_state::{InSequence, Kept, Standing, Together};
 use crate::read::scan::{Batches, ByChunk, News, stream_of};
 use crate::tasks::give_way;
 

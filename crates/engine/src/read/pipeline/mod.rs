@@ -8,8 +8,8 @@
 //! cast): such a conjunct sees only the remaining rows, as in a row filter of the Parquet reader.
 //! Columns arrive in the form in which they are kept (`compact.rs`), which may differ from batch
 //! to batch. Comparisons use them as they are; for other expressions they are widened.
-//! Not here: where the columns come from (`scan/lease_batch.rs`, `probe/rows.rs`), which conjuncts
-//! remain (`prune/`).
+//! Not here: where the columns come from (`scan/partition/lease_batch.rs`, `probe/rows.rs`),
+//! which conjuncts remain (`prune/`).
 //! I1: a row leaves the pipeline iff every conjunct of the query is true for it; the order is
 //! kept. Dynamic filters are only hints: the operators above that produced them check every row
 //! again.

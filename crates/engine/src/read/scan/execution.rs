@@ -4,7 +4,7 @@
 //! groups the wanted chunks by the columns that they still need, and announces the scan to the
 //! buffer manager. The other streams wait for that. When the last stream is dropped, the scan
 //! ends, wherever it is.
-//! Not here: how a chunk is processed (`by_chunk.rs`, `pipeline/`).
+//! Not here: how a chunk is processed (`partition/by_chunk.rs`, `pipeline/`).
 //! I1: every chunk that is not pruned is in exactly one run.
 
 use std::collections::HashMap;

@@ -25,11 +25,11 @@ use super::facts::{EMPTY, Fact};
 use super::oids::OidKind;
 use super::scope::{Scope, catalog_table};
 use crate::dialect::Grammar;
-use crate::dialect::arrays::SUBSCRIPTS;
 use crate::dialect::ast::{
     aggregates, arguments, boolean, call, children, is_number, item_expr, item_expr_mut, last_word,
     literal_text, null, qualifier, text,
 };
+use crate::dialect::expressions::SUBSCRIPTS;
 
 /// Visits inner queries before outer ones.
 #[derive(Default)]

@@ -125,7 +125,7 @@ fn shown(body: &mut SetExpr) {
             for item in &mut select.projection {
                 let (expr, alias) = match item {
                     SelectItem::UnnamedExpr(expr) => {
-                        let name = crate::dialect::column_names::of(expr);
+                        let name = crate::dialect::names::column_names::of(expr);
                         (expr, Ident::with_quote('"', name))
                     }
                     SelectItem::ExprWithAlias { expr, alias } => (expr, alias.clone()),

@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::dialect::ast::{call, last_word, template};
 use crate::functions::time::SERIES;
-use crate::numbers::common::ARRAY;
+use crate::numbers::aggregation::ARRAY;
 
 pub(super) fn rewrite(select: &mut Select) {
     for item in &mut select.from {

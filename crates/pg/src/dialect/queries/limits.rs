@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::dialect::ast::{call, compared, item_expr, number, template, text, with_ands};
-use crate::dialect::column_names::{first_select, folded};
+use crate::dialect::names::{first_select, folded};
 use crate::functions::{FAIL, LIMIT_ROWS, OFFSET_ROWS};
 use crate::names::{MARK, on_the_wire};
 

@@ -23,9 +23,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::dialect::ast::{call, compared, template, with_ands};
-use crate::dialect::column_names::folded;
+use crate::dialect::expressions::{ROWS_OF, row_column};
+use crate::dialect::names::folded;
 use crate::dialect::own_exprs::OwnExprs;
-use crate::dialect::whole_rows::{ROWS_OF, row_column};
 use crate::names::MARK;
 
 /// The alias of a query whose joins depend on the columns of its tables. No statement can use it.

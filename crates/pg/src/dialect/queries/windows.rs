@@ -10,8 +10,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::dialect::ast::{arguments, boolean, call, is_aggregate, last_word, text};
-use crate::dialect::column_names::folded;
-use crate::dialect::exclusion::{is_mark, marks};
+use crate::dialect::lexical::{is_mark, marks};
+use crate::dialect::names::folded;
 use crate::dialect::own_exprs::OwnExprs;
 use crate::error::WINDOW_FUNCTIONS;
 use crate::functions::FAIL;

@@ -11,7 +11,7 @@ use std::str::Chars;
 
 use datafusion::error::{DataFusionError, Result};
 
-use super::quote::{identifier, literal};
+use super::strings::{identifier, literal};
 use crate::PgError;
 
 /// The most blanks by which all placeholders of one text pad together.

@@ -4,13 +4,9 @@ mod bytes;
 mod compose;
 mod fits;
 mod format;
-mod normal;
 mod of_padded;
-mod pieces;
-mod plain;
-mod quote;
 mod random_uuid;
-mod unicode;
+mod strings;
 mod uuid;
 
 use datafusion::logical_expr::ScalarUDF;
@@ -21,18 +17,17 @@ pub(super) use random_uuid::gen_random_uuid;
 pub(crate) use uuid::{UUID_BYTES, as_bytes};
 
 use crate::PgError;
-pub(crate) use normal::IS_NORMALIZED;
-pub(crate) use unicode::unescaped;
+pub(crate) use strings::{IS_NORMALIZED, unescaped};
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
     [
         bytes::functions(),
         compose::functions(),
-        normal::functions(),
-        pieces::functions(),
-        plain::functions(),
-        quote::functions(),
-        unicode::functions(),
+        strings::normal::functions(),
+        strings::pieces::functions(),
+        strings::plain::functions(),
+        strings::quote::functions(),
+        strings::unicode::functions(),
         uuid::functions(),
     ]
     .into_iter()

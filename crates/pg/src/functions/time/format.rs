@@ -6,8 +6,7 @@ use super::rowwise::{Kind, Out, Overload, function};
 use crate::PgError;
 use crate::time::arithmetic::timestamp_out_of_range;
 use crate::time::calendar::{self, INFINITY, MINUS_INFINITY, is_finite};
-use crate::time::read_pattern;
-use crate::time::write_pattern::Pattern;
+use crate::time::formats::{Pattern, read_pattern};
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
     vec![

@@ -14,7 +14,7 @@ use datafusion::scalar::ScalarValue;
 use super::format::TO_CHAR;
 use super::rowwise::{invoke, overload, undefined};
 use crate::casts::{self, Target, arrow_cast, cast_array};
-use crate::time::number_pattern::{Number, NumberPattern};
+use crate::time::formats::{Number, NumberPattern};
 
 pub(super) fn udf() -> ScalarUDF {
     ScalarUDF::new_from_impl(ToChar {

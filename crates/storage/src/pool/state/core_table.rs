@@ -1,7 +1,7 @@
 //! A table as the core knows it: which part of which file is each of its chunks?
 //!
 //! Not here: which parts of the table are in memory (`resident.rs`), when it is dropped
-//! (`../versions.rs`).
+//! (`../tables/versions.rs`).
 //! T1: a file version's chunks are in a core table once, as a run of ids in file order.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -11,9 +11,7 @@ use std::sync::Arc;
 use coscan_core::{ChunkId, ChunkLayout, ColumnId, ExtentId, SharedExtent, TableLayout};
 use object_store::path::Path;
 
-use super::super::columns::TableColumns;
-use super::super::files::{FileKey, TableFile};
-use super::super::packed::held;
+use super::super::files::{FileKey, TableColumns, TableFile, held};
 use crate::StorageError;
 use crate::device::FileVersion;
 

@@ -1,12 +1,12 @@
 //! When does the controller of parallelism get events, and how does the core get its decisions?
 //!
-//! Not here: the decisions (`../degree.rs`).
+//! Not here: the decisions (`../limits/degree.rs`).
 
 use coscan_core::{DeviceId, Event, ScanId};
 
 use super::{Effects, State};
 use crate::pool::Inner;
-use crate::pool::utilisation::Utilisation;
+use crate::pool::limits::Utilisation;
 
 impl State {
     /// A load that was chosen for the scan has ended.

@@ -2,7 +2,7 @@
 //!
 //! Ids only grow: an id below the current core's first one belongs to a core that panicked, and
 //! events with such an id are discarded.
-//! Not here: how a new core begins (`../restart.rs`).
+//! Not here: how a new core begins (`restart.rs`).
 
 use coscan_core::{Event, PageRequestId, ScanId, TableId};
 

@@ -7,12 +7,25 @@
 //! S1: a frame exists exactly for what the core calls resident. S2: a lease holds its frames by
 //! reference, so a frame that the core evicts early (because its scan ended while the consumer
 //! still decodes) lives until that consumer is done.
+//!
+//! | file | what it answers |
+//! |---|---|
+//! | `core_table.rs` | which files and chunks are one table of the core |
+//! | `resident.rs` | which segments are in memory, as frames or arrays |
+//! | `page_requests.rs` | which pages are on their way |
+//! | `degrees.rs` | when a scan's parallelism is reconsidered |
+//! | `epoch.rs`, `restart.rs` | what happens if the core panics |
+//! | `recorder.rs` | how the core's events and actions are written to a log |
+//! | `snapshot.rs` | what the pool is doing at this moment |
 
 mod core_table;
 mod degrees;
 mod epoch;
 mod page_requests;
+mod recorder;
 mod resident;
+mod restart;
+mod snapshot;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -25,16 +38,20 @@ use coscan_core::{
 };
 
 use super::Inner;
-use super::decoded::DecodedSegment;
-use super::degree::Degrees;
-use super::recorder::Recording;
-use super::silent::DOUBLINGS_MAX;
+use super::decode::DecodedSegment;
+use super::limits::Degrees;
+
+use super::limits::DOUBLINGS_MAX;
 use crate::{Result, StorageError};
 
 pub(crate) use core_table::{ChunkSource, CoreTable, TableKey};
 pub(crate) use epoch::Epoch;
 pub(crate) use page_requests::{PageRequests, PageSlot};
+pub use recorder::Recorder;
+pub(super) use recorder::Recording;
 pub(crate) use resident::{DecodedKey, Frame, Incomplete, TableState};
+pub(super) use restart::OnPanic;
+pub use snapshot::{ChunkRow, PoolMetrics, PoolSnapshot, ScanRow};
 
 /// The answer to a consumer that asked for a chunk.
 #[derive(Clone, Debug)]
@@ -191,7 +208,7 @@ pub(crate) enum Target {
 }
 
 /// An outstanding load: the targets that the core still expects from it. A failure may cancel
-/// targets of other loads (`../load.rs`).
+/// targets of other loads (`../segments/load.rs`).
 pub(crate) struct Outstanding {
     pub(crate) table: TableId,
     pub(crate) chunk: ChunkId,
@@ -234,8 +251,8 @@ pub(crate) struct State {
     pub(crate) next_table: u32,
     /// The number of requests for a table so far; it serves as a clock.
     pub(crate) uses: u64,
-    /// Retired tables: no query gets a new view of them (`../versions.rs`). A retired table is
-    /// dropped when its last user has ended.
+    /// Retired tables: no query gets a new view of them (`../tables/versions.rs`). A retired
+    /// table is dropped when its last user has ended.
     pub(crate) retired: BTreeSet<TableId>,
     pub(crate) scans: BTreeMap<ScanId, ScanState>,
     pub(crate) next_scan: u64,
@@ -260,7 +277,7 @@ pub(crate) struct State {
     pub(crate) sched_ns: u64,
     pub(crate) decisions: u64,
     pub(crate) shut_down: bool,
-    /// Tells events for this core from events for a core that panicked (`../restart.rs`).
+    /// Tells events for this core from events for a core that panicked (`restart.rs`).
     pub(crate) epoch: Epoch,
     pub(crate) degrees: Degrees,
 }
@@ -443,7 +460,7 @@ impl State {
     }
 
     /// Makes chunks lapse that were delivered and that no consumer has taken for `after`
-    /// (`../place.rs`).
+    /// (`../scans/place.rs`).
     pub(crate) fn lapse_untaken(&mut self, after: Duration, effects: &mut Effects) {
         let mut lapsed = Vec::new();
         for (&id, scan) in &mut self.scans {

@@ -1,6 +1,6 @@
 //! What is the state of each page request that the core knows of?
 //!
-//! Not here: where requests come from, and what is read (`../page_read.rs`).
+//! Not here: where requests come from, and what is read (`../tables/page_read.rs`).
 
 use std::collections::BTreeMap;
 use std::task::Waker;

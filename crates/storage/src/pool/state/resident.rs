@@ -1,8 +1,9 @@
 //! Which parts of a table are in memory?
 //!
 //! S3: for every segment that the core calls resident there is a frame, or arrays in its place
-//! (`../segment_form.rs`).
-//! Not here: what is loaded and evicted (the core decides), how it is read (`../load.rs`).
+//! (`../segments/segment_form.rs`).
+//! Not here: what is loaded and evicted (the core decides), how it is read
+//! (`../segments/load.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -11,9 +12,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use coscan_core::{ChunkId, ColumnId, ExtentId};
 
-use super::super::charge::Charge;
-use super::super::column_request::ArrayKey;
-use super::super::decoded::DecodedSegment;
+use super::super::decode::{ArrayKey, DecodedSegment};
+use super::super::files::Charge;
 use super::core_table::CoreTable;
 
 /// The bytes of a segment or shared extent, with their places in the file.

@@ -1,0 +1,19 @@
+//! The subcommands of `coscan`, one module each.
+//!
+//! | module | subcommand |
+//! |---|---|
+//! | `bench/` | `bench`: measures |
+//! | `commands/demo.rs` | `demo`: the papers' experiment on a generated table |
+//! | `commands/index.rs` | `index`: secondary indexes |
+//! | `commands/rewrite.rs` | `rewrite`: files as one file whose pages begin at the same rows |
+//! | `commands/serve.rs` | `serve`: the server |
+//! | `commands/spread.rs` | `spread`: a table as files in several folders, one on each disk |
+//! | `commands/sql.rs` | `sql`: runs statements |
+
+pub(super) mod bench;
+pub(super) mod demo;
+pub(super) mod index;
+pub(super) mod rewrite;
+pub(super) mod serve;
+pub(super) mod spread;
+pub(super) mod sql;

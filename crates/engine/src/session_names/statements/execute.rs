@@ -1,0 +1,404 @@
+//! How is a planned statement carried out, above all one that creates names?
+//!
+//! DataFusion's context runs it, with these differences. Rights are checked. A plan that returns
+//! rows keeps the session state with which it was planned, because each clone copies the names of
+//! all functions. CREATE TABLE … AS counts the rows as they come, and returns their number. A
+//! table that a restricted session creates is its own with or without TEMPORARY. RESET restores
+//! Coscan's defaults. COPY writes PostgreSQL's names of columns. The plan of a view over views has
+//! a maximal size: if each names another one twice, twenty views are a million nodes.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use coscan_pg::{Once, PgError, is_volatile, open_undeclared, unknown_as_text};
+use datafusion::common::runtime::JoinSet;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{SchemaError, TableReference, exec_err, plan_err};
+use datafusion::dataframe::DataFrame;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, SessionState};
+use datafusion::logical_expr::{
+    CreateMemoryTable, DdlStatement, LogicalPlan, LogicalPlanBuilder, Statement, TableType, lit,
+};
+use datafusion::physical_plan::execute_stream_partitioned;
+use datafusion::prelude::SessionContext;
+use futures::StreamExt;
+
+use super::check::{check, not_undoable, replaces_shared};
+use super::dependents::{check_dependents, follow_renamed};
+use crate::error::Error;
+use crate::memory::{LIMIT_BY_DEFAULT, SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
+use crate::right::{Right, Rights};
+use crate::session_names::allowance::{Growth, Held};
+use crate::session_names::catalogs::{self, OwnNames, OwnSchema, TEMPORARY_SCHEMA, Whose};
+use crate::session_names::table::{MemoryTable, bytes_of};
+use crate::statement::with_postgres_columns;
+
+/// The most nodes of a view's plan, including those of the views in it.
+const VIEW_NODES_MAX: usize = 4_096;
+
+/// Runs a plan as DataFusion's context does, within the session's rights. `state` is the session's
+/// state when the statement began.
+///
+/// # Errors
+/// [`Error::Denied`](crate::Error::Denied), and the errors of planning and running.
+pub async fn execute(
+    context: &SessionContext,
+    state: SessionState,
+    plan: LogicalPlan,
+) -> Result<DataFrame> {
+    check(&state, &plan)?;
+    check_dependents(&state, &plan)?;
+    if let LogicalPlan::Copy(copy) = &plan {
+        check_folder(&copy.output_url)?;
+    }
+    let replaced = replaces_shared(&state, &plan);
+    let is_own = Rights::of(state.config()).is_some();
+    let done = match plan {
+        LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
+            Box::pin(create_table(context, create, is_own)).await?
+        }
+        LogicalPlan::Ddl(DdlStatement::CreateView(mut create)) => {
+            check_size(&create.input)?;
+            check_mentions(&create.input)?;
+            create.input = Arc::new(unknown_as_text(Arc::unwrap_or_clone(create.input))?);
+            create.temporary &= !is_own;
+            let plan = LogicalPlan::Ddl(DdlStatement::CreateView(create));
+            context.execute_logical_plan(plan).await?
+        }
+        LogicalPlan::Ddl(DdlStatement::CreateExternalTable(mut create)) => {
+            create.temporary &= !is_own;
+            let plan = LogicalPlan::Ddl(DdlStatement::CreateExternalTable(create));
+            context.execute_logical_plan(plan).await?
+        }
+        LogicalPlan::Statement(Statement::ResetVariable(reset))
+            if default_of(&reset.variable).is_some() =>
+        {
+            let default = default_of(&reset.variable).unwrap_or_default();
+            let changed = context.state_ref();
+            let mut changed = changed.write();
+            let options = changed.config_mut().options_mut();
+            options.set(&reset.variable, default)?;
+            drop(changed);
+            nothing(context)?
+        }
+        LogicalPlan::Copy(copy) => {
+            let copy = with_postgres_columns(&state, copy)?;
+            DataFrame::new(state, LogicalPlan::Copy(copy))
+        }
+        plan @ (LogicalPlan::Ddl(_) | LogicalPlan::Statement(_)) => {
+            context.execute_logical_plan(plan).await?
+        }
+        plan => DataFrame::new(state, plan),
+    };
+    if let Some((schema, name)) = replaced
+        && let Some(own) = schema.downcast_ref::<OwnSchema>()
+    {
+        own.publish(&name)?;
+    }
+    Ok(done)
+}
+
+/// Checks that the folder exists in which a COPY creates its file or its folder of files.
+fn check_folder(target: &str) -> Result<()> {
+    let path = target.strip_prefix("file://").unwrap_or(target);
+    let folder = Path::new(path).parent();
+    let is_missing = |folder: &Path| !folder.as_os_str().is_empty() && !folder.is_dir();
+    if path.contains("://") || !folder.is_some_and(is_missing) {
+        return Ok(());
+    }
+    Err(DataFusionError::External(Box::new(Error::CannotWrite {
+        path: path.to_owned(),
+        reason: "No such file or directory",
+    })))
+}
+
+/// Drops the tables, views and schemas that a session has created. An unrestricted session has
+/// none of its own, so nothing happens to it.
+pub fn forget_own(context: &SessionContext) {
+    if let Some(own) = context.state().config().get_extension::<OwnNames>() {
+        own.forget();
+    }
+}
+
+/// ALTER TABLE or VIEW … RENAME.
+#[derive(Clone, Debug)]
+pub struct Rename {
+    /// The old name of the table or view.
+    pub from: String,
+    /// The new name, in the same schema.
+    pub to: String,
+    /// Whether the old name must be that of a view. Otherwise it may be a table or a view.
+    pub view: bool,
+    /// Whether a missing table or view is no error.
+    pub if_exists: bool,
+}
+
+/// Renames a table or view that the session may drop. `undoable` says whether a ROLLBACK must be
+/// able to restore the name.
+///
+/// # Errors
+/// 42P01 and 42809 if there is no such table or view, 42P07 if the new name is taken, 25001 if
+/// ROLLBACK cannot restore the name, [`Error::Denied`](crate::Error::Denied) without the right
+/// to change what all sessions see.
+pub async fn rename_own(context: &SessionContext, rename: &Rename, undoable: bool) -> Result<()> {
+    let Rename { from, to, .. } = rename;
+    let (old, new) = (TableReference::from(from), TableReference::from(to));
+    let state = context.state();
+    let schema = state.schema_for_ref(old.clone());
+    let found = match &schema {
+        Ok(schema) => schema.table_type(old.table()).await?,
+        Err(_) => None,
+    };
+    let (Some(found), Ok(schema)) = (found, schema) else {
+        if rename.if_exists {
+            return Ok(());
+        }
+        return Err(PgError::new("42P01", format!("relation \"{from}\" does not exist")).into());
+    };
+    if rename.view && found != TableType::View {
+        let name = old.table();
+        return Err(PgError::new("42809", format!("\"{name}\" is not a view")).into());
+    }
+    if schema.table_exist(new.table()) {
+        let name = new.table();
+        return Err(PgError::new("42P07", format!("relation \"{name}\" already exists")).into());
+    }
+    let own = schema.downcast_ref::<OwnSchema>();
+    if let (Some(rights), Some(own)) = (Rights::of(state.config()), own)
+        && own.whose(old.table()) != Some(Whose::Own)
+    {
+        rights.require(&[Right::Writes], || {
+            format!("ALTER TABLE {from} changes what all sessions see")
+        })?;
+        if undoable {
+            return Err(not_undoable("ALTER TABLE", &old).into());
+        }
+    }
+    match own {
+        Some(own) => own.rename(old.table(), new.table()).await?,
+        None => catalogs::rename(schema.as_ref(), old.table(), new.table()).await?,
+    }
+    follow_renamed(&state, &old, &new);
+    Ok(())
+}
+
+/// The value that RESET restores, for settings whose default DataFusion does not know.
+fn default_of(setting: &str) -> Option<&'static str> {
+    match setting {
+        "coscan.memory" | "coscan.checksums" => Some(LIMIT_BY_DEFAULT),
+        SPILL_FILE_BYTES => Some(SPILL_FILE_BYTES_DEFAULT),
+        _ => None,
+    }
+}
+
+fn nothing(context: &SessionContext) -> Result<DataFrame> {
+    let plan = LogicalPlanBuilder::empty(false).build()?;
+    Ok(DataFrame::new(context.state(), plan))
+}
+
+/// CREATE TABLE, from a query or from columns. The rows of a query are counted.
+async fn create_table(
+    context: &SessionContext,
+    create: CreateMemoryTable,
+    is_own: bool,
+) -> Result<DataFrame> {
+    let name = place_of(&context.state(), &create.name)?;
+    if create.temporary && !is_own {
+        return plan_err!(
+            "TEMPORARY tables are a server's: here all sessions of the engine see {name}"
+        );
+    }
+    let exists = context.table_exist(name.clone())?;
+    match (exists, create.if_not_exists, create.or_replace) {
+        (true, true, true) => return exec_err!("'IF NOT EXISTS' cannot coexist with 'REPLACE'"),
+        (true, true, false) => return nothing(context),
+        (true, false, false) => return exec_err!("Table '{name}' already exists"),
+        (true, false, true) | (false, ..) => {}
+    }
+    let state = context.state();
+    let is_of_query = makes_rows(&create);
+    let query = match Arc::unwrap_or_clone(create.input) {
+        columns @ LogicalPlan::EmptyRelation(_) => columns,
+        query => unknown_as_text(open_undeclared(query)?)?,
+    };
+    let input = state.optimize(&query)?;
+    check_names(&input)?;
+    let what = format!("table {name}");
+    let schema = state.schema_for_ref(name.clone())?;
+    let held = match schema.downcast_ref::<OwnSchema>() {
+        Some(own) => own.own().held(what),
+        None => Held::new(what, &state.runtime_env().memory_pool, None),
+    };
+    let held = Arc::new(held);
+    let fields = columns_of(&query, is_of_query);
+    let plan = state.create_physical_plan(&input).await?;
+    let streams = execute_stream_partitioned(plan, state.task_ctx())?;
+    let mut partitions = collect(streams, &held).await?;
+    let rows: usize = partitions.iter().flatten().map(RecordBatch::num_rows).sum();
+    for batch in partitions.iter_mut().flatten() {
+        let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let columns = batch.columns().to_vec();
+        *batch = RecordBatch::try_new_with_options(SchemaRef::clone(&fields), columns, &rows)?;
+    }
+    let defaults = create.column_defaults.into_iter().collect();
+    let table = MemoryTable::try_new(
+        name.table(),
+        fields,
+        partitions,
+        held,
+        create.constraints,
+        defaults,
+    )?;
+    if create.or_replace {
+        context.deregister_table(name.clone())?;
+    }
+    let table = table.with_temporary(create.temporary);
+    context.register_table(name, Arc::new(table))?;
+    if !is_of_query {
+        return nothing(context);
+    }
+    let count = lit(u64::try_from(rows).unwrap_or(u64::MAX));
+    let plan = LogicalPlanBuilder::values(vec![vec![count]])?.build()?;
+    Ok(DataFrame::new(context.state(), plan))
+}
+
+/// The full name of a new table. A table named in [`TEMPORARY_SCHEMA`] is the session's own in any
+/// schema; a table without a schema needs one from the search path.
+///
+/// # Errors
+/// 3F000 if there is no such schema.
+fn place_of(state: &SessionState, name: &TableReference) -> Result<TableReference> {
+    let selected = &state.config_options().catalog.default_schema;
+    let place = match name {
+        TableReference::Partial { schema, table }
+            if schema.as_ref() == TEMPORARY_SCHEMA && selected != TEMPORARY_SCHEMA =>
+        {
+            TableReference::bare(Arc::clone(table))
+        }
+        name => name.clone(),
+    };
+    let told = match (name.schema(), state.schema_for_ref(place.clone())) {
+        (None, Ok(_)) if selected != TEMPORARY_SCHEMA => return Ok(place),
+        (Some(_), Ok(_)) => return Ok(place),
+        (Some(schema), Err(_)) => format!("schema \"{schema}\" does not exist"),
+        (None, _) => "no schema has been selected to create in".to_owned(),
+    };
+    Err(PgError::new("3F000", told).into())
+}
+
+/// Whether CREATE TABLE stores the rows of a query, whose number it returns; otherwise the plan
+/// only lists the columns.
+#[must_use]
+pub fn makes_rows(create: &CreateMemoryTable) -> bool {
+    !matches!(create.input.as_ref(), LogicalPlan::EmptyRelation(_))
+}
+
+/// The columns of a table. Columns of a query may hold NULL.
+fn columns_of(query: &LogicalPlan, is_of_query: bool) -> SchemaRef {
+    let schema = query.schema().inner();
+    if !is_of_query {
+        return SchemaRef::clone(schema);
+    }
+    let fields = schema.fields().iter();
+    let fields = fields.map(|field| Field::clone(field).with_nullable(true));
+    let metadata = schema.metadata().clone();
+    Arc::new(Schema::new_with_metadata(
+        fields.collect::<Vec<_>>(),
+        metadata,
+    ))
+}
+
+/// Collects all rows, partition by partition. It stops when it is dropped, or after the first
+/// error.
+async fn collect(
+    streams: Vec<SendableRecordBatchStream>,
+    held: &Arc<Held>,
+) -> Result<Vec<Vec<RecordBatch>>> {
+    let mut partitions = vec![vec![]; streams.len()];
+    let mut tasks = JoinSet::new();
+    for (n, stream) in streams.into_iter().enumerate() {
+        let growth = held.growth();
+        tasks.spawn(async move { (n, gather(stream, growth).await) });
+    }
+    let mut growths = Vec::with_capacity(partitions.len());
+    while let Some(ended) = tasks.join_next().await {
+        let (n, gathered) = match ended {
+            Ok(ended) => ended,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(error) => return Err(DataFusionError::External(Box::new(error))),
+        };
+        let (batches, growth) = gathered?;
+        partitions[n] = batches;
+        growths.push(growth);
+    }
+    growths.into_iter().for_each(Growth::keep);
+    Ok(partitions)
+}
+
+async fn gather(
+    mut stream: SendableRecordBatchStream,
+    mut growth: Growth,
+) -> Result<(Vec<RecordBatch>, Growth)> {
+    let mut batches = Vec::new();
+    while let Some(batch) = stream.next().await.transpose()? {
+        growth.add(bytes_of(&batch))?;
+        batches.push(batch);
+    }
+    Ok((batches, growth))
+}
+
+/// A table's columns have no qualifiers, so their names must differ without them.
+fn check_names(plan: &LogicalPlan) -> Result<()> {
+    let mut names: Vec<&String> = plan.schema().fields().iter().map(|f| f.name()).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => {
+            let name = pair[0].clone();
+            let error = SchemaError::DuplicateUnqualifiedField { name };
+            Err(DataFusionError::SchemaError(
+                Box::new(error),
+                Box::new(None),
+            ))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Each time that a view is named its volatile queries are computed, but a plan of the view has one
+/// key for them all (`docs/design/with.md`).
+fn check_mentions(view: &LogicalPlan) -> Result<()> {
+    view.apply_with_subqueries(|node| {
+        if let Some(once) = Once::of(node)
+            && is_volatile(once.input())?
+        {
+            let told = format!(
+                "WITH query \"{}\" of a view calls volatile functions and is named more than once",
+                once.name()
+            );
+            return Err(PgError::new("0A000", told).into());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
+}
+
+fn check_size(view: &LogicalPlan) -> Result<()> {
+    let mut nodes = 0;
+    view.apply(|_| {
+        nodes += 1;
+        Ok(if nodes > VIEW_NODES_MAX {
+            TreeNodeRecursion::Stop
+        } else {
+            TreeNodeRecursion::Continue
+        })
+    })?;
+    if nodes > VIEW_NODES_MAX {
+        return plan_err!(
+            "a view may have {VIEW_NODES_MAX} steps at most, those of the views in it included"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,20 @@
+//! Rules for groups, aggregates and windows.
+//!
+//! | file | question |
+//! |---|---|
+//! | `dependencies.rs` | which columns determine others? |
+//! | `grouping.rs` | which key of a grouping set does an expression mean? |
+//! | `grouping_id.rs` | by which keys is a row of a grouping set grouped? |
+//! | `single_distinct.rs` | which types have aggregates beside DISTINCT? |
+//! | `window_frames.rs` | which rows are in a RANGE frame? |
+
+mod dependencies;
+mod grouping;
+mod grouping_id;
+mod single_distinct;
+mod window_frames;
+
+pub(crate) use dependencies::Dependencies;
+pub(crate) use grouping::GroupingKeys;
+pub(crate) use single_distinct::SingleDistinct;
+pub(crate) use window_frames::WindowFrames;

@@ -1,0 +1,34 @@
+//! Passes over expressions: PostgreSQL's syntax as calls and operators that DataFusion plans.
+//!
+//! | pass | from | to |
+//! |---|---|---|
+//! | `arrays` | `'{1,2}'::int[]`, `x = ANY('{…}')`, `ARRAY(SELECT …)` | array expressions |
+//! | `hypothetical` | `rank(v) WITHIN GROUP (ORDER BY e)` | counts of rows |
+//! | `times` | `INTERVAL`, `AT TIME ZONE`, `OVERLAPS` | calls of functions |
+//! | `named_arguments` | `jsonb_insert(…, insert_after => true)` | arguments in their places |
+//! | `sets` | functions of sets in FROM | subqueries that unnest arrays |
+//! | `whole_rows` | `row_to_json(t)` | one more column of `t` |
+//! | `rows` | `(a, b) = (c, d)` | comparisons of single values |
+//! | `texts` | `substring(a from b)`, LIKE, `~`, ANY, `json_agg` | calls of our functions |
+//! | `literals` | numbers, casts | numbers of PostgreSQL's types, calls of `pg_cast` |
+
+mod arrays;
+mod hypothetical;
+pub(super) mod literals;
+mod named_arguments;
+mod rows;
+mod sets;
+mod texts;
+mod times;
+pub(super) mod whole_rows;
+
+pub(super) use arrays::Arrays;
+pub use arrays::{AS_ARRAY, elements};
+pub(crate) use arrays::{OR_EMPTY, SUBSCRIPTS, nested};
+pub(super) use hypothetical::Hypothetical;
+pub(super) use named_arguments::NamedArguments;
+pub(super) use rows::{Rows, fields};
+pub(super) use sets::Sets;
+pub(super) use texts::Texts;
+pub(super) use times::Times;
+pub(crate) use whole_rows::{FIELD, ROWS_OF, WHOLE, row_column};

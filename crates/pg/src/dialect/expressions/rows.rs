@@ -1,0 +1,190 @@
+//! Rows: `(a, b)` and `ROW(a, b)`.
+//!
+//! | from | to |
+//! |---|---|
+//! | `(a, b) = (c, d)` | `a = c AND b = d` |
+//! | `(a, b) < (c, d)` | `a < c OR (a = c AND b < d)` |
+//! | `(a, b) IN ((c, d), …)` | `(a = c AND b = d) OR …` |
+//! | `(a, b) BETWEEN (c, d) AND …` | `(a, b) >= (c, d) AND …` |
+//! | `(a, b) IS NULL` | `a IS NULL AND b IS NULL` |
+//! | `SELECT (a, b)` | `SELECT row(a, b)` |
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Function, Select, SelectItem, UnaryOperator, VisitorMut,
+};
+
+use crate::dialect::ast::{arguments, boolean, call, item_expr_mut, last_word, null, text};
+
+pub(in crate::dialect) struct Rows;
+
+impl VisitorMut for Rows {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        select
+            .projection
+            .iter_mut()
+            .for_each(|item: &mut SelectItem| {
+                if let Some(expr) = item_expr_mut(item)
+                    && let Expr::Tuple(fields) = expr
+                {
+                    *expr = call("row", std::mem::take(fields));
+                }
+            });
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Some(plain) = rewritten(expr) {
+            *expr = plain;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The fields of a row.
+pub(in crate::dialect) fn fields(expr: &Expr) -> Option<Vec<Expr>> {
+    match expr {
+        Expr::Tuple(fields) => Some(fields.clone()),
+        Expr::Function(function) if is_row(function) => {
+            Some(arguments(function)?.into_iter().cloned().collect())
+        }
+        Expr::Nested(inner) => fields(inner),
+        _ => None,
+    }
+}
+
+fn is_row(function: &Function) -> bool {
+    last_word(&function.name).as_deref() == Some("row")
+}
+
+fn rewritten(expr: &Expr) -> Option<Expr> {
+    match expr {
+        Expr::BinaryOp { left, op, right } => compared(&fields(left)?, op, &fields(right)?),
+        Expr::IsDistinctFrom(left, right) => distinct(&fields(left)?, &fields(right)?),
+        Expr::IsNotDistinctFrom(left, right) => {
+            distinct(&fields(left)?, &fields(right)?).map(negated)
+        }
+        Expr::IsNull(inner) => {
+            let nulls = fields(inner)?
+                .into_iter()
+                .map(|field| Expr::IsNull(Box::new(field)));
+            Some(joined(nulls.collect(), &BinaryOperator::And))
+        }
+        Expr::IsNotNull(inner) => {
+            let given = fields(inner)?
+                .into_iter()
+                .map(|field| Expr::IsNotNull(Box::new(field)));
+            Some(joined(given.collect(), &BinaryOperator::And))
+        }
+        Expr::Between {
+            expr,
+            negated: not,
+            low,
+            high,
+        } => {
+            let value = fields(expr)?;
+            let above = compared(&value, &BinaryOperator::GtEq, &fields(low)?)?;
+            let below = compared(&value, &BinaryOperator::LtEq, &fields(high)?)?;
+            let within = joined(vec![above, below], &BinaryOperator::And);
+            Some(if *not { negated(within) } else { within })
+        }
+        Expr::InList {
+            expr,
+            list,
+            negated: not,
+        } => {
+            let left = fields(expr)?;
+            let rows = list
+                .iter()
+                .map(|row| compared(&left, &BinaryOperator::Eq, &fields(row)?));
+            let found = joined(rows.collect::<Option<Vec<_>>>()?, &BinaryOperator::Or);
+            Some(if *not { negated(found) } else { found })
+        }
+        _ => None,
+    }
+}
+
+fn negated(expr: Expr) -> Expr {
+    Expr::UnaryOp {
+        op: UnaryOperator::Not,
+        expr: Box::new(Expr::Nested(Box::new(expr))),
+    }
+}
+
+fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp {
+        left: Box::new(left),
+        op,
+        right: Box::new(right),
+    }
+}
+
+fn nested(expr: Expr) -> Expr {
+    Expr::Nested(Box::new(expr))
+}
+
+fn joined(parts: Vec<Expr>, op: &BinaryOperator) -> Expr {
+    let whole = parts
+        .into_iter()
+        .map(nested)
+        .reduce(|all, part| binary(all, op.clone(), part));
+    nested(whole.unwrap_or_else(|| boolean(true)))
+}
+
+fn compared(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<Expr> {
+    if left.len() != right.len() {
+        let message = "unequal number of entries in row expressions";
+        return unequal(op)
+            .then(|| call(crate::functions::FAIL, vec![text("42601"), text(message)]));
+    }
+    let pairs = || left.iter().cloned().zip(right.iter().cloned());
+    let each = |op: &BinaryOperator| -> Vec<Expr> {
+        pairs()
+            .map(|(left, right)| binary(nested(left), op.clone(), nested(right)))
+            .collect()
+    };
+    Some(match op {
+        BinaryOperator::Eq => joined(each(op), &BinaryOperator::And),
+        BinaryOperator::NotEq => joined(each(op), &BinaryOperator::Or),
+        BinaryOperator::Lt | BinaryOperator::LtEq => ordered(left, right, &BinaryOperator::Lt, op),
+        BinaryOperator::Gt | BinaryOperator::GtEq => ordered(left, right, &BinaryOperator::Gt, op),
+        _ => return None,
+    })
+}
+
+fn unequal(op: &BinaryOperator) -> bool {
+    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
+}
+
+/// The first fields that differ decide. `last` compares the last fields and may accept equality.
+fn ordered(left: &[Expr], right: &[Expr], strict: &BinaryOperator, last: &BinaryOperator) -> Expr {
+    match (left, right) {
+        ([left], [right]) => binary(nested(left.clone()), last.clone(), nested(right.clone())),
+        ([left, left_rest @ ..], [right, right_rest @ ..]) => {
+            let (left, right) = (nested(left.clone()), nested(right.clone()));
+            let equal = binary(left.clone(), BinaryOperator::Eq, right.clone());
+            let rest = ordered(left_rest, right_rest, strict, last);
+            let rest = nested(binary(equal, BinaryOperator::And, nested(rest)));
+            nested(binary(
+                binary(left, strict.clone(), right),
+                BinaryOperator::Or,
+                rest,
+            ))
+        }
+        _ => null(),
+    }
+}
+
+fn distinct(left: &[Expr], right: &[Expr]) -> Option<Expr> {
+    if left.len() != right.len() {
+        return None;
+    }
+    let pairs = left.iter().cloned().zip(right.iter().cloned());
+    let differ = pairs
+        .map(|(left, right)| Expr::IsDistinctFrom(Box::new(nested(left)), Box::new(nested(right))));
+    Some(joined(differ.collect(), &BinaryOperator::Or))
+}

@@ -1,0 +1,28 @@
+//! Rewrites of a statement's tokens, before sqlparser reads it.
+//!
+//! | file | question |
+//! |---|---|
+//! | `tokens.rs` | which words does sqlparser not know, and which does it get in their place? |
+//! | `words.rs` | words among tokens |
+//! | `phrases.rs` | phrases of queries that sqlparser does not read |
+//! | `create_as.rs` | CREATE TABLE … AS in forms that it does not read |
+//! | `exclusion.rs` | `EXCLUDE` of a window's frame |
+//! | `group_keys.rs` | `CUBE ((a)::date, b)` |
+//! | `uescape.rs` | `U&'d!0061ta' UESCAPE '!'` |
+//! | `grammar.rs` | PostgreSQL's grammar, where that of sqlparser differs |
+//!
+//! Not here: passes over syntax trees (the modules beside this one).
+
+mod create_as;
+mod exclusion;
+mod grammar;
+mod group_keys;
+mod phrases;
+pub(super) mod tokens;
+mod uescape;
+mod words;
+
+pub(crate) use exclusion::Excluded;
+pub(super) use exclusion::{is_mark, marks};
+pub use grammar::Grammar;
+pub use tokens::is_every_column;

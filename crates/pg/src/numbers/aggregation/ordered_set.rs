@@ -1,0 +1,362 @@
+//! `mode`, `percentile_disc` and `percentile_cont`: aggregates of sorted values.
+//!
+//! They collect their values and sort them at the end. A state is one list, and a merge accepts
+//! any number of states, so fragments of any shape can be merged.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array,
+};
+use datafusion::arrow::compute::{SortOptions, concat, filter, is_not_null, sort, take};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Schema};
+use datafusion::common::utils::SingleRowListArrayBuilder;
+use datafusion::common::{exec_err, internal_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Signature, Volatility,
+};
+use datafusion::scalar::ScalarValue;
+
+use super::float_key;
+use crate::casts::{Target, arrow_cast};
+use crate::error::PgError;
+
+/// The aggregate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Mode,
+    Discrete,
+    Continuous,
+}
+
+pub(in crate::numbers) fn functions() -> Vec<AggregateUDF> {
+    [Kind::Mode, Kind::Discrete, Kind::Continuous]
+        .map(|kind| {
+            AggregateUDF::new_from_impl(OrderedSet {
+                kind,
+                aliases: match kind {
+                    Kind::Continuous => vec!["quantile_cont".to_owned()],
+                    _ => vec![],
+                },
+                signature: Signature::user_defined(Volatility::Immutable),
+            })
+        })
+        .into()
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OrderedSet {
+    kind: Kind,
+    aliases: Vec<String>,
+    signature: Signature,
+}
+
+impl AggregateUDFImpl for OrderedSet {
+    fn name(&self) -> &str {
+        match self.kind {
+            Kind::Mode => "mode",
+            Kind::Discrete => "percentile_disc",
+            Kind::Continuous => "percentile_cont",
+        }
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        let mut given = given.to_vec();
+        if let (Kind::Continuous, Some(value)) = (self.kind, given.first_mut())
+            && value.is_numeric()
+        {
+            *value = DataType::Float64;
+        }
+        Ok(given)
+    }
+
+    fn return_type(&self, given: &[DataType]) -> Result<DataType> {
+        let value = match (self.kind, given) {
+            (Kind::Mode, [value]) | (Kind::Discrete, [value, _]) => value.clone(),
+            (Kind::Continuous, [value, _]) if value.is_numeric() || value.is_null() => {
+                DataType::Float64
+            }
+            _ => {
+                let names = given
+                    .iter()
+                    .rev()
+                    .map(|given| match Target::of_arrow(given) {
+                        Some(target) => target.name(),
+                        None => "unknown".to_owned(),
+                    });
+                let names = names.collect::<Vec<_>>().join(", ");
+                let signature = format!("function {}({names})", self.name());
+                return Err(PgError::undefined_function(&signature).into());
+            }
+        };
+        Ok(match given.get(1) {
+            Some(DataType::List(_)) => DataType::new_list(value, true),
+            _ => value,
+        })
+    }
+
+    fn return_field(&self, given: &[FieldRef]) -> Result<FieldRef> {
+        let types: Vec<DataType> = given
+            .iter()
+            .map(|field| field.data_type().clone())
+            .collect();
+        let field = Field::new(self.name(), self.return_type(&types)?, true);
+        // The result is one of the values, so it keeps the mark of their type.
+        let value = given.first().filter(|value| {
+            self.kind != Kind::Continuous && value.data_type() == field.data_type()
+        });
+        let metadata = value.map(|value| value.metadata().clone());
+        Ok(Arc::new(field.with_metadata(metadata.unwrap_or_default())))
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        let descending = args
+            .order_bys
+            .first()
+            .is_some_and(|by| by.options.descending);
+        let percents = match args.exprs.get(1) {
+            None => Percents::One(None),
+            Some(expr) => {
+                let rows = RecordBatchOptions::new().with_row_count(Some(1));
+                let schema = Arc::new(Schema::empty());
+                let batch = RecordBatch::try_new_with_options(schema, vec![], &rows)?;
+                match expr.evaluate(&batch)? {
+                    ColumnarValue::Scalar(value) => percents(&value)?,
+                    ColumnarValue::Array(array) => {
+                        percents(&ScalarValue::try_from_array(&array, 0)?)?
+                    }
+                }
+            }
+        };
+        let Some(value) = args.expr_fields.first() else {
+            return internal_err!("{} needs a value", self.name());
+        };
+        Ok(Box::new(Values {
+            kind: self.kind,
+            percents,
+            descending,
+            value: value.data_type().clone(),
+            kept: vec![],
+        }))
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        let value = args
+            .input_fields
+            .first()
+            .map_or(DataType::Null, |field| field.data_type().clone());
+        let list = DataType::new_list(value, true);
+        Ok(vec![Arc::new(Field::new(
+            format!("{}[values]", args.name),
+            list,
+            true,
+        ))])
+    }
+
+    fn supports_within_group_clause(&self) -> bool {
+        true
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        AggregateOrderSensitivity::Insensitive
+    }
+}
+
+/// The fractions requested by a call.
+#[derive(Debug)]
+enum Percents {
+    One(Option<f64>),
+    Many(Vec<Option<f64>>),
+    /// NULL instead of an array.
+    NoArray,
+}
+
+fn percents(value: &ScalarValue) -> Result<Percents> {
+    if let ScalarValue::List(list) = value {
+        if list.is_null(0) {
+            return Ok(Percents::NoArray);
+        }
+        let values = arrow_cast(&list.value(0), &DataType::Float64)?;
+        let values = values.as_primitive::<Float64Type>().iter();
+        return Ok(Percents::Many(values.map(checked).collect::<Result<_>>()?));
+    }
+    let value = match value.cast_to(&DataType::Float64)? {
+        ScalarValue::Float64(value) => value,
+        _ => None,
+    };
+    Ok(Percents::One(checked(value)?))
+}
+
+fn checked(percent: Option<f64>) -> Result<Option<f64>> {
+    match percent {
+        Some(value) if !(0.0..=1.0).contains(&value) => {
+            let message = format!("percentile value {value} is not between 0 and 1");
+            Err(PgError::new("22003", message).into())
+        }
+        other => Ok(other),
+    }
+}
+
+#[derive(Debug)]
+struct Values {
+    kind: Kind,
+    percents: Percents,
+    descending: bool,
+    value: DataType,
+    kept: Vec<ArrayRef>,
+}
+
+impl Values {
+    fn keep(&mut self, values: &ArrayRef) -> Result<()> {
+        let values = match values.null_count() {
+            0 => Arc::clone(values),
+            _ => filter(values, &is_not_null(values)?)?,
+        };
+        if !values.is_empty() {
+            self.kept.push(compact(values)?);
+        }
+        Ok(())
+    }
+
+    fn all(&self) -> Result<ArrayRef> {
+        if self.kept.is_empty() {
+            return Ok(datafusion::arrow::array::new_empty_array(&self.value));
+        }
+        let kept: Vec<&dyn Array> = self.kept.iter().map(AsRef::as_ref).collect();
+        Ok(concat(&kept)?)
+    }
+
+    /// The value at a fraction of the sorted values.
+    fn at(&self, sorted: &ArrayRef, percent: Option<f64>) -> Result<ScalarValue> {
+        let Some(percent) = percent.filter(|_| !sorted.is_empty()) else {
+            return ScalarValue::try_from(&self.value);
+        };
+        #[expect(clippy::cast_precision_loss, reason = "PostgreSQL computes in doubles")]
+        let count = sorted.len() as f64;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a position in the values"
+        )]
+        let index = |value: f64| (value.max(0.0) as usize).min(sorted.len() - 1);
+        if self.kind == Kind::Discrete {
+            return ScalarValue::try_from_array(sorted, index((percent * count).ceil() - 1.0));
+        }
+        let place = percent * (count - 1.0);
+        let (low, high) = (index(place.floor()), index(place.ceil()));
+        let values = sorted.as_primitive::<Float64Type>();
+        let (first, second) = (values.value(low), values.value(high));
+        let value = if low == high {
+            first
+        } else {
+            first + (place - place.floor()) * (second - first)
+        };
+        Ok(ScalarValue::from(value))
+    }
+}
+
+/// Copies values that are a small part of a batch, as those of a group are, because a slice would
+/// keep the whole batch in memory.
+fn compact(values: ArrayRef) -> Result<ArrayRef> {
+    let needed = values.to_data().get_slice_memory_size()?;
+    if needed >= values.get_array_memory_size() / 2 {
+        return Ok(values);
+    }
+    let all = UInt64Array::from_iter_values(0..values.len() as u64);
+    Ok(take(&values, &all, None)?)
+}
+
+/// The position of the most frequent value, or of the first such value.
+fn mode(sorted: &ArrayRef) -> Result<Option<usize>> {
+    if sorted.is_empty() {
+        return Ok(None);
+    }
+    let keys = float_key::keys(sorted)?;
+    let before = keys.slice(0, sorted.len() - 1);
+    let after = keys.slice(1, sorted.len() - 1);
+    let differs: BooleanArray =
+        datafusion::arrow::compute::kernels::cmp::distinct(&before, &after)?;
+    let (mut best, mut best_count, mut start) = (0, 0, 0);
+    for row in 1..=sorted.len() {
+        if row == sorted.len() || differs.value(row - 1) {
+            if row - start > best_count {
+                (best, best_count) = (start, row - start);
+            }
+            start = row;
+        }
+    }
+    Ok(Some(best))
+}
+
+impl Accumulator for Values {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        match values.first() {
+            Some(values) => self.keep(values),
+            None => exec_err!("an ordered-set aggregate needs a value"),
+        }
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        let Some(lists) = states.first().and_then(|state| state.as_list_opt::<i32>()) else {
+            return internal_err!("the state of an ordered-set aggregate is one list");
+        };
+        for values in lists.iter().flatten() {
+            self.keep(&values)?;
+        }
+        Ok(())
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let list = SingleRowListArrayBuilder::new(self.all()?);
+        Ok(vec![list.build_list_scalar()])
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let options = SortOptions {
+            descending: self.descending,
+            nulls_first: false,
+        };
+        let sorted = sort(&self.all()?, Some(options))?;
+        if self.kind == Kind::Mode {
+            return match mode(&sorted)? {
+                Some(at) => {
+                    let at = UInt64Array::from(vec![u64::try_from(at).unwrap_or(0)]);
+                    ScalarValue::try_from_array(&take(&sorted, &at, None)?, 0)
+                }
+                None => ScalarValue::try_from(&self.value),
+            };
+        }
+        let list = DataType::new_list(self.value.clone(), true);
+        match &self.percents {
+            Percents::One(percent) => self.at(&sorted, *percent),
+            Percents::NoArray => ScalarValue::try_from(&list),
+            Percents::Many(_) if sorted.is_empty() => ScalarValue::try_from(&list),
+            Percents::Many(percents) => {
+                let values = percents.iter().map(|percent| self.at(&sorted, *percent));
+                let values = values.collect::<Result<Vec<_>>>()?;
+                let list = ScalarValue::new_list(&values, &self.value, true);
+                Ok(ScalarValue::List(list))
+            }
+        }
+    }
+
+    fn size(&self) -> usize {
+        let kept: usize = self
+            .kept
+            .iter()
+            .map(arrow::array::Array::get_array_memory_size)
+            .sum();
+        size_of_val(self) + kept
+    }
+}

@@ -1,0 +1,173 @@
+//! Which relation provides the outer columns' values, for which a subquery is evaluated?
+//!
+//! A domain (`domain.rs`) is computed from the relation around the subquery, to which the result
+//! is joined: that relation is computed twice. If it might have other rows the second time (LIMIT
+//! without a total order, volatile functions), a stable part of it that has the columns' values is
+//! used instead.
+//!
+//! SO1: a source has each combination of values that the relation has; additional combinations
+//! find no partner in the join.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Column, DFSchema, JoinType, ScalarValue};
+use datafusion::error::Result;
+use datafusion::logical_expr::logical_plan::{Distinct, EmptyRelation, Join, Limit, Sort, Union};
+use datafusion::logical_expr::{Expr, LogicalPlan, Projection, SubqueryAlias};
+
+use crate::once::Once;
+use crate::subqueries::first_rows::with_ties;
+use crate::subqueries::plans::{column_exprs, named, project};
+use crate::subqueries::pulled::is_movable;
+use crate::subqueries::unsupported;
+
+/// A source for the columns `outer` of `plan`.
+pub(in crate::subqueries) fn source(plan: &LogicalPlan, outer: &[Column]) -> Result<LogicalPlan> {
+    if is_stable(plan)? {
+        return Ok(plan.clone());
+    }
+    match plan {
+        LogicalPlan::Limit(given) => of_limit(given, outer),
+        LogicalPlan::Filter(given) => source(&given.input, outer),
+        LogicalPlan::Sort(Sort { input, .. }) | LogicalPlan::Distinct(Distinct::All(input)) => {
+            source(input, outer)
+        }
+        LogicalPlan::SubqueryAlias(SubqueryAlias { input, schema, .. }) => {
+            let within = column_exprs(input.schema());
+            computed(&within, schema, input, outer)
+        }
+        LogicalPlan::Projection(Projection {
+            expr,
+            input,
+            schema,
+            ..
+        }) => computed(expr, schema, input, outer),
+        LogicalPlan::Join(given) => of_join(given, outer),
+        _ => Err(unstable()),
+    }
+}
+
+/// A source for columns of the first rows: these with their ties, or all rows.
+fn of_limit(given: &Limit, outer: &[Column]) -> Result<LogicalPlan> {
+    let limit = |input: &Arc<LogicalPlan>| {
+        LogicalPlan::Limit(Limit {
+            input: Arc::clone(input),
+            ..given.clone()
+        })
+    };
+    match given.input.as_ref() {
+        LogicalPlan::Projection(Projection {
+            expr,
+            input,
+            schema,
+            ..
+        }) => computed(expr, schema, &limit(input), outer),
+        LogicalPlan::SubqueryAlias(SubqueryAlias { input, schema, .. }) => {
+            let within = column_exprs(input.schema());
+            computed(&within, schema, &limit(input), outer)
+        }
+        LogicalPlan::Sort(sort) if is_stable(&sort.input)? => match with_ties(given)? {
+            Some(first) => Ok(first),
+            None => source(&sort.input, outer),
+        },
+        input => source(input, outer),
+    }
+}
+
+/// A source for columns that are expressions over a relation below.
+fn computed(
+    exprs: &[Expr],
+    schema: &DFSchema,
+    input: &LogicalPlan,
+    outer: &[Column],
+) -> Result<LogicalPlan> {
+    let mut below: Vec<Column> = vec![];
+    let mut selected = vec![];
+    for column in outer {
+        let expr = &exprs[schema.index_of_column(column)?];
+        if !is_movable(expr) {
+            return Err(unstable());
+        }
+        below.extend(expr.column_refs().into_iter().cloned());
+        selected.push(named(expr.clone(), column.relation.as_ref(), &column.name));
+    }
+    project(selected, source(input, &below)?)
+}
+
+/// A source for columns of one side of a join, with NULLs if the join adds them.
+fn of_join(given: &Join, outer: &[Column]) -> Result<LogicalPlan> {
+    let sides = [
+        (&given.left, [JoinType::Right, JoinType::Full]),
+        (&given.right, [JoinType::Left, JoinType::Full]),
+    ];
+    let mut sides = sides.into_iter();
+    let side = sides.find(|(side, _)| outer.iter().all(|column| side.schema().has_column(column)));
+    let (side, with_nulls) = side.ok_or_else(unstable)?;
+    let own = source(side, outer)?;
+    if !with_nulls.contains(&given.join_type) {
+        return Ok(own);
+    }
+    let columns = outer.iter().cloned().map(Expr::Column).collect();
+    let own = project(columns, own)?;
+    let nulls = own.schema().iter().map(|(qualifier, field)| {
+        let null = ScalarValue::try_from(field.data_type())?;
+        Ok(named(Expr::Literal(null, None), qualifier, field.name()))
+    });
+    let one = LogicalPlan::EmptyRelation(EmptyRelation {
+        produce_one_row: true,
+        schema: Arc::new(DFSchema::empty()),
+    });
+    let nulls = project(nulls.collect::<Result<_>>()?, one)?;
+    let union = Union::try_new(vec![Arc::new(own), Arc::new(nulls)])?;
+    let columns = column_exprs(&union.schema).into_iter().zip(outer);
+    let columns = columns.map(|(expr, column)| named(expr, column.relation.as_ref(), &column.name));
+    project(columns.collect(), LogicalPlan::Union(union))
+}
+
+fn unstable() -> datafusion::error::DataFusionError {
+    unsupported("this correlated subquery over rows of LIMIT or of volatile functions")
+}
+
+/// Whether a relation has the same rows each time it is computed.
+fn is_stable(plan: &LogicalPlan) -> Result<bool> {
+    let mut stable = true;
+    plan.apply_with_subqueries(|node| {
+        if Once::of(node).is_some() {
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        // The existence of a row does not depend on which row it is.
+        if let LogicalPlan::Aggregate(aggregate) = node
+            && aggregate.group_expr.is_empty()
+            && aggregate
+                .aggr_expr
+                .iter()
+                .all(|call| !call.any_column_refs())
+            && let LogicalPlan::Limit(limit) = aggregate.input.as_ref()
+        {
+            stable &= is_stable(&limit.input)?;
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        if let LogicalPlan::Limit(limit) = node {
+            stable &= is_ordered(&limit.input);
+        }
+        node.apply_expressions(|expr| {
+            stable &= !expr.is_volatile();
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(stable)
+}
+
+/// Whether ORDER BY names every column below it: then LIMIT takes the same values each time.
+pub(crate) fn is_ordered(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(given) => is_ordered(&given.input),
+        LogicalPlan::SubqueryAlias(given) => is_ordered(&given.input),
+        LogicalPlan::Sort(given) => {
+            let key = |column: &Expr| given.expr.iter().any(|sort| sort.expr == *column);
+            column_exprs(given.input.schema()).iter().all(key)
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,22 @@
+//! PostgreSQL's protocol: one connection, and what each of its messages does.
+//!
+//! | file | question |
+//! |---|---|
+//! | `protocol/connection.rs` | what happens from a connection's first byte to its last? |
+//! | `protocol/shared.rs` | what does every connection need of the server? |
+//! | `protocol/simple.rs` | the simple query protocol |
+//! | `protocol/extended.rs` | Parse, Bind, Describe, Execute, Close |
+//! | `protocol/prepared.rs` | SQL's PREPARE and EXECUTE |
+//! | `protocol/params.rs` | the values of a Bind message |
+//!
+//! Not here: which connections get a task (`../listen.rs`), bytes (`../net`), rows (`../encode`).
+
+mod connection;
+mod extended;
+mod params;
+mod prepared;
+mod shared;
+mod simple;
+
+pub(super) use connection::serve;
+pub(super) use shared::Shared;

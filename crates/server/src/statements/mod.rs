@@ -1,0 +1,27 @@
+//! From a statement's text to its rows: what is asked for, and how is it planned and started?
+//!
+//! | file | question |
+//! |---|---|
+//! | `statements/parse.rs` | how is SQL parsed, and how are large statements planned without delaying others? |
+//! | `statements/statement.rs` | which action does a statement's text ask for? |
+//! | `statements/explain.rs` | which options does an EXPLAIN set? |
+//! | `statements/show_create.rs` | which statement made a table or view? |
+//! | `statements/portal.rs` | which statements and portals does a connection remember? |
+//! | `statements/session.rs` | how is a statement planned and started in the connection's session? |
+//! | `statements/transaction.rs` | what does ROLLBACK restore? |
+//!
+//! Not here: SET and SHOW (`../settings`), the messages (`../protocol`).
+
+mod explain;
+mod parse;
+mod portal;
+mod session;
+mod show_create;
+mod statement;
+mod transaction;
+
+pub(super) use parse::{Aside, Parsed};
+pub(super) use portal::{Life, Portal, Portals, Prepared, State, no_statement};
+pub(super) use session::{Outcome, Session, returns_rows, show_schema};
+pub(super) use statement::{Action, drop_tag, rename_tag};
+pub(super) use transaction::Transaction;

@@ -1,0 +1,609 @@
+//! Which action does a statement's text ask for? The connection handles settings, transactions and
+//! cursors itself; everything else is a plan for DataFusion.
+//!
+//! Not here: parsing (`coscan::parse_postgresql`), and what FETCH and MOVE ask for
+//! (`../encode/cursor.rs`).
+
+use coscan::{DropNames, IndexStatement, Rename, StatementText, TEMPORARY_SCHEMA};
+use datafusion::common::TableReference;
+use datafusion::sql::parser::{DFParserBuilder, ResetStatement, Statement as DfStatement};
+use datafusion::sql::sqlparser::ast::{
+    AlterTable, AlterTableOperation, CloseCursor, DataType, Declare, DeclareType, DiscardObject,
+    Expr, Ident, Lock, LockTableMode, ObjectName, ObjectNamePart, ObjectType, OnCommit,
+    RenameTableNameKind, Reset, Set, ShowCreateObject, Statement as SqlStatement, TransactionMode,
+    Truncate,
+};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+
+use super::explain;
+use super::show_create::show_create;
+use crate::encode::{CopyFormat, Declared, Walk, copy_to_file, copy_to_stdout, cursor};
+use crate::failure::Failure;
+use coscan_pg::dialect::Written;
+
+/// How the server carries out one statement.
+#[derive(Debug, Clone)]
+pub(crate) enum Action {
+    /// DataFusion plans and runs the statement.
+    Plan(Box<DfStatement>),
+    /// A query that runs for its effect on an index, and the tag that replaces its rows as the
+    /// answer.
+    Index {
+        query: Box<DfStatement>,
+        tag: &'static str,
+    },
+    /// A query whose rows are sent as COPY data.
+    Copy {
+        query: Box<DfStatement>,
+        format: CopyFormat,
+    },
+    /// BEGIN and START TRANSACTION, distinguished by the tag.
+    Begin {
+        modes: Vec<TransactionMode>,
+        tag: &'static str,
+    },
+    /// In COMMIT and ROLLBACK, `chain` says whether the next transaction begins at once, in the
+    /// same modes (AND CHAIN).
+    Commit {
+        chain: bool,
+    },
+    Rollback {
+        chain: bool,
+    },
+    /// ROLLBACK TO the savepoint of this name, which revives a failed transaction.
+    RollbackTo(String),
+    Savepoint(String),
+    Release(String),
+    /// Accepted, though there is nothing to do: there are no notifications (LISTEN, NOTIFY,
+    /// UNLISTEN), statistics come from the files (ANALYZE, VACUUM), comments are not kept
+    /// (COMMENT). Holds the tag of the answer.
+    Nothing(&'static str),
+    /// LOCK in a mode that only prevents changes of the table's definition: a statement reads the
+    /// table as it was at its start.
+    Lock(Vec<TableReference>),
+    Set(Box<Set>),
+    /// The setting's name, or `all`.
+    Show(String),
+    /// The setting's name; `None` for all settings.
+    Reset(Option<String>),
+    Declare {
+        name: String,
+        declared: Declared,
+        query: Box<DfStatement>,
+    },
+    /// FETCH and MOVE.
+    Fetch(Walk),
+    /// SQL's PREPARE. `types` are those of its first parameters, `written` those in casts.
+    Prepare {
+        name: String,
+        types: Vec<DataType>,
+        written: Written,
+        query: Box<DfStatement>,
+        /// The text of the PREPARE itself.
+        text: String,
+    },
+    Execute {
+        name: String,
+        arguments: Vec<Expr>,
+    },
+    Rename(Rename),
+    /// DROP TABLE or DROP VIEW.
+    Drop(DropNames),
+    /// TRUNCATE of several tables, as one statement for each.
+    Truncate(Vec<DfStatement>),
+    /// The cursor's name; `None` for all cursors.
+    Close(Option<String>),
+    /// The prepared statement's name; `None` for all of them.
+    Deallocate(Option<String>),
+    /// DISCARD. Without ALL and TEMP it names a part of the session that Coscan does not have.
+    Discard {
+        all: bool,
+        temp: bool,
+    },
+}
+
+impl Action {
+    /// The tag that replaces a query's rows as the answer.
+    pub(crate) fn tag(&self) -> Option<&'static str> {
+        match self {
+            Self::Index { tag, .. } => Some(tag),
+            _ => None,
+        }
+    }
+
+    /// Whether it may change something that ROLLBACK restores.
+    pub(crate) fn may_change(&self) -> bool {
+        match self {
+            Self::Plan(_)
+            | Self::Set(_)
+            | Self::Reset(_)
+            | Self::Declare { .. }
+            | Self::Execute { .. }
+            | Self::Rename(_)
+            | Self::Drop(_)
+            | Self::Truncate(_)
+            | Self::Discard { .. } => true,
+            Self::Index { .. }
+            | Self::Copy { .. }
+            | Self::Begin { .. }
+            | Self::Commit { .. }
+            | Self::Rollback { .. }
+            | Self::RollbackTo(_)
+            | Self::Savepoint(_)
+            | Self::Release(_)
+            | Self::Nothing(_)
+            | Self::Lock(_)
+            | Self::Show(_)
+            | Self::Fetch(_)
+            | Self::Prepare { .. }
+            | Self::Close(_)
+            | Self::Deallocate(_) => false,
+        }
+    }
+
+    /// Whether it runs a query, which reads tables.
+    pub(crate) fn queries(&self) -> bool {
+        matches!(
+            self,
+            Self::Plan(_)
+                | Self::Index { .. }
+                | Self::Copy { .. }
+                | Self::Declare { .. }
+                | Self::Execute { .. }
+                | Self::Truncate(_)
+        )
+    }
+
+    /// The verb that a READ ONLY transaction refuses, for actions without a plan.
+    pub(crate) fn writes(&self) -> Option<&'static str> {
+        match self {
+            Self::Index {
+                tag: tag @ ("CREATE INDEX" | "REFRESH INDEX" | "DROP INDEX"),
+                ..
+            }
+            | Self::Nothing(tag @ "COMMENT") => Some(*tag),
+            Self::Rename(rename) => Some(rename_tag(rename)),
+            Self::Drop(drop) => Some(drop_tag(drop)),
+            _ => None,
+        }
+    }
+
+    /// The format of a COPY, if the rows are sent as COPY data.
+    pub(crate) fn copy_format(&self) -> Option<&CopyFormat> {
+        match self {
+            Self::Copy { format, .. } => Some(format),
+            _ => None,
+        }
+    }
+}
+
+/// The tag of ALTER TABLE … RENAME and ALTER VIEW … RENAME.
+pub(crate) fn rename_tag(rename: &Rename) -> &'static str {
+    if rename.view {
+        "ALTER VIEW"
+    } else {
+        "ALTER TABLE"
+    }
+}
+
+/// The tag of DROP TABLE and DROP VIEW.
+pub(crate) fn drop_tag(drop: &DropNames) -> &'static str {
+    if drop.views {
+        "DROP VIEW"
+    } else {
+        "DROP TABLE"
+    }
+}
+
+/// Parses one statement of a text; `None` for a text of comments only.
+///
+/// The syntax trees are built on a stack that is large enough for them, and are returned only if
+/// any stack can hold them.
+pub(crate) fn parse(statement: StatementText<'_>) -> Result<Option<Action>, Failure> {
+    if let Some(walk) = cursor::read(statement.text) {
+        return Ok(Some(Action::Fetch(walk?)));
+    }
+    if let Some(tag) = maintenance(statement.text) {
+        return Ok(Some(Action::Nothing(tag)));
+    }
+    let (query, tag) = match coscan::index_statement(statement.text)? {
+        Some(IndexStatement { query, tag }) => (Some(query), tag),
+        None => (None, None),
+    };
+    let mut read = match &query {
+        Some(query) => coscan::parse_postgresql(StatementText::whole(query)?)?,
+        None => coscan::parse_postgresql(statement)?,
+    };
+    if read.len() > 1 {
+        return Err(Failure::syntax("this reads as several statements"));
+    }
+    let mut action = read.pop().map(action_datafusion).transpose()?;
+    if let Some(Action::Rename(rename)) = &mut action {
+        // ALTER VIEW is parsed as ALTER TABLE, which may rename views too.
+        let mut words = statement.text.split_ascii_whitespace();
+        rename.view = words
+            .nth(1)
+            .is_some_and(|word| word.eq_ignore_ascii_case("view"));
+    }
+    Ok(match (action, tag) {
+        (Some(Action::Plan(query)), Some(tag)) => Some(Action::Index { query, tag }),
+        (action, _) => action,
+    })
+}
+
+fn action_datafusion(statement: DfStatement) -> Result<Action, Failure> {
+    match statement {
+        DfStatement::Statement(statement) => action(*statement),
+        DfStatement::Reset(ResetStatement::Variable(name)) => {
+            Ok(Action::Reset(Some(name.to_string().to_lowercase())))
+        }
+        other => Ok(Action::Plan(Box::new(other))),
+    }
+}
+
+#[expect(clippy::too_many_lines, reason = "a table: one arm per statement")]
+fn action(statement: SqlStatement) -> Result<Action, Failure> {
+    if let Some((query, format)) = copy_to_stdout(&statement)? {
+        let query = Box::new(query);
+        return Ok(Action::Copy { query, format });
+    }
+    if let Some(copy) = copy_to_file(&statement)? {
+        return Ok(Action::Plan(Box::new(copy)));
+    }
+    Ok(match statement {
+        SqlStatement::StartTransaction { modes, begin, .. } => Action::Begin {
+            modes,
+            tag: if begin { "BEGIN" } else { "START TRANSACTION" },
+        },
+        SqlStatement::Commit { chain, .. } => Action::Commit { chain },
+        SqlStatement::Rollback { savepoint, chain } => match savepoint {
+            None => Action::Rollback { chain },
+            Some(name) => Action::RollbackTo(named(name)),
+        },
+        SqlStatement::Savepoint { name } => Action::Savepoint(named(name)),
+        SqlStatement::ReleaseSavepoint { name } => Action::Release(named(name)),
+        SqlStatement::UNLISTEN { .. } => Action::Nothing("UNLISTEN"),
+        SqlStatement::Set(set) => Action::Set(Box::new(set)),
+        SqlStatement::ShowVariable { variable } => {
+            let words: Vec<_> = variable
+                .iter()
+                .map(|word| word.value.to_lowercase())
+                .collect();
+            Action::Show(
+                match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+                    ["time", "zone"] => "timezone".to_owned(),
+                    ["transaction", "isolation", "level"] => "transaction_isolation".to_owned(),
+                    ["session", "authorization"] => "session_authorization".to_owned(),
+                    _ => words.join("."),
+                },
+            )
+        }
+        SqlStatement::ShowCreate {
+            obj_type: ShowCreateObject::Table,
+            obj_name,
+        } => Action::Plan(show_create(&obj_name)?),
+        SqlStatement::Reset(reset) => Action::Reset(match reset.reset {
+            Reset::ALL => None,
+            Reset::ConfigurationParameter(name) => Some(name.to_string().to_lowercase()),
+        }),
+        SqlStatement::Declare { mut stmts } => {
+            let declare = stmts.pop().filter(|_| stmts.is_empty());
+            let declare = declare.filter(|d| d.declare_type == Some(DeclareType::Cursor));
+            match declare {
+                Some(Declare {
+                    names,
+                    hold,
+                    scroll,
+                    binary,
+                    for_query: Some(query),
+                    ..
+                }) if names.len() == 1 => Action::Declare {
+                    name: names.into_iter().next().map(named).unwrap_or_default(),
+                    declared: Declared {
+                        hold: hold == Some(true),
+                        scroll: scroll == Some(true),
+                        binary: binary == Some(true),
+                    },
+                    query: Box::new(DfStatement::Statement(Box::new(SqlStatement::Query(query)))),
+                },
+                _ => return Err(Failure::syntax("DECLARE needs a cursor's name and query")),
+            }
+        }
+        SqlStatement::Prepare {
+            name,
+            data_types,
+            statement,
+        } => Action::Prepare {
+            name: named(name),
+            types: data_types,
+            written: Written::new(),
+            text: String::new(),
+            query: match *statement {
+                query @ (SqlStatement::Query(_)
+                | SqlStatement::Insert(_)
+                | SqlStatement::Update(_)
+                | SqlStatement::Delete(_)
+                | SqlStatement::Merge { .. }) => match action(query)? {
+                    Action::Plan(query) => query,
+                    _ => return Err(Failure::syntax("PREPARE needs a query")),
+                },
+                _ => return Err(Failure::syntax("PREPARE needs a query")),
+            },
+        },
+        SqlStatement::Execute {
+            name: Some(name),
+            parameters,
+            immediate: false,
+            ..
+        } => Action::Execute {
+            name: object_name(&name),
+            arguments: parameters,
+        },
+        SqlStatement::Explain {
+            options: Some(options),
+            describe_alias,
+            query_plan,
+            estimate,
+            statement,
+            ..
+        } => {
+            let wanted = explain::wanted(&options)?;
+            Action::Plan(Box::new(DfStatement::Statement(Box::new(
+                SqlStatement::Explain {
+                    describe_alias,
+                    analyze: wanted.analyze,
+                    verbose: wanted.verbose,
+                    query_plan,
+                    estimate,
+                    statement,
+                    format: None,
+                    options: None,
+                },
+            ))))
+        }
+        SqlStatement::ShowTables { .. } => Action::Plan(Box::new(users_tables()?)),
+        SqlStatement::LISTEN { .. } => Action::Nothing("LISTEN"),
+        SqlStatement::Comment { .. } => Action::Nothing("COMMENT"),
+        SqlStatement::NOTIFY { .. } => Action::Nothing("NOTIFY"),
+        SqlStatement::Lock(Lock {
+            tables,
+            lock_mode: Some(LockTableMode::AccessShare | LockTableMode::RowShare),
+            ..
+        }) => Action::Lock(tables.iter().map(|table| reference(&table.name)).collect()),
+        SqlStatement::AlterTable(alter) if renamed(&alter).is_some() => match renamed(&alter) {
+            Some(to) => Action::Rename(Rename {
+                from: alter.name.to_string(),
+                to: to.to_string(),
+                view: false,
+                if_exists: alter.if_exists,
+            }),
+            None => return Err(Failure::syntax("ALTER TABLE needs a new name")),
+        },
+        SqlStatement::Truncate(truncate) if truncate.table_names.len() > 1 => {
+            let tables = truncate.table_names.iter().map(|table| {
+                let table_names = vec![table.clone()];
+                let truncate = SqlStatement::Truncate(Truncate {
+                    table_names,
+                    ..truncate.clone()
+                });
+                DfStatement::Statement(Box::new(truncate))
+            });
+            Action::Truncate(tables.collect())
+        }
+        SqlStatement::Drop {
+            object_type: object @ (ObjectType::Table | ObjectType::View),
+            if_exists,
+            names,
+            cascade,
+            ..
+        } => Action::Drop(DropNames {
+            names: names.iter().map(reference).collect(),
+            views: object == ObjectType::View,
+            if_exists,
+            cascade,
+        }),
+        SqlStatement::Close { cursor } => Action::Close(match cursor {
+            CloseCursor::All => None,
+            CloseCursor::Specific { name } => Some(named(name)),
+        }),
+        SqlStatement::Deallocate { name, .. } => {
+            let all = name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all");
+            Action::Deallocate((!all).then(|| named(name)))
+        }
+        SqlStatement::Discard { object_type } => Action::Discard {
+            all: object_type == DiscardObject::ALL,
+            temp: object_type == DiscardObject::TEMP,
+        },
+        // A temporary table is session-local, even where there is no schema to create it in.
+        SqlStatement::CreateTable(mut create) => {
+            if create.temporary && create.name.0.len() == 1 {
+                let schema = ObjectNamePart::Identifier(Ident::new(TEMPORARY_SCHEMA));
+                create.name.0.insert(0, schema);
+            }
+            // LOCAL and GLOBAL have no meaning in PostgreSQL either.
+            create.global = None;
+            if create.on_commit == Some(OnCommit::PreserveRows) {
+                create.on_commit = None;
+            }
+            Action::Plan(Box::new(DfStatement::Statement(Box::new(
+                SqlStatement::CreateTable(create),
+            ))))
+        }
+        other => Action::Plan(Box::new(DfStatement::Statement(Box::new(other)))),
+    })
+}
+
+/// The tag of ANALYZE or VACUUM, whose options and names consist of words, commas, dots and
+/// parentheses.
+fn maintenance(text: &str) -> Option<&'static str> {
+    let text = text.trim().trim_end_matches(';');
+    let (word, rest) = match text.find(|c: char| !c.is_ascii_alphabetic()) {
+        Some(end) => text.split_at(end),
+        None => (text, ""),
+    };
+    let tag = match word.to_ascii_lowercase().as_str() {
+        "analyze" | "analyse" => "ANALYZE",
+        "vacuum" => "VACUUM",
+        _ => return None,
+    };
+    let is_plain = |c: char| c.is_alphanumeric() || c.is_whitespace() || "_$.,()\"".contains(c);
+    rest.chars().all(is_plain).then_some(tag)
+}
+
+/// A name, folded as in PostgreSQL.
+fn named(name: Ident) -> String {
+    match name.quote_style {
+        Some(_) => name.value,
+        None => name.value.to_lowercase(),
+    }
+}
+
+/// The last part of a name.
+fn object_name(name: &ObjectName) -> String {
+    let part = name.0.last().and_then(|part| part.as_ident());
+    part.cloned().map(named).unwrap_or_default()
+}
+
+/// A table's name, folded as in PostgreSQL.
+fn reference(name: &ObjectName) -> TableReference {
+    TableReference::parse_str(&name.to_string())
+}
+
+/// The new name of a table, if an ALTER TABLE does nothing but rename it.
+fn renamed(alter: &AlterTable) -> Option<ObjectName> {
+    match alter.operations.as_slice() {
+        [
+            AlterTableOperation::RenameTable {
+                table_name: RenameTableNameKind::To(name) | RenameTableNameKind::As(name),
+            },
+        ] => Some(name.clone()),
+        _ => None,
+    }
+}
+
+/// SHOW TABLES: the relations of users, without those of the system.
+fn users_tables() -> Result<DfStatement, Failure> {
+    let query = "SELECT table_catalog, table_schema, table_name, table_type \
+                 FROM information_schema.tables \
+                 WHERE table_schema NOT IN ('information_schema', 'pg_catalog', 'coscan') \
+                 ORDER BY 1, 2, 3";
+    let dialect = GenericDialect {};
+    let mut parser = DFParserBuilder::new(query).with_dialect(&dialect).build()?;
+    let statement = parser.parse_statements()?.pop_front();
+    statement.ok_or_else(|| Failure::syntax("SHOW TABLES is not a query"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode::Steps;
+
+    fn all(sql: &str) -> Result<Vec<Action>, Failure> {
+        coscan::statement_texts(sql)
+            .filter_map(|statement| match statement {
+                Ok(statement) => parse(statement).transpose(),
+                Err(error) => Some(Err(error.into())),
+            })
+            .collect()
+    }
+
+    fn one(sql: &str) -> Action {
+        let mut actions = all(sql).unwrap();
+        assert_eq!(actions.len(), 1, "{sql}");
+        actions.remove(0)
+    }
+
+    #[test]
+    fn comments_and_semicolons_are_nothing() {
+        assert!(all(" ; -- nothing\n ;").unwrap().is_empty());
+    }
+
+    #[test]
+    fn datafusions_own_statements_become_plans() {
+        let external = one("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '/x'");
+        assert!(
+            matches!(&external, Action::Plan(s) if matches!(**s, DfStatement::CreateExternalTable(_)))
+        );
+        let copy = one("COPY t TO '/x.parquet'");
+        assert!(matches!(&copy, Action::Plan(s) if matches!(**s, DfStatement::CopyTo(_))));
+    }
+
+    #[test]
+    fn index_statements_mix_with_others() {
+        let text = "BEGIN; create index i on t (a) ;SELECT ';'; SHOW INDEXES; -- done\nrefresh index i; \
+                    CREATE EXTERNAL TABLE u STORED AS PARQUET LOCATION '/x'; DROP INDEX i";
+        let actions = all(text).unwrap();
+        let shown: Vec<&str> = actions
+            .iter()
+            .map(|action| match action {
+                Action::Index { tag, .. } => tag,
+                Action::Plan(statement) => match statement.as_ref() {
+                    DfStatement::CreateExternalTable(_) => "external table",
+                    _ => "plan",
+                },
+                Action::Begin { .. } => "BEGIN",
+                _ => "?",
+            })
+            .collect();
+        let expected = [
+            "BEGIN",
+            "CREATE INDEX",
+            "plan",
+            "plan",
+            "REFRESH INDEX",
+            "external table",
+            "DROP INDEX",
+        ];
+        assert_eq!(shown, expected);
+        for wrong in ["DROP INDEX i; SELEC 1", "DROP INDEX i; SELECT 'open"] {
+            assert!(all(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn statements_of_the_connection_become_its_actions() {
+        assert!(matches!(one("BEGIN"), Action::Begin { tag: "BEGIN", .. }));
+        assert!(matches!(one("END"), Action::Commit { chain: false }));
+        assert!(matches!(one("ABORT"), Action::Rollback { chain: false }));
+        assert!(matches!(one("SHOW TIME ZONE"), Action::Show(n) if n == "timezone"));
+        assert!(
+            matches!(one("SHOW datafusion.execution.batch_size"), Action::Show(n) if n == "datafusion.execution.batch_size")
+        );
+        assert!(matches!(one("RESET ALL"), Action::Reset(None)));
+        assert!(
+            matches!(one("reset Coscan.Policy"), Action::Reset(Some(n)) if n == "coscan.policy")
+        );
+        assert!(matches!(
+            one("FETCH 10 FROM c"),
+            Action::Fetch(Walk {
+                steps: Steps::By(10),
+                ..
+            })
+        ));
+        assert!(matches!(
+            one("FETCH FORWARD ALL IN c"),
+            Action::Fetch(Walk {
+                steps: Steps::AllAfter,
+                ..
+            })
+        ));
+        assert!(matches!(
+            one("DECLARE c CURSOR WITH HOLD FOR SELECT 1"),
+            Action::Declare {
+                declared: Declared { hold: true, .. },
+                ..
+            }
+        ));
+        assert!(matches!(one("DEALLOCATE ALL"), Action::Deallocate(None)));
+        assert!(matches!(
+            one("DISCARD ALL"),
+            Action::Discard { all: true, .. }
+        ));
+    }
+
+    #[test]
+    fn a_syntax_error_has_its_sqlstate() {
+        let failure = all("SELEC 1").unwrap_err();
+        assert!(failure.to_string().contains("42601"), "{failure}");
+    }
+}
