@@ -37,6 +37,7 @@ use datafusion::logical_expr::planner::{
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Subquery};
 use datafusion::sql::sqlparser::ast::{Query, SetExpr, TableFactor, Values};
 
+use crate::PgError;
 use crate::casts::Target;
 use crate::dialect::{FIRST_TERM, LATER_TERM, MERGED, ROWS_OF, last_word, take_mark};
 use crate::operators::{as_common, common, is_unknown, mismatch};
@@ -62,6 +63,17 @@ impl RelationPlanner for Relations {
         mut relation: TableFactor,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
+        if let TableFactor::Table {
+            sample: Some(_), ..
+        }
+        | TableFactor::Derived {
+            sample: Some(_), ..
+        } = &relation
+        {
+            // DataFusion would return all rows.
+            let text = "TABLESAMPLE is not supported";
+            return Err(PgError::new("0A000", text).into());
+        }
         if let TableFactor::Table {
             name, partitions, ..
         } = &mut relation

@@ -52,6 +52,7 @@ use self::plans::{Names, column_exprs, filter, join, join_conditions, named, pro
 pub(crate) use self::references::correlated as is_correlated;
 use self::references::{correlated, holds, subquery_of};
 use crate::PgError;
+use crate::relations::is_volatile;
 
 /// Replaces subqueries with joins. Runs after types are coerced.
 #[derive(Debug, Default)]
@@ -254,7 +255,7 @@ impl Unnesting {
                 if correlated(&given.subquery) {
                     evaluated::scalar::scalar(around, &given.subquery, &mut self.names)?
                 } else {
-                    evaluated::scalar::once(Arc::unwrap_or_clone(given.subquery))?
+                    evaluated::scalar::once(Arc::unwrap_or_clone(given.subquery), &mut self.names)?
                 }
             } else {
                 let (plan, predicate, negated) = self.predicate(around, part)?;
@@ -405,7 +406,10 @@ impl Around {
 fn is_replaced(expr: &Expr) -> bool {
     match expr {
         Expr::ScalarSubquery(given) => {
-            correlated(&given.subquery) || !evaluated::scalar::is_one_row(&given.subquery)
+            let plan = &given.subquery;
+            correlated(plan)
+                || !evaluated::scalar::is_one_row(plan)
+                || is_volatile(plan).unwrap_or(true)
         }
         other => subquery_of(other).is_some(),
     }

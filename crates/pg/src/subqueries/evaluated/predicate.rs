@@ -263,12 +263,14 @@ fn mark(
 ) -> Result<Expr> {
     let depends = correlated(plan);
     if !depends {
-        let first = Column::from(plan.schema().qualified_field(0));
+        let Some(such) = such else {
+            return any_row(plan.clone());
+        };
         let alone = Expr::Column(Column::new_unqualified("__right"));
-        let free = such.is_some_and(|such| such(alone).column_refs().len() > 1);
-        if !free {
-            let condition = such.map(|such| such(Expr::Column(first)));
-            return any_row(filter(condition.into_iter().collect(), plan.clone())?);
+        let compares_columns = such(alone).column_refs().len() > 1;
+        if !compares_columns {
+            let first = Column::from(plan.schema().qualified_field(0));
+            return any_row(filter(vec![such(Expr::Column(first))], plan.clone())?);
         }
     }
     let mut prepared = match asked {

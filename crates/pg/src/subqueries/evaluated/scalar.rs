@@ -25,6 +25,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Ope
 use super::domain::{Domain, default_of, push};
 use crate::functions::{named_row, single_row};
 use crate::once::Once;
+use crate::relations::is_volatile;
 use crate::subqueries::Around;
 use crate::subqueries::plans::{
     Names, aliased, column_exprs, columns, has_outer, join, outer_to_columns, project, substitute,
@@ -78,7 +79,13 @@ pub(in crate::subqueries) fn scalar(
 /// An uncorrelated subquery, which DataFusion runs once. The error for a second row is raised
 /// where the value is used, and a subquery without rows is NULL even if its column is not
 /// nullable.
-pub(in crate::subqueries) fn once(plan: LogicalPlan) -> Result<Expr> {
+pub(in crate::subqueries) fn once(plan: LogicalPlan, names: &mut Names) -> Result<Expr> {
+    // DataFusion runs equal subqueries once, even volatile ones.
+    let name = if is_volatile(&plan)? {
+        names.next("once_")
+    } else {
+        "once".to_owned()
+    };
     let value = column_exprs(plan.schema()).swap_remove(0);
     let values = vec![first_value(value, vec![]), count(lit(1_i64))];
     let aggregate = Aggregate::try_new(Arc::new(plan), vec![], values)?;
@@ -86,7 +93,7 @@ pub(in crate::subqueries) fn once(plan: LogicalPlan) -> Result<Expr> {
     let fields = ["value", "rows"].map(lit).into_iter().zip(values);
     let fields = fields.flat_map(|(name, value)| [name, value]).collect();
     let both = named_row(fields);
-    let plan = project(vec![both.alias("once")], LogicalPlan::Aggregate(aggregate))?;
+    let plan = project(vec![both.alias(name)], LogicalPlan::Aggregate(aggregate))?;
     let both = Expr::ScalarSubquery(subquery(plan, &Spans::new()));
     Ok(single_row(vec![both]))
 }
