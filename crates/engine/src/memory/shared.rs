@@ -1,9 +1,10 @@
 //! Whose memory is it when DataFusion does not say for which query an operator asks?
 //!
 //! Sessions that use only an engine's memory have one pool for all their queries and for what
-//! belongs to no query. Its operators count as those of one query, which gets only the small
-//! promise that every query begins with. If that query has to end, its present operators get
-//! nothing more, and later operators belong to a new one.
+//! belongs to no query. Its operators count as those of one query. That query lives as long as the
+//! engine, so it has no promise: a query that waits for more than is free begins once no query
+//! with a promise is left. If it has to end, its present operators get nothing more, and later
+//! operators belong to a new one.
 //! Not here: statements of the engine's own sessions, which have memory of their own (`pool.rs`).
 
 use std::collections::HashMap;
@@ -38,7 +39,7 @@ impl SharedMemory {
         Arc::new(Self {
             budget: Arc::clone(budget),
             state: Mutex::new(State {
-                current: QueryMemory::begin(budget),
+                current: without_promise(budget),
                 of: HashMap::new(),
             }),
         })
@@ -49,6 +50,12 @@ impl SharedMemory {
         let of = state.of.get(&consumer.id());
         Arc::clone(of.unwrap_or(&state.current))
     }
+}
+
+fn without_promise(budget: &Arc<MemoryBudget>) -> Arc<QueryMemory> {
+    let memory = QueryMemory::begin(budget);
+    memory.needs_less(0);
+    memory
 }
 
 impl QueryMemory {
@@ -83,7 +90,7 @@ impl MemoryPool for SharedMemory {
         let of = {
             let mut state = self.state.lock();
             if state.current.ends() {
-                state.current = QueryMemory::begin(&self.budget);
+                state.current = without_promise(&self.budget);
             }
             let of = Arc::clone(&state.current);
             state.of.insert(consumer.id(), Arc::clone(&of));

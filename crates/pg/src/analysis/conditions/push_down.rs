@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
-use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{Aggregate, Expr, Filter, LogicalPlan};
+use datafusion::optimizer::simplify_expressions::simplify_predicates;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::once::Once;
@@ -45,21 +46,25 @@ impl OptimizerRule for PushDown {
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         plan.transform_down_with_subqueries(|node| match &node {
-            LogicalPlan::Filter(filter) if stays(filter) => Ok(Transformed::no(node)),
+            LogicalPlan::Filter(filter) if stays(filter)? => Ok(Transformed::no(node)),
             _ => self.0.rewrite(node, config),
         })
     }
 }
 
-fn stays(filter: &Filter) -> bool {
-    let parts = split_conjunction(&filter.predicate);
-    let names_no_column = parts.iter().any(|part| !part.any_column_refs());
+fn stays(filter: &Filter) -> Result<bool> {
     // The rule makes one filter of several.
-    let below = match filter.input.as_ref() {
-        LogicalPlan::Filter(below) => stays(below),
-        _ => false,
-    };
-    below || names_no_column && takes_none(&filter.input)
+    if let LogicalPlan::Filter(below) = filter.input.as_ref()
+        && stays(below)?
+    {
+        return Ok(true);
+    }
+    if !takes_none(&filter.input) {
+        return Ok(false);
+    }
+    // The rule finds contradictions, of which no column is left: `count(*) = 1 AND count(*) = 2`.
+    let parts = simplify_predicates(split_conjunction_owned(filter.predicate.clone()))?;
+    Ok(parts.iter().any(|part| !part.any_column_refs()))
 }
 
 /// Whether a node must not get conditions without columns.
