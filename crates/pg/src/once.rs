@@ -11,6 +11,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DFSchemaRef, internal_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
@@ -61,6 +62,24 @@ impl Once {
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.key, &other.key)
     }
+}
+
+/// Whether the plan calls volatile functions outside of parts that are computed once.
+///
+/// # Errors
+/// DataFusion's error for an inconsistent plan.
+pub fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        if Once::of(node).is_some() {
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        node.apply_expressions(|expr| {
+            found |= expr.is_volatile();
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(found)
 }
 
 impl fmt::Debug for Once {

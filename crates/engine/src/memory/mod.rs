@@ -2,26 +2,24 @@
 //!
 //! | file | question |
 //! |---|---|
-//! | `admission.rs` | when does a query begin? |
 //! | `connections.rs` | what may connections take? |
 //! | `pool.rs` | may this operator grow? |
+//! | `promise.rs` | how long is memory promised to a query? |
 //! | `shared.rs` | whose memory is it where DataFusion does not say? |
 //! | `spill.rs` | where do operators spill? |
 //! | `limit.rs` | how much memory may the process use? |
-//! | `minimum.rs` | how much does a plan need at least? |
 //!
 //! Not here: the budget itself and the buffer (`coscan-storage`).
 
-mod admission;
 mod connections;
 pub(crate) mod limit;
-mod minimum;
 mod pool;
+mod promise;
 mod shared;
 mod spill;
 
-pub(crate) use admission::{Admission, OpenQueries, OpenQuery, Promise, WAIT_MAX};
 pub(crate) use pool::QueryMemory;
+pub(crate) use promise::{Promise, WAIT_MAX};
 pub(crate) use shared::SharedMemory;
 pub use shared::connection_memory;
 pub(crate) use spill::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT, SpillFolder};

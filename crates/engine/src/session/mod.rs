@@ -2,7 +2,9 @@
 //!
 //! | file | question |
 //! |---|---|
+//! | `admission.rs` | when does a query begin? |
 //! | `engine.rs` | what do all sessions share? |
+//! | `minimum.rs` | how much memory does a plan need at least? |
 //! | `prepared.rs` | what does a prepared statement return, and when is its plan out of date? |
 //! | `rust.rs` | how does a program prepare and run statements? |
 //! | `system_tables.rs` | what do the tables `coscan.*` show? |
@@ -11,8 +13,10 @@
 //!
 //! Not here: which settings a session may change (`settings/`).
 
+mod admission;
 mod engine;
 mod ext;
+mod minimum;
 mod prepared;
 mod rust;
 mod start;
@@ -31,13 +35,13 @@ use futures::TryStreamExt;
 
 use crate::error::{Error, Result};
 use crate::index::{find_indexes, index_statement};
-use crate::memory::OpenQueries;
 use crate::session_names::ChangeByQuery;
 use crate::settings::EngineConfig;
 use crate::statement::{StatementText, parse_datafusion, plan_statement, reserve_statement};
 use crate::tables::shared::{Place, SharedTables};
 use crate::tables::{SYSTEM_SCHEMA, registration};
 
+use admission::OpenQueries;
 pub(crate) use engine::WeakEngine;
 pub use engine::{Engine, EngineMetrics};
 pub use ext::{CoscanExt, add_physical_rule};

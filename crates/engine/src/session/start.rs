@@ -18,8 +18,8 @@ use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 
 use super::Session;
+use super::admission::{Admission, OpenQueries, OpenQuery};
 use crate::error::{Error, engine_error};
-use crate::memory::{Admission, OpenQueries, OpenQuery};
 use crate::running::{Again, Guard, Running, Start, Streams};
 use crate::session_names::{Snapshot, check_read_only, check_undoable, execute};
 use crate::statement::on_large_stack;

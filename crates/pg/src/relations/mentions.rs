@@ -28,10 +28,10 @@ use datafusion::sql::sqlparser::ast::TableFactor;
 
 use super::names::named;
 use super::planned;
-use super::unstable::{is_unstable, is_volatile};
+use super::unstable::is_unstable;
 use crate::PgError;
 use crate::dialect::{is_marked, last_word, take_mark};
-use crate::once::Once;
+use crate::once::{Once, is_volatile};
 use crate::subqueries::is_correlated;
 
 /// In a session whose query planner supports [`Once`] nodes, plans each mention of a query in WITH

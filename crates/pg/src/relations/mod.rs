@@ -49,7 +49,6 @@ use names::{named, with_outer_names};
 use recursion::check_later;
 use sets::{is_by_position, set_operations};
 pub use unknown::unknown_as_text;
-pub use unstable::is_volatile;
 pub(crate) use whole_rows::WholeRows;
 use whole_rows::with_row;
 

@@ -45,24 +45,6 @@ const BY_ROW: [&str; 7] = [
 /// Aggregates that do not compute with the floats that they read.
 const EXACT: [&str; 6] = ["bool_and", "bool_or", "count", "grouping", "max", "min"];
 
-/// Whether the plan calls volatile functions outside of parts that are computed once.
-///
-/// # Errors
-/// DataFusion's error for an inconsistent plan.
-pub fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        if Once::of(node).is_some() {
-            return Ok(TreeNodeRecursion::Jump);
-        }
-        node.apply_expressions(|expr| {
-            found |= expr.is_volatile();
-            Ok(TreeNodeRecursion::Continue)
-        })
-    })?;
-    Ok(found)
-}
-
 /// Whether another computation may return different rows; see the file's header.
 pub(super) fn is_unstable(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;

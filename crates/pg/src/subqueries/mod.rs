@@ -52,7 +52,7 @@ use self::plans::{Names, column_exprs, filter, join, join_conditions, named, pro
 pub(crate) use self::references::correlated as is_correlated;
 use self::references::{correlated, holds, subquery_of};
 use crate::PgError;
-use crate::relations::is_volatile;
+use crate::once::is_volatile;
 
 /// Replaces subqueries with joins. Runs after types are coerced.
 #[derive(Debug, Default)]

@@ -24,8 +24,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Ope
 
 use super::domain::{Domain, default_of, push};
 use crate::functions::{named_row, single_row};
-use crate::once::Once;
-use crate::relations::is_volatile;
+use crate::once::{Once, is_volatile};
 use crate::subqueries::Around;
 use crate::subqueries::plans::{
     Names, aliased, column_exprs, columns, has_outer, join, outer_to_columns, project, substitute,

@@ -14,36 +14,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_plan::ExecutionPlan;
 use tokio::time::timeout;
 
-use super::QueryMemory;
 use super::minimum::minimum_bytes;
-
-/// Enough time for queries ahead in the queue, and for ending queries whose clients do not read.
-pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
+use crate::memory::{Promise, QueryMemory, WAIT_MAX};
 
 /// No plan waits for more than this part of the limit (a divisor): estimates may be far too high,
 /// and a query that waits for most of the memory waits until all others have ended.
 const MOST: u64 = 16;
-
-/// A promise to a query. Dropping this ends it: the query has its first rows.
-pub(crate) struct Promise(Arc<QueryMemory>);
-
-impl Promise {
-    pub(crate) fn of(memory: &Arc<QueryMemory>) -> Self {
-        Self(Arc::clone(memory))
-    }
-}
-
-impl Drop for Promise {
-    fn drop(&mut self) {
-        self.0.needs_less(0);
-    }
-}
 
 /// The number of queries that a session has open: an extension of its configuration.
 #[derive(Default)]
