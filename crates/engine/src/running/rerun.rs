@@ -25,6 +25,7 @@ use futures::future::BoxFuture;
 use tokio::time::timeout;
 
 use super::silent::ended;
+use crate::error::Error;
 use crate::memory::{Promise, QueryMemory, WAIT_MAX};
 
 /// The SQLSTATE of a failure for want of memory.
@@ -94,8 +95,8 @@ impl<S: Send + 'static> Again<S> {
 /// kept others from it.
 fn wanted_memory(failure: &DataFusionError) -> bool {
     match ended(failure) {
-        Some(unread) => unread.is_none(),
-        None => translate(failure, &|_| None).code() == OUT_OF_MEMORY,
+        Some(Error::Ended { unread }) => unread.is_none(),
+        _ => translate(failure, &|_| None).code() == OUT_OF_MEMORY,
     }
 }
 

@@ -45,16 +45,13 @@ impl Silence {
     }
 }
 
-/// If this is the error of an ended query: how long its rows had not been read, or `None` if the
-/// limit was lowered.
-pub(super) fn ended(failure: &DataFusionError) -> Option<Option<Duration>> {
+/// The [`Error::Ended`] that a failure is, if any.
+pub(super) fn ended(failure: &DataFusionError) -> Option<&Error> {
     let DataFusionError::External(error) = failure else {
         return None;
     };
-    match error.downcast_ref() {
-        Some(Error::Ended { unread }) => Some(*unread),
-        _ => None,
-    }
+    let error = error.downcast_ref();
+    error.filter(|error| matches!(error, Error::Ended { .. }))
 }
 
 /// The error for the client of an ended query.

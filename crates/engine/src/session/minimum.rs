@@ -63,18 +63,20 @@ fn holds(plan: &dyn ExecutionPlan) -> Holds<'_> {
         return build.map_or(Holds::Batches, |build| Holds::RowsOf(build.as_ref()));
     }
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-        return match aggregate.group_expr().is_empty() {
-            true => Holds::Nothing,
-            false => Holds::RowsOf(plan),
+        return if aggregate.group_expr().is_empty() {
+            Holds::Nothing
+        } else {
+            Holds::RowsOf(plan)
         };
     }
     let holds_batches = plan.is::<SortExec>()
         || plan.is::<SortMergeJoinExec>()
         || plan.is::<WindowAggExec>()
         || plan.is::<BoundedWindowAggExec>();
-    match holds_batches {
-        true => Holds::Batches,
-        false => Holds::Nothing,
+    if holds_batches {
+        Holds::Batches
+    } else {
+        Holds::Nothing
     }
 }
 
