@@ -110,8 +110,7 @@ pub async fn start(
     let may_run_again =
         transaction.snapshot.is_none() && !is_large && !runs_once && only_reads(&plan);
     let started_by = tasks.clone();
-    // Boxed: the caller's future would be too large.
-    let planning = Box::pin(async {
+    let (planned, physical, seen) = on_large_stack(async {
         let fingerprint = (!is_large && started_by.is_some()).then(|| Fingerprint::of(&plan));
         let snapshot = transaction.snapshot.clone();
         let seen = snapshot.map(|snapshot| (snapshot, state.clone(), plan.clone()));
@@ -124,8 +123,8 @@ pub async fn start(
         });
         let physical = planned.physical().await?;
         Ok::<_, DataFusionError>((planned, physical, seen))
-    });
-    let (planned, physical, seen) = on_large_stack(planning).await?;
+    })
+    .await?;
     let may_run_again = may_run_again && only_reads(&planned.plan);
     let (open, is_only) = open_query(&planned.state);
     let session = context.runtime_env();

@@ -136,7 +136,7 @@ async fn shake_hands(socket: TcpStream, place: Place, shared: Arc<Shared>, deadl
         }
     };
     log::debug!("{peer}: connected");
-    admitted.into_connection(wire, &shared).serve().await;
+    Box::pin(admitted.into_connection(wire, &shared).serve()).await;
     log::debug!("{peer}: disconnected");
 }
 
