@@ -7,7 +7,7 @@
 //! B1: every query's rows are the same under all policies, and the same as plain DataFusion's;
 //! otherwise the run fails.
 //! B2: nothing else runs while the streams are measured: neither the oracle nor another policy.
-//! Not here: the queries (`workload.rs`), when a client sends them (`clients.rs`), what the
+//! Not here: the queries (`workload/mod.rs`), when a client sends them (`clients.rs`), what the
 //! figures mean (`results.rs`), the engine (`arena.rs`).
 //! Source: [CoopScans07 §5.1, §5.2].
 

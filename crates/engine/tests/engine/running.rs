@@ -100,7 +100,7 @@ async fn a_lower_limit_ends_a_query_that_no_longer_fits() {
     let limit = reserved(&session) / 4;
     session.engine().memory().set_limit(limit as u64);
     let said = ending(first).await;
-    assert!(said.contains("less memory"), "{said}");
+    assert!(said.contains("coscan.memory"), "{said}");
 }
 
 #[tokio::test]

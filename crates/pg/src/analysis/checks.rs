@@ -95,7 +95,7 @@ fn call(expr: &Expr) -> Result<(), PgError> {
     let (name, args) = match expr {
         Expr::ScalarFunction(call) => (call.name(), &call.args),
         // An `ARRAY(SELECT …)` is recognized by a filter that no statement contains
-        // (`dialect/arrays.rs`).
+        // (`dialect/expressions/arrays.rs`).
         Expr::AggregateFunction(call)
             if !matches!(call.params.filter.as_deref(), Some(Expr::Literal(..))) =>
         {

@@ -2,24 +2,16 @@
 //!
 //! | file | question |
 //! |---|---|
+//! | `aggregates/` | which keys, types and frames do groups, aggregates and windows have? |
 //! | `assignments.rs` | how is a value cast to the type of the column that stores it? |
 //! | `checks.rs` | what does PostgreSQL refuse, or DataFusion answer wrongly? |
+//! | `conditions/` | which conditions and joins are decided, moved or removed? |
 //! | `copied_uuids.rs` | how does COPY write UUIDs? |
-//! | `decided.rs` | which conditions can be decided before any row is read? |
-//! | `dependencies.rs` | which columns determine others? |
-//! | `eliminate_cross_join.rs` | which joins may be reordered by their keys? |
-//! | `eliminate_join.rs` | when may a join be removed? |
-//! | `grouping.rs` | which key of a grouping set does an expression refer to? |
-//! | `grouping_id.rs` | by which keys is a row of a grouping set grouped? |
 //! | `mixed_types.rs` | in which type do IN, ANY and BETWEEN compare values of mixed types? |
 //! | `needless_orders.rs` | which aggregates are the same in any order? |
 //! | `ordered_inputs.rs` | where does the order of a subquery with ORDER BY matter? |
-//! | `predicates.rs` | which predicates does the optimizer mistake for others? |
-//! | `push_down.rs` | which conditions stay above groups? |
 //! | `set_operations.rs` | how often does a row occur in INTERSECT ALL and EXCEPT ALL? |
-//! | `single_distinct.rs` | which types do aggregates beside DISTINCT have? |
 //! | `union_names.rs` | which column names do the inputs of a UNION have? |
-//! | `window_frames.rs` | which rows are in a RANGE frame? |
 
 mod aggregates;
 mod assignments;

@@ -3,7 +3,7 @@
 //! In PostgreSQL -0 equals 0, all NaN are equal, and NaN comes last. DataFusion 55.2 groups,
 //! orders and joins floats by their bits. So the keys of groups, distinct arguments, windows,
 //! ORDER BY and joins that are floats, or arrays of floats, are wrapped in `float_key`
-//! (`numbers/float_key.rs`), which maps equal floats to the same value. A group still shows one of
+//! (`numbers/aggregation/float_key.rs`), which maps equal floats to the same value. A group still shows one of
 //! its own values. The rule runs last, when IN, EXISTS, DISTINCT, INTERSECT and `a.f = b.f` have
 //! become joins and groups.
 //!

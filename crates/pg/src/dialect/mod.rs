@@ -6,11 +6,7 @@
 //! | pass | from | to |
 //! |---|---|---|
 //! | `changes` | `WITH … INSERT`, `SET (a, b) = (1, 2)`, `TRUNCATE ONLY t CASCADE` | WITH inside, single assignments, `TRUNCATE t` |
-//! | `column_names` | columns without a name, or of one name | unique names, PostgreSQL's on the wire |
-//! | `hidden_names` | a query in WITH that hides an outer one of its name | a name of its own |
-//! | `order_by` | names in ORDER BY | names of the result's columns that mean what they mean |
-//! | `outer_names` | `(SELECT count(*) …) q` | `(SELECT …) q (count)` |
-//! | `table_names` | tables that subqueries name | tables of names that no column has |
+//! | `names/` | columns and relations without a name, or of one name | names that DataFusion resolves as PostgreSQL does |
 //! | `spelling` | `pg_catalog.f()`, `COLLATE`, `OPERATOR(…)` | plain names and operators |
 //! | `expressions/` | expressions in PostgreSQL's syntax | calls and operators that DataFusion plans |
 //! | `queries/` | clauses of queries | the same with clauses that DataFusion plans |
@@ -21,6 +17,8 @@
 //! | `stored` | `INSERT … SELECT` | the same, of tables that are marked |
 //! | `relations` | VALUES, UNION and its siblings, WITH RECURSIVE | subqueries in FROM |
 //!
+//! `lexical/` changes tokens before they are parsed; `parameters` finds `$1`; `ast` and `own_exprs` make
+//! expressions for the passes.
 //! D1: rows do not change: a pass replaces a construct only with an equivalent one.
 
 pub(crate) mod ast;

@@ -1,4 +1,4 @@
-//! `as_array`, which the dialect inserts (`dialect/arrays.rs`).
+//! `as_array`, which the dialect inserts (`dialect/expressions/arrays.rs`).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `single_row(value, rows)`: the value of a scalar subquery (`subqueries/scalar.rs`). A scalar
+//! `single_row(value, rows)`: the value of a scalar subquery (`subqueries/evaluated/scalar.rs`). A scalar
 //! subquery has one column, so value and row count may also be the fields of one struct.
 
 use std::sync::{Arc, LazyLock};

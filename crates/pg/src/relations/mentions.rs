@@ -1,4 +1,4 @@
-//! Plans the mentions of a query in WITH, which `dialect/mentions.rs` marks.
+//! Plans the mentions of a query in WITH, which `dialect/names/mentions.rs` marks.
 //!
 //! | plan of the query | if mentions can share rows | otherwise |
 //! |---|---|---|

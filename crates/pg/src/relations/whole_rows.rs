@@ -1,5 +1,5 @@
 //! Decides whether a name refers to a column or to a relation's whole row, for the operator that
-//! the dialect inserts (`dialect/whole_rows.rs`).
+//! the dialect inserts (`dialect/expressions/whole_rows.rs`).
 //!
 //! A column of that name takes precedence, wherever it is found. The row itself is an additional
 //! column of the relation, which no wildcard contains.

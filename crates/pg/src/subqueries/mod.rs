@@ -13,9 +13,11 @@
 //! | `pulled.rs` | which subqueries can be joined as they are? |
 //! | `evaluated/` | how are all others evaluated for all outer rows at once? |
 //! | `first_rows.rs` | for how many rows is one evaluated below LIMIT? |
+//! | `in_place.rs` | which LATERAL items are computed without a join? |
 //! | `items.rs` | how are LATERAL items of FROM joined? |
 //! | `outer_join.rs` | how does a condition over both sides of an outer join work? |
 //! | `outer_aggregates.rs` | to which query does an aggregate of outer columns belong? |
+//! | `plans.rs` | how are nodes built with the names that their parents expect? |
 //!
 //! S4: a correlated subquery that cannot be replaced is an error (0A000), never a different plan.
 

@@ -9,7 +9,7 @@
 //! | `span` | how are intervals compared, scaled and justified? |
 //! | `arithmetic` | what is a timestamp plus an interval, its age, its bin? |
 //! | `fields` | what is a field of a timestamp or an interval? |
-//! | `patterns`, `write_pattern`, `read_pattern` | `to_char`, `to_date`, `to_timestamp` |
+//! | `formats/` | how do `to_char`, `to_date`, `to_timestamp` and `to_number` read their patterns? |
 
 mod abbreviations;
 pub(crate) mod arithmetic;

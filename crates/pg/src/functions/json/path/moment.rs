@@ -1,7 +1,7 @@
 //! Times in paths: `.datetime()` of a text, and comparisons of times.
 //!
 //! Without a template, a text may be an ISO 8601 date, time or both. Templates are refused: SQL's
-//! strict patterns differ from those that `time/read_pattern.rs` reads.
+//! strict patterns differ from those that `time/formats/read_pattern.rs` reads.
 
 use std::cmp::Ordering;
 use std::fmt;
