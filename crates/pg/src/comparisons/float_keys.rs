@@ -1,11 +1,11 @@
 //! When do two floats form the same group or row, or match as keys of an order or a join?
 //!
-//! In PostgreSQL -0 equals 0, all NaN are equal, and NaN comes last. DataFusion 55.2 groups,
-//! orders and joins floats by their bits. So the keys of groups, distinct arguments, windows,
-//! ORDER BY and joins that are floats, or arrays of floats, are wrapped in `float_key`
-//! (`numbers/aggregation/float_key.rs`), which maps equal floats to the same value. A group still shows one of
-//! its own values. The rule runs last, when IN, EXISTS, DISTINCT, INTERSECT and `a.f = b.f` have
-//! become joins and groups.
+//! In PostgreSQL -0 equals 0, all NaN are equal, and NaN comes last. DataFusion 55.2 groups, orders
+//! and joins floats by their bits. So the keys of groups, distinct arguments, windows, ORDER BY and
+//! joins that are floats, or arrays of floats, are wrapped in `float_key`
+//! (`numbers/aggregation/float_key.rs`), which maps equal floats to the same value. A group still
+//! shows one of its own values. The rule runs last, when IN, EXISTS, DISTINCT, INTERSECT and `a.f =
+//! b.f` have become joins and groups.
 //!
 //! Inside arrays NULL is the largest element. DataFusion places such elements like the NULLs of
 //! the key, so an order of arrays puts NULLs last (first, if it descends), and an additional key

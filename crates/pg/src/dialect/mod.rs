@@ -17,8 +17,8 @@
 //! | `stored` | `INSERT … SELECT` | the same, of tables that are marked |
 //! | `relations` | VALUES, UNION and its siblings, WITH RECURSIVE | subqueries in FROM |
 //!
-//! `lexical/` changes tokens before they are parsed; `parameters` finds `$1`; `ast` and `own_exprs` make
-//! expressions for the passes.
+//! `lexical/` changes tokens before they are parsed; `parameters` finds `$1`; `ast` and `own_exprs`
+//! make expressions for the passes.
 //! D1: rows do not change: a pass replaces a construct only with an equivalent one.
 
 pub(crate) mod ast;

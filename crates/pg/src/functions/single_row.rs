@@ -1,5 +1,5 @@
-//! `single_row(value, rows)`: the value of a scalar subquery (`subqueries/evaluated/scalar.rs`). A scalar
-//! subquery has one column, so value and row count may also be the fields of one struct.
+//! `single_row(value, rows)`: the value of a scalar subquery (`subqueries/evaluated/scalar.rs`). A
+//! scalar subquery has one column, so value and row count may also be the fields of one struct.
 
 use std::sync::{Arc, LazyLock};
 

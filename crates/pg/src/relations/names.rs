@@ -2,9 +2,9 @@
 //! `(SELECT *, 1 AS z …) q (x)`, `t AS q (x)`.
 //!
 //! The first columns have the names given by the alias, the others their own. Columns that share a
-//! name are marked, so that no name refers to them, as in `dialect/names/outer_names.rs`; DataFusion
-//! would choose the first one. A column of an outer query keeps its name; DataFusion would call it
-//! `outer_ref(t.x)`.
+//! name are marked, so that no name refers to them, as in `dialect/names/outer_names.rs`;
+//! DataFusion would choose the first one. A column of an outer query keeps its name; DataFusion
+//! would call it `outer_ref(t.x)`.
 
 use std::collections::HashMap;
 

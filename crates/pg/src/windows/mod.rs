@@ -7,9 +7,9 @@
 //! | sums of floats over sliding frames | subtracts the values that leave the frame |
 //! | `nth_value(x, n)` with an `n` that is not constant | refuses it |
 //!
-//! `dialect/lexical/exclusion.rs` marks a window with EXCLUDE by a constant in its PARTITION BY. `rule.rs`
-//! replaces the function in the plan with our own window function, which `evaluator.rs` computes.
-//! Functions that ignore the frame (`rank`, `lag`) only lose the mark.
+//! `dialect/lexical/exclusion.rs` marks a window with EXCLUDE by a constant in its PARTITION BY.
+//! `rule.rs` replaces the function in the plan with our own window function, which `evaluator.rs`
+//! computes. Functions that ignore the frame (`rank`, `lag`) only lose the mark.
 
 mod evaluator;
 mod rule;

@@ -5,8 +5,8 @@
 //! Results have 256 bits. DataFusion's `sum` (55.2) wraps silently, so it is used only for values
 //! of at most 28 digits, which cannot overflow 128 bits.
 //!
-//! Not here: which sums use this (`rules/aggregates.rs`), sums in fragments (`fragment/evaluation/sums.rs` of
-//! the engine).
+//! Not here: which sums use this (`rules/aggregates.rs`), sums in fragments
+//! (`fragment/evaluation/sums.rs` of the engine).
 //! SUM-I1: a sum is exact or an error, in any order of its rows.
 
 use std::collections::HashSet;
