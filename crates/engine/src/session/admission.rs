@@ -50,7 +50,7 @@ impl Drop for OpenQuery {
 /// The memory with which a query begins.
 pub(crate) struct Admission {
     pub(crate) memory: Arc<QueryMemory>,
-    /// Kept until the first rows; `None` if the query did not wait.
+    /// Kept until each partition has rows; `None` if the query was not admitted with a minimum.
     pub(crate) promise: Option<Promise>,
 }
 
@@ -80,13 +80,15 @@ impl Admission {
     }
 }
 
-/// Waits until a query that needs `minimum` bytes is admitted; `None` if it needs none, or waited
-/// too long.
+/// Waits until a query that needs `minimum` bytes is admitted; `None` if it needs none, waited too
+/// long, or too many wait.
 async fn wait(first: &Arc<QueryMemory>, minimum: u64) -> Option<Arc<QueryMemory>> {
     let minimum = minimum.min(first.limit() / MOST);
     if minimum == 0 {
         return None;
     }
+    // It must not wait for its own promise.
+    first.needs_less(0);
     timeout(WAIT_MAX, first.again(minimum)).await.ok().flatten()
 }
 

@@ -129,7 +129,7 @@ pub async fn start(
     let (open, is_only) = open_query(&planned.state);
     let session = context.runtime_env();
     let may_wait = may_run_again && is_only && !transaction.undoable;
-    let (memory, promise) = Admission::of(&session, physical.as_ref(), may_wait)
+    let (memory, promise) = on_large_stack(Admission::of(&session, physical.as_ref(), may_wait))
         .await
         .map_or((None, None), |begun| (Some(begun.memory), begun.promise));
     let environment = memory.as_ref().map_or_else(

@@ -10,6 +10,7 @@
 //! While sorts and partitions are placed, a node above such a join states what holds. It goes
 //! where the join's properties turn out to be right: a build side whose partitions were merged has
 //! no order. To be deleted when DataFusion states what holds.
+//! Not covered: merge joins whose inputs are sorted only while sorts are placed.
 //! Not here: files whose rows are not in the order that they promise (the engine).
 
 use std::fmt;
@@ -267,8 +268,10 @@ impl ExecutionPlan for StatedExec {
         vec![&self.child]
     }
 
+    /// It does, but a sort above must not be pushed down to the join, which would find its keys
+    /// constant.
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
+        vec![false]
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {

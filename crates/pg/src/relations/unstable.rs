@@ -94,7 +94,10 @@ fn adds_floats(expr: &Expr, input: &DFSchema) -> bool {
         _ => return false,
     };
     let is_float = |arg: &Expr| arg.get_type(input).is_ok_and(|kind| kind.is_floating());
-    !EXACT.contains(&name) && args.iter().any(is_float)
+    let makes_floats = ["corr", "covar_", "regr_"]
+        .iter()
+        .any(|of| name.starts_with(of));
+    makes_floats && name != "regr_count" || !EXACT.contains(&name) && args.iter().any(is_float)
 }
 
 /// Whether rows that are equal in this order have equal arguments.

@@ -53,27 +53,23 @@ impl OptimizerRule for PushDown {
 }
 
 fn stays(filter: &Filter) -> Result<bool> {
-    // The rule makes one filter of several.
-    if let LogicalPlan::Filter(below) = filter.input.as_ref()
-        && stays(below)?
-    {
-        return Ok(true);
+    // The rule makes one filter of several, and finds contradictions, of which no column is left:
+    // `count(*) = 1 AND count(*) = 2`.
+    let mut parts = split_conjunction_owned(filter.predicate.clone());
+    let mut below = filter.input.as_ref();
+    while let LogicalPlan::Filter(next) = below {
+        parts.extend(split_conjunction_owned(next.predicate.clone()));
+        below = next.input.as_ref();
     }
-    if !takes_none(&filter.input) {
+    let must_not_pass = match below {
+        LogicalPlan::Aggregate(groups) => has_group_of_nothing(groups),
+        node => Once::of(node).is_some(),
+    };
+    if !must_not_pass {
         return Ok(false);
     }
-    // The rule finds contradictions, of which no column is left: `count(*) = 1 AND count(*) = 2`.
-    let parts = simplify_predicates(split_conjunction_owned(filter.predicate.clone()))?;
+    let parts = simplify_predicates(parts)?;
     Ok(parts.iter().any(|part| !part.any_column_refs()))
-}
-
-/// Whether a node must not get conditions without columns.
-fn takes_none(node: &LogicalPlan) -> bool {
-    match node {
-        LogicalPlan::Filter(filter) => takes_none(&filter.input),
-        LogicalPlan::Aggregate(groups) => has_group_of_nothing(groups),
-        _ => Once::of(node).is_some(),
-    }
 }
 
 fn has_group_of_nothing(groups: &Aggregate) -> bool {

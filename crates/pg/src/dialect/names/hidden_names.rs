@@ -52,14 +52,14 @@ impl VisitorMut for HiddenNames {
     }
 }
 
-/// Renames a query in WITH, and the relations that mean it: in the queries behind it, in the query
-/// with the WITH and, if it is recursive, in itself.
+/// Renames a query in WITH, and the relations that mean it: in the queries behind it and in the
+/// query with the WITH; if the WITH is RECURSIVE, in all its queries.
 fn rename(query: &mut Query, at: usize, mut renamed: Renamed) {
     let Some(mut with) = query.with.take() else {
         return;
     };
     let _ = query.visit(&mut renamed);
-    let first = if with.recursive { at } else { at + 1 };
+    let first = if with.recursive { 0 } else { at + 1 };
     for cte in with.cte_tables.iter_mut().skip(first) {
         let _ = cte.query.visit(&mut renamed);
     }
