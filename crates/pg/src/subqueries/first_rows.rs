@@ -64,12 +64,18 @@ fn sorted(limit: &Limit, sort: &Sort) -> Result<Option<LogicalPlan>> {
         }
         keys.push(key.with_expr(expr));
     }
-    let sort = LogicalPlan::Sort(Sort {
+    let first = LogicalPlan::Sort(Sort {
         expr: keys,
         input: Arc::clone(&given.input),
         fetch: None,
     });
-    projected(given, with_input(limit, &Arc::new(sort))).map(Some)
+    let first = projected(given, with_input(limit, &Arc::new(first)))?;
+    // The joins with the subqueries need not keep the order.
+    Ok(Some(LogicalPlan::Sort(Sort {
+        expr: sort.expr.clone(),
+        input: Arc::new(first),
+        fetch: None,
+    })))
 }
 
 /// Whether a projection contains subqueries, and may be computed for fewer rows.
