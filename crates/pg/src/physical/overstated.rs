@@ -238,14 +238,34 @@ struct StatedExec {
 
 impl StatedExec {
     fn new(child: Arc<dyn ExecutionPlan>) -> Result<Self> {
-        let properties = match what_holds(&child)? {
-            Some(holds) => {
-                let stated = PlanProperties::clone(child.properties());
-                Arc::new(stated.with_eq_properties(holds))
-            }
-            None => Arc::clone(child.properties()),
-        };
-        Ok(Self { child, properties })
+        Ok(match what_holds(&child)? {
+            Some(holds) => Self::stating(child, holds),
+            None => Self {
+                properties: Arc::clone(child.properties()),
+                child,
+            },
+        })
+    }
+
+    fn stating(child: Arc<dyn ExecutionPlan>, holds: EquivalenceProperties) -> Self {
+        let stated = PlanProperties::clone(child.properties());
+        Self {
+            child,
+            properties: Arc::new(stated.with_eq_properties(holds)),
+        }
+    }
+
+    /// The same above another child. A later rule puts a node above the join, or another join in
+    /// its place: its rows are the same, and it states as much as the join did.
+    fn above(&self, child: Arc<dyn ExecutionPlan>) -> Result<Self> {
+        if Join::of(&child).is_some() {
+            return Self::new(child);
+        }
+        let mut holds = self.properties.equivalence_properties().clone();
+        if child.equivalence_properties().oeq_class().is_empty() {
+            holds.clear_orderings();
+        }
+        Ok(Self::stating(child, holds))
     }
 }
 
@@ -294,7 +314,7 @@ impl ExecutionPlan for StatedExec {
         mut children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match (children.pop(), children.is_empty()) {
-            (Some(child), true) => Ok(Arc::new(Self::new(child)?)),
+            (Some(child), true) => Ok(Arc::new(self.above(child)?)),
             _ => internal_err!("a StatedExec has one child"),
         }
     }
