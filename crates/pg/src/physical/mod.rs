@@ -22,6 +22,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
+pub use overstated::StatedExec;
 use top_k::TopK;
 use unproven_orders::UnprovenOrders;
 

@@ -231,7 +231,7 @@ fn without_partner(properties: &EquivalenceProperties) -> Result<EquivalenceProp
 
 /// Stands above a join whose properties are overstated, and states what holds.
 #[derive(Debug)]
-struct StatedExec {
+pub struct StatedExec {
     child: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
 }

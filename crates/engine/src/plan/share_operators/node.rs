@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::Schema;
 use coscan_core::operators::OperatorKind;
+use coscan_pg::StatedExec;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -211,6 +212,7 @@ fn is_thin(node: &Arc<dyn ExecutionPlan>) -> bool {
         || node.is::<CooperativeExec>()
         || node.is::<YieldingExec>()
         || node.is::<CheckedOrderExec>()
+        || node.is::<StatedExec>()
 }
 
 /// Writes what a node does with its inputs; `None` if the node is not on the list.
@@ -272,6 +274,7 @@ fn write(writer: &mut KeyWriter, node: &Arc<dyn ExecutionPlan>) -> Option<()> {
         || node.is::<CooperativeExec>()
         || node.is::<YieldingExec>()
         || node.is::<CheckedOrderExec>()
+        || node.is::<StatedExec>()
         || node.is::<LocalLimitExec>()
         || node.is::<UnionExec>()
         || node.is::<InterleaveExec>()
