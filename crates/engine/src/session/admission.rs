@@ -3,7 +3,7 @@
 //! At once while queries have less than half of the memory. Beyond that, a query whose operators
 //! hold rows waits until the [minimum](super::minimum) of its plan is free: if it began with
 //! nothing, it would be refused, and all that it had read would be read once more. The minimum
-//! stays promised to it until its first rows.
+//! stays promised to it until each of its partitions has rows.
 //!
 //! A query must not wait if it keeps others waiting: if its session has another query open, the
 //! client does not come back to that one; in a transaction it may hold locks. Neither does a query

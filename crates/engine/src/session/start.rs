@@ -52,6 +52,18 @@ pub struct TransactionRules {
     pub snapshot: Option<Arc<Snapshot>>,
 }
 
+impl TransactionRules {
+    fn check(&self, state: &SessionState, plan: &LogicalPlan) -> Result<()> {
+        if self.read_only {
+            check_read_only(plan)?;
+        }
+        if self.undoable {
+            check_undoable(state, plan)?;
+        }
+        Ok(())
+    }
+}
+
 impl StartOptions {
     /// For a plan that runs on the caller's runtime, for the query that this thread works for, if
     /// there is one.
@@ -101,12 +113,7 @@ pub async fn start(
         runs_once,
         transaction,
     } = options;
-    if transaction.read_only {
-        check_read_only(&plan)?;
-    }
-    if transaction.undoable {
-        check_undoable(&state, &plan)?;
-    }
+    transaction.check(&state, &plan)?;
     let may_run_again =
         transaction.snapshot.is_none() && !is_large && !runs_once && only_reads(&plan);
     let started_by = tasks.clone();

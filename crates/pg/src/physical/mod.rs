@@ -28,6 +28,9 @@ use unproven_orders::UnprovenOrders;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
+/// DataFusion's rule that places sorts and repartitions.
+const PLACES_SORTS: &str = "EnsureRequirements";
+
 pub(crate) fn install(builder: &mut SessionStateBuilder) {
     let optimizer = builder.physical_optimizers().get_or_insert_default();
     let rules = std::mem::take(optimizer).rules.into_iter();

@@ -23,14 +23,11 @@ use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
-use super::Rule;
-
-/// DataFusion's rule that places sorts and repartitions.
-const RULE: &str = "EnsureRequirements";
+use super::{PLACES_SORTS, Rule};
 
 /// Wraps `rule` if it is the one that places sorts.
 pub(super) fn around(rule: Rule) -> Rule {
-    if rule.name() == RULE {
+    if rule.name() == PLACES_SORTS {
         return Arc::new(Offsets(rule));
     }
     rule
@@ -73,7 +70,7 @@ impl PhysicalOptimizerRule for Offsets {
     }
 
     fn name(&self) -> &'static str {
-        RULE
+        PLACES_SORTS
     }
 
     fn schema_check(&self) -> bool {

@@ -37,14 +37,11 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
 
-use super::Rule;
-
-/// DataFusion's rule that places sorts and partitions.
-const RULE: &str = "EnsureRequirements";
+use super::{PLACES_SORTS, Rule};
 
 /// `rule`, held if it is that one.
 pub(super) fn around(rule: Rule) -> Rule {
-    if rule.name() == RULE {
+    if rule.name() == PLACES_SORTS {
         return Arc::new(Overstated(rule));
     }
     rule
@@ -74,9 +71,9 @@ impl PhysicalOptimizerRule for Overstated {
             let Some(stated) = node.downcast_ref::<StatedExec>() else {
                 return Ok(Transformed::no(node));
             };
-            Ok(match what_holds(&stated.child)? {
-                Some(_) => Transformed::no(node),
-                None => Transformed::yes(Arc::clone(&stated.child)),
+            Ok(match Join::of(&stated.child) {
+                Some(join) if !join.overstates() => Transformed::yes(Arc::clone(&stated.child)),
+                _ => Transformed::no(node),
             })
         });
         needed.data()

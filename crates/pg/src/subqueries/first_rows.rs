@@ -31,7 +31,7 @@ pub(super) fn below_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
         return Ok(plan);
     };
     let sunk = match limit.input.as_ref() {
-        LogicalPlan::Projection(given) if has_subquery(given) => {
+        LogicalPlan::Projection(given) if may_follow_limit(given) => {
             Some(projected(given, with_input(&limit, &given.input))?)
         }
         LogicalPlan::Projection(given) => match given.input.as_ref() {
@@ -53,7 +53,7 @@ fn sorted(limit: &Limit, sort: &Sort) -> Result<Option<LogicalPlan>> {
     let LogicalPlan::Projection(given) = sort.input.as_ref() else {
         return Ok(None);
     };
-    if sort.fetch.is_some() || !has_subquery(given) {
+    if sort.fetch.is_some() || !may_follow_limit(given) {
         return Ok(None);
     }
     let mut keys = vec![];
@@ -78,8 +78,9 @@ fn sorted(limit: &Limit, sort: &Sort) -> Result<Option<LogicalPlan>> {
     })))
 }
 
-/// Whether a projection contains subqueries, and may be computed for fewer rows.
-fn has_subquery(given: &Projection) -> bool {
+/// Whether a projection contains subqueries, and nothing volatile, so that it may be computed for
+/// the rows of the limit only.
+fn may_follow_limit(given: &Projection) -> bool {
     given.expr.iter().any(|expr| holds(expr, is_replaced))
         && !given.expr.iter().any(Expr::is_volatile)
 }

@@ -12,9 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::column_names::folded;
 use super::mentions::only_word;
-
-/// Stands between a name and its number.
-const NUMBERED: char = '\u{1f}';
+use crate::names::MARK;
 
 pub(in crate::dialect) fn rewrite(statement: &mut Statement) {
     let _ = statement.visit(&mut HiddenNames::default());
@@ -44,7 +42,7 @@ impl VisitorMut for HiddenNames {
         for (at, name) in own.into_iter().enumerate() {
             if self.around.iter().flatten().any(|outer| *outer == name) {
                 self.count += 1;
-                let to = format!("{name}{NUMBERED}{}", self.count);
+                let to = format!("{name}{MARK}{}", self.count);
                 rename(query, at, Renamed { from: name, to });
             }
         }
@@ -107,7 +105,7 @@ mod tests {
     use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
     use datafusion::sql::sqlparser::parser::Parser;
 
-    use super::{NUMBERED, rewrite};
+    use super::{MARK, rewrite};
 
     #[test]
     fn inner_names_hide_outer_ones() {
@@ -124,7 +122,7 @@ mod tests {
             let sql = format!("WITH s AS (SELECT 1) {sql}");
             let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, &sql).unwrap();
             rewrite(&mut statements[0]);
-            let shown = statements[0].to_string().replace(NUMBERED, "#");
+            let shown = statements[0].to_string().replace(MARK, "#");
             assert_eq!(shown, format!("WITH s AS (SELECT 1) {expected}"));
         }
     }
