@@ -19,6 +19,7 @@
 //! scans of Parquet tables by cooperative scans, which the Active Buffer Manager of `coscan-core`
 //! schedules together. [`CoscanExt`] adds them to a DataFusion session of your own.
 
+mod commit_point;
 mod cscan;
 mod error;
 mod fragment;
@@ -43,6 +44,7 @@ mod statement;
 mod tables;
 pub mod tasks;
 
+pub use commit_point::CommitPoint;
 pub use coscan_core::smooth::{AccessPath, SmoothPolicy, SmoothTrigger};
 pub use coscan_core::{Policy, StorageModel, UnknownName};
 pub use coscan_storage::device::{DeviceSnapshot, NamedDevice, Throttle};

@@ -19,6 +19,7 @@ use tokio::runtime::Handle;
 
 use super::Session;
 use super::admission::{Admission, OpenQueries, OpenQuery};
+use crate::commit_point::CommitPoint;
 use crate::error::{Error, engine_error};
 use crate::running::{Again, Guard, Running, Start, Streams};
 use crate::session_names::{Snapshot, check_read_only, check_undoable, execute};
@@ -39,6 +40,8 @@ pub struct StartOptions {
     pub runs_once: bool,
     /// What the transaction at hand asks of it.
     pub transaction: TransactionRules,
+    /// Up to when it can be given up, if somebody may interrupt it.
+    pub commit_point: Option<Arc<CommitPoint>>,
 }
 
 /// What a transaction asks of its statements.
@@ -79,6 +82,7 @@ impl StartOptions {
             is_large: false,
             runs_once: false,
             transaction: TransactionRules::default(),
+            commit_point: None,
         })
     }
 }
@@ -101,7 +105,7 @@ impl Session {
 /// As [`Session::start`].
 pub async fn start(
     context: &SessionContext,
-    state: SessionState,
+    mut state: SessionState,
     plan: LogicalPlan,
     options: StartOptions,
 ) -> Result<Running> {
@@ -112,10 +116,14 @@ pub async fn start(
         is_large,
         runs_once,
         transaction,
+        commit_point,
     } = options;
     transaction.check(&state, &plan)?;
-    let may_run_again =
-        transaction.snapshot.is_none() && !is_large && !runs_once && only_reads(&plan);
+    let changes = runs_once || !only_reads(&plan);
+    if let Some(point) = commit_point.filter(|_| changes) {
+        state.config_mut().set_extension(point);
+    }
+    let may_run_again = transaction.snapshot.is_none() && !is_large && !changes;
     let started_by = tasks.clone();
     let (planned, physical, seen) = on_large_stack(async {
         let fingerprint = (!is_large && started_by.is_some()).then(|| Fingerprint::of(&plan));

@@ -30,6 +30,7 @@ use tokio::sync::Mutex;
 
 use super::allowance::{Growth, Held};
 use super::unique::{self, Keys, has_key_of};
+use crate::commit_point::CommitPoint;
 
 /// Makes new batches from those of a partition, given its number; `None` for an unchanged batch.
 type Change<'a> = dyn Fn(usize, &[RecordBatch]) -> Result<Vec<Option<RecordBatch>>> + Sync + 'a;
@@ -191,8 +192,13 @@ impl MemoryTable {
     /// Appends batches, in turn to each partition.
     ///
     /// # Errors
-    /// Those of constraints.
-    async fn append(&self, batches: Vec<RecordBatch>, growth: Growth) -> Result<()> {
+    /// Those of constraints; 57014 if the statement was given up.
+    async fn append(
+        &self,
+        batches: Vec<RecordBatch>,
+        growth: Growth,
+        point: &CommitPoint,
+    ) -> Result<()> {
         let _alone = self.version.lock().await;
         let known = self.keys.lock().take();
         let keys = match self.key_constraints() {
@@ -208,6 +214,7 @@ impl MemoryTable {
         for (n, batch) in batches.into_iter().enumerate() {
             parts[n % partitions].push(batch);
         }
+        point.reach()?;
         for (partition, mut batches) in self.inner.batches.iter().zip(parts) {
             partition.write().await.append(&mut batches);
         }
@@ -275,12 +282,13 @@ impl MemoryTable {
     ///
     /// # Errors
     /// Those of `change`; 40001 if `version` is not the current one; `ResourcesExhausted` if there
-    /// is no memory for the old and the new batches.
+    /// is no memory for the old and the new batches; 57014 if the statement was given up.
     pub(super) async fn exchange(
         &self,
         version: Option<u64>,
         columns: Option<&[usize]>,
         change: &Change<'_>,
+        point: &CommitPoint,
     ) -> Result<()> {
         let mut current = self.version.lock().await;
         if version != Some(*current) {
@@ -309,6 +317,7 @@ impl MemoryTable {
             // No key has changed.
             Some(_) => {}
         }
+        point.reach()?;
         let mut freed = 0;
         for (partition, new) in self.inner.batches.iter().zip(changed) {
             let mut batches = partition.write().await;
@@ -417,7 +426,7 @@ impl DataSink for Sink {
     async fn write_all(
         &self,
         mut rows: SendableRecordBatchStream,
-        _: &Arc<TaskContext>,
+        context: &Arc<TaskContext>,
     ) -> Result<u64> {
         let mut growth = self.table.held.growth();
         let (mut batches, mut count) = (Vec::new(), 0);
@@ -429,7 +438,8 @@ impl DataSink for Sink {
             count += batch.num_rows() as u64;
             batches.push(batch);
         }
-        self.table.append(batches, growth).await?;
+        let point = CommitPoint::of(context.session_config());
+        self.table.append(batches, growth, &point).await?;
         Ok(count)
     }
 }

@@ -2,10 +2,13 @@
 //! shutdown.
 //!
 //! A statement runs beside its [`Interrupt`]: the first to finish wins, and the other is dropped.
-//! Dropping a query drops its stream (S3).
+//! Dropping a query drops its stream (S3). A statement whose changes are appearing is waited for
+//! (`CommitPoint`), so that a client that is told "canceled" may do its work again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use coscan::CommitPoint;
 use futures::channel::oneshot;
 use pgwire::api::ConnectionHandle;
 use tokio::sync::watch;
@@ -28,6 +31,8 @@ pub(crate) enum Phase {
 pub(crate) struct Interrupt {
     cancelled: Option<oneshot::Receiver<()>>,
     deadline: Option<Instant>,
+    /// Up to when the statement can be given up.
+    pub(crate) commit_point: Arc<CommitPoint>,
     phase: watch::Receiver<Phase>,
 }
 
@@ -42,6 +47,7 @@ impl Interrupt {
         Self {
             cancelled: Some(handle.start_query().await),
             deadline: timeout.map(|timeout| Instant::now() + timeout),
+            commit_point: Arc::default(),
             phase,
         }
     }
@@ -52,6 +58,7 @@ impl Interrupt {
             cancelled,
             deadline,
             phase,
+            ..
         } = self;
         tokio::select! {
             () = requested(cancelled) => {

@@ -6,6 +6,7 @@
 //! Not here: the messages themselves (`simple.rs`, `extended.rs`), bytes on the wire (`wire`).
 
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -527,17 +528,27 @@ impl Connection {
 }
 
 /// Runs `work` until it is done, interrupted, or pointless because the client has gone. In the
-/// last two cases it is dropped (S3).
+/// last two cases it is dropped (S3), unless its changes are appearing: then it is carried through,
+/// and an interrupt comes too late.
 pub(crate) async fn supervise<T>(
     wire: &mut Wire,
     interrupt: &mut Interrupt,
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Halt> {
-    tokio::select! {
+    let mut work = pin!(work);
+    let halt = tokio::select! {
         biased;
-        failure = interrupt.fired() => Err(failure.into()),
-        () = wire.hung_up() => Err(Halt::Gone),
-        result = work => Ok(result?),
+        failure = interrupt.fired() => failure.into(),
+        () = wire.hung_up() => Halt::Gone,
+        result = &mut work => return Ok(result?),
+    };
+    if interrupt.commit_point.abandon() {
+        return Err(halt);
+    }
+    let result = work.await;
+    match halt {
+        Halt::Gone => Err(Halt::Gone),
+        Halt::Failed(_) => Ok(result?),
     }
 }
 

@@ -235,12 +235,13 @@ impl Connection {
                 self.transaction.query(&mut self.session).await?;
             }
             let is_planned = plan.is_some();
+            let point = Arc::clone(&interrupt.commit_point);
             let outcome = match plan {
                 Some(plan) => {
                     self.session.settings.drop_requests();
                     if let Action::Declare { name, declared, .. } = action {
                         self.check_cursor(*declared)?;
-                        let start = self.session.start(plan, None, None, &[]);
+                        let start = self.session.start(plan, None, None, &[], point);
                         let rows = supervise(&mut self.wire, &mut interrupt, start).await?;
                         self.open_cursor(name, *declared, rows, &mut interrupt)
                             .await?;
@@ -251,7 +252,8 @@ impl Connection {
                         Some(_) => &[],
                         None => portal.formats.as_slice(),
                     };
-                    let start = self.session.start(plan, action.tag(), announced, formats);
+                    let tag = action.tag();
+                    let start = self.session.start(plan, tag, announced, formats, point);
                     let mut outcome = supervise(&mut self.wire, &mut interrupt, start).await?;
                     if let Some(format) = action.copy_format() {
                         copied(&mut outcome, format)?;

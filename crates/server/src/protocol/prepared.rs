@@ -101,7 +101,8 @@ impl Connection {
         };
         self.session.settings.drop_requests();
         let announced = prepared.schema.clone();
-        let start = self.session.start(plan, action.tag(), announced, formats);
+        let (tag, point) = (action.tag(), Arc::clone(&interrupt.commit_point));
+        let start = self.session.start(plan, tag, announced, formats, point);
         supervise(&mut self.wire, interrupt, start).await
     }
 }

@@ -5,6 +5,7 @@
 //! started (`../statements/session.rs`).
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 
 use coscan::refused_read_only;
@@ -334,7 +335,8 @@ impl Connection {
     ) -> Result<Outcome, Halt> {
         let session = &self.session;
         session.settings.drop_requests();
-        let started = session.run(statement, tag, formats);
+        let point = Arc::clone(&interrupt.commit_point);
+        let started = session.run(statement, tag, formats, point);
         supervise(&mut self.wire, interrupt, started).await
     }
 
@@ -352,7 +354,8 @@ impl Connection {
             plans.push(planned.plan());
         }
         for plan in plans {
-            let start = self.session.start(plan, Some(TRUNCATE), None, &[]);
+            let point = Arc::clone(&interrupt.commit_point);
+            let start = self.session.start(plan, Some(TRUNCATE), None, &[], point);
             supervise(&mut self.wire, interrupt, start).await?;
         }
         Ok(())

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use coscan::running::{Guard, guarded};
 use coscan::tasks::{QueryTasks, TaskQueue};
-use coscan::{StartOptions, TransactionRules};
+use coscan::{CommitPoint, StartOptions, TransactionRules};
 use coscan_pg::Moments;
 use coscan_pg::dialect::Written;
 use datafusion::arrow::array::{AsArray, StringArray};
@@ -169,14 +169,16 @@ impl Session {
 
     /// Plans a statement and starts its plan, both in one task: on busy cores each switch to
     /// another thread takes milliseconds. `tag`, if given, replaces the plan's rows as the answer.
+    /// The statement can be given up until it reaches its `point`.
     pub(crate) async fn run(
         &self,
         statement: DfStatement,
         tag: Option<&'static str>,
         formats: &[i16],
+        point: Arc<CommitPoint>,
     ) -> Result<Outcome, Failure> {
         let planned = self.planned(statement);
-        self.begin(planned, tag, None, formats).await
+        self.begin(planned, tag, None, formats, point).await
     }
 
     /// Starts a plan. `tag`, if given, replaces the plan's rows as the answer. `announced` are the
@@ -187,9 +189,10 @@ impl Session {
         tag: Option<&'static str>,
         announced: Option<SchemaRef>,
         formats: &[i16],
+        point: Arc<CommitPoint>,
     ) -> Result<Outcome, Failure> {
         let planned = ready(Ok((self.context.state(), plan)));
-        self.begin(planned, tag, announced, formats).await
+        self.begin(planned, tag, announced, formats, point).await
     }
 
     /// Starts the plan that comes of `planned`.
@@ -199,9 +202,13 @@ impl Session {
         tag: Option<&'static str>,
         announced: Option<SchemaRef>,
         formats: &[i16],
+        point: Arc<CommitPoint>,
     ) -> Result<Outcome, Failure> {
         let (context, tasks) = (self.context.clone(), self.tasks.begin());
-        let options = self.options(&tasks, tag);
+        let options = StartOptions {
+            commit_point: Some(point),
+            ..self.options(&tasks, tag)
+        };
         let work = async move {
             let (state, plan) = planned.await?;
             let kind = tag.map_or_else(|| kind(&plan), Kind::Done);
@@ -226,6 +233,7 @@ impl Session {
                 undoable: self.undoable,
                 snapshot: self.snapshot.clone(),
             },
+            commit_point: None,
         }
     }
 

@@ -1,12 +1,18 @@
 //! Promised: rows that a transaction inserts into a table of files are visible after COMMIT, and
 //! never after ROLLBACK or an error. Before COMMIT the transaction's own statements must not read
 //! the table. A table has the columns of its present files. A REPEATABLE READ transaction reads
-//! the files as its first statement saw them, or fails; a READ ONLY one writes no files.
+//! the files as its first statement saw them, or fails; a READ ONLY one writes no files. A
+//! statement that answers 57014 has changed nothing.
 
+use std::fs::File;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use coscan::{Disk, LocalStore, SystemDisk};
 use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
+use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::parquet::arrow::ArrowWriter;
 
 use crate::common::TestServer;
@@ -99,6 +105,96 @@ async fn inserts_appear_at_commit() {
         one.simple("INSERT INTO t VALUES (1000)");
         drop(one);
         assert_eq!(other.simple(sum).shown(), "168");
+    })
+    .await;
+}
+
+/// A disk on which it takes time to give a file its name.
+#[derive(Debug)]
+struct Slow;
+
+const RENAME: Duration = Duration::from_secs(2);
+
+impl Disk for Slow {
+    fn create(&self, path: &Path) -> io::Result<File> {
+        SystemDisk.create(path)
+    }
+
+    fn sync(&self, file: &File, path: &Path) -> io::Result<()> {
+        SystemDisk.sync(file, path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::thread::sleep(RENAME);
+        SystemDisk.rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        SystemDisk.link(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        SystemDisk.remove(path)
+    }
+
+    fn create_folder(&self, path: &Path) -> io::Result<()> {
+        SystemDisk.create_folder(path)
+    }
+
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        SystemDisk.sync_folder(path)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupt_comes_too_late_while_files_appear() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder.path().join("0.parquet"), vec![("x", ints(&[1]))]);
+    let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
+    let url = ObjectStoreUrl::local_filesystem();
+    let store = LocalStore::on(Arc::new(Slow));
+    let runtime = engine.runtime();
+    runtime.register_object_store(url.as_ref(), Arc::new(store));
+    let path = folder.path().to_str().unwrap();
+    engine.session().register("t", path).await.unwrap();
+    let server = TestServer::start_with_rights(&engine, coscan::Rights::ALL).await;
+    blocking(&server, move |[mut client]| {
+        client.simple("SET statement_timeout = '1s'");
+        let begun = Instant::now();
+        let answer = client.simple("INSERT INTO t VALUES (2)");
+        assert_eq!((answer.error, answer.tag.as_str()), (None, "INSERT 0 1"));
+        assert!(begun.elapsed() >= RENAME, "{:?}", begun.elapsed());
+        assert_eq!(client.simple("SELECT sum(x) FROM t").shown(), "3");
+        // Up to then it is given up.
+        let endless = "INSERT INTO t SELECT a.value FROM generate_series(1, 1000000) a, \
+                       generate_series(1, 1000000) b WHERE a.value + b.value < 0";
+        let refused = client.simple(endless).shown();
+        assert!(refused.starts_with("error 57014"), "{refused}");
+        assert_eq!(client.simple("SELECT sum(x) FROM t").shown(), "3");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_exists_if_the_client_is_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder.path().join("0.parquet"), vec![("x", ints(&[1]))]);
+    let server = server(folder.path()).await;
+    blocking(&server, move |[mut client]| {
+        let mut told = [0, 0];
+        for timeout in (2..=60).step_by(2) {
+            client.simple("SET statement_timeout = 0");
+            client.simple("DROP TABLE IF EXISTS made");
+            client.simple(&format!("SET statement_timeout = {timeout}"));
+            let create = "CREATE TABLE made AS SELECT value * 2 AS x \
+                          FROM generate_series(1, 100000) WHERE value % 3 = 1";
+            let answer = client.simple(create);
+            client.simple("SET statement_timeout = 0");
+            let is_there = client.simple("SELECT count(*) FROM made").error.is_none();
+            assert_eq!(is_there, answer.error.is_none(), "{timeout} ms: {answer:?}");
+            told[usize::from(is_there)] += 1;
+        }
+        assert!(told[1] > 0, "{told:?}");
     })
     .await;
 }

@@ -29,6 +29,7 @@ use futures::StreamExt;
 
 use super::super::table::{MemoryTable, bytes_of};
 use super::positions::Position;
+use crate::commit_point::CommitPoint;
 
 /// The target of a change: "inserting" a version, a position and new values changes a row.
 #[derive(Clone, Debug)]
@@ -117,7 +118,7 @@ impl DataSink for Sink {
     async fn write_all(
         &self,
         mut rows: SendableRecordBatchStream,
-        _: &Arc<TaskContext>,
+        context: &Arc<TaskContext>,
     ) -> Result<u64> {
         let table = &self.change.table;
         let mut growth = table.held().growth();
@@ -133,7 +134,9 @@ impl DataSink for Sink {
             let schema = table.schema();
             let change = |number, batches: &[RecordBatch]| found.changed(&schema, number, batches);
             let columns = self.change.columns.as_deref();
-            table.exchange(found.version, columns, &change).await?;
+            let point = CommitPoint::of(context.session_config());
+            let exchanged = table.exchange(found.version, columns, &change, &point);
+            exchanged.await?;
         }
         Ok(count)
     }

@@ -1,11 +1,13 @@
 //! How is a planned statement carried out, above all one that creates names?
 //!
-//! DataFusion's context runs it, with these differences. Rights are checked. A plan that returns
-//! rows keeps the session state with which it was planned, because each clone copies the names of
-//! all functions. CREATE TABLE … AS counts the rows as they come, and returns their number. A
-//! table that a restricted session creates is its own with or without TEMPORARY. RESET restores
-//! Coscan's defaults. COPY writes PostgreSQL's names of columns. The plan of a view over views has
-//! a maximal size: if each names another one twice, twenty views are a million nodes.
+//! DataFusion's context runs it, with these differences. Rights are checked. A statement that was
+//! given up creates nothing, and CREATE OR REPLACE EXTERNAL TABLE drops the old table only when the
+//! new one is there. A plan that returns rows keeps the session state with which it was planned,
+//! because each clone copies the names of all functions. CREATE TABLE … AS counts the rows as they
+//! come, and returns their number. A table that a restricted session creates is its own with or
+//! without TEMPORARY. RESET restores Coscan's defaults. COPY writes PostgreSQL's names of columns.
+//! The plan of a view over views has a maximal size: if each names another one twice, twenty views
+//! are a million nodes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,12 +17,13 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use coscan_pg::{Once, PgError, is_volatile, open_undeclared, unknown_as_text};
 use datafusion::common::runtime::JoinSet;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{SchemaError, TableReference, exec_err, plan_err};
+use datafusion::common::{SchemaError, TableReference, exec_err, not_impl_err, plan_err};
 use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use datafusion::logical_expr::{
-    CreateMemoryTable, DdlStatement, LogicalPlan, LogicalPlanBuilder, Statement, TableType, lit,
+    CreateExternalTable, CreateMemoryTable, DdlStatement, LogicalPlan, LogicalPlanBuilder,
+    Statement, TableType, lit,
 };
 use datafusion::physical_plan::execute_stream_partitioned;
 use datafusion::prelude::SessionContext;
@@ -28,6 +31,7 @@ use futures::StreamExt;
 
 use super::check::{check, not_undoable, replaces_shared};
 use super::dependents::{check_dependents, follow_renamed};
+use crate::commit_point::CommitPoint;
 use crate::error::Error;
 use crate::memory::{LIMIT_BY_DEFAULT, SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
 use crate::right::{Right, Rights};
@@ -56,9 +60,10 @@ pub async fn execute(
     }
     let replaced = replaces_shared(&state, &plan);
     let is_own = Rights::of(state.config()).is_some();
+    let point = CommitPoint::of(state.config());
     let done = match plan {
         LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
-            Box::pin(create_table(context, create, is_own)).await?
+            Box::pin(create_table(context, create, is_own, &point)).await?
         }
         LogicalPlan::Ddl(DdlStatement::CreateView(mut create)) => {
             check_size(&create.input)?;
@@ -66,12 +71,12 @@ pub async fn execute(
             create.input = Arc::new(unknown_as_text(Arc::unwrap_or_clone(create.input))?);
             create.temporary &= !is_own;
             let plan = LogicalPlan::Ddl(DdlStatement::CreateView(create));
+            point.reach()?;
             context.execute_logical_plan(plan).await?
         }
         LogicalPlan::Ddl(DdlStatement::CreateExternalTable(mut create)) => {
             create.temporary &= !is_own;
-            let plan = LogicalPlan::Ddl(DdlStatement::CreateExternalTable(create));
-            context.execute_logical_plan(plan).await?
+            Box::pin(create_external_table(context, &create, &point)).await?
         }
         LogicalPlan::Statement(Statement::ResetVariable(reset))
             if default_of(&reset.variable).is_some() =>
@@ -89,6 +94,7 @@ pub async fn execute(
             DataFrame::new(state, LogicalPlan::Copy(copy))
         }
         plan @ (LogicalPlan::Ddl(_) | LogicalPlan::Statement(_)) => {
+            point.reach()?;
             context.execute_logical_plan(plan).await?
         }
         plan => DataFrame::new(state, plan),
@@ -204,6 +210,7 @@ async fn create_table(
     context: &SessionContext,
     create: CreateMemoryTable,
     is_own: bool,
+    point: &CommitPoint,
 ) -> Result<DataFrame> {
     let name = place_of(&context.state(), &create.name)?;
     if create.temporary && !is_own {
@@ -252,6 +259,7 @@ async fn create_table(
         create.constraints,
         defaults,
     )?;
+    point.reach()?;
     if create.or_replace {
         context.deregister_table(name.clone())?;
     }
@@ -263,6 +271,44 @@ async fn create_table(
     let count = lit(u64::try_from(rows).unwrap_or(u64::MAX));
     let plan = LogicalPlanBuilder::values(vec![vec![count]])?.build()?;
     Ok(DataFrame::new(context.state(), plan))
+}
+
+/// CREATE EXTERNAL TABLE. It can be given up while its files are looked for, which may take long.
+async fn create_external_table(
+    context: &SessionContext,
+    create: &CreateExternalTable,
+    point: &CommitPoint,
+) -> Result<DataFrame> {
+    let (state, name) = (context.state(), create.name.clone());
+    if create.temporary {
+        return not_impl_err!("Temporary tables not supported");
+    }
+    match (
+        context.table_exist(name.clone())?,
+        create.if_not_exists,
+        create.or_replace,
+    ) {
+        (true, true, true) => return exec_err!("'IF NOT EXISTS' cannot coexist with 'REPLACE'"),
+        (true, true, false) => return nothing(context),
+        (true, false, false) => return exec_err!("External table '{name}' already exists"),
+        (true, false, true) | (false, ..) => {}
+    }
+    let factory = state
+        .table_factories()
+        .get(&create.file_type.to_uppercase());
+    let Some(factory) = factory else {
+        return exec_err!("Unable to find factory for {}", create.file_type);
+    };
+    let table = factory.create(&state, create).await?;
+    point.reach()?;
+    if create.or_replace {
+        let schema = state.schema_for_ref(name.clone())?;
+        if schema.table_type(name.table()).await? == Some(TableType::Base) {
+            context.deregister_table(name.clone())?;
+        }
+    }
+    context.register_table(name, table)?;
+    nothing(context)
 }
 
 /// The full name of a new table. A table named in [`TEMPORARY_SCHEMA`] is the session's own in any
