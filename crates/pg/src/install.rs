@@ -69,7 +69,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.insert(2, Arc::new(OrderedInputs));
     analyzer.rules.insert(3, Arc::new(NeedlessOrders));
     analyzer.rules.push(Arc::new(Decided));
-    analyzer.rules.push(Arc::new(UnnestSubqueries));
+    analyzer.rules.push(Arc::new(UnnestSubqueries::default()));
     analyzer.rules.push(Arc::new(Predicates));
     analyzer.rules.push(Arc::new(FloatExtremes));
     analyzer.rules.push(Arc::new(rules::coerced()));

@@ -34,10 +34,9 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::TryStreamExt;
 
 use crate::error::{Error, Result};
-use crate::index::{find_indexes, index_statement};
+use crate::index::find_indexes;
 use crate::session_names::ChangeByQuery;
 use crate::settings::EngineConfig;
-use crate::statement::{StatementText, parse_datafusion, plan_statement, reserve_statement};
 use crate::tables::shared::{Place, SharedTables};
 use crate::tables::{SYSTEM_SCHEMA, registration};
 
@@ -227,7 +226,8 @@ impl Session {
         Ok(registration::table_at(&self.context.state(), path).await?)
     }
 
-    /// Plans one SQL statement and starts it on the caller's runtime. Rows come as they are asked
+    /// Plans one statement of PostgreSQL's SQL, without parameters, and starts it on the caller's
+    /// runtime: [`Session::prepare`] and [`Statement::execute`] in one. Rows come as they are asked
     /// for; dropping the stream cancels the query. A query that others left no memory for is run
     /// again, as long as it has given no row. One whose rows are not asked for is ended if others
     /// need its memory.
@@ -235,21 +235,7 @@ impl Session {
     /// # Errors
     /// The errors of parsing and planning. Errors of running come through the stream.
     pub async fn sql(&self, text: &str) -> Result<SendableRecordBatchStream> {
-        let about_index = index_statement(text)?;
-        let text = about_index.as_ref().map_or(text, |index| &index.query);
-        let state = self.context.state();
-        let text = StatementText::whole(text).map_err(DataFusionError::from)?;
-        let held = reserve_statement(&state.runtime_env().memory_pool, text)?;
-        let statement = parse_datafusion(&state, text)?;
-        let plan = plan_statement(&state, statement, text.size).await?;
-        let options = StartOptions {
-            guard: Some(Arc::new(held)),
-            is_large: text.size.plans_long(),
-            runs_once: about_index.is_some(),
-            ..StartOptions::of_caller()?
-        };
-        let running = start(&self.context, state, plan, options).await?;
-        Ok(running.into_stream())
+        Ok(self.prepare(text, &[]).await?.execute(vec![]).await?)
     }
 
     /// The plan of a SQL query as text, with cooperative scans in it.

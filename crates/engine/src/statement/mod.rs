@@ -29,7 +29,6 @@ mod split;
 pub use bounds::{StatementSize, THREAD_STACK_BYTES};
 pub(crate) use copy::with_postgres_columns;
 pub use error::StatementError;
-pub(crate) use parse::parse_datafusion;
 pub use parse::{
     on_large_stack, parse_statement, plan_statement, reserve_statement, shape_datafusion,
     shape_statement,

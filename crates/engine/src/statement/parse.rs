@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use coscan_pg::dialect::{as_stored, keep_stored_types, mark_mentions};
+use coscan_pg::dialect::{as_stored, keep_stored_types};
 use coscan_pg::output::nested_as_json;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
@@ -81,38 +81,6 @@ pub(super) fn keep_types(statement: &mut DfStatement) {
         }
         DfStatement::CreateExternalTable(_) | DfStatement::Reset(_) => {}
     }
-}
-
-/// Marks the queries in WITH that are to be computed once.
-fn mark(statement: &mut DfStatement) {
-    match statement {
-        DfStatement::Statement(statement) => mark_mentions(statement.as_mut()),
-        DfStatement::Explain(explain) => mark(&mut explain.statement),
-        DfStatement::CopyTo(copy) => {
-            if let CopyToSource::Query(query) = &mut copy.source {
-                mark_mentions(query.as_mut());
-            }
-        }
-        DfStatement::CreateExternalTable(_) | DfStatement::Reset(_) => {}
-    }
-}
-
-/// Parses one statement in the session's dialect.
-///
-/// # Errors
-/// Errors of the parser, and [`StatementError`].
-pub(crate) fn parse_datafusion(
-    state: &SessionState,
-    statement: StatementText<'_>,
-) -> Result<DfStatement> {
-    let dialect = state.config_options().sql_parser.dialect;
-    parse_statement(statement, |text| {
-        let mut statement = state.sql_to_statement(text, &dialect)?;
-        shape_datafusion(&mut statement)?;
-        keep_types(&mut statement);
-        mark(&mut statement);
-        Ok(statement)
-    })?
 }
 
 /// Plans a statement of this size that has been shaped.

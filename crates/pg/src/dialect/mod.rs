@@ -45,7 +45,7 @@ pub use expressions::{AS_ARRAY, elements};
 pub(crate) use expressions::{FIELD, OR_EMPTY, ROWS_OF, SUBSCRIPTS, WHOLE, nested, row_column};
 pub(crate) use lexical::Excluded;
 pub use lexical::{Grammar, is_every_column};
-pub use names::mark_mentions;
+use names::mark_mentions;
 pub(crate) use names::{folded, is_marked, take_mark};
 pub use parameters::{Written, type_of, unread_queries, with_queries, written_parameters};
 pub(crate) use queries::using::{Known, MERGED, concerns, rewrite as merged, table};

@@ -11,13 +11,10 @@
 //! the WITH, and those that scan the work table of a recursive query, which has other rows in each
 //! round.
 //! WQ1: no statement is answered from two computations of a volatile query in WITH.
-//! Not here: the definition of unstable (`unstable.rs`).
+//! Not here: the definition of unstable (`once/unstable.rs`).
 
 use std::sync::Arc;
 
-use datafusion::catalog::cte_worktable::CteWorkTable;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::datasource::source_as_provider;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::planner::{
@@ -28,19 +25,25 @@ use datafusion::sql::sqlparser::ast::TableFactor;
 
 use super::names::named;
 use super::planned;
-use super::unstable::is_unstable;
 use crate::PgError;
 use crate::dialect::{is_marked, last_word, take_mark};
-use crate::once::{Once, is_volatile};
-use crate::subqueries::is_correlated;
+use crate::once::{Once, is_unstable, is_volatile, scans_work_table};
+use crate::subqueries::{UnnestSubqueries, is_correlated};
 
 /// In a session whose query planner supports [`Once`] nodes, plans each mention of a query in WITH
-/// whose rows may differ between computations as such a node. Without this, volatile queries are
-/// refused.
+/// whose rows may differ between computations as such a node, and so the relation around a
+/// correlated subquery. Without this, volatile queries are refused.
 pub fn compute_once(builder: &mut SessionStateBuilder) {
     // Must run before the planner that refuses them.
     let planners = builder.relation_planners().get_or_insert_default();
     planners.insert(0, Arc::new(Mentions));
+    for rule in &mut builder.analyzer().get_or_insert_default().rules {
+        if rule.name() == UnnestSubqueries::NAME {
+            *rule = Arc::new(UnnestSubqueries {
+                computes_once: true,
+            });
+        }
+    }
 }
 
 /// See the file's header.
@@ -94,24 +97,6 @@ fn mention(name: &str, plan: LogicalPlan) -> Result<LogicalPlan> {
     let once = LogicalPlan::Extension(Extension { node });
     let alias = SubqueryAlias::try_new(Arc::new(once), query.alias.clone())?;
     Ok(LogicalPlan::SubqueryAlias(alias))
-}
-
-/// Whether a plan scans a work table whose recursive query is not part of the plan.
-fn scans_work_table(plan: &LogicalPlan) -> Result<bool> {
-    let (mut scanned, mut own) = (vec![], vec![]);
-    plan.apply_with_subqueries(|node| {
-        match node {
-            LogicalPlan::TableScan(scan) => {
-                let table = source_as_provider(&scan.source).ok();
-                let table = table.as_ref().and_then(|table| table.downcast_ref());
-                scanned.extend(table.map(|table: &CteWorkTable| table.name().to_owned()));
-            }
-            LogicalPlan::RecursiveQuery(query) => own.push(query.name.clone()),
-            _ => {}
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(scanned.iter().any(|name| !own.contains(name)))
 }
 
 /// # Errors

@@ -14,7 +14,7 @@
 //! finds declared columns, and `unknown.rs` untyped ones. Other relations depend on the columns of
 //! tables, which are not known from the syntax: those whose rows are used as values
 //! (`whole_rows.rs`), joins with USING and NATURAL (`merged.rs`), and those whose columns are
-//! renamed (`names.rs`). For mentions of queries in WITH see `mentions.rs` and `unstable.rs`.
+//! renamed (`names.rs`). For mentions of queries in WITH see `mentions.rs`.
 
 mod declared;
 mod mentions;
@@ -23,7 +23,6 @@ mod names;
 mod recursion;
 mod sets;
 mod unknown;
-mod unstable;
 mod whole_rows;
 
 use std::sync::Arc;

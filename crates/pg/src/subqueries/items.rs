@@ -46,7 +46,7 @@ pub(super) fn lateral_join(given: Join, names: &mut Names) -> Result<LogicalPlan
         plan,
         outputs,
         conditions: mut on,
-    } = prepare(&around, &given.right, Asked::Rows, names)?;
+    } = prepare(&mut around, &given.right, Asked::Rows, names)?;
     for condition in conditions {
         // Only the columns of the right side were renamed.
         on.push(substitute(condition, &own_schema, &outputs)?);

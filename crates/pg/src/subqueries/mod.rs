@@ -48,7 +48,6 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Operator, Subquery};
 use datafusion::optimizer::AnalyzerRule;
 
 use self::evaluated::Predicate;
-pub(crate) use self::evaluated::is_ordered;
 pub(crate) use self::outer_aggregates::OuterAggregates;
 use self::plans::{Names, column_exprs, filter, join, join_conditions, named, project};
 pub(crate) use self::references::correlated as is_correlated;
@@ -58,7 +57,14 @@ use crate::once::is_volatile;
 
 /// Replaces subqueries with joins. Runs after types are coerced.
 #[derive(Debug, Default)]
-pub(crate) struct UnnestSubqueries;
+pub(crate) struct UnnestSubqueries {
+    /// Whether the session's query planner supports [`Once`](crate::Once).
+    pub(crate) computes_once: bool,
+}
+
+impl UnnestSubqueries {
+    pub(crate) const NAME: &str = "unnest_subqueries";
+}
 
 impl AnalyzerRule for UnnestSubqueries {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
@@ -78,7 +84,9 @@ impl AnalyzerRule for UnnestSubqueries {
         if !found {
             return Ok(plan);
         }
-        let plan = Unnesting::default().plan(plan)?;
+        let mut unnesting = Unnesting::default();
+        unnesting.names.computes_once = self.computes_once;
+        let plan = unnesting.plan(plan)?;
         plan.apply_with_subqueries(|node| {
             node.apply_expressions(|expr| {
                 if plans::has_outer(expr) {
@@ -91,7 +99,7 @@ impl AnalyzerRule for UnnestSubqueries {
     }
 
     fn name(&self) -> &'static str {
-        "unnest_subqueries"
+        Self::NAME
     }
 }
 

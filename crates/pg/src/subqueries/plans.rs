@@ -23,12 +23,16 @@ use super::references::holds;
 
 /// Generates names that are unique in the statement.
 #[derive(Default)]
-pub(super) struct Names(usize);
+pub(super) struct Names {
+    last: usize,
+    /// Whether the session's query planner supports [`Once`](crate::Once).
+    pub(super) computes_once: bool,
+}
 
 impl Names {
     pub(super) fn next(&mut self, prefix: &str) -> String {
-        self.0 += 1;
-        format!("{prefix}{}", self.0)
+        self.last += 1;
+        format!("{prefix}{}", self.last)
     }
 }
 

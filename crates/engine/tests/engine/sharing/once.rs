@@ -54,6 +54,37 @@ async fn value(session: &Session, sql: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relation_around_a_correlated_subquery_has_the_rows_for_which_it_was_computed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let session = session(folder.path(), config(), 8).await;
+    for (sql, expected) in [
+        (
+            "SELECT count(*) FROM (SELECT x, (SELECT count(*) FROM generate_series(1, 100) u(i) WHERE u.i > a.x LIMIT 1) c FROM (SELECT random() * 100 x FROM generate_series(1, 1000)) a) q WHERE c <> 100 - floor(x)",
+            "0",
+        ),
+        (
+            "SELECT count(*) FROM (SELECT random() x FROM t WHERE k < 500) a, LATERAL (SELECT a.x + i y FROM generate_series(1, 2) u(i) ORDER BY i LIMIT 1) b WHERE b.y = a.x + 1",
+            "500",
+        ),
+        (
+            "SELECT count(*) FROM (SELECT k, row_number() OVER (ORDER BY g) n FROM t) a WHERE (SELECT max(u.k) FROM (SELECT k FROM t ORDER BY k LIMIT 1000) u WHERE u.k < a.n AND u.k >= a.n - 1) = a.n - 1",
+            "1000",
+        ),
+        (
+            "SELECT count(*) FROM (SELECT g, avg(k + 0.1::float8) s FROM t GROUP BY g) a WHERE (SELECT count(*) FROM (SELECT * FROM t WHERE k < 200) u WHERE u.g = a.g AND u.k < a.s LIMIT 1) = 2",
+            "100",
+        ),
+        // Each execution has rows of its own.
+        (
+            "SELECT count(DISTINCT x) FROM (SELECT x FROM (SELECT random() x) a WHERE (SELECT i FROM generate_series(1, 3) u(i) WHERE i > a.x ORDER BY i LIMIT 1) = 1 UNION ALL SELECT x FROM (SELECT random() x) a WHERE (SELECT i FROM generate_series(1, 3) u(i) WHERE i > a.x ORDER BY i LIMIT 1) = 1) q",
+            "2",
+        ),
+    ] {
+        assert_eq!(value(&session, sql).await, expected, "{sql}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_mentions_read_the_same_rows() {
     let folder = tempfile::tempdir().expect("a folder");
     let session = session(folder.path(), config(), 8).await;

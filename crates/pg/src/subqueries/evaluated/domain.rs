@@ -47,13 +47,14 @@ pub(in crate::subqueries) struct Domain {
 }
 
 impl Domain {
-    /// The combinations of the columns `outer` that occur in the rows of `around`.
+    /// The combinations of the columns `outer` that occur in the rows of `around`, which is marked
+    /// to be computed once if it might have other rows the second time.
     pub(in crate::subqueries) fn of(
-        around: &LogicalPlan,
+        around: &mut LogicalPlan,
         outer: Vec<Column>,
         names: &mut Names,
     ) -> Result<Self> {
-        Ok(Self::new(source(around, &outer)?, outer, names))
+        Ok(Self::new(source(around, &outer, names)?, outer, names))
     }
 
     fn new(source: LogicalPlan, outer: Vec<Column>, names: &mut Names) -> Self {

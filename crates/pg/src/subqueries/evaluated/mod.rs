@@ -17,4 +17,3 @@ mod source;
 
 pub(super) use predicate::{Predicate, Prepared, prepare};
 pub(super) use scalar::aggregated;
-pub(crate) use source::is_ordered;

@@ -47,7 +47,7 @@ pub(in crate::subqueries) struct Prepared {
 
 /// Prepares a correlated subquery.
 pub(in crate::subqueries) fn prepare(
-    around: &Around,
+    around: &mut Around,
     plan: &LogicalPlan,
     asked: Asked,
     names: &mut Names,
@@ -73,7 +73,7 @@ pub(in crate::subqueries) fn prepare(
             conditions: plain(conditions)?,
         });
     }
-    let d = Domain::of(&around.plan, free(plan), names)?;
+    let d = Domain::of(&mut around.plan, free(plan), names)?;
     let pushed = push(plan.clone(), &d, names)?;
     let own = plan.schema().fields().len();
     let plan = aliased(pushed, &names.next("__sub_"), Some(around.plan.schema()))?;
@@ -174,7 +174,7 @@ fn compared(left: &Expr, op: Operator, right: Expr) -> Expr {
 }
 
 /// Like [`prepare`], but an uncorrelated subquery gets no conditions.
-fn prepared_set(around: &Around, plan: &LogicalPlan, names: &mut Names) -> Result<Prepared> {
+fn prepared_set(around: &mut Around, plan: &LogicalPlan, names: &mut Names) -> Result<Prepared> {
     if correlated(plan) {
         return prepare(around, plan, Asked::Set, names);
     }

@@ -1,9 +1,10 @@
 //! Which relation provides the outer columns' values, for which a subquery is evaluated?
 //!
 //! A domain (`domain.rs`) is computed from the relation around the subquery, to which the result
-//! is joined: that relation is computed twice. If it might have other rows the second time (LIMIT
-//! without a total order, volatile functions), a stable part of it that has the columns' values is
-//! used instead.
+//! is joined. If that relation might have other rows the second time, it becomes a [`Once`] in both
+//! places. Where that is not possible (sessions whose planner does not know the node, relations
+//! that refer to queries further out or to the rows of a round of WITH RECURSIVE), a part of it
+//! that has the columns' values, and the same rows each time, is used instead.
 //!
 //! SO1: a source has each combination of values that the relation has; additional combinations
 //! find no partner in the join.
@@ -14,24 +15,41 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Column, DFSchema, JoinType, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::logical_plan::{Distinct, EmptyRelation, Join, Limit, Sort, Union};
-use datafusion::logical_expr::{Expr, LogicalPlan, Projection, SubqueryAlias};
+use datafusion::logical_expr::{Expr, Extension, LogicalPlan, Projection, SubqueryAlias};
 
-use crate::once::Once;
+use crate::once::{Once, is_ordered, is_unstable, scans_work_table};
 use crate::subqueries::first_rows::with_ties;
-use crate::subqueries::plans::{column_exprs, named, project};
+use crate::subqueries::plans::{Names, column_exprs, named, project};
 use crate::subqueries::pulled::is_movable;
+use crate::subqueries::references::correlated;
 use crate::subqueries::unsupported;
 
-/// A source for the columns `outer` of `plan`.
-pub(in crate::subqueries) fn source(plan: &LogicalPlan, outer: &[Column]) -> Result<LogicalPlan> {
+/// A source for the columns `outer` of `around`.
+pub(super) fn source(
+    around: &mut LogicalPlan,
+    outer: &[Column],
+    names: &Names,
+) -> Result<LogicalPlan> {
+    if names.computes_once && is_unstable(around)? && Once::of(around).is_none() {
+        let is_apart = correlated(around) || scans_work_table(around)?;
+        if !is_apart {
+            let node = Arc::new(Once::new("outer rows", &Arc::new(around.clone())));
+            *around = LogicalPlan::Extension(Extension { node });
+        }
+    }
+    part(around, outer)
+}
+
+/// A source for columns of a relation that is computed twice: the relation, or a part of it.
+fn part(plan: &LogicalPlan, outer: &[Column]) -> Result<LogicalPlan> {
     if is_stable(plan)? {
         return Ok(plan.clone());
     }
     match plan {
         LogicalPlan::Limit(given) => of_limit(given, outer),
-        LogicalPlan::Filter(given) => source(&given.input, outer),
+        LogicalPlan::Filter(given) => part(&given.input, outer),
         LogicalPlan::Sort(Sort { input, .. }) | LogicalPlan::Distinct(Distinct::All(input)) => {
-            source(input, outer)
+            part(input, outer)
         }
         LogicalPlan::SubqueryAlias(SubqueryAlias { input, schema, .. }) => {
             let within = column_exprs(input.schema());
@@ -69,9 +87,9 @@ fn of_limit(given: &Limit, outer: &[Column]) -> Result<LogicalPlan> {
         }
         LogicalPlan::Sort(sort) if is_stable(&sort.input)? => match with_ties(given)? {
             Some(first) => Ok(first),
-            None => source(&sort.input, outer),
+            None => part(&sort.input, outer),
         },
-        input => source(input, outer),
+        input => part(input, outer),
     }
 }
 
@@ -92,7 +110,7 @@ fn computed(
         below.extend(expr.column_refs().into_iter().cloned());
         selected.push(named(expr.clone(), column.relation.as_ref(), &column.name));
     }
-    project(selected, source(input, &below)?)
+    project(selected, part(input, &below)?)
 }
 
 /// A source for columns of one side of a join, with NULLs if the join adds them.
@@ -104,7 +122,7 @@ fn of_join(given: &Join, outer: &[Column]) -> Result<LogicalPlan> {
     let mut sides = sides.into_iter();
     let side = sides.find(|(side, _)| outer.iter().all(|column| side.schema().has_column(column)));
     let (side, with_nulls) = side.ok_or_else(unstable)?;
-    let own = source(side, outer)?;
+    let own = part(side, outer)?;
     if !with_nulls.contains(&given.join_type) {
         return Ok(own);
     }
@@ -129,7 +147,8 @@ fn unstable() -> datafusion::error::DataFusionError {
     unsupported("this correlated subquery over rows of LIMIT or of volatile functions")
 }
 
-/// Whether a relation has the same rows each time it is computed.
+/// Whether a relation has the same rows each time, for all that is done about it here: unlike
+/// `is_unstable`, it takes aggregates of floats and orders among ties for granted.
 fn is_stable(plan: &LogicalPlan) -> Result<bool> {
     let mut stable = true;
     plan.apply_with_subqueries(|node| {
@@ -157,17 +176,4 @@ fn is_stable(plan: &LogicalPlan) -> Result<bool> {
         })
     })?;
     Ok(stable)
-}
-
-/// Whether ORDER BY names every column below it: then LIMIT takes the same values each time.
-pub(crate) fn is_ordered(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Projection(given) => is_ordered(&given.input),
-        LogicalPlan::SubqueryAlias(given) => is_ordered(&given.input),
-        LogicalPlan::Sort(given) => {
-            let key = |column: &Expr| given.expr.iter().any(|sort| sort.expr == *column);
-            column_exprs(given.input.schema()).iter().all(key)
-        }
-        _ => false,
-    }
 }

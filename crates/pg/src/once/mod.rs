@@ -4,7 +4,10 @@
 //! the same key are the same computation: the physical planner computes the input of one of them
 //! and passes its rows to all (`docs/design/with.md`). A node needs all columns and lets neither
 //! filters nor limits through, so the inputs of all mentions have the same rows.
-//! Not here: which mentions get a node (`relations/mentions.rs`).
+//! Not here: which mentions get a node (`relations/mentions.rs`), and which plans need one
+//! (`unstable.rs`).
+
+mod unstable;
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -15,6 +18,8 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DFSchemaRef, internal_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
+
+pub(crate) use unstable::{is_ordered, is_unstable, scans_work_table};
 
 /// A mention of a query in WITH that is computed once.
 #[derive(Clone)]

@@ -6,14 +6,15 @@
 //! Parts of a plan that are computed once return the same rows each time.
 //! Not here: whether an order decides all ties. Only an ORDER BY of every column counts as such.
 
-use datafusion::common::DFSchema;
+use datafusion::catalog::cte_worktable::CteWorkTable;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema};
+use datafusion::datasource::source_as_provider;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Sort, WindowFunction};
 use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, LogicalPlan, WindowFrameUnits};
 
-use crate::once::Once;
-use crate::subqueries::is_ordered;
+use super::Once;
 
 /// Aggregates whose result depends on the order of their rows.
 const BY_ORDER: [&str; 12] = [
@@ -46,7 +47,7 @@ const BY_ROW: [&str; 7] = [
 const EXACT: [&str; 6] = ["bool_and", "bool_or", "count", "grouping", "max", "min"];
 
 /// Whether another computation may return different rows; see the file's header.
-pub(super) fn is_unstable(plan: &LogicalPlan) -> Result<bool> {
+pub(crate) fn is_unstable(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         if Once::of(node).is_some() {
@@ -112,4 +113,38 @@ fn is_by_row(call: &WindowFunction) -> bool {
     let by_row = call.params.window_frame.units == WindowFrameUnits::Rows;
     let frame_counts = !["rank", "dense_rank", "percent_rank", "cume_dist"].contains(&name);
     BY_ROW.contains(&name) || BY_ORDER.contains(&name) || by_row && frame_counts
+}
+
+/// Whether ORDER BY names every column below it: then LIMIT takes the same values each time.
+pub(crate) fn is_ordered(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(given) => is_ordered(&given.input),
+        LogicalPlan::SubqueryAlias(given) => is_ordered(&given.input),
+        LogicalPlan::Sort(given) => {
+            let is_key = |column: Column| {
+                let column = Expr::Column(column);
+                given.expr.iter().any(|sort| sort.expr == column)
+            };
+            given.input.schema().iter().map(Column::from).all(is_key)
+        }
+        _ => false,
+    }
+}
+
+/// Whether a plan scans a work table whose recursive query is not part of the plan.
+pub(crate) fn scans_work_table(plan: &LogicalPlan) -> Result<bool> {
+    let (mut scanned, mut own) = (vec![], vec![]);
+    plan.apply_with_subqueries(|node| {
+        match node {
+            LogicalPlan::TableScan(scan) => {
+                let table = source_as_provider(&scan.source).ok();
+                let table = table.as_ref().and_then(|table| table.downcast_ref());
+                scanned.extend(table.map(|table: &CteWorkTable| table.name().to_owned()));
+            }
+            LogicalPlan::RecursiveQuery(query) => own.push(query.name.clone()),
+            _ => {}
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(scanned.iter().any(|name| !own.contains(name)))
 }
