@@ -3,9 +3,11 @@
 //! Between the moment at which a statement's changes appear and the one at which its client reads
 //! that they have, a timeout or a cancel request may come. A client that is then told "canceled"
 //! does its work a second time. So each statement has a point up to which it can be given up.
-//! Whatever makes changes appear reaches the point first (`session_names/table.rs`,
-//! `tables/writing.rs`, `index/build.rs`, and DDL in `session_names/statements/execute.rs`).
-//! Whoever interrupts a statement tries to abandon it, and if that fails waits for its end.
+//! Whatever makes changes appear reaches the point first (tables in
+//! memory, files that are written, indexes, statements that create or drop names).
+//! Whoever interrupts a statement tries to abandon it, and if that fails waits for its end. A
+//! statement that has not reached its point has changed nothing, so it may be carried out once more
+//! (`running/rerun.rs`).
 //! Not here: who interrupts; tables of the embedder's own kinds, which know no such point.
 //! CP1: a statement is abandoned or reaches its point, never both.
 
@@ -40,6 +42,11 @@ impl CommitPoint {
             return Ok(());
         }
         Err(PgError::new("57014", "canceling statement due to user request").into())
+    }
+
+    /// Whether changes may have appeared.
+    pub(crate) fn is_reached(&self) -> bool {
+        self.0.load(Ordering::Acquire) == REACHED
     }
 
     /// The point of the statement that runs with this configuration. One that cannot be

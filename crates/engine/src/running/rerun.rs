@@ -14,7 +14,7 @@
 //! Not here: which query is admitted, and when (`coscan_core::memory`).
 //! Bounds: [`RUNS_AGAIN`] more runs, each after at most [`WAIT_MAX`].
 //!
-//! S10: a query that runs once more only reads, and its client has no row of it.
+//! S10: a query that runs once more has changed nothing, and its client has no row of it.
 
 use std::sync::Arc;
 
@@ -25,6 +25,7 @@ use futures::future::BoxFuture;
 use tokio::time::timeout;
 
 use super::silent::ended;
+use crate::commit_point::CommitPoint;
 use crate::error::Error;
 use crate::memory::{Promise, QueryMemory, WAIT_MAX};
 
@@ -45,6 +46,8 @@ pub(super) type NextRun<S> = Result<(S, Arc<QueryMemory>, Promise)>;
 /// A query that may be run again.
 pub(crate) struct Again<S> {
     pub(super) memory: Arc<QueryMemory>,
+    /// What it changes has not appeared as long as it has not reached this.
+    point: Arc<CommitPoint>,
     start: Start<S>,
     left: u32,
     /// The minimum of the last run, in bytes.
@@ -52,9 +55,10 @@ pub(crate) struct Again<S> {
 }
 
 impl<S: Send + 'static> Again<S> {
-    pub(crate) fn new(memory: Arc<QueryMemory>, start: Start<S>) -> Self {
+    pub(crate) fn new(memory: Arc<QueryMemory>, point: Arc<CommitPoint>, start: Start<S>) -> Self {
         Self {
             memory,
+            point,
             start,
             left: RUNS_AGAIN,
             promised: 0,
@@ -68,7 +72,7 @@ impl<S: Send + 'static> Again<S> {
         failure: &DataFusionError,
     ) -> Option<BoxFuture<'static, NextRun<S>>> {
         let needed = self.memory.would_need()?;
-        if !wanted_memory(failure) || self.left == 0 {
+        if !wanted_memory(failure) || self.left == 0 || self.point.is_reached() {
             return None;
         }
         self.left -= 1;
@@ -119,7 +123,7 @@ mod tests {
         let environment = memory.environment(session);
         let operator = MemoryConsumer::new("join").register(&environment.memory_pool);
         let start: Start<()> = Arc::new(|_| futures::future::ready(Ok(())).boxed());
-        let again = Again::new(memory, start);
+        let again = Again::new(memory, Arc::default(), start);
         (again, operator)
     }
 

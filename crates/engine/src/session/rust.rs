@@ -12,9 +12,10 @@ use coscan_pg::{PgError, Type};
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::scalar::ScalarValue;
-use futures::StreamExt;
+use futures::{StreamExt, stream};
 
 use super::Session;
 use super::prepared::Prepared;
@@ -78,8 +79,8 @@ impl Statement {
     }
 
     /// Starts the statement with these values. The stream computes rows as the caller polls it;
-    /// dropping it cancels the query. If a table, a view or a setting has changed, the statement
-    /// is planned again.
+    /// dropping it cancels the query. A table that the statement creates is there when this
+    /// returns. If a table, a view or a setting has changed, the statement is planned again.
     ///
     /// # Errors
     /// The errors of planning; 0A000 if the statement would now return other columns. Errors of
@@ -88,15 +89,24 @@ impl Statement {
         let context = self.session.context();
         let state = context.state();
         let plan = self.prepared.bind(&state, values).await?;
+        let creates = matches!(plan, LogicalPlan::Ddl(_));
         let options = StartOptions {
             guard: Some(Arc::clone(&self.held) as _),
             is_large: self.is_large,
             runs_once: self.runs_once,
             ..StartOptions::of_caller()?
         };
-        let running = start(context, state, plan, options).await?;
+        let mut running = start(context, state, plan, options).await?;
         let schema = named(running.schema());
         let columns = SchemaRef::clone(&schema);
+        if creates {
+            let mut counts = vec![];
+            while let Some(count) = running.next().await? {
+                counts.push(renamed(count, &columns));
+            }
+            let counts = stream::iter(counts);
+            return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, counts)));
+        }
         let rows = running.into_stream();
         let rows = rows.map(move |batch| renamed(batch?, &columns));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))

@@ -1,7 +1,8 @@
 //! The one way in which a plan starts: a program's, a prepared statement's, a client's.
 //!
 //! The plan is held to the session's rights and to its transaction, is given memory of its own, and
-//! becomes streams, which tasks compute (`running/`). A query that only reads may be run again.
+//! becomes streams, which tasks compute (`running/`). One that reads, or writes all at once, may be
+//! run again.
 //! Not here: how a statement becomes a plan (`rust.rs`, `prepared.rs`, the server's `session.rs`).
 
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use super::admission::{Admission, OpenQueries, OpenQuery};
 use crate::commit_point::CommitPoint;
 use crate::error::{Error, engine_error};
 use crate::running::{Again, Guard, Running, Start, Streams};
-use crate::session_names::{Snapshot, check_read_only, check_undoable, execute};
+use crate::session_names::{Snapshot, changes_memory, check_read_only, check_undoable, execute};
 use crate::statement::on_large_stack;
 use crate::tasks::{self, Fingerprint, QueryTasks};
 
@@ -119,11 +120,11 @@ pub async fn start(
         commit_point,
     } = options;
     transaction.check(&state, &plan)?;
-    let changes = runs_once || !only_reads(&plan);
-    if let Some(point) = commit_point.filter(|_| changes) {
-        state.config_mut().set_extension(point);
+    let point = commit_point.unwrap_or_default();
+    if runs_once || !only_reads(&plan) {
+        state.config_mut().set_extension(Arc::clone(&point));
     }
-    let may_run_again = transaction.snapshot.is_none() && !is_large && !changes;
+    let may_run_again = transaction.snapshot.is_none() && !is_large && !runs_once;
     let started_by = tasks.clone();
     let (planned, physical, seen) = on_large_stack(async {
         let fingerprint = (!is_large && started_by.is_some()).then(|| Fingerprint::of(&plan));
@@ -140,7 +141,8 @@ pub async fn start(
         Ok::<_, DataFusionError>((planned, physical, seen))
     })
     .await?;
-    let may_run_again = may_run_again && only_reads(&planned.plan);
+    let may_run_again =
+        may_run_again && (only_reads(&planned.plan) || changes_memory(&planned.plan));
     let (open, is_only) = open_query(&planned.state);
     let session = context.runtime_env();
     let may_wait = may_run_again && is_only && !transaction.undoable;
@@ -164,7 +166,7 @@ pub async fn start(
     if let Some(memory) = memory
         && may_run_again
     {
-        running.may_run_again(Again::new(memory, planned.start_again(session)));
+        running.may_run_again(Again::new(memory, point, planned.start_again(session)));
     }
     Ok(running)
 }
@@ -191,7 +193,7 @@ pub fn only_reads(plan: &LogicalPlan) -> bool {
     )
 }
 
-/// A plan that can be started, again and again if it only reads.
+/// A plan that can be started, again and again if it changes nothing before its commit point.
 struct Planned {
     state: SessionState,
     plan: LogicalPlan,

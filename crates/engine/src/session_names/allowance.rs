@@ -69,8 +69,13 @@ impl Held {
     /// # Errors
     /// `ResourcesExhausted`, if the pool or the allowance has no more.
     pub(crate) fn try_grow(&self, bytes: usize) -> Result<()> {
+        self.grow_in(&self.reservation, bytes)
+    }
+
+    /// Takes more memory with the reservation, which will be this account's.
+    fn grow_in(&self, reservation: &MemoryReservation, bytes: usize) -> Result<()> {
         let Some(allowance) = &self.allowance else {
-            return self.reservation.try_grow(bytes);
+            return reservation.try_grow(bytes);
         };
         let limit = match self.pool.memory_limit() {
             MemoryLimit::Finite(limit) => limit / SHARE,
@@ -80,10 +85,10 @@ impl Held {
             resources_datafusion_err!(
                 "{} needs {bytes} more bytes, and has {}; what sessions make in memory may hold {limit} bytes together, a quarter of coscan.memory, and holds {held}",
                 self.reservation.consumer().name(),
-                self.reservation.size()
+                self.reservation.size() + reservation.size()
             )
         })?;
-        let grown = self.reservation.try_grow(bytes);
+        let grown = reservation.try_grow(bytes);
         grown.inspect_err(|_| allowance.give_back(bytes))
     }
 
@@ -100,9 +105,15 @@ impl Held {
 
     /// Starts a growth. Memory that it gets is given back unless the growth is kept.
     pub(crate) fn growth(self: &Arc<Self>) -> Growth {
+        self.growth_in(&self.pool)
+    }
+
+    /// As [`Held::growth`], by a query: until it is kept, its memory is the query's, in `pool`.
+    pub(crate) fn growth_in(self: &Arc<Self>, pool: &Arc<dyn MemoryPool>) -> Growth {
+        let name = self.reservation.consumer().name();
         Growth {
             held: Arc::clone(self),
-            bytes: 0,
+            taken: MemoryConsumer::new(name).register(pool),
         }
     }
 }
@@ -119,27 +130,28 @@ impl Drop for Held {
 #[derive(Debug)]
 pub(crate) struct Growth {
     held: Arc<Held>,
-    bytes: usize,
+    taken: MemoryReservation,
 }
 
 impl Growth {
     /// # Errors
     /// As [`Held::try_grow`].
     pub(crate) fn add(&mut self, bytes: usize) -> Result<()> {
-        self.held.try_grow(bytes)?;
-        self.bytes += bytes;
-        Ok(())
+        self.held.grow_in(&self.taken, bytes)
     }
 
-    pub(crate) fn keep(mut self) {
-        self.bytes = 0;
+    /// Makes the memory the account's.
+    pub(crate) fn keep(self) {
+        // Nothing is refused here: the memory is there.
+        let bytes = self.taken.free();
+        self.held.reservation.grow(bytes);
     }
 }
 
 impl Drop for Growth {
     fn drop(&mut self) {
-        if self.bytes > 0 {
-            self.held.shrink(self.bytes);
+        if let Some(allowance) = &self.held.allowance {
+            allowance.give_back(self.taken.size());
         }
     }
 }

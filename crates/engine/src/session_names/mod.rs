@@ -31,5 +31,5 @@ pub use statements::{
     DropNames, Rename, check, drop_own, execute, forget_own, makes_rows,
     refused as refused_read_only, rename_own,
 };
-pub(crate) use statements::{check_read_only, check_undoable};
+pub(crate) use statements::{changes_memory, check_read_only, check_undoable};
 pub(crate) use table::MemoryTable;

@@ -21,6 +21,7 @@ use datafusion::common::utils::memory::get_record_batch_memory_size;
 use datafusion::common::{Constraints, SchemaExt, not_impl_err};
 use datafusion::datasource::sink::{DataSink, DataSinkExec};
 use datafusion::error::Result;
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableType};
@@ -33,7 +34,7 @@ use super::unique::{self, Keys, has_key_of};
 use crate::commit_point::CommitPoint;
 
 /// Makes new batches from those of a partition, given its number; `None` for an unchanged batch.
-type Change<'a> = dyn Fn(usize, &[RecordBatch]) -> Result<Vec<Option<RecordBatch>>> + Sync + 'a;
+type NewBatches<'a> = dyn Fn(usize, &[RecordBatch]) -> Result<Vec<Option<RecordBatch>>> + Sync + 'a;
 
 /// The bytes of a batch without its buffers.
 const BATCH_BYTES: usize = 512;
@@ -67,6 +68,26 @@ struct Retained {
     keepers: usize,
     /// The bytes of batches that the table lost since the first [`Kept`].
     bytes: usize,
+}
+
+/// A statement that changes a table: whose memory it uses, and up to when it can be given up.
+pub(super) struct Change {
+    pool: Arc<dyn MemoryPool>,
+    point: Arc<CommitPoint>,
+}
+
+impl Change {
+    pub(super) fn of(context: &TaskContext) -> Self {
+        Self {
+            pool: Arc::clone(context.memory_pool()),
+            point: CommitPoint::of(context.session_config()),
+        }
+    }
+
+    /// Starts a growth of the table.
+    pub(super) fn growth(&self, table: &MemoryTable) -> Growth {
+        table.held.growth_in(&self.pool)
+    }
 }
 
 /// The rows that a table had at some time.
@@ -197,7 +218,7 @@ impl MemoryTable {
         &self,
         batches: Vec<RecordBatch>,
         growth: Growth,
-        point: &CommitPoint,
+        change: &Change,
     ) -> Result<()> {
         let _alone = self.version.lock().await;
         let known = self.keys.lock().take();
@@ -214,7 +235,7 @@ impl MemoryTable {
         for (n, batch) in batches.into_iter().enumerate() {
             parts[n % partitions].push(batch);
         }
-        point.reach()?;
+        change.point.reach()?;
         for (partition, mut batches) in self.inner.batches.iter().zip(parts) {
             partition.write().await.append(&mut batches);
         }
@@ -277,28 +298,28 @@ impl MemoryTable {
         }
     }
 
-    /// Exchanges the batches of each partition for those that `change` makes, all or none.
+    /// Exchanges the batches of each partition for those that `new` makes, all or none.
     /// `columns` are those that get new values; `None` if rows are deleted.
     ///
     /// # Errors
-    /// Those of `change`; 40001 if `version` is not the current one; `ResourcesExhausted` if there
+    /// Those of `new`; 40001 if `version` is not the current one; `ResourcesExhausted` if there
     /// is no memory for the old and the new batches; 57014 if the statement was given up.
     pub(super) async fn exchange(
         &self,
         version: Option<u64>,
         columns: Option<&[usize]>,
-        change: &Change<'_>,
-        point: &CommitPoint,
+        new: &NewBatches<'_>,
+        change: &Change,
     ) -> Result<()> {
         let mut current = self.version.lock().await;
         if version != Some(*current) {
             let told = "could not serialize access due to concurrent update";
             return Err(PgError::new("40001", told).into());
         }
-        let mut growth = self.held.growth();
+        let mut growth = change.growth(self);
         let mut changed = Vec::with_capacity(self.inner.batches.len());
         for (number, partition) in self.inner.batches.iter().enumerate() {
-            let new = change(number, &partition.read().await)?;
+            let new = new(number, &partition.read().await)?;
             for batch in new.iter().flatten() {
                 growth.add(bytes_of(batch))?;
             }
@@ -317,7 +338,7 @@ impl MemoryTable {
             // No key has changed.
             Some(_) => {}
         }
-        point.reach()?;
+        change.point.reach()?;
         let mut freed = 0;
         for (partition, new) in self.inner.batches.iter().zip(changed) {
             let mut batches = partition.write().await;
@@ -337,10 +358,6 @@ impl MemoryTable {
         self.give_back(freed);
         *current += 1;
         Ok(())
-    }
-
-    pub(super) fn held(&self) -> &Arc<Held> {
-        &self.held
     }
 }
 
@@ -428,7 +445,8 @@ impl DataSink for Sink {
         mut rows: SendableRecordBatchStream,
         context: &Arc<TaskContext>,
     ) -> Result<u64> {
-        let mut growth = self.table.held.growth();
+        let change = Change::of(context);
+        let mut growth = change.growth(&self.table);
         let (mut batches, mut count) = (Vec::new(), 0);
         while let Some(batch) = rows.next().await.transpose()? {
             for (column, values) in batch.columns().iter().enumerate() {
@@ -438,8 +456,7 @@ impl DataSink for Sink {
             count += batch.num_rows() as u64;
             batches.push(batch);
         }
-        let point = CommitPoint::of(context.session_config());
-        self.table.append(batches, growth, &point).await?;
+        self.table.append(batches, growth, &change).await?;
         Ok(count)
     }
 }

@@ -27,9 +27,8 @@ use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::StreamExt;
 
-use super::super::table::{MemoryTable, bytes_of};
+use super::super::table::{Change, MemoryTable, bytes_of};
 use super::positions::Position;
-use crate::commit_point::CommitPoint;
 
 /// The target of a change: "inserting" a version, a position and new values changes a row.
 #[derive(Clone, Debug)]
@@ -121,7 +120,8 @@ impl DataSink for Sink {
         context: &Arc<TaskContext>,
     ) -> Result<u64> {
         let table = &self.change.table;
-        let mut growth = table.held().growth();
+        let statement = Change::of(context);
+        let mut growth = statement.growth(table);
         let mut batches = Vec::new();
         while let Some(batch) = rows.next().await.transpose()? {
             growth.add(bytes_of(&batch))?;
@@ -132,10 +132,9 @@ impl DataSink for Sink {
         let count = found.rows.len() as u64;
         if count > 0 {
             let schema = table.schema();
-            let change = |number, batches: &[RecordBatch]| found.changed(&schema, number, batches);
+            let new = |number, batches: &[RecordBatch]| found.changed(&schema, number, batches);
             let columns = self.change.columns.as_deref();
-            let point = CommitPoint::of(context.session_config());
-            let exchanged = table.exchange(found.version, columns, &change, &point);
+            let exchanged = table.exchange(found.version, columns, &new, &statement);
             exchanged.await?;
         }
         Ok(count)

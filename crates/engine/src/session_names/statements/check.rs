@@ -18,6 +18,7 @@ use datafusion::logical_expr::{
 use std::fmt::Display;
 use std::sync::Arc;
 
+use super::create::NewTable;
 use crate::right::{Right, Rights};
 use crate::rights::denied;
 use crate::session_names::catalogs::{OwnSchema, Whose};
@@ -160,9 +161,17 @@ pub(super) fn not_undoable(verb: &str, name: &impl Display) -> PgError {
     PgError::new("25001", told)
 }
 
+/// Whether a plan changes the rows of a table in memory, or makes one of them: all at once, when it
+/// has them all.
+pub(crate) fn changes_memory(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::Dml(dml) if is_in_memory(dml))
+}
+
 fn is_in_memory(dml: &DmlStatement) -> bool {
     let provider = source_as_provider(&dml.target);
-    provider.is_ok_and(|table| table.is::<MemoryTable>() || table.is::<RowChange>())
+    provider.is_ok_and(|table| {
+        table.is::<MemoryTable>() || table.is::<RowChange>() || table.is::<NewTable>()
+    })
 }
 
 /// A session that is about to run a plan.

@@ -3,41 +3,34 @@
 //! DataFusion's context runs it, with these differences. Rights are checked. A statement that was
 //! given up creates nothing, and CREATE OR REPLACE EXTERNAL TABLE drops the old table only when the
 //! new one is there. A plan that returns rows keeps the session state with which it was planned,
-//! because each clone copies the names of all functions. CREATE TABLE … AS counts the rows as they
-//! come, and returns their number. A table that a restricted session creates is its own with or
-//! without TEMPORARY. RESET restores Coscan's defaults. COPY writes PostgreSQL's names of columns.
-//! The plan of a view over views has a maximal size: if each names another one twice, twenty views
-//! are a million nodes.
+//! because each clone copies the names of all functions. A table that a restricted session creates
+//! is its own with or without TEMPORARY. RESET restores Coscan's defaults. COPY writes PostgreSQL's
+//! names of columns. The plan of a view over views has a maximal size: if each names another one
+//! twice, twenty views are a million nodes.
+//! Not here: how a table in memory is created (`create.rs`).
 
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{Field, Schema, SchemaRef};
-use coscan_pg::{Once, PgError, is_volatile, open_undeclared, unknown_as_text};
-use datafusion::common::runtime::JoinSet;
+use coscan_pg::{Once, PgError, is_volatile, unknown_as_text};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{SchemaError, TableReference, exec_err, not_impl_err, plan_err};
+use datafusion::common::{TableReference, exec_err, not_impl_err, plan_err};
 use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::{SendableRecordBatchStream, SessionState};
+use datafusion::execution::SessionState;
 use datafusion::logical_expr::{
-    CreateExternalTable, CreateMemoryTable, DdlStatement, LogicalPlan, LogicalPlanBuilder,
-    Statement, TableType, lit,
+    CreateExternalTable, DdlStatement, LogicalPlan, Statement, TableType,
 };
-use datafusion::physical_plan::execute_stream_partitioned;
 use datafusion::prelude::SessionContext;
-use futures::StreamExt;
 
 use super::check::{check, not_undoable, replaces_shared};
+use super::create::{create_table, nothing};
 use super::dependents::{check_dependents, follow_renamed};
 use crate::commit_point::CommitPoint;
 use crate::error::Error;
 use crate::memory::{LIMIT_BY_DEFAULT, SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
 use crate::right::{Right, Rights};
-use crate::session_names::allowance::{Growth, Held};
-use crate::session_names::catalogs::{self, OwnNames, OwnSchema, TEMPORARY_SCHEMA, Whose};
-use crate::session_names::table::{MemoryTable, bytes_of};
+use crate::session_names::catalogs::{self, OwnNames, OwnSchema, Whose};
 use crate::statement::with_postgres_columns;
 
 /// The most nodes of a view's plan, including those of the views in it.
@@ -58,12 +51,12 @@ pub async fn execute(
     if let LogicalPlan::Copy(copy) = &plan {
         check_folder(&copy.output_url)?;
     }
-    let replaced = replaces_shared(&state, &plan);
+    let mut replaced = replaces_shared(&state, &plan);
     let is_own = Rights::of(state.config()).is_some();
     let point = CommitPoint::of(state.config());
     let done = match plan {
         LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
-            Box::pin(create_table(context, create, is_own, &point)).await?
+            create_table(context, state, create, is_own, replaced.take())?
         }
         LogicalPlan::Ddl(DdlStatement::CreateView(mut create)) => {
             check_size(&create.input)?;
@@ -200,79 +193,6 @@ fn default_of(setting: &str) -> Option<&'static str> {
     }
 }
 
-fn nothing(context: &SessionContext) -> Result<DataFrame> {
-    let plan = LogicalPlanBuilder::empty(false).build()?;
-    Ok(DataFrame::new(context.state(), plan))
-}
-
-/// CREATE TABLE, from a query or from columns. The rows of a query are counted.
-async fn create_table(
-    context: &SessionContext,
-    create: CreateMemoryTable,
-    is_own: bool,
-    point: &CommitPoint,
-) -> Result<DataFrame> {
-    let name = place_of(&context.state(), &create.name)?;
-    if create.temporary && !is_own {
-        return plan_err!(
-            "TEMPORARY tables are a server's: here all sessions of the engine see {name}"
-        );
-    }
-    let exists = context.table_exist(name.clone())?;
-    match (exists, create.if_not_exists, create.or_replace) {
-        (true, true, true) => return exec_err!("'IF NOT EXISTS' cannot coexist with 'REPLACE'"),
-        (true, true, false) => return nothing(context),
-        (true, false, false) => return exec_err!("Table '{name}' already exists"),
-        (true, false, true) | (false, ..) => {}
-    }
-    let state = context.state();
-    let is_of_query = makes_rows(&create);
-    let query = match Arc::unwrap_or_clone(create.input) {
-        columns @ LogicalPlan::EmptyRelation(_) => columns,
-        query => unknown_as_text(open_undeclared(query)?)?,
-    };
-    let input = state.optimize(&query)?;
-    check_names(&input)?;
-    let what = format!("table {name}");
-    let schema = state.schema_for_ref(name.clone())?;
-    let held = match schema.downcast_ref::<OwnSchema>() {
-        Some(own) => own.own().held(what),
-        None => Held::new(what, &state.runtime_env().memory_pool, None),
-    };
-    let held = Arc::new(held);
-    let fields = columns_of(&query, is_of_query);
-    let plan = state.create_physical_plan(&input).await?;
-    let streams = execute_stream_partitioned(plan, state.task_ctx())?;
-    let mut partitions = collect(streams, &held).await?;
-    let rows: usize = partitions.iter().flatten().map(RecordBatch::num_rows).sum();
-    for batch in partitions.iter_mut().flatten() {
-        let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let columns = batch.columns().to_vec();
-        *batch = RecordBatch::try_new_with_options(SchemaRef::clone(&fields), columns, &rows)?;
-    }
-    let defaults = create.column_defaults.into_iter().collect();
-    let table = MemoryTable::try_new(
-        name.table(),
-        fields,
-        partitions,
-        held,
-        create.constraints,
-        defaults,
-    )?;
-    point.reach()?;
-    if create.or_replace {
-        context.deregister_table(name.clone())?;
-    }
-    let table = table.with_temporary(create.temporary);
-    context.register_table(name, Arc::new(table))?;
-    if !is_of_query {
-        return nothing(context);
-    }
-    let count = lit(u64::try_from(rows).unwrap_or(u64::MAX));
-    let plan = LogicalPlanBuilder::values(vec![vec![count]])?.build()?;
-    Ok(DataFrame::new(context.state(), plan))
-}
-
 /// CREATE EXTERNAL TABLE. It can be given up while its files are looked for, which may take long.
 async fn create_external_table(
     context: &SessionContext,
@@ -309,108 +229,6 @@ async fn create_external_table(
     }
     context.register_table(name, table)?;
     nothing(context)
-}
-
-/// The full name of a new table. A table named in [`TEMPORARY_SCHEMA`] is the session's own in any
-/// schema; a table without a schema needs one from the search path.
-///
-/// # Errors
-/// 3F000 if there is no such schema.
-fn place_of(state: &SessionState, name: &TableReference) -> Result<TableReference> {
-    let selected = &state.config_options().catalog.default_schema;
-    let place = match name {
-        TableReference::Partial { schema, table }
-            if schema.as_ref() == TEMPORARY_SCHEMA && selected != TEMPORARY_SCHEMA =>
-        {
-            TableReference::bare(Arc::clone(table))
-        }
-        name => name.clone(),
-    };
-    let told = match (name.schema(), state.schema_for_ref(place.clone())) {
-        (None, Ok(_)) if selected != TEMPORARY_SCHEMA => return Ok(place),
-        (Some(_), Ok(_)) => return Ok(place),
-        (Some(schema), Err(_)) => format!("schema \"{schema}\" does not exist"),
-        (None, _) => "no schema has been selected to create in".to_owned(),
-    };
-    Err(PgError::new("3F000", told).into())
-}
-
-/// Whether CREATE TABLE stores the rows of a query, whose number it returns; otherwise the plan
-/// only lists the columns.
-#[must_use]
-pub fn makes_rows(create: &CreateMemoryTable) -> bool {
-    !matches!(create.input.as_ref(), LogicalPlan::EmptyRelation(_))
-}
-
-/// The columns of a table. Columns of a query may hold NULL.
-fn columns_of(query: &LogicalPlan, is_of_query: bool) -> SchemaRef {
-    let schema = query.schema().inner();
-    if !is_of_query {
-        return SchemaRef::clone(schema);
-    }
-    let fields = schema.fields().iter();
-    let fields = fields.map(|field| Field::clone(field).with_nullable(true));
-    let metadata = schema.metadata().clone();
-    Arc::new(Schema::new_with_metadata(
-        fields.collect::<Vec<_>>(),
-        metadata,
-    ))
-}
-
-/// Collects all rows, partition by partition. It stops when it is dropped, or after the first
-/// error.
-async fn collect(
-    streams: Vec<SendableRecordBatchStream>,
-    held: &Arc<Held>,
-) -> Result<Vec<Vec<RecordBatch>>> {
-    let mut partitions = vec![vec![]; streams.len()];
-    let mut tasks = JoinSet::new();
-    for (n, stream) in streams.into_iter().enumerate() {
-        let growth = held.growth();
-        tasks.spawn(async move { (n, gather(stream, growth).await) });
-    }
-    let mut growths = Vec::with_capacity(partitions.len());
-    while let Some(ended) = tasks.join_next().await {
-        let (n, gathered) = match ended {
-            Ok(ended) => ended,
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            Err(error) => return Err(DataFusionError::External(Box::new(error))),
-        };
-        let (batches, growth) = gathered?;
-        partitions[n] = batches;
-        growths.push(growth);
-    }
-    growths.into_iter().for_each(Growth::keep);
-    Ok(partitions)
-}
-
-async fn gather(
-    mut stream: SendableRecordBatchStream,
-    mut growth: Growth,
-) -> Result<(Vec<RecordBatch>, Growth)> {
-    let mut batches = Vec::new();
-    while let Some(batch) = stream.next().await.transpose()? {
-        growth.add(bytes_of(&batch))?;
-        batches.push(batch);
-    }
-    Ok((batches, growth))
-}
-
-/// A table's columns have no qualifiers, so their names must differ without them.
-fn check_names(plan: &LogicalPlan) -> Result<()> {
-    let mut names: Vec<&String> = plan.schema().fields().iter().map(|f| f.name()).collect();
-    names.sort_unstable();
-    match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => {
-            let name = pair[0].clone();
-            let error = SchemaError::DuplicateUnqualifiedField { name };
-            Err(DataFusionError::SchemaError(
-                Box::new(error),
-                Box::new(None),
-            ))
-        }
-        None => Ok(()),
-    }
 }
 
 /// Each time that a view is named its volatile queries are computed, but a plan of the view has one
