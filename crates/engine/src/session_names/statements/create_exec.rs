@@ -138,13 +138,12 @@ impl ExecutionPlan for CreateTableExec {
         if partition != 0 {
             return internal_err!("a CreateTableExec has one partition");
         }
-        let (child, schema) = (Arc::clone(&self.child), self.schema());
-        let table = self.table.clone();
+        let (table, schema) = (self.table.clone(), self.schema());
         let counted = Arc::clone(&schema);
+        let point = CommitPoint::of(context.session_config());
+        let pool = Arc::clone(context.memory_pool());
+        let streams = execute_stream_partitioned(Arc::clone(&self.child), context)?;
         let created = stream::once(async move {
-            let point = CommitPoint::of(context.session_config());
-            let pool = Arc::clone(context.memory_pool());
-            let streams = execute_stream_partitioned(child, context)?;
             let rows = collect(streams, &table.held, &pool).await?;
             let count = rows.iter().flatten().map(RecordBatch::num_rows).sum();
             let count = u64::try_from::<usize>(count).unwrap_or(u64::MAX);
