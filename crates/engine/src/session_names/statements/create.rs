@@ -3,8 +3,8 @@
 //! From a query it is written like the rows of an INSERT, into a table that nobody sees yet: so the
 //! query has memory of its own, waits for it, and may run once more. The table has a partition for
 //! each of the query's, in its order, and appears when it has all its rows.
-//! Not here: how the rows are collected (`create_exec.rs`), INSERT (`../table.rs`), other statements
-//! (`execute.rs`).
+//! Not here: how the rows are collected (`create_exec.rs`), INSERT (`../table.rs`), other
+//! statements (`execute.rs`).
 
 use std::collections::HashMap;
 use std::fmt;
