@@ -1,10 +1,11 @@
-//! Promised, for a program's queries as for a server's: a query that finds no memory because
-//! others hold it is run again when they have ended; a query whose rows are not read is ended when
+//! Promised, for a program's queries as for a server's: a query, or a write into memory, that finds
+//! no memory because others hold it is run again when they have ended; a query whose rows are not read is ended when
 //! others need its memory; a lower limit ends a query that no longer fits; dropping the rows ends
 //! the query.
 
 use std::time::{Duration, Instant};
 
+use arrow::array::{Int64Array, RecordBatch};
 use coscan::{Engine, EngineConfig, Session};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::{StreamExt, TryStreamExt};
@@ -58,10 +59,13 @@ async fn counted(session: &Session) -> usize {
     let statement = session.prepare(&join("count(*)"), &[]).await.unwrap();
     let rows = statement.execute(vec![]).await.unwrap();
     let batches: Vec<_> = rows.try_collect().await.unwrap();
-    let column = batches.iter().find(|batch| batch.num_rows() > 0).unwrap();
-    let column = column.column(0);
-    let counts = column.as_any().downcast_ref::<arrow::array::Int64Array>();
-    counts.unwrap().value(0) as usize
+    only_number(&batches)
+}
+
+fn only_number(batches: &[RecordBatch]) -> usize {
+    let batch = batches.iter().find(|batch| batch.num_rows() > 0).unwrap();
+    let numbers = batch.column(0).as_any().downcast_ref::<Int64Array>();
+    numbers.unwrap().value(0) as usize
 }
 
 /// The message of a query that was ended.
@@ -83,6 +87,41 @@ async fn a_refused_query_is_run_again_when_others_have_ended() {
     let (gone, (rows, ended)) = tokio::join!(first_ends, ended);
     assert_eq!(rows, ROWS);
     assert!(ended > gone, "there was memory for both");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_write_is_run_again_when_others_have_ended() {
+    let counted = join("count(*) AS n");
+    for write in [
+        format!("CREATE TABLE other AS {counted}"),
+        format!("INSERT INTO made {counted}"),
+        format!("UPDATE made SET n = n + ({counted})"),
+    ] {
+        let (session, first) = crowded().await;
+        let made = "CREATE TABLE made AS SELECT 0::bigint AS n";
+        session.sql(made).await.unwrap();
+        let first_ends = async {
+            sleep(Duration::from_millis(300)).await;
+            drop(first);
+            Instant::now()
+        };
+        let written = async {
+            let rows = session.sql(&write).await.unwrap();
+            let rows: Vec<_> = rows.try_collect().await.unwrap();
+            (rows, Instant::now())
+        };
+        let (gone, (_, ended)) = tokio::join!(first_ends, written);
+        assert!(ended > gone, "there was memory for both: {write}");
+        let table = if write.starts_with("CREATE") {
+            "other"
+        } else {
+            "made"
+        };
+        let all = format!("SELECT sum(n)::bigint FROM {table}");
+        let rows = session.sql(&all).await.unwrap();
+        let rows: Vec<_> = rows.try_collect().await.unwrap();
+        assert_eq!(only_number(&rows), ROWS, "{write}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
