@@ -1,7 +1,7 @@
 //! Promised, for a program's queries as for a server's: a query, or a write into memory, that finds
-//! no memory because others hold it is run again when they have ended; a query whose rows are not read is ended when
-//! others need its memory; a lower limit ends a query that no longer fits; dropping the rows ends
-//! the query.
+//! no memory because others hold it is run again when they have ended; a query whose rows are not
+//! read is ended when others need its memory; a lower limit ends a query that no longer fits;
+//! dropping the rows ends the query.
 
 use std::time::{Duration, Instant};
 
