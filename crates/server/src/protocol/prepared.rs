@@ -4,6 +4,8 @@
 //! An argument of EXECUTE is an expression. Its value is converted to the parameter's type as if
 //! assigned to a column of that type; otherwise the statement fails.
 
+use std::sync::Arc;
+
 use coscan::running::guarded;
 use coscan_pg::dialect::{Written, type_of};
 use coscan_pg::output::pg_type;

@@ -108,8 +108,11 @@ async fn a_join_of_files_that_are_sorted_by_keys_with_ties_is_sorted_as_each_cli
     for (name, column, factor) in [("l", "a", 7_919), ("r", "b", 104_729)] {
         let path = folder.path().join(format!("{name}.parquet"));
         write_sorted(&path, column, |n| value(n, factor));
-        let registered = engine.session().register(name, path.to_str().unwrap());
-        registered.await.unwrap();
+        let session = engine.session();
+        session
+            .register(name, path.to_str().unwrap())
+            .await
+            .unwrap();
     }
     let mut pairs = vec![];
     for n in 0..SORTED_ROWS {

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::internal_err;
 use datafusion::common::runtime::JoinSet;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -145,8 +145,8 @@ impl ExecutionPlan for CreateTableExec {
         let streams = execute_stream_partitioned(Arc::clone(&self.child), context)?;
         let created = stream::once(async move {
             let rows = collect(streams, &table.held, &pool).await?;
-            let count = rows.iter().flatten().map(RecordBatch::num_rows).sum();
-            let count = u64::try_from::<usize>(count).unwrap_or(u64::MAX);
+            let count: usize = rows.iter().flatten().map(RecordBatch::num_rows).sum();
+            let count = u64::try_from(count).unwrap_or(u64::MAX);
             (table.appear)(rows, &point)?;
             let count: ArrayRef = Arc::new(UInt64Array::from(vec![count]));
             Ok(RecordBatch::try_new(counted, vec![count])?)

@@ -20,7 +20,7 @@ use super::column_names::folded;
 const SEVERAL: &str = "several\u{1f}";
 
 /// Marks the mentions in a statement or in a query.
-pub fn mark_mentions(part: &mut impl VisitMut) {
+pub(crate) fn mark_mentions(part: &mut impl VisitMut) {
     let _ = part.visit(&mut Queries);
 }
 

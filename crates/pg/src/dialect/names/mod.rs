@@ -18,6 +18,6 @@ pub(super) mod table_names;
 
 pub(crate) use column_names::folded;
 pub(super) use column_names::{first_select, is_wild};
-pub use mentions::mark_mentions;
+pub(super) use mentions::mark_mentions;
 pub(super) use mentions::mentions;
 pub(crate) use mentions::{is_marked, take_mark};
