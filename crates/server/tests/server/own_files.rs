@@ -166,8 +166,8 @@ async fn an_interrupt_comes_too_late_while_files_appear() {
         assert!(begun.elapsed() >= RENAME, "{:?}", begun.elapsed());
         assert_eq!(client.simple("SELECT sum(x) FROM t").shown(), "3");
         // Up to then it is given up.
-        let endless = "INSERT INTO t SELECT a.value FROM generate_series(1, 1000000) a, \
-                       generate_series(1, 1000000) b WHERE a.value + b.value < 0";
+        let endless = "INSERT INTO t SELECT x FROM generate_series(1, 1000000) a (x), \
+                       generate_series(1, 1000000) b (y) WHERE x + y < 0";
         let refused = client.simple(endless).shown();
         assert!(refused.starts_with("error 57014"), "{refused}");
         assert_eq!(client.simple("SELECT sum(x) FROM t").shown(), "3");
@@ -186,8 +186,8 @@ async fn a_table_exists_if_the_client_is_told_so() {
             client.simple("SET statement_timeout = 0");
             client.simple("DROP TABLE IF EXISTS made");
             client.simple(&format!("SET statement_timeout = {timeout}"));
-            let create = "CREATE TABLE made AS SELECT value * 2 AS x \
-                          FROM generate_series(1, 100000) WHERE value % 3 = 1";
+            let create = "CREATE TABLE made AS SELECT n * 2 AS x \
+                          FROM generate_series(1, 100000) s (n) WHERE n % 3 = 1";
             let answer = client.simple(create);
             client.simple("SET statement_timeout = 0");
             let is_there = client.simple("SELECT count(*) FROM made").error.is_none();

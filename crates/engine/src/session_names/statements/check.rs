@@ -191,6 +191,11 @@ impl Asked<'_> {
 
     /// Checks INSERT, UPDATE, DELETE and other changes of rows.
     fn check_change(&self, dml: &DmlStatement) -> Result<()> {
+        if let Ok(table) = source_as_provider(&dml.target)
+            && let Some(new) = table.downcast_ref::<NewTable>()
+        {
+            return self.check_name("CREATE TABLE", &dml.table_name, new.replaces());
+        }
         if is_in_memory(dml) && self.whose(&dml.table_name) == Some(Whose::Own) {
             return Ok(());
         }

@@ -173,6 +173,11 @@ pub(super) struct NewTable {
 }
 
 impl NewTable {
+    /// Whether it replaces a table that has its name.
+    pub(super) fn replaces(&self) -> bool {
+        self.or_replace
+    }
+
     /// An account for its rows.
     fn held(&self, state: &SessionState) -> Result<Arc<Held>> {
         let what = format!("table {}", self.name);

@@ -104,7 +104,7 @@ async fn spilled_rows_go_to_the_configured_folder_and_are_removed_with_the_engin
     let one = engine(base.path()).unwrap();
     let session = one.session();
     let sql = "SELECT max(s), max(n) FROM (SELECT s, row_number() OVER (ORDER BY s DESC) AS n \
-               FROM (SELECT value || ' padded, so that it takes some memory' AS s FROM generate_series(1, 400000)))";
+               FROM (SELECT value || ' padded, so that it takes some memory' AS s FROM generate_series(1, 400000) s (value)))";
     let explained = session
         .sql(&format!("EXPLAIN ANALYZE {sql}"))
         .await

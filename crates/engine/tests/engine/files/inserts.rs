@@ -80,7 +80,7 @@ async fn many_rows_are_one_file_and_none_are_no_file() {
         &batch(vec![("a", Arc::new(Int64Array::from(vec![1])))]),
     );
     let session = open_small(folder.path()).await;
-    let many = "INSERT INTO t SELECT value FROM generate_series(1, 50000)";
+    let many = "INSERT INTO t SELECT n FROM generate_series(1, 50000) s (n)";
     assert_eq!(run(&session, many).await.unwrap(), ["50000"]);
     assert_eq!(files(folder.path()).len(), 2);
     let none = "INSERT INTO t SELECT a FROM t WHERE a < 0";
@@ -104,13 +104,13 @@ async fn a_failed_insert_leaves_nothing() {
     let session = open_small(folder.path()).await;
     let before = files(folder.path());
     // The last of many batches fails.
-    let failing = "INSERT INTO t SELECT CASE WHEN value = 60000 THEN 1 / (value - 60000) ELSE 1 END, \
-                   CASE WHEN value % 2 = 0 THEN 'x' ELSE 'z' END FROM generate_series(1, 60000)";
+    let failing = "INSERT INTO t SELECT CASE WHEN n = 60000 THEN 1 / (n - 60000) ELSE 1 END, \
+                   CASE WHEN n % 2 = 0 THEN 'x' ELSE 'z' END FROM generate_series(1, 60000) s (n)";
     assert!(run(&session, failing).await.is_err());
     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     assert_eq!(files(folder.path()), before);
-    let fine = "INSERT INTO t SELECT value, CASE WHEN value % 2 = 0 THEN 'x' ELSE 'z' END \
-                FROM generate_series(1, 10)";
+    let fine = "INSERT INTO t SELECT n, CASE WHEN n % 2 = 0 THEN 'x' ELSE 'z' END \
+                FROM generate_series(1, 10) s (n)";
     assert_eq!(run(&session, fine).await.unwrap(), ["10"]);
     assert_eq!(files(folder.path()).len(), 4);
     let counts =

@@ -99,7 +99,7 @@ async fn several_files_appear_together() {
     };
     let inserting = async {
         for _ in 0..5 {
-            let sql = "INSERT INTO t SELECT value, value % 40 FROM generate_series(1, 40)";
+            let sql = "INSERT INTO t SELECT n, n % 40 FROM generate_series(1, 40) s (n)";
             run(&session, sql).await.unwrap();
         }
     };

@@ -212,7 +212,7 @@ async fn memory_of_deleted_rows_is_given_back() {
     let before = pool.reserved();
     run(
         &session,
-        "CREATE TABLE big AS SELECT value AS a FROM generate_series(1, 100000)",
+        "CREATE TABLE big AS SELECT a FROM generate_series(1, 100000) s (a)",
     )
     .await
     .unwrap();

@@ -112,7 +112,7 @@ async fn statements_follow_another_sessions_drop() {
             .query_one(&statement, &[])
             .await
             .unwrap()
-            .get::<_, i64>(0),
+            .get::<_, i32>(0),
         1
     );
     run("DROP TABLE shared").await;
@@ -123,7 +123,7 @@ async fn statements_follow_another_sessions_drop() {
             .query_one(&statement, &[])
             .await
             .unwrap()
-            .get::<_, i64>(0),
+            .get::<_, i32>(0),
         5
     );
     run("CREATE OR REPLACE TABLE shared AS SELECT 'a' AS x").await;
