@@ -13,7 +13,7 @@ use datafusion::dataframe::DataFrame;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Accumulator, Volatility, create_udaf};
 
-use crate::common::{self, collect, schema};
+use crate::common::{self, collect, rows, schema};
 
 /// Five files of two rows: x is 1 to 10, one of them NULL in `n`; `g` groups them by parity.
 fn write(folder: &Path) {
