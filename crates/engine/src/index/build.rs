@@ -35,7 +35,7 @@ use super::draft::Draft;
 use super::entries::entries;
 use super::leaves::{leaves, leaves_end, open, tail_crc32};
 use super::merge::{KeptEntries, can_keep};
-use crate::commit_point::CommitPoint;
+use crate::commit_point::Run;
 use crate::error::external;
 use crate::index_catalog::{
     Claim, CoveredFile, Folder, Index, Indexes, KEY, Manifest, POSITION, Progress, is_text,
@@ -119,7 +119,7 @@ impl Order<'_> {
             Some(_) => PutMode::Overwrite,
             None => PutMode::Create,
         };
-        CommitPoint::of(self.state.config()).reach()?;
+        Run::of(self.state.config()).reach()?;
         match commit(indexes, folder, manifest, draft, mode).await? {
             Committed::Lost => self.exists(),
             Committed::Done(index) => Ok(Some(index)),

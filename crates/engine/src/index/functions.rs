@@ -32,7 +32,7 @@ use futures::stream;
 
 use super::build::Order;
 use super::discovery::named_folder;
-use crate::commit_point::CommitPoint;
+use crate::commit_point::Run;
 use crate::index_catalog::Index;
 use crate::resources::Resources;
 use crate::right::Right;
@@ -305,7 +305,7 @@ impl Work {
                     };
                 };
                 let store = self.state.runtime_env().object_store(&index.folder.store)?;
-                CommitPoint::of(self.state.config()).reach()?;
+                Run::of(self.state.config()).reach()?;
                 resources.indexes().drop_index(&store, &index).await?;
                 Ok(Some(index))
             }

@@ -18,14 +18,14 @@
 
 use std::sync::Arc;
 
-use coscan_pg::translate;
+use coscan_pg::{PgError, translate};
 use datafusion::error::{DataFusionError, Result};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::time::timeout;
 
 use super::silent::ended;
-use crate::commit_point::CommitPoint;
+use crate::commit_point::{CommitPoint, Run};
 use crate::error::Error;
 use crate::memory::{Promise, QueryMemory, WAIT_MAX};
 
@@ -38,7 +38,7 @@ const MORE: u64 = 4;
 
 /// Starts a query once more with the given memory, and returns its streams.
 pub(crate) type Start<S> =
-    Arc<dyn Fn(&Arc<QueryMemory>) -> BoxFuture<'static, Result<S>> + Send + Sync>;
+    Arc<dyn Fn(&Arc<QueryMemory>, Run) -> BoxFuture<'static, Result<S>> + Send + Sync>;
 
 /// A query's next run: its streams, its memory and its promise.
 pub(super) type NextRun<S> = Result<(S, Arc<QueryMemory>, Promise)>;
@@ -46,7 +46,7 @@ pub(super) type NextRun<S> = Result<(S, Arc<QueryMemory>, Promise)>;
 /// A query that may be run again.
 pub(crate) struct Again<S> {
     pub(super) memory: Arc<QueryMemory>,
-    /// What it changes has not appeared as long as it has not reached this.
+    /// What it changes has not appeared as long as no run has reached this.
     point: Arc<CommitPoint>,
     start: Start<S>,
     left: u32,
@@ -72,9 +72,11 @@ impl<S: Send + 'static> Again<S> {
         failure: &DataFusionError,
     ) -> Option<BoxFuture<'static, NextRun<S>>> {
         let needed = self.memory.would_need()?;
-        if !wanted_memory(failure) || self.left == 0 || self.point.is_reached() {
+        if !wanted_memory(failure) || self.left == 0 {
             return None;
         }
+        // The last run may still be at work, if the query was ended from outside.
+        let run = self.point.next_run()?;
         self.left -= 1;
         let needed = needed.max(self.promised.saturating_mul(MORE));
         self.promised = needed;
@@ -89,18 +91,23 @@ impl<S: Send + 'static> Again<S> {
                 Ok(None) | Err(_) => memory.sibling(),
             };
             let promise = Promise::of(&memory);
-            Ok((start(&memory).await?, memory, promise))
+            Ok((start(&memory, run).await?, memory, promise))
         };
         Some(next.boxed())
     }
 }
 
-/// Whether there was no memory. A query that was ended because its client did not read only
-/// kept others from it.
+/// Whether there was no memory that may come back. A query that was ended because its client did
+/// not read only kept others from it; what sessions make in memory stays
+/// (`session_names/allowance.rs`).
 fn wanted_memory(failure: &DataFusionError) -> bool {
     match ended(failure) {
         Some(Error::Ended { unread }) => unread.is_none(),
-        _ => translate(failure, &|_| None).code() == OUT_OF_MEMORY,
+        _ => {
+            let stays =
+                matches!(failure.find_root(), DataFusionError::External(of) if of.is::<PgError>());
+            translate(failure, &|_| None).code() == OUT_OF_MEMORY && !stays
+        }
     }
 }
 
@@ -108,7 +115,6 @@ fn wanted_memory(failure: &DataFusionError) -> bool {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use coscan_pg::PgError;
     use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
     use datafusion::execution::runtime_env::RuntimeEnv;
     use futures::poll;
@@ -122,7 +128,7 @@ mod tests {
         let memory = QueryMemory::of_session(session).unwrap();
         let environment = memory.environment(session);
         let operator = MemoryConsumer::new("join").register(&environment.memory_pool);
-        let start: Start<()> = Arc::new(|_| futures::future::ready(Ok(())).boxed());
+        let start: Start<()> = Arc::new(|_, _| futures::future::ready(Ok(())).boxed());
         let again = Again::new(memory, Arc::default(), start);
         (again, operator)
     }
@@ -191,7 +197,11 @@ mod tests {
         assert!(again.after(&ended).is_none(), "it was not ended");
         engine.memory().set_limit(16 << 20);
         assert!(again.after(&silent).is_none(), "its client does not read");
+        let first = again.point.first_run();
         let next = again.after(&ended).unwrap();
+        first
+            .reach()
+            .expect_err("the run that was ended changes nothing");
         drop(operator);
         let ((), memory, _promise) = next.await.unwrap();
         assert!(!memory.ends());

@@ -235,7 +235,8 @@ impl Session {
     /// # Errors
     /// The errors of parsing and planning. Errors of running come through the stream.
     pub async fn sql(&self, text: &str) -> Result<SendableRecordBatchStream> {
-        Ok(self.prepare(text, &[]).await?.execute(vec![]).await?)
+        let statement = self.prepare(text, &[]).await?;
+        Ok(statement.run_first().await?)
     }
 
     /// The plan of a SQL query as text, with cooperative scans in it.

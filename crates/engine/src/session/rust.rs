@@ -10,8 +10,8 @@ use arrow::datatypes::{Schema, SchemaRef};
 use coscan_pg::dialect::{on_the_wire, written_parameters};
 use coscan_pg::{PgError, Type};
 use datafusion::error::{DataFusionError, Result as PlanResult};
-use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::scalar::ScalarValue;
@@ -86,9 +86,25 @@ impl Statement {
     /// The errors of planning; 0A000 if the statement would now return other columns. Errors of
     /// running come through the stream.
     pub async fn execute(&self, values: Vec<ScalarValue>) -> Result<SendableRecordBatchStream> {
-        let context = self.session.context();
-        let state = context.state();
+        let state = self.session.context().state();
         let plan = self.prepared.bind(&state, values).await?;
+        self.run(state, plan).await
+    }
+
+    /// Starts a statement without parameters that was prepared just now, by the plan that it has.
+    pub(super) async fn run_first(&self) -> Result<SendableRecordBatchStream> {
+        if !self.prepared.types().is_empty() {
+            return self.execute(vec![]).await;
+        }
+        let state = self.session.context().state();
+        self.run(state, self.prepared.plan()).await
+    }
+
+    async fn run(
+        &self,
+        state: SessionState,
+        plan: LogicalPlan,
+    ) -> Result<SendableRecordBatchStream> {
         let creates = matches!(plan, LogicalPlan::Ddl(_));
         let options = StartOptions {
             guard: Some(Arc::clone(&self.held) as _),
@@ -96,7 +112,7 @@ impl Statement {
             runs_once: self.runs_once,
             ..StartOptions::of_caller()?
         };
-        let mut running = start(context, state, plan, options).await?;
+        let mut running = start(self.session.context(), state, plan, options).await?;
         let schema = named(running.schema());
         let columns = SchemaRef::clone(&schema);
         if creates {

@@ -20,7 +20,7 @@ use tokio::runtime::Handle;
 
 use super::Session;
 use super::admission::{Admission, OpenQueries, OpenQuery};
-use crate::commit_point::CommitPoint;
+use crate::commit_point::{CommitPoint, Run};
 use crate::error::{Error, engine_error};
 use crate::running::{Again, Guard, Running, Start, Streams};
 use crate::session_names::{Snapshot, changes_memory, check_read_only, check_undoable, execute};
@@ -121,9 +121,8 @@ pub async fn start(
     } = options;
     transaction.check(&state, &plan)?;
     let point = commit_point.unwrap_or_default();
-    if runs_once || !only_reads(&plan) {
-        state.config_mut().set_extension(Arc::clone(&point));
-    }
+    let run = Arc::new(point.first_run());
+    state.config_mut().set_extension(run);
     let may_run_again = transaction.snapshot.is_none() && !is_large && !runs_once;
     let started_by = tasks.clone();
     let (planned, physical, seen) = on_large_stack(async {
@@ -202,6 +201,18 @@ struct Planned {
 }
 
 impl Planned {
+    /// The same plan for another run.
+    fn of_run(&self, run: Run) -> Self {
+        let mut state = self.state.clone();
+        state.config_mut().set_extension(Arc::new(run));
+        Self {
+            state,
+            plan: self.plan.clone(),
+            fingerprint: self.fingerprint,
+            tasks: self.tasks.clone(),
+        }
+    }
+
     async fn physical(&self) -> Result<Arc<dyn ExecutionPlan>> {
         self.state.create_physical_plan(&self.plan).await
     }
@@ -225,8 +236,8 @@ impl Planned {
 
     /// The plan, to be started when it is the query's turn.
     fn start_again(self: Arc<Self>, session: Arc<RuntimeEnv>) -> Start<Streams> {
-        Arc::new(move |memory| {
-            let planned = Arc::clone(&self);
+        Arc::new(move |memory, run| {
+            let planned = self.of_run(run);
             let tasks = planned.tasks.clone();
             let environment = memory.environment(&session);
             let started: BoxFuture<'static, _> = on_large_stack(async move {

@@ -10,8 +10,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use datafusion::common::resources_datafusion_err;
-use datafusion::error::Result;
+use coscan_pg::PgError;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
@@ -19,6 +19,8 @@ use datafusion::execution::memory_pool::{
 /// The part of the budget, as a divisor, that restricted sessions may hold: idle data should take
 /// much less memory than running queries.
 const SHARE: usize = 4;
+/// How much of a growth becomes the account's at a time.
+const STEP_BYTES: usize = 1 << 20;
 
 /// The memory that all restricted sessions of a server hold together.
 #[derive(Debug, Default)]
@@ -67,7 +69,7 @@ impl Held {
     /// Takes more memory.
     ///
     /// # Errors
-    /// `ResourcesExhausted`, if the pool or the allowance has no more.
+    /// `ResourcesExhausted` if the pool has no more, 53200 if the allowance has no more.
     pub(crate) fn try_grow(&self, bytes: usize) -> Result<()> {
         self.grow_in(&self.reservation, bytes)
     }
@@ -82,11 +84,11 @@ impl Held {
             _ => usize::MAX,
         };
         allowance.take(bytes, limit).map_err(|held| {
-            resources_datafusion_err!(
-                "{} needs {bytes} more bytes, and has {}; what sessions make in memory may hold {limit} bytes together, a quarter of coscan.memory, and holds {held}",
-                self.reservation.consumer().name(),
-                self.reservation.size() + reservation.size()
-            )
+            let (name, has) = (self.reservation.consumer().name(), self.bytes());
+            let told = format!(
+                "{name} needs {bytes} more bytes, and has {has}; what sessions make in memory may hold {limit} bytes together, a quarter of coscan.memory, and holds {held}"
+            );
+            DataFusionError::from(PgError::new("53200", told))
         })?;
         let grown = reservation.try_grow(bytes);
         grown.inspect_err(|_| allowance.give_back(bytes))
@@ -142,9 +144,12 @@ impl Growth {
 
     /// Makes the memory the account's.
     pub(crate) fn keep(self) {
-        // Nothing is refused here: the memory is there.
-        let bytes = self.taken.free();
-        self.held.reservation.grow(bytes);
+        // In small steps: what is given back for a moment may be taken by others.
+        while self.taken.size() > 0 {
+            let step = self.taken.size().min(STEP_BYTES);
+            self.taken.shrink(step);
+            self.held.reservation.grow(step);
+        }
     }
 }
 

@@ -4,8 +4,8 @@
 //! and it deletes and updates only by the filters of a statement, which may not be all of its
 //! predicate. A batch counts with all buffers that it keeps alive, even shared ones.
 //! Not here: which rows a DELETE or UPDATE changes (`change/`), constraints (`unique.rs`).
-//! O4: a table's `held` covers the bytes of its batches, of those that a [`Kept`] may restore, and
-//! of a running change.
+//! O4: a table's `held` covers the bytes of its batches, and of those that a [`Kept`] may restore.
+//! Until they appear, the bytes of a change are its query's.
 //! O7: a scan sees all of a change or none of it.
 
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ use tokio::sync::Mutex;
 
 use super::allowance::{Growth, Held};
 use super::unique::{self, Keys, has_key_of};
-use crate::commit_point::CommitPoint;
+use crate::commit_point::Run;
 
 /// Makes new batches from those of a partition, given its number; `None` for an unchanged batch.
 type NewBatches<'a> = dyn Fn(usize, &[RecordBatch]) -> Result<Vec<Option<RecordBatch>>> + Sync + 'a;
@@ -73,14 +73,14 @@ struct Retained {
 /// A statement that changes a table: whose memory it uses, and up to when it can be given up.
 pub(super) struct Change {
     pool: Arc<dyn MemoryPool>,
-    point: Arc<CommitPoint>,
+    run: Arc<Run>,
 }
 
 impl Change {
     pub(super) fn of(context: &TaskContext) -> Self {
         Self {
             pool: Arc::clone(context.memory_pool()),
-            point: CommitPoint::of(context.session_config()),
+            run: Run::of(context.session_config()),
         }
     }
 
@@ -235,7 +235,7 @@ impl MemoryTable {
         for (n, batch) in batches.into_iter().enumerate() {
             parts[n % partitions].push(batch);
         }
-        change.point.reach()?;
+        change.run.reach()?;
         for (partition, mut batches) in self.inner.batches.iter().zip(parts) {
             partition.write().await.append(&mut batches);
         }
@@ -338,7 +338,7 @@ impl MemoryTable {
             // No key has changed.
             Some(_) => {}
         }
-        change.point.reach()?;
+        change.run.reach()?;
         let mut freed = 0;
         for (partition, new) in self.inner.batches.iter().zip(changed) {
             let mut batches = partition.write().await;

@@ -35,7 +35,7 @@ use url::Url;
 use super::HIVE_NULL;
 use super::metadata::without_views;
 use super::pending::{Insert, PendingInserts};
-use crate::commit_point::CommitPoint;
+use crate::commit_point::Run;
 use crate::object_stores::local_store::settle;
 use crate::object_stores::staged_store::StagedStore;
 
@@ -212,7 +212,7 @@ impl DataSink for FilesSink {
             .write_all(self.converted(rows), &Arc::new(own))
             .await?;
         // Not between the files of one statement: they appear together.
-        CommitPoint::of(context.session_config()).reach()?;
+        Run::of(context.session_config()).reach()?;
         let insert = Insert {
             store: self.store.clone(),
             prefix: self.prefix.clone(),

@@ -41,7 +41,7 @@ use datafusion::logical_expr::expr::{
     Exists, InSubquery, SetComparison, SetQuantifier, Sort as SortExpr,
 };
 use datafusion::logical_expr::logical_plan::{
-    Aggregate, Distinct, DistinctOn, Join, Projection, Sort, Window,
+    Aggregate, Distinct, DistinctOn, Join, Projection, RecursiveQuery, Sort, Window,
 };
 use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator, Subquery};
@@ -119,6 +119,9 @@ impl Unnesting {
             // A LATERAL item that uses no columns to its left.
             return self.plan(Arc::unwrap_or_clone(item.subquery));
         }
+        if let LogicalPlan::RecursiveQuery(query) = plan {
+            return self.recursive(query);
+        }
         let plan = self.node(first_rows::below_subqueries(plan)?)?;
         let plan = plan.map_subqueries(|within| match within {
             LogicalPlan::Subquery(mut given) => {
@@ -130,6 +133,16 @@ impl Unnesting {
         let plan = plan?.data;
         plan.map_children(|child| Ok(Transformed::yes(self.plan(child)?)))
             .data()
+    }
+
+    /// The later terms are computed anew in each round, so nothing in them is computed once.
+    fn recursive(&mut self, mut query: RecursiveQuery) -> Result<LogicalPlan> {
+        query.static_term = Arc::new(self.plan(Arc::unwrap_or_clone(query.static_term))?);
+        let computes_once = std::mem::replace(&mut self.names.computes_once, false);
+        let later = self.plan(Arc::unwrap_or_clone(query.recursive_term));
+        self.names.computes_once = computes_once;
+        query.recursive_term = Arc::new(later?);
+        Ok(LogicalPlan::RecursiveQuery(query))
     }
 
     /// Replaces the subqueries in the expressions of one node.

@@ -17,12 +17,12 @@ use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse, TransactionStatus};
 use pgwire::messages::startup::ParameterStatus;
 use tokio::task::yield_now;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::connection::{Connection, Halt, supervise};
 use crate::encode::{CopyFormat, Declared, Rows, Scroll, Source, Steps, Walk, description, ended};
 use crate::failure::Failure;
-use crate::net::{FLUSH_BYTES, Interrupt};
+use crate::net::{FLUSH_BYTES, GOODBYE_TIMEOUT, Interrupt};
 use crate::statements::{
     Action, Life, Outcome, Parsed, Portal, Prepared, State, drop_tag, no_statement, rename_tag,
 };
@@ -489,11 +489,20 @@ impl Connection {
         flushed.await
     }
 
+    /// Writes out what is encoded. A client that does not read is no reason to tell it that a
+    /// statement was cancelled whose changes have appeared.
     async fn flush(&mut self, interrupt: &mut Interrupt) -> Result<(), Halt> {
-        tokio::select! {
+        let failure = tokio::select! {
             biased;
-            failure = interrupt.fired() => Err(failure.into()),
-            flushed = self.wire.flush() => Ok(flushed?),
+            failure = interrupt.fired() => failure,
+            flushed = self.wire.flush() => return Ok(flushed?),
+        };
+        if interrupt.commit_point.abandon() {
+            return Err(failure.into());
+        }
+        match timeout(GOODBYE_TIMEOUT, self.wire.flush()).await {
+            Ok(flushed) => Ok(flushed?),
+            Err(_) => Err(Halt::Gone),
         }
     }
 

@@ -133,8 +133,8 @@ async fn a_join_of_files_that_are_sorted_by_keys_with_ties_is_sorted_as_each_cli
             let mut expected = pairs.clone();
             expected.sort_by_key(key);
             let client = server.connect().await;
-            for merges in ["true", "false"] {
-                let settings = format!("SET datafusion.optimizer.prefer_hash_join = {merges}");
+            for hashes in ["true", "false"] {
+                let settings = format!("SET datafusion.optimizer.prefer_hash_join = {hashes}");
                 client.batch_execute(&settings).await.unwrap();
                 let query =
                     format!("SELECT l.k, l.a, r.b FROM l JOIN r ON l.k = r.k ORDER BY {order}");

@@ -30,7 +30,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 
 use super::create_exec::{CreateTableExec, NewRows};
-use crate::commit_point::CommitPoint;
+use crate::commit_point::Run;
 use crate::session_names::allowance::Held;
 use crate::session_names::catalogs::{OwnSchema, TEMPORARY_SCHEMA};
 use crate::session_names::table::MemoryTable;
@@ -78,7 +78,7 @@ pub(super) fn create_table(
     };
     if !is_of_query {
         let held = new.held(&state)?;
-        new.appear(vec![], held, &CommitPoint::of(state.config()))?;
+        new.appear(vec![], held, &Run::of(state.config()))?;
         return nothing(context);
     }
     // With a name of its own the query is taken as it is: nothing is assigned to known columns.
@@ -88,6 +88,37 @@ pub(super) fn create_table(
     let insert = WriteOp::Insert(InsertOp::Append);
     let insert = LogicalPlan::Dml(DmlStatement::new(name, target, insert, rows));
     Ok(DataFrame::new(state, insert))
+}
+
+/// Gives a new table its name, which it may take from another one; on an error that one keeps it.
+pub(super) fn register(
+    context: &SessionContext,
+    name: &TableReference,
+    table: Arc<dyn TableProvider>,
+    or_replace: bool,
+    replaced: &Replaced,
+) -> Result<()> {
+    let publish = || match replaced {
+        Some((schema, name)) => match schema.downcast_ref::<OwnSchema>() {
+            Some(own) => own.publish(name),
+            None => Ok(()),
+        },
+        None => Ok(()),
+    };
+    let old = match or_replace {
+        true => context.deregister_table(name.clone())?,
+        false => None,
+    };
+    let registered = context.register_table(name.clone(), table);
+    if let Err(error) = registered {
+        if let Some(old) = old {
+            // There was room for it a moment ago.
+            context.register_table(name.clone(), old)?;
+            publish()?;
+        }
+        return Err(error);
+    }
+    publish()
 }
 
 /// The answer of a statement without rows.
@@ -193,12 +224,7 @@ impl NewTable {
     ///
     /// # Errors
     /// Those of constraints; 57014 if the statement was given up.
-    fn appear(
-        &self,
-        mut rows: Vec<Vec<RecordBatch>>,
-        held: Arc<Held>,
-        point: &CommitPoint,
-    ) -> Result<()> {
+    fn appear(&self, mut rows: Vec<Vec<RecordBatch>>, held: Arc<Held>, run: &Run) -> Result<()> {
         for batch in rows.iter_mut().flatten() {
             let count = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
             let (fields, columns) = (Arc::clone(&self.columns), batch.columns().to_vec());
@@ -213,19 +239,15 @@ impl NewTable {
             self.defaults.clone(),
         )?;
         let table = table.with_temporary(self.temporary);
-        point.reach()?;
-        if self.or_replace {
-            self.context.deregister_table(self.name.clone())?;
-        }
-        self.context
-            .register_table(self.name.clone(), Arc::new(table))?;
-        match &self.replaced {
-            Some((schema, name)) => match schema.downcast_ref::<OwnSchema>() {
-                Some(own) => own.publish(name),
-                None => Ok(()),
-            },
-            None => Ok(()),
-        }
+        run.reach()?;
+        let (context, name) = (&self.context, &self.name);
+        register(
+            context,
+            name,
+            Arc::new(table),
+            self.or_replace,
+            &self.replaced,
+        )
     }
 }
 
@@ -262,7 +284,7 @@ impl TableProvider for NewTable {
         let table = NewRows {
             name: self.name.to_string(),
             held: Arc::clone(&held),
-            appear: Arc::new(move |rows, point| new.appear(rows, Arc::clone(&held), point)),
+            appear: Arc::new(move |rows, run| new.appear(rows, Arc::clone(&held), run)),
         };
         Ok(Arc::new(CreateTableExec::new(table, input)))
     }

@@ -24,12 +24,12 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, stream};
 
-use crate::commit_point::CommitPoint;
+use crate::commit_point::Run;
 use crate::session_names::allowance::{Growth, Held};
 use crate::session_names::table::bytes_of;
 
 /// Gives the rows of each partition to a new table.
-type Appear = dyn Fn(Vec<Vec<RecordBatch>>, &CommitPoint) -> Result<()> + Send + Sync;
+type Appear = dyn Fn(Vec<Vec<RecordBatch>>, &Run) -> Result<()> + Send + Sync;
 
 /// Where the rows go.
 #[derive(Clone)]
@@ -140,14 +140,14 @@ impl ExecutionPlan for CreateTableExec {
         }
         let (table, schema) = (self.table.clone(), self.schema());
         let counted = Arc::clone(&schema);
-        let point = CommitPoint::of(context.session_config());
+        let run = Run::of(context.session_config());
         let pool = Arc::clone(context.memory_pool());
         let streams = execute_stream_partitioned(Arc::clone(&self.child), context)?;
         let created = stream::once(async move {
             let rows = collect(streams, &table.held, &pool).await?;
             let count: usize = rows.iter().flatten().map(RecordBatch::num_rows).sum();
             let count = u64::try_from(count).unwrap_or(u64::MAX);
-            (table.appear)(rows, &point)?;
+            (table.appear)(rows, &run)?;
             let count: ArrayRef = Arc::new(UInt64Array::from(vec![count]));
             Ok(RecordBatch::try_new(counted, vec![count])?)
         });

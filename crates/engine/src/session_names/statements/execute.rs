@@ -24,9 +24,9 @@ use datafusion::logical_expr::{
 use datafusion::prelude::SessionContext;
 
 use super::check::{check, not_undoable, replaces_shared};
-use super::create::{create_table, nothing};
+use super::create::{Replaced, create_table, nothing, register};
 use super::dependents::{check_dependents, follow_renamed};
-use crate::commit_point::CommitPoint;
+use crate::commit_point::Run;
 use crate::error::Error;
 use crate::memory::{LIMIT_BY_DEFAULT, SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
 use crate::right::{Right, Rights};
@@ -53,7 +53,7 @@ pub async fn execute(
     }
     let mut replaced = replaces_shared(&state, &plan);
     let is_own = Rights::of(state.config()).is_some();
-    let point = CommitPoint::of(state.config());
+    let run = Run::of(state.config());
     let done = match plan {
         LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
             create_table(context, state, create, is_own, replaced.take())?
@@ -64,12 +64,13 @@ pub async fn execute(
             create.input = Arc::new(unknown_as_text(Arc::unwrap_or_clone(create.input))?);
             create.temporary &= !is_own;
             let plan = LogicalPlan::Ddl(DdlStatement::CreateView(create));
-            point.reach()?;
+            run.reach()?;
             context.execute_logical_plan(plan).await?
         }
         LogicalPlan::Ddl(DdlStatement::CreateExternalTable(mut create)) => {
             create.temporary &= !is_own;
-            Box::pin(create_external_table(context, &create, &point)).await?
+            let replaced = replaced.take();
+            Box::pin(create_external_table(context, &create, &replaced, &run)).await?
         }
         LogicalPlan::Statement(Statement::ResetVariable(reset))
             if default_of(&reset.variable).is_some() =>
@@ -87,7 +88,7 @@ pub async fn execute(
             DataFrame::new(state, LogicalPlan::Copy(copy))
         }
         plan @ (LogicalPlan::Ddl(_) | LogicalPlan::Statement(_)) => {
-            point.reach()?;
+            run.reach()?;
             context.execute_logical_plan(plan).await?
         }
         plan => DataFrame::new(state, plan),
@@ -197,7 +198,8 @@ fn default_of(setting: &str) -> Option<&'static str> {
 async fn create_external_table(
     context: &SessionContext,
     create: &CreateExternalTable,
-    point: &CommitPoint,
+    replaced: &Replaced,
+    run: &Run,
 ) -> Result<DataFrame> {
     let (state, name) = (context.state(), create.name.clone());
     if create.temporary {
@@ -220,14 +222,8 @@ async fn create_external_table(
         return exec_err!("Unable to find factory for {}", create.file_type);
     };
     let table = factory.create(&state, create).await?;
-    point.reach()?;
-    if create.or_replace {
-        let schema = state.schema_for_ref(name.clone())?;
-        if schema.table_type(name.table()).await? == Some(TableType::Base) {
-            context.deregister_table(name.clone())?;
-        }
-    }
-    context.register_table(name, table)?;
+    run.reach()?;
+    register(context, &name, table, create.or_replace, replaced)?;
     nothing(context)
 }
 

@@ -82,6 +82,16 @@ async fn a_relation_around_a_correlated_subquery_has_the_rows_for_which_it_was_c
     ] {
         assert_eq!(value(&session, sql).await, expected, "{sql}");
     }
+    // Each round of a recursive query would have rows of its own.
+    let rounds = "WITH RECURSIVE r (n, x) AS (SELECT 0, -1::float8 UNION ALL SELECT n + 1, a.x FROM r, (SELECT s.x FROM (SELECT random() x) s WHERE (SELECT i FROM generate_series(1, 3) u (i) WHERE i > s.x ORDER BY i LIMIT 1) = 1) a WHERE n < 5) SELECT count(DISTINCT x) FROM r";
+    let refused = match session.sql(rounds).await {
+        Ok(rows) => common::collect(rows)
+            .await
+            .map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    let told = refused.unwrap_err();
+    assert!(told.contains("correlated subquery"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -84,6 +84,21 @@ const CONDITIONS: &[(&str, &[&str])] = &[
     ("s LIKE 'a%'", &["2|20|b", "4|40|d", "NULL|30|NULL"]),
 ];
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_table_has_the_rows_in_the_order_of_its_query() {
+    let session = common::session(common::config(), &[]).await;
+    let made = "CREATE TABLE s AS SELECT n FROM generate_series(1, 50000) g (n) ORDER BY n DESC";
+    session.sql(made).await.unwrap();
+    let first = common::rows_in_order(&session, "SELECT n FROM s LIMIT 3").await;
+    assert_eq!(first, ["50000", "49999", "49998"]);
+    for empty in ["SELECT 1 AS x WHERE false", "SELECT * FROM s WHERE n < 0"] {
+        let made = format!("CREATE OR REPLACE TABLE e AS {empty}");
+        session.sql(&made).await.unwrap();
+        let count = common::rows_in_order(&session, "SELECT count(*) FROM e").await;
+        assert_eq!(count, ["0"], "{empty}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_are_deleted_where_the_condition_is_true() {
     for (condition, left) in CONDITIONS {

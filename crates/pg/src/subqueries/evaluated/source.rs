@@ -3,8 +3,8 @@
 //! A domain (`domain.rs`) is computed from the relation around the subquery, to which the result
 //! is joined. If that relation might have other rows the second time, it becomes a [`Once`] in both
 //! places. Where that is not possible (sessions whose planner does not know the node, relations
-//! that refer to queries further out or to the rows of a round of WITH RECURSIVE), a part of it
-//! that has the columns' values, and the same rows each time, is used instead.
+//! that refer to queries further out, later terms of WITH RECURSIVE), a part of it that has the
+//! columns' values, and the same rows each time, is used instead.
 //!
 //! SO1: a source has each combination of values that the relation has; additional combinations
 //! find no partner in the join.
@@ -17,7 +17,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::logical_plan::{Distinct, EmptyRelation, Join, Limit, Sort, Union};
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, Projection, SubqueryAlias};
 
-use crate::once::{Once, is_ordered, is_unstable, scans_work_table};
+use crate::once::{Once, is_ordered, is_unstable};
 use crate::subqueries::first_rows::with_ties;
 use crate::subqueries::plans::{Names, column_exprs, named, project};
 use crate::subqueries::pulled::is_movable;
@@ -30,12 +30,9 @@ pub(super) fn source(
     outer: &[Column],
     names: &Names,
 ) -> Result<LogicalPlan> {
-    if names.computes_once && is_unstable(around)? && Once::of(around).is_none() {
-        let is_apart = correlated(around) || scans_work_table(around)?;
-        if !is_apart {
-            let node = Arc::new(Once::new("outer rows", &Arc::new(around.clone())));
-            *around = LogicalPlan::Extension(Extension { node });
-        }
+    if names.computes_once && is_unstable(around)? && !correlated(around) {
+        let node = Arc::new(Once::new("outer rows", &Arc::new(around.clone())));
+        *around = LogicalPlan::Extension(Extension { node });
     }
     part(around, outer)
 }
