@@ -132,7 +132,8 @@ impl TestServer {
         let start = Instant::now();
         while self.live.load(Ordering::SeqCst) > 0 {
             assert!(
-                start.elapsed() < Duration::from_secs(2),
+                // On a busy machine a step of an operator may take seconds.
+                start.elapsed() < Duration::from_secs(10),
                 "streams still live"
             );
             tokio::time::sleep(Duration::from_millis(5)).await;
