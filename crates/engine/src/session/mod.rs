@@ -236,7 +236,7 @@ impl Session {
     /// The errors of parsing and planning. Errors of running come through the stream.
     pub async fn sql(&self, text: &str) -> Result<SendableRecordBatchStream> {
         let statement = self.prepare(text, &[]).await?;
-        Ok(statement.run_first().await?)
+        statement.run_first().await
     }
 
     /// The plan of a SQL query as text, with cooperative scans in it.

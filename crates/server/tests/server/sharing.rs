@@ -100,6 +100,9 @@ fn write_sorted(path: &Path, column: &str, value: impl Fn(i64) -> i64) {
 
 const SORTED_ROWS: i64 = 6_000;
 
+/// The order of `(l.k, l.a, r.b)`.
+type Key = fn(&(i64, i64, i64)) -> [i64; 3];
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_join_of_files_that_are_sorted_by_keys_with_ties_is_sorted_as_each_client_asks() {
     let folder = tempfile::tempdir().unwrap();
@@ -121,7 +124,7 @@ async fn a_join_of_files_that_are_sorted_by_keys_with_ties_is_sorted_as_each_cli
         }
     }
     let server = TestServer::start_on_engine(&engine).await;
-    let orders: [(&str, fn(&(i64, i64, i64)) -> [i64; 3]); 3] = [
+    let orders: [(&str, Key); 3] = [
         ("r.b, l.a, l.k", |&(k, a, b)| [b, a, k]),
         ("l.k, r.b, l.a", |&(k, a, b)| [k, b, a]),
         ("l.a, l.k, r.b", |&(k, a, b)| [a, k, b]),

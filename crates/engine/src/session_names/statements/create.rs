@@ -105,9 +105,10 @@ pub(super) fn register(
         },
         None => Ok(()),
     };
-    let old = match or_replace {
-        true => context.deregister_table(name.clone())?,
-        false => None,
+    let old = if or_replace {
+        context.deregister_table(name.clone())?
+    } else {
+        None
     };
     let registered = context.register_table(name.clone(), table);
     if let Err(error) = registered {

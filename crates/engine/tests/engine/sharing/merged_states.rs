@@ -9,7 +9,6 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Ar
 use arrow::datatypes::{DataType, Field, Int64Type};
 use coscan::Session;
 use datafusion::common::ScalarValue;
-use datafusion::dataframe::DataFrame;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Accumulator, Volatility, create_udaf};
 
@@ -163,11 +162,11 @@ const AGGREGATES: [&str; 47] = [
 ];
 
 /// The rows, each as text. The aggregates are DataFusion's, in its dialect.
-async fn sorted(query: DataFrame) -> Vec<String> {
-    let rows = query.execute_stream().await.unwrap();
-    let mut rows = collect(rows).await.unwrap();
+async fn sorted(session: &Session, sql: &str) -> Result<Vec<String>> {
+    let query = session.context().sql(sql).await?;
+    let mut rows = collect(query.execute_stream().await?).await?;
     rows.sort_unstable();
-    rows
+    Ok(rows)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -201,19 +200,17 @@ async fn an_aggregate_of_many_chunks_is_that_of_one() {
                     if sql.contains("GROUP BY") && of_datafusion && partitions > 1 {
                         continue;
                     }
-                    let expected = oracle.context().sql(&sql).await;
-                    let Ok(expected) = expected else {
+                    let Ok(expected) = sorted(&oracle, &sql).await else {
                         // DataFusion has no such form of the function.
-                        assert!(session.context().sql(&sql).await.is_err(), "{sql}");
+                        assert!(sorted(&session, &sql).await.is_err(), "{sql}");
                         continue;
                     };
-                    let found = session.context().sql(&sql).await.unwrap();
-                    let context = format!("{partitions}: {sql}");
-                    assert_eq!(sorted(found).await, sorted(expected).await, "{context}");
+                    let found = sorted(&session, &sql).await.unwrap();
+                    assert_eq!(found, expected, "{partitions}: {sql}");
                 }
             }
             let explained = format!("EXPLAIN SELECT {} FROM t", aggregate.replace("{}", ""));
-            let plan = sorted(session.context().sql(&explained).await.unwrap()).await;
+            let plan = sorted(&session, &explained).await.unwrap();
             shared += usize::from(plan.join("\n").contains("FragmentExec"));
         }
     }

@@ -227,7 +227,7 @@ async fn memory_of_deleted_rows_is_given_back() {
     let before = pool.reserved();
     run(
         &session,
-        "CREATE TABLE big AS SELECT a FROM generate_series(1, 100000) s (a)",
+        "CREATE TABLE big AS SELECT a FROM generate_series(1::bigint, 100000) s (a)",
     )
     .await
     .unwrap();
