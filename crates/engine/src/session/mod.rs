@@ -44,6 +44,7 @@ use crate::tables::{SYSTEM_SCHEMA, registration};
 use admission::OpenQueries;
 pub(crate) use engine::WeakEngine;
 pub use engine::{Engine, EngineMetrics};
+pub(crate) use ext::add_settings;
 pub use ext::{CoscanExt, add_physical_rule};
 pub use prepared::Prepared;
 pub use rust::Statement;
@@ -90,6 +91,14 @@ impl Engine {
     /// A new session that starts with the engine's configured settings.
     #[must_use]
     pub fn session(&self) -> Session {
+        self.session_with(|builder| builder.with_coscan(self))
+    }
+
+    /// A session in which `rules` adds Coscan's rules.
+    pub(crate) fn session_with(
+        &self,
+        rules: impl FnOnce(SessionStateBuilder) -> SessionStateBuilder,
+    ) -> Session {
         let config = self.resources().config();
         let mut options = SessionConfig::new()
             .with_information_schema(true)
@@ -135,7 +144,7 @@ impl Engine {
             .with_runtime_env(Arc::clone(self.runtime()))
             .with_catalog_list(Arc::clone(self.catalogs()))
             .with_default_features();
-        let mut builder = coscan_pg::install(builder).with_coscan(self);
+        let mut builder = rules(coscan_pg::install(builder));
         // Before the rules that rewrite predicates, after the rule that expects UPDATE's original
         // form.
         let rules = &mut builder.analyzer().get_or_insert_default().rules;
