@@ -6,30 +6,20 @@
 use std::sync::Arc;
 
 use coscan::{Engine, Session, parts};
-use coscan_core::placement::NodeOrder;
 use url::Url;
 
-use crate::distribution::Distribution;
+use crate::distribution::VERSION;
 use crate::error::{Error, Result};
+use crate::members::Members;
 use crate::nodes::{self, Nodes};
 use crate::planner::Planner;
 use crate::subqueries::OneRow;
 use crate::upstream::Upstream;
 
-/// The version that all nodes of a cluster must have.
-pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
-
 /// The nodes of a cluster, and the connections to them. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Cluster {
-    inner: Arc<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    nodes: Nodes,
-    order: NodeOrder,
-    distribution: Arc<dyn Distribution>,
+    members: Arc<Members>,
 }
 
 /// What a node says about itself.
@@ -45,14 +35,9 @@ impl Cluster {
     /// The cluster of these nodes. Connections are opened when they are needed.
     #[must_use]
     pub fn new(nodes: Nodes) -> Self {
-        let order = NodeOrder::new(nodes.urls().iter().map(nodes::name));
-        let distribution = Upstream::new(nodes.urls().to_vec(), nodes.timeouts());
+        let upstream = Upstream::new(nodes.urls().to_vec(), nodes.timeouts());
         Self {
-            inner: Arc::new(Inner {
-                order,
-                distribution: Arc::new(distribution),
-                nodes,
-            }),
+            members: Arc::new(Members::new(nodes, Box::new(upstream))),
         }
     }
 
@@ -60,17 +45,17 @@ impl Cluster {
     #[must_use]
     pub fn session(&self, engine: &Engine) -> Session {
         parts::session(engine, |builder| {
-            let mut builder = self.inner.distribution.session(builder);
+            let mut builder = self.members.distribution.session(builder);
             let analyzer = builder.analyzer().get_or_insert_default();
             analyzer.rules.push(Arc::new(OneRow));
-            let planner = Planner::new(self.clone(), engine.clone());
+            let planner = Planner::new(Arc::clone(&self.members), engine.clone());
             builder.with_query_planner(Arc::new(planner))
         })
     }
 
     /// Asks every node for its version, all at once.
     pub async fn health(&self) -> Vec<NodeHealth> {
-        let asked = self.inner.nodes.urls().iter().map(|url| async move {
+        let asked = self.members.nodes.urls().iter().map(|url| async move {
             NodeHealth {
                 node: nodes::name(url).to_owned(),
                 is_well: self.is_well(url).await,
@@ -91,7 +76,7 @@ impl Cluster {
     }
 
     async fn is_well(&self, url: &Url) -> Result<()> {
-        let theirs = self.inner.distribution.version(url).await?;
+        let theirs = self.members.distribution.version(url).await?;
         if theirs == VERSION {
             return Ok(());
         }
@@ -100,17 +85,5 @@ impl Cluster {
             theirs,
             ours: VERSION,
         })
-    }
-
-    pub(crate) fn nodes(&self) -> &Nodes {
-        &self.inner.nodes
-    }
-
-    pub(crate) fn order(&self) -> &NodeOrder {
-        &self.inner.order
-    }
-
-    pub(crate) fn distribution(&self) -> &dyn Distribution {
-        self.inner.distribution.as_ref()
     }
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `nodes.rs` | which nodes has a cluster, and how long may they be silent? |
 //! | `cluster.rs` | how does a program open a session on a cluster? |
+//! | `members.rs` | what do sessions, plans and scans of a cluster have in common? |
 //! | `planner.rs` | on how many nodes does a query run, and which of them reads which chunk? |
 //! | `placed.rs` | the plan node of a scan that has a node to run on |
 //! | `subqueries.rs` | which scalar subqueries may become joins? |
@@ -17,6 +18,7 @@
 mod cluster;
 mod distribution;
 mod error;
+mod members;
 mod nodes;
 mod placed;
 mod planner;

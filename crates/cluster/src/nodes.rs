@@ -6,7 +6,7 @@
 //! nodes = ["127.0.0.1:50051", "127.0.0.1:50052"]
 //! bytes_per_node = "64MiB"   # a query that reads more runs on more nodes
 //! connect_timeout = "2s"
-//! silence_timeout = "3s"     # of a node that owes an answer
+//! silence_timeout = "5s"     # of a node that owes an answer
 //! ```
 
 use std::collections::BTreeSet;
@@ -47,7 +47,7 @@ impl Default for Timeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(2),
-            silence: Duration::from_secs(3),
+            silence: Duration::from_secs(5),
         }
     }
 }

@@ -28,18 +28,18 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::explain::ExplainExec;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
-use crate::cluster::Cluster;
+use crate::members::Members;
 use crate::placed::PlacedScanExec;
 
 /// See the file's header.
 pub(crate) struct Planner {
-    cluster: Cluster,
+    members: Arc<Members>,
     engine: Engine,
 }
 
 impl Planner {
-    pub(crate) fn new(cluster: Cluster, engine: Engine) -> Self {
-        Self { cluster, engine }
+    pub(crate) fn new(members: Arc<Members>, engine: Engine) -> Self {
+        Self { members, engine }
     }
 
     async fn planned(
@@ -56,8 +56,8 @@ impl Planner {
         }
         let degree = self.degree(&scans);
         let placed = self.placed(whole, &scans, degree, state).await?;
-        self.cluster
-            .distribution()
+        self.members
+            .distribution
             .divide(placed, degree, state)
             .await
     }
@@ -67,8 +67,8 @@ impl Planner {
             .iter()
             .filter_map(|scan| Some(Scan::of(scan)?.needed_bytes()));
         let needed = needed.fold(0, u64::saturating_add);
-        let nodes = self.cluster.nodes();
-        placement::degree(needed, nodes.bytes_per_node(), self.cluster.order().len())
+        let nodes = &self.members.nodes;
+        placement::degree(needed, nodes.bytes_per_node(), self.members.order.len())
     }
 
     /// The plan with the scans' pieces.
@@ -96,7 +96,7 @@ impl Planner {
             let Some(pieces) = pieces.get(&identity(&node)) else {
                 return Ok(Transformed::no(node));
             };
-            let scan = PlacedScanExec::whole(node, pieces.clone(), degree, &self.cluster);
+            let scan = PlacedScanExec::whole(node, pieces.clone(), degree, &self.members);
             Ok(Transformed::yes(Arc::new(scan) as _))
         });
         placed.data()
@@ -109,7 +109,7 @@ impl Planner {
         state: &SessionState,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = self.planned(&explain.plan, state).await?;
-        let text = self.cluster.distribution().shown(plan.as_ref());
+        let text = self.members.distribution.shown(plan.as_ref());
         let shown = StringifiedPlan::new(PlanType::FinalPhysicalPlan, text);
         let schema = Arc::clone(explain.schema.inner());
         Ok(Arc::new(ExplainExec::new(
@@ -143,7 +143,7 @@ impl QueryPlanner for Planner {
 impl fmt::Debug for Planner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Planner")
-            .field("cluster", &self.cluster)
+            .field("members", &self.members)
             .finish_non_exhaustive()
     }
 }

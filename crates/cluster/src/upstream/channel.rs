@@ -8,8 +8,9 @@
 //! the query has ended, and has whoever waits for the plan's output wait ten seconds. So a refusal
 //! ends all streams of its query in the coordinator.
 //! Not here: what is in a plan (`codec.rs`).
+//! Bounds: [`REFUSED_MAX`] refusals are remembered.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -137,8 +138,9 @@ impl WorkerChannel for NodeChannel {
         metrics: ExecutionPlanMetricsSet,
         context: &Arc<TaskContext>,
     ) -> PlanResult<BoxStream<'static, PlanResult<WorkerToCoordinatorMsg>>> {
-        let query = self.refusals.of(request.task_key.query_id);
-        let (name, value) = settings::header(context.session_config().options())?;
+        let (refusals, query_id) = (Arc::clone(&self.refusals), request.task_key.query_id);
+        let (name, value) = settings::header(context.session_config().options())
+            .map_err(|error| refusals.refuse(query_id, error.into()))?;
         headers.insert(name, value);
         if let MaybeEncoded::Decoded(plan) = request.plan {
             let options = context.session_config().options();
@@ -148,21 +150,11 @@ impl WorkerChannel for NodeChannel {
             .inner
             .coordinator_channel(headers, request, messages, metrics, context);
         let node = self.node.clone();
-        let answers = sent.await.map_err(|error| {
-            let error = Arc::new(named(&node, error));
-            query.refuse(&error);
-            DataFusionError::Shared(error)
-        })?;
-        // The query's entry lasts as long as this stream.
-        Ok(answers
-            .map(move |answer| {
-                answer.map_err(|error| {
-                    let error = Arc::new(named(&node, error));
-                    query.refuse(&error);
-                    DataFusionError::Shared(error)
-                })
-            })
-            .boxed())
+        let answers = sent
+            .await
+            .map_err(|error| refusals.refuse(query_id, named(&node, error)))?;
+        let refused = move |error| refusals.refuse(query_id, named(&node, error));
+        Ok(answers.map(move |answer| answer.map_err(&refused)).boxed())
     }
 
     async fn execute_task(
@@ -223,8 +215,19 @@ fn until_refused(
 /// The queries of which a node has refused a part.
 #[derive(Default)]
 struct Refusals {
-    queries: Mutex<HashMap<Uuid, Weak<Query>>>,
+    queries: Mutex<Queries>,
 }
+
+#[derive(Default)]
+struct Queries {
+    /// Those whose output someone awaits.
+    awaited: HashMap<Uuid, Weak<Query>>,
+    /// The last ones that were refused: their output may be asked for later.
+    refused: VecDeque<Arc<Query>>,
+}
+
+/// The most refused queries that are remembered.
+const REFUSED_MAX: usize = 64;
 
 /// A query's refusal; `None` so far.
 struct Query(watch::Sender<Option<Arc<DataFusionError>>>);
@@ -233,25 +236,34 @@ impl Refusals {
     /// The entry of a query, which lasts as long as someone holds it.
     fn of(&self, query: Uuid) -> Arc<Query> {
         let mut queries = self.queries.lock();
-        if let Some(known) = queries.get(&query).and_then(Weak::upgrade) {
+        if let Some(known) = queries.awaited.get(&query).and_then(Weak::upgrade) {
             return known;
         }
-        queries.retain(|_, known| known.strong_count() > 0);
+        queries.awaited.retain(|_, known| known.strong_count() > 0);
         let new = Arc::new(Query(watch::Sender::new(None)));
-        queries.insert(query, Arc::downgrade(&new));
+        queries.awaited.insert(query, Arc::downgrade(&new));
         new
+    }
+
+    /// Ends all streams of a query with this error, and returns it.
+    fn refuse(&self, query_id: Uuid, error: DataFusionError) -> DataFusionError {
+        let error = Arc::new(error);
+        let query = self.of(query_id);
+        query.0.send_if_modified(|known| {
+            let is_first = known.is_none();
+            known.get_or_insert_with(|| Arc::clone(&error));
+            is_first
+        });
+        let refused = &mut self.queries.lock().refused;
+        refused.push_back(query);
+        if refused.len() > REFUSED_MAX {
+            refused.pop_front();
+        }
+        DataFusionError::Shared(error)
     }
 }
 
 impl Query {
-    fn refuse(&self, error: &Arc<DataFusionError>) {
-        self.0.send_if_modified(|known| {
-            let is_first = known.is_none();
-            known.get_or_insert_with(|| Arc::clone(error));
-            is_first
-        });
-    }
-
     /// Waits for the refusal, if need be without end.
     async fn refused(&self) -> Arc<DataFusionError> {
         let mut seen = self.0.subscribe();

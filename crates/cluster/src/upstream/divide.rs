@@ -175,7 +175,9 @@ fn on_one_node(plan: Arc<dyn ExecutionPlan>) -> PlanResult<Arc<dyn ExecutionPlan
     stage.query_id = Uuid::new_v4();
     stage.num = 1;
     let boundary = boundary.with_input_stage(Stage::Local(stage))?;
-    Ok(Arc::new(DistributedExec::new(boundary)))
+    // EXPLAIN finds stages below the plan's root only.
+    let merged = CoalescePartitionsExec::new(boundary);
+    Ok(Arc::new(DistributedExec::new(Arc::new(merged))))
 }
 
 /// A stage with a scan has as many tasks as the query's degree.

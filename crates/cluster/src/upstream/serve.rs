@@ -15,7 +15,11 @@ use coscan::{Engine, parts};
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result as PlanResult;
 use datafusion::execution::SessionState;
+use datafusion::physical_expr::Partitioning;
+use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion_distributed::{
     ChannelResolver, DistributedConfig, DistributedExt, ExecuteTaskRequest, MaybeEncoded,
     ProducerHead, SetPlanRequest, TaskKey, Worker, WorkerPlanRewriteEvent,
@@ -32,7 +36,7 @@ use uuid::Uuid;
 use super::channel::Channels;
 use super::codec::WholeCodec;
 use super::settings;
-use crate::cluster::VERSION;
+use crate::distribution::VERSION;
 use crate::nodes::Timeouts;
 
 /// How often the library is asked for nothing. A cancelled query holds its node's memory so long.
@@ -148,11 +152,27 @@ impl WorkerSessionBuilder for Sessions {
             .with_distributed_worker_plan_rewrite_handler(
                 move |event: WorkerPlanRewriteEvent<'_>| {
                     let options = event.session_config.options();
+                    let partitions = event.plan.output_partitioning().partition_count();
                     let plan = parts::cooperative(&engine, event.plan, options)?;
+                    let plan = in_partitions(plan, partitions)?;
                     Ok(WorkerPlanRewriteEventResponse::new(plan))
                 },
             )
             .build();
         Ok(state)
     }
+}
+
+/// The part in as many partitions as its readers ask for. A fragment leaves out the node that
+/// spreads the rows of its scan.
+fn in_partitions(
+    plan: Arc<dyn ExecutionPlan>,
+    partitions: usize,
+) -> PlanResult<Arc<dyn ExecutionPlan>> {
+    if plan.output_partitioning().partition_count() == partitions {
+        return Ok(plan);
+    }
+    let spread = RepartitionExec::try_new(plan, Partitioning::RoundRobinBatch(partitions))?;
+    // The library takes a repartition at the root for its own, and replaces it.
+    Ok(Arc::new(CooperativeExec::new(Arc::new(spread))))
 }

@@ -13,11 +13,11 @@ const LONG: &str = "SELECT count(*) FROM lineitem a JOIN lineitem b ON a.l_tax =
                     WHERE a.l_comment < b.l_comment";
 
 /// What a failure may take: to connect, to be silent, and what tests cost beside each other.
-const WITHIN: Duration = Duration::from_secs(8);
+const WITHIN: Duration = Duration::from_secs(12);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_worker_is_named() {
-    let tables = common::tpch_tables(&common::tpch(0.01));
+    let tables = common::tpch_tables(&common::tpch(0.05));
     let tables = common::borrowed(&tables);
     let mut workers = workers::start(3);
     let session = workers::session(&workers, &tables).await;
@@ -51,7 +51,7 @@ async fn a_killed_worker_is_named() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_worker_is_named() {
-    let tables = common::tpch_tables(&common::tpch(0.01));
+    let tables = common::tpch_tables(&common::tpch(0.05));
     let tables = common::borrowed(&tables);
     let workers = workers::start(2);
     let relay = Relay::to(workers[1].address).await;
@@ -71,7 +71,7 @@ async fn a_silent_worker_is_named() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_query_ends_on_its_workers() {
-    let tables = common::tpch_tables(&common::tpch(0.01));
+    let tables = common::tpch_tables(&common::tpch(0.05));
     let tables = common::borrowed(&tables);
     let workers = workers::start(2);
     let session = workers::session(&workers, &tables).await;
@@ -95,7 +95,7 @@ async fn a_dropped_query_ends_on_its_workers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_error_of_a_row_is_what_it_is_in_one_process() {
-    let tables = common::tpch_tables(&common::tpch(0.01));
+    let tables = common::tpch_tables(&common::tpch(0.05));
     let tables = common::borrowed(&tables);
     let workers = workers::start(2);
     let session = workers::session(&workers, &tables).await;

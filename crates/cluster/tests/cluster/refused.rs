@@ -9,7 +9,7 @@ use crate::workers::{self, rows};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn statements_are_refused_by_name() {
-    let tables = common::tpch_tables(&common::tpch(0.01));
+    let tables = common::tpch_tables(&common::tpch(0.05));
     let tables = common::borrowed(&tables);
     let workers = workers::start(1);
     let session = workers::session(&workers, &tables).await;
@@ -18,15 +18,10 @@ async fn statements_are_refused_by_name() {
         ("DELETE FROM nation", "DELETE"),
         ("UPDATE nation SET n_name = 'x'", "UPDATE"),
         ("CREATE TABLE t AS SELECT * FROM nation", "CREATE TABLE"),
-        ("CREATE INDEX i ON nation (n_name)", "index"),
         ("COPY (SELECT 1) TO '/tmp/x.csv'", "COPY"),
         (
             "EXPLAIN ANALYZE SELECT count(*) FROM nation",
             "EXPLAIN ANALYZE",
-        ),
-        (
-            "SELECT count(*) FROM nation WHERE n_name = (SELECT r_name FROM region)",
-            "scalar subquery",
         ),
         (
             "WITH x AS (SELECT random() AS r, n_name FROM nation) \
@@ -49,7 +44,7 @@ async fn what_reads_no_table_runs_in_the_coordinator() {
     assert_eq!(rows(&session, "SELECT 1 + 1").await.unwrap(), ["2"]);
     assert_eq!(
         rows(&session, "SHOW coscan.policy").await.unwrap(),
-        ["relevance"]
+        ["coscan.policy|relevance"]
     );
 }
 

@@ -7,7 +7,7 @@ use crate::common;
 use crate::workers::{self, rows};
 
 /// Small, but every table but two has several chunks.
-const SCALE: f64 = 0.01;
+const SCALE: f64 = 0.05;
 
 fn text(query: u32) -> String {
     let root = env!("CARGO_MANIFEST_DIR");
@@ -69,7 +69,7 @@ async fn a_query_runs_on_as_many_nodes_as_it_needs() {
     let alone = common::session(workers::config(), &tables).await;
     let expected = rows(&alone, sql).await.unwrap();
     let mut before: Vec<String> = vec![];
-    for (bytes, nodes) in [(u64::MAX, 1), (600_000, 2), (1, 4)] {
+    for (bytes, nodes) in [(u64::MAX, 1), (6_000_000, 2), (1, 4)] {
         let cluster = workers::cluster(&addresses, bytes);
         let session = workers::session_on(&cluster, &tables).await;
         assert_eq!(

@@ -14,10 +14,10 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::common;
 
-/// Short, so that a test of silence is short.
+/// Short, so that a test of silence is short, and long enough for a worker whose threads are busy.
 pub(crate) const TIMEOUTS: Timeouts = Timeouts {
     connect: Duration::from_secs(1),
-    silence: Duration::from_secs(1),
+    silence: Duration::from_secs(4),
 };
 
 /// A worker, until it is dropped or killed.

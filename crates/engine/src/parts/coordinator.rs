@@ -1,30 +1,26 @@
-//! How does a session plan what other nodes run, and what does it refuse?
+//! How does a session plan what other nodes run?
 //!
 //! It plans as any session does, with the scans marked that will be cooperative, but swaps none:
 //! the node that runs a scan does that (`worker.rs`). Promised orders of files are forgotten,
 //! because the pieces of a file are on several nodes.
-//! Not here: the planner that divides the plan (`coscan-cluster`).
+//! Not here: the planner that divides the plan (`coscan-cluster`), statements that are refused
+//! (`session/on_nodes.rs`).
 
 use std::sync::Arc;
 
-use coscan_pg::PgError;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
-use datafusion::execution::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::{DdlStatement, LogicalPlan, WriteOp};
+use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::plan::{HideFloatBounds, MarkScans, NeedlessKeys};
 use crate::read::parquet_scan;
-use crate::session::{Engine, Session, add_settings};
+use crate::session::{Engine, OnNodes, Session, add_settings};
 use crate::tables::one_listing::list_once;
-
-/// Marks a session whose plans run on other nodes.
-struct OnNodes;
 
 /// A session whose plans other nodes run. `divide` adds the planner that divides them.
 #[must_use]
@@ -50,43 +46,6 @@ pub fn session(
         list_once(&mut builder);
         builder
     })
-}
-
-/// Refuses statements that a cluster does not run, if the session is of one. `runs_once`: the
-/// statement makes or drops an index.
-pub(crate) fn check(state: &SessionState, plan: &LogicalPlan, runs_once: bool) -> Result<()> {
-    if state.config().get_extension::<OnNodes>().is_none() {
-        return Ok(());
-    }
-    let what = if runs_once {
-        Some("an index")
-    } else {
-        refused(plan)
-    };
-    match what {
-        None => Ok(()),
-        Some(what) => Err(PgError::new("0A000", format!("a cluster does not run {what}")).into()),
-    }
-}
-
-/// What a statement is that a cluster does not run.
-fn refused(plan: &LogicalPlan) -> Option<&'static str> {
-    match plan {
-        LogicalPlan::Explain(explain) => refused(&explain.plan),
-        LogicalPlan::Analyze(_) => Some("EXPLAIN ANALYZE"),
-        LogicalPlan::Copy(_) => Some("COPY"),
-        LogicalPlan::Dml(dml) => Some(match dml.op {
-            WriteOp::Insert(_) => "INSERT",
-            WriteOp::Update => "UPDATE",
-            WriteOp::Delete => "DELETE",
-            _ => "statements that change rows",
-        }),
-        LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(_)) => {
-            Some("CREATE TABLE: tables of a session are in the memory of one process")
-        }
-        LogicalPlan::Ddl(DdlStatement::CreateIndex(_)) => Some("CREATE INDEX"),
-        _ => None,
-    }
 }
 
 /// Forgets the orders that files promise, and how their rows are divided.

@@ -2,7 +2,7 @@
 //!
 //! | file | question |
 //! |---|---|
-//! | `coordinator.rs` | how does a session plan what other nodes run, and what does it refuse? |
+//! | `coordinator.rs` | how does a session plan what other nodes run? |
 //! | `scans.rs` | of which pieces is a table, and how is a scan cut to some of them? |
 //! | `worker.rs` | how does a part of a plan become cooperative on the node that runs it? |
 //!
@@ -14,8 +14,6 @@ mod coordinator;
 mod scans;
 mod worker;
 
-pub(crate) use coordinator::check;
 pub use coordinator::session;
-pub(crate) use scans::is_part;
 pub use scans::{Marks, Scan, ScanPiece};
 pub use worker::{cooperative, options};

@@ -6,30 +6,26 @@
 //! with a mark that allows gaps.
 //! What DataFusion's codec loses of a scan travels beside it ([`Marks`]).
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use coscan_core::placement::{Piece, key};
+use coscan_storage::pool::TableFile;
+use datafusion::common::internal_err;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{
     FileGroup, FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource,
 };
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
-use datafusion::object_store::ObjectMeta;
 use datafusion::physical_plan::ExecutionPlan;
 use serde::{Deserialize, Serialize};
 
 use crate::error::external;
 use crate::plan::{MARK, needed_bytes};
-use crate::read::parquet_scan;
 use crate::read::scan::{begin, files_of, key_of_listed};
+use crate::read::{PART, parquet_scan};
 use crate::session::Engine;
 use crate::settings::Settings;
-
-/// The mark of a scan that reads some pieces of its files: a key in the options for writing, which
-/// reading ignores.
-const PART: &str = "coscan.part";
 
 /// A scan of Parquet files in a plan.
 pub struct Scan<'a> {
@@ -55,12 +51,6 @@ pub struct Marks {
     marks: Vec<(String, Option<String>)>,
     /// Per file of the scan, group by group: its `e_tag` and its version in an object store.
     versions: Vec<(Option<String>, Option<String>)>,
-}
-
-/// Whether a scan may leave out parts of its files.
-pub(crate) fn is_part(source: &ParquetSource) -> bool {
-    let marks = &source.table_parquet_options().key_value_metadata;
-    marks.contains_key(PART)
 }
 
 impl<'a> Scan<'a> {
@@ -90,41 +80,29 @@ impl<'a> Scan<'a> {
     /// If a file cannot be read, or was changed after planning.
     pub async fn pieces(&self, engine: &Engine, settings: &Settings) -> Result<Vec<ScanPiece>> {
         let store = &self.config.object_store_url;
-        let files = self.files();
+        let Some((files, _)) = files_of(self.config, true) else {
+            return internal_err!("a scan reads a part of a file twice");
+        };
         let resources = engine.resources();
         resources.ensure_device(store, engine.runtime())?;
-        let keys = files
-            .iter()
-            .map(|file| key_of_listed(store, &file.object_meta));
-        let keys: Vec<_> = keys.collect();
+        let metas = files.iter().map(|file| &file.object_meta);
+        let keys: Vec<_> = metas
+            .clone()
+            .map(|meta| key_of_listed(store, meta))
+            .collect();
         let opened = resources.files().open(&keys, settings.chunk_bytes).await;
+        let opened = opened.map_err(external)?;
         let mut pieces: Vec<ScanPiece> = vec![];
-        for (at, file) in opened.map_err(external)?.iter().enumerate() {
-            let first = pieces.len();
-            for chunk in &file.chunks().chunks {
-                let bytes: u64 = chunk
-                    .columns
-                    .iter()
-                    .flatten()
-                    .map(|own| own.end - own.start)
-                    .sum();
-                let start = i64::try_from(begin(file, chunk)).unwrap_or(i64::MAX);
-                match pieces.get_mut(first..).and_then(<[_]>::last_mut) {
-                    // Of the same row group.
-                    Some(last) if last.start == start => last.placed.bytes += bytes,
-                    last => {
-                        if let Some(last) = last {
-                            last.end = start;
-                        }
-                        pieces.push(ScanPiece::new(
-                            at,
-                            &files[at].object_meta,
-                            store.as_str(),
-                            start,
-                            bytes,
-                        ));
-                    }
-                }
+        for (at, (file, meta)) in opened.iter().zip(metas).enumerate() {
+            for (start, end, bytes) in ranges(file, meta.size) {
+                let name = format!("{store}{}@{start}", meta.location);
+                let key = key(name.as_bytes());
+                pieces.push(ScanPiece {
+                    file: at,
+                    start: i64::try_from(start).unwrap_or(i64::MAX),
+                    end: i64::try_from(end).unwrap_or(i64::MAX),
+                    placed: Piece { key, bytes },
+                });
             }
         }
         Ok(pieces)
@@ -133,7 +111,8 @@ impl<'a> Scan<'a> {
     /// The same scan of these pieces only, in as many partitions.
     #[must_use]
     pub fn cut(&self, pieces: &[&ScanPiece]) -> Arc<dyn ExecutionPlan> {
-        let files = self.files();
+        let files = files_of(self.config, true).map(|(files, _)| files);
+        let files = files.unwrap_or_default();
         let partitions = self.config.file_groups.len().max(1);
         let mut groups: Vec<Vec<PartitionedFile>> = vec![vec![]; partitions];
         for (at, piece) in pieces.iter().enumerate() {
@@ -182,18 +161,6 @@ impl<'a> Scan<'a> {
         marked(self.config, self.source, groups, &lost.marks)
     }
 
-    /// The distinct files, in the order of first appearance.
-    fn files(&self) -> Vec<&'a PartitionedFile> {
-        if let Some((files, _)) = files_of(self.config, true) {
-            return files;
-        }
-        // The groups name a range twice: DataFusion's planner does not do that.
-        let mut known = HashMap::new();
-        let all = self.config.file_groups.iter().flat_map(FileGroup::iter);
-        all.filter(|file| known.insert(&file.object_meta.location, ()).is_none())
-            .collect()
-    }
-
     fn marks(&self) -> Vec<(String, Option<String>)> {
         let options = &self.source.table_parquet_options().key_value_metadata;
         let marks = [MARK, PART].into_iter();
@@ -202,20 +169,32 @@ impl<'a> Scan<'a> {
     }
 }
 
-impl ScanPiece {
-    /// The piece that begins at `start`, up to the end of its file.
-    fn new(at: usize, file: &ObjectMeta, store: &str, start: i64, bytes: u64) -> Self {
-        let name = format!("{store}{}@{start}", file.location);
-        Self {
-            file: at,
-            start,
-            end: i64::try_from(file.size).unwrap_or(i64::MAX),
-            placed: Piece {
-                key: key(name.as_bytes()),
-                bytes,
-            },
+/// The pieces of a file of `size` bytes: where each begins and ends, and its bytes. The first one
+/// begins at the file's beginning.
+fn ranges(file: &TableFile, size: u64) -> Vec<(u64, u64, u64)> {
+    let mut ranges: Vec<(u64, u64, u64)> = vec![];
+    for chunk in &file.chunks().chunks {
+        let own = chunk.columns.iter().flatten();
+        let bytes: u64 = own.map(|own| own.end - own.start).sum();
+        let start = if ranges.is_empty() {
+            0
+        } else {
+            begin(file, chunk)
+        };
+        match ranges.last_mut() {
+            // A chunk of the same row group; or, where row groups are in another order than their
+            // bytes, of an earlier range. The ranges divide the file whatever the order, so the
+            // chunk is in one of them.
+            Some((begin, _, all)) if start <= *begin => *all += bytes,
+            last => {
+                if let Some((_, end, _)) = last {
+                    *end = start;
+                }
+                ranges.push((start, size, bytes));
+            }
         }
     }
+    ranges
 }
 
 /// The scan of these files with these marks.

@@ -40,10 +40,9 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use super::float_bounds::guarded;
 use super::{interesting_orders, needless_orders};
 use crate::cscan::{CScanSource, plain};
-use crate::parts;
 use crate::probe::{ProbeSidePlan, SmoothPlan};
-use crate::read::parquet_scan;
 use crate::read::scan::{Delivery, ScanPlan, files_of};
+use crate::read::{is_part, parquet_scan};
 use crate::resources::Resources;
 use crate::settings::Settings;
 use crate::tables::metadata::UNREADABLE;
@@ -271,7 +270,7 @@ fn understood(scan: &FileScanConfig, source: &ParquetSource) -> bool {
         && distinct.len() == names.len()
         && !selects_rows
         && !encrypted
-        && files_of(scan, parts::is_part(source)).is_some_and(|(files, _)| !files.is_empty())
+        && files_of(scan, is_part(source)).is_some_and(|(files, _)| !files.is_empty())
 }
 
 /// About how many bytes the columns take that a scan projects or filters by: in its files or as

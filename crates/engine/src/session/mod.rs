@@ -5,6 +5,7 @@
 //! | `admission.rs` | when does a query begin? |
 //! | `engine.rs` | what do all sessions share? |
 //! | `minimum.rs` | how much memory does a plan need at least? |
+//! | `on_nodes.rs` | which statements does a session refuse whose queries other nodes run? |
 //! | `prepared.rs` | what does a prepared statement return, and when is its plan out of date? |
 //! | `rust.rs` | how does a program prepare and run statements? |
 //! | `system_tables.rs` | what do the tables `coscan.*` show? |
@@ -17,6 +18,7 @@ mod admission;
 mod engine;
 mod ext;
 mod minimum;
+mod on_nodes;
 mod prepared;
 mod rust;
 mod start;
@@ -46,6 +48,7 @@ pub(crate) use engine::WeakEngine;
 pub use engine::{Engine, EngineMetrics};
 pub(crate) use ext::add_settings;
 pub use ext::{CoscanExt, add_physical_rule};
+pub(crate) use on_nodes::OnNodes;
 pub use prepared::Prepared;
 pub use rust::Statement;
 pub use start::{StartOptions, TransactionRules, only_reads, start};

@@ -19,8 +19,8 @@ use tokio::runtime::Handle;
 
 use super::Session;
 use super::admission::{Admission, OpenQueries, OpenQuery};
+use super::on_nodes;
 use crate::error::{Error, engine_error};
-use crate::parts;
 use crate::running::{Again, Guard, Running, Start, Streams};
 use crate::session_names::{Snapshot, check_read_only, check_undoable, execute};
 use crate::statement::on_large_stack;
@@ -115,7 +115,7 @@ pub async fn start(
         transaction,
     } = options;
     transaction.check(&state, &plan)?;
-    parts::check(&state, &plan, runs_once)?;
+    on_nodes::check(&state, &plan, runs_once)?;
     let may_run_again =
         transaction.snapshot.is_none() && !is_large && !runs_once && only_reads(&plan);
     let started_by = tasks.clone();

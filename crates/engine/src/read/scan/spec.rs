@@ -19,8 +19,7 @@ use object_store::ObjectMeta;
 use object_store::path::Path;
 
 use crate::object_stores::joint_store::{own_place, own_stores};
-use crate::parts;
-use crate::read::TablePlan;
+use crate::read::{TablePlan, is_part};
 use crate::resources::Resources;
 use crate::settings::Settings;
 
@@ -89,7 +88,7 @@ impl ScanPlan {
         config: &FileScanConfig,
         source: &ParquetSource,
     ) -> Result<Option<Self>> {
-        let is_part = parts::is_part(source);
+        let is_part = is_part(source);
         let Some((files, partitions)) = files_of(config, is_part) else {
             return Ok(None);
         };
