@@ -130,7 +130,7 @@ fn score(node: u64, piece: u64) -> u64 {
     mixed(node ^ mixed(piece))
 }
 
-/// The finalizer of SplitMix64.
+/// The finalizer of `SplitMix64`.
 fn mixed(mut bits: u64) -> u64 {
     bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
