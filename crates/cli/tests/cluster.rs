@@ -90,12 +90,12 @@ fn statements_run_on_two_workers() {
     std::fs::write(folder.path().join("nodes.toml"), list).unwrap();
     let sql = |cluster: &[&str], statement: &str| {
         let arguments = [
-            &["sql", "-t", &table, "--format", "csv"],
+            &["sql", "-t", &table, "--format", "csv"][..],
             &SMALL[..],
             cluster,
         ]
         .concat();
-        coscan(folder.path(), &[&arguments[..], &[statement]].concat())
+        coscan(folder.path(), &[&arguments[..], &[statement][..]].concat())
     };
     let on_nodes = ["--cluster", "nodes.toml"];
     let alone = stdout(&sql(&[], QUERY));
