@@ -6,6 +6,7 @@ use std::str::FromStr;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use coscan::{Engine, EngineConfig, NamedDevice, SETTINGS, Session, Setting, Throttle, Values};
+use coscan_cluster::{Cluster, Nodes};
 use coscan_quantities as quantities;
 use coscan_rewrite::PAGE_ROWS_MAX;
 
@@ -58,6 +59,37 @@ impl Tables {
                 eprintln!("coscan: {error}");
             }
         }
+    }
+}
+
+/// Which nodes run the statements.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct OnNodes {
+    /// Have the workers that this file lists run the statements. They must see the tables' files
+    /// under the same paths (docs/how-to/cluster.md).
+    #[arg(long, value_name = "FILE")]
+    cluster: Option<PathBuf>,
+}
+
+impl OnNodes {
+    /// A session on the listed nodes, once all have answered; one of this process if none are.
+    pub(crate) async fn session(&self, engine: &Engine) -> Result<Session, Failure> {
+        let Some(list) = &self.cluster else {
+            return Ok(engine.session());
+        };
+        let nodes = Nodes::read(list).map_err(Failure::new)?;
+        let cluster = Cluster::new(nodes).connected().await;
+        Ok(cluster.map_err(Failure::new)?.session(engine))
+    }
+
+    /// Refuses the option where no cluster is supported.
+    pub(crate) fn refuse(&self, command: &str) -> Result<(), Failure> {
+        if self.cluster.is_none() {
+            return Ok(());
+        }
+        Err(Failure::Usage(format!(
+            "{command} does not run on a cluster yet; coscan sql --cluster does"
+        )))
     }
 }
 

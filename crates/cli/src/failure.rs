@@ -80,7 +80,11 @@ impl From<DataFusionError> for Failure {
         match error.find_root() {
             // The engine's own errors are complete sentences; DataFusion would only add that they
             // are external.
-            DataFusionError::External(ours) if ours.is::<coscan::Error>() => Self::new(ours),
+            DataFusionError::External(ours)
+                if ours.is::<coscan::Error>() || ours.is::<coscan_cluster::Error>() =>
+            {
+                Self::new(ours)
+            }
             _ => Self::new(error),
         }
     }

@@ -40,6 +40,8 @@ enum Command {
     Spread(commands::spread::Options),
     /// Serve SQL over Parquet files to PostgreSQL clients.
     Serve(commands::serve::Options),
+    /// Run parts of the queries of a cluster, for `coscan sql --cluster`.
+    Worker(commands::worker::Options),
     /// Secondary indexes of Parquet tables.
     Index(commands::index::Options),
     /// Experiments on the real engine.
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Command::Rewrite(options) => commands::rewrite::run(&options),
         Command::Spread(options) => commands::spread::run(&options),
         Command::Serve(options) => commands::serve::run(options),
+        Command::Worker(options) => commands::worker::run(&options),
         Command::Index(options) => commands::index::run(&options),
         Command::Bench(options) => commands::bench::run(options),
         Command::Sim(options) => coscan_study::command::run(&options).map_err(Failure::from),

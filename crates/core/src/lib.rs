@@ -10,8 +10,8 @@
 //! `abm/` is the state machine of the buffer manager, `state.rs` and `table/` hold its state, and
 //! `policy/` holds its rules. `smooth/` is the smooth scan, `operators/` shares operators between
 //! queries, `parallelism/` chooses how many workers each scan has, `group_borders.rs` finds the
-//! complete groups of a sorted table, `tasks/` chooses which query's task runs next, and `memory/`
-//! decides which query gets memory.
+//! complete groups of a sorted table, `tasks/` chooses which query's task runs next, `memory/`
+//! decides which query gets memory, and `placement.rs` which node of a cluster reads a chunk.
 //!
 //! The contract is `docs/design/abm.md`; the papers are named in `docs/BIBLIOGRAPHY.md`.
 #![forbid(unsafe_code)]
@@ -26,6 +26,7 @@ pub mod memory;
 mod names;
 pub mod operators;
 pub mod parallelism;
+pub mod placement;
 mod policy;
 pub mod smooth;
 mod state;

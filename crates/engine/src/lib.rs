@@ -30,6 +30,7 @@ mod object_stores;
 mod once;
 mod operators;
 mod ordered;
+pub mod parts;
 mod plan;
 mod probe;
 mod read;

@@ -9,6 +9,7 @@
 //! | `commands/serve.rs` | `serve`: the server |
 //! | `commands/spread.rs` | `spread`: a table as files in several folders, one on each disk |
 //! | `commands/sql.rs` | `sql`: runs statements |
+//! | `commands/worker.rs` | `worker`: runs parts of queries of a cluster |
 
 pub(super) mod bench;
 pub(super) mod demo;
@@ -17,3 +18,4 @@ pub(super) mod rewrite;
 pub(super) mod serve;
 pub(super) mod spread;
 pub(super) mod sql;
+pub(super) mod worker;

@@ -8,7 +8,7 @@ use clap::Args;
 use coscan::Rights;
 use coscan_server::{Server, ServerConfig, SessionFactory, TlsFiles, stop_signal};
 
-use crate::args::{Settings, Tables};
+use crate::args::{OnNodes, Settings, Tables};
 use crate::descriptors;
 use crate::failure::Failure;
 
@@ -46,6 +46,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N")]
     connections_max: Option<usize>,
     #[command(flatten)]
+    nodes: OnNodes,
+    #[command(flatten)]
     settings: Settings,
 }
 
@@ -79,6 +81,7 @@ impl Allowed {
 
 /// Runs the command until a signal stops it.
 pub(crate) fn run(options: Options) -> Result<(), Failure> {
+    options.nodes.refuse("coscan serve")?;
     // Queries have threads of their own, so that a cancel request or a new connection does not
     // wait for a busy query. Half of these threads are for short queries.
     let queries = crate::runtime("coscan-query", 2)?;

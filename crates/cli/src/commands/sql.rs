@@ -11,7 +11,7 @@ use coscan::Session;
 use coscan_quantities as quantities;
 use futures::TryStreamExt;
 
-use crate::args::{Settings, Tables};
+use crate::args::{OnNodes, Settings, Tables};
 use crate::concurrent::Statements;
 use crate::failure::Failure;
 use crate::output::{Format, Writer};
@@ -37,6 +37,8 @@ pub(crate) struct Options {
     #[arg(long)]
     concurrent: bool,
     #[command(flatten)]
+    nodes: OnNodes,
+    #[command(flatten)]
     settings: Settings,
 }
 
@@ -55,7 +57,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
     crate::block_on(async {
         let engine = options.settings.engine()?;
-        let session = engine.session();
+        let session = options.nodes.session(&engine).await?;
         options.tables.register(&session).await?;
         let outcome = if options.concurrent {
             concurrently(&session, &statements, options.format).await

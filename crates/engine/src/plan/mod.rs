@@ -25,4 +25,4 @@ pub(crate) use checked_orders::CheckOrders;
 pub(crate) use float_bounds::HideFloatBounds;
 pub(crate) use needless_keys::NeedlessKeys;
 pub(crate) use share_operators::{SHARE_OPERATORS, ShareOperators};
-pub(crate) use swap_scans::{MarkScans, SwapScans};
+pub(crate) use swap_scans::{MARK, MarkScans, SwapScans, needed_bytes};

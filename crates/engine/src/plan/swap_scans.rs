@@ -41,8 +41,8 @@ use super::float_bounds::guarded;
 use super::{interesting_orders, needless_orders};
 use crate::cscan::{CScanSource, plain};
 use crate::probe::{ProbeSidePlan, SmoothPlan};
-use crate::read::parquet_scan;
 use crate::read::scan::{Delivery, ScanPlan, files_of};
+use crate::read::{is_part, parquet_scan};
 use crate::resources::Resources;
 use crate::settings::Settings;
 use crate::tables::metadata::UNREADABLE;
@@ -58,7 +58,7 @@ pub(crate) struct SwapScans {
 }
 
 /// The mark: a key in `TableParquetOptions::key_value_metadata`.
-const MARK: &str = "coscan.cooperative";
+pub(crate) const MARK: &str = "coscan.cooperative";
 /// The mark's value where no sort of the statement is above the scan, or only above an aggregate
 /// whose groups come in no order.
 const IN_ANY_ORDER: &str = "in any order";
@@ -270,12 +270,12 @@ fn understood(scan: &FileScanConfig, source: &ParquetSource) -> bool {
         && distinct.len() == names.len()
         && !selects_rows
         && !encrypted
-        && files_of(scan).is_some_and(|(files, _)| !files.is_empty())
+        && files_of(scan, is_part(source)).is_some_and(|(files, _)| !files.is_empty())
 }
 
 /// About how many bytes the columns take that a scan projects or filters by: in its files or as
 /// arrays, whichever is more. Files may be ten times smaller than their arrays.
-pub(super) fn needed_bytes(scan: &FileScanConfig, source: &ParquetSource) -> u64 {
+pub(crate) fn needed_bytes(scan: &FileScanConfig, source: &ParquetSource) -> u64 {
     let files = scan.file_groups.iter().flat_map(FileGroup::iter);
     let file_bytes: u64 = files
         .map(datafusion::datasource::listing::PartitionedFile::effective_size)
@@ -356,6 +356,10 @@ fn swap(
         source,
     )?;
     Ok(plan.map(|plan| {
+        if plan.is_part {
+            // An index is of all files of its table.
+            return CScanSource::new(scan.clone(), Arc::new(plan));
+        }
         if let Some(smooth) = SmoothPlan::choose(&plan) {
             return CScanSource::by_index(scan.clone(), Arc::new(smooth));
         }

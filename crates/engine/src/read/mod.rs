@@ -24,4 +24,4 @@ pub(crate) mod scan;
 pub(crate) use compact::widen;
 pub(crate) use file_plan::{FilePlan, FilePlans, TablePlan, int96};
 pub(crate) use integers::{Integers, compares, each_width, is_whole, whole_of};
-pub(crate) use parquet_scan::parquet_scan;
+pub(crate) use parquet_scan::{PART, is_part, parquet_scan};

@@ -133,7 +133,7 @@ impl Engine {
     }
 
     /// The chunk jobs and chunk states that queries share.
-    pub(super) fn board(&self) -> &Arc<Board> {
+    pub(crate) fn board(&self) -> &Arc<Board> {
         &self.inner.board
     }
 

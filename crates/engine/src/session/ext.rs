@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::prelude::SessionConfig;
 
 use super::engine::Engine;
 use crate::fragment::ShareFragments;
@@ -58,13 +59,7 @@ pub trait CoscanExt {
 
 impl CoscanExt for SessionStateBuilder {
     fn with_coscan(mut self, engine: &Engine) -> Self {
-        let config = self.config().get_or_insert_default();
-        let options = config.options_mut();
-        options.extensions.insert(engine.resources().settings());
-        options
-            .set(SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT)
-            .expect("an option of DataFusion's, and a value that it takes");
-        config.set_extension(Arc::clone(engine.resources().files()));
+        add_settings(self.config().get_or_insert_default(), engine);
         let optimizers = self.optimizer_rules().get_or_insert_default();
         optimizers.push(Arc::new(NeedlessKeys));
         let optimizers = self.physical_optimizers().get_or_insert_default();
@@ -87,6 +82,16 @@ impl CoscanExt for SessionStateBuilder {
         list_once(&mut self);
         self
     }
+}
+
+/// Adds the settings `coscan.*`, and the options and caches that scans expect.
+pub(crate) fn add_settings(config: &mut SessionConfig, engine: &Engine) {
+    let options = config.options_mut();
+    options.extensions.insert(engine.resources().settings());
+    options
+        .set(SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT)
+        .expect("an option of DataFusion's, and a value that it takes");
+    config.set_extension(Arc::clone(engine.resources().files()));
 }
 
 /// Adds a physical rule to a session that may have Coscan's rules: last, but before the rule that

@@ -5,6 +5,7 @@
 //! | `admission.rs` | when does a query begin? |
 //! | `engine.rs` | what do all sessions share? |
 //! | `minimum.rs` | how much memory does a plan need at least? |
+//! | `on_nodes.rs` | which statements does a session refuse whose queries other nodes run? |
 //! | `prepared.rs` | what does a prepared statement return, and when is its plan out of date? |
 //! | `rust.rs` | how does a program prepare and run statements? |
 //! | `system_tables.rs` | what do the tables `coscan.*` show? |
@@ -17,6 +18,7 @@ mod admission;
 mod engine;
 mod ext;
 mod minimum;
+mod on_nodes;
 mod prepared;
 mod rust;
 mod start;
@@ -43,7 +45,9 @@ use crate::tables::{SYSTEM_SCHEMA, registration};
 use admission::OpenQueries;
 pub(crate) use engine::WeakEngine;
 pub use engine::{Engine, EngineMetrics};
+pub(crate) use ext::add_settings;
 pub use ext::{CoscanExt, add_physical_rule};
+pub(crate) use on_nodes::OnNodes;
 pub use prepared::Prepared;
 pub use rust::Statement;
 pub use start::{StartOptions, TransactionRules, only_reads, start};
@@ -89,6 +93,14 @@ impl Engine {
     /// A new session that starts with the engine's configured settings.
     #[must_use]
     pub fn session(&self) -> Session {
+        self.session_with(|builder| builder.with_coscan(self))
+    }
+
+    /// A session in which `rules` adds Coscan's rules.
+    pub(crate) fn session_with(
+        &self,
+        rules: impl FnOnce(SessionStateBuilder) -> SessionStateBuilder,
+    ) -> Session {
         let config = self.resources().config();
         let mut options = SessionConfig::new()
             .with_information_schema(true)
@@ -134,7 +146,7 @@ impl Engine {
             .with_runtime_env(Arc::clone(self.runtime()))
             .with_catalog_list(Arc::clone(self.catalogs()))
             .with_default_features();
-        let mut builder = coscan_pg::install(builder).with_coscan(self);
+        let mut builder = rules(coscan_pg::install(builder));
         // Before the rules that rewrite predicates, after the rule that expects UPDATE's original
         // form.
         let rules = &mut builder.analyzer().get_or_insert_default().rules;

@@ -20,6 +20,7 @@ use tokio::runtime::Handle;
 
 use super::Session;
 use super::admission::{Admission, OpenQueries, OpenQuery};
+use super::on_nodes;
 use crate::commit_point::{CommitPoint, Run};
 use crate::error::{Error, engine_error};
 use crate::running::{Again, Guard, Running, Start, Streams};
@@ -120,6 +121,7 @@ pub async fn start(
         commit_point,
     } = options;
     transaction.check(&state, &plan)?;
+    on_nodes::check(&state, &plan, runs_once)?;
     let point = commit_point.unwrap_or_default();
     let run = Arc::new(point.first_run());
     state.config_mut().set_extension(run);

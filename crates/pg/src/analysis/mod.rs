@@ -24,7 +24,7 @@ mod ordered_inputs;
 mod set_operations;
 mod union_names;
 
-pub(crate) use aggregates::{Dependencies, GroupingKeys, SingleDistinct, WindowFrames};
+pub(crate) use aggregates::{Dependencies, GroupingKeys, SingleDistinct, WindowFrames, called};
 pub use assignments::ASSIGNMENTS;
 pub(crate) use assignments::Assignments;
 pub(crate) use checks::Checks;

@@ -114,6 +114,11 @@ fn of_integers(expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     })))
 }
 
+/// The functions that the rule calls.
+pub(super) fn called() -> [ScalarUDF; 2] {
+    [FloatOf::new().into(), FloatOrder::new().into()]
+}
+
 macro_rules! one_argument {
     ($(#[$doc:meta])* $name:ident, $text:literal, $type:ident => $of:expr, $values:ident => $made:expr) => {
         $(#[$doc])*

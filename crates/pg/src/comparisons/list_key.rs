@@ -38,7 +38,12 @@ pub(super) fn bytes_of(
 
 /// The bytes for an array.
 pub(super) fn list_key(list: Expr) -> Expr {
-    ScalarUDF::from(ListKey::new()).call(vec![list])
+    called().call(vec![list])
+}
+
+/// The function that gives them.
+pub(super) fn called() -> ScalarUDF {
+    ScalarUDF::from(ListKey::new())
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

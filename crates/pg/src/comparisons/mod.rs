@@ -20,3 +20,12 @@ pub(crate) use float_extremes::FloatExtremes;
 pub(crate) use float_keys::FloatKeys;
 pub(crate) use lossy_casts::KeepLossyCasts;
 pub(crate) use sort_keys::SortKeys;
+
+use datafusion::logical_expr::ScalarUDF;
+
+/// The functions that these rules call.
+pub(crate) fn called() -> impl Iterator<Item = ScalarUDF> {
+    float_extremes::called()
+        .into_iter()
+        .chain([list_key::called()])
+}

@@ -46,6 +46,11 @@ pub(super) fn avg() -> AggregateUDF {
     aggregate(Of::Avg)
 }
 
+/// The aggregates of intervals, to which the overloaded ones resolve.
+pub(crate) fn resolved() -> [AggregateUDF; 4] {
+    [min(), max(), sum(), avg()]
+}
+
 fn aggregate(of: Of) -> AggregateUDF {
     AggregateUDF::new_from_impl(OfIntervals {
         of,

@@ -8,5 +8,5 @@
 mod aggregates;
 mod overloaded;
 
-pub(crate) use aggregates::{greatest, least};
+pub(crate) use aggregates::{greatest, least, resolved};
 pub(crate) use overloaded::{Overloaded, with_intervals};

@@ -12,7 +12,7 @@ mod small;
 
 pub use aggregation::{Totals, decimal_sum};
 pub(crate) use aggregation::{
-    as_float_key, float_key, float_of_key, is_float_key, shown_float, sign_bit,
+    as_float_key, float_key, float_of_key, is_float_key, shown_float, sign_bit, variance_of,
 };
 pub(crate) use functions::TYPEOF;
 pub use integers::CheckedInteger;

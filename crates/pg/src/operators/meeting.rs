@@ -79,10 +79,7 @@ pub(crate) fn compared(
     match meeting(&[a.clone(), b.clone()]) {
         Meeting::AsTheyAre => plain(left, right),
         Meeting::In(held) => plain(met(left, a, &held), met(right, b, &held)),
-        Meeting::Apart => plain(
-            ScalarUDF::from(Order::new()).call(vec![left, right]),
-            lit(0),
-        ),
+        Meeting::Apart => plain(order().call(vec![left, right]), lit(0)),
     }
 }
 
@@ -115,6 +112,11 @@ pub(super) fn decimal_of(data_type: &DataType) -> Option<DataType> {
         DataType::Decimal32(p, s) | DataType::Decimal64(p, s) => Some(DataType::Decimal128(*p, *s)),
         other => as_decimal(&rank(other).unwrap_or_else(|| other.clone())),
     }
+}
+
+/// The function that compares numbers without a common type.
+pub(crate) fn order() -> ScalarUDF {
+    ScalarUDF::from(Order::new())
 }
 
 /// `pg_numeric_order(a, b)`: −1, 0 or 1.

@@ -24,7 +24,7 @@ use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 pub(crate) use common_type::ComparedIn;
-pub(crate) use meeting::{Meeting, compared, meeting, met};
+pub(crate) use meeting::{Meeting, compared, meeting, met, order};
 pub(crate) use unknown::{as_common, common, is_unknown, mismatch, typed};
 
 use crate::casts::{Target, cast_expr};

@@ -154,6 +154,9 @@ impl Execution {
             if plan.blooms {
                 by_bloom += bloom::prune(file, &file_plan, plan.in_list_max, &mut verdicts).await;
             }
+            if plan.is_part {
+                keep_own(plan, position, file, &mut verdicts.wanted);
+            }
             of_plan.make_pipelines(&verdicts, &chunks[position], &mut pipelines, &mut judged)?;
             if file_plan.conjuncts.iter().any(|conjunct| conjunct.dynamic) {
                 dynamic.push((Arc::clone(file), file_plan, chunks[position].clone()));
@@ -432,9 +435,19 @@ fn runs_of(
     }
 }
 
+/// Rules out the chunks of a file that are in no partition: another node reads them.
+fn keep_own(plan: &ScanPlan, position: usize, file: &TableFile, wanted: &mut [bool]) {
+    let parts = plan.partitions.iter().flatten();
+    let own: Vec<_> = parts.filter(|part| part.file == position).collect();
+    for (wanted, chunk) in wanted.iter_mut().zip(&file.chunks().chunks) {
+        let begin = begin(file, chunk);
+        *wanted &= own.iter().any(|part| part.range.contains(&begin));
+    }
+}
+
 /// The beginning of a chunk in its file: DataFusion assigns a row group to the range that contains
 /// its first page.
-fn begin(file: &TableFile, chunk: &FileChunk) -> u64 {
+pub(crate) fn begin(file: &TableFile, chunk: &FileChunk) -> u64 {
     let Some(piece) = chunk.pieces.first() else {
         return 0;
     };

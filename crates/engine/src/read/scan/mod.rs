@@ -20,7 +20,7 @@ pub(crate) mod partition;
 mod positions;
 mod spec;
 
-pub(crate) use execution::{Execution, Judged, Remembers, Run, Running};
+pub(crate) use execution::{Execution, Judged, Remembers, Run, Running, begin};
 pub(crate) use executions::Executions;
 pub(crate) use metrics::PartitionMetrics;
 pub(crate) use partition::{Batches, ByChunk, LeaseBatch, News, open, open_runs, stream_of};

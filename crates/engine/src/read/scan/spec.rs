@@ -19,7 +19,7 @@ use object_store::ObjectMeta;
 use object_store::path::Path;
 
 use crate::object_stores::joint_store::{own_place, own_stores};
-use crate::read::TablePlan;
+use crate::read::{TablePlan, is_part};
 use crate::resources::Resources;
 use crate::settings::Settings;
 
@@ -47,6 +47,8 @@ pub(crate) struct ScanPlan {
     pub(crate) files: Arc<[PartitionedFile]>,
     /// Per partition: the parts of `files` that are its own, in order.
     pub(crate) partitions: Vec<Vec<FilePart>>,
+    /// Whether `partitions` may leave out chunks of the files, which another node reads.
+    pub(crate) is_part: bool,
     /// The schema of the output.
     pub(crate) schema: SchemaRef,
     /// The number of rows that the query needs.
@@ -75,7 +77,7 @@ pub(crate) struct FilePart {
 
 impl ScanPlan {
     /// The plan of a scan that `plan/swap_scans.rs` accepted. `None` if the scan does not cover
-    /// each of its files exactly once.
+    /// each of its files exactly once; a scan of a part of a table (`parts/`) may leave gaps.
     ///
     /// # Errors
     /// If the projection or an option is invalid.
@@ -86,7 +88,8 @@ impl ScanPlan {
         config: &FileScanConfig,
         source: &ParquetSource,
     ) -> Result<Option<Self>> {
-        let Some((files, partitions)) = files_of(config) else {
+        let is_part = is_part(source);
+        let Some((files, partitions)) = files_of(config, is_part) else {
             return Ok(None);
         };
         let store = config.object_store_url.clone();
@@ -105,6 +108,7 @@ impl ScanPlan {
             table: TablePlan::new(config, options)?,
             files,
             partitions,
+            is_part,
             schema: config.projected_schema()?,
             limit: config.limit,
             in_list_max: source.max_in_list_size(),
@@ -211,9 +215,10 @@ fn know_in_full(store: &ObjectStoreUrl, file: &mut ObjectMeta) {
 }
 
 /// The distinct files of a scan, in the order of first appearance, and each partition's parts of
-/// them; `None` unless the parts cover each file exactly once.
+/// them; `None` unless the parts cover each file exactly once, or with gaps if they may.
 pub(crate) fn files_of(
     config: &FileScanConfig,
+    has_gaps: bool,
 ) -> Option<(Vec<&PartitionedFile>, Vec<Vec<FilePart>>)> {
     let all = config.file_groups.iter().map(FileGroup::len).sum();
     let mut positions: HashMap<&Path, usize> = HashMap::with_capacity(all);
@@ -243,12 +248,12 @@ pub(crate) fn files_of(
     for (at, file) in files.iter().enumerate() {
         let mut end = 0;
         while let Some((_, range)) = covered.next_if(|(file, _)| *file == at) {
-            if range.start != end {
+            if range.start < end || range.start > end && !has_gaps {
                 return None;
             }
             end = range.end;
         }
-        if end < file.object_meta.size {
+        if end < file.object_meta.size && !has_gaps {
             return None;
         }
     }

@@ -35,6 +35,11 @@ fn id() -> Expr {
     Expr::Column(Column::new_unqualified(Aggregate::INTERNAL_GROUPING_ID))
 }
 
+/// The functions that the rule calls.
+pub(super) fn called() -> [ScalarUDF; 2] {
+    [What::Key, What::Grouping].map(function)
+}
+
 fn function(what: What) -> ScalarUDF {
     ScalarUDF::new_from_impl(OfId {
         what,

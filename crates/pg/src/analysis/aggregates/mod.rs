@@ -18,3 +18,12 @@ pub(crate) use dependencies::Dependencies;
 pub(crate) use grouping::GroupingKeys;
 pub(crate) use single_distinct::SingleDistinct;
 pub(crate) use window_frames::WindowFrames;
+
+use datafusion::logical_expr::ScalarUDF;
+
+/// The functions that these rules call.
+pub(crate) fn called() -> impl Iterator<Item = ScalarUDF> {
+    grouping_id::called()
+        .into_iter()
+        .chain([window_frames::called()])
+}

@@ -109,7 +109,7 @@ fn change(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
         DataType::Date32 | DataType::Timestamp(TimeUnit::Microsecond, _)
     ) {
         let hours = has_hours(&frame.start_bound) || has_hours(&frame.end_bound);
-        *expr = ScalarUDF::from(Finite::new()).call(vec![std::mem::take(expr)]);
+        *expr = called().call(vec![std::mem::take(expr)]);
         if held == DataType::Date32 && hours {
             let wide = DataType::Timestamp(TimeUnit::Microsecond, None);
             *expr = Expr::Cast(Cast::new(Box::new(std::mem::take(expr)), wide));
@@ -265,6 +265,11 @@ fn has_offset(bound: &WindowFrameBound) -> bool {
             !offset.is_null()
         }
     }
+}
+
+/// The function that the rule calls.
+pub(super) fn called() -> ScalarUDF {
+    ScalarUDF::from(Finite::new())
 }
 
 /// Returns its argument, unless it is infinite.

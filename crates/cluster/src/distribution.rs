@@ -1,0 +1,47 @@
+//! What does Coscan ask of the library that runs plans on many nodes?
+//!
+//! To add what it needs to a coordinator's session, to divide a plan whose scans know their nodes,
+//! to show it, and to ask a node how it is. On a node it serves parts of queries
+//! (`upstream/serve.rs`). Everything else is Coscan's own and stays when the library is replaced:
+//! where a scan runs (`placed.rs`), and what becomes of it there (`coscan::parts`).
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::error::Result as PlanResult;
+use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::physical_plan::ExecutionPlan;
+use url::Url;
+
+use crate::error::Result;
+
+/// The version that all nodes of a cluster must have.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// See the file's header.
+#[async_trait]
+pub(crate) trait Distribution: fmt::Debug + Send + Sync {
+    /// Adds what divided plans need when they run.
+    fn session(&self, builder: SessionStateBuilder) -> SessionStateBuilder;
+
+    /// The plan, which runs on at most `degree` nodes; its Parquet scans are `PlacedScanExec`s.
+    ///
+    /// # Errors
+    /// If the plan cannot be divided.
+    async fn divide(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        degree: usize,
+        state: &SessionState,
+    ) -> PlanResult<Arc<dyn ExecutionPlan>>;
+
+    /// The version of the program that a node runs.
+    ///
+    /// # Errors
+    /// [`Error::Lost`](crate::Error::Lost), which names the node.
+    async fn version(&self, node: &Url) -> Result<String>;
+
+    /// The plan as text, with its stages.
+    fn shown(&self, plan: &dyn ExecutionPlan) -> String;
+}

@@ -1,0 +1,78 @@
+//! Errors of a cluster: which node, and what about it?
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use datafusion::error::DataFusionError;
+
+/// An error of a cluster.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The list of nodes cannot be read.
+    #[error("{}: {reason}", path.display())]
+    List {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// A node cannot be reached, or was lost while it worked.
+    #[error("node {node}: {reason}")]
+    Lost {
+        /// The node's address.
+        node: String,
+        /// What the connection says.
+        reason: String,
+    },
+    /// A node runs another version of Coscan.
+    #[error("node {node} runs {theirs}, this process {ours}: all nodes need the same version")]
+    OtherVersion {
+        /// The node's address.
+        node: String,
+        /// Its version.
+        theirs: String,
+        /// The version of this process.
+        ours: &'static str,
+    },
+    /// A worker is to listen beyond this machine.
+    #[error(
+        "a worker listens on this machine only (127.0.0.1 or [::1]), not on {address}: it has \
+         neither TLS nor a token yet"
+    )]
+    NotLoopback {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// A worker cannot listen, or its server failed.
+    #[error("{address}: {reason}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The cause.
+        reason: String,
+    },
+    /// The settings of a session are too long to travel with a part of its query.
+    #[error("the session's settings take {bytes} bytes; at most {most} travel with a query")]
+    Settings {
+        /// Their size.
+        bytes: usize,
+        /// The bound.
+        most: usize,
+    },
+    /// The settings that came with a part of a query cannot be read.
+    #[error("the settings of a query cannot be read: {reason}")]
+    UnreadableSettings {
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// The result of an operation of a cluster.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl From<Error> for DataFusionError {
+    fn from(error: Error) -> Self {
+        Self::External(Box::new(error))
+    }
+}

@@ -1,0 +1,207 @@
+//! Which nodes has a cluster, and how long may they be silent?
+//!
+//! A file in TOML lists them:
+//!
+//! ```toml
+//! nodes = ["127.0.0.1:50051", "127.0.0.1:50052"]
+//! bytes_per_node = "64MiB"   # a query that reads more runs on more nodes
+//! connect_timeout = "2s"
+//! silence_timeout = "5s"     # of a node that owes an answer
+//! ```
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use coscan_quantities::{parse_bytes, parse_duration};
+use serde::Deserialize;
+use url::Url;
+
+use crate::error::{Error, Result};
+
+/// What a node reads at least before a second one helps: four chunks. The plan of a part takes a
+/// few milliseconds to send, and a chunk some 80 ms to read from a disk.
+const BYTES_PER_NODE_DEFAULT: u64 = 64 << 20;
+
+/// The most nodes of a cluster; planning costs memory for each pair of a node and a stage.
+const NODES_MAX: usize = 1024;
+
+/// The nodes of a cluster.
+#[derive(Clone, Debug)]
+pub struct Nodes {
+    urls: Vec<Url>,
+    bytes_per_node: u64,
+    timeouts: Timeouts,
+}
+
+/// How long a node may be silent before it counts as lost.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// Until a connection is there.
+    pub connect: Duration,
+    /// Until a node that is connected answers a ping.
+    pub silence: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(2),
+            silence: Duration::from_secs(5),
+        }
+    }
+}
+
+/// The file as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    nodes: Vec<String>,
+    bytes_per_node: Option<String>,
+    connect_timeout: Option<String>,
+    silence_timeout: Option<String>,
+}
+
+impl Nodes {
+    /// Nodes at these addresses, each `HOST:PORT`.
+    ///
+    /// # Errors
+    /// What is wrong about the list, in a sentence.
+    pub fn new<'a>(addresses: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
+        let urls = addresses
+            .into_iter()
+            .map(url)
+            .collect::<Result<Vec<_>, _>>()?;
+        if urls.is_empty() || urls.len() > NODES_MAX {
+            return Err(format!(
+                "a cluster has 1 to {NODES_MAX} nodes, not {}",
+                urls.len()
+            ));
+        }
+        let distinct: BTreeSet<&Url> = urls.iter().collect();
+        if distinct.len() < urls.len() {
+            return Err("a node is listed twice".to_owned());
+        }
+        Ok(Self {
+            urls,
+            bytes_per_node: BYTES_PER_NODE_DEFAULT,
+            timeouts: Timeouts::default(),
+        })
+    }
+
+    /// The nodes that a file lists.
+    ///
+    /// # Errors
+    /// [`Error::List`], which names the file.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
+        let read = text.and_then(|text| Self::parse(&text));
+        read.map_err(|reason| Error::List {
+            path: path.to_owned(),
+            reason,
+        })
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let written: Written = toml::from_str(text).map_err(|error| error.to_string())?;
+        let mut nodes = Self::new(written.nodes.iter().map(String::as_str))?;
+        let named = |name: &'static str| move |error| format!("{name}: {error}");
+        if let Some(text) = &written.bytes_per_node {
+            nodes.bytes_per_node = parse_bytes(text).map_err(named("bytes_per_node"))?;
+        }
+        let timeouts = &mut nodes.timeouts;
+        if let Some(text) = &written.connect_timeout {
+            timeouts.connect = parse_duration(text).map_err(named("connect_timeout"))?;
+        }
+        if let Some(text) = &written.silence_timeout {
+            timeouts.silence = parse_duration(text).map_err(named("silence_timeout"))?;
+        }
+        Ok(nodes)
+    }
+
+    /// The same nodes, of which each reads so many bytes before another one helps.
+    #[must_use]
+    pub fn with_bytes_per_node(mut self, bytes: u64) -> Self {
+        self.bytes_per_node = bytes;
+        self
+    }
+
+    /// The same nodes with other timeouts.
+    #[must_use]
+    pub fn with_timeouts(mut self, timeouts: Timeouts) -> Self {
+        self.timeouts = timeouts;
+        self
+    }
+
+    /// The nodes' URLs, as listed.
+    pub(crate) fn urls(&self) -> &[Url] {
+        &self.urls
+    }
+
+    pub(crate) fn bytes_per_node(&self) -> u64 {
+        self.bytes_per_node
+    }
+
+    pub(crate) fn timeouts(&self) -> Timeouts {
+        self.timeouts
+    }
+}
+
+/// The name of a node in messages: its host and port.
+pub(crate) fn name(url: &Url) -> &str {
+    &url[url::Position::BeforeHost..url::Position::AfterPort]
+}
+
+fn url(address: &str) -> Result<Url, String> {
+    let wrong = || format!("{address:?} is not HOST:PORT");
+    let url = Url::parse(&format!("http://{address}")).map_err(|_| wrong())?;
+    let is_address = url.has_host() && url.path() == "/" && url.query().is_none();
+    // A port that is HTTP's own is left out of a URL.
+    let has_port = address
+        .rsplit(':')
+        .next()
+        .is_some_and(|port| port.parse::<u16>().is_ok());
+    if is_address && has_port && url.username().is_empty() {
+        Ok(url)
+    } else {
+        Err(wrong())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_lists_nodes_and_times() {
+        let nodes = Nodes::parse(
+            "nodes = [\"127.0.0.1:50051\", \"[::1]:50052\"]\n\
+             bytes_per_node = \"1MiB\"\nconnect_timeout = \"500ms\"",
+        );
+        let nodes = nodes.unwrap();
+        let names: Vec<&str> = nodes.urls().iter().map(name).collect();
+        assert_eq!(names, ["127.0.0.1:50051", "[::1]:50052"]);
+        assert_eq!(nodes.bytes_per_node(), 1 << 20);
+        assert_eq!(nodes.timeouts().connect, Duration::from_millis(500));
+        assert_eq!(nodes.timeouts().silence, Timeouts::default().silence);
+    }
+
+    #[test]
+    fn what_is_wrong_about_a_list_is_said() {
+        for (text, said) in [
+            ("nodes = []", "1 to 1024"),
+            ("nodes = [\"a:1\", \"a:1\"]", "twice"),
+            ("nodes = [\"a\"]", "HOST:PORT"),
+            ("nodes = [\"http://a:1\"]", "HOST:PORT"),
+            ("nodes = [\"a:1/x\"]", "HOST:PORT"),
+            ("node = [\"a:1\"]", "node"),
+            (
+                "nodes = [\"a:1\"]\nbytes_per_node = \"much\"",
+                "bytes_per_node",
+            ),
+        ] {
+            let error = Nodes::parse(text).unwrap_err();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+}

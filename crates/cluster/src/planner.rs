@@ -1,0 +1,182 @@
+//! On how many nodes does a query run, and which of them reads which chunk?
+//!
+//! DataFusion plans the query as for one process. Then its Parquet scans get their pieces and
+//! their degree, and the library divides the plan between them. A query without Parquet scans runs
+//! in the coordinator.
+//! The degree is one for the whole query: the least power of two with which no node needs more
+//! than `bytes_per_node` of all its scans together. So the nodes of a query are the first of the
+//! order, and a query that is half as large runs on half of them.
+//! Not here: what the nodes are busy with. The degree does not depend on it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use coscan::parts::{Scan, ScanPiece};
+use coscan::{Engine, Settings};
+use coscan_core::placement;
+use coscan_pg::{Once, PgError};
+use datafusion::catalog::Session;
+use datafusion::common::internal_err;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::error::Result;
+use datafusion::execution::SessionState;
+use datafusion::execution::context::QueryPlanner;
+use datafusion::logical_expr::{Explain, LogicalPlan, PlanType, StringifiedPlan};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::explain::ExplainExec;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+
+use crate::members::Members;
+use crate::placed::PlacedScanExec;
+
+/// See the file's header.
+pub(crate) struct Planner {
+    members: Arc<Members>,
+    engine: Engine,
+}
+
+impl Planner {
+    pub(crate) fn new(members: Arc<Members>, engine: Engine) -> Self {
+        Self { members, engine }
+    }
+
+    async fn planned(
+        &self,
+        plan: &LogicalPlan,
+        state: &SessionState,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        refuse_once(plan)?;
+        let planner = DefaultPhysicalPlanner::default();
+        let whole = planner.create_physical_plan(plan, state).await?;
+        let scans = scans(&whole)?;
+        if scans.is_empty() {
+            return Ok(whole);
+        }
+        let degree = self.degree(&scans);
+        let placed = self.placed(whole, &scans, degree, state).await?;
+        self.members
+            .distribution
+            .divide(placed, degree, state)
+            .await
+    }
+
+    fn degree(&self, scans: &[Arc<dyn ExecutionPlan>]) -> usize {
+        let needed = scans
+            .iter()
+            .filter_map(|scan| Some(Scan::of(scan)?.needed_bytes()));
+        let needed = needed.fold(0, u64::saturating_add);
+        let nodes = &self.members.nodes;
+        placement::degree(needed, nodes.bytes_per_node(), self.members.order.len())
+    }
+
+    /// The plan with the scans' pieces.
+    async fn placed(
+        &self,
+        whole: Arc<dyn ExecutionPlan>,
+        scans: &[Arc<dyn ExecutionPlan>],
+        degree: usize,
+        state: &SessionState,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(settings) = state.config_options().extensions.get::<Settings>() else {
+            return internal_err!("a session on a cluster has no settings of Coscan's");
+        };
+        let mut pieces: HashMap<usize, Vec<ScanPiece>> = HashMap::new();
+        for node in scans {
+            let Some(scan) = Scan::of(node) else { continue };
+            if scan.store().starts_with(JOINT) {
+                let text = "a cluster does not read tables that are spread over several stores";
+                return Err(PgError::unsupported(text).into());
+            }
+            let found = scan.pieces(&self.engine, settings).await?;
+            pieces.insert(identity(node), found);
+        }
+        let placed = whole.transform_up(|node| {
+            let Some(pieces) = pieces.get(&identity(&node)) else {
+                return Ok(Transformed::no(node));
+            };
+            let scan = PlacedScanExec::whole(node, pieces.clone(), degree, &self.members);
+            Ok(Transformed::yes(Arc::new(scan) as _))
+        });
+        placed.data()
+    }
+
+    /// The divided plan of a query as text.
+    async fn explained(
+        &self,
+        explain: &Explain,
+        state: &SessionState,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = self.planned(&explain.plan, state).await?;
+        let text = self.members.distribution.shown(plan.as_ref());
+        let shown = StringifiedPlan::new(PlanType::FinalPhysicalPlan, text);
+        let schema = Arc::clone(explain.schema.inner());
+        Ok(Arc::new(ExplainExec::new(
+            schema,
+            vec![shown],
+            explain.verbose,
+        )))
+    }
+}
+
+/// The beginning of the URLs of stores that are joined of several, which only their process knows.
+const JOINT: &str = "joint:";
+
+#[async_trait]
+impl QueryPlanner for Planner {
+    async fn create_physical_plan(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(state) = session.as_any().downcast_ref::<SessionState>() else {
+            return internal_err!("a session on a cluster is none of DataFusion's");
+        };
+        match plan {
+            LogicalPlan::Explain(explain) => self.explained(explain, state).await,
+            plan => self.planned(plan, state).await,
+        }
+    }
+}
+
+impl fmt::Debug for Planner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Planner")
+            .field("members", &self.members)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Refuses queries in WITH that must be computed once: two stages would compute them twice.
+fn refuse_once(plan: &LogicalPlan) -> Result<()> {
+    plan.apply_with_subqueries(|node| match Once::of(node) {
+        Some(once) => {
+            let text = format!(
+                "a cluster does not run WITH {}: it is named more than once, and two \
+                 computations of it could differ",
+                once.name()
+            );
+            Err(PgError::unsupported(text).into())
+        }
+        None => Ok(TreeNodeRecursion::Continue),
+    })?;
+    Ok(())
+}
+
+/// The Parquet scans of a plan.
+fn scans(plan: &Arc<dyn ExecutionPlan>) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
+    let mut found = vec![];
+    plan.apply(|node| {
+        if Scan::of(node).is_some() {
+            found.push(Arc::clone(node));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(found)
+}
+
+/// Tells a node from others that are alike.
+fn identity(node: &Arc<dyn ExecutionPlan>) -> usize {
+    Arc::as_ptr(node).cast::<()>().addr()
+}

@@ -1,0 +1,338 @@
+//! How is a node reached, and how is it found to be lost?
+//!
+//! One connection to each node carries all queries. The library's own sets no timeouts, so a node
+//! that is stopped would never be missed; here a connection has a time to come about, and pings.
+//! What a connection says about a lost node becomes an error that names it, and that error stays
+//! the same over further hops.
+//! A plan that a node refuses is told the coordinator at once. The library would tell it only when
+//! the query has ended, and has whoever waits for the plan's output wait ten seconds. So a refusal
+//! ends all streams of its query in the coordinator.
+//! Not here: what is in a plan (`codec.rs`).
+//! Bounds: [`REFUSED_MAX`] refusals are remembered.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use async_trait::async_trait;
+use datafusion::common::not_impl_err;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::execution::TaskContext;
+use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_expr::{Partitioning, ScalarFunctionExpr};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion_distributed::grpc::{BoxCloneSyncChannel, create_worker_client};
+use datafusion_distributed::{
+    ChannelResolver, CoordinatorToWorkerMsg, ExecuteTaskRequest, GetWorkerInfoRequest,
+    GetWorkerInfoResponse, MaybeEncoded, ProducerHead, SetPlanRequest, WorkerChannel,
+    WorkerToCoordinatorMsg,
+};
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
+use http::HeaderMap;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tonic::transport::Endpoint;
+use url::Url;
+use uuid::Uuid;
+
+use super::codec::TravellingExec;
+use super::settings;
+use crate::error::{Error, Result};
+use crate::nodes::{self, Timeouts};
+
+/// The connections of a process to nodes.
+pub(super) struct Channels {
+    timeouts: Timeouts,
+    open: Mutex<HashMap<Url, BoxCloneSyncChannel>>,
+    refusals: Arc<Refusals>,
+}
+
+impl Channels {
+    pub(super) fn new(timeouts: Timeouts) -> Self {
+        Self {
+            timeouts,
+            open: Mutex::default(),
+            refusals: Arc::default(),
+        }
+    }
+
+    /// The connection to a node. It connects when it is first used, and again after it was lost.
+    fn channel(&self, node: &Url) -> Result<BoxCloneSyncChannel> {
+        let mut open = self.open.lock();
+        if let Some(channel) = open.get(node) {
+            return Ok(channel.clone());
+        }
+        let lost = |error: tonic::transport::Error| lost(node, &error.to_string());
+        let endpoint = Endpoint::from_shared(node.to_string()).map_err(lost)?;
+        let endpoint = endpoint
+            .connect_timeout(self.timeouts.connect)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(self.timeouts.silence / 2)
+            .keep_alive_timeout(self.timeouts.silence / 2)
+            .keep_alive_while_idle(true);
+        let channel = BoxCloneSyncChannel::new(endpoint.connect_lazy());
+        open.insert(node.clone(), channel.clone());
+        Ok(channel)
+    }
+
+    fn worker(&self, node: &Url) -> Result<NodeChannel> {
+        Ok(NodeChannel {
+            inner: create_worker_client(self.channel(node)?),
+            node: node.clone(),
+            refusals: Arc::clone(&self.refusals),
+        })
+    }
+
+    /// The version of the program that a node runs.
+    ///
+    /// # Errors
+    /// [`Error::Lost`].
+    pub(super) async fn version(&self, node: &Url) -> Result<String> {
+        let mut worker = self.worker(node)?;
+        let asked = worker.inner.get_worker_info(GetWorkerInfoRequest {});
+        let within = self.timeouts.connect + self.timeouts.silence;
+        match tokio::time::timeout(within, asked).await {
+            Ok(Ok(info)) => Ok(info.version),
+            Ok(Err(error)) => Err(lost(
+                node,
+                &reason(&error).unwrap_or_else(|| error.to_string()),
+            )),
+            Err(_) => Err(lost(node, &silent(within))),
+        }
+    }
+}
+
+#[async_trait]
+impl ChannelResolver for Channels {
+    async fn get_worker_client_for_url(&self, url: &Url) -> PlanResult<Box<dyn WorkerChannel>> {
+        Ok(Box::new(self.worker(url)?))
+    }
+}
+
+impl fmt::Debug for Channels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Channels")
+            .field("timeouts", &self.timeouts)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The connection to one node, whose errors name it.
+struct NodeChannel {
+    inner: Box<dyn WorkerChannel>,
+    node: Url,
+    refusals: Arc<Refusals>,
+}
+
+#[async_trait]
+impl WorkerChannel for NodeChannel {
+    async fn coordinator_channel(
+        &mut self,
+        mut headers: HeaderMap,
+        mut request: SetPlanRequest,
+        messages: BoxStream<'static, CoordinatorToWorkerMsg>,
+        metrics: ExecutionPlanMetricsSet,
+        context: &Arc<TaskContext>,
+    ) -> PlanResult<BoxStream<'static, PlanResult<WorkerToCoordinatorMsg>>> {
+        let (refusals, query_id) = (Arc::clone(&self.refusals), request.task_key.query_id);
+        let (name, value) = settings::header(context.session_config().options())
+            .map_err(|error| refusals.refuse(query_id, error.into()))?;
+        headers.insert(name, value);
+        if let MaybeEncoded::Decoded(plan) = request.plan {
+            let options = context.session_config().options();
+            request.plan = MaybeEncoded::Decoded(Arc::new(TravellingExec::new(plan, options)));
+        }
+        let sent = self
+            .inner
+            .coordinator_channel(headers, request, messages, metrics, context);
+        let node = self.node.clone();
+        let answers = sent
+            .await
+            .map_err(|error| refusals.refuse(query_id, named(&node, error)))?;
+        let refused = move |error| refusals.refuse(query_id, named(&node, error));
+        Ok(answers.map(move |answer| answer.map_err(&refused)).boxed())
+    }
+
+    async fn execute_task(
+        &mut self,
+        headers: HeaderMap,
+        request: ExecuteTaskRequest,
+        metrics: ExecutionPlanMetricsSet,
+        context: &Arc<TaskContext>,
+    ) -> PlanResult<Vec<BoxStream<'static, PlanResult<RecordBatch>>>> {
+        if let ProducerHead::RepartitionExec {
+            partitioning: MaybeEncoded::Decoded(by),
+        } = &request.producer_head
+        {
+            refuse_functions(by)?;
+        }
+        let query = self.refusals.of(request.task_key.query_id);
+        let node = self.node.clone();
+        let streams = self.inner.execute_task(headers, request, metrics, context);
+        let streams = streams.await.map_err(|error| named(&node, error))?;
+        let streams = streams.into_iter().map(|stream| {
+            let (query, node) = (Arc::clone(&query), node.clone());
+            let stream = stream.map(move |batch| batch.map_err(|error| named(&node, error)));
+            let refused = async move { Err(DataFusionError::Shared(query.refused().await)) };
+            // A stream that has ended wins over a refusal: then the refusal was of another part.
+            let refused = refused.into_stream();
+            until_refused(stream.boxed(), refused.boxed())
+        });
+        Ok(streams.collect())
+    }
+
+    async fn get_worker_info(
+        &mut self,
+        request: GetWorkerInfoRequest,
+    ) -> PlanResult<GetWorkerInfoResponse> {
+        let info = self.inner.get_worker_info(request).await;
+        info.map_err(|error| named(&self.node, error))
+    }
+}
+
+/// A stream of batches that fails once its query is refused.
+fn until_refused(
+    batches: BoxStream<'static, PlanResult<RecordBatch>>,
+    refused: BoxStream<'static, PlanResult<RecordBatch>>,
+) -> BoxStream<'static, PlanResult<RecordBatch>> {
+    let state = Some((batches, refused));
+    futures::stream::unfold(state, |state| async move {
+        let (mut batches, mut refused) = state?;
+        let next = tokio::select! {
+            biased;
+            batch = batches.next() => batch?,
+            Some(error) = refused.next() => return Some((error, None)),
+        };
+        Some((next, Some((batches, refused))))
+    })
+    .boxed()
+}
+
+/// The queries of which a node has refused a part.
+#[derive(Default)]
+struct Refusals {
+    queries: Mutex<Queries>,
+}
+
+#[derive(Default)]
+struct Queries {
+    /// Those whose output someone awaits.
+    awaited: HashMap<Uuid, Weak<Query>>,
+    /// The last ones that were refused: their output may be asked for later.
+    refused: VecDeque<Arc<Query>>,
+}
+
+/// The most refused queries that are remembered.
+const REFUSED_MAX: usize = 64;
+
+/// A query's refusal; `None` so far.
+struct Query(watch::Sender<Option<Arc<DataFusionError>>>);
+
+impl Refusals {
+    /// The entry of a query, which lasts as long as someone holds it.
+    fn of(&self, query: Uuid) -> Arc<Query> {
+        let mut queries = self.queries.lock();
+        if let Some(known) = queries.awaited.get(&query).and_then(Weak::upgrade) {
+            return known;
+        }
+        queries.awaited.retain(|_, known| known.strong_count() > 0);
+        let new = Arc::new(Query(watch::Sender::new(None)));
+        queries.awaited.insert(query, Arc::downgrade(&new));
+        new
+    }
+
+    /// Ends all streams of a query with this error, and returns it.
+    fn refuse(&self, query_id: Uuid, error: DataFusionError) -> DataFusionError {
+        let error = Arc::new(error);
+        let query = self.of(query_id);
+        query.0.send_if_modified(|known| {
+            let is_first = known.is_none();
+            known.get_or_insert_with(|| Arc::clone(&error));
+            is_first
+        });
+        let refused = &mut self.queries.lock().refused;
+        refused.push_back(query);
+        if refused.len() > REFUSED_MAX {
+            refused.pop_front();
+        }
+        DataFusionError::Shared(error)
+    }
+}
+
+impl Query {
+    /// Waits for the refusal, if need be without end.
+    async fn refused(&self) -> Arc<DataFusionError> {
+        let mut seen = self.0.subscribe();
+        let found = seen.wait_for(Option::is_some).await;
+        match found.ok().and_then(|found| found.clone()) {
+            Some(error) => error,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// A plan's parts are divided by the library's codec, which sends functions by their names alone.
+fn refuse_functions(by: &Partitioning) -> PlanResult<()> {
+    let Partitioning::Hash(exprs, _) = by else {
+        return Ok(());
+    };
+    for expr in exprs {
+        let mut calls = false;
+        expr.apply(|part| {
+            calls |= part.downcast_ref::<ScalarFunctionExpr>().is_some();
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        let is_constant = expr.downcast_ref::<Literal>().is_some();
+        if calls && !is_constant {
+            return not_impl_err!("a cluster does not divide rows by {expr}");
+        }
+    }
+    Ok(())
+}
+
+/// An error of a connection becomes one that names the node; all others stay.
+fn named(node: &Url, error: DataFusionError) -> DataFusionError {
+    match reason(&error) {
+        Some(reason) => lost(node, &reason).into(),
+        None => error,
+    }
+}
+
+fn lost(node: &Url, reason: &str) -> Error {
+    Error::Lost {
+        node: nodes::name(node).to_owned(),
+        reason: reason.to_owned(),
+    }
+}
+
+fn silent(within: Duration) -> String {
+    format!("no answer within {} s", within.as_secs_f64())
+}
+
+/// What a connection says about its loss; `None` if the error is not one of a connection.
+fn reason(error: &DataFusionError) -> Option<String> {
+    let mut at: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(found) = at {
+        if let Some(status) = found.downcast_ref::<tonic::Status>() {
+            let mut text = status.message().to_owned();
+            let mut cause = std::error::Error::source(status);
+            while let Some(inner) = cause {
+                let said = inner.to_string();
+                if !text.contains(&said) {
+                    text = format!("{text}: {said}");
+                }
+                cause = inner.source();
+            }
+            return Some(text);
+        }
+        if found.downcast_ref::<tonic::transport::Error>().is_some() {
+            return Some(found.to_string());
+        }
+        at = found.source();
+    }
+    None
+}

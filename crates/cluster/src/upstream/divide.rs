@@ -1,0 +1,247 @@
+//! How is a plan divided into stages, and where do their tasks run?
+//!
+//! The library cuts the plan at hash repartitions, at build sides that are broadcast, and where
+//! partitions are merged. Every stage with a Parquet scan has as many tasks as the query's degree,
+//! and task `i` runs on node `i` of the order. A stage without a scan runs on the nodes of the
+//! stage below. The library leaves a plan of a single task in the coordinator; here it becomes one
+//! stage on the first node, whose memory serves the query.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{exec_err, internal_err};
+use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::execution::context::QueryPlanner;
+use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion_distributed::{
+    ChannelResolver, DesiredTaskCountEvent, DesiredTaskCountEventResponse, DistributedExec,
+    DistributedExt, DistributedLeafExec, NetworkBoundary, NetworkBoundaryExt, NetworkCoalesceExec,
+    RouteTasksEvent, RouteTasksEventResponse, ScaleUpLeafNodeEvent, ScaleUpLeafNodeEventResponse,
+    SessionStateBuilderExt, Stage, WorkerResolver, display_plan_ascii,
+};
+use url::Url;
+use uuid::Uuid;
+
+use super::channel::Channels;
+use super::codec::WholeCodec;
+use crate::distribution::Distribution;
+use crate::error::Result;
+use crate::nodes::Timeouts;
+use crate::placed::PlacedScanExec;
+
+/// Bytes that a connection buffers of one task's output. The library's 64 MiB are taken without
+/// asking, once for each pair of tasks.
+const CONNECTION_BYTES: usize = 4 << 20;
+
+/// datafusion-distributed, with connections to the nodes.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    urls: Vec<Url>,
+    channels: Arc<Channels>,
+}
+
+impl Upstream {
+    pub(crate) fn new(urls: Vec<Url>, timeouts: Timeouts) -> Self {
+        Self {
+            urls,
+            channels: Arc::new(Channels::new(timeouts)),
+        }
+    }
+}
+
+#[async_trait]
+impl Distribution for Upstream {
+    fn session(&self, builder: SessionStateBuilder) -> SessionStateBuilder {
+        let builder = builder
+            .with_distributed_worker_resolver(Listed(self.urls.clone()))
+            .with_distributed_channel_resolver(
+                Arc::clone(&self.channels) as Arc<dyn ChannelResolver + Send + Sync>
+            )
+            .with_distributed_user_codec(WholeCodec)
+            .with_distributed_desired_task_count_handler(desired)
+            .with_distributed_scale_up_leaf_node_handler(scaled)
+            .with_distributed_route_tasks_handler(routed)
+            .with_query_planner(Arc::new(Planned));
+        let mut builder = builder.with_distributed_planner();
+        let divides = builder.query_planner().take();
+        let config = builder.config().get_or_insert_default();
+        config.set_extension(Arc::new(Divides(divides)));
+        // Metrics are matched by the place of their node, which rewriting on the worker changes.
+        // The branches of a UNION must not have nodes of their own.
+        for (option, value) in [
+            ("distributed.collect_metrics", "false"),
+            ("distributed.children_isolator_unions", "false"),
+            (
+                "distributed.worker_connection_buffer_budget_bytes",
+                &CONNECTION_BYTES.to_string(),
+            ),
+        ] {
+            let set = config.options_mut().set(option, value);
+            set.expect("an option of the library's, and a value that it takes");
+        }
+        builder
+    }
+
+    async fn divide(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        degree: usize,
+        state: &SessionState,
+    ) -> PlanResult<Arc<dyn ExecutionPlan>> {
+        if degree == 1 {
+            return on_one_node(plan);
+        }
+        let divides = state.config().get_extension::<Divides>();
+        let Some(divides) = divides.as_ref().and_then(|divides| divides.0.as_ref()) else {
+            return internal_err!("a session on a cluster does not divide plans");
+        };
+        let mut with_plan = state.clone();
+        let original = Original(Arc::clone(&plan));
+        with_plan.config_mut().set_extension(Arc::new(original));
+        let nothing = LogicalPlanBuilder::empty(false).build()?;
+        let divided = divides.create_physical_plan(&nothing, &with_plan).await?;
+        if divided.is::<DistributedExec>() {
+            Ok(divided)
+        } else {
+            on_one_node(plan)
+        }
+    }
+
+    async fn version(&self, node: &Url) -> Result<String> {
+        self.channels.version(node).await
+    }
+
+    fn shown(&self, plan: &dyn ExecutionPlan) -> String {
+        display_plan_ascii(plan, false)
+    }
+}
+
+/// The planner that divides the plan in [`Original`].
+struct Divides(Option<Arc<dyn QueryPlanner + Send + Sync>>);
+
+/// The plan that is to be divided.
+struct Original(Arc<dyn ExecutionPlan>);
+
+/// Returns the plan that is to be divided: it is planned already.
+#[derive(Debug)]
+struct Planned;
+
+#[async_trait]
+impl QueryPlanner for Planned {
+    async fn create_physical_plan(
+        &self,
+        _: &LogicalPlan,
+        session: &dyn Session,
+    ) -> PlanResult<Arc<dyn ExecutionPlan>> {
+        match session.config().get_extension::<Original>() {
+            Some(original) => Ok(Arc::clone(&original.0)),
+            None => internal_err!("there is no plan to divide"),
+        }
+    }
+}
+
+/// The nodes that the cluster's list names.
+struct Listed(Vec<Url>);
+
+impl WorkerResolver for Listed {
+    fn get_urls(&self) -> PlanResult<Vec<Url>> {
+        Ok(self.0.clone())
+    }
+}
+
+/// The plan as one stage on the first node.
+fn on_one_node(plan: Arc<dyn ExecutionPlan>) -> PlanResult<Arc<dyn ExecutionPlan>> {
+    let plan = plan.transform_up(|node| {
+        let Some(placed) = node.downcast_ref::<PlacedScanExec>() else {
+            return Ok(Transformed::no(node));
+        };
+        let part = placed.parts(1)?.pop();
+        Ok(part.map_or_else(|| Transformed::no(Arc::clone(&node)), Transformed::yes))
+    });
+    let mut plan = plan.data()?;
+    if plan.output_partitioning().partition_count() > 1 {
+        plan = Arc::new(CoalescePartitionsExec::new(plan));
+    }
+    let boundary = NetworkCoalesceExec::try_new(plan, 1, 1)?;
+    let Stage::Local(stage) = boundary.input_stage() else {
+        return internal_err!("a new stage is on a node already");
+    };
+    let mut stage = stage.clone();
+    stage.query_id = Uuid::new_v4();
+    stage.num = 1;
+    let boundary = boundary.with_input_stage(Stage::Local(stage))?;
+    // EXPLAIN finds stages below the plan's root only.
+    let merged = CoalescePartitionsExec::new(boundary);
+    Ok(Arc::new(DistributedExec::new(Arc::new(merged))))
+}
+
+/// A stage with a scan has as many tasks as the query's degree.
+fn desired(event: DesiredTaskCountEvent<'_>) -> Option<PlanResult<DesiredTaskCountEventResponse>> {
+    let scan = event.plan.downcast_ref::<PlacedScanExec>()?;
+    Some(Ok(DesiredTaskCountEventResponse::maximum(scan.degree())))
+}
+
+/// A scan becomes a part for each task.
+fn scaled(event: ScaleUpLeafNodeEvent<'_>) -> Option<PlanResult<ScaleUpLeafNodeEventResponse>> {
+    let scan = event.plan.downcast_ref::<PlacedScanExec>()?;
+    let parts = scan.parts(event.task_count);
+    let leaf = parts.and_then(|parts| DistributedLeafExec::try_new(Arc::clone(event.plan), parts));
+    Some(leaf.map(|leaf| ScaleUpLeafNodeEventResponse::new(Arc::new(leaf))))
+}
+
+/// The tasks of a stage with a scan run on the nodes of its parts, those of others on the nodes of
+/// the stage below.
+fn routed(event: RouteTasksEvent<'_>) -> Option<PlanResult<RouteTasksEventResponse>> {
+    let mut own = None;
+    let mut below = None;
+    let found = event.plan.apply(|node| {
+        if let Some(leaf) = node.downcast_ref::<DistributedLeafExec>()
+            && let Some(urls) = leaf
+                .variants()
+                .iter()
+                .map(node_of)
+                .collect::<Option<Vec<Url>>>()
+        {
+            own = Some(urls);
+            return Ok(TreeNodeRecursion::Stop);
+        }
+        if let Some(url) = node_of(node) {
+            own = Some(vec![url]);
+            return Ok(TreeNodeRecursion::Stop);
+        }
+        if let Some(boundary) = node.as_network_boundary() {
+            if let Stage::Remote(stage) = boundary.input_stage() {
+                below.get_or_insert_with(|| stage.workers.clone());
+            }
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    if let Err(error) = found {
+        return Some(Err(error));
+    }
+    let urls = match (own, below) {
+        (Some(own), _) if own.len() == event.task_count => own,
+        (Some(own), _) => {
+            let (parts, tasks) = (own.len(), event.task_count);
+            return Some(exec_err!(
+                "a scan has {parts} parts, and its stage {tasks} tasks"
+            ));
+        }
+        (None, Some(below)) if !below.is_empty() => {
+            below.into_iter().cycle().take(event.task_count).collect()
+        }
+        // The stage reads nothing: any node will do.
+        (None, _) => return None,
+    };
+    Some(Ok::<_, DataFusionError>(RouteTasksEventResponse::new(urls)))
+}
+
+fn node_of(node: &Arc<dyn ExecutionPlan>) -> Option<Url> {
+    node.downcast_ref::<PlacedScanExec>()?.node().cloned()
+}

@@ -1,0 +1,20 @@
+//! How does datafusion-distributed run plans on many nodes for Coscan?
+//!
+//! | file | question |
+//! |---|---|
+//! | `divide.rs` | how is a plan divided into stages, and where do their tasks run? |
+//! | `channel.rs` | how is a node reached, and how is it found to be lost? |
+//! | `codec.rs` | how do plans, scans and functions travel? |
+//! | `settings.rs` | which of the session's settings travel with a query? |
+//! | `serve.rs` | how does a node run the parts that it gets? |
+//!
+//! Everything that names the library is here.
+
+mod channel;
+mod codec;
+mod divide;
+mod serve;
+mod settings;
+
+pub(crate) use divide::Upstream;
+pub(crate) use serve::serve;

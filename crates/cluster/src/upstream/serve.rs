@@ -1,0 +1,178 @@
+//! How does a node run the parts that it gets?
+//!
+//! A part gets a session with the engine's options, those of its query, and the engine's memory.
+//! When it has arrived its scans become cooperative scans of the engine, and from then on it is a
+//! plan like any other.
+//! The library forgets a part whose query has ended only at its next operation, so a part whose
+//! coordinator is gone would go on. A pulse asks it for nothing several times a second.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::datatypes::Schema;
+use async_trait::async_trait;
+use coscan::{Engine, parts};
+use datafusion::common::config::ConfigOptions;
+use datafusion::error::Result as PlanResult;
+use datafusion::execution::SessionState;
+use datafusion::physical_expr::Partitioning;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion_distributed::{
+    ChannelResolver, DistributedConfig, DistributedExt, ExecuteTaskRequest, MaybeEncoded,
+    ProducerHead, SetPlanRequest, TaskKey, Worker, WorkerPlanRewriteEvent,
+    WorkerPlanRewriteEventResponse, WorkerQueryContext, WorkerSessionBuilder,
+};
+use futures::StreamExt;
+use http::HeaderMap;
+use tokio::net::TcpListener;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+use url::Url;
+use uuid::Uuid;
+
+use super::channel::Channels;
+use super::codec::WholeCodec;
+use super::settings;
+use crate::distribution::VERSION;
+use crate::nodes::Timeouts;
+
+/// How often the library is asked for nothing. A cancelled query holds its node's memory so long.
+const PULSE: Duration = Duration::from_millis(350);
+
+/// How long a server that stops waits for connections to end.
+const END_MAX: Duration = Duration::from_secs(2);
+
+/// The largest message: a plan. Batches go the other way.
+const MESSAGE_BYTES_MAX: usize = 64 << 20;
+
+/// Serves parts of queries with this engine until `stop` is ready.
+///
+/// # Errors
+/// What the server says.
+pub(crate) async fn serve(
+    engine: Engine,
+    listener: TcpListener,
+    timeouts: Timeouts,
+    stop: impl Future<Output = ()>,
+) -> Result<(), String> {
+    let sessions = Sessions {
+        options: parts::options(&engine),
+        channels: Arc::new(Channels::new(timeouts)),
+        engine: engine.clone(),
+    };
+    let worker = Worker::from_session_builder(sessions)
+        .with_runtime_env(Arc::clone(engine.runtime()))
+        .with_version(VERSION);
+    let (pulse, ended) = (pulse(worker.clone()), tokio::sync::Notify::new());
+    let service = worker
+        .into_worker_server()
+        .max_decoding_message_size(MESSAGE_BYTES_MAX);
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let served = Server::builder()
+        .http2_keepalive_interval(Some(timeouts.silence / 2))
+        .http2_keepalive_timeout(Some(timeouts.silence / 2))
+        .add_service(service)
+        .serve_with_incoming_shutdown(incoming, async {
+            stop.await;
+            ended.notify_one();
+        });
+    let late = async {
+        ended.notified().await;
+        tokio::time::sleep(END_MAX).await;
+    };
+    tokio::select! {
+        served = served => served.map_err(|error| error.to_string()),
+        said = pulse => said.map_err(|error| error.to_string()),
+        () = late => Ok(()),
+    }
+}
+
+/// Has the library do its housekeeping.
+async fn pulse(worker: Worker) -> PlanResult<()> {
+    let task_key = TaskKey {
+        query_id: Uuid::nil(),
+        stage_id: 0,
+        task_number: 0,
+    };
+    let nothing = Arc::new(EmptyExec::new(Arc::new(Schema::empty())));
+    let request = SetPlanRequest {
+        task_key,
+        task_count: 1,
+        plan: MaybeEncoded::Decoded(nothing),
+        work_unit_feed_declarations: vec![],
+        target_worker_url: Url::parse("http://localhost")
+            .map_err(|error| datafusion::error::DataFusionError::External(Box::new(error)))?,
+        query_start_time_ns: 0,
+    };
+    let open = futures::stream::pending().boxed();
+    let _answers = worker
+        .coordinator_channel(HeaderMap::new(), request, open)
+        .await?;
+    let mut ticks = tokio::time::interval(PULSE);
+    loop {
+        ticks.tick().await;
+        let request = ExecuteTaskRequest {
+            task_key,
+            target_partition_start: 0,
+            target_partition_end: 0,
+            producer_head: ProducerHead::None,
+        };
+        worker.execute_task(request).await?;
+    }
+}
+
+/// Makes the sessions in which parts run.
+struct Sessions {
+    engine: Engine,
+    options: ConfigOptions,
+    channels: Arc<Channels>,
+}
+
+#[async_trait]
+impl WorkerSessionBuilder for Sessions {
+    async fn build_session_state(&self, context: WorkerQueryContext) -> PlanResult<SessionState> {
+        let WorkerQueryContext {
+            mut builder,
+            headers,
+        } = context;
+        let config = builder.config().get_or_insert_default();
+        let librarys = DistributedConfig::from_session_config(config)?.clone();
+        let options = config.options_mut();
+        *options = self.options.clone();
+        options.extensions.insert(librarys);
+        settings::apply(&headers, options)?;
+        let engine = self.engine.clone();
+        let channels: Arc<dyn ChannelResolver + Send + Sync> = Arc::clone(&self.channels) as _;
+        let state = builder
+            .with_distributed_user_codec(WholeCodec)
+            .with_distributed_channel_resolver(channels)
+            .with_distributed_worker_plan_rewrite_handler(
+                move |event: WorkerPlanRewriteEvent<'_>| {
+                    let options = event.session_config.options();
+                    let partitions = event.plan.output_partitioning().partition_count();
+                    let plan = parts::cooperative(&engine, event.plan, options)?;
+                    let plan = in_partitions(plan, partitions)?;
+                    Ok(WorkerPlanRewriteEventResponse::new(plan))
+                },
+            )
+            .build();
+        Ok(state)
+    }
+}
+
+/// The part in as many partitions as its readers ask for. A fragment leaves out the node that
+/// spreads the rows of its scan.
+fn in_partitions(
+    plan: Arc<dyn ExecutionPlan>,
+    partitions: usize,
+) -> PlanResult<Arc<dyn ExecutionPlan>> {
+    if plan.output_partitioning().partition_count() == partitions {
+        return Ok(plan);
+    }
+    let spread = RepartitionExec::try_new(plan, Partitioning::RoundRobinBatch(partitions))?;
+    // The library takes a repartition at the root for its own, and replaces it.
+    Ok(Arc::new(CooperativeExec::new(Arc::new(spread))))
+}

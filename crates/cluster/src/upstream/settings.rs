@@ -1,0 +1,127 @@
+//! Which of the session's settings travel with a query?
+//!
+//! Those that change how a part runs: the chunk size by which all nodes find the same pieces, the
+//! time zone, batches, and what is shared. They travel in a header, as hexadecimal JSON, because
+//! headers hold ASCII. Settings of a whole engine (`coscan.memory`, `coscan.index_folder`) stay
+//! each node's own.
+//! Bounds: [`BYTES_MAX`].
+
+use std::fmt::Write;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::error::Result as PlanResult;
+use http::{HeaderMap, HeaderValue};
+
+use crate::error::{Error, Result};
+
+/// The header.
+const HEADER: &str = "x-coscan-settings";
+
+/// The most bytes of settings; HTTP/2 servers take some 16 kB of headers.
+const BYTES_MAX: usize = 4 << 10;
+
+/// The settings that always travel.
+const SENT: [&str; 10] = [
+    "coscan.policy",
+    "coscan.storage_model",
+    "coscan.chunk_bytes",
+    "coscan.cooperative",
+    "coscan.share_fragments",
+    "coscan.parallelism",
+    "coscan.label",
+    "datafusion.execution.time_zone",
+    "datafusion.execution.batch_size",
+    "datafusion.execution.target_partitions",
+];
+
+/// The header of a session with these options.
+///
+/// # Errors
+/// [`Error::Settings`] if they are too long.
+pub(super) fn header(options: &ConfigOptions) -> Result<(&'static str, HeaderValue)> {
+    let sent = options.entries().into_iter().filter_map(|entry| {
+        let is_sent = SENT.contains(&entry.key.as_str());
+        is_sent.then_some((entry.key, entry.value?))
+    });
+    let sent: Vec<(String, String)> = sent.collect();
+    let text = serde_json::to_string(&sent).map_err(|error| unreadable(&error))?;
+    if text.len() > BYTES_MAX {
+        return Err(Error::Settings {
+            bytes: text.len(),
+            most: BYTES_MAX,
+        });
+    }
+    let mut digits = String::with_capacity(2 * text.len());
+    for byte in text.bytes() {
+        write!(digits, "{byte:02x}").map_err(|error| unreadable(&error))?;
+    }
+    let value = HeaderValue::from_str(&digits).map_err(|error| unreadable(&error))?;
+    Ok((HEADER, value))
+}
+
+/// Sets what came with a query.
+///
+/// # Errors
+/// [`Error::UnreadableSettings`], and those of the settings.
+pub(super) fn apply(headers: &HeaderMap, options: &mut ConfigOptions) -> PlanResult<()> {
+    let Some(value) = headers.get(HEADER) else {
+        return Ok(());
+    };
+    for (name, value) in parsed(value)? {
+        options.set(&name, &value)?;
+    }
+    Ok(())
+}
+
+fn parsed(value: &HeaderValue) -> Result<Vec<(String, String)>> {
+    let digits = value.to_str().map_err(|error| unreadable(&error))?;
+    let bytes = digits.as_bytes().chunks(2).map(|pair| {
+        let pair = std::str::from_utf8(pair).map_err(|error| unreadable(&error))?;
+        u8::from_str_radix(pair, 16).map_err(|error| unreadable(&error))
+    });
+    let bytes = bytes.collect::<Result<Vec<u8>>>()?;
+    serde_json::from_slice(&bytes).map_err(|error| unreadable(&error))
+}
+
+fn unreadable(reason: &dyn std::error::Error) -> Error {
+    Error::UnreadableSettings {
+        reason: reason.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> ConfigOptions {
+        let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
+        coscan::parts::options(&engine)
+    }
+
+    #[test]
+    fn settings_arrive_as_they_were() {
+        let mut sent = options();
+        sent.set("coscan.label", "Größe; 'x'").unwrap();
+        sent.set("datafusion.execution.time_zone", "Europe/Berlin")
+            .unwrap();
+        sent.set("coscan.chunk_bytes", "65536").unwrap();
+        let (name, value) = header(&sent).unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert(name, value);
+        let mut arrived = options();
+        apply(&headers, &mut arrived).unwrap();
+        let of = |options: &ConfigOptions| header(options).unwrap().1;
+        assert_eq!(of(&arrived), of(&sent));
+        assert_ne!(of(&arrived), of(&options()));
+    }
+
+    #[test]
+    fn what_is_too_long_or_garbled_is_refused() {
+        let mut long = options();
+        long.execution.time_zone = Some("x".repeat(BYTES_MAX));
+        assert!(matches!(header(&long), Err(Error::Settings { .. })));
+        let mut headers = HeaderMap::new();
+        headers.insert(HEADER, HeaderValue::from_static("7x"));
+        assert!(apply(&headers, &mut options()).is_err());
+    }
+}

@@ -1,0 +1,63 @@
+//! How does a process serve parts of queries?
+//!
+//! It has one engine, whose memory serves all queries, and listens on one address. It listens on
+//! this machine only: whoever reaches the address may have any plan run and any file read.
+//! Not here: the protocol (`upstream/serve.rs`).
+
+use std::net::SocketAddr;
+
+use coscan::Engine;
+use tokio::net::TcpListener;
+
+use crate::error::{Error, Result};
+use crate::nodes::Timeouts;
+use crate::upstream;
+
+/// A worker that listens.
+pub struct WorkerServer {
+    engine: Engine,
+    listener: TcpListener,
+    address: SocketAddr,
+    timeouts: Timeouts,
+}
+
+impl WorkerServer {
+    /// Listens on an address of this machine; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// [`Error::NotLoopback`], and [`Error::Listen`] if the system refuses the address.
+    pub async fn bind(engine: Engine, address: SocketAddr, timeouts: Timeouts) -> Result<Self> {
+        if !address.ip().is_loopback() {
+            return Err(Error::NotLoopback { address });
+        }
+        let refused = |error: std::io::Error| Error::Listen {
+            address,
+            reason: error.to_string(),
+        };
+        let listener = TcpListener::bind(address).await.map_err(refused)?;
+        Ok(Self {
+            address: listener.local_addr().map_err(refused)?,
+            engine,
+            listener,
+            timeouts,
+        })
+    }
+
+    /// The address on which it listens.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `stop` is ready, and then at most two seconds longer.
+    ///
+    /// # Errors
+    /// [`Error::Listen`] if the server fails.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<()> {
+        let served = upstream::serve(self.engine, self.listener, self.timeouts, stop);
+        served.await.map_err(|reason| Error::Listen {
+            address: self.address,
+            reason,
+        })
+    }
+}

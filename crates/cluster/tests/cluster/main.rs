@@ -1,0 +1,15 @@
+//! Tests of a cluster whose workers are threads of the test's process, on addresses of this
+//! machine, each with a runtime and an engine of its own.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "tests: a failure is a panic, and numbers are small"
+)]
+
+#[path = "../../../engine/tests/engine/common/mod.rs"]
+mod common;
+mod failures;
+mod once;
+mod refused;
+mod tpch;
+mod workers;

@@ -1,0 +1,60 @@
+//! Promised: what a cluster does not run fails with an error that says what that is, and a worker
+//! does not listen beyond this machine.
+
+use coscan::Engine;
+use coscan_cluster::{Timeouts, WorkerServer};
+
+use crate::common;
+use crate::workers::{self, rows};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statements_are_refused_by_name() {
+    let tables = common::tpch_tables(&common::tpch(0.05));
+    let tables = common::borrowed(&tables);
+    let workers = workers::start(1);
+    let session = workers::session(&workers, &tables).await;
+    for (sql, said) in [
+        ("INSERT INTO nation SELECT * FROM nation", "INSERT"),
+        ("DELETE FROM nation", "DELETE"),
+        ("UPDATE nation SET n_name = 'x'", "UPDATE"),
+        ("CREATE TABLE t AS SELECT * FROM nation", "CREATE TABLE"),
+        ("COPY (SELECT 1) TO '/tmp/x.csv'", "COPY"),
+        (
+            "EXPLAIN ANALYZE SELECT count(*) FROM nation",
+            "EXPLAIN ANALYZE",
+        ),
+        (
+            "WITH x AS (SELECT random() AS r, n_name FROM nation) \
+             SELECT count(*) FROM x a JOIN x b ON a.r = b.r",
+            "WITH",
+        ),
+    ] {
+        let error = rows(&session, sql).await.unwrap_err();
+        assert!(
+            error.contains("a cluster") && error.contains(said),
+            "{sql}: {error}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_reads_no_table_runs_in_the_coordinator() {
+    let workers = workers::start(1);
+    let session = workers::session(&workers, &[]).await;
+    assert_eq!(rows(&session, "SELECT 1 + 1").await.unwrap(), ["2"]);
+    assert_eq!(
+        rows(&session, "SHOW coscan.policy").await.unwrap(),
+        ["coscan.policy|relevance"]
+    );
+}
+
+#[tokio::test]
+async fn a_worker_listens_on_this_machine_only() {
+    let engine = Engine::new(workers::config()).unwrap();
+    for address in ["0.0.0.0:0", "10.0.0.1:50051", "[::]:0"] {
+        let address = address.parse().unwrap();
+        let refused = WorkerServer::bind(engine.clone(), address, Timeouts::default()).await;
+        let error = refused.err().unwrap().to_string();
+        assert!(error.contains("this machine only"), "{error}");
+    }
+}

@@ -1,0 +1,81 @@
+//! How does a session plan what other nodes run?
+//!
+//! It plans as any session does, with the scans marked that will be cooperative, but swaps none:
+//! the node that runs a scan does that (`worker.rs`). Promised orders of files are forgotten,
+//! because the pieces of a file are on several nodes.
+//! Not here: the planner that divides the plan (`coscan-cluster`), statements that are refused
+//! (`session/on_nodes.rs`).
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::Result;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::plan::{HideFloatBounds, MarkScans, NeedlessKeys};
+use crate::read::parquet_scan;
+use crate::session::{Engine, OnNodes, Session, add_settings};
+use crate::tables::one_listing::list_once;
+
+/// A session whose plans other nodes run. `divide` adds the planner that divides them.
+#[must_use]
+pub fn session(
+    engine: &Engine,
+    divide: impl FnOnce(SessionStateBuilder) -> SessionStateBuilder,
+) -> Session {
+    engine.session_with(|mut builder| {
+        let config = builder.config().get_or_insert_default();
+        add_settings(config, engine);
+        config.set_extension(Arc::new(OnNodes));
+        let optimizers = builder.optimizer_rules().get_or_insert_default();
+        optimizers.push(Arc::new(NeedlessKeys));
+        let optimizers = builder.physical_optimizers().get_or_insert_default();
+        let mut rules = std::mem::take(optimizers).rules;
+        rules.insert(0, Arc::new(HideFloatBounds));
+        rules.insert(1, Arc::new(ForgetOrders));
+        rules.insert(2, Arc::new(MarkScans));
+        *builder.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules));
+        // A query in WITH that must be computed once is found here, and refused by the planner.
+        coscan_pg::compute_once(&mut builder);
+        let mut builder = divide(builder);
+        list_once(&mut builder);
+        builder
+    })
+}
+
+/// Forgets the orders that files promise, and how their rows are divided.
+#[derive(Debug)]
+struct ForgetOrders;
+
+impl PhysicalOptimizerRule for ForgetOrders {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let forgotten = plan.transform_up(|node| {
+            let Some((scan, _)) = parquet_scan(&node) else {
+                return Ok(Transformed::no(node));
+            };
+            let mut scan = scan.clone();
+            scan.output_ordering = vec![];
+            scan.output_partitioning = None;
+            scan.preserve_order = false;
+            Ok(Transformed::yes(DataSourceExec::from_data_source(scan) as _))
+        });
+        forgotten.data()
+    }
+
+    fn name(&self) -> &'static str {
+        "CoscanForgetOrders"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,19 @@
+//! What does the engine do for a cluster, whose nodes run parts of one plan?
+//!
+//! | file | question |
+//! |---|---|
+//! | `coordinator.rs` | how does a session plan what other nodes run? |
+//! | `scans.rs` | of which pieces is a table, and how is a scan cut to some of them? |
+//! | `worker.rs` | how does a part of a plan become cooperative on the node that runs it? |
+//!
+//! Not here: which node reads which piece (`coscan_core::placement`), how parts travel
+//! (`coscan-cluster`).
+//! PARTS-I1: the parts of a scan on all nodes are the scan: each piece is in one part.
+
+mod coordinator;
+mod scans;
+mod worker;
+
+pub use coordinator::session;
+pub use scans::{Marks, Scan, ScanPiece};
+pub use worker::{cooperative, options};

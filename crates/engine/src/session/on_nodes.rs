@@ -1,0 +1,48 @@
+//! Which statements does a session refuse whose queries other nodes run?
+//!
+//! Not here: how such a session plans (`parts/coordinator.rs`).
+
+use coscan_pg::PgError;
+use datafusion::error::Result;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{DdlStatement, LogicalPlan, WriteOp};
+
+/// Marks a session whose plans run on other nodes.
+pub(crate) struct OnNodes;
+
+/// Refuses statements that a cluster does not run, if the session is of one. `runs_once`: the
+/// statement makes or drops an index.
+pub(super) fn check(state: &SessionState, plan: &LogicalPlan, runs_once: bool) -> Result<()> {
+    if state.config().get_extension::<OnNodes>().is_none() {
+        return Ok(());
+    }
+    let what = if runs_once {
+        Some("statements about an index")
+    } else {
+        refused(plan)
+    };
+    match what {
+        None => Ok(()),
+        Some(what) => Err(PgError::unsupported(format!("a cluster does not run {what}")).into()),
+    }
+}
+
+/// What a statement is that a cluster does not run.
+fn refused(plan: &LogicalPlan) -> Option<&'static str> {
+    match plan {
+        LogicalPlan::Explain(explain) => refused(&explain.plan),
+        LogicalPlan::Analyze(_) => Some("EXPLAIN ANALYZE"),
+        LogicalPlan::Copy(_) => Some("COPY"),
+        LogicalPlan::Dml(dml) => Some(match dml.op {
+            WriteOp::Insert(_) => "INSERT",
+            WriteOp::Update => "UPDATE",
+            WriteOp::Delete => "DELETE",
+            _ => "statements that change rows",
+        }),
+        LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(_)) => {
+            Some("CREATE TABLE: the tables of a session are in the memory of one process")
+        }
+        LogicalPlan::Ddl(DdlStatement::CreateIndex(_)) => Some("CREATE INDEX"),
+        _ => None,
+    }
+}
