@@ -12,7 +12,7 @@ use crate::failure::Failure;
 /// Options of `coscan worker`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The address to listen on, of this machine (127.0.0.1 or [::1]); port 0 takes a free one.
+    /// The address to listen on, of this machine (`127.0.0.1` or `::1`); port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:50051")]
     listen: SocketAddr,
     #[command(flatten)]

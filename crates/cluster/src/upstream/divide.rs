@@ -104,9 +104,9 @@ impl Distribution for Upstream {
         let original = Original(Arc::clone(&plan));
         with_plan.config_mut().set_extension(Arc::new(original));
         let nothing = LogicalPlanBuilder::empty(false).build()?;
-        let divided = divides.create_physical_plan(&nothing, &with_plan).await?;
-        if divided.is::<DistributedExec>() {
-            Ok(divided)
+        let stages = divides.create_physical_plan(&nothing, &with_plan).await?;
+        if stages.is::<DistributedExec>() {
+            Ok(stages)
         } else {
             on_one_node(plan)
         }
@@ -196,6 +196,7 @@ fn scaled(event: ScaleUpLeafNodeEvent<'_>) -> Option<PlanResult<ScaleUpLeafNodeE
 
 /// The tasks of a stage with a scan run on the nodes of its parts, those of others on the nodes of
 /// the stage below.
+#[allow(clippy::needless_pass_by_value, reason = "the library's signature")]
 fn routed(event: RouteTasksEvent<'_>) -> Option<PlanResult<RouteTasksEventResponse>> {
     let mut own = None;
     let mut below = None;

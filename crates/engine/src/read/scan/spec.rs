@@ -38,6 +38,7 @@ pub(crate) enum Delivery {
 
 /// The plan of a cooperative scan.
 #[derive(Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "three of them are settings")]
 pub(crate) struct ScanPlan {
     pub(crate) resources: Arc<Resources>,
     pub(crate) settings: Settings,
