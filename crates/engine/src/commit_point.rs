@@ -20,10 +20,11 @@ use datafusion::error::Result;
 use datafusion::prelude::SessionConfig;
 
 /// The point of one statement after which it can no longer be given up.
-///
-/// It is the number of the current run, in steps of [`RUN`], and what has become of it.
 #[derive(Debug, Default)]
-pub struct CommitPoint(AtomicU32);
+pub struct CommitPoint(
+    /// The number of the current run, in steps of [`RUN`], and what has become of it.
+    AtomicU32,
+);
 
 const REACHED: u32 = 1;
 const ABANDONED: u32 = 2;
