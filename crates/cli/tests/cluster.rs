@@ -84,7 +84,7 @@ fn statements_run_on_two_workers() {
     let table = format!("t={}", table(folder.path()).display());
     let (first, mut second) = (Worker::start(), Worker::start());
     let list = format!(
-        "nodes = [\"{}\", \"{}\"]\nbytes_per_node = \"1KiB\"\nsilence_timeout = \"1s\"\n",
+        "nodes = [\"{}\", \"{}\"]\nbytes_per_node = \"1KiB\"\nsilence_timeout = \"20s\"\n",
         first.address, second.address
     );
     std::fs::write(folder.path().join("nodes.toml"), list).unwrap();

@@ -14,10 +14,10 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::common;
 
-/// Short, so that a test of silence is short, and long enough for a worker whose threads are busy.
+/// A worker whose threads are busy answers late, and later beside other tests.
 pub(crate) const TIMEOUTS: Timeouts = Timeouts {
-    connect: Duration::from_secs(1),
-    silence: Duration::from_secs(4),
+    connect: Duration::from_secs(10),
+    silence: Duration::from_secs(60),
 };
 
 /// A worker, until it is dropped or killed.
@@ -79,9 +79,13 @@ pub(crate) fn start(count: usize) -> Vec<Worker> {
 
 /// The cluster of nodes at these addresses, of which each reads `bytes` before another one helps.
 pub(crate) fn cluster(addresses: &[SocketAddr], bytes: u64) -> Cluster {
+    cluster_with(addresses, bytes, TIMEOUTS)
+}
+
+pub(crate) fn cluster_with(addresses: &[SocketAddr], bytes: u64, timeouts: Timeouts) -> Cluster {
     let names: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let nodes = Nodes::new(names.iter().map(String::as_str)).unwrap();
-    Cluster::new(nodes.with_bytes_per_node(bytes).with_timeouts(TIMEOUTS))
+    Cluster::new(nodes.with_bytes_per_node(bytes).with_timeouts(timeouts))
 }
 
 /// A session on all workers, whatever a query reads.
