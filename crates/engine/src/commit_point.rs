@@ -22,7 +22,7 @@ use datafusion::prelude::SessionConfig;
 /// The point of one statement after which it can no longer be given up.
 #[derive(Debug, Default)]
 pub struct CommitPoint(
-    /// The number of the current run, in steps of [`RUN`], and what has become of it.
+    /// The current run's number, a multiple of [`RUN`], plus [`REACHED`] or [`ABANDONED`].
     AtomicU32,
 );
 
@@ -78,8 +78,8 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// The run that a configuration belongs to. A statement that nobody interrupts has a point of
-    /// its own.
+    /// The run that executes with this configuration; a fresh one if nobody can interrupt the
+    /// statement.
     pub(crate) fn of(config: &SessionConfig) -> Arc<Self> {
         let alone = || Arc::new(Arc::<CommitPoint>::default().first_run());
         config.get_extension().unwrap_or_else(alone)

@@ -20,7 +20,7 @@ const SHORT: Timeouts = Timeouts {
 };
 
 /// What a failure may take: to connect, to be silent, and what tests cost beside each other.
-const WITHIN: Duration = Duration::from_secs(20);
+const WITHIN: Duration = Duration::from_secs(12);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_worker_is_named() {

@@ -71,15 +71,14 @@ async fn each_chunk_is_read_by_one_node() {
     let loads = |engine: &coscan::Engine| engine.trace().iter().map(|load| load.bytes).sum::<u64>();
     let together: u64 = workers.iter().map(|worker| loads(&worker.engine)).sum();
     assert_eq!(together, loads(alone.engine()));
-    // Devices round both ends of a request to sectors, every node reads the footer, and small gaps
-    // between chunks are read with them.
+    // Devices round both ends of a request to sectors, and every node reads the footer.
     let devices = workers.iter().map(|worker| worker.engine.metrics());
     let (bytes, rounded) = devices.fold((0, 0), |(bytes, rounded), done| {
         (bytes + done.io_bytes, rounded + done.io_requests * 2 * 4096)
     });
     let footers = 3 * (128 << 10);
     assert!(
-        bytes <= 2 * together + rounded + footers,
+        bytes <= together + rounded + footers,
         "{bytes} bytes from devices, not {together}"
     );
 }

@@ -144,7 +144,7 @@ impl Growth {
 
     /// Makes the memory the account's.
     pub(crate) fn keep(self) {
-        // In small steps: what is given back for a moment may be taken by others.
+        // Another query may take what is between the two accounts, so little is at any time.
         while self.taken.size() > 0 {
             let step = self.taken.size().min(STEP_BYTES);
             self.taken.shrink(step);

@@ -489,8 +489,8 @@ impl Connection {
         flushed.await
     }
 
-    /// Writes out what is encoded. A client that does not read is no reason to tell it that a
-    /// statement was cancelled whose changes have appeared.
+    /// Sends the encoded rows. If the statement is interrupted after its commit point, a client
+    /// that does not read loses its connection instead of being told that nothing was done.
     async fn flush(&mut self, interrupt: &mut Interrupt) -> Result<(), Halt> {
         let failure = tokio::select! {
             biased;

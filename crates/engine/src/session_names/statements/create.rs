@@ -1,8 +1,8 @@
 //! How is a table in memory created, from columns or from a query?
 //!
-//! From a query it is written like the rows of an INSERT, into a table that nobody sees yet: so the
-//! query has memory of its own, waits for it, and may run once more. The table has a partition for
-//! each of the query's, in its order, and appears when it has all its rows.
+//! CREATE TABLE AS runs as an INSERT into a table that is not visible yet. Its query therefore gets
+//! memory of its own, waits for it, and can be run again. The table has one partition for each of
+//! the query's, keeps their order, and becomes visible once it has all rows.
 //! Not here: how the rows are collected (`create_exec.rs`), INSERT (`../table.rs`), other
 //! statements (`execute.rs`).
 
@@ -38,8 +38,8 @@ use crate::session_names::table::MemoryTable;
 /// The schema and the name of a table that all sessions see and that the new one replaces.
 pub(super) type Replaced = Option<(Arc<dyn SchemaProvider>, String)>;
 
-/// CREATE TABLE. From a query, what is returned creates the table as it is carried out, and counts
-/// its rows.
+/// CREATE TABLE. For CREATE TABLE AS it returns a plan that creates the table when it runs, and
+/// whose result is the number of rows.
 pub(super) fn create_table(
     context: &SessionContext,
     state: SessionState,
@@ -53,12 +53,8 @@ pub(super) fn create_table(
             "TEMPORARY tables are a server's: here all sessions of the engine see {name}"
         );
     }
-    let exists = context.table_exist(name.clone())?;
-    match (exists, create.if_not_exists, create.or_replace) {
-        (true, true, true) => return exec_err!("'IF NOT EXISTS' cannot coexist with 'REPLACE'"),
-        (true, true, false) => return nothing(context),
-        (true, false, false) => return exec_err!("Table '{name}' already exists"),
-        (true, false, true) | (false, ..) => {}
+    if !is_wanted(context, &name, create.if_not_exists, create.or_replace)? {
+        return nothing(context);
     }
     let is_of_query = makes_rows(&create);
     let query = match Arc::unwrap_or_clone(create.input) {
@@ -90,7 +86,37 @@ pub(super) fn create_table(
     Ok(DataFrame::new(state, insert))
 }
 
-/// Gives a new table its name, which it may take from another one; on an error that one keeps it.
+/// Whether a table is to be created; false for IF NOT EXISTS if there is one.
+///
+/// # Errors
+/// If there is one, and it is not to be replaced.
+pub(super) fn is_wanted(
+    context: &SessionContext,
+    name: &TableReference,
+    if_not_exists: bool,
+    or_replace: bool,
+) -> Result<bool> {
+    let exists = context.table_exist(name.clone())?;
+    match (exists, if_not_exists, or_replace) {
+        (true, true, true) => exec_err!("'IF NOT EXISTS' cannot coexist with 'REPLACE'"),
+        (true, true, false) => Ok(false),
+        (true, false, false) => exec_err!("Table '{name}' already exists"),
+        (true, false, true) | (false, ..) => Ok(true),
+    }
+}
+
+/// Moves a new table or view to the shared schema if it replaces a shared one.
+pub(super) fn publish(replaced: &Replaced) -> Result<()> {
+    match replaced {
+        Some((schema, name)) => match schema.downcast_ref::<OwnSchema>() {
+            Some(own) => own.publish(name),
+            None => Ok(()),
+        },
+        None => Ok(()),
+    }
+}
+
+/// Registers a new table in place of the old one, which stays if that fails.
 pub(super) fn register(
     context: &SessionContext,
     name: &TableReference,
@@ -98,13 +124,6 @@ pub(super) fn register(
     or_replace: bool,
     replaced: &Replaced,
 ) -> Result<()> {
-    let publish = || match replaced {
-        Some((schema, name)) => match schema.downcast_ref::<OwnSchema>() {
-            Some(own) => own.publish(name),
-            None => Ok(()),
-        },
-        None => Ok(()),
-    };
     let old = if or_replace {
         context.deregister_table(name.clone())?
     } else {
@@ -115,11 +134,11 @@ pub(super) fn register(
         if let Some(old) = old {
             // There was room for it a moment ago.
             context.register_table(name.clone(), old)?;
-            publish()?;
+            publish(replaced)?;
         }
         return Err(error);
     }
-    publish()
+    publish(replaced)
 }
 
 /// The answer of a statement without rows.

@@ -24,7 +24,7 @@ use datafusion::logical_expr::{
 use datafusion::prelude::SessionContext;
 
 use super::check::{check, not_undoable, replaces_shared};
-use super::create::{Replaced, create_table, nothing, register};
+use super::create::{Replaced, create_table, is_wanted, nothing, publish, register};
 use super::dependents::{check_dependents, follow_renamed};
 use crate::commit_point::Run;
 use crate::error::Error;
@@ -93,11 +93,7 @@ pub async fn execute(
         }
         plan => DataFrame::new(state, plan),
     };
-    if let Some((schema, name)) = replaced
-        && let Some(own) = schema.downcast_ref::<OwnSchema>()
-    {
-        own.publish(&name)?;
-    }
+    publish(&replaced)?;
     Ok(done)
 }
 
@@ -205,15 +201,8 @@ async fn create_external_table(
     if create.temporary {
         return not_impl_err!("Temporary tables not supported");
     }
-    match (
-        context.table_exist(name.clone())?,
-        create.if_not_exists,
-        create.or_replace,
-    ) {
-        (true, true, true) => return exec_err!("'IF NOT EXISTS' cannot coexist with 'REPLACE'"),
-        (true, true, false) => return nothing(context),
-        (true, false, false) => return exec_err!("External table '{name}' already exists"),
-        (true, false, true) | (false, ..) => {}
+    if !is_wanted(context, &name, create.if_not_exists, create.or_replace)? {
+        return nothing(context);
     }
     let factory = state
         .table_factories()

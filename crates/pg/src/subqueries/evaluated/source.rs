@@ -144,8 +144,8 @@ fn unstable() -> datafusion::error::DataFusionError {
     unsupported("this correlated subquery over rows of LIMIT or of volatile functions")
 }
 
-/// Whether a relation has the same rows each time, for all that is done about it here: unlike
-/// `is_unstable`, it takes aggregates of floats and orders among ties for granted.
+/// Whether a relation counts as having the same rows each time. Weaker than `!is_unstable`: sums
+/// of floats, `array_agg`, DISTINCT ON and ties of windows pass.
 fn is_stable(plan: &LogicalPlan) -> Result<bool> {
     let mut stable = true;
     plan.apply_with_subqueries(|node| {
