@@ -78,8 +78,9 @@ impl OnNodes {
             return Ok(engine.session());
         };
         let nodes = Nodes::read(list).map_err(Failure::new)?;
-        let cluster = Cluster::new(nodes).connected().await;
-        Ok(cluster.map_err(Failure::new)?.session(engine))
+        let cluster = Cluster::new(nodes).map_err(Failure::new)?;
+        let cluster = cluster.connected().await.map_err(Failure::new)?;
+        Ok(cluster.session(engine))
     }
 
     /// Refuses the option where no cluster is supported.

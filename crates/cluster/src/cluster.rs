@@ -33,12 +33,14 @@ pub struct NodeHealth {
 
 impl Cluster {
     /// The cluster of these nodes. Connections are opened when they are needed.
-    #[must_use]
-    pub fn new(nodes: Nodes) -> Self {
-        let upstream = Upstream::new(nodes.urls().to_vec(), nodes.timeouts());
-        Self {
+    ///
+    /// # Errors
+    /// [`Error::Thread`].
+    pub fn new(nodes: Nodes) -> Result<Self> {
+        let upstream = Upstream::new(nodes.urls().to_vec(), nodes.timeouts())?;
+        Ok(Self {
             members: Arc::new(Members::new(nodes, Box::new(upstream))),
-        }
+        })
     }
 
     /// A session whose queries the nodes run. `engine` plans them.

@@ -52,6 +52,12 @@ pub enum Error {
         /// The cause.
         reason: String,
     },
+    /// The system gives no thread for connections.
+    #[error("no thread for the connections of a cluster: {reason}")]
+    Thread {
+        /// The cause.
+        reason: String,
+    },
     /// The settings of a session are too long to travel with a part of its query.
     #[error("the session's settings take {bytes} bytes; at most {most} travel with a query")]
     Settings {

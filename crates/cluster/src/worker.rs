@@ -4,10 +4,9 @@
 //! this machine only: whoever reaches the address may have any plan run and any file read.
 //! Not here: the protocol (`upstream/serve.rs`).
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 
 use coscan::Engine;
-use tokio::net::TcpListener;
 
 use crate::error::{Error, Result};
 use crate::nodes::Timeouts;
@@ -26,7 +25,7 @@ impl WorkerServer {
     ///
     /// # Errors
     /// [`Error::NotLoopback`], and [`Error::Listen`] if the system refuses the address.
-    pub async fn bind(engine: Engine, address: SocketAddr, timeouts: Timeouts) -> Result<Self> {
+    pub fn bind(engine: Engine, address: SocketAddr, timeouts: Timeouts) -> Result<Self> {
         if !address.ip().is_loopback() {
             return Err(Error::NotLoopback { address });
         }
@@ -34,7 +33,8 @@ impl WorkerServer {
             address,
             reason: error.to_string(),
         };
-        let listener = TcpListener::bind(address).await.map_err(refused)?;
+        let listener = TcpListener::bind(address).map_err(refused)?;
+        listener.set_nonblocking(true).map_err(refused)?;
         Ok(Self {
             address: listener.local_addr().map_err(refused)?,
             engine,
@@ -49,7 +49,8 @@ impl WorkerServer {
         self.address
     }
 
-    /// Serves until `stop` is ready, and then at most two seconds longer.
+    /// Serves until `stop` is ready, and then at most two seconds longer. Parts of queries run on
+    /// the runtime that calls it.
     ///
     /// # Errors
     /// [`Error::Listen`] if the server fails.

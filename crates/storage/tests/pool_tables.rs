@@ -89,6 +89,42 @@ async fn a_footer_that_a_planner_read_serves_scans() {
     read_all(&pool, &opened).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_wants_a_footer_at_the_same_time_shares_one_read() {
+    let (setup, device) = setup(64 << 20, Vec::new()).await;
+    let requests = || device.meter().snapshot().requests;
+    let mut keys = vec![];
+    for name in ["one.parquet", "many.parquet"] {
+        let path = write(&setup.folder, name, Layout::RowGroups);
+        let location = object_store::path::Path::from_absolute_path(&path).unwrap();
+        keys.push(FileKey::new(
+            "file://",
+            device.stat(&location).await.unwrap(),
+        ));
+    }
+    let files = setup.shared.files();
+    let before = requests();
+    files.open(&keys[..1], 1).await.unwrap();
+    let once = requests() - before;
+    // Whatever chunk size they want, and with planners among them.
+    let opened = (0..16).map(|reader| files.open(&keys[1..], 1 + reader % 3));
+    let path = setup.folder.path().join("many.parquet");
+    let planner = Planner(&path);
+    let planned = files.footer_by(&keys[1], &planner);
+    let (opened, planned) = futures::join!(futures::future::join_all(opened), planned);
+    let planned = planned.unwrap();
+    for opened in opened {
+        assert!(Arc::ptr_eq(opened.unwrap()[0].metadata(), &planned));
+    }
+    assert!(once > 0);
+    // A planner that came first has read the file without the device.
+    assert!(
+        requests() - before <= 2 * once,
+        "{} requests",
+        requests() - before
+    );
+}
+
 /// Reads a file like a planner, without the device.
 struct Planner<'a>(&'a Path);
 

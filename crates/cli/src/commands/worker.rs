@@ -25,7 +25,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let outcome = runtime.block_on(async {
         let engine = options.settings.engine()?;
         let timeouts = Timeouts::default();
-        let server = WorkerServer::bind(engine.clone(), options.listen, timeouts).await;
+        let server = WorkerServer::bind(engine.clone(), options.listen, timeouts);
         let server = server.map_err(Failure::new)?;
         eprintln!("coscan: worker on {}", server.local_addr());
         let outcome = server.run(stop_signal()).await.map_err(Failure::new);

@@ -40,6 +40,7 @@ use url::Url;
 use uuid::Uuid;
 
 use super::codec::TravellingExec;
+use super::network::Network;
 use super::settings;
 use crate::error::{Error, Result};
 use crate::nodes::{self, Timeouts};
@@ -47,17 +48,24 @@ use crate::nodes::{self, Timeouts};
 /// The connections of a process to nodes.
 pub(super) struct Channels {
     timeouts: Timeouts,
+    network: Network,
     open: Mutex<HashMap<Url, BoxCloneSyncChannel>>,
     refusals: Arc<Refusals>,
 }
 
 impl Channels {
-    pub(super) fn new(timeouts: Timeouts) -> Self {
-        Self {
+    /// # Errors
+    /// [`Error::Thread`].
+    pub(super) fn new(timeouts: Timeouts) -> Result<Self> {
+        let network = Network::start().map_err(|error| Error::Thread {
+            reason: error.to_string(),
+        })?;
+        Ok(Self {
             timeouts,
+            network,
             open: Mutex::default(),
             refusals: Arc::default(),
-        }
+        })
     }
 
     /// The connection to a node. It connects when it is first used, and again after it was lost.
@@ -69,6 +77,7 @@ impl Channels {
         let lost = |error: tonic::transport::Error| lost(node, &error.to_string());
         let endpoint = Endpoint::from_shared(node.to_string()).map_err(lost)?;
         let endpoint = endpoint
+            .executor(self.network.executor())
             .connect_timeout(self.timeouts.connect)
             .tcp_nodelay(true)
             .http2_keep_alive_interval(self.timeouts.silence / 2)

@@ -46,11 +46,13 @@ pub(crate) struct Upstream {
 }
 
 impl Upstream {
-    pub(crate) fn new(urls: Vec<Url>, timeouts: Timeouts) -> Self {
-        Self {
+    /// # Errors
+    /// [`Error::Thread`](crate::Error::Thread).
+    pub(crate) fn new(urls: Vec<Url>, timeouts: Timeouts) -> Result<Self> {
+        Ok(Self {
             urls,
-            channels: Arc::new(Channels::new(timeouts)),
-        }
+            channels: Arc::new(Channels::new(timeouts)?),
+        })
     }
 }
 

@@ -25,16 +25,20 @@ use datafusion_distributed::{
     ProducerHead, SetPlanRequest, TaskKey, Worker, WorkerPlanRewriteEvent,
     WorkerPlanRewriteEventResponse, WorkerQueryContext, WorkerSessionBuilder,
 };
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use http::HeaderMap;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
+use tower::layer::layer_fn;
 use url::Url;
 use uuid::Uuid;
 
 use super::channel::Channels;
 use super::codec::WholeCodec;
+use super::network::{Network, RunOn};
 use super::settings;
 use crate::distribution::VERSION;
 use crate::nodes::Timeouts;
@@ -48,43 +52,56 @@ const END_MAX: Duration = Duration::from_secs(2);
 /// The largest message: a plan. Batches go the other way.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
-/// Serves parts of queries with this engine until `stop` is ready.
+/// Serves parts of queries with this engine, on the threads that call it, until `stop` is ready.
 ///
 /// # Errors
-/// What the server says.
+/// What the server and the system say.
 pub(crate) async fn serve(
     engine: Engine,
-    listener: TcpListener,
+    listener: std::net::TcpListener,
     timeouts: Timeouts,
     stop: impl Future<Output = ()>,
 ) -> Result<(), String> {
+    let network = Network::start().map_err(|error| error.to_string())?;
+    let channels = Channels::new(timeouts).map_err(|error| error.to_string())?;
     let sessions = Sessions {
         options: parts::options(&engine),
-        channels: Arc::new(Channels::new(timeouts)),
+        channels: Arc::new(channels),
         engine: engine.clone(),
     };
     let worker = Worker::from_session_builder(sessions)
         .with_runtime_env(Arc::clone(engine.runtime()))
         .with_version(VERSION);
-    let (pulse, ended) = (pulse(worker.clone()), tokio::sync::Notify::new());
+    let pulse = pulse(worker.clone());
     let service = worker
         .into_worker_server()
         .max_decoding_message_size(MESSAGE_BYTES_MAX);
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    let served = Server::builder()
-        .http2_keepalive_interval(Some(timeouts.silence / 2))
-        .http2_keepalive_timeout(Some(timeouts.silence / 2))
-        .add_service(service)
-        .serve_with_incoming_shutdown(incoming, async {
-            stop.await;
-            ended.notify_one();
-        });
+    let threads = Handle::current();
+    let run_on_threads = layer_fn(move |service| RunOn {
+        threads: threads.clone(),
+        service,
+    });
+    let (end, ended) = oneshot::channel::<()>();
+    let served = network.handle().spawn(async move {
+        let listener = TcpListener::from_std(listener).map_err(|error| error.to_string())?;
+        let served = Server::builder()
+            .http2_keepalive_interval(Some(timeouts.silence / 2))
+            .http2_keepalive_timeout(Some(timeouts.silence / 2))
+            .layer(run_on_threads)
+            .add_service(service)
+            .serve_with_incoming_shutdown(
+                TcpIncoming::from(listener).with_nodelay(Some(true)),
+                ended.map(drop),
+            );
+        served.await.map_err(|error| error.to_string())
+    });
     let late = async {
-        ended.notified().await;
+        stop.await;
+        drop(end);
         tokio::time::sleep(END_MAX).await;
     };
     tokio::select! {
-        served = served => served.map_err(|error| error.to_string()),
+        served = served => served.map_err(|error| error.to_string())?,
         said = pulse => said.map_err(|error| error.to_string()),
         () = late => Ok(()),
     }

@@ -71,7 +71,7 @@ async fn each_chunk_is_read_by_one_node() {
     let loads = |engine: &coscan::Engine| engine.trace().iter().map(|load| load.bytes).sum::<u64>();
     let together: u64 = workers.iter().map(|worker| loads(&worker.engine)).sum();
     assert_eq!(together, loads(alone.engine()));
-    // Devices round both ends of a request to sectors, and every node reads the footer.
+    // Devices round both ends of a request to sectors, and every node reads the footer, once.
     let devices = workers.iter().map(|worker| worker.engine.metrics());
     let (bytes, rounded) = devices.fold((0, 0), |(bytes, rounded), done| {
         (bytes + done.io_bytes, rounded + done.io_requests * 2 * 4096)

@@ -53,7 +53,7 @@ async fn a_worker_listens_on_this_machine_only() {
     let engine = Engine::new(workers::config()).unwrap();
     for address in ["0.0.0.0:0", "10.0.0.1:50051", "[::]:0"] {
         let address = address.parse().unwrap();
-        let refused = WorkerServer::bind(engine.clone(), address, Timeouts::default()).await;
+        let refused = WorkerServer::bind(engine.clone(), address, Timeouts::default());
         let error = refused.err().unwrap().to_string();
         assert!(error.contains("this machine only"), "{error}");
     }

@@ -10,11 +10,12 @@ use coscan::{Engine, EngineConfig, Session};
 use coscan_cluster::{Cluster, Nodes, Timeouts, WorkerServer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
 
 use crate::common;
 
-/// A worker whose threads are busy answers late, and later beside other tests.
+/// Workers answer late beside other tests.
 pub(crate) const TIMEOUTS: Timeouts = Timeouts {
     connect: Duration::from_secs(10),
     silence: Duration::from_secs(60),
@@ -24,7 +25,8 @@ pub(crate) const TIMEOUTS: Timeouts = Timeouts {
 pub(crate) struct Worker {
     pub(crate) engine: Engine,
     pub(crate) address: SocketAddr,
-    runtime: Option<Runtime>,
+    /// Dropped, it ends the worker.
+    alive: Option<oneshot::Sender<()>>,
 }
 
 impl Worker {
@@ -37,31 +39,29 @@ impl Worker {
             .unwrap();
         let engine = Engine::new(config).unwrap();
         let local = "127.0.0.1:0".parse().unwrap();
-        let (sender, address) = std::sync::mpsc::channel();
-        let own = engine.clone();
-        runtime.spawn(async move {
-            let server = WorkerServer::bind(own, local, TIMEOUTS).await.unwrap();
-            sender.send(server.local_addr()).unwrap();
-            server.run(std::future::pending()).await.unwrap();
+        let server = WorkerServer::bind(engine.clone(), local, TIMEOUTS).unwrap();
+        let address = server.local_addr();
+        let (alive, killed) = oneshot::channel::<()>();
+        // On a thread that does nothing else, so that a kill is one while its queries are busy.
+        std::thread::spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    _ = killed => {}
+                    served = server.run(std::future::pending()) => served.unwrap(),
+                }
+            });
+            runtime.shutdown_background();
         });
         Self {
             engine,
-            address: address.recv().unwrap(),
-            runtime: Some(runtime),
+            address,
+            alive: Some(alive),
         }
     }
 
     /// Ends it at once, with all its connections.
     pub(crate) fn kill(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        self.kill();
+        self.alive = None;
     }
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn cluster(addresses: &[SocketAddr], bytes: u64) -> Cluster {
 pub(crate) fn cluster_with(addresses: &[SocketAddr], bytes: u64, timeouts: Timeouts) -> Cluster {
     let names: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let nodes = Nodes::new(names.iter().map(String::as_str)).unwrap();
-    Cluster::new(nodes.with_bytes_per_node(bytes).with_timeouts(timeouts))
+    Cluster::new(nodes.with_bytes_per_node(bytes).with_timeouts(timeouts)).unwrap()
 }
 
 /// A session on all workers, whatever a query reads.

@@ -1,15 +1,15 @@
 //! Parquet files at one version: where are they, what do their footers say, how are they divided
 //! into chunks?
 //!
-//! Planning and scans share cached footers, which the budget counts. When footers take too much
-//! memory, unused ones are dropped, least recently used first. Sessions with different chunk sizes
+//! Planning and scans share cached footers, which the budget counts. Queries that want a footer at
+//! the same time share one read of it. When footers take too much memory, unused ones are dropped, least recently used first. Sessions with different chunk sizes
 //! share a footer and have a chunk map each.
 //! Bounds: footers are read `FOOTERS_AT_ONCE` at a time; beyond `MemoryBudget::metadata_bytes_max`
 //! and `CACHED_FILES` only files in use stay cached, and only one version of each.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use coscan_core::DeviceId;
@@ -367,6 +367,8 @@ impl Known {
 pub struct FileCache {
     devices: Arc<Devices>,
     known: Mutex<Known>,
+    /// Held by who reads a footer; whoever else wants it waits, and finds it cached.
+    reading: Mutex<HashMap<FileKey, Weak<futures::lock::Mutex<()>>>>,
     /// The budget that counts the cached metadata.
     memory: OnceLock<Arc<MemoryBudget>>,
     schemas: FileSchemas,
@@ -379,6 +381,7 @@ impl FileCache {
         Arc::new(Self {
             devices,
             known: Mutex::default(),
+            reading: Mutex::default(),
             memory: OnceLock::new(),
             schemas: FileSchemas::default(),
         })
@@ -502,7 +505,13 @@ impl FileCache {
         name: &str,
         reader: &R,
     ) -> Result<Arc<Footer>> {
-        if let Some(known) = self.known.lock().footer(file) {
+        let known = || self.known.lock().footer(file);
+        if let Some(known) = known() {
+            return Ok(known);
+        }
+        let reading = self.reading(file);
+        let _turn = reading.lock().await;
+        if let Some(known) = known() {
             return Ok(known);
         }
         let memory = self.memory.get();
@@ -511,6 +520,18 @@ impl FileCache {
         let charge = Charge::new(self.memory.get(), metadata.memory_size() as u64);
         let footer = Footer { metadata, charge };
         Ok(self.known.lock().keep_footer(file, footer))
+    }
+
+    /// The turn of those who want this footer now.
+    fn reading(&self, file: &FileKey) -> Arc<futures::lock::Mutex<()>> {
+        let mut reading = self.reading.lock();
+        if let Some(turn) = reading.get(file).and_then(Weak::upgrade) {
+            return turn;
+        }
+        reading.retain(|_, turn| turn.strong_count() > 0);
+        let turn = Arc::default();
+        reading.insert(file.clone(), Arc::downgrade(&turn));
+        turn
     }
 }
 
