@@ -62,7 +62,7 @@ pub use rights::without_folders;
 pub use running::Running;
 pub use session::{
     CoscanExt, Engine, EngineMetrics, Prepared, Session, StartOptions, Statement, TransactionRules,
-    add_physical_rule, only_reads, start,
+    add_physical_rule, give_way_in_joins, only_reads, start,
 };
 pub use session_names::{
     Confinement, DropNames, Rename, SavedOwn, Snapshot, TEMPORARY_SCHEMA, check as check_rights,

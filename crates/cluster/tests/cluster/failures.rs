@@ -50,10 +50,12 @@ async fn a_killed_worker_is_named() {
     assert!(error.contains(&lost), "{lost} is not in: {error}");
     assert!(started.elapsed() < WITHIN, "{:?}", started.elapsed());
 
-    // The others are unharmed.
+    // The others are unharmed, and the parts that they had are ended.
     workers.remove(1);
     let session = workers::session(&workers, &tables).await;
+    let started = Instant::now();
     assert_eq!(rows(&session, sum).await.unwrap(), expected);
+    assert!(started.elapsed() < WITHIN, "{:?}", started.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

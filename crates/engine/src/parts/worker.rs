@@ -2,7 +2,8 @@
 //!
 //! The coordinator has planned and marked it. Here the marked scans become cooperative scans of
 //! this node's engine, and the partial aggregates on them fragments, so that all queries share
-//! this node's reads and its work on chunks.
+//! this node's reads and its work on chunks; joins give way, so that a part ends when its query
+//! does.
 //! Not here: operators that queries share. Their keys would have to leave out the part's place in
 //! its query.
 
@@ -14,7 +15,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::fragment::ShareFragments;
-use crate::plan::SwapScans;
+use crate::plan::{SwapScans, YieldingJoins};
 use crate::session::Engine;
 
 /// The part of a plan with this engine's cooperative scans and fragments. `options` are those of
@@ -29,7 +30,8 @@ pub fn cooperative(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let swap = SwapScans::new(Arc::downgrade(engine.resources()));
     let share = ShareFragments::new(Arc::downgrade(engine.board()));
-    share.optimize(swap.optimize(plan, options)?, options)
+    let shared = share.optimize(swap.optimize(plan, options)?, options)?;
+    YieldingJoins.optimize(shared, options)
 }
 
 /// The options of this engine's sessions.

@@ -8,6 +8,7 @@
 //! | `needless_orders.rs` | which scans promise an order that no operator counts on? |
 //! | `checked_orders.rs` | are the rows of a scan in the order that its files promise? |
 //! | `float_bounds.rs` | what may DataFusion conclude from bounds where there may be NaN? |
+//! | `yielding_joins.rs` | which operators give way to other queries while they multiply rows? |
 //! | `share_operators/` | which operators may be shared with other queries? |
 //!
 //! Not here: the nodes that stand in the plan then (`cscan/`), what they do when they run (`read/`,
@@ -20,9 +21,11 @@ mod needless_keys;
 mod needless_orders;
 mod share_operators;
 mod swap_scans;
+mod yielding_joins;
 
 pub(crate) use checked_orders::CheckOrders;
 pub(crate) use float_bounds::HideFloatBounds;
 pub(crate) use needless_keys::NeedlessKeys;
 pub(crate) use share_operators::{SHARE_OPERATORS, ShareOperators};
 pub(crate) use swap_scans::{MARK, MarkScans, SwapScans, needed_bytes};
+pub(crate) use yielding_joins::{YIELDING_JOINS, YieldingJoins};

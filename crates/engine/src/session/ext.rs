@@ -15,7 +15,7 @@ use crate::once::{ShowOnce, plan_once};
 use crate::ordered::OrderAggregates;
 use crate::plan::{
     CheckOrders, HideFloatBounds, MarkScans, NeedlessKeys, SHARE_OPERATORS, ShareOperators,
-    SwapScans,
+    SwapScans, YIELDING_JOINS, YieldingJoins,
 };
 use crate::tables::one_listing::list_once;
 
@@ -73,6 +73,7 @@ impl CoscanExt for SessionStateBuilder {
         rules.push(Arc::new(OrderAggregates::new(resources.clone())));
         rules.push(Arc::new(CheckOrders));
         rules.push(Arc::new(ShowOnce));
+        rules.push(Arc::new(YieldingJoins));
         rules.push(Arc::new(ShareOperators::new(resources.clone())));
         *self.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules));
         // Innermost: the planners around it look at the whole statement.
@@ -92,6 +93,15 @@ pub(crate) fn add_settings(config: &mut SessionConfig, engine: &Engine) {
         .set(SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT)
         .expect("an option of DataFusion's, and a value that it takes");
     config.set_extension(Arc::clone(engine.resources().files()));
+}
+
+/// Has joins give way to other queries, in a session that may have Coscan's rules.
+pub fn give_way_in_joins(builder: &mut SessionStateBuilder) {
+    let optimizers = builder.physical_optimizers().get_or_insert_default();
+    let mut rules = optimizers.rules.iter();
+    if !rules.any(|rule| rule.name() == YIELDING_JOINS) {
+        add_physical_rule(builder, Arc::new(YieldingJoins));
+    }
 }
 
 /// Adds a physical rule to a session that may have Coscan's rules: last, but before the rule that

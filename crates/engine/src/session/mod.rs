@@ -46,7 +46,7 @@ use admission::OpenQueries;
 pub(crate) use engine::WeakEngine;
 pub use engine::{Engine, EngineMetrics};
 pub(crate) use ext::add_settings;
-pub use ext::{CoscanExt, add_physical_rule};
+pub use ext::{CoscanExt, add_physical_rule, give_way_in_joins};
 pub(crate) use on_nodes::OnNodes;
 pub use prepared::Prepared;
 pub use rust::Statement;

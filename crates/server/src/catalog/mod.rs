@@ -19,7 +19,6 @@ mod information_schema;
 mod model;
 mod rows;
 mod tables;
-mod yielding;
 
 use std::sync::{Arc, OnceLock};
 
@@ -46,7 +45,6 @@ use self::tables::{PgSchema, Shipped};
 
 use crate::origins::Origins;
 use crate::settings::Board;
-use yielding::YieldingJoins;
 
 /// What all sessions share: the static tables, decoded once, and the functions.
 pub(crate) struct PgCatalog {
@@ -123,7 +121,7 @@ impl PgCatalog {
             // DataFusion's own `information_schema` would take precedence over a catalog's.
             config.options_mut().catalog.information_schema = false;
         }
-        coscan::add_physical_rule(&mut builder, Arc::new(YieldingJoins));
+        coscan::give_way_in_joins(&mut builder);
         let state = coscan_pg::install(builder)
             .with_catalog_list(overlay)
             .build();

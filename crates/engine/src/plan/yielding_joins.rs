@@ -2,7 +2,7 @@
 //!
 //! DataFusion's operators yield where they read: at scans and exchanges. A join that turns one
 //! batch into thousands reads nothing for minutes, and an aggregation above it consumes them in
-//! one go, so the thread is lost to all others and the query cannot be cancelled (S3). Each batch
+//! one go, so the thread is lost to all others and the query cannot be cancelled. Each batch
 //! that such an operator emits is therefore counted against Tokio's budget, which costs a
 //! decrement per batch.
 //!
@@ -14,7 +14,6 @@
 
 use std::sync::Arc;
 
-use coscan::tasks::YieldingExec;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -22,6 +21,11 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
+
+use crate::tasks::YieldingExec;
+
+/// The name of [`YieldingJoins`].
+pub(crate) const YIELDING_JOINS: &str = "CoscanYieldingJoins";
 
 /// Runs late, because what it adds would hide operators from other rules, but before operators are
 /// shared, because after that it would undo the sharing.
@@ -45,7 +49,7 @@ impl PhysicalOptimizerRule for YieldingJoins {
     }
 
     fn name(&self) -> &'static str {
-        "YieldingJoins"
+        YIELDING_JOINS
     }
 
     fn schema_check(&self) -> bool {
