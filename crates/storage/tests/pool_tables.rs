@@ -109,8 +109,8 @@ async fn who_wants_a_footer_at_the_same_time_shares_one_read() {
     // Whatever chunk size they want, and with planners among them.
     let opened = (0..16).map(|reader| files.open(&keys[1..], 1 + reader % 3));
     let path = setup.folder.path().join("many.parquet");
-    let planner = Planner(&path);
-    let planned = files.footer_by(&keys[1], &planner);
+    let reader = Planner(&path);
+    let planned = files.footer_by(&keys[1], &reader);
     let (opened, planned) = futures::join!(futures::future::join_all(opened), planned);
     let planned = planned.unwrap();
     for opened in opened {

@@ -126,7 +126,7 @@ fn made_on(
             let Ok(room) = room else { return };
             tokio::select! {
                 frame = body.next() => match frame {
-                    Some(frame) => drop(room.send(frame)),
+                    Some(frame) => room.send(frame),
                     None => return,
                 },
                 () = sender.closed() => return,
