@@ -47,7 +47,7 @@ impl Worker {
             runtime.block_on(async {
                 tokio::select! {
                     _ = killed => {}
-                    served = server.run(std::future::pending()) => served.unwrap(),
+                    ended = server.run(std::future::pending()) => ended.unwrap(),
                 }
             });
             runtime.shutdown_background();
