@@ -3,8 +3,8 @@
 //!
 //! Planning and scans share cached footers, which the budget counts, and queries that want a footer
 //! at the same time share one read of it. When footers take too much memory, unused ones are
-//! dropped, least recently used first. Sessions with different chunk sizes share a footer and have a
-//! chunk map each.
+//! dropped, least recently used first. Sessions with different chunk sizes share a footer and have
+//! a chunk map each.
 //! Bounds: footers are read `FOOTERS_AT_ONCE` at a time; beyond `MemoryBudget::metadata_bytes_max`
 //! and `CACHED_FILES` only files in use stay cached, and only one version of each.
 
