@@ -83,16 +83,35 @@ impl OnNodes {
         Ok(cluster.session(engine))
     }
 
-    /// Refuses the option where no cluster is supported.
-    pub(crate) fn refuse(&self, command: &str) -> Result<(), Failure> {
-        if self.cluster.is_none() {
-            return Ok(());
+    /// Makes the sessions of a server: on the listed nodes, of which one at least must answer; of
+    /// this process if none are listed.
+    pub(crate) async fn sessions(&self, engine: &Engine) -> Result<Sessions, Failure> {
+        let engine = engine.clone();
+        let Some(list) = &self.cluster else {
+            return Ok(Box::new(move || engine.session()));
+        };
+        let nodes = Nodes::read(list).map_err(Failure::new)?;
+        let cluster = Cluster::new(nodes).map_err(Failure::new)?;
+        let mut left_out = vec![];
+        let mut answers = false;
+        for node in cluster.health().await {
+            match node.is_well {
+                Ok(()) => answers = true,
+                Err(error) => left_out.push(error),
+            }
         }
-        Err(Failure::Usage(format!(
-            "{command} does not run on a cluster yet; coscan sql --cluster does"
-        )))
+        if let (false, Some(error)) = (answers, left_out.first()) {
+            return Err(Failure::new(error));
+        }
+        for error in left_out {
+            eprintln!("coscan: left out until it answers: {error}");
+        }
+        Ok(Box::new(move || cluster.session(&engine)))
     }
 }
+
+/// Makes a session for each client.
+pub(crate) type Sessions = Box<dyn Fn() -> Session + Send + Sync>;
 
 /// The configuration of an engine. Each setting is a flag with its name in SET
 /// (`coscan.storage_model` is `--storage-model`); more flags give the spill folder, devices and

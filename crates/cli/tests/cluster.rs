@@ -1,5 +1,5 @@
-//! Promised: the commands of docs/how-to/cluster.md. Workers are processes; a statement runs on
-//! them, and names the one that was killed.
+//! Promised: the commands of docs/how-to/cluster.md. Workers are processes; statements and the
+//! clients of a server run on them, and a worker that is killed is named, or left out.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,6 +17,8 @@ use std::sync::Arc;
 use arrow::array::{Int64Array, RecordBatch};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
+
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 use common::{coscan, failure, stdout};
 
@@ -117,16 +119,163 @@ fn statements_run_on_two_workers() {
     );
 }
 
+/// `coscan serve` on a cluster, which ends with the test.
+struct Served {
+    process: Child,
+    port: String,
+}
+
+impl Served {
+    fn start(folder: &Path, table: &str) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_coscan"))
+            .args(["serve", "-t", table, "--listen", "127.0.0.1:0"])
+            .args(["--memory", "256MiB", "--cluster", "nodes.toml"])
+            .args(SMALL)
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut errors = BufReader::new(process.stderr.take().unwrap());
+        let mut said = String::new();
+        while !said.contains("listening on") {
+            said.clear();
+            assert!(errors.read_line(&mut said).unwrap() > 0, "the server ended");
+        }
+        std::thread::spawn(move || std::io::copy(&mut errors, &mut std::io::sink()));
+        let port = said.trim().rsplit(':').next().unwrap().to_owned();
+        Self { process, port }
+    }
+
+    async fn connect(&self) -> Client {
+        let parameters = format!("host=127.0.0.1 port={} user=tester", self.port);
+        let (client, connection) = tokio_postgres::connect(&parameters, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The rows of a statement as texts.
+async fn texts(client: &Client, statement: &str) -> Vec<Vec<String>> {
+    let messages = client.simple_query(statement).await;
+    let messages = messages.unwrap_or_else(|error| panic!("{statement}: {error:?}"));
+    let rows = messages.into_iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => {
+            let text = |at| row.get(at).unwrap_or("NULL").to_owned();
+            Some((0..row.len()).map(text).collect())
+        }
+        _ => None,
+    });
+    rows.collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_of_a_server_are_answered_by_workers() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = format!("t={}", table(folder.path()).display());
+    let (first, mut second) = (Worker::start(), Worker::start());
+    let list = format!(
+        "nodes = [\"{}\", \"{}\"]\nbytes_per_node = \"1KiB\"\nsilence_timeout = \"20s\"\n",
+        first.address, second.address
+    );
+    std::fs::write(folder.path().join("nodes.toml"), list).unwrap();
+    let served = Served::start(folder.path(), &table);
+    let client = served.connect().await;
+    let plan = texts(&client, &format!("EXPLAIN {QUERY}")).await.concat();
+    let plan = plan.join("\n");
+    for worker in [&first, &second] {
+        let node = format!("node={},", worker.address);
+        assert!(plan.contains(&node), "{plan}");
+    }
+    let expected: Vec<Vec<String>> = (0..7)
+        .map(|k| {
+            let of_k = || (0..100_000_i64).filter(move |n| n % 7 == k);
+            vec![
+                k.to_string(),
+                of_k().count().to_string(),
+                of_k().sum::<i64>().to_string(),
+            ]
+        })
+        .collect();
+    assert_eq!(texts(&client, QUERY).await, expected);
+
+    // What a server adds to sessions travels: bounded functions, casts that know their transaction.
+    for (sql, answer) in [
+        (
+            "SELECT count(*) FROM t WHERE repeat(k::text, 2) = '33'",
+            "14285",
+        ),
+        (
+            "BEGIN; SELECT count(*) FROM t WHERE 'now'::text::timestamptz + v * interval '0' = now(); COMMIT",
+            "100000",
+        ),
+        (
+            "SELECT count(*) FROM t WHERE v::text::numeric / 2 = 7.5",
+            "1",
+        ),
+        ("SELECT count(*) FROM pg_class WHERE relname = 't'", "1"),
+    ] {
+        assert_eq!(texts(&client, sql).await, [[answer]], "{sql}");
+    }
+    let prepared = client
+        .prepare("SELECT sum(v)::int8 FROM t WHERE k = $1")
+        .await
+        .unwrap();
+    let row = client.query_one(&prepared, &[&3_i64]).await.unwrap();
+    assert_eq!(row.get::<_, i64>(0).to_string(), expected[3][2]);
+
+    for (sql, code) in [
+        ("SELECT sum(1 / (k - 3)) FROM t", "22012"),
+        ("SELECT sum((v || 'x')::int) FROM t", "22P02"),
+        ("CREATE TABLE own AS SELECT * FROM t", "0A000"),
+        ("EXPLAIN ANALYZE SELECT * FROM t", "0A000"),
+    ] {
+        let error = client.simple_query(sql).await.unwrap_err();
+        let said = error.as_db_error().unwrap();
+        assert_eq!(said.code().code(), code, "{sql}: {said}");
+    }
+
+    second.process.kill().unwrap();
+    second.process.wait().unwrap();
+    assert_eq!(
+        texts(&client, QUERY).await,
+        expected,
+        "it runs on the other one"
+    );
+    let nodes = texts(
+        &client,
+        "SELECT node FROM coscan.nodes WHERE state = 'lost'",
+    )
+    .await;
+    assert_eq!(nodes, [[second.address.clone()]]);
+    let plan = texts(&client, &format!("EXPLAIN {QUERY}")).await.concat();
+    assert!(!plan.join("\n").contains(&second.address), "{plan:?}");
+}
+
 #[test]
 fn what_does_not_run_on_a_cluster_is_said() {
     let here = Path::new(".");
     let error = failure(&coscan(here, &["worker", "--listen", "0.0.0.0:0"]), 1);
     assert!(error.contains("this machine only"), "{error}");
-    let error = failure(&coscan(here, &["serve", "--cluster", "nodes.toml"]), 2);
-    assert!(
-        error.contains("coscan serve does not run on a cluster yet"),
-        "{error}"
-    );
+    let folder = tempfile::tempdir().unwrap();
+    let list = "nodes = [\"127.0.0.1:1\"]\n";
+    std::fs::write(folder.path().join("nodes.toml"), list).unwrap();
+    let serve = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--cluster",
+        "nodes.toml",
+    ];
+    let error = failure(&coscan(folder.path(), &serve), 1);
+    assert!(error.contains("node 127.0.0.1:1:"), "{error}");
     let error = failure(
         &coscan(here, &["sql", "--cluster", "/nowhere", "SELECT 1"]),
         1,

@@ -6,14 +6,14 @@
 use std::sync::Arc;
 
 use coscan::{Engine, Session, parts};
-use url::Url;
 
-use crate::distribution::VERSION;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::members::Members;
 use crate::nodes::{self, Nodes};
 use crate::planner::Planner;
+use crate::shown::{self, NodesTable};
 use crate::subqueries::OneRow;
+use crate::suspects::Suspects;
 use crate::upstream::Upstream;
 
 /// The nodes of a cluster, and the connections to them. Clones share them.
@@ -35,17 +35,24 @@ impl Cluster {
     /// The cluster of these nodes. Connections are opened when they are needed.
     ///
     /// # Errors
-    /// [`Error::Thread`].
+    /// [`Error::Thread`](crate::Error::Thread).
     pub fn new(nodes: Nodes) -> Result<Self> {
-        let upstream = Upstream::new(nodes.urls().to_vec(), nodes.timeouts())?;
+        let suspects = Arc::<Suspects>::default();
+        let (urls, timeouts) = (nodes.urls().to_vec(), nodes.timeouts());
+        let upstream = Upstream::new(urls, Arc::clone(&suspects), timeouts)?;
         Ok(Self {
-            members: Arc::new(Members::new(nodes, Box::new(upstream))),
+            members: Arc::new(Members::new(nodes, suspects, Box::new(upstream))),
         })
     }
 
-    /// A session whose queries the nodes run. `engine` plans them.
+    /// A session whose queries the nodes run. `engine` plans them; its table `coscan.nodes` shows
+    /// the nodes of the first cluster that it has a session of.
     #[must_use]
     pub fn session(&self, engine: &Engine) -> Session {
+        let shown = Arc::new(NodesTable(Arc::clone(&self.members)));
+        if let Err(error) = parts::add_system_table(engine, shown::NAME, shown) {
+            log::warn!("coscan.nodes is not shown: {error}");
+        }
         parts::session(engine, |builder| {
             let mut builder = self.members.distribution.session(builder);
             let analyzer = builder.analyzer().get_or_insert_default();
@@ -55,12 +62,13 @@ impl Cluster {
         })
     }
 
-    /// Asks every node for its version, all at once.
+    /// Asks every node for its version, all at once. Those that do not answer get no part of a
+    /// query until they do.
     pub async fn health(&self) -> Vec<NodeHealth> {
         let asked = self.members.nodes.urls().iter().map(|url| async move {
             NodeHealth {
                 node: nodes::name(url).to_owned(),
-                is_well: self.is_well(url).await,
+                is_well: self.members.is_well(url).await,
             }
         });
         futures::future::join_all(asked).await
@@ -75,17 +83,5 @@ impl Cluster {
             health.is_well?;
         }
         Ok(self)
-    }
-
-    async fn is_well(&self, url: &Url) -> Result<()> {
-        let theirs = self.members.distribution.version(url).await?;
-        if theirs == VERSION {
-            return Ok(());
-        }
-        Err(Error::OtherVersion {
-            node: nodes::name(url).to_owned(),
-            theirs,
-            ours: VERSION,
-        })
     }
 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use coscan::parts::LostNode;
 use datafusion::error::DataFusionError;
 
 /// An error of a cluster.
@@ -79,6 +80,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl From<Error> for DataFusionError {
     fn from(error: Error) -> Self {
-        Self::External(Box::new(error))
+        match error {
+            // The engine runs the query again.
+            Error::Lost { node, reason } => LostNode { node, reason }.into(),
+            error => Self::External(Box::new(error)),
+        }
     }
 }

@@ -7,7 +7,9 @@
 //! | `members.rs` | what do sessions, plans and scans of a cluster have in common? |
 //! | `planner.rs` | on how many nodes does a query run, and which of them reads which chunk? |
 //! | `placed.rs` | the plan node of a scan that has a node to run on |
+//! | `shown.rs` | what does the table `coscan.nodes` show? |
 //! | `subqueries.rs` | which scalar subqueries may become joins? |
+//! | `suspects.rs` | which nodes were lost lately? |
 //! | `distribution.rs` | what does Coscan ask of the library that runs plans on many nodes? |
 //! | `upstream/` | how does datafusion-distributed do that? |
 //! | `worker.rs` | how does a process serve parts of queries? |
@@ -22,7 +24,9 @@ mod members;
 mod nodes;
 mod placed;
 mod planner;
+mod shown;
 mod subqueries;
+mod suspects;
 mod upstream;
 mod worker;
 

@@ -22,7 +22,7 @@ use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use url::Url;
 
-use crate::members::Members;
+use crate::members::Present;
 use crate::nodes;
 
 /// See the file's header.
@@ -51,13 +51,13 @@ impl PlacedScanExec {
         scan: Arc<dyn ExecutionPlan>,
         pieces: Vec<ScanPiece>,
         degree: usize,
-        members: &Members,
+        present: &Present,
     ) -> Self {
         let place = Place::Whole {
             pieces,
             degree,
-            order: members.order.clone(),
-            urls: members.nodes.urls().to_vec(),
+            order: present.order.clone(),
+            urls: present.urls.clone(),
         };
         Self { scan, place }
     }

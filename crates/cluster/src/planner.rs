@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use coscan::parts::{Scan, ScanPiece};
+use coscan::parts::{self, Scan, ScanPiece};
 use coscan::{Engine, Settings};
 use coscan_core::placement;
 use coscan_pg::{Once, PgError};
@@ -28,7 +28,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::explain::ExplainExec;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
-use crate::members::Members;
+use crate::members::{Members, Present};
 use crate::placed::PlacedScanExec;
 
 /// See the file's header.
@@ -52,23 +52,25 @@ impl Planner {
         let whole = planner.create_physical_plan(plan, state).await?;
         let scans = scans(&whole)?;
         if scans.is_empty() {
-            return Ok(whole);
+            return parts::in_coordinator(whole, state.config_options());
         }
-        let degree = self.degree(&scans);
-        let placed = self.placed(whole, &scans, degree, state).await?;
+        let present = self.members.present();
+        let degree = self.degree(&scans, &present);
+        let placed = self.placed(whole, &scans, (&present, degree), state);
+        let placed = placed.await?;
         self.members
             .distribution
             .divide(placed, degree, state)
             .await
     }
 
-    fn degree(&self, scans: &[Arc<dyn ExecutionPlan>]) -> usize {
+    fn degree(&self, scans: &[Arc<dyn ExecutionPlan>], present: &Present) -> usize {
         let needed = scans
             .iter()
             .filter_map(|scan| Some(Scan::of(scan)?.needed_bytes()));
         let needed = needed.fold(0, u64::saturating_add);
-        let nodes = &self.members.nodes;
-        placement::degree(needed, nodes.bytes_per_node(), self.members.order.len())
+        let bytes_per_node = self.members.nodes.bytes_per_node();
+        placement::degree(needed, bytes_per_node, present.order.len())
     }
 
     /// The plan with the scans' pieces.
@@ -76,7 +78,7 @@ impl Planner {
         &self,
         whole: Arc<dyn ExecutionPlan>,
         scans: &[Arc<dyn ExecutionPlan>],
-        degree: usize,
+        (present, degree): (&Present, usize),
         state: &SessionState,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let Some(settings) = state.config_options().extensions.get::<Settings>() else {
@@ -96,7 +98,7 @@ impl Planner {
             let Some(pieces) = pieces.get(&identity(&node)) else {
                 return Ok(Transformed::no(node));
             };
-            let scan = PlacedScanExec::whole(node, pieces.clone(), degree, &self.members);
+            let scan = PlacedScanExec::whole(node, pieces.clone(), degree, present);
             Ok(Transformed::yes(Arc::new(scan) as _))
         });
         placed.data()

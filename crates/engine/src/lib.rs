@@ -25,6 +25,7 @@ mod error;
 mod fragment;
 mod index;
 mod index_catalog;
+mod lost_node;
 mod memory;
 mod object_stores;
 mod once;
@@ -62,7 +63,7 @@ pub use rights::without_folders;
 pub use running::Running;
 pub use session::{
     CoscanExt, Engine, EngineMetrics, Prepared, Session, StartOptions, Statement, TransactionRules,
-    add_physical_rule, give_way_in_joins, only_reads, start,
+    add_physical_rule, bounded, give_way_in_joins, only_reads, start,
 };
 pub use session_names::{
     Confinement, DropNames, Rename, SavedOwn, Snapshot, TEMPORARY_SCHEMA, check as check_rights,

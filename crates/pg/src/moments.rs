@@ -64,8 +64,20 @@ impl Moments {
         self.0.statement.load(Ordering::Relaxed)
     }
 
-    /// When the current transaction began; `None` outside of one.
-    pub(crate) fn transaction(&self) -> Option<i64> {
+    /// Those of a statement in a transaction that began at this time, in microseconds since 1970,
+    /// on another node.
+    #[must_use]
+    pub fn of_transaction(began_us: i64) -> Self {
+        let began = || AtomicI64::new(began_us);
+        Self(Arc::new(Inner {
+            statement: began(),
+            transaction: began(),
+        }))
+    }
+
+    /// When the current transaction began, in microseconds since 1970; `None` outside of one.
+    #[must_use]
+    pub fn transaction(&self) -> Option<i64> {
         let began = self.0.transaction.load(Ordering::Relaxed);
         (began != NONE).then_some(began)
     }
@@ -75,7 +87,9 @@ impl Moments {
         self.transaction().map(|_| self.last_statement_us())
     }
 
-    pub(crate) fn of(options: &ConfigOptions) -> Option<&Self> {
+    /// Those of a session with these options, if it has any.
+    #[must_use]
+    pub fn of(options: &ConfigOptions) -> Option<&Self> {
         options.extensions.get::<Self>()
     }
 }

@@ -78,10 +78,18 @@ impl SentFunctions {
         place(&self.window, function.name(), function)
     }
 
-    /// The function of this name at this place.
+    /// The function of this name at this place, in a session with these settings.
     #[must_use]
-    pub fn scalar(&self, name: &str, place: usize) -> Option<&Arc<ScalarUDF>> {
-        self.scalar.get(name)?.get(place)
+    pub fn scalar(
+        &self,
+        name: &str,
+        place: usize,
+        config: &ConfigOptions,
+    ) -> Option<Arc<ScalarUDF>> {
+        let known = self.scalar.get(name)?.get(place)?;
+        // A cast holds the time of its transaction.
+        let updated = known.inner().with_updated_config(config);
+        Some(updated.map_or_else(|| Arc::clone(known), Arc::new))
     }
 
     /// The same for an aggregate.
@@ -166,7 +174,12 @@ fn resolved() -> Vec<Arc<AggregateUDF>> {
 
 #[cfg(test)]
 mod tests {
+    use arrow::datatypes::{DataType, Field, TimeUnit};
+    use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
+    use datafusion::scalar::ScalarValue;
+
     use super::*;
+    use crate::moments::Moments;
 
     #[test]
     fn each_function_is_found_at_its_place() {
@@ -174,13 +187,48 @@ mod tests {
         let (ours, theirs) = (SentFunctions::new(&config), SentFunctions::new(&config));
         for function in ours.scalar.values().flatten() {
             let at = ours.place_of_scalar(function).unwrap();
-            assert_eq!(theirs.scalar(function.name(), at), Some(function));
+            let sent = theirs.scalar(function.name(), at, &config);
+            assert_eq!(sent.as_ref(), Some(function));
         }
         for function in ours.aggregate.values().flatten() {
             let at = ours.place_of_aggregate(function).unwrap();
             assert_eq!(theirs.aggregate(function.name(), at), Some(function));
         }
         assert!(ours.aggregate["sum"].len() > 3, "several sums");
+    }
+
+    #[test]
+    fn a_cast_has_the_time_of_its_transaction() {
+        let plain = ConfigOptions::default();
+        let functions = SentFunctions::new(&plain);
+        let mut began = plain.clone();
+        began.extensions.insert(Moments::of_transaction(1));
+        let cast = casts::udf(&began);
+        let at = functions.place_of_scalar(&cast).unwrap();
+        let sent = functions.scalar(cast.name(), at, &began).unwrap();
+        let text = ScalarValue::from("now");
+        let invoked = sent.invoke_with_args(ScalarFunctionArgs {
+            args: vec![
+                ColumnarValue::Scalar(text),
+                ColumnarValue::Scalar(ScalarValue::from("timestamptz")),
+            ],
+            arg_fields: vec![
+                Arc::new(Field::new("text", DataType::Utf8, true)),
+                Arc::new(Field::new("type", DataType::Utf8, true)),
+            ],
+            number_rows: 1,
+            return_field: Arc::new(Field::new(
+                "moment",
+                DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+                true,
+            )),
+            config_options: Arc::new(began),
+        });
+        let ColumnarValue::Scalar(ScalarValue::TimestampMicrosecond(moment, _)) = invoked.unwrap()
+        else {
+            panic!("not a moment");
+        };
+        assert_eq!(moment, Some(1));
     }
 
     #[test]

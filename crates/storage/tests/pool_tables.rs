@@ -125,6 +125,29 @@ async fn who_wants_a_footer_at_the_same_time_shares_one_read() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_reads_a_footer_and_is_polled_no_longer_keeps_nobody_from_it() {
+    let (setup, device) = setup(64 << 20, Vec::new()).await;
+    let path = write(&setup.folder, "other.parquet", Layout::RowGroups);
+    let location = object_store::path::Path::from_absolute_path(&path).unwrap();
+    let key = FileKey::new("file://", device.stat(&location).await.unwrap());
+    let files = setup.shared.files();
+    let mut stopped = Box::pin(files.footer_by(&key, &Stopped));
+    assert!(futures::poll!(&mut stopped).is_pending());
+    let begun = Instant::now();
+    files.footer_by(&key, &Planner(&path)).await.unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(10));
+}
+
+/// Reads for ever.
+struct Stopped;
+
+impl RangeRead for Stopped {
+    async fn read(&self, _: &[Range<u64>]) -> coscan_storage::Result<Vec<Bytes>> {
+        std::future::pending().await
+    }
+}
+
 /// Reads a file like a planner, without the device.
 struct Planner<'a>(&'a Path);
 

@@ -81,7 +81,6 @@ impl Allowed {
 
 /// Runs the command until a signal stops it.
 pub(crate) fn run(options: Options) -> Result<(), Failure> {
-    options.nodes.refuse("coscan serve")?;
     // Queries have threads of their own, so that a cancel request or a new connection does not
     // wait for a busy query. Half of these threads are for short queries.
     let queries = crate::runtime("coscan-query", 2)?;
@@ -104,13 +103,13 @@ pub(crate) fn run(options: Options) -> Result<(), Failure> {
     let outcome = connections.block_on(async {
         let engine = options.settings.engine()?;
         options.tables.declare(&engine.session()).await;
-        let running = engine.clone();
-        let factory: SessionFactory = Arc::new(move || Ok(engine.session().context().clone()));
+        let sessions = options.nodes.sessions(&engine).await?;
+        let factory: SessionFactory = Arc::new(move || Ok(sessions().context().clone()));
         let server = Server::bind(config, factory).await.map_err(Failure::new)?;
         eprintln!("coscan: listening on {}", server.local_addr());
         let outcome = server.run(stop_signal()).await.map_err(Failure::new);
-        running.finish_recording();
-        let done = running.metrics();
+        engine.finish_recording();
+        let done = engine.metrics();
         eprintln!(
             "coscan: stopped; {} requests read {:.1} MB, {:.1} MB of arrays were decoded",
             done.io_requests,

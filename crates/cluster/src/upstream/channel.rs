@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use async_trait::async_trait;
+use coscan::parts::LostNode;
 use datafusion::common::not_impl_err;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result as PlanResult};
@@ -40,15 +41,18 @@ use url::Url;
 use uuid::Uuid;
 
 use super::codec::TravellingExec;
-use super::network::Network;
+use super::errors::arrived;
+use super::network::{FAILED, Network};
 use super::settings;
 use crate::error::{Error, Result};
 use crate::nodes::{self, Timeouts};
+use crate::suspects::Suspects;
 
 /// The connections of a process to nodes.
 pub(super) struct Channels {
     timeouts: Timeouts,
     network: Network,
+    suspects: Arc<Suspects>,
     open: Mutex<HashMap<Url, BoxCloneSyncChannel>>,
     refusals: Arc<Refusals>,
 }
@@ -56,13 +60,14 @@ pub(super) struct Channels {
 impl Channels {
     /// # Errors
     /// [`Error::Thread`].
-    pub(super) fn new(timeouts: Timeouts) -> Result<Self> {
+    pub(super) fn new(timeouts: Timeouts, suspects: Arc<Suspects>) -> Result<Self> {
         let network = Network::start().map_err(|error| Error::Thread {
             reason: error.to_string(),
         })?;
         Ok(Self {
             timeouts,
             network,
+            suspects,
             open: Mutex::default(),
             refusals: Arc::default(),
         })
@@ -92,6 +97,7 @@ impl Channels {
         Ok(NodeChannel {
             inner: create_worker_client(self.channel(node)?),
             node: node.clone(),
+            suspects: Arc::clone(&self.suspects),
             refusals: Arc::clone(&self.refusals),
         })
     }
@@ -134,7 +140,23 @@ impl fmt::Debug for Channels {
 struct NodeChannel {
     inner: Box<dyn WorkerChannel>,
     node: Url,
+    suspects: Arc<Suspects>,
     refusals: Arc<Refusals>,
+}
+
+impl NodeChannel {
+    /// Makes of an error that the library returns one that names the node, if it was lost, and that
+    /// is what it was on the node, if it came from there.
+    fn heard(&self) -> impl Fn(DataFusionError) -> DataFusionError + Send + Sync + 'static {
+        let (node, suspects) = (self.node.clone(), Arc::clone(&self.suspects));
+        move |error| {
+            let error = arrived(named(&node, error));
+            if let Some(lost) = LostNode::of(&error) {
+                suspects.lost(&lost.node, &lost.reason);
+            }
+            error
+        }
+    }
 }
 
 #[async_trait]
@@ -155,14 +177,12 @@ impl WorkerChannel for NodeChannel {
             let options = context.session_config().options();
             request.plan = MaybeEncoded::Decoded(Arc::new(TravellingExec::new(plan, options)));
         }
+        let heard = self.heard();
         let sent = self
             .inner
             .coordinator_channel(headers, request, messages, metrics, context);
-        let node = self.node.clone();
-        let answers = sent
-            .await
-            .map_err(|error| refusals.refuse(query_id, named(&node, error)))?;
-        let refused = move |error| refusals.refuse(query_id, named(&node, error));
+        let refused = move |error| refusals.refuse(query_id, heard(error));
+        let answers = sent.await.map_err(&refused)?;
         Ok(answers.map(move |answer| answer.map_err(&refused)).boxed())
     }
 
@@ -180,12 +200,12 @@ impl WorkerChannel for NodeChannel {
             refuse_functions(by)?;
         }
         let query = self.refusals.of(request.task_key.query_id);
-        let node = self.node.clone();
+        let heard = Arc::new(self.heard());
         let streams = self.inner.execute_task(headers, request, metrics, context);
-        let streams = streams.await.map_err(|error| named(&node, error))?;
+        let streams = streams.await.map_err(&*heard)?;
         let streams = streams.into_iter().map(|stream| {
-            let (query, node) = (Arc::clone(&query), node.clone());
-            let stream = stream.map(move |batch| batch.map_err(|error| named(&node, error)));
+            let (query, heard) = (Arc::clone(&query), Arc::clone(&heard));
+            let stream = stream.map(move |batch| batch.map_err(&*heard));
             let refused = async move { Err(DataFusionError::Shared(query.refused().await)) };
             // A stream that has ended wins over a refusal: then the refusal was of another part.
             let refused = refused.into_stream();
@@ -198,8 +218,9 @@ impl WorkerChannel for NodeChannel {
         &mut self,
         request: GetWorkerInfoRequest,
     ) -> PlanResult<GetWorkerInfoResponse> {
+        let heard = self.heard();
         let info = self.inner.get_worker_info(request).await;
-        info.map_err(|error| named(&self.node, error))
+        info.map_err(heard)
     }
 }
 
@@ -306,6 +327,10 @@ fn refuse_functions(by: &Partitioning) -> PlanResult<()> {
 /// An error of a connection becomes one that names the node; all others stay.
 fn named(node: &Url, error: DataFusionError) -> DataFusionError {
     match reason(&error) {
+        // The node is well.
+        Some(reason) if reason.starts_with(FAILED) => {
+            DataFusionError::Execution(format!("node {}: {reason}", nodes::name(node)))
+        }
         Some(reason) => lost(node, &reason).into(),
         None => error,
     }

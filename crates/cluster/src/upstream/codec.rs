@@ -11,12 +11,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use coscan::parts::{Marks, Scan};
+use coscan::parts::{self, Marks, Scan};
 use coscan_pg::{SentFunctions, StatedExec};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{internal_err, not_impl_err};
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 use datafusion::physical_expr::PhysicalExpr;
@@ -109,8 +110,11 @@ impl PhysicalExtensionCodec for WholeCodec {
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = PhysicalPlanNode::decode(bytes).map_err(unreadable)?;
+        let options = context.session_config().options();
         let codec = PartCodec {
-            functions: functions(context.session_config().options()),
+            functions: functions(options),
+            options: Arc::clone(options),
+            memory: Some(Arc::clone(context.memory_pool())),
         };
         let decoding = PhysicalPlanDecodeContext::new(context, &codec);
         converter.proto_to_execution_plan(&plan, &decoding)
@@ -127,6 +131,8 @@ impl PhysicalExtensionCodec for WholeCodec {
         };
         let codec = PartCodec {
             functions: Arc::clone(&travelling.functions),
+            options: Arc::default(),
+            memory: None,
         };
         let plan = converter.execution_plan_to_proto(&travelling.plan, &codec)?;
         plan.encode(bytes).map_err(unreadable)
@@ -136,6 +142,10 @@ impl PhysicalExtensionCodec for WholeCodec {
 /// Sends what is in a [`TravellingExec`].
 struct PartCodec {
     functions: Arc<SentFunctions>,
+    /// Those of the session that a plan arrives in.
+    options: Arc<ConfigOptions>,
+    /// The memory that bounds functions whose results can grow, where a plan arrives.
+    memory: Option<Arc<dyn MemoryPool>>,
 }
 
 impl fmt::Debug for PartCodec {
@@ -210,13 +220,17 @@ impl PhysicalExtensionCodec for PartCodec {
     }
 
     fn try_encode_udf(&self, function: &ScalarUDF, bytes: &mut Vec<u8>) -> Result<()> {
+        let function = parts::unbounded(function);
         let place = self.functions.place_of_scalar(function);
         put(bytes, function.name(), place)
     }
 
     fn try_decode_udf(&self, name: &str, bytes: &[u8]) -> Result<Arc<ScalarUDF>> {
         let (name, place) = taken(bytes).unwrap_or((name, 0));
-        found(self.functions.scalar(name, place), name)
+        let function = found(self.functions.scalar(name, place, &self.options), name)?;
+        let bounded = self.memory.as_ref();
+        let bounded = bounded.and_then(|memory| parts::bounded_one(&function, memory));
+        Ok(bounded.map_or(function, Arc::new))
     }
 
     fn try_encode_udaf(&self, function: &AggregateUDF, bytes: &mut Vec<u8>) -> Result<()> {
@@ -226,7 +240,7 @@ impl PhysicalExtensionCodec for PartCodec {
 
     fn try_decode_udaf(&self, name: &str, bytes: &[u8]) -> Result<Arc<AggregateUDF>> {
         let (name, place) = taken(bytes).unwrap_or((name, 0));
-        found(self.functions.aggregate(name, place), name)
+        found(self.functions.aggregate(name, place).cloned(), name)
     }
 
     fn try_encode_udwf(&self, function: &WindowUDF, bytes: &mut Vec<u8>) -> Result<()> {
@@ -236,7 +250,7 @@ impl PhysicalExtensionCodec for PartCodec {
 
     fn try_decode_udwf(&self, name: &str, bytes: &[u8]) -> Result<Arc<WindowUDF>> {
         let (name, place) = taken(bytes).unwrap_or((name, 0));
-        found(self.functions.window(name, place), name)
+        found(self.functions.window(name, place).cloned(), name)
     }
 }
 
@@ -264,9 +278,9 @@ fn taken(bytes: &[u8]) -> Option<(&str, usize)> {
     Some((std::str::from_utf8(name).ok()?, usize::from(*place)))
 }
 
-fn found<F>(function: Option<&Arc<F>>, name: &str) -> Result<Arc<F>> {
+fn found<F>(function: Option<Arc<F>>, name: &str) -> Result<Arc<F>> {
     match function {
-        Some(function) => Ok(Arc::clone(function)),
+        Some(function) => Ok(function),
         None => internal_err!("a node does not know the function {name}"),
     }
 }

@@ -33,6 +33,7 @@ use crate::distribution::Distribution;
 use crate::error::Result;
 use crate::nodes::Timeouts;
 use crate::placed::PlacedScanExec;
+use crate::suspects::Suspects;
 
 /// Bytes that a connection buffers of one task's output. The library's 64 MiB are taken without
 /// asking, once for each pair of tasks.
@@ -41,17 +42,18 @@ const CONNECTION_BYTES: usize = 4 << 20;
 /// datafusion-distributed, with connections to the nodes.
 #[derive(Debug)]
 pub(crate) struct Upstream {
-    urls: Vec<Url>,
+    listed: Listed,
     channels: Arc<Channels>,
 }
 
 impl Upstream {
     /// # Errors
     /// [`Error::Thread`](crate::Error::Thread).
-    pub(crate) fn new(urls: Vec<Url>, timeouts: Timeouts) -> Result<Self> {
+    pub(crate) fn new(urls: Vec<Url>, suspects: Arc<Suspects>, timeouts: Timeouts) -> Result<Self> {
+        let channels = Channels::new(timeouts, Arc::clone(&suspects))?;
         Ok(Self {
-            urls,
-            channels: Arc::new(Channels::new(timeouts)?),
+            listed: Listed { urls, suspects },
+            channels: Arc::new(channels),
         })
     }
 }
@@ -60,7 +62,7 @@ impl Upstream {
 impl Distribution for Upstream {
     fn session(&self, builder: SessionStateBuilder) -> SessionStateBuilder {
         let builder = builder
-            .with_distributed_worker_resolver(Listed(self.urls.clone()))
+            .with_distributed_worker_resolver(self.listed.clone())
             .with_distributed_channel_resolver(
                 Arc::clone(&self.channels) as Arc<dyn ChannelResolver + Send + Sync>
             )
@@ -147,12 +149,16 @@ impl QueryPlanner for Planned {
     }
 }
 
-/// The nodes that the cluster's list names.
-struct Listed(Vec<Url>);
+/// The nodes of the cluster, and those of them that were lost.
+#[derive(Clone, Debug)]
+struct Listed {
+    urls: Vec<Url>,
+    suspects: Arc<Suspects>,
+}
 
 impl WorkerResolver for Listed {
     fn get_urls(&self) -> PlanResult<Vec<Url>> {
-        Ok(self.0.clone())
+        Ok(self.suspects.without(&self.urls))
     }
 }
 

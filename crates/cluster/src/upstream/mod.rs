@@ -5,6 +5,7 @@
 //! | `divide.rs` | how is a plan divided into stages, and where do their tasks run? |
 //! | `channel.rs` | how is a node reached, and how is it found to be lost? |
 //! | `network.rs` | which thread do connections have? |
+//! | `errors.rs` | how does an error travel, so that it arrives as what it was? |
 //! | `codec.rs` | how do plans, scans and functions travel? |
 //! | `settings.rs` | which of the session's settings travel with a query? |
 //! | `serve.rs` | how does a node run the parts that it gets? |
@@ -14,6 +15,7 @@
 mod channel;
 mod codec;
 mod divide;
+mod errors;
 mod network;
 mod serve;
 mod settings;

@@ -1,17 +1,23 @@
 //! Which thread do connections have?
 //!
-//! One of their own, which does nothing else. The threads of queries may be in one step for
+//! One of their own, which runs no part of a query. The threads of queries may be in one step for
 //! seconds (a join with a filter); a connection that shared them would answer no ping, and its
-//! node would count as lost. Requests go to the threads of queries, where answers are made, too.
-//! Bounds: [`FRAMES_AHEAD`] for each answer.
+//! node would count as lost. Requests go to the threads of queries, where answers are made, in the
+//! turns of the query that asks.
+//! Bounds: [`FRAMES_AHEAD`] for each answer; a frame is a batch at most.
 
 use std::convert::Infallible;
+use std::io;
 use std::pin::pin;
+use std::sync::{Arc, mpsc as threads};
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
+use coscan::running::QueryRuntime;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use http::{Request, Response};
+use http_body::Frame;
 use http_body_util::{BodyStream, StreamBody};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{mpsc, oneshot};
@@ -20,10 +26,14 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
 
-/// How many frames of an answer wait for its connection.
-const FRAMES_AHEAD: usize = 2;
+/// How many frames of an answer wait for its connection. No budget counts them.
+const FRAMES_AHEAD: usize = 1;
 
-/// A thread for connections. It ends when this is dropped, and with it all of its connections.
+/// What the message of a status begins with if a request came to no end: it panicked, or its
+/// threads are gone.
+pub(super) const FAILED: &str = "a request failed";
+
+/// A thread for connections. Dropped, it ends soon, and all of its connections with it.
 #[derive(Debug)]
 pub(super) struct Network {
     handle: Handle,
@@ -34,15 +44,22 @@ pub(super) struct Network {
 impl Network {
     /// # Errors
     /// If the system gives no thread.
-    pub(super) fn start() -> std::io::Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let handle = runtime.handle().clone();
+    pub(super) fn start() -> io::Result<Self> {
+        let (started, made) = threads::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = std::thread::Builder::new().name("coscan-network".to_owned());
         thread.spawn(move || {
+            // Made here, because a runtime must not be dropped on a thread of another one.
+            let runtime = Builder::new_current_thread().enable_all().build();
+            let runtime = match runtime {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(started.send(Err(error))),
+            };
+            drop(started.send(Ok(runtime.handle().clone())));
             runtime.block_on(stopped.map(drop));
             runtime.shutdown_background();
         })?;
+        let handle = made.recv().map_err(|_| io::Error::other("it ended"))??;
         Ok(Self {
             handle,
             _stop: stop,
@@ -71,10 +88,10 @@ where
     }
 }
 
-/// A service of connections whose requests run elsewhere.
+/// A service of connections whose requests run on the threads of queries.
 #[derive(Clone)]
 pub(super) struct RunOn<S> {
-    pub(super) threads: Handle,
+    pub(super) queries: Arc<QueryRuntime>,
     pub(super) service: S,
 }
 
@@ -93,49 +110,124 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let answered = self.service.call(request);
-        let threads = self.threads.clone();
+        let queries = Arc::clone(&self.queries);
         async move {
+            let query = queries.tasks.begin();
             // A request whose connection is gone ends with it.
             let mut running = JoinSet::new();
-            running.spawn_on(answered, &threads);
-            match running.join_next().await {
+            running.spawn_on(query.schedule(answered.boxed()), &queries.handle);
+            let failed = match running.join_next().await {
                 Some(Ok(Ok(response))) => {
-                    Ok(response.map(|body| Body::new(made_on(&threads, body))))
+                    return Ok(response.map(|body| {
+                        let made = |sending: BoxFuture<'static, ()>| {
+                            queries.handle.spawn(query.schedule(sending));
+                        };
+                        made_by(made, body)
+                    }));
                 }
-                _ => Ok(Status::internal("a request failed").into_http()),
-            }
+                Some(Err(error)) => format!("{FAILED}: {error}"),
+                None => FAILED.to_owned(),
+            };
+            Ok(Status::internal(failed).into_http())
         }
         .boxed()
     }
 }
 
-/// The same body, whose frames are made on these threads, as far ahead as there is room.
-fn made_on(
-    threads: &Handle,
-    body: Body,
-) -> impl http_body::Body<Data = bytes::Bytes, Error = Status> + Send + 'static {
+/// The same body, whose frames are made by a future that `run` runs, as far ahead as there is room.
+fn made_by(run: impl FnOnce(BoxFuture<'static, ()>), body: Body) -> Body {
+    if http_body::Body::is_end_stream(&body) {
+        return body;
+    }
     let (sender, frames) = mpsc::channel(FRAMES_AHEAD);
-    threads.spawn(async move {
-        let mut body = pin!(BodyStream::new(body));
-        loop {
-            let room = tokio::select! {
-                room = sender.reserve() => room,
-                // Nobody reads on.
-                () = sender.closed() => return,
-            };
-            let Ok(room) = room else { return };
-            tokio::select! {
-                frame = body.next() => match frame {
-                    Some(frame) => room.send(frame),
-                    None => return,
-                },
-                () = sender.closed() => return,
-            }
+    run(sending(body, sender).boxed());
+    let frames = futures::stream::unfold(Some(frames), |frames| async move {
+        let mut frames = frames?;
+        match frames.recv().await {
+            Some(Some(frame)) => Some((frame, Some(frames))),
+            Some(None) => None,
+            None => Some((Err(Status::internal(FAILED)), None)),
         }
     });
-    let frames = futures::stream::unfold(frames, |mut frames| async move {
-        let frame = frames.recv().await?;
-        Some((frame, frames))
-    });
-    StreamBody::new(frames)
+    Body::new(StreamBody::new(frames))
+}
+
+/// Sends the frames of a body, and `None` after the last; less if its reader is gone.
+async fn sending(body: Body, sender: mpsc::Sender<Option<Result<Frame<Bytes>, Status>>>) {
+    let mut body = pin!(BodyStream::new(body));
+    // Fails once the reader is gone.
+    while let Ok(room) = sender.reserve().await {
+        let next = tokio::select! {
+            next = body.next() => next,
+            () = sender.closed() => return,
+        };
+        let is_last = next.is_none();
+        room.send(next);
+        if is_last {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http::HeaderMap;
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    fn spawned(sending: BoxFuture<'static, ()>) {
+        tokio::spawn(sending);
+    }
+
+    fn body(
+        frames: impl futures::Stream<Item = Result<Frame<Bytes>, Status>> + Send + 'static,
+    ) -> Body {
+        made_by(spawned, Body::new(StreamBody::new(frames)))
+    }
+
+    fn data(text: &'static str) -> Result<Frame<Bytes>, Status> {
+        Ok(Frame::data(Bytes::from_static(text.as_bytes())))
+    }
+
+    #[tokio::test]
+    async fn frames_and_trailers_arrive_in_order() {
+        let mut trailers = HeaderMap::new();
+        trailers.insert("grpc-status", http::HeaderValue::from_static("0"));
+        let frames = [data("a"), data("b"), Ok(Frame::trailers(trailers.clone()))];
+        let all = body(futures::stream::iter(frames)).collect().await.unwrap();
+        assert_eq!(all.trailers(), Some(&trailers));
+        assert_eq!(all.to_bytes(), "ab");
+    }
+
+    #[tokio::test]
+    async fn an_error_and_a_panic_are_no_end() {
+        let frames = [data("a"), Err(Status::data_loss("x"))];
+        let error = body(futures::stream::iter(frames))
+            .collect()
+            .await
+            .unwrap_err();
+        assert_eq!(error.code(), tonic::Code::DataLoss);
+
+        let frames = futures::stream::iter([data("a")]);
+        let frames = frames.chain(futures::stream::once(async { panic!("in a part") }));
+        let error = body(frames).collect().await.unwrap_err();
+        assert_eq!(error.message(), FAILED);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_nobody_reads_ends() {
+        let (alive, ended) = oneshot::channel::<()>();
+        let frames = futures::stream::once(async move {
+            let _alive = alive;
+            std::future::pending().await
+        });
+        let mut unread = body(frames);
+        let wait = Duration::from_millis(20);
+        assert!(tokio::time::timeout(wait, unread.frame()).await.is_err());
+        drop(unread);
+        ended.await.expect_err("its frames are dropped");
+    }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use arrow::datatypes::Schema;
 use async_trait::async_trait;
+use coscan::running::QueryRuntime;
 use coscan::{Engine, parts};
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result as PlanResult;
@@ -18,12 +19,14 @@ use datafusion::execution::SessionState;
 use datafusion::physical_expr::Partitioning;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion_distributed::{
-    ChannelResolver, DistributedConfig, DistributedExt, ExecuteTaskRequest, MaybeEncoded,
-    ProducerHead, SetPlanRequest, TaskKey, Worker, WorkerPlanRewriteEvent,
-    WorkerPlanRewriteEventResponse, WorkerQueryContext, WorkerSessionBuilder,
+    BroadcastExec, ChannelResolver, CoordinatorToWorkerMsg, DistributedConfig, DistributedExt,
+    ExecuteTaskRequest, MaybeEncoded, ProducerHead, SetPlanRequest, TaskKey, Worker,
+    WorkerPlanRewriteEvent, WorkerPlanRewriteEventResponse, WorkerQueryContext,
+    WorkerSessionBuilder,
 };
 use futures::{FutureExt, StreamExt};
 use http::HeaderMap;
@@ -38,6 +41,7 @@ use uuid::Uuid;
 
 use super::channel::Channels;
 use super::codec::WholeCodec;
+use super::errors::SentErrorsExec;
 use super::network::{Network, RunOn};
 use super::settings;
 use crate::distribution::VERSION;
@@ -63,7 +67,7 @@ pub(crate) async fn serve(
     stop: impl Future<Output = ()>,
 ) -> Result<(), String> {
     let network = Network::start().map_err(|error| error.to_string())?;
-    let channels = Channels::new(timeouts).map_err(|error| error.to_string())?;
+    let channels = Channels::new(timeouts, Arc::default()).map_err(|error| error.to_string())?;
     let sessions = Sessions {
         options: parts::options(&engine),
         channels: Arc::new(channels),
@@ -76,9 +80,10 @@ pub(crate) async fn serve(
     let service = worker
         .into_worker_server()
         .max_decoding_message_size(MESSAGE_BYTES_MAX);
-    let threads = Handle::current();
+    let queries = QueryRuntime::new(Some(Handle::current())).map_err(|error| error.to_string())?;
+    let queries = Arc::new(queries);
     let run_on_threads = layer_fn(move |service| RunOn {
-        threads: threads.clone(),
+        queries: Arc::clone(&queries),
         service,
     });
     let (end, ended) = oneshot::channel::<()>();
@@ -124,9 +129,11 @@ async fn pulse(worker: Worker) -> PlanResult<()> {
             .map_err(|error| datafusion::error::DataFusionError::External(Box::new(error)))?,
         query_start_time_ns: 0,
     };
-    let open = futures::stream::pending().boxed();
+    // The library forgets the part when this stream ends, which is when the pulse is dropped.
+    let (_beats, ended) = oneshot::channel::<CoordinatorToWorkerMsg>();
+    let open = futures::stream::once(ended).filter_map(async |_| None);
     let _answers = worker
-        .coordinator_channel(HeaderMap::new(), request, open)
+        .coordinator_channel(HeaderMap::new(), request, open.boxed())
         .await?;
     let mut ticks = tokio::time::interval(PULSE);
     loop {
@@ -172,12 +179,25 @@ impl WorkerSessionBuilder for Sessions {
                     let partitions = event.plan.output_partitioning().partition_count();
                     let plan = parts::cooperative(&engine, event.plan, options)?;
                     let plan = in_partitions(plan, partitions)?;
+                    let plan = with_sent_errors(plan)?;
                     Ok(WorkerPlanRewriteEventResponse::new(plan))
                 },
             )
             .build();
         Ok(state)
     }
+}
+
+/// The part, whose errors are made to travel. Where the library exchanges the root for one that
+/// divides rows as its reader wants them, that stays the root.
+fn with_sent_errors(plan: Arc<dyn ExecutionPlan>) -> PlanResult<Arc<dyn ExecutionPlan>> {
+    if !plan.is::<RepartitionExec>() && !plan.is::<BroadcastExec>() {
+        return Ok(Arc::new(SentErrorsExec(plan)));
+    }
+    let below = plan.children().into_iter().cloned();
+    let below = below.map(|child| Arc::new(SentErrorsExec(child)) as _);
+    let below: Vec<Arc<dyn ExecutionPlan>> = below.collect();
+    replace_children_if_necessary(plan, below)
 }
 
 /// The part in as many partitions as its readers ask for. A fragment leaves out the node that

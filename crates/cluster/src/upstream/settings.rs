@@ -8,6 +8,7 @@
 
 use std::fmt::Write;
 
+use coscan_pg::Moments;
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result as PlanResult;
 use http::{HeaderMap, HeaderValue};
@@ -19,6 +20,10 @@ const HEADER: &str = "x-coscan-settings";
 
 /// The most bytes of settings; HTTP/2 servers take some 16 kB of headers.
 const BYTES_MAX: usize = 4 << 10;
+
+/// When the session's transaction began, in microseconds since 1970. Not a setting, but casts
+/// depend on it.
+const TRANSACTION: &str = "transaction";
 
 /// The settings that always travel.
 const SENT: [&str; 10] = [
@@ -43,7 +48,10 @@ pub(super) fn header(options: &ConfigOptions) -> Result<(&'static str, HeaderVal
         let is_sent = SENT.contains(&entry.key.as_str());
         is_sent.then_some((entry.key, entry.value?))
     });
-    let sent: Vec<(String, String)> = sent.collect();
+    let mut sent: Vec<(String, String)> = sent.collect();
+    if let Some(began) = Moments::of(options).and_then(Moments::transaction) {
+        sent.push((TRANSACTION.to_owned(), began.to_string()));
+    }
     let text = serde_json::to_string(&sent).map_err(|error| unreadable(&error))?;
     if text.len() > BYTES_MAX {
         return Err(Error::Settings {
@@ -68,7 +76,12 @@ pub(super) fn apply(headers: &HeaderMap, options: &mut ConfigOptions) -> PlanRes
         return Ok(());
     };
     for (name, value) in parsed(value)? {
-        options.set(&name, &value)?;
+        if name == TRANSACTION {
+            let began = value.parse().map_err(|error| unreadable(&error))?;
+            options.extensions.insert(Moments::of_transaction(began));
+        } else {
+            options.set(&name, &value)?;
+        }
     }
     Ok(())
 }
@@ -105,11 +118,13 @@ mod tests {
         sent.set("datafusion.execution.time_zone", "Europe/Berlin")
             .unwrap();
         sent.set("coscan.chunk_bytes", "65536").unwrap();
+        sent.extensions.insert(Moments::of_transaction(7));
         let (name, value) = header(&sent).unwrap();
         let mut headers = HeaderMap::new();
         headers.insert(name, value);
         let mut arrived = options();
         apply(&headers, &mut arrived).unwrap();
+        assert_eq!(Moments::of(&arrived).unwrap().transaction(), Some(7));
         let of = |options: &ConfigOptions| header(options).unwrap().1;
         assert_eq!(of(&arrived), of(&sent));
         assert_ne!(of(&arrived), of(&options()));

@@ -152,6 +152,11 @@ impl Relay {
     pub(crate) fn fall_silent(&self) {
         self.silent.store(true, Ordering::SeqCst);
     }
+
+    /// From now on new connections pass bytes again.
+    pub(crate) fn speak(&self) {
+        self.silent.store(false, Ordering::SeqCst);
+    }
 }
 
 async fn pass(

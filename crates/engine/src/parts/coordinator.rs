@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use datafusion::catalog::TableProvider;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::datasource::source::DataSourceExec;
@@ -17,7 +18,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::plan::{HideFloatBounds, MarkScans, NeedlessKeys};
+use crate::plan::{HideFloatBounds, MarkScans, NeedlessKeys, YieldingJoins};
 use crate::read::parquet_scan;
 use crate::session::{Engine, OnNodes, Session, add_settings};
 use crate::tables::one_listing::list_once;
@@ -46,6 +47,25 @@ pub fn session(
         list_once(&mut builder);
         builder
     })
+}
+
+/// Adds a table to the engine's schema `coscan`, unless it has one of this name.
+///
+/// # Errors
+/// The catalog's.
+pub fn add_system_table(engine: &Engine, name: &str, table: Arc<dyn TableProvider>) -> Result<()> {
+    engine.add_system_table(name, table)
+}
+
+/// The plan of a query that runs in the coordinator, whose joins give way.
+///
+/// # Errors
+/// If a join does not take its inputs back: a bug.
+pub fn in_coordinator(
+    plan: Arc<dyn ExecutionPlan>,
+    options: &ConfigOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    YieldingJoins.optimize(plan, options)
 }
 
 /// Forgets the orders that files promise, and how their rows are divided.

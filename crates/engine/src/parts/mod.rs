@@ -14,6 +14,8 @@ mod coordinator;
 mod scans;
 mod worker;
 
-pub use coordinator::session;
+pub use crate::lost_node::LostNode;
+pub use crate::session::{bounded_one, unbounded};
+pub use coordinator::{add_system_table, in_coordinator, session};
 pub use scans::{Marks, Scan, ScanPiece};
 pub use worker::{cooperative, options};

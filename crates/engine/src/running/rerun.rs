@@ -7,12 +7,15 @@
 //! frees memory for others, and runs it once more with what it is known to need as its minimum:
 //! the core admits it when that much is free, and keeps it for the query until its first rows.
 //!
+//! A query that loses a node of its cluster runs once more without that node, on the same
+//! condition.
+//!
 //! Rejected: holding back the rows of a join's table while memory is short. Such queries keep what
 //! they have, and must not wait for each other; and aggregates and windows would need the same. A
 //! query that is refused for the second time knows little of what it needs. Its minimum grows with
 //! each run, so that fewer and fewer queries run at once while memory is short.
 //! Not here: which query is admitted, and when (`coscan_core::memory`).
-//! Bounds: [`RUNS_AGAIN`] more runs, each after at most [`WAIT_MAX`].
+//! Bounds: [`RUNS_AGAIN`] more runs, each after at most [`WAIT_MAX`], and [`RUNS_ELSEWHERE`].
 //!
 //! S10: a query that runs once more has changed nothing, and its client has no row of it.
 
@@ -27,12 +30,15 @@ use tokio::time::timeout;
 use super::silent::ended;
 use crate::commit_point::{CommitPoint, Run};
 use crate::error::Error;
+use crate::lost_node::LostNode;
 use crate::memory::{Promise, QueryMemory, WAIT_MAX};
 
 /// The SQLSTATE of a failure for want of memory.
 const OUT_OF_MEMORY: &str = "53200";
 /// How often a query is run again. A fourth shortage is no coincidence.
 const RUNS_AGAIN: u32 = 3;
+/// How often a query is run again because a node was lost.
+const RUNS_ELSEWHERE: u32 = 1;
 /// What a run comes back with, as a multiple of what the one before did.
 const MORE: u64 = 4;
 
@@ -52,6 +58,8 @@ pub(crate) struct Again<S> {
     left: u32,
     /// The minimum of the last run, in bytes.
     promised: u64,
+    /// How often it may be run again because a node was lost.
+    left_elsewhere: u32,
 }
 
 impl<S: Send + 'static> Again<S> {
@@ -62,6 +70,7 @@ impl<S: Send + 'static> Again<S> {
             start,
             left: RUNS_AGAIN,
             promised: 0,
+            left_elsewhere: RUNS_ELSEWHERE,
         }
     }
 
@@ -71,6 +80,9 @@ impl<S: Send + 'static> Again<S> {
         &mut self,
         failure: &DataFusionError,
     ) -> Option<BoxFuture<'static, NextRun<S>>> {
+        if let Some(lost) = LostNode::of(failure) {
+            return self.elsewhere(lost);
+        }
         let needed = self.memory.would_need()?;
         if !wanted_memory(failure) || self.left == 0 {
             return None;
@@ -90,6 +102,21 @@ impl<S: Send + 'static> Again<S> {
                 Ok(Some(admitted)) => admitted,
                 Ok(None) | Err(_) => memory.sibling(),
             };
+            let promise = Promise::of(&memory);
+            Ok((start(&memory, run).await?, memory, promise))
+        };
+        Some(next.boxed())
+    }
+}
+
+impl<S: Send + 'static> Again<S> {
+    /// The next run, without the node that was lost.
+    fn elsewhere(&mut self, lost: &LostNode) -> Option<BoxFuture<'static, NextRun<S>>> {
+        self.left_elsewhere = self.left_elsewhere.checked_sub(1)?;
+        let run = self.point.next_run()?;
+        log::warn!("{lost}; a query is run again without it");
+        let (start, memory) = (Arc::clone(&self.start), self.memory.sibling());
+        let next = async move {
             let promise = Promise::of(&memory);
             Ok((start(&memory, run).await?, memory, promise))
         };

@@ -8,6 +8,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
 
 use super::engine::Engine;
+use super::on_nodes::OnNodes;
 use crate::fragment::ShareFragments;
 use crate::index;
 use crate::memory::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
@@ -95,17 +96,23 @@ pub(crate) fn add_settings(config: &mut SessionConfig, engine: &Engine) {
     config.set_extension(Arc::clone(engine.resources().files()));
 }
 
-/// Has joins give way to other queries, in a session that may have Coscan's rules.
+/// Has joins give way to other queries, in a session that may have Coscan's rules. If other nodes
+/// run the session's queries, joins give way there (`parts/worker.rs`).
 pub fn give_way_in_joins(builder: &mut SessionStateBuilder) {
+    let config = builder.config().get_or_insert_default();
+    if config.get_extension::<OnNodes>().is_some() {
+        return;
+    }
     let optimizers = builder.physical_optimizers().get_or_insert_default();
     let mut rules = optimizers.rules.iter();
-    if !rules.any(|rule| rule.name() == YIELDING_JOINS) {
-        add_physical_rule(builder, Arc::new(YieldingJoins));
+    if rules.any(|rule| rule.name() == YIELDING_JOINS) {
+        return;
     }
+    add_physical_rule(builder, Arc::new(YieldingJoins));
 }
 
-/// Adds a physical rule to a session that may have Coscan's rules: last, but before the rule that
-/// shares operators. A rule that runs after that one undoes the sharing of the operators above
+/// Adds a physical rule to a session that may have Coscan's rules: last, but before the rules that
+/// have joins give way and operators be shared. A rule that runs after that one undoes the sharing of the operators above
 /// every node that it changes.
 pub fn add_physical_rule(
     builder: &mut SessionStateBuilder,
@@ -113,7 +120,8 @@ pub fn add_physical_rule(
 ) {
     let optimizers = builder.physical_optimizers().get_or_insert_default();
     let mut rules = std::mem::take(optimizers).rules;
-    let shares = rules.iter().position(|rule| rule.name() == SHARE_OPERATORS);
-    rules.insert(shares.unwrap_or(rules.len()), rule);
+    let last = [YIELDING_JOINS, SHARE_OPERATORS];
+    let last = rules.iter().position(|rule| last.contains(&rule.name()));
+    rules.insert(last.unwrap_or(rules.len()), rule);
     *builder.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules));
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `admission.rs` | when does a query begin? |
 //! | `engine.rs` | what do all sessions share? |
+//! | `growing.rs` | which functions make large results from small arguments, and how are the results bounded? |
 //! | `minimum.rs` | how much memory does a plan need at least? |
 //! | `on_nodes.rs` | which statements does a session refuse whose queries other nodes run? |
 //! | `prepared.rs` | what does a prepared statement return, and when is its plan out of date? |
@@ -17,6 +18,7 @@
 mod admission;
 mod engine;
 mod ext;
+mod growing;
 mod minimum;
 mod on_nodes;
 mod prepared;
@@ -47,6 +49,7 @@ pub(crate) use engine::WeakEngine;
 pub use engine::{Engine, EngineMetrics};
 pub(crate) use ext::add_settings;
 pub use ext::{CoscanExt, add_physical_rule, give_way_in_joins};
+pub use growing::{bounded, bounded_one, unbounded};
 pub(crate) use on_nodes::OnNodes;
 pub use prepared::Prepared;
 pub use rust::Statement;
@@ -97,6 +100,25 @@ impl Engine {
     }
 
     /// A session in which `rules` adds Coscan's rules.
+    /// Adds a table to the schema `coscan`, unless there is one of this name.
+    ///
+    /// # Errors
+    /// The catalog's.
+    pub(crate) fn add_system_table(
+        &self,
+        name: &str,
+        table: Arc<dyn TableProvider>,
+    ) -> std::result::Result<(), DataFusionError> {
+        let catalog = self.catalogs().catalog(CATALOG);
+        let schema = catalog.and_then(|catalog| catalog.schema(SYSTEM_SCHEMA));
+        match schema {
+            Some(schema) if !schema.table_exist(name) => {
+                schema.register_table(name.to_owned(), table).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn session_with(
         &self,
         rules: impl FnOnce(SessionStateBuilder) -> SessionStateBuilder,

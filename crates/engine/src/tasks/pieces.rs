@@ -7,10 +7,11 @@
 //! on in pieces that keep the join busy for up to [`LONGEST`], and the task may give way between
 //! two of them. The time per row is measured, as the processor time until the join asks for the
 //! next piece.
-//! Not here: which joins need it (the server's `yielding.rs`).
+//! Not here: which joins need it (`plan/yielding_joins.rs`).
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -52,6 +53,7 @@ pub(super) struct Pieces {
 /// A piece that was handed out, with its time.
 struct Given {
     turn: Option<u64>,
+    thread: ThreadId,
     at: Duration,
     rows: usize,
 }
@@ -71,6 +73,7 @@ impl Pieces {
     fn next_piece(&mut self, batch: RecordBatch) -> RecordBatch {
         self.given = Some(Given {
             turn: turn(),
+            thread: thread::current().id(),
             at: processor_time(),
             rows: self.size.min(batch.num_rows()),
         });
@@ -90,6 +93,11 @@ impl Pieces {
         };
         if given.turn.is_some() && given.turn != turn() {
             self.size = self.size.saturating_mul(2).min(ROWS_MAX);
+            return Duration::ZERO;
+        }
+        // Without turns only the thread tells whether the task has given way. Its processor time is
+        // of no use to another thread.
+        if given.thread != thread::current().id() {
             return Duration::ZERO;
         }
         let took = processor_time().saturating_sub(given.at);

@@ -51,8 +51,8 @@ pub const CAST: &str = "pg_cast";
 pub struct Context {
     /// The session's time zone.
     pub(crate) zone: Arc<str>,
-    /// When the statement and its transaction began, if the session has transactions.
-    moments: Option<Moments>,
+    /// When the statement and its transaction began; never, if the session has no transactions.
+    moments: Moments,
 }
 
 impl Context {
@@ -61,7 +61,7 @@ impl Context {
     pub fn of(config: &ConfigOptions) -> Self {
         let zone = config.execution.time_zone.as_deref().unwrap_or("UTC");
         Self {
-            moments: Moments::of(config).cloned(),
+            moments: Moments::of(config).cloned().unwrap_or_default(),
             ..Self::in_zone(zone)
         }
     }
@@ -70,7 +70,7 @@ impl Context {
     pub(crate) fn in_zone(zone: &str) -> Self {
         Self {
             zone: zone.into(),
-            moments: None,
+            moments: Moments::default(),
         }
     }
 }

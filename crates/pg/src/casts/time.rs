@@ -17,7 +17,7 @@ use datafusion::error::Result;
 
 use super::{Context, Target, arrow_cast};
 use crate::PgError;
-use crate::moments::{Moments, now};
+use crate::moments::now;
 use crate::time::arithmetic::{self, date_of, midnight, rounded_moment};
 use crate::time::calendar::{self, MICROS_PER_DAY, is_finite};
 use crate::time::read::{self, Order, Surroundings};
@@ -29,11 +29,10 @@ use crate::time::zone::Zone;
 impl Context {
     /// The settings on which the text of a date depends.
     pub(crate) fn surroundings(&self) -> Surroundings {
-        let began = self.moments.as_ref().and_then(Moments::transaction);
         Surroundings {
             order: Order::Mdy,
             zone: Zone::of_session(Some(&self.zone)),
-            now: began.unwrap_or_else(now),
+            now: self.moments.transaction().unwrap_or_else(now),
         }
     }
 }

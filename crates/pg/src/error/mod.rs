@@ -1,5 +1,6 @@
 //! Errors with PostgreSQL's SQLSTATE and wording.
 
+mod codes;
 mod planning;
 mod translate;
 mod types;
@@ -84,6 +85,19 @@ impl PgError {
     #[must_use]
     pub fn code(&self) -> &'static str {
         self.code
+    }
+
+    /// The error as one text, for [`PgError::sent`] on another node.
+    #[must_use]
+    pub fn to_sent(&self) -> String {
+        format!("{} {}", self.code, self.message)
+    }
+
+    /// The error that [`PgError::to_sent`] made this text of; `None` if it did not.
+    #[must_use]
+    pub fn sent(text: &str) -> Option<Self> {
+        let (code, message) = text.split_once(' ')?;
+        Some(Self::new(codes::known(code)?, message))
     }
 
     /// The [`PgError`] that a DataFusion error wraps, at any depth.

@@ -14,7 +14,6 @@
 mod bare;
 mod functions;
 mod grid;
-mod growing;
 mod information_schema;
 mod model;
 mod rows;
@@ -144,7 +143,7 @@ impl PgCatalog {
             "pg_get_keywords",
             Arc::clone(&self.statics.pg_get_keywords) as _,
         );
-        for function in self.bounded.get_or_init(|| growing::bounded(&session)) {
+        for function in self.bounded.get_or_init(|| coscan::bounded(&session)) {
             session.register_udf(function.clone());
         }
         session

@@ -6,11 +6,13 @@
 //! dropped, least recently used first. Sessions with different chunk sizes share a footer and have
 //! a chunk map each.
 //! Bounds: footers are read `FOOTERS_AT_ONCE` at a time; beyond `MemoryBudget::metadata_bytes_max`
-//! and `CACHED_FILES` only files in use stay cached, and only one version of each.
+//! and `CACHED_FILES` only files in use stay cached, and only one version of each. Who wants a
+//! footer that another query reads waits for [`TURN_MAX`] at most.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
 use coscan_core::DeviceId;
@@ -19,6 +21,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use parking_lot::Mutex;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+use tokio::time::timeout;
 
 use super::charge::{Charge, bytes_of_file, bytes_of_map};
 use super::file_schema::{FileSchema, FileSchemas};
@@ -33,6 +36,9 @@ const CACHED_FILES: usize = 16_384;
 /// The cache is trimmed only after this many footers were read, because finding unused footers
 /// visits every cached one.
 const READ_BEFORE_TRIM: usize = 256;
+/// How long a query waits for another one that reads the footer that it wants. The other one may be
+/// polled no longer, or its device may hang.
+const TURN_MAX: Duration = Duration::from_secs(1);
 
 /// A Parquet file at one version, with its parsed footer and its chunk map.
 #[derive(Debug)]
@@ -368,7 +374,7 @@ impl Known {
 pub struct FileCache {
     devices: Arc<Devices>,
     known: Mutex<Known>,
-    /// Held by who reads a footer; whoever else wants it waits, and finds it cached.
+    /// Locked while a footer is read. Its other readers wait, and find it cached.
     reading: Mutex<HashMap<FileKey, Weak<futures::lock::Mutex<()>>>>,
     /// The budget that counts the cached metadata.
     memory: OnceLock<Arc<MemoryBudget>>,
@@ -511,7 +517,7 @@ impl FileCache {
             return Ok(known);
         }
         let reading = self.reading(file);
-        let _turn = reading.lock().await;
+        let _turn = timeout(TURN_MAX, reading.lock()).await.ok();
         if let Some(known) = known() {
             return Ok(known);
         }

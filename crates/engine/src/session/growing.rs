@@ -28,18 +28,32 @@ use datafusion::prelude::SessionContext;
 
 /// The session's functions whose results can grow, with bounds. All sessions of an engine get
 /// equal functions, so that operators that call them can be shared.
-pub(crate) fn bounded(session: &SessionContext) -> Vec<ScalarUDF> {
+#[must_use]
+pub fn bounded(session: &SessionContext) -> Vec<ScalarUDF> {
     let state = session.state();
     let pool = &state.runtime_env().memory_pool;
-    let known = |name| state.scalar_functions().get(name);
-    let growing = GROWING.iter().filter_map(|&(name, growth)| {
-        Some(ScalarUDF::new_from_impl(Bounded {
-            inner: Arc::clone(known(name)?),
-            growth,
-            pool: Pool(Arc::clone(pool)),
-        }))
-    });
+    let known = GROWING
+        .iter()
+        .filter_map(|(name, _)| state.scalar_functions().get(*name));
+    let growing = known.filter_map(|function| bounded_one(function, pool));
     growing.collect()
+}
+
+/// The function with bounds, if its results can grow.
+pub fn bounded_one(function: &Arc<ScalarUDF>, pool: &Arc<dyn MemoryPool>) -> Option<ScalarUDF> {
+    let (_, growth) = GROWING.iter().find(|(name, _)| *name == function.name())?;
+    Some(ScalarUDF::new_from_impl(Bounded {
+        inner: Arc::clone(function),
+        growth: *growth,
+        pool: Pool(Arc::clone(pool)),
+    }))
+}
+
+/// The function without bounds, if it has them.
+#[must_use]
+pub fn unbounded(function: &ScalarUDF) -> &ScalarUDF {
+    let bounded = function.inner().downcast_ref::<Bounded>();
+    bounded.map_or(function, |bounded| &bounded.inner)
 }
 
 /// How the size of a row's value follows from its arguments.

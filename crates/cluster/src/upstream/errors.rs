@@ -1,0 +1,187 @@
+//! How does an error travel, so that it arrives as what it was?
+//!
+//! The library sends the kind of an error and its text, and makes a text of everything that is not
+//! DataFusion's own. So the root of a part makes texts of two kinds of errors that are read again
+//! where they arrive: PostgreSQL's, with their SQLSTATE, and those of a node that is lost. Where a
+//! part panics, the library ends its rows as if they were all; the root makes an error of that.
+
+use std::error::Error;
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use coscan::parts::LostNode;
+use coscan_pg::PgError;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{exec_err, internal_err};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::{Stream, StreamExt};
+
+/// What an error's text begins with. No text of a user's begins so.
+const PG_ERROR: &str = "\u{1}pg ";
+const LOST: &str = "\u{1}lost ";
+
+/// An error as a text that [`arrived`] reads.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Sent(String);
+
+/// The error as it is sent to another node.
+pub(super) fn sent(error: DataFusionError) -> DataFusionError {
+    let text = if let Some(ours) = PgError::of(&error) {
+        format!("{PG_ERROR}{}", ours.to_sent())
+    } else if let Some(LostNode { node, reason }) = LostNode::of(&error) {
+        format!("{LOST}{node} {reason}")
+    } else {
+        return error;
+    };
+    DataFusionError::External(Box::new(Sent(text)))
+}
+
+/// The error as it was on the other node.
+pub(super) fn arrived(error: DataFusionError) -> DataFusionError {
+    let root: &(dyn Error + 'static) = match error.find_root() {
+        DataFusionError::External(inner) => inner.as_ref(),
+        _ => return error,
+    };
+    let text = root.to_string();
+    let pg = text.strip_prefix(PG_ERROR).and_then(PgError::sent);
+    let lost = text.strip_prefix(LOST).and_then(|text| {
+        let (node, reason) = text.split_once(' ')?;
+        let (node, reason) = (node.to_owned(), reason.to_owned());
+        Some(LostNode { node, reason })
+    });
+    match (pg, lost) {
+        (Some(pg), _) => pg.into(),
+        (None, Some(lost)) => lost.into(),
+        (None, None) => error,
+    }
+}
+
+/// The rows, and an error instead of a panic.
+fn until_panic(
+    rows: impl Stream<Item = Result<RecordBatch>> + Send,
+) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    AssertUnwindSafe(rows).catch_unwind().map(|caught| {
+        caught.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            exec_err!(
+                "a part of a query panicked: {}",
+                text.unwrap_or("no message")
+            )
+        })
+    })
+}
+
+/// A plan whose errors are on their way to another node.
+#[derive(Debug)]
+pub(super) struct SentErrorsExec(pub(super) Arc<dyn ExecutionPlan>);
+
+impl DisplayAs for SentErrorsExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl ExecutionPlan for SentErrorsExec {
+    fn name(&self) -> &'static str {
+        "SentErrorsExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.0.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.0]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match (children.pop(), children.is_empty()) {
+            (Some(child), true) => Ok(Arc::new(Self(child))),
+            _ => internal_err!("a SentErrorsExec has one child"),
+        }
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let rows = self.0.execute(partition, context).map_err(sent)?;
+        let schema = rows.schema();
+        let rows = until_panic(rows).map(|batch| batch.map_err(sent));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the library makes of an error that is not DataFusion's.
+    fn carried(error: &DataFusionError) -> DataFusionError {
+        let DataFusionError::External(inner) = error else {
+            panic!("{error} is not external");
+        };
+        DataFusionError::Shared(Arc::new(DataFusionError::External(
+            inner.to_string().into(),
+        )))
+    }
+
+    #[test]
+    fn errors_arrive_as_they_were() {
+        let division = PgError::division_by_zero();
+        let shared = DataFusionError::Shared(Arc::new(division.clone().into()));
+        let there = arrived(carried(&sent(shared)));
+        assert_eq!(PgError::of(&there), Some(&division));
+
+        let lost = LostNode {
+            node: "[::1]:50051".to_owned(),
+            reason: "no answer within 5 s".to_owned(),
+        };
+        let there = arrived(carried(&sent(lost.clone().into())));
+        assert_eq!(LostNode::of(&there), Some(&lost));
+
+        let other = arrived(sent(DataFusionError::External("a b c".into())));
+        assert!(PgError::of(&other).is_none() && LostNode::of(&other).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_no_end_of_rows() {
+        let empty = RecordBatch::new_empty(Arc::new(arrow::datatypes::Schema::empty()));
+        let rows = futures::stream::iter([false, true]).map(move |panics| {
+            assert!(!panics, "in an operator");
+            Ok(empty.clone())
+        });
+        let rows: Vec<_> = until_panic(rows).collect().await;
+        assert!(rows[0].is_ok());
+        let error = rows[1].as_ref().unwrap_err().to_string();
+        assert!(error.contains("in an operator"), "{error}");
+        assert_eq!(rows.len(), 2);
+    }
+}
