@@ -210,7 +210,7 @@ async fn clients_of_a_server_are_answered_by_workers() {
     for (sql, answer) in [
         (
             "SELECT count(*) FROM t WHERE repeat(k::text, 2) = '33'",
-            "14285",
+            "14286",
         ),
         (
             "BEGIN; SELECT count(*) FROM t WHERE 'now'::text::timestamptz + v * interval '0' = now(); COMMIT",
