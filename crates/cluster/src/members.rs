@@ -70,13 +70,15 @@ impl Members {
     pub(crate) async fn is_well(&self, url: &Url) -> Result<()> {
         let node = nodes::name(url);
         let asked = self.distribution.version(url).await;
-        let asked = asked.and_then(|theirs| match theirs == VERSION {
-            true => Ok(()),
-            false => Err(Error::OtherVersion {
+        let asked = asked.and_then(|theirs| {
+            if theirs == VERSION {
+                return Ok(());
+            }
+            Err(Error::OtherVersion {
                 node: node.to_owned(),
                 theirs,
                 ours: VERSION,
-            }),
+            })
         });
         match &asked {
             Ok(()) => self.suspects.answered(node),

@@ -188,15 +188,16 @@ mod tests {
         made_by(spawned, Body::new(StreamBody::new(frames)))
     }
 
-    fn data(text: &'static str) -> Result<Frame<Bytes>, Status> {
-        Ok(Frame::data(Bytes::from_static(text.as_bytes())))
+    fn data(text: &'static str) -> Frame<Bytes> {
+        Frame::data(Bytes::from_static(text.as_bytes()))
     }
 
     #[tokio::test]
     async fn frames_and_trailers_arrive_in_order() {
         let mut trailers = HeaderMap::new();
         trailers.insert("grpc-status", http::HeaderValue::from_static("0"));
-        let frames = [data("a"), data("b"), Ok(Frame::trailers(trailers.clone()))];
+        let last = Frame::trailers(trailers.clone());
+        let frames = [data("a"), data("b"), last].map(Ok);
         let all = body(futures::stream::iter(frames)).collect().await.unwrap();
         assert_eq!(all.trailers(), Some(&trailers));
         assert_eq!(all.to_bytes(), "ab");
@@ -204,14 +205,14 @@ mod tests {
 
     #[tokio::test]
     async fn an_error_and_a_panic_are_no_end() {
-        let frames = [data("a"), Err(Status::data_loss("x"))];
+        let frames = [Ok(data("a")), Err(Status::data_loss("x"))];
         let error = body(futures::stream::iter(frames))
             .collect()
             .await
             .unwrap_err();
         assert_eq!(error.code(), tonic::Code::DataLoss);
 
-        let frames = futures::stream::iter([data("a")]);
+        let frames = futures::stream::iter([Ok(data("a"))]);
         let frames = frames.chain(futures::stream::once(async { panic!("in a part") }));
         let error = body(frames).collect().await.unwrap_err();
         assert_eq!(error.message(), FAILED);

@@ -111,9 +111,9 @@ pub fn give_way_in_joins(builder: &mut SessionStateBuilder) {
     add_physical_rule(builder, Arc::new(YieldingJoins));
 }
 
-/// Adds a physical rule to a session that may have Coscan's rules: last, but before the rules that
-/// have joins give way and operators be shared. A rule that runs after that one undoes the sharing of the operators above
-/// every node that it changes.
+/// Adds a physical rule to a session that may have Coscan's rules: last, but before the rules by
+/// which joins give way and operators are shared. A rule that runs after those undoes the sharing
+/// of the operators above every node that it changes.
 pub fn add_physical_rule(
     builder: &mut SessionStateBuilder,
     rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>,
