@@ -110,6 +110,14 @@ fn statements_run_on_two_workers() {
         );
     }
 
+    let error = failure(&sql(&on_nodes, "CREATE INDEX i ON t (v)"), 1);
+    assert!(
+        error.contains("does not run statements about an index"),
+        "{error}"
+    );
+    let shown = stdout(&sql(&on_nodes, "SHOW INDEXES"));
+    assert!(shown.starts_with("index"), "{shown}");
+
     second.process.kill().unwrap();
     second.process.wait().unwrap();
     let error = failure(&sql(&on_nodes, QUERY), 1);
@@ -126,11 +134,12 @@ struct Served {
 }
 
 impl Served {
-    fn start(folder: &Path, table: &str) -> Self {
+    fn start(folder: &Path, table: &str, options: &[&str]) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_coscan"))
             .args(["serve", "-t", table, "--listen", "127.0.0.1:0"])
             .args(["--memory", "256MiB", "--cluster", "nodes.toml"])
             .args(SMALL)
+            .args(options)
             .current_dir(folder)
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
@@ -186,7 +195,7 @@ async fn clients_of_a_server_are_answered_by_workers() {
         first.address, second.address
     );
     std::fs::write(folder.path().join("nodes.toml"), list).unwrap();
-    let served = Served::start(folder.path(), &table);
+    let served = Served::start(folder.path(), &table, &[]);
     let client = served.connect().await;
     let plan = texts(&client, &format!("EXPLAIN {QUERY}")).await.concat();
     let plan = plan.join("\n");
@@ -257,6 +266,36 @@ async fn clients_of_a_server_are_answered_by_workers() {
     assert_eq!(nodes, [[second.address.clone()]]);
     let plan = texts(&client, &format!("EXPLAIN {QUERY}")).await.concat();
     assert!(!plan.join("\n").contains(&second.address), "{plan:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_may_be_a_worker() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = format!("t={}", table(folder.path()).display());
+    let other = Worker::start();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let own = free.local_addr().unwrap().to_string();
+    drop(free);
+    let list = format!(
+        "nodes = [\"{own}\", \"{}\"]\nbytes_per_node = \"1KiB\"\n",
+        other.address
+    );
+    std::fs::write(folder.path().join("nodes.toml"), list).unwrap();
+    let served = Served::start(folder.path(), &table, &["--worker-listen", &own]);
+    let client = served.connect().await;
+    let nodes = texts(
+        &client,
+        "SELECT count(*) FROM coscan.nodes WHERE state = 'present'",
+    )
+    .await;
+    assert_eq!(nodes, [["2"]]);
+    let plan = texts(&client, &format!("EXPLAIN {QUERY}")).await.concat();
+    let plan = plan.join("\n");
+    for node in [&own, &other.address] {
+        assert!(plan.contains(&format!("node={node},")), "{plan}");
+    }
+    let sum = texts(&client, "SELECT sum(v) FROM t").await;
+    assert_eq!(sum, [["4999950000"]]);
 }
 
 #[test]

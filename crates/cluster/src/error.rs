@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use coscan::parts::LostNode;
 use datafusion::error::DataFusionError;
 
+use crate::distribution::VERSION;
+
 /// An error of a cluster.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -73,6 +75,15 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
+}
+
+/// The error of a node of another version than this process.
+pub(crate) fn other_version(node: &str, theirs: String) -> Error {
+    Error::OtherVersion {
+        node: node.to_owned(),
+        theirs,
+        ours: VERSION,
+    }
 }
 
 /// The result of an operation of a cluster.

@@ -6,13 +6,14 @@
 
 use std::sync::Arc;
 
+use coscan::parts::LostNode;
 use coscan_core::placement::NodeOrder;
 use url::Url;
 
 use crate::distribution::{Distribution, VERSION};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, other_version};
 use crate::nodes::{self, Nodes};
-use crate::suspects::{Suspect, Suspects};
+use crate::suspects::{Accusation, Suspect, Suspects};
 
 /// The nodes of a cluster, and the library that reaches them.
 #[derive(Debug)]
@@ -47,8 +48,14 @@ impl Members {
         self.suspects.known(node)
     }
 
-    /// The nodes that were not lost lately; all of them if there is no other.
-    pub(crate) fn present(self: &Arc<Self>) -> Present {
+    /// The nodes that were not lost lately; if all were, those that may be back.
+    ///
+    /// # Errors
+    /// [`Error::OtherVersion`] if none may be.
+    pub(crate) async fn present(self: &Arc<Self>) -> Result<Present> {
+        for Accusation { by, lost } in self.suspects.take_accused() {
+            self.look_into(&by, &lost).await;
+        }
         let all = self.nodes.urls();
         for url in all {
             if self.suspects.is_to_be_asked(nodes::name(url)) {
@@ -57,9 +64,22 @@ impl Members {
             }
         }
         let urls = self.suspects.without(all);
-        Present {
-            order: NodeOrder::new(urls.iter().map(nodes::name)),
-            urls,
+        if let (true, Some(first)) = (urls.is_empty(), all.first()) {
+            self.is_well(first).await?;
+            return Ok(Present::of(vec![first.clone()]));
+        }
+        Ok(Present::of(urls))
+    }
+
+    /// A node says that it has lost another one. If that one answers, the first is cut off.
+    async fn look_into(&self, by: &str, lost: &LostNode) {
+        let urls = self.nodes.urls();
+        let Some(url) = urls.iter().find(|url| nodes::name(url) == lost.node) else {
+            return;
+        };
+        if self.is_well(url).await.is_ok() {
+            let reason = format!("it does not reach node {}: {}", lost.node, lost.reason);
+            self.suspects.lost(by, &reason);
         }
     }
 
@@ -69,22 +89,33 @@ impl Members {
     /// [`Error::Lost`], [`Error::OtherVersion`].
     pub(crate) async fn is_well(&self, url: &Url) -> Result<()> {
         let node = nodes::name(url);
-        let asked = self.distribution.version(url).await;
-        let asked = asked.and_then(|theirs| {
-            if theirs == VERSION {
-                return Ok(());
+        match self.distribution.version(url).await {
+            Ok(theirs) if theirs == VERSION => {
+                self.suspects.answered(node);
+                Ok(())
             }
-            Err(Error::OtherVersion {
-                node: node.to_owned(),
-                theirs,
-                ours: VERSION,
-            })
-        });
-        match &asked {
-            Ok(()) => self.suspects.answered(node),
-            Err(Error::Lost { reason, .. }) => self.suspects.lost(node, reason),
-            Err(other) => self.suspects.lost(node, &other.to_string()),
+            Ok(theirs) => {
+                let error = other_version(node, theirs);
+                self.suspects.refused(node, &error.to_string());
+                Err(error)
+            }
+            Err(error) => {
+                let reason = match &error {
+                    Error::Lost { reason, .. } => reason.clone(),
+                    other => other.to_string(),
+                };
+                self.suspects.lost(node, &reason);
+                Err(error)
+            }
         }
-        asked
+    }
+}
+
+impl Present {
+    fn of(urls: Vec<Url>) -> Self {
+        Self {
+            order: NodeOrder::new(urls.iter().map(nodes::name)),
+            urls,
+        }
     }
 }

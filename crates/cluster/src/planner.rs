@@ -54,7 +54,7 @@ impl Planner {
         if scans.is_empty() {
             return parts::in_coordinator(whole, state.config_options());
         }
-        let present = self.members.present();
+        let present = self.members.present().await?;
         let degree = self.degree(&scans, &present);
         let placed = self.placed(whole, &scans, (&present, degree), state);
         let placed = placed.await?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use coscan::Rights;
+use coscan_cluster::{Timeouts, WorkerServer};
 use coscan_server::{Server, ServerConfig, SessionFactory, TlsFiles, stop_signal};
 
 use crate::args::{OnNodes, Settings, Tables};
@@ -47,6 +48,9 @@ pub(crate) struct Options {
     connections_max: Option<usize>,
     #[command(flatten)]
     nodes: OnNodes,
+    /// Be a worker as well, at this address of this machine. The list of nodes names it.
+    #[arg(long, value_name = "ADDRESS", requires = "cluster")]
+    worker_listen: Option<SocketAddr>,
     #[command(flatten)]
     settings: Settings,
 }
@@ -103,6 +107,17 @@ pub(crate) fn run(options: Options) -> Result<(), Failure> {
     let outcome = connections.block_on(async {
         let engine = options.settings.engine()?;
         options.tables.declare(&engine.session()).await;
+        if let Some(address) = options.worker_listen {
+            let timeouts = Timeouts::default();
+            let worker = WorkerServer::bind(engine.clone(), address, timeouts);
+            let worker = worker.map_err(Failure::new)?;
+            eprintln!("coscan: worker on {}", worker.local_addr());
+            queries.spawn(async move {
+                if let Err(error) = worker.run(std::future::pending()).await {
+                    eprintln!("coscan: the worker ended: {error}");
+                }
+            });
+        }
         let sessions = options.nodes.sessions(&engine).await?;
         let factory: SessionFactory = Arc::new(move || Ok(sessions().context().clone()));
         let server = Server::bind(config, factory).await.map_err(Failure::new)?;

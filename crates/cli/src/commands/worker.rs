@@ -1,9 +1,11 @@
 //! `coscan worker`: runs parts of other processes' queries.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use clap::Args;
 use coscan_cluster::{Timeouts, WorkerServer};
+use coscan_quantities::parse_duration;
 use coscan_server::stop_signal;
 
 use crate::args::Settings;
@@ -15,6 +17,12 @@ pub(crate) struct Options {
     /// The address to listen on, of this machine (`127.0.0.1` or `::1`); port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:50051")]
     listen: SocketAddr,
+    /// How long a connection to another worker may take, as in the list of nodes.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
+    connect_timeout: Duration,
+    /// How long another worker may be silent, as in the list of nodes.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    silence_timeout: Duration,
     #[command(flatten)]
     settings: Settings,
 }
@@ -24,7 +32,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let runtime = crate::runtime("coscan-worker", 2)?;
     let outcome = runtime.block_on(async {
         let engine = options.settings.engine()?;
-        let timeouts = Timeouts::default();
+        let timeouts = Timeouts {
+            connect: options.connect_timeout,
+            silence: options.silence_timeout,
+        };
         let server = WorkerServer::bind(engine.clone(), options.listen, timeouts);
         let server = server.map_err(Failure::new)?;
         eprintln!("coscan: worker on {}", server.local_addr());

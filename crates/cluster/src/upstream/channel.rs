@@ -41,12 +41,19 @@ use url::Url;
 use uuid::Uuid;
 
 use super::codec::TravellingExec;
-use super::errors::arrived;
-use super::network::{FAILED, Network};
+use super::errors::{Arrived, arrived};
+use super::network::Network;
 use super::settings;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, other_version};
 use crate::nodes::{self, Timeouts};
 use crate::suspects::Suspects;
+
+/// What the network may hold of one partition that its reader does not take.
+const STREAM_BYTES: u32 = 1 << 20;
+
+/// What it may hold of all of them: without a bound that counts. One connection carries all
+/// queries, and those that are read must go on while others are not.
+const CONNECTION_BYTES: u32 = i32::MAX.cast_unsigned();
 
 /// The connections of a process to nodes.
 pub(super) struct Channels {
@@ -85,6 +92,8 @@ impl Channels {
             .executor(self.network.executor())
             .connect_timeout(self.timeouts.connect)
             .tcp_nodelay(true)
+            .initial_stream_window_size(STREAM_BYTES)
+            .initial_connection_window_size(CONNECTION_BYTES)
             .http2_keep_alive_interval(self.timeouts.silence / 2)
             .keep_alive_timeout(self.timeouts.silence / 2)
             .keep_alive_while_idle(true);
@@ -112,10 +121,10 @@ impl Channels {
         let within = self.timeouts.connect + self.timeouts.silence;
         match tokio::time::timeout(within, asked).await {
             Ok(Ok(info)) => Ok(info.version),
-            Ok(Err(error)) => Err(lost(
-                node,
-                &reason(&error).unwrap_or_else(|| error.to_string()),
-            )),
+            Ok(Err(error)) => {
+                let text = said(&error).map_or_else(|| error.to_string(), |(text, _)| text);
+                Err(lost(node, &text))
+            }
             Err(_) => Err(lost(node, &silent(within))),
         }
     }
@@ -148,13 +157,27 @@ impl NodeChannel {
     /// Makes of an error that the library returns one that names the node, if it was lost, and that
     /// is what it was on the node, if it came from there.
     fn heard(&self) -> impl Fn(DataFusionError) -> DataFusionError + Send + Sync + 'static {
-        let (node, suspects) = (self.node.clone(), Arc::clone(&self.suspects));
+        let (url, suspects) = (self.node.clone(), Arc::clone(&self.suspects));
         move |error| {
-            let error = arrived(named(&node, error));
+            let node = nodes::name(&url);
+            let error = named(&url, error);
             if let Some(lost) = LostNode::of(&error) {
-                suspects.lost(&lost.node, &lost.reason);
+                suspects.lost(node, &lost.reason);
+                return error;
             }
-            error
+            match arrived(error) {
+                Arrived::OtherVersion(theirs) => {
+                    let reason = other_version(node, theirs).to_string();
+                    suspects.refused(node, &reason);
+                    let node = node.to_owned();
+                    LostNode { node, reason }.into()
+                }
+                Arrived::Lost(lost) => {
+                    suspects.accused(node, &lost);
+                    lost.into()
+                }
+                Arrived::Other(error) => error,
+            }
         }
     }
 }
@@ -201,8 +224,12 @@ impl WorkerChannel for NodeChannel {
         }
         let query = self.refusals.of(request.task_key.query_id);
         let heard = Arc::new(self.heard());
-        let streams = self.inner.execute_task(headers, request, metrics, context);
-        let streams = streams.await.map_err(&*heard)?;
+        let mut streams = vec![];
+        for one in each_partition(request) {
+            let (headers, metrics) = (headers.clone(), metrics.clone());
+            let stream = self.inner.execute_task(headers, one, metrics, context);
+            streams.extend(stream.await.map_err(&*heard)?);
+        }
         let streams = streams.into_iter().map(|stream| {
             let (query, heard) = (Arc::clone(&query), Arc::clone(&heard));
             let stream = stream.map(move |batch| batch.map_err(&*heard));
@@ -222,6 +249,18 @@ impl WorkerChannel for NodeChannel {
         let info = self.inner.get_worker_info(request).await;
         info.map_err(heard)
     }
+}
+
+/// A request for each partition. The library has one budget for all that a request asks for, so a
+/// merge that waits for a partition would wait for ever while the budget is full of another one.
+fn each_partition(request: ExecuteTaskRequest) -> impl Iterator<Item = ExecuteTaskRequest> {
+    let partitions = request.target_partition_start..request.target_partition_end;
+    partitions.map(move |partition| ExecuteTaskRequest {
+        task_key: request.task_key,
+        target_partition_start: partition,
+        target_partition_end: partition + 1,
+        producer_head: request.producer_head.clone(),
+    })
 }
 
 /// A stream of batches that fails once its query is refused.
@@ -324,17 +363,23 @@ fn refuse_functions(by: &Partitioning) -> PlanResult<()> {
     Ok(())
 }
 
-/// An error of a connection becomes one that names the node; all others stay.
+/// An error of a connection, or of the library on the node, becomes one that names the node; all
+/// others stay.
 fn named(node: &Url, error: DataFusionError) -> DataFusionError {
-    match reason(&error) {
-        // The node is well.
-        Some(reason) if reason.starts_with(FAILED) => {
-            DataFusionError::Execution(format!("node {}: {reason}", nodes::name(node)))
+    match said(&error) {
+        Some((text, true)) => lost(node, &text).into(),
+        Some((text, false)) => {
+            DataFusionError::Execution(format!("node {}: {text}", nodes::name(node)))
         }
-        Some(reason) => lost(node, &reason).into(),
         None => error,
     }
 }
+
+/// How h2 shows a stream that its peer has ended with an error, while the connection is well.
+const STREAM_ENDED: &str = "stream error received";
+
+/// What the library says of a connection that is closed for good.
+const NOT_READY: &str = "Service was not ready";
 
 fn lost(node: &Url, reason: &str) -> Error {
     Error::Lost {
@@ -347,13 +392,15 @@ fn silent(within: Duration) -> String {
     format!("no answer within {} s", within.as_secs_f64())
 }
 
-/// What a connection says about its loss; `None` if the error is not one of a connection.
-fn reason(error: &DataFusionError) -> Option<String> {
+/// What the library or the connection says, and whether the node is lost; `None` if the error is
+/// neither's. A status without a cause came from the node, and so did the end of a single stream.
+fn said(error: &DataFusionError) -> Option<(String, bool)> {
     let mut at: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(found) = at {
         if let Some(status) = found.downcast_ref::<tonic::Status>() {
             let mut text = status.message().to_owned();
             let mut cause = std::error::Error::source(status);
+            let has_cause = cause.is_some();
             while let Some(inner) = cause {
                 let said = inner.to_string();
                 if !text.contains(&said) {
@@ -361,10 +408,11 @@ fn reason(error: &DataFusionError) -> Option<String> {
                 }
                 cause = inner.source();
             }
-            return Some(text);
+            let is_lost = (has_cause && !text.contains(STREAM_ENDED)) || text.contains(NOT_READY);
+            return Some((text, is_lost));
         }
         if found.downcast_ref::<tonic::transport::Error>().is_some() {
-            return Some(found.to_string());
+            return Some((found.to_string(), true));
         }
         at = found.source();
     }

@@ -4,6 +4,7 @@
 //! DataFusion's own. So the root of a part makes texts of two kinds of errors that are read again
 //! where they arrive: PostgreSQL's, with their SQLSTATE, and those of a node that is lost. Where a
 //! part panics, the library ends its rows as if they were all; the root makes an error of that.
+//! Not here: a panic of the library's own encoder above the root.
 
 use std::error::Error;
 use std::fmt;
@@ -25,6 +26,7 @@ use futures::{Stream, StreamExt};
 /// What an error's text begins with. No text of a user's begins so.
 const PG_ERROR: &str = "\u{1}pg ";
 const LOST: &str = "\u{1}lost ";
+const OTHER_VERSION: &str = "\u{1}version ";
 
 /// An error as a text that [`arrived`] reads.
 #[derive(Debug, thiserror::Error)]
@@ -43,23 +45,41 @@ pub(super) fn sent(error: DataFusionError) -> DataFusionError {
     DataFusionError::External(Box::new(Sent(text)))
 }
 
-/// The error as it was on the other node.
-pub(super) fn arrived(error: DataFusionError) -> DataFusionError {
+/// The refusal of a part that comes from a process of another version than `ours`.
+pub(super) fn other_version(ours: &str) -> DataFusionError {
+    DataFusionError::External(Box::new(Sent(format!("{OTHER_VERSION}{ours}"))))
+}
+
+/// What has come from another node.
+pub(super) enum Arrived {
+    /// It has this version, and runs no parts of ours.
+    OtherVersion(String),
+    /// It has lost a third node.
+    Lost(LostNode),
+    /// The error as it was there.
+    Other(DataFusionError),
+}
+
+/// Reads what [`sent`] wrote.
+pub(super) fn arrived(error: DataFusionError) -> Arrived {
     let root: &(dyn Error + 'static) = match error.find_root() {
         DataFusionError::External(inner) => inner.as_ref(),
-        _ => return error,
+        _ => return Arrived::Other(error),
     };
     let text = root.to_string();
-    let pg = text.strip_prefix(PG_ERROR).and_then(PgError::sent);
-    let lost = text.strip_prefix(LOST).and_then(|text| {
-        let (node, reason) = text.split_once(' ')?;
+    if let Some(theirs) = text.strip_prefix(OTHER_VERSION) {
+        return Arrived::OtherVersion(theirs.to_owned());
+    }
+    if let Some((node, reason)) = text
+        .strip_prefix(LOST)
+        .and_then(|lost| lost.split_once(' '))
+    {
         let (node, reason) = (node.to_owned(), reason.to_owned());
-        Some(LostNode { node, reason })
-    });
-    match (pg, lost) {
-        (Some(pg), _) => pg.into(),
-        (None, Some(lost)) => lost.into(),
-        (None, None) => error,
+        return Arrived::Lost(LostNode { node, reason });
+    }
+    match text.strip_prefix(PG_ERROR).and_then(PgError::sent) {
+        Some(pg) => Arrived::Other(pg.into()),
+        None => Arrived::Other(error),
     }
 }
 
@@ -157,7 +177,9 @@ mod tests {
     fn errors_arrive_as_they_were() {
         let division = PgError::division_by_zero();
         let shared = DataFusionError::Shared(Arc::new(division.clone().into()));
-        let there = arrived(carried(&sent(shared)));
+        let Arrived::Other(there) = arrived(carried(&sent(shared))) else {
+            panic!("not an error of a row");
+        };
         assert_eq!(PgError::of(&there), Some(&division));
 
         let lost = LostNode {
@@ -165,10 +187,12 @@ mod tests {
             reason: "no answer within 5 s".to_owned(),
         };
         let there = arrived(carried(&sent(lost.clone().into())));
-        assert_eq!(LostNode::of(&there), Some(&lost));
+        assert!(matches!(there, Arrived::Lost(there) if there == lost));
+        let there = arrived(carried(&other_version("0.9")));
+        assert!(matches!(there, Arrived::OtherVersion(theirs) if theirs == "0.9"));
 
         let other = arrived(sent(DataFusionError::External("a b c".into())));
-        assert!(PgError::of(&other).is_none() && LostNode::of(&other).is_none());
+        assert!(matches!(other, Arrived::Other(other) if PgError::of(&other).is_none()));
     }
 
     #[tokio::test]

@@ -13,6 +13,8 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result as PlanResult;
 use http::{HeaderMap, HeaderValue};
 
+use super::errors::other_version;
+use crate::distribution::VERSION;
 use crate::error::{Error, Result};
 
 /// The header.
@@ -24,6 +26,9 @@ const BYTES_MAX: usize = 4 << 10;
 /// When the session's transaction began, in microseconds since 1970. Not a setting, but casts
 /// depend on it.
 const TRANSACTION: &str = "transaction";
+
+/// The version of the process that sends a part (SENT-I1).
+const VERSION_NAME: &str = "version";
 
 /// The settings that always travel.
 const SENT: [&str; 10] = [
@@ -49,6 +54,7 @@ pub(super) fn header(options: &ConfigOptions) -> Result<(&'static str, HeaderVal
         is_sent.then_some((entry.key, entry.value?))
     });
     let mut sent: Vec<(String, String)> = sent.collect();
+    sent.push((VERSION_NAME.to_owned(), VERSION.to_owned()));
     if let Some(began) = Moments::of(options).and_then(Moments::transaction) {
         sent.push((TRANSACTION.to_owned(), began.to_string()));
     }
@@ -75,7 +81,15 @@ pub(super) fn apply(headers: &HeaderMap, options: &mut ConfigOptions) -> PlanRes
     let Some(value) = headers.get(HEADER) else {
         return Ok(());
     };
-    for (name, value) in parsed(value)? {
+    let sent = parsed(value)?;
+    let theirs = sent.iter().find(|(name, _)| name == VERSION_NAME);
+    if theirs.is_none_or(|(_, theirs)| theirs != VERSION) {
+        return Err(other_version(VERSION));
+    }
+    for (name, value) in sent {
+        if name == VERSION_NAME {
+            continue;
+        }
         if name == TRANSACTION {
             let began = value.parse().map_err(|error| unreadable(&error))?;
             options.extensions.insert(Moments::of_transaction(began));
@@ -128,6 +142,16 @@ mod tests {
         let of = |options: &ConfigOptions| header(options).unwrap().1;
         assert_eq!(of(&arrived), of(&sent));
         assert_ne!(of(&arrived), of(&options()));
+    }
+
+    #[test]
+    fn parts_of_another_version_are_refused() {
+        for text in ["[[\"version\", \"0.0.1\"]]", "[[\"coscan.label\", \"x\"]]"] {
+            let digits: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+            let mut headers = HeaderMap::new();
+            headers.insert(HEADER, HeaderValue::from_str(&digits).unwrap());
+            assert!(apply(&headers, &mut options()).is_err(), "{text}");
+        }
     }
 
     #[test]

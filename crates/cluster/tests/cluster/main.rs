@@ -12,4 +12,5 @@ mod failures;
 mod once;
 mod refused;
 mod tpch;
+mod unread;
 mod workers;

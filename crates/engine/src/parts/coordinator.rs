@@ -18,6 +18,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 
+use crate::index;
 use crate::plan::{HideFloatBounds, MarkScans, NeedlessKeys, YieldingJoins};
 use crate::read::parquet_scan;
 use crate::session::{Engine, OnNodes, Session, add_settings};
@@ -41,6 +42,8 @@ pub fn session(
         rules.insert(1, Arc::new(ForgetOrders));
         rules.insert(2, Arc::new(MarkScans));
         *builder.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules));
+        // So that statements about an index are planned, and refused by name.
+        index::register_functions(&mut builder, &Arc::downgrade(engine.resources()));
         // A query in WITH that must be computed once is found here, and refused by the planner.
         coscan_pg::compute_once(&mut builder);
         let mut builder = divide(builder);

@@ -22,6 +22,12 @@ pub(super) fn check(rights: Rights, name: &str, value: Option<&str>) -> Result<(
             vec![],
         ));
     }
+    if name.starts_with("distributed.") {
+        return Err(denied(
+            format!("{name} is the cluster's own: nodes rely on its value"),
+            vec![],
+        ));
+    }
     match name {
         "coscan.memory" | "coscan.checksums" => rights.require(&[Right::EngineSettings], || {
             format!("{name} is one for all sessions")
@@ -233,6 +239,7 @@ mod tests {
         assert!(check(may, name, Some("1000000")).is_ok());
         assert!(check(Rights::NONE, name, None).is_ok());
         assert!(check(Rights::ALL, "datafusion.runtime.memory_limit", None).is_err());
+        assert!(check(Rights::ALL, "distributed.compression", Some("x")).is_err());
         assert!(check(Rights::NONE, "coscan.memory", None).is_err());
         assert!(check(may, "coscan.memory", Some("1GiB")).is_ok());
     }

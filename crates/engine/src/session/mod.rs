@@ -99,7 +99,6 @@ impl Engine {
         self.session_with(|builder| builder.with_coscan(self))
     }
 
-    /// A session in which `rules` adds Coscan's rules.
     /// Adds a table to the schema `coscan`, unless there is one of this name.
     ///
     /// # Errors
@@ -119,6 +118,7 @@ impl Engine {
         }
     }
 
+    /// A session in which `rules` adds Coscan's rules.
     pub(crate) fn session_with(
         &self,
         rules: impl FnOnce(SessionStateBuilder) -> SessionStateBuilder,

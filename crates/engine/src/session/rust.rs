@@ -60,7 +60,7 @@ impl Session {
             prepared: Arc::new(prepared.await?),
             held: Arc::new(held),
             is_large: text.size.plans_long(),
-            runs_once: about_index.is_some(),
+            runs_once: about_index.is_some_and(|index| index.tag.is_some()),
         })
     }
 }

@@ -132,6 +132,8 @@ pub async fn start(
         let snapshot = transaction.snapshot.clone();
         let seen = snapshot.map(|snapshot| (snapshot, state.clone(), plan.clone()));
         let (state, plan) = execute(context, state, plan).await?.into_parts();
+        // EXECUTE has become the statement that it names.
+        on_nodes::check(&state, &plan, runs_once)?;
         let planned = Arc::new(Planned {
             state,
             plan,
