@@ -16,9 +16,6 @@ use url::Url;
 
 use crate::error::Result;
 
-/// The version that all nodes of a cluster must have.
-pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
-
 /// See the file's header.
 #[async_trait]
 pub(crate) trait Distribution: fmt::Debug + Send + Sync {

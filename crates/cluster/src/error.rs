@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use coscan::parts::LostNode;
 use datafusion::error::DataFusionError;
 
-use crate::distribution::VERSION;
+use crate::version::VERSION;
 
 /// An error of a cluster.
 #[derive(Debug, thiserror::Error)]

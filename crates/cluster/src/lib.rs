@@ -10,6 +10,7 @@
 //! | `shown.rs` | what does the table `coscan.nodes` show? |
 //! | `subqueries.rs` | which scalar subqueries may become joins? |
 //! | `suspects.rs` | which nodes were lost lately? |
+//! | `version.rs` | which version must all nodes of a cluster have? |
 //! | `distribution.rs` | what does Coscan ask of the library that runs plans on many nodes? |
 //! | `upstream/` | how does datafusion-distributed do that? |
 //! | `worker.rs` | how does a process serve parts of queries? |
@@ -28,6 +29,7 @@ mod shown;
 mod subqueries;
 mod suspects;
 mod upstream;
+mod version;
 mod worker;
 
 pub use cluster::{Cluster, NodeHealth};

@@ -10,10 +10,11 @@ use coscan::parts::LostNode;
 use coscan_core::placement::NodeOrder;
 use url::Url;
 
-use crate::distribution::{Distribution, VERSION};
+use crate::distribution::Distribution;
 use crate::error::{Error, Result, other_version};
 use crate::nodes::{self, Nodes};
 use crate::suspects::{Accusation, Suspect, Suspects};
+use crate::version::VERSION;
 
 /// The nodes of a cluster, and the library that reaches them.
 #[derive(Debug)]

@@ -44,8 +44,8 @@ use super::codec::WholeCodec;
 use super::errors::SentErrorsExec;
 use super::network::{Network, RunOn};
 use super::settings;
-use crate::distribution::VERSION;
 use crate::nodes::Timeouts;
+use crate::version::VERSION;
 
 /// How often the library is asked for nothing. A cancelled query holds its node's memory so long.
 const PULSE: Duration = Duration::from_millis(350);

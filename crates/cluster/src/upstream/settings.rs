@@ -14,8 +14,8 @@ use datafusion::error::Result as PlanResult;
 use http::{HeaderMap, HeaderValue};
 
 use super::errors::other_version;
-use crate::distribution::VERSION;
 use crate::error::{Error, Result};
+use crate::version::VERSION;
 
 /// The header.
 const HEADER: &str = "x-coscan-settings";
