@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""What does each of many sessions get, and when?
+
+    sessions.py --dsn DSN --statements FILE --sessions 32 --seconds 600 --seed 1 --out FILE
+
+Idea: a thread for each session asks statement after statement, in an order of its own, and
+compares every answer with the one that one process gave (`answers_of`). It is a process of its
+own, because the one that starts and kills workers must not have threads beside it (workers.py).
+The statements' file has for each name `sql` and `rows`; the records go to `--out`, a list of
+`{session, name, start, end, rows, error, sqlstate, closed, wrong}`. Times are the system's
+monotonic clock, which other processes read too; `rows` are those that came before the end or the
+error.
+
+CL4: values are compared as the server's own text. Rows are compared as multisets: exactly, or with
+     compare.py's tolerance for numbers where the statement has an avg.
+CL5: every session is recorded: one that still waits `HANG_S` after the end has a record without
+     `end`.
+Not here: which failures are allowed (kills.py).
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import sys
+import threading
+import time
+
+import shared  # noqa: F401, the path of the next one
+import compare
+
+try:
+    import psycopg
+    from psycopg.types.string import TextLoader
+    Failure = psycopg.Error
+except ImportError:  # the tests need no driver, figure.py refuses to run without one
+    psycopg, Failure = None, OSError
+
+HANG_S = 120.0  # beyond it a query hangs
+PAUSE_S = 0.5  # after a connection that failed
+AVERAGE = re.compile(r"\bavg\s*\(", re.IGNORECASE)
+
+
+# ---------------------------------------------------------------- answers
+
+def connect(dsn):
+    """A connection whose values are the server's text (CL4), and that prepares no statement."""
+    connection = psycopg.connect(dsn, autocommit=True, connect_timeout=10,
+                                 prepare_threshold=None)
+    for kind in psycopg.adapters.types:
+        connection.adapters.register_loader(kind.oid, TextLoader)
+    return connection
+
+
+def in_order(rows):
+    """The rows of an answer, in an order that does not depend on the server."""
+    return sorted((list(row) for row in rows),
+                  key=lambda row: [(value is not None, value or "") for value in row])
+
+
+def ask(connection, sql, rows=None):
+    """The rows of a statement in order. `rows` gets each as it comes, also before an error."""
+    rows = [] if rows is None else rows
+    with connection.cursor() as cursor:
+        for row in cursor.stream(sql):
+            rows.append(row)
+    return in_order(rows)
+
+
+def answers_of(dsn, texts):
+    """Name -> {sql, rows}: what this server answers."""
+    with connect(dsn) as connection:
+        return {name: {"sql": sql, "rows": ask(connection, sql)} for name, sql in texts.items()}
+
+
+def difference(sql, expected, rows):
+    """The first difference of an answer; None if there is none (CL4)."""
+    if AVERAGE.search(sql):
+        return compare.rows_differ(expected, rows)
+    if len(expected) != len(rows):
+        return f"{len(rows)} rows instead of {len(expected)}"
+    for right, row in zip(expected, rows):
+        if right != row:
+            return f"{row} instead of {right}"
+    return None
+
+
+# ---------------------------------------------------------------- sessions
+
+class Session(threading.Thread):
+    """One client. `record` is the statement that it asks now, `done` are those before."""
+
+    def __init__(self, number, args, statements):
+        super().__init__(daemon=True)
+        self.number, self.dsn, self.statements = number, args.dsn, statements
+        self.draw = random.Random(f"{args.seed}/{number}")
+        self.deadline = args.deadline
+        self.record, self.done, self.connection = None, [], None
+
+    def run(self):
+        while True:
+            names = sorted(self.statements)
+            self.draw.shuffle(names)
+            for name in names:
+                if time.monotonic() >= self.deadline:
+                    return
+                self.turn(name)
+
+    def turn(self, name):
+        record = {"session": self.number, "name": name, "start": time.monotonic(), "rows": 0,
+                  "error": None, "sqlstate": None, "closed": False, "wrong": None}
+        self.record, rows, statement = record, [], self.statements[name]
+        try:
+            if self.connection is None:
+                self.connection = connect(self.dsn)
+            found = ask(self.connection, statement["sql"], rows)
+            record["wrong"] = difference(statement["sql"], statement["rows"], found)
+        except Exception as error:  # whatever the driver raises is what a client gets
+            record["error"] = f"{type(error).__name__}: {error}".strip()
+            record["sqlstate"] = getattr(error, "sqlstate", None)
+        record["closed"] = self.connection is None or self.connection.closed
+        record.update(rows=len(rows), end=time.monotonic())
+        self.done.append(record)
+        self.record = None
+        if record["closed"]:
+            self.connection = None
+            time.sleep(PAUSE_S)
+
+    def records(self):
+        """CL5."""
+        waits = self.record
+        return self.done + ([dict(waits)] if waits else [])
+
+
+def run(args, statements):
+    args.deadline = time.monotonic() + args.seconds
+    sessions = [Session(number, args, statements) for number in range(args.sessions)]
+    for session in sessions:
+        session.start()
+    for session in sessions:
+        session.join(max(0.0, args.deadline + HANG_S - time.monotonic()))
+    return [record for session in sessions for record in session.records()]
+
+
+def main(argv):
+    parser = argparse.ArgumentParser(description="Ask a server from many sessions.")
+    parser.add_argument("--dsn", required=True)
+    parser.add_argument("--statements", required=True)
+    parser.add_argument("--sessions", type=int, default=32)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", required=True)
+    args = parser.parse_args(argv)
+    with open(args.statements, encoding="utf-8") as file:
+        statements = json.load(file)
+    records = run(args, statements)
+    with open(args.out, "w", encoding="utf-8") as file:
+        json.dump(records, file)
+    sys.stdout.flush()
+    os._exit(0)  # a session that hangs must not hold the process
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
