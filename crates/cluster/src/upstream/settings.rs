@@ -65,12 +65,16 @@ pub(super) fn header(options: &ConfigOptions) -> Result<(&'static str, HeaderVal
             most: BYTES_MAX,
         });
     }
+    let value = HeaderValue::from_str(&hexadecimal(&text)?).map_err(|error| unreadable(&error))?;
+    Ok((HEADER, value))
+}
+
+fn hexadecimal(text: &str) -> Result<String> {
     let mut digits = String::with_capacity(2 * text.len());
     for byte in text.bytes() {
         write!(digits, "{byte:02x}").map_err(|error| unreadable(&error))?;
     }
-    let value = HeaderValue::from_str(&digits).map_err(|error| unreadable(&error))?;
-    Ok((HEADER, value))
+    Ok(digits)
 }
 
 /// Sets what came with a query.
@@ -147,9 +151,9 @@ mod tests {
     #[test]
     fn parts_of_another_version_are_refused() {
         for text in ["[[\"version\", \"0.0.1\"]]", "[[\"coscan.label\", \"x\"]]"] {
-            let digits: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
             let mut headers = HeaderMap::new();
-            headers.insert(HEADER, HeaderValue::from_str(&digits).unwrap());
+            let value = HeaderValue::from_str(&hexadecimal(text).unwrap());
+            headers.insert(HEADER, value.unwrap());
             assert!(apply(&headers, &mut options()).is_err(), "{text}");
         }
     }
