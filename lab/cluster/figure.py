@@ -43,7 +43,7 @@ PROGRAM = os.path.join(shared.TREE, "target", "release", "coscan")
 # The arena's memory, 2.5 GB at scale 40; below this a worker's buffer has no room for chunks.
 MEMORY_PER_SCALE, MEMORY_MIN = 62_500_000, 512_000_000
 SMALL = {"scale": 1.0, "seconds": 40.0, "kill_every": 20.0, "streams": 8, "queries": 2,
-         "delay": 0.5, "rounds": 1, "passes": 3, "repeats": 40, "whole_repeats": 5}
+         "delay": 0.5, "rounds": 1, "passes": 3, "repeats": 100, "whole_repeats": 15}
 
 
 def list_of(text):
@@ -98,6 +98,9 @@ def parse(argv):
     args = parser.parse_args(argv)
     if args.passes < 2:
         parser.error("--passes: the second one shows what is read again")
+    if args.whole_repeats + latency.WARM_UP > texts.DRAWN_MAX:
+        parser.error(f"--whole-repeats: there are parameters for {texts.DRAWN_MAX} rounds, of "
+                     f"which {latency.WARM_UP} warm up")
     args.point = args.point or sorted(POINTS)
     args.memory = args.memory or max(MEMORY_MIN, int(MEMORY_PER_SCALE * args.scale))
     args.data = args.data or os.path.join(CACHE, "data", f"tpch-sf{args.scale:g}")

@@ -8,7 +8,7 @@ with the same address. Each query ends in one of these ways:
 | right | one process's rows | |
 | allowed | an error that names a worker killed while the query ran, after rows had come | |
 | wrong | other rows | yes |
-| early | an error although no row had come: it should have run once more | yes |
+| early | an error, of any kind, although no row had come | yes |
 | unnamed | an error after rows that names no worker killed meanwhile | yes |
 | closed | the connection ended, or could not be opened | yes |
 | hang | no end for `sessions.HANG_S` | yes |
@@ -37,6 +37,7 @@ AIM = "while workers are killed, no row is wrong, no query hangs, and only queri
 ALLOWED = ("right", "allowed")
 OUTCOMES = ("right", "allowed", "wrong", "early", "unnamed", "closed", "hang")
 EXAMPLES_MAX = 3  # of each kind of miss
+NOT_RIGHT_MAX = 1_000  # records of queries in the file
 END_S = 30.0  # from the sessions' own limit until they are killed
 BACK_S = 1 / 3  # of the time between kills: until the worker is started once more
 
@@ -73,10 +74,18 @@ def sentence(record, kind):
             f"rows: {what.splitlines()[0]}")
 
 
+def of_run(event, kind, begin):
+    """An event with its times counted from the run's begin."""
+    moments = {key: round(event[key] - begin, 3) for key in ("start", "end", "at", "back")
+               if key in event}
+    return {**event, **moments, "outcome": kind}
+
+
 def summary(records, kills):
     """The figures and the misses of a run."""
     kinds = [(judged(record, kills), record) for record in records]
     counts = collections.Counter(kind for kind, _ in kinds)
+    begin = min((record["start"] for record in records), default=0.0)
     misses = []
     for kind in OUTCOMES:
         if kind not in ALLOWED:
@@ -89,7 +98,10 @@ def summary(records, kills):
         misses.append("CL6: no query was under way when a worker was killed")
     took = sorted(record["end"] - record["start"] for record in records if "end" in record)
     figures = {"queries": len(records), "kills": len(kills), "under_way_at_kills": at_kills,
-               **{kind: counts[kind] for kind in OUTCOMES}}
+               **{kind: counts[kind] for kind in OUTCOMES},
+               "not_right": [of_run(record, kind, begin) for kind, record in kinds
+                             if kind != "right"][:NOT_RIGHT_MAX],
+               "killed": [of_run(kill, kill["worker"], begin) for kill in kills]}
     if took:
         figures["seconds"] = {**report.spread(took), "p95": report.percentile(took, 0.95)}
     return figures, misses
@@ -116,10 +128,11 @@ def kill_regularly(started, client, options):
         if client.poll() is not None:
             break
         worker = draw.choice(started)
-        kills.append({"worker": worker.address, "at": time.monotonic()})
+        kill = {"worker": worker.address, "at": time.monotonic()}
         worker.kill()
         wait_until(begin + at + BACK_S * options.kill_every, client)
         worker.start()
+        kills.append({**kill, "back": time.monotonic()})
     return kills
 
 
@@ -155,12 +168,13 @@ def run(options, tables, expected, outcome):
                                           options.rows_memory)
         records, kills = under_load(machine, coordinator, started, expected, options)
         with sessions.connect(coordinator.dsn) as connection:
-            used = rows.nodes_of(connection, texts.tpch())
+            used = rows.nodes_of(connection, texts.tpch(options.scale))
         outcome.heard(machine)
         said = coordinator.said().splitlines()
+        most = machine.memory_most()
     figures, misses = summary(records, kills)
     outcome.figures["kills"] = {**figures, "sessions": options.sessions,
-                                "workers_used_at_the_end": len(used),
+                                "workers_used_at_the_end": len(used), "memory_most": most,
                                 "coordinator_said": said[:20]}
     outcome.misses.extend(misses)
     outcome.tables.append([["kills", "queries", *OUTCOMES],

@@ -11,6 +11,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import textwrap
 
 import shared  # noqa: F401, the path of the next one
 import compare
@@ -18,6 +19,7 @@ import compare
 FORMAT = "coscan-cluster"
 VERSION = 1
 MISSES_SHOWN_MAX = 12
+MISS_WIDTH = 200  # an error may name a whole plan; the file has all of it
 
 
 @dataclasses.dataclass
@@ -103,7 +105,8 @@ def show(outcome):
     for rows in outcome.tables:
         lines.extend(["", *compare.table(rows)])
     lines.append("")
-    lines.extend(f"  missed: {miss}" for miss in outcome.misses[:MISSES_SHOWN_MAX])
+    lines.extend(textwrap.shorten(f"missed: {miss}", MISS_WIDTH, placeholder=" ...")
+                 for miss in outcome.misses[:MISSES_SHOWN_MAX])
     if len(outcome.misses) > MISSES_SHOWN_MAX:
-        lines.append(f"  and {len(outcome.misses) - MISSES_SHOWN_MAX} more misses")
+        lines.append(f"and {len(outcome.misses) - MISSES_SHOWN_MAX} more misses")
     return "\n".join([*lines, f"Point {outcome.point} is {outcome.verdict}.", ""])

@@ -4,11 +4,9 @@ exit status."""
 import contextlib
 import io
 import itertools
-import json
 import os
 import random
 import tempfile
-import types
 import unittest
 from unittest import mock
 
@@ -23,15 +21,26 @@ import arena
 
 class Texts(unittest.TestCase):
     def test_all_of_tpch(self):
-        found = texts.tpch()
+        found = texts.tpch(10)
         self.assertEqual(sorted(found), [f"q{number:02d}" for number in range(1, 23)])
         self.assertIn("l_returnflag", found["q01"])
+        self.assertIn("* 0.00001000\n", found["q11"])
+
+    def test_a_folder_that_has_not_all_is_an_error(self):
+        with tempfile.TemporaryDirectory() as folder, self.assertRaisesRegex(OSError, "0 of"):
+            texts.tpch(1, folder)
 
     def test_no_drawn_text_comes_twice(self):
         rounds = list(itertools.islice(texts.drawn(1, (6, 14)), 12))
         given = [text for one in rounds for text in one.values()]
         self.assertEqual(len(given), len(set(given)))
         self.assertEqual(sorted(rounds[0]), ["q06", "q14"])
+
+    def test_as_many_rounds_as_there_are_parameters(self):
+        self.assertEqual(len(list(itertools.islice(texts.drawn(1), texts.DRAWN_MAX))),
+                         texts.DRAWN_MAX)
+        with self.assertRaisesRegex(ValueError, "TPC-H 8"):
+            list(itertools.islice(texts.drawn(1, (8,)), texts.DRAWN_MAX + 1))
 
     def test_a_query_without_parameters_left_is_an_error(self):
         with mock.patch.object(texts.statements, "tpch", lambda *_: "select 1"):

@@ -8,7 +8,7 @@ import rows
 import sessions
 
 NODE = "127.0.0.1:51052"
-KILLS = [{"worker": NODE, "at": 10.0}]
+KILLS = [{"worker": NODE, "at": 10.0, "back": 15.0}]
 
 
 def record(start=9.0, end=11.0, came=0, error=None, wrong=None, closed=False):
@@ -32,6 +32,7 @@ class Judged(unittest.TestCase):
 
     def test_a_kill_before_or_after_the_query_excuses_nothing(self):
         self.expect("unnamed", came=5, error=f"node {NODE}: lost", start=10.5)
+        self.expect("unnamed", came=5, error=f"node {NODE}: lost", start=15.5, end=16.0)
         self.expect("unnamed", came=5, error=f"node {NODE}: lost", end=9.5)
 
     def test_a_lost_connection_is_never_allowed(self):
@@ -50,6 +51,10 @@ class Summary(unittest.TestCase):
         self.assertEqual(figures["under_way_at_kills"], [4])
         self.assertEqual(len(misses), 2)
         self.assertIn("q01", misses[0])
+        self.assertEqual([one["outcome"] for one in figures["not_right"]], ["wrong", "hang"])
+        self.assertEqual((figures["not_right"][0]["start"], figures["not_right"][0]["end"]),
+                         (0.0, 2.0))
+        self.assertEqual((figures["killed"][0]["at"], figures["killed"][0]["back"]), (1.0, 6.0))
 
     def test_a_clean_run_has_no_miss(self):
         self.assertEqual(kills.summary([record(came=1)], KILLS)[1], [])

@@ -74,39 +74,36 @@ pub(crate) struct OnNodes {
 impl OnNodes {
     /// A session on the listed nodes, once all have answered; one of this process if none are.
     pub(crate) async fn session(&self, engine: &Engine) -> Result<Session, Failure> {
-        let Some(list) = &self.cluster else {
+        let Some(cluster) = self.cluster()? else {
             return Ok(engine.session());
         };
-        let nodes = Nodes::read(list).map_err(Failure::new)?;
-        let cluster = Cluster::new(nodes).map_err(Failure::new)?;
         let cluster = cluster.connected().await.map_err(Failure::new)?;
         Ok(cluster.session(engine))
     }
 
-    /// Makes the sessions of a server: on the listed nodes, of which one at least must answer; of
+    /// Makes the sessions of a server: on the listed nodes, of which at least one must answer; of
     /// this process if none are listed.
     pub(crate) async fn sessions(&self, engine: &Engine) -> Result<Sessions, Failure> {
         let engine = engine.clone();
-        let Some(list) = &self.cluster else {
+        let Some(cluster) = self.cluster()? else {
             return Ok(Box::new(move || engine.session()));
         };
-        let nodes = Nodes::read(list).map_err(Failure::new)?;
-        let cluster = Cluster::new(nodes).map_err(Failure::new)?;
-        let mut left_out = vec![];
-        let mut answers = false;
-        for node in cluster.health().await {
-            match node.is_well {
-                Ok(()) => answers = true,
-                Err(error) => left_out.push(error),
+        let health = cluster.health().await;
+        let answers = health.iter().any(|node| node.is_well.is_ok());
+        for error in health.into_iter().filter_map(|node| node.is_well.err()) {
+            if !answers {
+                return Err(Failure::new(error));
             }
-        }
-        if let (false, Some(error)) = (answers, left_out.first()) {
-            return Err(Failure::new(error));
-        }
-        for error in left_out {
             eprintln!("coscan: left out until it answers: {error}");
         }
         Ok(Box::new(move || cluster.session(&engine)))
+    }
+
+    /// The cluster of the listed nodes, if there is a list.
+    fn cluster(&self) -> Result<Option<Cluster>, Failure> {
+        let nodes = self.cluster.as_deref().map(Nodes::read).transpose();
+        let cluster = nodes.map_err(Failure::new)?.map(Cluster::new).transpose();
+        cluster.map_err(Failure::new)
     }
 }
 

@@ -22,33 +22,65 @@ use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 use common::{coscan, failure, stdout};
 
-/// A worker process, which ends with the test.
-struct Worker {
+/// A process that serves at an address, and ends with the test.
+struct Serving {
     process: Child,
     address: String,
 }
 
-impl Worker {
-    fn start() -> Self {
+impl Serving {
+    fn worker() -> Self {
+        let arguments = ["worker", "--listen", "127.0.0.1:0", "--memory", "256MB"];
+        Self::start(Path::new("."), &arguments, "worker on")
+    }
+
+    /// `coscan serve` on the cluster of `nodes.toml`.
+    fn server(folder: &Path, table: &str, options: &[&str]) -> Self {
+        let serve = ["serve", "-t", table, "--listen", "127.0.0.1:0"];
+        let on_nodes = ["--memory", "256MiB", "--cluster", "nodes.toml"];
+        let arguments = [&serve[..], &on_nodes, &SMALL, options].concat();
+        Self::start(folder, &arguments, "listening on")
+    }
+
+    /// Starts the program, and waits until it says where it serves.
+    fn start(folder: &Path, arguments: &[&str], says: &str) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_coscan"))
-            .args(["worker", "--listen", "127.0.0.1:0", "--memory", "256MB"])
+            .args(arguments)
+            .current_dir(folder)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut said = String::new();
         let mut errors = BufReader::new(process.stderr.take().unwrap());
-        errors.read_line(&mut said).unwrap();
+        let mut said = String::new();
+        while !said.contains(says) {
+            said.clear();
+            assert!(errors.read_line(&mut said).unwrap() > 0, "it ended");
+        }
         let address = said.trim().rsplit(' ').next().unwrap().to_owned();
         assert!(address.starts_with("127.0.0.1:"), "{said}");
         // What it says later must not fill the pipe.
         std::thread::spawn(move || std::io::copy(&mut errors, &mut std::io::sink()));
         Self { process, address }
     }
+
+    fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    async fn connect(&self) -> Client {
+        let (host, port) = self.address.split_once(':').unwrap();
+        let parameters = format!("host={host} port={port} user=tester");
+        let connected = tokio_postgres::connect(&parameters, NoTls).await;
+        let (client, connection) = connected.unwrap();
+        tokio::spawn(connection);
+        client
+    }
 }
 
-impl Drop for Worker {
+impl Drop for Serving {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -84,7 +116,7 @@ const SMALL: [&str; 4] = ["--small-table-bytes", "0", "--chunk-bytes", "64KiB"];
 fn statements_run_on_two_workers() {
     let folder = tempfile::tempdir().unwrap();
     let table = format!("t={}", table(folder.path()).display());
-    let (first, mut second) = (Worker::start(), Worker::start());
+    let (first, mut second) = (Serving::worker(), Serving::worker());
     let list = format!(
         "nodes = [\"{}\", \"{}\"]\nbytes_per_node = \"1KiB\"\nsilence_timeout = \"20s\"\n",
         first.address, second.address
@@ -118,57 +150,12 @@ fn statements_run_on_two_workers() {
     let shown = stdout(&sql(&on_nodes, "SHOW INDEXES"));
     assert!(shown.starts_with("index"), "{shown}");
 
-    second.process.kill().unwrap();
-    second.process.wait().unwrap();
+    second.kill();
     let error = failure(&sql(&on_nodes, QUERY), 1);
     assert!(
         error.contains(&format!("node {}", second.address)),
         "{error}"
     );
-}
-
-/// `coscan serve` on a cluster, which ends with the test.
-struct Served {
-    process: Child,
-    port: String,
-}
-
-impl Served {
-    fn start(folder: &Path, table: &str, options: &[&str]) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_coscan"))
-            .args(["serve", "-t", table, "--listen", "127.0.0.1:0"])
-            .args(["--memory", "256MiB", "--cluster", "nodes.toml"])
-            .args(SMALL)
-            .args(options)
-            .current_dir(folder)
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut errors = BufReader::new(process.stderr.take().unwrap());
-        let mut said = String::new();
-        while !said.contains("listening on") {
-            said.clear();
-            assert!(errors.read_line(&mut said).unwrap() > 0, "the server ended");
-        }
-        std::thread::spawn(move || std::io::copy(&mut errors, &mut std::io::sink()));
-        let port = said.trim().rsplit(':').next().unwrap().to_owned();
-        Self { process, port }
-    }
-
-    async fn connect(&self) -> Client {
-        let parameters = format!("host=127.0.0.1 port={} user=tester", self.port);
-        let (client, connection) = tokio_postgres::connect(&parameters, NoTls).await.unwrap();
-        tokio::spawn(connection);
-        client
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }
 
 /// The rows of a statement as texts.
@@ -189,13 +176,13 @@ async fn texts(client: &Client, statement: &str) -> Vec<Vec<String>> {
 async fn clients_of_a_server_are_answered_by_workers() {
     let folder = tempfile::tempdir().unwrap();
     let table = format!("t={}", table(folder.path()).display());
-    let (first, mut second) = (Worker::start(), Worker::start());
+    let (first, mut second) = (Serving::worker(), Serving::worker());
     let list = format!(
         "nodes = [\"{}\", \"{}\"]\nbytes_per_node = \"1KiB\"\nsilence_timeout = \"20s\"\n",
         first.address, second.address
     );
     std::fs::write(folder.path().join("nodes.toml"), list).unwrap();
-    let served = Served::start(folder.path(), &table, &[]);
+    let served = Serving::server(folder.path(), &table, &[]);
     let client = served.connect().await;
     let plan = texts(&client, &format!("EXPLAIN {QUERY}")).await.concat();
     let plan = plan.join("\n");
@@ -222,7 +209,8 @@ async fn clients_of_a_server_are_answered_by_workers() {
             "14286",
         ),
         (
-            "BEGIN; SELECT count(*) FROM t WHERE 'now'::text::timestamptz + v * interval '0' = now(); COMMIT",
+            "BEGIN; SELECT count(*) FROM t \
+             WHERE 'now'::text::timestamptz + v * interval '0' = now(); COMMIT",
             "100000",
         ),
         (
@@ -251,8 +239,7 @@ async fn clients_of_a_server_are_answered_by_workers() {
         assert_eq!(said.code().code(), code, "{sql}: {said}");
     }
 
-    second.process.kill().unwrap();
-    second.process.wait().unwrap();
+    second.kill();
     assert_eq!(
         texts(&client, QUERY).await,
         expected,
@@ -272,7 +259,7 @@ async fn clients_of_a_server_are_answered_by_workers() {
 async fn a_server_may_be_a_worker() {
     let folder = tempfile::tempdir().unwrap();
     let table = format!("t={}", table(folder.path()).display());
-    let other = Worker::start();
+    let other = Serving::worker();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let own = free.local_addr().unwrap().to_string();
     drop(free);
@@ -281,7 +268,7 @@ async fn a_server_may_be_a_worker() {
         other.address
     );
     std::fs::write(folder.path().join("nodes.toml"), list).unwrap();
-    let served = Served::start(folder.path(), &table, &["--worker-listen", &own]);
+    let served = Serving::server(folder.path(), &table, &["--worker-listen", &own]);
     let client = served.connect().await;
     let nodes = texts(
         &client,

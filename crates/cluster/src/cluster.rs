@@ -8,12 +8,9 @@ use std::sync::Arc;
 use coscan::{Engine, Session, parts};
 
 use crate::error::Result;
-use crate::members::Members;
-use crate::nodes::{self, Nodes};
+use crate::nodes::{self, Members, Nodes, NodesTable, Suspects};
 use crate::planner::Planner;
-use crate::shown::{self, NodesTable};
 use crate::subqueries::OneRow;
-use crate::suspects::Suspects;
 use crate::upstream::Upstream;
 
 /// The nodes of a cluster, and the connections to them. Clones share them.
@@ -50,7 +47,7 @@ impl Cluster {
     #[must_use]
     pub fn session(&self, engine: &Engine) -> Session {
         let shown = Arc::new(NodesTable(Arc::clone(&self.members)));
-        if let Err(error) = parts::add_system_table(engine, shown::NAME, shown) {
+        if let Err(error) = parts::add_system_table(engine, nodes::TABLE, shown) {
             log::warn!("coscan.nodes is not shown: {error}");
         }
         parts::session(engine, |builder| {

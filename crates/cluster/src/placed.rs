@@ -22,8 +22,7 @@ use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use url::Url;
 
-use crate::members::Present;
-use crate::nodes;
+use crate::nodes::{self, Present};
 
 /// See the file's header.
 #[derive(Debug)]

@@ -28,7 +28,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::explain::ExplainExec;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
-use crate::members::{Members, Present};
+use crate::nodes::{Members, Present};
 use crate::placed::PlacedScanExec;
 
 /// See the file's header.

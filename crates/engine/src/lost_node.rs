@@ -1,6 +1,6 @@
 //! Which error may another node spare the query?
 //!
-//! Whoever plans the query again leaves the lost node out (`coscan-cluster`), so a query whose
+//! The planner of the next run leaves the lost node out (`coscan-cluster`), so a query whose
 //! client has no row yet is run once more (`running/rerun.rs`).
 
 use std::error::Error;

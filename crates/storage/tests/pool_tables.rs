@@ -90,7 +90,7 @@ async fn a_footer_that_a_planner_read_serves_scans() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_wants_a_footer_at_the_same_time_shares_one_read() {
+async fn queries_that_want_a_footer_at_once_share_one_read() {
     let (setup, device) = setup(64 << 20, Vec::new()).await;
     let requests = || device.meter().snapshot().requests;
     let mut keys = vec![];
@@ -126,7 +126,7 @@ async fn who_wants_a_footer_at_the_same_time_shares_one_read() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_reads_a_footer_and_is_polled_no_longer_keeps_nobody_from_it() {
+async fn a_query_that_stops_reading_a_footer_does_not_block_others() {
     let (setup, device) = setup(64 << 20, Vec::new()).await;
     let path = write(&setup.folder, "other.parquet", Layout::RowGroups);
     let location = object_store::path::Path::from_absolute_path(&path).unwrap();
@@ -139,7 +139,7 @@ async fn who_reads_a_footer_and_is_polled_no_longer_keeps_nobody_from_it() {
     assert!(begun.elapsed() < Duration::from_secs(10));
 }
 
-/// Reads for ever.
+/// Its reads never end.
 struct Stopped;
 
 impl RangeRead for Stopped {

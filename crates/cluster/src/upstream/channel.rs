@@ -45,15 +45,14 @@ use super::errors::{Arrived, arrived};
 use super::network::Network;
 use super::settings;
 use crate::error::{Error, Result, other_version};
-use crate::nodes::{self, Timeouts};
-use crate::suspects::Suspects;
+use crate::nodes::{self, Suspects, Timeouts};
 
-/// What the network may hold of one partition that its reader does not take.
-const STREAM_BYTES: u32 = 1 << 20;
+/// The window of one stream: the bytes of a partition that wait until its consumer takes them.
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 
-/// What it may hold of all of them: without a bound that counts. One connection carries all
-/// queries, and those that are read must go on while others are not.
-const CONNECTION_BYTES: u32 = i32::MAX.cast_unsigned();
+/// The window of a connection: the largest that HTTP/2 allows. One connection carries all queries,
+/// so a smaller one fills with partitions that are not consumed, and then stops all others.
+const CONNECTION_WINDOW_BYTES: u32 = i32::MAX.cast_unsigned();
 
 /// The connections of a process to nodes.
 pub(super) struct Channels {
@@ -92,8 +91,8 @@ impl Channels {
             .executor(self.network.executor())
             .connect_timeout(self.timeouts.connect)
             .tcp_nodelay(true)
-            .initial_stream_window_size(STREAM_BYTES)
-            .initial_connection_window_size(CONNECTION_BYTES)
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .http2_keep_alive_interval(self.timeouts.silence / 2)
             .keep_alive_timeout(self.timeouts.silence / 2)
             .keep_alive_while_idle(true);
@@ -251,8 +250,8 @@ impl WorkerChannel for NodeChannel {
     }
 }
 
-/// A request for each partition. The library has one budget for all that a request asks for, so a
-/// merge that waits for a partition would wait for ever while the budget is full of another one.
+/// A request for each partition. The library has one budget for all partitions of a request: a
+/// merge that waits for one partition would hang once the batches of another fill the budget.
 fn each_partition(request: ExecuteTaskRequest) -> impl Iterator<Item = ExecuteTaskRequest> {
     let partitions = request.target_partition_start..request.target_partition_end;
     partitions.map(move |partition| ExecuteTaskRequest {

@@ -31,9 +31,8 @@ use super::channel::Channels;
 use super::codec::WholeCodec;
 use crate::distribution::Distribution;
 use crate::error::Result;
-use crate::nodes::Timeouts;
+use crate::nodes::{Suspects, Timeouts};
 use crate::placed::PlacedScanExec;
-use crate::suspects::Suspects;
 
 /// Bytes that a connection buffers of one task's output. The library's 64 MiB are taken without
 /// asking, once for each pair of tasks.

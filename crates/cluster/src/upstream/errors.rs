@@ -13,9 +13,10 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use coscan::parts::LostNode;
+use coscan::running::panicked;
 use coscan_pg::PgError;
+use datafusion::common::internal_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{exec_err, internal_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
@@ -50,13 +51,13 @@ pub(super) fn other_version(ours: &str) -> DataFusionError {
     DataFusionError::External(Box::new(Sent(format!("{OTHER_VERSION}{ours}"))))
 }
 
-/// What has come from another node.
+/// An error from another node.
 pub(super) enum Arrived {
-    /// It has this version, and runs no parts of ours.
+    /// The node has this version, and refuses parts of ours.
     OtherVersion(String),
-    /// It has lost a third node.
+    /// The node has lost a third node.
     Lost(LostNode),
-    /// The error as it was there.
+    /// Any other error, as it was on the node.
     Other(DataFusionError),
 }
 
@@ -87,16 +88,9 @@ pub(super) fn arrived(error: DataFusionError) -> Arrived {
 fn until_panic(
     rows: impl Stream<Item = Result<RecordBatch>> + Send,
 ) -> impl Stream<Item = Result<RecordBatch>> + Send {
-    AssertUnwindSafe(rows).catch_unwind().map(|caught| {
-        caught.unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-            exec_err!(
-                "a part of a query panicked: {}",
-                text.unwrap_or("no message")
-            )
-        })
-    })
+    AssertUnwindSafe(rows)
+        .catch_unwind()
+        .map(|caught| caught.unwrap_or_else(|payload| Err(panicked(payload.as_ref()))))
 }
 
 /// A plan whose errors are on their way to another node.

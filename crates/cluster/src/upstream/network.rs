@@ -31,7 +31,7 @@ const FRAMES_AHEAD: usize = 1;
 
 /// What the message of a status begins with if a request came to no end: it panicked, or its
 /// threads are gone.
-pub(super) const FAILED: &str = "a request failed";
+const FAILED: &str = "a request failed";
 
 /// A thread for connections. Dropped, it ends soon, and all of its connections with it.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Network {
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = std::thread::Builder::new().name("coscan-network".to_owned());
         thread.spawn(move || {
-            // Made here, because a runtime must not be dropped on a thread of another one.
+            // Made here: a thread of another runtime could not drop it.
             let runtime = Builder::new_current_thread().enable_all().build();
             let runtime = match runtime {
                 Ok(runtime) => runtime,
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_nobody_reads_ends() {
+    async fn a_body_ends_when_its_reader_is_dropped() {
         let (alive, ended) = oneshot::channel::<()>();
         let frames = futures::stream::once(async move {
             let _alive = alive;

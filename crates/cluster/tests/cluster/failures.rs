@@ -51,7 +51,7 @@ async fn a_query_without_rows_runs_again_without_the_lost_worker() {
     let lost = workers[0].address.to_string();
     workers[0].kill();
     let plan = rows(&session, &format!("EXPLAIN {LATE}")).await.unwrap();
-    assert!(plan.concat().contains(&lost), "nobody has noticed");
+    assert!(plan.concat().contains(&lost), "no query has noticed");
     let started = Instant::now();
     let sum = "SELECT sum(l_quantity), count(*) FROM lineitem";
     let answer = rows(&session, sum).await.unwrap();
@@ -59,7 +59,7 @@ async fn a_query_without_rows_runs_again_without_the_lost_worker() {
     let alone = common::session(workers::config(), &tables).await;
     assert_eq!(answer, rows(&alone, sum).await.unwrap());
 
-    // Nobody is left.
+    // No worker is left.
     workers[2].kill();
     let started = Instant::now();
     let error = rows(&session, sum).await.unwrap_err();

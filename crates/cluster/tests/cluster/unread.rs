@@ -1,5 +1,5 @@
-//! Promised: whoever does not read keeps nobody from reading: neither one partition another one of
-//! the same query, nor one query another one.
+//! Promised: batches that are not consumed do not stop others, neither those of other partitions of
+//! the same query nor those of other queries.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn rows_in_order_arrive_although_a_merge_waits_for_one_partition() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_that_stop_reading_keep_no_other_from_its_rows() {
+async fn clients_that_stop_reading_do_not_stop_other_queries() {
     let tables = common::tpch_tables(&common::tpch(0.05));
     let tables = common::borrowed(&tables);
     let workers = workers::start(2);

@@ -59,7 +59,7 @@ use crate::tasks::QueryTasks;
 
 pub use queue::{IDLE_AFTER, LARGE_BYTES};
 pub(crate) use rerun::{Again, Start};
-pub use task::{QueryRuntime, ended, guarded};
+pub use task::{QueryRuntime, ended, guarded, panicked};
 
 /// What is held until the streams of a query are dropped: the memory of its plan, for example.
 pub type Guard = Arc<dyn Any + Send + Sync>;

@@ -135,7 +135,8 @@ pub(super) fn stopped() -> DataFusionError {
 }
 
 /// S4: what a panic's payload says, as an internal error.
-pub(super) fn panicked(payload: &(dyn Any + Send)) -> DataFusionError {
+#[must_use]
+pub fn panicked(payload: &(dyn Any + Send)) -> DataFusionError {
     let said = payload
         .downcast_ref::<&str>()
         .copied()

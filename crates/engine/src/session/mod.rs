@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `admission.rs` | when does a query begin? |
 //! | `engine.rs` | what do all sessions share? |
-//! | `growing.rs` | which functions make large results from small arguments, and how are the results bounded? |
+//! | `growing.rs` | which functions make large results from small arguments, and what bounds them? |
 //! | `minimum.rs` | how much memory does a plan need at least? |
 //! | `on_nodes.rs` | which statements does a session refuse whose queries other nodes run? |
 //! | `prepared.rs` | what does a prepared statement return, and when is its plan out of date? |

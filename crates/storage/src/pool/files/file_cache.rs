@@ -6,8 +6,8 @@
 //! dropped, least recently used first. Sessions with different chunk sizes share a footer and have
 //! a chunk map each.
 //! Bounds: footers are read `FOOTERS_AT_ONCE` at a time; beyond `MemoryBudget::metadata_bytes_max`
-//! and `CACHED_FILES` only files in use stay cached, and only one version of each. Who wants a
-//! footer that another query reads waits for [`TURN_MAX`] at most.
+//! and `CACHED_FILES` only files in use stay cached, and only one version of each. A query
+//! waits at most [`TURN_MAX`] for another that reads the same footer.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -36,8 +36,8 @@ const CACHED_FILES: usize = 16_384;
 /// The cache is trimmed only after this many footers were read, because finding unused footers
 /// visits every cached one.
 const READ_BEFORE_TRIM: usize = 256;
-/// How long a query waits for another one that reads the footer that it wants. The other one may be
-/// polled no longer, or its device may hang.
+/// How long a query waits while another query reads the same footer. That query may no longer be
+/// polled, or its device may hang.
 const TURN_MAX: Duration = Duration::from_secs(1);
 
 /// A Parquet file at one version, with its parsed footer and its chunk map.

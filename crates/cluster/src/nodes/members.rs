@@ -1,4 +1,4 @@
-//! What do sessions, plans and scans of a cluster have in common?
+//! On which nodes of a cluster is a query planned?
 //!
 //! The nodes, those among them that are present, and the library that reaches them. A query is
 //! planned on the nodes that are present. One that was lost is asked again while others are
@@ -12,9 +12,10 @@ use url::Url;
 
 use crate::distribution::Distribution;
 use crate::error::{Error, Result, other_version};
-use crate::nodes::{self, Nodes};
-use crate::suspects::{Accusation, Suspect, Suspects};
 use crate::version::VERSION;
+
+use super::suspects::{Accusation, Suspect, Suspects};
+use super::{Nodes, name};
 
 /// The nodes of a cluster, and the library that reaches them.
 #[derive(Debug)]
@@ -59,7 +60,7 @@ impl Members {
         }
         let all = self.nodes.urls();
         for url in all {
-            if self.suspects.is_to_be_asked(nodes::name(url)) {
+            if self.suspects.is_to_be_asked(name(url)) {
                 let (members, url) = (Arc::clone(self), url.clone());
                 tokio::spawn(async move { members.is_well(&url).await });
             }
@@ -72,10 +73,10 @@ impl Members {
         Ok(Present::of(urls))
     }
 
-    /// A node says that it has lost another one. If that one answers, the first is cut off.
+    /// Asks the node whose loss `by` reports. If it answers, `by` is cut off.
     async fn look_into(&self, by: &str, lost: &LostNode) {
         let urls = self.nodes.urls();
-        let Some(url) = urls.iter().find(|url| nodes::name(url) == lost.node) else {
+        let Some(url) = urls.iter().find(|url| name(url) == lost.node) else {
             return;
         };
         if self.is_well(url).await.is_ok() {
@@ -89,7 +90,7 @@ impl Members {
     /// # Errors
     /// [`Error::Lost`], [`Error::OtherVersion`].
     pub(crate) async fn is_well(&self, url: &Url) -> Result<()> {
-        let node = nodes::name(url);
+        let node = name(url);
         match self.distribution.version(url).await {
             Ok(theirs) if theirs == VERSION => {
                 self.suspects.answered(node);
@@ -115,7 +116,7 @@ impl Members {
 impl Present {
     fn of(urls: Vec<Url>) -> Self {
         Self {
-            order: NodeOrder::new(urls.iter().map(nodes::name)),
+            order: NodeOrder::new(urls.iter().map(name)),
             urls,
         }
     }

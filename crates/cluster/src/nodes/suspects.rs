@@ -1,7 +1,7 @@
 //! Which nodes were lost lately?
 //!
 //! A node that a query has lost gets no part of the next ones, until it has answered again.
-//! A node that says that it has lost another one may itself be cut off.
+//! A node that reports the loss of another may itself be cut off.
 //! Bounds: an entry for each node, [`ACCUSED_MAX`].
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use coscan::parts::LostNode;
 use parking_lot::Mutex;
 use url::Url;
 
-use crate::nodes;
+use super::name;
 
 /// How long after a node was lost, or was asked in vain, it is asked again.
 const ASKED_AFTER: Duration = Duration::from_secs(1);
@@ -23,11 +23,11 @@ const ACCUSED_MAX: usize = 64;
 pub(crate) struct Suspects {
     /// By name.
     known: Mutex<HashMap<String, Suspect>>,
-    /// Who was said to be lost, and by whom. One of both is.
+    /// Reports of losses. Of the two nodes of a report one is cut off.
     accused: Mutex<Vec<Accusation>>,
 }
 
-/// A node says that it has lost another one.
+/// A node reports the loss of another.
 #[derive(Clone, Debug)]
 pub(crate) struct Accusation {
     pub(crate) by: String,
@@ -75,8 +75,8 @@ impl Suspects {
         known.insert(node.to_owned(), suspect);
     }
 
-    /// Notes that a node has lost another one. Which of them is at fault is found out before the
-    /// next query is planned.
+    /// Notes that a node reports the loss of another. Which of them is cut off is found out before
+    /// the next query is planned.
     pub(crate) fn accused(&self, by: &str, lost: &LostNode) {
         let mut accused = self.accused.lock();
         let is_new = |known: &Accusation| known.by != by || known.lost.node != lost.node;
@@ -101,7 +101,7 @@ impl Suspects {
     /// The nodes that were not lost; if all were, those that may come back.
     pub(crate) fn without(&self, all: &[Url]) -> Vec<Url> {
         let known = self.known.lock();
-        let suspect = |url: &Url| known.get(nodes::name(url));
+        let suspect = |url: &Url| known.get(name(url));
         let is_present = |url: &&Url| suspect(url).is_none();
         let present: Vec<Url> = all.iter().filter(is_present).cloned().collect();
         if !present.is_empty() {
@@ -116,7 +116,7 @@ impl Suspects {
         self.known.lock().get(node).cloned()
     }
 
-    /// Whether it is time to ask a node that was lost; whoever is told so asks it.
+    /// Whether a lost node should be asked now. The caller that gets `true` asks it.
     pub(crate) fn is_to_be_asked(&self, node: &str) -> bool {
         let mut known = self.known.lock();
         match known.get_mut(node) {
@@ -142,7 +142,7 @@ mod tests {
         assert!(!suspects.is_to_be_asked("10.0.0.1:1"), "it was just lost");
         assert!(!suspects.is_to_be_asked("10.0.0.2:1"), "it was not lost");
         suspects.lost("10.0.0.2:1", "silent");
-        assert_eq!(suspects.without(&all), all, "nobody is left");
+        assert_eq!(suspects.without(&all), all, "all are lost");
         suspects.answered("10.0.0.1:1");
         assert_eq!(suspects.without(&all), all[..1]);
         suspects.refused("10.0.0.1:1", "another version");

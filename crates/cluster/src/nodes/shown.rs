@@ -2,7 +2,7 @@
 //!
 //! | column | meaning |
 //! |---|---|
-//! | `place` | the node's place in the order, from 1: a query on P nodes runs on the first P that are present |
+//! | `place` | the node's place in the order, from 1: a query runs on the first that are present |
 //! | `node` | its address |
 //! | `state` | `present`; `lost`: it gets no part of a query until it answers |
 //! | `lost_s` | for how many seconds it has been lost |
@@ -21,11 +21,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::members::Members;
-use crate::nodes;
-
-/// The table's name in the schema `coscan`.
-pub(crate) const NAME: &str = "nodes";
+use super::{Members, name};
 
 static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     Arc::new(Schema::new(vec![
@@ -42,7 +38,7 @@ pub(crate) struct NodesTable(pub(crate) Arc<Members>);
 
 impl NodesTable {
     fn rows(&self) -> Result<RecordBatch> {
-        let names: Vec<&str> = self.0.nodes.urls().iter().map(nodes::name).collect();
+        let names: Vec<&str> = self.0.nodes.urls().iter().map(name).collect();
         let order = NodeOrder::new(names.iter().copied());
         let ordered = order.first(names.len()).map(|at| names[at]);
         let ordered: Vec<&str> = ordered.collect();
