@@ -261,9 +261,10 @@ mod tests {
         run(&options, Arc::new(|_| ())).await.unwrap()
     }
 
-    /// When the second query comes, as a part of the first one's time alone. At this scale and speed
-    /// the first half of Figure 9's query reads the footer and page index of lineitem: queries that
-    /// want them at the same time read them once, isolated or not, and scan side by side.
+    /// When the second query comes, as a part of the first one's time alone. At this scale and
+    /// speed Figure 9's query spends a third of its time on lineitem's footer and page index.
+    /// Queries that want these at the same time read them once, isolated or not, and then scan side
+    /// by side.
     const LATER: f64 = 0.6;
 
     fn of<'a>(results: &'a QpipeResults, figure: &str, variant: Variant) -> Vec<&'a Point> {
