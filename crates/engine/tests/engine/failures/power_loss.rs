@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use coscan::{Disk, LocalStore, Session};
 use coscan_rewrite::{RewriteOptions, rewrite};
@@ -129,6 +129,19 @@ impl Forgetful {
         }
     }
 }
+
+/// Waits until no task of a session on this disk is left: a process that has lost its power has no
+/// file open, and the next one takes a file that is open for one that is written.
+async fn ended(disk: &Arc<Forgetful>) {
+    let begun = Instant::now();
+    while Arc::strong_count(disk) > 1 {
+        assert!(begun.elapsed() < ENDS_WITHIN, "something uses the disk");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// How long the tasks of a dropped session may take to end beside other tests.
+const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
 fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
@@ -266,6 +279,7 @@ async fn one_loss(statement: &str, after: usize, names: Names) -> bool {
     }
     assert!(outcome.is_ok() || failed, "{context}: {outcome:?}");
     drop(session);
+    ended(&disk).await;
 
     let later = session_on(Forgetful::new(None), folder.path()).await;
     let found = rows(&later, STATE).await;
@@ -317,6 +331,7 @@ async fn one_loss_of_an_insert(values: &str, after: usize, names: Names) -> bool
     disk.lose(folder.path(), names);
     assert!(outcome.is_ok() || failed, "{context}: {outcome:?}");
     drop(session);
+    ended(&disk).await;
 
     let later = common::session(common::config(), &[("t", &table)]).await;
     let found = rows(&later, "SELECT count(*) FROM t").await;
