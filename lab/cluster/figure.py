@@ -9,14 +9,14 @@
 |   | also while workers are killed | kills.py |
 | 2 | the device's bytes of 16 streams on 4 workers: 1.25 times one process's | streams.py |
 | 3 | 4 workers with 0.3 of the needed memory: 2 % of the bytes are read again | working_set.py |
+| 4 | a worker joins three under load: 35 % of the bytes are read again, P95 1.5 times | join.py |
 | 5 | point queries and short aggregates: 3 ms more | latency.py |
 | 6 | a query over one worker: 1.15 times one process's time | latency.py |
 
 `--small` is a run of each point in less than two minutes; an option that is given beside it counts.
 Exit status: 0 if every aim is met, 1 if one is missed, 2 if a point could not be measured. Needs
 root, for the control groups, and psycopg. Nothing else may run on the machine.
-Not here: point 4, a worker that is added under load, because the list of nodes is read at the
-start; plain datafusion-distributed on the same workers.
+Not here: plain datafusion-distributed on the same workers.
 """
 
 import argparse
@@ -25,6 +25,7 @@ import subprocess
 import sys
 
 import shared
+import join
 import kills
 import latency
 import report
@@ -43,7 +44,8 @@ PROGRAM = os.path.join(shared.TREE, "target", "release", "coscan")
 # The arena's memory, 2.5 GB at scale 40; below this a worker's buffer has no room for chunks.
 MEMORY_PER_SCALE, MEMORY_MIN = 62_500_000, 512_000_000
 SMALL = {"scale": 1.0, "seconds": 40.0, "kill_every": 20.0, "streams": 8, "queries": 2,
-         "delay": 0.5, "rounds": 1, "passes": 3, "repeats": 100, "whole_repeats": 15}
+         "delay": 0.5, "rounds": 1, "passes": 3, "joins": 1, "fill": 10.0, "load": 15.0,
+         "join_memory": 1_000_000_000, "repeats": 100, "whole_repeats": 15}
 
 
 def list_of(text):
@@ -78,10 +80,19 @@ def add_points(parser):
     parser.add_argument("--mix", default="FS-T", help="2: of `coscan bench workload`")
     parser.add_argument("--rounds", type=int, default=3, help="2: each with its own seed")
     parser.add_argument("--memory", type=size, help="2: of all four [default: 62.5 MB per scale]")
-    parser.add_argument("--bandwidth", type=size, default="200MB/s", help="2 and 3: of all")
+    parser.add_argument("--bandwidth", type=size, default="200MB/s", help="2, 3 and 4: of all")
     parser.add_argument("--bytes-per-node", type=size, default="4MiB", help="2 and 3")
     parser.add_argument("--passes", type=int, default=4, help="3: over the working set")
     parser.add_argument("--ample", type=size, default="6GB", help="3: memory for all of it")
+    parser.add_argument("--joins", type=int, default=join.WORKERS,
+                        help="4: rounds, each with another newcomer")
+    parser.add_argument("--fill", type=float, default=60.0, help="4: seconds at least to read all")
+    parser.add_argument("--load", type=float, default=60.0,
+                        help="4: seconds before the worker starts, and from then on")
+    parser.add_argument("--short-sessions", type=int, default=4, help="4: with short queries")
+    parser.add_argument("--scan-sessions", type=int, default=2, help="4: that scan tables")
+    parser.add_argument("--join-memory", type=size, default="2GB", help="4: of each worker")
+    parser.add_argument("--join-bytes-per-node", type=size, default="64MiB", help="4")
     parser.add_argument("--repeats", type=int, default=200, help="5: rounds")
     parser.add_argument("--short-workers", type=int, default=3, help="5: workers")
     parser.add_argument("--whole-repeats", type=int, default=9, help="6: rounds")
@@ -98,6 +109,8 @@ def parse(argv):
     args = parser.parse_args(argv)
     if args.passes < 2:
         parser.error("--passes: the second one shows what is read again")
+    if args.load < join.WINDOW_S:
+        parser.error(f"--load: P95 is that of {join.WINDOW_S:.0f} s at least")
     if args.whole_repeats + latency.WARM_UP > texts.DRAWN_MAX:
         parser.error(f"--whole-repeats: there are parameters for {texts.DRAWN_MAX} rounds, of "
                      f"which {latency.WARM_UP} warm up")
@@ -123,15 +136,17 @@ def point_1(options, tables, outcome):
         kills.run(options, tables, expected, outcome)
 
 
-def lineitem(run):
-    """A point that reads one table."""
-    return lambda options, tables, outcome: run(options, {"lineitem": tables["lineitem"]}, outcome)
+def reading(run, *names):
+    """A point that reads these tables."""
+    return lambda options, tables, outcome: run(options, {name: tables[name] for name in names},
+                                                outcome)
 
 
 POINTS = {
     1: (f"{rows.AIM}; {kills.AIM}", point_1),
-    2: (streams.AIM, lineitem(streams.run)),
-    3: (working_set.AIM, lineitem(working_set.run)),
+    2: (streams.AIM, reading(streams.run, "lineitem")),
+    3: (working_set.AIM, reading(working_set.run, "lineitem")),
+    4: (join.AIM, reading(join.run, *texts.SHORT_TABLES)),
     5: (latency.SHORT_AIM, latency.short),
     6: (latency.WHOLE_AIM, latency.whole),
 }

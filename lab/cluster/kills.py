@@ -18,19 +18,14 @@ Not here: the sessions themselves (sessions.py).
 """
 
 import collections
-import os
 import random
-import subprocess
-import sys
 import time
 
 import report
 import rows
 import sessions
-import shared
 import texts
 import workers
-import arena
 
 AIM = "while workers are killed, no row is wrong, no query hangs, and only queries that had sent " \
       "rows and used the killed worker fail, with its name"
@@ -38,7 +33,6 @@ ALLOWED = ("right", "allowed")
 OUTCOMES = ("right", "allowed", "wrong", "early", "unnamed", "closed", "hang")
 EXAMPLES_MAX = 3  # of each kind of miss
 NOT_RIGHT_MAX = 1_000  # records of queries in the file
-END_S = 30.0  # from the sessions' own limit until they are killed
 BACK_S = 1 / 3  # of the time between kills: until the worker is started once more
 
 
@@ -114,51 +108,34 @@ def times(seconds, every):
     return [every * number + every / 2 for number in range(int(seconds // every))]
 
 
-def wait_until(moment, client):
+def wait_until(moment, clients):
     """Sleeps, but not beyond the sessions' end."""
-    while (left := moment - time.monotonic()) > 0 and client.poll() is None:
+    while (left := moment - time.monotonic()) > 0 and not clients.have_ended():
         time.sleep(min(left, 0.2))
 
 
-def kill_regularly(started, client, options):
+def kill_regularly(started, clients, options):
     """Kills a worker at each of the times, and starts it once more. Returns the kills."""
     draw, begin, kills = random.Random(options.seed), time.monotonic(), []
     for at in times(options.seconds, options.kill_every):
-        wait_until(begin + at, client)
-        if client.poll() is not None:
+        wait_until(begin + at, clients)
+        if clients.have_ended():
             break
         worker = draw.choice(started)
         kill = {"worker": worker.address, "at": time.monotonic()}
         worker.kill()
-        wait_until(begin + at + BACK_S * options.kill_every, client)
+        wait_until(begin + at + BACK_S * options.kill_every, clients)
         worker.start()
         kills.append({**kill, "back": time.monotonic()})
     return kills
 
 
-def client_command(dsn, options, folder):
-    return [sys.executable, os.path.join(shared.HERE, "sessions.py"), "--dsn", dsn,
-            "--statements", os.path.join(folder, "statements.json"),
-            "--sessions", str(options.sessions), "--seconds", str(options.seconds),
-            "--seed", str(options.seed), "--out", os.path.join(folder, "records.json")]
-
-
 def under_load(machine, coordinator, started, expected, options):
     """Runs the sessions and the kills; returns the records and the kills."""
-    report.write(os.path.join(machine.folder, "statements.json"), expected)
-    client = subprocess.Popen(client_command(coordinator.dsn, options, machine.folder),
-                              preexec_fn=arena.enter([]))  # it ends with this process
-    try:
-        kills = kill_regularly(started, client, options)
-        client.wait(options.seconds + sessions.HANG_S + END_S)
-    except subprocess.TimeoutExpired as error:
-        raise arena.ArenaError("the sessions do not end") from error
-    finally:
-        client.kill()
-        client.wait()
-    if client.returncode:
-        raise arena.ArenaError(f"the sessions ended with {client.returncode}")
-    return report.read(os.path.join(machine.folder, "records.json")), kills
+    with sessions.Clients(machine.folder, "kills", coordinator.dsn, expected, options.sessions,
+                          options.seconds, options.seed) as clients:
+        kills = kill_regularly(started, clients, options)
+        return clients.records(), kills
 
 
 def run(options, tables, expected, outcome):

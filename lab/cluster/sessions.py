@@ -5,8 +5,10 @@
 
 Idea: a thread for each session asks statement after statement, in an order of its own, and
 compares every answer with the one that one process gave (`answers_of`). It is a process of its
-own, because the one that starts and kills workers must not have threads beside it (workers.py).
-The statements' file has for each name `sql` and `rows`; the records go to `--out`, a list of
+own (`Clients`), because the one that starts and kills workers must not have threads beside it
+(workers.py).
+The statements' file has for each name `sql` and `rows`, null where an answer is not compared; the
+records go to `--out`, a list of
 `{session, name, start, end, rows, error, sqlstate, closed, wrong}`. Times are the system's
 monotonic clock, which other processes read too; `rows` are those that came before the end or the
 error.
@@ -19,15 +21,20 @@ Not here: which failures are allowed (kills.py).
 """
 
 import argparse
+import contextlib
 import json
 import os
 import random
 import re
+import signal
+import subprocess
 import sys
 import threading
 import time
 
-import shared  # noqa: F401, the path of the next one
+import report
+import shared
+import arena
 import compare
 
 try:
@@ -38,6 +45,7 @@ except ImportError:  # the tests need no driver, figure.py refuses to run withou
     psycopg, Failure = None, OSError
 
 HANG_S = 120.0  # beyond it a query hangs
+END_S = 30.0  # from the sessions' own limit until they are killed
 PAUSE_S = 0.5  # after a connection that failed
 AVERAGE = re.compile(r"\bavg\s*\(", re.IGNORECASE)
 
@@ -95,7 +103,7 @@ class Session(threading.Thread):
         super().__init__(daemon=True)
         self.number, self.dsn, self.statements = number, args.dsn, statements
         self.draw = random.Random(f"{args.seed}/{number}")
-        self.deadline = args.deadline
+        self.ended = args.ended
         self.record, self.done, self.connection = None, [], None
 
     def run(self):
@@ -103,7 +111,7 @@ class Session(threading.Thread):
             names = sorted(self.statements)
             self.draw.shuffle(names)
             for name in names:
-                if time.monotonic() >= self.deadline:
+                if self.ended.is_set():
                     return
                 self.turn(name)
 
@@ -115,7 +123,8 @@ class Session(threading.Thread):
             if self.connection is None:
                 self.connection = connect(self.dsn)
             found = ask(self.connection, statement["sql"], rows)
-            record["wrong"] = difference(statement["sql"], statement["rows"], found)
+            if statement["rows"] is not None:
+                record["wrong"] = difference(statement["sql"], statement["rows"], found)
         except Exception as error:  # whatever the driver raises is what a client gets
             record["error"] = f"{type(error).__name__}: {error}".strip()
             record["sqlstate"] = getattr(error, "sqlstate", None)
@@ -134,13 +143,62 @@ class Session(threading.Thread):
 
 
 def run(args, statements):
-    args.deadline = time.monotonic() + args.seconds
+    """Runs the sessions for `args.seconds`, or until SIGINT."""
+    args.ended = threading.Event()
     sessions = [Session(number, args, statements) for number in range(args.sessions)]
     for session in sessions:
         session.start()
+    with contextlib.suppress(KeyboardInterrupt):
+        time.sleep(args.seconds)
+    args.ended.set()
+    deadline = time.monotonic() + HANG_S
     for session in sessions:
-        session.join(max(0.0, args.deadline + HANG_S - time.monotonic()))
+        session.join(max(0.0, deadline - time.monotonic()))
     return [record for session in sessions for record in session.records()]
+
+
+# ---------------------------------------------------------------- beside the lab
+
+class Clients:
+    """Sessions in a process beside the lab's. A context manager, which ends them."""
+
+    def __init__(self, folder, name, dsn, statements, count, seconds, seed):
+        self.dsn, self.statements, self.count = dsn, statements, count
+        self.seconds, self.seed, self.child = seconds, seed, None
+        self.asked = os.path.join(folder, f"{name}-statements.json")
+        self.found = os.path.join(folder, f"{name}-records.json")
+
+    def command(self):
+        return [sys.executable, os.path.join(shared.HERE, "sessions.py"), "--dsn", self.dsn,
+                "--statements", self.asked, "--sessions", str(self.count),
+                "--seconds", str(self.seconds), "--seed", str(self.seed), "--out", self.found]
+
+    def __enter__(self):
+        report.write(self.asked, self.statements)
+        # The kernel ends it with this process.
+        self.child = subprocess.Popen(self.command(), preexec_fn=arena.enter([]))
+        return self
+
+    def __exit__(self, *_):
+        self.child.kill()
+        self.child.wait()
+
+    def have_ended(self):
+        return self.child.poll() is not None
+
+    def end(self):
+        """Lets each session end after the statement that it asks now."""
+        self.child.send_signal(signal.SIGINT)
+
+    def records(self):
+        """What the sessions got, once they have ended."""
+        try:
+            self.child.wait(self.seconds + HANG_S + END_S)
+        except subprocess.TimeoutExpired as error:
+            raise arena.ArenaError("the sessions do not end") from error
+        if self.child.returncode:
+            raise arena.ArenaError(f"the sessions ended with {self.child.returncode}")
+        return report.read(self.found)
 
 
 def main(argv):

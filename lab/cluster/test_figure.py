@@ -6,6 +6,7 @@ import io
 import itertools
 import os
 import random
+import re
 import tempfile
 import unittest
 from unittest import mock
@@ -49,6 +50,15 @@ class Texts(unittest.TestCase):
 
     def test_passes_differ(self):
         self.assertFalse(set(texts.working_set(0)) & set(texts.working_set(1)))
+
+    def test_whole_passes_differ_and_read_what_short_queries_read(self):
+        self.assertFalse(set(texts.whole(0)) & set(texts.whole(1)))
+        column = re.compile(r"\b[lco]_[a-z]+\b")
+        orders = {f"o_{name}" for name in (  # `select *`
+            "orderkey", "custkey", "orderstatus", "totalprice", "orderdate", "orderpriority",
+            "clerk", "shippriority", "comment")}
+        asked = column.findall(" ".join(texts.short(1, random.Random(1)).values()))
+        self.assertLessEqual(orders | set(asked), set(column.findall(" ".join(texts.whole(0)))))
 
     def test_keys_are_those_of_tpch(self):
         self.assertEqual([texts.key(number) for number in (1, 7, 8, 15, 16)], [1, 7, 32, 39, 64])
@@ -158,7 +168,15 @@ class Options(unittest.TestCase):
         full = figure.parse([])
         self.assertEqual((full.scale, full.memory), (10.0, 625_000_000))
         self.assertEqual(full.workers, [1, 3, 5])
-        self.assertEqual(full.point, [1, 2, 3, 5, 6])
+        self.assertEqual(full.point, [1, 2, 3, 4, 5, 6])
+
+    def test_the_load_is_as_long_as_the_window(self):
+        with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
+            figure.parse(["--load", "9"])
+
+    def test_a_point_gets_its_tables(self):
+        run = figure.reading(lambda options, tables, outcome: tables, "b")
+        self.assertEqual(run(None, {"a": 1, "b": 2}, None), {"b": 2})
 
     def test_tables(self):
         with tempfile.TemporaryDirectory() as folder:

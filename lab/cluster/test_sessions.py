@@ -68,6 +68,19 @@ class Sessions(unittest.TestCase):
         self.assertEqual((records[0]["rows"], records[0]["closed"]), (2, False))
         self.assertIn("node a:1", records[0]["error"])
 
+    def test_rows_that_are_not_known_are_not_compared(self):
+        with mock.patch.object(sessions, "connect", lambda _: Connection({"x": [("2",)]})):
+            args = types.SimpleNamespace(sessions=1, seconds=0.05, seed=1, dsn="here")
+            records = sessions.run(args, {"x": {"sql": "x", "rows": None}})
+        self.assertEqual((records[0]["wrong"], records[0]["rows"]), (None, 1))
+
+    def test_an_interrupt_ends_them_after_their_statements(self):
+        def interrupted(_):
+            raise KeyboardInterrupt
+        with mock.patch.object(sessions.time, "sleep", interrupted):
+            records = self.run_with({"right": [("1",)]}, seconds=600.0)
+        self.assertTrue(all("end" in record for record in records))
+
     def test_one_that_waits_has_a_record_without_end(self):
         goes_on = threading.Event()
         self.addCleanup(goes_on.set)

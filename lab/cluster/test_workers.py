@@ -94,6 +94,20 @@ class Texts(unittest.TestCase):
         self.assertEqual(workers.address_in("x\ncoscan: listening on 127.0.0.1:77\n"),
                          "127.0.0.1:77")
 
+    def test_a_list_may_name_a_worker_that_is_not_started(self):
+        machine = workers.Machine("/program", "/data")
+        self.addCleanup(setattr, machine, "group", None)
+        machine.group = types.SimpleNamespace(memory="/groups/all", procs_files=list)
+        machine.folder = "/logs"
+        with mock.patch.object(workers.groups, "Group") as group:
+            group.return_value.path = "/groups/all/worker-7"
+            group.return_value.sample.return_value = {"kills": 0}
+            worker = machine.worker(4096, 7)
+        self.assertEqual((worker.address, worker.child), ("127.0.0.1:7", None))
+        self.assertEqual(machine.processes, [worker])
+        self.assertEqual(machine.faults(), [])
+        worker.stop()
+
     def test_room_beside_the_limit(self):
         self.assertEqual(workers.group_bytes(0), 512 << 20)
         self.assertEqual(workers.group_bytes(4 << 30), (5 << 30) + (192 << 20))

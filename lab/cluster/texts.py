@@ -2,7 +2,7 @@
 
 The 22 of TPC-H with the validation run's parameters (the engine's tests have them), statements of
 which clients get rows long before the last one is known, passes over a working set, point queries
-and short aggregates. Texts only: no file here knows a server.
+and short aggregates, scans of all that these read. Texts only: no file here knows a server.
 
 Rows need no order, because `sessions.py` compares them as multisets.
 """
@@ -15,6 +15,7 @@ import shared
 import statements
 
 TABLES = tuple(statements.TABLES)
+SHORT_TABLES = ("lineitem", "orders", "customer", "nation", "region")  # of `short` and `whole`
 KEYS_PER_SCALE = 1_500_000  # orders; of 32 keys, 8 are used
 CUSTOMERS_PER_SCALE = 150_000
 NATIONS = 25
@@ -91,6 +92,25 @@ def short(scale, draw):
         "sum-orders": "select o_orderpriority, count(*), sum(o_totalprice) from orders "
                       f"where o_orderkey between {first} and {first + 10_000} group by 1",
     }
+
+
+def whole(number):
+    """A pass over every column of lineitem, orders and customer that `short` reads. Each pass has
+    constants of its own, and each leaves out some rows of every chunk, so that no states of
+    another pass answer it."""
+    return (
+        f"select l_returnflag, l_linestatus, sum(l_quantity), sum({VOLUME} * (1 + l_tax)),"
+        f" max(l_shipdate) from lineitem where l_extendedprice > {1_000 + number}"
+        " group by l_returnflag, l_linestatus",
+        "select l_linenumber, count(*), max(l_orderkey) from lineitem"
+        f" where l_extendedprice < {90_000 - number} group by l_linenumber",
+        "select o_orderstatus, o_orderpriority, o_shippriority, count(*), max(o_orderkey),"
+        " max(o_custkey), max(o_orderdate), max(o_clerk), max(o_comment) from orders"
+        f" where o_totalprice > {2_000 + number}"
+        " group by o_orderstatus, o_orderpriority, o_shippriority",
+        "select count(*), max(c_custkey), max(c_name), max(c_phone) from customer"
+        f" where c_acctbal > {number - 900}",
+    )
 
 
 def drawn(seed, numbers=DRAWN):

@@ -153,8 +153,8 @@ class Machine:
             while program.read(1 << 20):
                 pass
 
-    def start(self, name, arguments, memory):
-        """A process of the program, with `memory` bytes, when it listens."""
+    def process(self, name, arguments, memory):
+        """A process of the program, with `memory` bytes, that is not started yet."""
         command = [self.program, *arguments, "--memory", f"{memory}B"]
         parent = os.path.basename(self.group.memory)
         own = groups.Group(group_bytes(memory), name=f"{parent}/{name}")
@@ -163,15 +163,26 @@ class Machine:
         process = Process(name, command, own, [*of_all, f"{own.path}/cgroup.procs"],
                           os.path.join(self.folder, f"{name}.log"))
         self.processes.append(process)  # before it starts: CL1
-        return process.start()
+        return process
+
+    def start(self, name, arguments, memory):
+        """The same, when it listens."""
+        return self.process(name, arguments, memory).start()
 
     def server(self, tables, memory, name="alone"):
         """One process that answers clients by itself."""
         return self.start(name, ["serve", *table_options(tables), "--listen", "127.0.0.1:0"],
                           memory)
 
+    def worker(self, memory, port):
+        """A worker that is not started yet. Lists of nodes may name it."""
+        address = f"127.0.0.1:{port}"
+        worker = self.process(f"worker-{port}", ["worker", "--listen", address], memory)
+        worker.address = address
+        return worker
+
     def workers(self, count, memory, first_port):
-        return [self.start(f"worker-{port}", ["worker", "--listen", f"127.0.0.1:{port}"], memory)
+        return [self.worker(memory, port).start()
                 for port in range(first_port, first_port + count)]
 
     def nodes_file(self, workers, bytes_per_node):
