@@ -55,7 +55,8 @@ pub use coscan_storage::{StorageError, threads};
 pub use error::{Error, Result, is_denied, is_stopped, storage_error};
 pub use index::{IndexStatement, index_statement};
 pub use index_catalog::IndexBuild;
-pub use memory::connection_memory;
+
+pub use memory::{bounded, connection_memory};
 pub use object_stores::local_store::{Disk, LocalStore, SystemDisk};
 pub use operators::{OperatorTaker, OperatorTrace};
 pub use right::{Right, Rights};
@@ -63,7 +64,7 @@ pub use rights::without_folders;
 pub use running::Running;
 pub use session::{
     CoscanExt, Engine, EngineMetrics, Prepared, Session, StartOptions, Statement, TransactionRules,
-    add_physical_rule, bounded, give_way_in_joins, only_reads, start,
+    add_physical_rule, give_way_in_joins, only_reads, start,
 };
 pub use session_names::{
     Confinement, DropNames, Rename, SavedOwn, Snapshot, TEMPORARY_SCHEMA, check as check_rights,

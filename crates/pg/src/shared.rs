@@ -7,6 +7,7 @@ use std::any::{Any, TypeId};
 use std::collections::HashSet;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::ScalarUDF;
 
@@ -32,6 +33,36 @@ pub fn canonical(function: &ScalarUDF) -> ScalarUDF {
     function.clone()
 }
 
+/// Whether a call of `function` may have another value in another transaction: a cast of texts to
+/// dates or times, which may be `now` or `tomorrow`. `from` is the type of its first argument.
+#[must_use]
+pub fn may_read_the_clock(function: &ScalarUDF, from: Option<&DataType>, to: &DataType) -> bool {
+    static CAST: LazyLock<TypeId> =
+        LazyLock::new(|| type_of(&casts::udf(&ConfigOptions::default())));
+    let is_text = |values: &DataType| {
+        matches!(
+            values,
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+        )
+    };
+    type_of(function) == *CAST
+        && values_of(to).is_temporal()
+        && from.is_none_or(|from| is_text(values_of(from)))
+}
+
+/// The type of the values in lists and dictionaries, at any depth.
+fn values_of(of: &DataType) -> &DataType {
+    match of {
+        DataType::Dictionary(_, values) => values_of(values),
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _) => values_of(field.data_type()),
+        values => values,
+    }
+}
+
 fn type_of(function: &ScalarUDF) -> TypeId {
     let inner: &dyn Any = function.inner().as_ref();
     inner.type_id()
@@ -53,6 +84,8 @@ const KNOWN_MAX: usize = 4096;
 
 #[cfg(test)]
 mod tests {
+    use datafusion::arrow::datatypes::Field;
+
     use super::*;
 
     #[test]
@@ -67,5 +100,24 @@ mod tests {
         let mut elsewhere = ConfigOptions::default();
         elsewhere.execution.time_zone = Some("Europe/Berlin".to_owned());
         assert_ne!(address(&one), address(&casts::udf(&elsewhere)));
+    }
+
+    #[test]
+    fn casts_of_texts_to_times_read_the_clock() {
+        let cast = casts::udf(&ConfigOptions::default());
+        let texts = DataType::List(Field::new_list_field(DataType::Utf8View, true).into());
+        let dates = DataType::List(Field::new_list_field(DataType::Date32, true).into());
+        for (from, to, reads) in [
+            (&DataType::Utf8View, &DataType::Date32, true),
+            (&texts, &dates, true),
+            (&DataType::Date32, &DataType::Date32, false),
+            (&DataType::Utf8View, &DataType::Int64, false),
+        ] {
+            assert_eq!(
+                may_read_the_clock(&cast, Some(from), to),
+                reads,
+                "{from} to {to}"
+            );
+        }
     }
 }

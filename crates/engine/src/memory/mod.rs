@@ -3,6 +3,7 @@
 //! | file | question |
 //! |---|---|
 //! | `connections.rs` | what may connections take? |
+//! | `growing.rs` | which functions make large results from small arguments, and what bounds them? |
 //! | `pool.rs` | may this operator grow? |
 //! | `promise.rs` | how long is memory promised to a query? |
 //! | `shared.rs` | whose memory is it where DataFusion does not say? |
@@ -12,12 +13,14 @@
 //! Not here: the budget itself and the buffer (`coscan-storage`).
 
 mod connections;
+mod growing;
 pub(crate) mod limit;
 mod pool;
 mod promise;
 mod shared;
 mod spill;
 
+pub use growing::{bounded, bounded_one, unbounded};
 pub(crate) use pool::QueryMemory;
 pub(crate) use promise::{Promise, WAIT_MAX};
 pub(crate) use shared::SharedMemory;

@@ -71,7 +71,10 @@ impl Spilled {
 /// The batch without memory that it holds but does not refer to. Without this a top of ten rows
 /// would keep the strings of ten chunks, and the dozen rows of a join the buffers made for
 /// thousands.
-pub(crate) fn compacted(batch: &RecordBatch) -> Result<RecordBatch> {
+///
+/// # Errors
+/// If a column cannot be copied: a bug.
+pub fn compacted(batch: &RecordBatch) -> Result<RecordBatch> {
     let columns = batch.columns().iter().map(compacted_column);
     let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
     let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));

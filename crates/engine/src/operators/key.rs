@@ -5,12 +5,55 @@
 //! comparison.
 //! Not here: the texts (`plan/share_operators/`).
 
+use std::cmp::Ordering;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::execution::TaskContext;
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
 use crate::tasks::Threads;
+
+/// The functions that a text names by their addresses. They take no part in comparisons.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeptFunctions {
+    _keeps: Arc<[Function]>,
+}
+
+impl KeptFunctions {
+    pub(crate) fn new(functions: Vec<Function>) -> Self {
+        Self {
+            _keeps: functions.into(),
+        }
+    }
+}
+
+impl PartialEq for KeptFunctions {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for KeptFunctions {}
+
+impl PartialOrd for KeptFunctions {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for KeptFunctions {
+    fn cmp(&self, _: &Self) -> Ordering {
+        Ordering::Equal
+    }
+}
+
+/// A function that a text names by its address.
+#[derive(Clone, Debug)]
+pub(crate) enum Function {
+    Scalar { _keeps: ScalarUDF },
+    Aggregate { _keeps: AggregateUDF },
+}
 
 /// What a subtree of a plan computes.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,12 +61,14 @@ pub(crate) struct PlanKey {
     hash: u64,
     node: Box<str>,
     inputs: Vec<Arc<Self>>,
+    functions: KeptFunctions,
     /// Bytes of the texts of all nodes.
     bytes: usize,
 }
 
 impl PlanKey {
-    pub(crate) fn new(node: String, inputs: Vec<Arc<Self>>) -> Self {
+    /// `functions`: those that `node` names.
+    pub(crate) fn new(node: String, functions: KeptFunctions, inputs: Vec<Arc<Self>>) -> Self {
         let mut hasher = DefaultHasher::new();
         node.hash(&mut hasher);
         for input in &inputs {
@@ -34,6 +79,7 @@ impl PlanKey {
             bytes: node.len() + inputs.iter().map(|input| input.bytes).sum::<usize>(),
             node: node.into(),
             inputs,
+            functions,
         }
     }
 }
@@ -86,12 +132,18 @@ mod tests {
     use super::*;
 
     fn leaf(node: &str) -> Arc<PlanKey> {
-        Arc::new(PlanKey::new(node.to_owned(), Vec::new()))
+        Arc::new(PlanKey::new(
+            node.to_owned(),
+            KeptFunctions::default(),
+            Vec::new(),
+        ))
     }
 
     #[test]
     fn keys_tell_trees_apart() {
-        let over = |inputs: Vec<Arc<PlanKey>>| PlanKey::new("join".to_owned(), inputs);
+        let over = |inputs: Vec<Arc<PlanKey>>| {
+            PlanKey::new("join".to_owned(), KeptFunctions::default(), inputs)
+        };
         assert_eq!(
             over(vec![leaf("a"), leaf("b")]),
             over(vec![leaf("a"), leaf("b")])

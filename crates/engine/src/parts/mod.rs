@@ -15,7 +15,8 @@ mod scans;
 mod worker;
 
 pub use crate::lost_node::LostNode;
-pub use crate::session::{bounded_one, unbounded};
+pub use crate::memory::{bounded_one, unbounded};
+pub use crate::operators::compacted;
 pub use coordinator::{add_system_table, in_coordinator, session};
 pub use scans::{Marks, Scan, ScanPiece};
 pub use worker::{cooperative, options};

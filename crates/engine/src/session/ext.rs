@@ -64,18 +64,11 @@ impl CoscanExt for SessionStateBuilder {
         let optimizers = self.optimizer_rules().get_or_insert_default();
         optimizers.push(Arc::new(NeedlessKeys));
         let optimizers = self.physical_optimizers().get_or_insert_default();
-        let (resources, board) = (engine.resources(), engine.board());
-        let (resources, board) = (Arc::downgrade(resources), Arc::downgrade(board));
+        let resources = Arc::downgrade(engine.resources());
         let mut rules = std::mem::take(optimizers).rules;
         rules.insert(0, Arc::new(HideFloatBounds));
         rules.insert(1, Arc::new(MarkScans));
-        rules.push(Arc::new(SwapScans::new(resources.clone())));
-        rules.push(Arc::new(ShareFragments::new(board)));
-        rules.push(Arc::new(OrderAggregates::new(resources.clone())));
-        rules.push(Arc::new(CheckOrders));
-        rules.push(Arc::new(ShowOnce));
-        rules.push(Arc::new(YieldingJoins));
-        rules.push(Arc::new(ShareOperators::new(resources.clone())));
+        rules.extend(of_planned(engine));
         *self.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules));
         // Innermost: the planners around it look at the whole statement.
         plan_once(&mut self);
@@ -84,6 +77,21 @@ impl CoscanExt for SessionStateBuilder {
         list_once(&mut self);
         self
     }
+}
+
+/// The rules for a planned query whose scans are marked, in their order.
+pub(crate) fn of_planned(engine: &Engine) -> [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 7] {
+    let (resources, board) = (engine.resources(), engine.board());
+    let (resources, board) = (Arc::downgrade(resources), Arc::downgrade(board));
+    [
+        Arc::new(SwapScans::new(resources.clone())),
+        Arc::new(ShareFragments::new(board)),
+        Arc::new(OrderAggregates::new(resources.clone())),
+        Arc::new(CheckOrders),
+        Arc::new(ShowOnce),
+        Arc::new(YieldingJoins),
+        Arc::new(ShareOperators::new(resources)),
+    ]
 }
 
 /// Adds the settings `coscan.*`, and the options and caches that scans expect.

@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `admission.rs` | when does a query begin? |
 //! | `engine.rs` | what do all sessions share? |
-//! | `growing.rs` | which functions make large results from small arguments, and what bounds them? |
 //! | `minimum.rs` | how much memory does a plan need at least? |
 //! | `on_nodes.rs` | which statements does a session refuse whose queries other nodes run? |
 //! | `prepared.rs` | what does a prepared statement return, and when is its plan out of date? |
@@ -18,7 +17,6 @@
 mod admission;
 mod engine;
 mod ext;
-mod growing;
 mod minimum;
 mod on_nodes;
 mod prepared;
@@ -47,9 +45,8 @@ use crate::tables::{SYSTEM_SCHEMA, registration};
 use admission::OpenQueries;
 pub(crate) use engine::WeakEngine;
 pub use engine::{Engine, EngineMetrics};
-pub(crate) use ext::add_settings;
 pub use ext::{CoscanExt, add_physical_rule, give_way_in_joins};
-pub use growing::{bounded, bounded_one, unbounded};
+pub(crate) use ext::{add_settings, of_planned};
 pub(crate) use on_nodes::OnNodes;
 pub use prepared::Prepared;
 pub use rust::Statement;

@@ -234,7 +234,9 @@ pub struct StatedExec {
 }
 
 impl StatedExec {
-    fn new(child: Arc<dyn ExecutionPlan>) -> Result<Self> {
+    /// # Errors
+    /// If what the join's inputs state cannot be combined: a bug.
+    pub fn new(child: Arc<dyn ExecutionPlan>) -> Result<Self> {
         Ok(match what_holds(&child)? {
             Some(holds) => Self::stating(child, holds),
             None => Self {

@@ -14,8 +14,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
+use datafusion::logical_expr::Volatility;
 use datafusion::logical_expr::physical_planning_context::ScalarSubqueryResults;
-use datafusion::logical_expr::{AggregateUDF, ScalarUDF, Volatility};
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr,
     IsNullExpr, LikeExpr, Literal, NegativeExpr, NotExpr, TryCastExpr,
@@ -23,6 +23,9 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::udaf::AggregateFunctionExpr;
+
+use crate::memory::unbounded;
+use crate::operators::{Function, KeptFunctions};
 
 /// Longer keys come from IN lists that programs generated.
 const KEY_BYTES_MAX: usize = 64 << 10;
@@ -54,12 +57,6 @@ pub(crate) struct Key {
     text: Arc<str>,
     /// Kept alive, so that no other function gets the address of one named in `text`.
     functions: Arc<[Function]>,
-}
-
-#[derive(Clone, Debug)]
-enum Function {
-    Scalar { _keeps: ScalarUDF },
-    Aggregate { _keeps: AggregateUDF },
 }
 
 impl PartialEq for Key {
@@ -125,10 +122,15 @@ impl KeyWriter {
         }
     }
 
-    /// The text so far, and the inputs from other nodes of the plan. The caller must keep alive
-    /// the functions that the text names.
-    pub(crate) fn into_text(self) -> (String, Vec<Elsewhere>) {
-        (self.text, self.from_elsewhere.unwrap_or_default())
+    /// The text so far, the functions that it names, which must live as long as it is compared,
+    /// and the inputs from other nodes of the plan.
+    pub(crate) fn into_parts(self) -> (String, KeptFunctions, Vec<Elsewhere>) {
+        let from_elsewhere = self.from_elsewhere.unwrap_or_default();
+        (
+            self.text,
+            KeptFunctions::new(self.functions),
+            from_elsewhere,
+        )
     }
 
     /// The key of the text so far.
@@ -283,10 +285,11 @@ impl KeyWriter {
         } else if expr.is::<NegativeExpr>() {
             self.word("negative");
         } else if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() {
-            if call.fun().signature().volatility != Volatility::Immutable {
+            if !is_pure(call, schema) {
                 return None;
             }
-            let udf = coscan_pg::canonical(call.fun());
+            // Bounds are those of the engine, whose queries alone are compared.
+            let udf = coscan_pg::canonical(unbounded(call.fun()));
             let address = Arc::as_ptr(udf.inner()).cast::<()>().addr();
             self.word("function");
             self.word(udf.name());
@@ -301,6 +304,14 @@ impl KeyWriter {
             .into_iter()
             .try_for_each(|child| self.expr(child, schema))
     }
+}
+
+/// Whether equal arguments give equal values, in whatever transaction.
+fn is_pure(call: &ScalarFunctionExpr, schema: &Schema) -> bool {
+    let from = call.args().first();
+    let from = from.and_then(|arg| arg.data_type(schema).ok());
+    call.fun().signature().volatility == Volatility::Immutable
+        && !coscan_pg::may_read_the_clock(call.fun(), from.as_ref(), call.return_type())
 }
 
 #[cfg(test)]

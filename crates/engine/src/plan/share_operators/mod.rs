@@ -41,6 +41,10 @@ use crate::settings::Settings;
 /// Options on which no row depends.
 const IGNORED: [&str; 2] = ["coscan.label", "coscan.memory"];
 
+/// What the names of options begin with that say how rows come from other nodes. What reads them
+/// has no key.
+const OF_OTHER_NODES: &str = "distributed.";
+
 /// The rule's name.
 pub(crate) const SHARE_OPERATORS: &str = "CoscanShareOperators";
 
@@ -290,7 +294,9 @@ fn options(config: &ConfigOptions) -> String {
     let mut text = String::new();
     for entry in config.entries() {
         let is_default = DEFAULTS.get(&entry.key) == Some(&entry.value);
-        if !is_default && !IGNORED.contains(&entry.key.as_str()) {
+        let is_ignored =
+            IGNORED.contains(&entry.key.as_str()) || entry.key.starts_with(OF_OTHER_NODES);
+        if !is_default && !is_ignored {
             let _infallible = write!(text, "{}={:?};", entry.key, entry.value);
         }
     }

@@ -34,7 +34,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitio
 use super::scan::scan;
 use crate::fragment::{Elsewhere, FragmentExec, KeyWriter};
 use crate::once::OnceExec;
-use crate::operators::{PlanKey, dynamic_filter};
+use crate::operators::{KeptFunctions, PlanKey, dynamic_filter};
 use crate::ordered::{ClusteredJoinExec, OrderedAggregateExec};
 use crate::plan::checked_orders::CheckedOrderExec;
 use crate::tasks::YieldingExec;
@@ -126,7 +126,13 @@ pub(super) fn note(node: &Arc<dyn ExecutionPlan>) -> Noted {
         // The rows are those of the original, but neither partitioned nor ordered as the original
         // may have them.
         let key = noted.key.take();
-        noted.key = key.map(|key| Arc::new(PlanKey::new(node.name().to_owned(), vec![key])));
+        noted.key = key.map(|key| {
+            Arc::new(PlanKey::new(
+                node.name().to_owned(),
+                KeptFunctions::default(),
+                vec![key],
+            ))
+        });
         return noted;
     }
     let mut writer = KeyWriter::of_operator();
@@ -136,14 +142,14 @@ pub(super) fn note(node: &Arc<dyn ExecutionPlan>) -> Noted {
         noted.cost_bytes = cost_bytes;
         noted.key = key.map(|key| {
             noted.uses(key.from_elsewhere);
-            Arc::new(PlanKey::new(key.text, Vec::new()))
+            Arc::new(PlanKey::new(key.text, key.functions, Vec::new()))
         });
         return noted;
     }
     if write(&mut writer, node).is_none() {
         has_key = false;
     }
-    let (text, used) = writer.into_text();
+    let (text, functions, used) = writer.into_parts();
     noted.uses(used);
     let mut inputs = Vec::new();
     for child in node.children() {
@@ -164,7 +170,7 @@ pub(super) fn note(node: &Arc<dyn ExecutionPlan>) -> Noted {
         noted.used.retain(|used| *used != own);
     }
     if has_key {
-        noted.key = Some(Arc::new(PlanKey::new(text, inputs)));
+        noted.key = Some(Arc::new(PlanKey::new(text, functions, inputs)));
     }
     noted
 }
@@ -331,8 +337,8 @@ pub(super) fn table_key(join: &HashJoinExec, build: &Arc<PlanKey>) -> Option<Arc
     writer.word(&dynamic_filter(join).is_some().to_string());
     let keys: Vec<_> = join.on().iter().map(|(key, _)| Arc::clone(key)).collect();
     writer.list(&keys, &join.left().schema())?;
-    let (text, used) = writer.into_text();
-    let key = || Arc::new(PlanKey::new(text, vec![Arc::clone(build)]));
+    let (text, functions, used) = writer.into_parts();
+    let key = || Arc::new(PlanKey::new(text, functions, vec![Arc::clone(build)]));
     used.is_empty().then(key)
 }
 

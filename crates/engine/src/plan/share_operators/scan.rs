@@ -14,11 +14,14 @@ use datafusion::datasource::source::DataSourceExec;
 
 use crate::cscan::CScanSource;
 use crate::fragment::{Elsewhere, KeyWriter};
+use crate::operators::KeptFunctions;
 use crate::plan::swap_scans::needed_bytes;
 
 /// The key of a scan.
 pub(super) struct ScanKey {
     pub(super) text: String,
+    /// Those that `text` names.
+    pub(super) functions: KeptFunctions,
     /// What the scan gets from other nodes of its plan.
     pub(super) from_elsewhere: Vec<Elsewhere>,
 }
@@ -74,9 +77,10 @@ fn key(config: &FileScanConfig, source: &ParquetSource, order: &str) -> Option<S
         }
         writer.word(&text);
     }
-    let (text, from_elsewhere) = writer.into_text();
+    let (text, functions, from_elsewhere) = writer.into_parts();
     Some(ScanKey {
         text,
+        functions,
         from_elsewhere,
     })
 }

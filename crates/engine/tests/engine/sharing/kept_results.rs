@@ -170,3 +170,25 @@ async fn kept_results_are_dropped_when_memory_is_short() {
     assert_eq!(rows(session, REPORT).await, plain_tpch(REPORT).await);
     memory_comes_back(session).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_reads_the_clock_is_not_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.parquet");
+    write(&file, 20_000, "now");
+    let session = common::session(config(), &[("t", &file)]).await;
+    for sql in [
+        // Kept as the whole query, and as states of chunks.
+        "SELECT max(s::timestamptz) FROM t WHERE k > 5",
+        "SELECT k % 2, max(s::timestamptz) FROM t WHERE k > 5 GROUP BY 1",
+    ] {
+        let first = rows(&session, sql).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        assert_ne!(rows(&session, sql).await, first, "{sql}");
+    }
+    let sql = "SELECT max(s) FROM t WHERE k > 5";
+    let first = rows(&session, sql).await;
+    let done = work(&session);
+    assert_eq!(rows(&session, sql).await, first);
+    assert_eq!(work(&session), done, "another query of the table is kept");
+}
