@@ -81,30 +81,33 @@ impl OnNodes {
         Ok(cluster.session(engine))
     }
 
-    /// Makes the sessions of a server: on the listed nodes, of which at least one must answer; of
-    /// this process if none are listed.
-    pub(crate) async fn sessions(&self, engine: &Engine) -> Result<Sessions, Failure> {
-        let engine = engine.clone();
-        let Some(cluster) = self.cluster()? else {
-            return Ok(Box::new(move || engine.session()));
-        };
-        let health = cluster.health().await;
-        let answers = health.iter().any(|node| node.is_well.is_ok());
-        for error in health.into_iter().filter_map(|node| node.is_well.err()) {
-            if !answers {
-                return Err(Failure::new(error));
-            }
-            eprintln!("coscan: left out until it answers: {error}");
-        }
-        Ok(Box::new(move || cluster.session(&engine)))
-    }
-
     /// The cluster of the listed nodes, if there is a list.
-    fn cluster(&self) -> Result<Option<Cluster>, Failure> {
+    pub(crate) fn cluster(&self) -> Result<Option<Cluster>, Failure> {
         let nodes = self.cluster.as_deref().map(Nodes::read).transpose();
         let cluster = nodes.map_err(Failure::new)?.map(Cluster::new).transpose();
         cluster.map_err(Failure::new)
     }
+}
+
+/// Makes the sessions of a server: on the nodes of a cluster, of which at least one must answer; of
+/// this process without one.
+pub(crate) async fn sessions(
+    cluster: Option<Cluster>,
+    engine: &Engine,
+) -> Result<Sessions, Failure> {
+    let engine = engine.clone();
+    let Some(cluster) = cluster else {
+        return Ok(Box::new(move || engine.session()));
+    };
+    let health = cluster.health().await;
+    let answers = health.iter().any(|node| node.is_well.is_ok());
+    for error in health.into_iter().filter_map(|node| node.is_well.err()) {
+        if !answers {
+            return Err(Failure::new(error));
+        }
+        eprintln!("coscan: left out until it answers: {error}");
+    }
+    Ok(Box::new(move || cluster.session(&engine)))
 }
 
 /// Makes a session for each client.

@@ -40,8 +40,10 @@ enum Command {
     Spread(commands::spread::Options),
     /// Serve SQL over Parquet files to PostgreSQL clients.
     Serve(commands::serve::Options),
-    /// Run parts of the queries of a cluster, for `coscan sql --cluster`.
+    /// Run parts of the queries of a cluster, for `--cluster` of other commands.
     Worker(commands::worker::Options),
+    /// The nodes of a cluster.
+    Cluster(commands::cluster::Options),
     /// Secondary indexes of Parquet tables.
     Index(commands::index::Options),
     /// Experiments on the real engine.
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         Command::Spread(options) => commands::spread::run(&options),
         Command::Serve(options) => commands::serve::run(options),
         Command::Worker(options) => commands::worker::run(&options),
+        Command::Cluster(options) => commands::cluster::run(&options),
         Command::Index(options) => commands::index::run(&options),
         Command::Bench(options) => commands::bench::run(options),
         Command::Sim(options) => coscan_study::command::run(&options).map_err(Failure::from),

@@ -4,11 +4,12 @@
 //! and has its queries run by the nodes.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use coscan::{Engine, Session, parts};
 
 use crate::error::Result;
-use crate::nodes::{self, Members, Nodes, NodesTable, Suspects};
+use crate::nodes::{self, Links, Members, Nodes, NodesTable, Suspects};
 use crate::planner::Planner;
 use crate::subqueries::OneRow;
 use crate::upstream::Upstream;
@@ -24,6 +25,8 @@ pub struct Cluster {
 pub struct NodeHealth {
     /// Its address.
     pub node: String,
+    /// Until it answered, or was found not to.
+    pub took: Duration,
     /// Whether it can take part in queries.
     pub is_well: Result<()>,
 }
@@ -32,14 +35,20 @@ impl Cluster {
     /// The cluster of these nodes. Connections are opened when they are needed.
     ///
     /// # Errors
-    /// [`Error::Thread`](crate::Error::Thread).
+    /// [`Error::Thread`](crate::Error::Thread), [`Error::Tls`](crate::Error::Tls).
     pub fn new(nodes: Nodes) -> Result<Self> {
         let suspects = Arc::<Suspects>::default();
-        let (urls, timeouts) = (nodes.urls().to_vec(), nodes.timeouts());
-        let upstream = Upstream::new(urls, Arc::clone(&suspects), timeouts)?;
+        let (urls, links) = (nodes.urls().to_vec(), nodes.links());
+        let upstream = Upstream::new(urls, Arc::clone(&suspects), links)?;
         Ok(Self {
             members: Arc::new(Members::new(nodes, suspects, Box::new(upstream))),
         })
+    }
+
+    /// How its nodes are reached. A worker of this process may use the same.
+    #[must_use]
+    pub fn links(&self) -> &Links {
+        self.members.nodes.links()
     }
 
     /// A session whose queries the nodes run. `engine` plans them; its table `coscan.nodes` shows
@@ -63,9 +72,12 @@ impl Cluster {
     /// query until they do.
     pub async fn health(&self) -> Vec<NodeHealth> {
         let asked = self.members.nodes.urls().iter().map(|url| async move {
+            let asked = Instant::now();
+            let is_well = self.members.is_well(url).await;
             NodeHealth {
                 node: nodes::name(url).to_owned(),
-                is_well: self.members.is_well(url).await,
+                took: asked.elapsed(),
+                is_well,
             }
         });
         futures::future::join_all(asked).await

@@ -8,6 +8,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::error::Result as PlanResult;
 use datafusion::execution::{SessionState, SessionStateBuilder};
@@ -33,11 +34,19 @@ pub(crate) trait Distribution: fmt::Debug + Send + Sync {
         state: &SessionState,
     ) -> PlanResult<Arc<dyn ExecutionPlan>>;
 
-    /// The version of the program that a node runs.
+    /// The version of the program that a node runs, and which of its processes answers.
     ///
     /// # Errors
     /// [`Error::Lost`](crate::Error::Lost), which names the node.
-    async fn version(&self, node: &Url) -> Result<String>;
+    async fn version(&self, node: &Url) -> Result<(String, String)>;
+
+    /// A plan that runs a divided plan, and returns what its nodes did as rows of EXPLAIN ANALYZE,
+    /// which have this schema. `None` if the plan is not divided.
+    fn analyzed(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        schema: SchemaRef,
+    ) -> Option<Arc<dyn ExecutionPlan>>;
 
     /// The plan as text, with its stages.
     fn shown(&self, plan: &dyn ExecutionPlan) -> String;

@@ -38,10 +38,23 @@ pub enum Error {
         /// The version of this process.
         ours: &'static str,
     },
-    /// A worker is to listen beyond this machine.
+    /// A file for TLS cannot be read.
+    #[error("{}: {reason}", path.display())]
+    TlsFile {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// The certificates of this process cannot be used.
+    #[error("certificate, key and authority of this process do not work together: {reason}")]
+    Tls {
+        /// Why not.
+        reason: String,
+    },
+    /// A worker without TLS is to listen beyond this machine.
     #[error(
-        "a worker listens on this machine only (127.0.0.1 or [::1]), not on {address}: it has \
-         neither TLS nor a token yet"
+        "without TLS a worker listens on this machine only (127.0.0.1 or [::1]), not on {address}"
     )]
     NotLoopback {
         /// The address.

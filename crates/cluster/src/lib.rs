@@ -28,5 +28,5 @@ mod worker;
 
 pub use cluster::{Cluster, NodeHealth};
 pub use error::{Error, Result};
-pub use nodes::{Nodes, Timeouts};
+pub use nodes::{Links, Nodes, Timeouts, Tls, TlsFiles};
 pub use worker::WorkerServer;

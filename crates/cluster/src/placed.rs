@@ -2,8 +2,8 @@
 //!
 //! It stands for the scan while a plan is divided. First it is whole, and knows its pieces and the
 //! nodes that may read them. When it is known how many tasks its stage has, it becomes one part
-//! for each task: the scan of the pieces that this task's node reads. The part travels, and what
-//! arrives is the scan itself.
+//! for each task: the scan of the pieces that this task's node reads, or all of it for a single
+//! task. The part travels, and what arrives is the scan itself.
 //! Not here: the codec of a part (`upstream/codec.rs`).
 //! PLACED-I1: task `i` of a stage runs on node `i` of the order, whatever its scans, so that two
 //! scans of a stage agree.
@@ -108,7 +108,10 @@ impl PlacedScanExec {
         let nodes = order.first(tasks);
         let parts = own.iter().zip(nodes).map(|(own, node)| {
             let part = Self {
-                scan: scan.cut(own),
+                scan: match tasks {
+                    1 => Arc::clone(&self.scan),
+                    _ => scan.cut(own),
+                },
                 place: Place::Part {
                     node: urls[node].clone(),
                     pieces: own.len(),

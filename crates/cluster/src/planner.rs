@@ -31,6 +31,11 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use crate::nodes::{Members, Present};
 use crate::placed::PlacedScanExec;
 
+/// The most bytes of a build side that each node gets.
+const BUILD_BYTES_MAX: usize = 16 << 20;
+/// The same for a build side of which only the number of rows is known.
+const BUILD_ROWS_MAX: usize = 1 << 18;
+
 /// See the file's header.
 pub(crate) struct Planner {
     members: Arc<Members>,
@@ -49,13 +54,18 @@ impl Planner {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         refuse_once(plan)?;
         let planner = DefaultPhysicalPlanner::default();
-        let whole = planner.create_physical_plan(plan, state).await?;
-        let scans = scans(&whole)?;
+        let mut whole = planner.create_physical_plan(plan, state).await?;
+        let mut scans = scans_of(&whole)?;
         if scans.is_empty() {
             return parts::in_coordinator(whole, state.config_options());
         }
         let present = self.members.present().await?;
         let degree = self.degree(&scans, &present);
+        if degree > 1 {
+            let state = for_several_nodes(state);
+            whole = planner.create_physical_plan(plan, &state).await?;
+            scans = scans_of(&whole)?;
+        }
         let placed = self.placed(whole, &scans, (&present, degree), state);
         let placed = placed.await?;
         self.members
@@ -137,6 +147,19 @@ impl QueryPlanner for Planner {
         };
         match plan {
             LogicalPlan::Explain(explain) => self.explained(explain, state).await,
+            LogicalPlan::Analyze(analyze) => {
+                let divided = self.planned(&analyze.input, state).await?;
+                let schema = Arc::clone(analyze.schema.inner());
+                match self.members.distribution.analyzed(&divided, schema) {
+                    Some(analyzed) => Ok(analyzed),
+                    // It runs in the coordinator.
+                    None => {
+                        let planner = DefaultPhysicalPlanner::default();
+                        let whole = planner.create_physical_plan(plan, state).await?;
+                        parts::in_coordinator(whole, state.config_options())
+                    }
+                }
+            }
             plan => self.planned(plan, state).await,
         }
     }
@@ -166,8 +189,32 @@ fn refuse_once(plan: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
+/// The session for a query on several nodes, where a join's build side is sent to each of them, and
+/// each keeps all of it. Larger sides are divided among the nodes by hash. A plan of one partition
+/// would not be divided.
+fn for_several_nodes(state: &SessionState) -> SessionState {
+    let mut state = state.clone();
+    let options = state.config_mut().options_mut();
+    let partitions = &mut options.execution.target_partitions;
+    *partitions = (*partitions).max(2);
+    let optimizer = &mut options.optimizer;
+    for (threshold, most) in [
+        (
+            &mut optimizer.hash_join_single_partition_threshold,
+            BUILD_BYTES_MAX,
+        ),
+        (
+            &mut optimizer.hash_join_single_partition_threshold_rows,
+            BUILD_ROWS_MAX,
+        ),
+    ] {
+        *threshold = (*threshold).min(most);
+    }
+    state
+}
+
 /// The Parquet scans of a plan.
-fn scans(plan: &Arc<dyn ExecutionPlan>) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
+fn scans_of(plan: &Arc<dyn ExecutionPlan>) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
     let mut found = vec![];
     plan.apply(|node| {
         if Scan::of(node).is_some() {

@@ -1,7 +1,7 @@
 //! How does a process serve parts of queries?
 //!
-//! It has one engine, whose memory serves all queries, and listens on one address. It listens on
-//! this machine only: whoever reaches the address may have any plan run and any file read.
+//! It has one engine, whose memory serves all queries, and listens on one address. Without TLS it
+//! listens on this machine only (`nodes/links.rs`).
 //! Not here: the protocol (`upstream/serve.rs`).
 
 use std::net::{SocketAddr, TcpListener};
@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpListener};
 use coscan::Engine;
 
 use crate::error::{Error, Result};
-use crate::nodes::Timeouts;
+use crate::nodes::Links;
 use crate::upstream;
 
 /// A worker that listens.
@@ -17,16 +17,17 @@ pub struct WorkerServer {
     engine: Engine,
     listener: TcpListener,
     address: SocketAddr,
-    timeouts: Timeouts,
+    links: Links,
 }
 
 impl WorkerServer {
-    /// Listens on an address of this machine; port 0 takes a free one.
+    /// Listens on an address, which is one of this machine's own unless there is TLS; port 0 takes
+    /// a free one.
     ///
     /// # Errors
     /// [`Error::NotLoopback`], and [`Error::Listen`] if the system refuses the address.
-    pub fn bind(engine: Engine, address: SocketAddr, timeouts: Timeouts) -> Result<Self> {
-        if !address.ip().is_loopback() {
+    pub fn bind(engine: Engine, address: SocketAddr, links: Links) -> Result<Self> {
+        if links.tls.is_none() && !address.ip().is_loopback() {
             return Err(Error::NotLoopback { address });
         }
         let refused = |error: std::io::Error| Error::Listen {
@@ -39,7 +40,7 @@ impl WorkerServer {
             address: listener.local_addr().map_err(refused)?,
             engine,
             listener,
-            timeouts,
+            links,
         })
     }
 
@@ -55,7 +56,7 @@ impl WorkerServer {
     /// # Errors
     /// [`Error::Listen`] if the server fails.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<()> {
-        let served = upstream::serve(self.engine, self.listener, self.timeouts, stop);
+        let served = upstream::serve(self.engine, self.listener, self.links, stop);
         served.await.map_err(|reason| Error::Listen {
             address: self.address,
             reason,

@@ -3,6 +3,7 @@
 //! | module | subcommand |
 //! |---|---|
 //! | `bench/` | `bench`: measures |
+//! | `commands/cluster.rs` | `cluster`: the nodes of a cluster |
 //! | `commands/demo.rs` | `demo`: the papers' experiment on a generated table |
 //! | `commands/index.rs` | `index`: secondary indexes |
 //! | `commands/rewrite.rs` | `rewrite`: files as one file whose pages begin at the same rows |
@@ -12,6 +13,7 @@
 //! | `commands/worker.rs` | `worker`: runs parts of queries of a cluster |
 
 pub(super) mod bench;
+pub(super) mod cluster;
 pub(super) mod demo;
 pub(super) mod index;
 pub(super) mod rewrite;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use clap::Args;
 use coscan::Rights;
-use coscan_cluster::{Timeouts, WorkerServer};
+use coscan_cluster::WorkerServer;
 use coscan_server::{Server, ServerConfig, SessionFactory, TlsFiles, stop_signal};
 
-use crate::args::{OnNodes, Settings, Tables};
+use crate::args::{OnNodes, Settings, Tables, sessions};
 use crate::descriptors;
 use crate::failure::Failure;
 
@@ -48,7 +48,8 @@ pub(crate) struct Options {
     connections_max: Option<usize>,
     #[command(flatten)]
     nodes: OnNodes,
-    /// Be a worker as well, at this address of this machine. The list of nodes names it.
+    /// Be a worker as well, at this address, with the timeouts and certificates of the list of
+    /// nodes, which names it.
     #[arg(long, value_name = "ADDRESS", requires = "cluster")]
     worker_listen: Option<SocketAddr>,
     #[command(flatten)]
@@ -107,9 +108,10 @@ pub(crate) fn run(options: Options) -> Result<(), Failure> {
     let outcome = connections.block_on(async {
         let engine = options.settings.engine()?;
         options.tables.declare(&engine.session()).await;
-        if let Some(address) = options.worker_listen {
-            let timeouts = Timeouts::default();
-            let worker = WorkerServer::bind(engine.clone(), address, timeouts);
+        let cluster = options.nodes.cluster()?;
+        if let (Some(address), Some(cluster)) = (options.worker_listen, &cluster) {
+            let links = cluster.links().clone();
+            let worker = WorkerServer::bind(engine.clone(), address, links);
             let worker = worker.map_err(Failure::new)?;
             eprintln!("coscan: worker on {}", worker.local_addr());
             queries.spawn(async move {
@@ -118,7 +120,7 @@ pub(crate) fn run(options: Options) -> Result<(), Failure> {
                 }
             });
         }
-        let sessions = options.nodes.sessions(&engine).await?;
+        let sessions = sessions(cluster, &engine).await?;
         let factory: SessionFactory = Arc::new(move || Ok(sessions().context().clone()));
         let server = Server::bind(config, factory).await.map_err(Failure::new)?;
         eprintln!("coscan: listening on {}", server.local_addr());

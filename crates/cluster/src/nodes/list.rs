@@ -1,4 +1,4 @@
-//! Which nodes has a cluster, and how long may they be silent?
+//! Which nodes does a cluster have, and how are they reached?
 //!
 //! A file in TOML lists them:
 //!
@@ -7,16 +7,21 @@
 //! bytes_per_node = "64MiB"   # a query that reads more runs on more nodes
 //! connect_timeout = "2s"
 //! silence_timeout = "5s"     # of a node that owes an answer
+//!
+//! [tls]                      # as of this file's folder
+//! certificate = "coordinator.pem"
+//! key = "coordinator-key.pem"
+//! authority = "authority.pem"
 //! ```
 
 use std::collections::BTreeSet;
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
 use coscan_quantities::{parse_bytes, parse_duration};
 use serde::Deserialize;
 use url::Url;
 
+use super::links::{Links, Timeouts, Tls, TlsFiles};
 use crate::error::{Error, Result};
 
 /// What a node reads at least before a second one helps: four chunks. The plan of a part takes a
@@ -31,25 +36,7 @@ const NODES_MAX: usize = 1024;
 pub struct Nodes {
     urls: Vec<Url>,
     bytes_per_node: u64,
-    timeouts: Timeouts,
-}
-
-/// How long a node may be silent before it counts as lost.
-#[derive(Clone, Copy, Debug)]
-pub struct Timeouts {
-    /// Until a connection is there.
-    pub connect: Duration,
-    /// Until a node that is connected answers a ping.
-    pub silence: Duration,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self {
-            connect: Duration::from_secs(2),
-            silence: Duration::from_secs(5),
-        }
-    }
+    links: Links,
 }
 
 /// The file as it is written.
@@ -60,6 +47,15 @@ struct Written {
     bytes_per_node: Option<String>,
     connect_timeout: Option<String>,
     silence_timeout: Option<String>,
+    tls: Option<WrittenTls>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenTls {
+    certificate: PathBuf,
+    key: PathBuf,
+    authority: PathBuf,
 }
 
 impl Nodes {
@@ -85,38 +81,53 @@ impl Nodes {
         Ok(Self {
             urls,
             bytes_per_node: BYTES_PER_NODE_DEFAULT,
-            timeouts: Timeouts::default(),
+            links: Links::default(),
         })
     }
 
     /// The nodes that a file lists.
     ///
     /// # Errors
-    /// [`Error::List`], which names the file.
+    /// [`Error::List`] and [`Error::TlsFile`], which name the file.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
         let read = text.and_then(|text| Self::parse(&text));
-        read.map_err(|reason| Error::List {
+        let (nodes, tls) = read.map_err(|reason| Error::List {
             path: path.to_owned(),
             reason,
-        })
+        })?;
+        let Some(WrittenTls {
+            certificate,
+            key,
+            authority,
+        }) = tls
+        else {
+            return Ok(nodes);
+        };
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let tls = Tls::read(&TlsFiles {
+            certificate: folder.join(certificate),
+            key: folder.join(key),
+            authority: folder.join(authority),
+        })?;
+        Ok(nodes.with_tls(tls))
     }
 
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<(Self, Option<WrittenTls>), String> {
         let written: Written = toml::from_str(text).map_err(|error| error.to_string())?;
         let mut nodes = Self::new(written.nodes.iter().map(String::as_str))?;
         let named = |name: &'static str| move |error| format!("{name}: {error}");
         if let Some(text) = &written.bytes_per_node {
             nodes.bytes_per_node = parse_bytes(text).map_err(named("bytes_per_node"))?;
         }
-        let timeouts = &mut nodes.timeouts;
+        let timeouts = &mut nodes.links.timeouts;
         if let Some(text) = &written.connect_timeout {
             timeouts.connect = parse_duration(text).map_err(named("connect_timeout"))?;
         }
         if let Some(text) = &written.silence_timeout {
             timeouts.silence = parse_duration(text).map_err(named("silence_timeout"))?;
         }
-        Ok(nodes)
+        Ok((nodes, written.tls))
     }
 
     /// The same nodes, of which each reads so many bytes before another one helps.
@@ -129,8 +140,27 @@ impl Nodes {
     /// The same nodes with other timeouts.
     #[must_use]
     pub fn with_timeouts(mut self, timeouts: Timeouts) -> Self {
-        self.timeouts = timeouts;
+        self.links.timeouts = timeouts;
         self
+    }
+
+    /// The same nodes, which this process reaches with its certificate.
+    #[must_use]
+    pub fn with_tls(mut self, tls: Tls) -> Self {
+        for url in &mut self.urls {
+            // A URL does not name the port that is its scheme's own. None of this can fail.
+            let port = url.port_or_known_default();
+            let _ = url.set_scheme("https");
+            let _ = url.set_port(port);
+        }
+        self.links.tls = Some(tls);
+        self
+    }
+
+    /// How the nodes are reached.
+    #[must_use]
+    pub fn links(&self) -> &Links {
+        &self.links
     }
 
     /// The nodes' URLs, as listed.
@@ -140,10 +170,6 @@ impl Nodes {
 
     pub(crate) fn bytes_per_node(&self) -> u64 {
         self.bytes_per_node
-    }
-
-    pub(crate) fn timeouts(&self) -> Timeouts {
-        self.timeouts
     }
 }
 
@@ -170,6 +196,8 @@ fn url(address: &str) -> Result<Url, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -178,12 +206,13 @@ mod tests {
             "nodes = [\"127.0.0.1:50051\", \"[::1]:50052\"]\n\
              bytes_per_node = \"1MiB\"\nconnect_timeout = \"500ms\"",
         );
-        let nodes = nodes.unwrap();
+        let (nodes, tls) = nodes.unwrap();
+        assert!(tls.is_none());
         let names: Vec<&str> = nodes.urls().iter().map(name).collect();
         assert_eq!(names, ["127.0.0.1:50051", "[::1]:50052"]);
         assert_eq!(nodes.bytes_per_node(), 1 << 20);
-        assert_eq!(nodes.timeouts().connect, Duration::from_millis(500));
-        assert_eq!(nodes.timeouts().silence, Timeouts::default().silence);
+        assert_eq!(nodes.links().timeouts.connect, Duration::from_millis(500));
+        assert_eq!(nodes.links().timeouts.silence, Timeouts::default().silence);
     }
 
     #[test]
@@ -195,12 +224,13 @@ mod tests {
             ("nodes = [\"http://a:1\"]", "HOST:PORT"),
             ("nodes = [\"a:1/x\"]", "HOST:PORT"),
             ("node = [\"a:1\"]", "node"),
+            ("nodes = [\"a:1\"]\n[tls]\nkey = \"k\"", "certificate"),
             (
                 "nodes = [\"a:1\"]\nbytes_per_node = \"much\"",
                 "bytes_per_node",
             ),
         ] {
-            let error = Nodes::parse(text).unwrap_err();
+            let error = Nodes::parse(text).err().unwrap();
             assert!(error.contains(said), "{text}: {error}");
         }
     }

@@ -6,15 +6,15 @@
 
 use std::sync::Arc;
 
-use coscan::parts::LostNode;
 use coscan_core::placement::NodeOrder;
+use futures::future::join_all;
 use url::Url;
 
 use crate::distribution::Distribution;
 use crate::error::{Error, Result, other_version};
 use crate::version::VERSION;
 
-use super::suspects::{Accusation, Suspect, Suspects};
+use super::suspects::{Suspect, Suspects};
 use super::{Nodes, name};
 
 /// The nodes of a cluster, and the library that reaches them.
@@ -50,38 +50,39 @@ impl Members {
         self.suspects.known(node)
     }
 
-    /// The nodes that were not lost lately; if all were, those that may be back.
+    /// The nodes that were not lost lately; if all were, those that answer now.
     ///
     /// # Errors
-    /// [`Error::OtherVersion`] if none may be.
+    /// [`Error::Lost`] or [`Error::OtherVersion`] if none does.
     pub(crate) async fn present(self: &Arc<Self>) -> Result<Present> {
-        for Accusation { by, lost } in self.suspects.take_accused() {
-            self.look_into(&by, &lost).await;
-        }
         let all = self.nodes.urls();
+        let urls = self.suspects.without(all);
+        if urls.is_empty() {
+            return self.answering(all).await;
+        }
         for url in all {
             if self.suspects.is_to_be_asked(name(url)) {
                 let (members, url) = (Arc::clone(self), url.clone());
                 tokio::spawn(async move { members.is_well(&url).await });
             }
         }
-        let urls = self.suspects.without(all);
-        if let (true, Some(first)) = (urls.is_empty(), all.first()) {
-            self.is_well(first).await?;
-            return Ok(Present::of(vec![first.clone()]));
-        }
         Ok(Present::of(urls))
     }
 
-    /// Asks the node whose loss `by` reports. If it answers, `by` is cut off.
-    async fn look_into(&self, by: &str, lost: &LostNode) {
-        let urls = self.nodes.urls();
-        let Some(url) = urls.iter().find(|url| name(url) == lost.node) else {
-            return;
-        };
-        if self.is_well(url).await.is_ok() {
-            let reason = format!("it does not reach node {}: {}", lost.node, lost.reason);
-            self.suspects.lost(by, &reason);
+    /// Those of the nodes that answer now.
+    async fn answering(&self, all: &[Url]) -> Result<Present> {
+        let answers = join_all(all.iter().map(|url| self.is_well(url))).await;
+        let mut failed = None;
+        let mut urls = vec![];
+        for (url, answer) in all.iter().zip(answers) {
+            match answer {
+                Ok(()) => urls.push(url.clone()),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        match failed {
+            Some(error) if urls.is_empty() => Err(error),
+            _ => Ok(Present::of(urls)),
         }
     }
 
@@ -92,13 +93,13 @@ impl Members {
     pub(crate) async fn is_well(&self, url: &Url) -> Result<()> {
         let node = name(url);
         match self.distribution.version(url).await {
-            Ok(theirs) if theirs == VERSION => {
-                self.suspects.answered(node);
+            Ok((theirs, process)) if theirs == VERSION => {
+                self.suspects.answered(node, &process);
                 Ok(())
             }
-            Ok(theirs) => {
+            Ok((theirs, _)) => {
                 let error = other_version(node, theirs);
-                self.suspects.refused(node, &error.to_string());
+                self.suspects.lost(node, &error.to_string());
                 Err(error)
             }
             Err(error) => {

@@ -2,18 +2,21 @@
 //!
 //! | file | question |
 //! |---|---|
-//! | `list.rs` | which nodes does a cluster have, and how long may they be silent? |
+//! | `list.rs` | which nodes does a cluster have, and how are they reached? |
+//! | `links.rs` | how do the processes of a cluster reach and know each other? |
 //! | `members.rs` | on which of them is a query planned? |
 //! | `suspects.rs` | which nodes were lost lately? |
 //! | `shown.rs` | what does the table `coscan.nodes` show? |
 
+mod links;
 mod list;
 mod members;
 mod shown;
 mod suspects;
 
+pub use links::{Links, Timeouts, Tls, TlsFiles};
+pub use list::Nodes;
 pub(crate) use list::name;
-pub use list::{Nodes, Timeouts};
 pub(crate) use members::{Members, Present};
 pub(crate) use shown::NodesTable;
 pub(crate) use suspects::Suspects;

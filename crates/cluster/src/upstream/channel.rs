@@ -32,20 +32,21 @@ use datafusion_distributed::{
     WorkerToCoordinatorMsg,
 };
 use futures::stream::BoxStream;
-use futures::{FutureExt, StreamExt};
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use http::HeaderMap;
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use tonic::transport::Endpoint;
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 use url::Url;
 use uuid::Uuid;
 
+use super::analyze::TaskPlans;
 use super::codec::TravellingExec;
 use super::errors::{Arrived, arrived};
 use super::network::Network;
 use super::settings;
 use crate::error::{Error, Result, other_version};
-use crate::nodes::{self, Suspects, Timeouts};
+use crate::nodes::{self, Links, Suspects, Timeouts, Tls};
 
 /// The window of one stream: the bytes of a partition that wait until its consumer takes them.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
@@ -57,6 +58,7 @@ const CONNECTION_WINDOW_BYTES: u32 = i32::MAX.cast_unsigned();
 /// The connections of a process to nodes.
 pub(super) struct Channels {
     timeouts: Timeouts,
+    tls: Option<ClientTlsConfig>,
     network: Network,
     suspects: Arc<Suspects>,
     open: Mutex<HashMap<Url, BoxCloneSyncChannel>>,
@@ -65,13 +67,21 @@ pub(super) struct Channels {
 
 impl Channels {
     /// # Errors
-    /// [`Error::Thread`].
-    pub(super) fn new(timeouts: Timeouts, suspects: Arc<Suspects>) -> Result<Self> {
+    /// [`Error::Thread`], [`Error::Tls`].
+    pub(super) fn new(links: &Links, suspects: Arc<Suspects>) -> Result<Self> {
         let network = Network::start().map_err(|error| Error::Thread {
             reason: error.to_string(),
         })?;
+        let tls = links.tls.as_ref().map(connecting);
+        if let Some(tls) = &tls {
+            let tried = Endpoint::from_static("https://localhost").tls_config(tls.clone());
+            tried.map_err(|error| Error::Tls {
+                reason: with_causes(&error),
+            })?;
+        }
         Ok(Self {
-            timeouts,
+            timeouts: links.timeouts,
+            tls,
             network,
             suspects,
             open: Mutex::default(),
@@ -86,7 +96,14 @@ impl Channels {
             return Ok(channel.clone());
         }
         let lost = |error: tonic::transport::Error| lost(node, &error.to_string());
-        let endpoint = Endpoint::from_shared(node.to_string()).map_err(lost)?;
+        let mut endpoint = Endpoint::from_shared(node.to_string()).map_err(lost)?;
+        if let Some(tls) = &self.tls {
+            if node.scheme() != "https" {
+                return Err(lost_without_tls(node));
+            }
+            let tls = tls.clone().timeout(self.timeouts.silence);
+            endpoint = endpoint.tls_config(tls).map_err(lost)?;
+        }
         let endpoint = endpoint
             .executor(self.network.executor())
             .connect_timeout(self.timeouts.connect)
@@ -110,16 +127,19 @@ impl Channels {
         })
     }
 
-    /// The version of the program that a node runs.
+    /// The version of the program that a node runs, and which of its processes answers.
     ///
     /// # Errors
     /// [`Error::Lost`].
-    pub(super) async fn version(&self, node: &Url) -> Result<String> {
+    pub(super) async fn version(&self, node: &Url) -> Result<(String, String)> {
         let mut worker = self.worker(node)?;
         let asked = worker.inner.get_worker_info(GetWorkerInfoRequest {});
         let within = self.timeouts.connect + self.timeouts.silence;
         match tokio::time::timeout(within, asked).await {
-            Ok(Ok(info)) => Ok(info.version),
+            Ok(Ok(info)) => Ok(match info.version.split_once(' ') {
+                Some((version, process)) => (version.to_owned(), process.to_owned()),
+                None => (info.version, String::new()),
+            }),
             Ok(Err(error)) => {
                 let text = said(&error).map_or_else(|| error.to_string(), |(text, _)| text);
                 Err(lost(node, &text))
@@ -127,6 +147,29 @@ impl Channels {
             Err(_) => Err(lost(node, &silent(within))),
         }
     }
+}
+
+/// A node that is to be reached without TLS by a process that has it.
+fn lost_without_tls(node: &Url) -> Error {
+    lost(node, "it is listed without TLS, and this process uses TLS")
+}
+
+/// The error's text, and those of its causes.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// The side of TLS that connects: it shows its certificate, and wants one of the same authority.
+fn connecting(tls: &Tls) -> ClientTlsConfig {
+    ClientTlsConfig::new()
+        .identity(Identity::from_pem(&tls.certificate, &tls.key))
+        .ca_certificate(Certificate::from_pem(&tls.authority))
 }
 
 #[async_trait]
@@ -167,12 +210,12 @@ impl NodeChannel {
             match arrived(error) {
                 Arrived::OtherVersion(theirs) => {
                     let reason = other_version(node, theirs).to_string();
-                    suspects.refused(node, &reason);
+                    suspects.lost(node, &reason);
                     let node = node.to_owned();
                     LostNode { node, reason }.into()
                 }
                 Arrived::Lost(lost) => {
-                    suspects.accused(node, &lost);
+                    suspects.reported(node, &lost);
                     lost.into()
                 }
                 Arrived::Other(error) => error,
@@ -199,13 +242,21 @@ impl WorkerChannel for NodeChannel {
             let options = context.session_config().options();
             request.plan = MaybeEncoded::Decoded(Arc::new(TravellingExec::new(plan, options)));
         }
-        let heard = self.heard();
+        let (heard, node) = (self.heard(), nodes::name(&self.node).to_owned());
+        let (key, plans) = (request.task_key, context.session_config().get_extension());
         let sent = self
             .inner
             .coordinator_channel(headers, request, messages, metrics, context);
         let refused = move |error| refusals.refuse(query_id, heard(error));
         let answers = sent.await.map_err(&refused)?;
-        Ok(answers.map(move |answer| answer.map_err(&refused)).boxed())
+        let answers = answers.map(move |answer| answer.map_err(&refused));
+        let taken = move |answer: &WorkerToCoordinatorMsg| {
+            let plans: Option<&TaskPlans> = plans.as_deref();
+            if let (WorkerToCoordinatorMsg::TaskMetrics(metrics), Some(plans)) = (answer, plans) {
+                plans.take(key, &node, metrics);
+            }
+        };
+        Ok(answers.inspect_ok(taken).boxed())
     }
 
     async fn execute_task(

@@ -185,8 +185,8 @@ impl PhysicalExtensionCodec for PartCodec {
                     None => internal_err!("a scan is not one of Parquet files"),
                 }
             }
-            // What its join states holds more than it says, but nothing below it is planned now.
-            (Some((&STATED, _)), [input]) => Ok(Arc::clone(input)),
+            // Nodes above are made anew here, and must not believe what the join states.
+            (Some((&STATED, _)), [input]) => Ok(Arc::new(StatedExec::new(Arc::clone(input))?)),
             _ => internal_err!("a part of a plan cannot be read"),
         }
     }

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -27,11 +28,13 @@ use datafusion_distributed::{
 use url::Url;
 use uuid::Uuid;
 
+use super::analyze::AnalyzeOnNodesExec;
 use super::channel::Channels;
 use super::codec::WholeCodec;
+use super::unrepeatable::read_once;
 use crate::distribution::Distribution;
 use crate::error::Result;
-use crate::nodes::{Suspects, Timeouts};
+use crate::nodes::{Links, Suspects};
 use crate::placed::PlacedScanExec;
 
 /// Bytes that a connection buffers of one task's output. The library's 64 MiB are taken without
@@ -47,9 +50,9 @@ pub(crate) struct Upstream {
 
 impl Upstream {
     /// # Errors
-    /// [`Error::Thread`](crate::Error::Thread).
-    pub(crate) fn new(urls: Vec<Url>, suspects: Arc<Suspects>, timeouts: Timeouts) -> Result<Self> {
-        let channels = Channels::new(timeouts, Arc::clone(&suspects))?;
+    /// [`Error::Thread`](crate::Error::Thread), [`Error::Tls`](crate::Error::Tls).
+    pub(crate) fn new(urls: Vec<Url>, suspects: Arc<Suspects>, links: &Links) -> Result<Self> {
+        let channels = Channels::new(links, Arc::clone(&suspects))?;
         Ok(Self {
             listed: Listed { urls, suspects },
             channels: Arc::new(channels),
@@ -108,15 +111,24 @@ impl Distribution for Upstream {
         with_plan.config_mut().set_extension(Arc::new(original));
         let nothing = LogicalPlanBuilder::empty(false).build()?;
         let stages = divides.create_physical_plan(&nothing, &with_plan).await?;
-        if stages.is::<DistributedExec>() {
-            Ok(stages)
+        if stages.is::<DistributedExec>() && !reads_in_coordinator(&stages)? {
+            read_once(stages)
         } else {
             on_one_node(plan)
         }
     }
 
-    async fn version(&self, node: &Url) -> Result<String> {
+    async fn version(&self, node: &Url) -> Result<(String, String)> {
         self.channels.version(node).await
+    }
+
+    fn analyzed(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        schema: SchemaRef,
+    ) -> Option<Arc<dyn ExecutionPlan>> {
+        let analyzed = AnalyzeOnNodesExec::new(plan, schema)?;
+        Some(Arc::new(analyzed))
     }
 
     fn shown(&self, plan: &dyn ExecutionPlan) -> String {
@@ -157,8 +169,25 @@ struct Listed {
 
 impl WorkerResolver for Listed {
     fn get_urls(&self) -> PlanResult<Vec<Url>> {
-        Ok(self.suspects.without(&self.urls))
+        let present = self.suspects.without(&self.urls);
+        // Plans are made when a node has answered; the library wants one at least.
+        let is_lost = present.is_empty();
+        Ok(if is_lost { self.urls.clone() } else { present })
     }
+}
+
+/// Whether the coordinator would read a table. The library leaves some plans there: those of joins
+/// whose sides have one partition each.
+fn reads_in_coordinator(stages: &Arc<dyn ExecutionPlan>) -> PlanResult<bool> {
+    let mut reads = false;
+    stages.apply(|node| {
+        if node.as_network_boundary().is_some() {
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        reads |= node.is::<PlacedScanExec>() || node.is::<DistributedLeafExec>();
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(reads)
 }
 
 /// The plan as one stage on the first node.

@@ -12,7 +12,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use coscan::parts::LostNode;
+use coscan::parts::{self, LostNode};
 use coscan::running::panicked;
 use coscan_pg::PgError;
 use datafusion::common::internal_err;
@@ -20,9 +20,12 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{Stream, StreamExt};
+
+use super::analyze::as_metrics;
 
 /// What an error's text begins with. No text of a user's begins so.
 const PG_ERROR: &str = "\u{1}pg ";
@@ -95,7 +98,25 @@ fn until_panic(
 
 /// A plan whose errors are on their way to another node.
 #[derive(Debug)]
-pub(super) struct SentErrorsExec(pub(super) Arc<dyn ExecutionPlan>);
+pub(super) struct SentErrorsExec {
+    rows: Arc<dyn ExecutionPlan>,
+    /// Whether the rows are kept until several tasks have read them. The library counts the
+    /// buffers of each batch in full, though others have them too: those of a join's texts are the
+    /// build side's.
+    is_kept: bool,
+}
+
+impl SentErrorsExec {
+    pub(super) fn new(rows: Arc<dyn ExecutionPlan>) -> Self {
+        let is_kept = false;
+        Self { rows, is_kept }
+    }
+
+    pub(super) fn of_kept(rows: Arc<dyn ExecutionPlan>) -> Self {
+        let is_kept = true;
+        Self { rows, is_kept }
+    }
+}
 
 impl DisplayAs for SentErrorsExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -109,11 +130,11 @@ impl ExecutionPlan for SentErrorsExec {
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
-        self.0.properties()
+        self.rows.properties()
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.0]
+        vec![&self.rows]
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
@@ -136,9 +157,17 @@ impl ExecutionPlan for SentErrorsExec {
         mut children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match (children.pop(), children.is_empty()) {
-            (Some(child), true) => Ok(Arc::new(Self(child))),
+            (Some(rows), true) => {
+                let is_kept = self.is_kept;
+                Ok(Arc::new(Self { rows, is_kept }))
+            }
             _ => internal_err!("a SentErrorsExec has one child"),
         }
+    }
+
+    /// What EXPLAIN ANALYZE shows of the task; asked for once it has ended.
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(as_metrics(self.rows.as_ref()))
     }
 
     fn execute(
@@ -146,15 +175,25 @@ impl ExecutionPlan for SentErrorsExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let rows = self.0.execute(partition, context).map_err(sent)?;
-        let schema = rows.schema();
-        let rows = until_panic(rows).map(|batch| batch.map_err(sent));
+        let rows = self.rows.execute(partition, context).map_err(sent)?;
+        let (schema, is_kept) = (rows.schema(), self.is_kept);
+        let as_kept = move |batch| {
+            if is_kept {
+                parts::compacted(&batch)
+            } else {
+                Ok(batch)
+            }
+        };
+        let rows = until_panic(rows).map(move |batch| batch.and_then(as_kept).map_err(sent));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use arrow::array::StringViewArray;
+    use datafusion::datasource::memory::MemorySourceConfig;
+
     use super::*;
 
     /// What the library makes of an error that is not DataFusion's.
@@ -201,5 +240,27 @@ mod tests {
         let error = rows[1].as_ref().unwrap_err().to_string();
         assert!(error.contains("in an operator"), "{error}");
         assert_eq!(rows.len(), 2);
+    }
+
+    #[tokio::test]
+    async fn kept_rows_hold_no_more_than_they_refer_to() {
+        let text = |at: usize| format!("{at:020}");
+        let texts: StringViewArray = (0..10_000).map(|at| Some(text(at))).collect();
+        let all = RecordBatch::try_from_iter([("t", Arc::new(texts) as _)]).unwrap();
+        let few = all.slice(5_000, 10);
+        let held = few.get_array_memory_size();
+        let input = MemorySourceConfig::try_new_exec(&[vec![few.clone()]], few.schema(), None);
+        let input = input.unwrap();
+        for (plan, most) in [
+            (SentErrorsExec::of_kept(Arc::clone(&input) as _), held / 100),
+            (SentErrorsExec::new(input), held),
+        ] {
+            let rows: Vec<_> = plan.execute(0, Arc::default()).unwrap().collect().await;
+            let [Ok(batch)] = rows.as_slice() else {
+                panic!("{rows:?}");
+            };
+            assert_eq!(*batch, few);
+            assert!(batch.get_array_memory_size() <= most);
+        }
     }
 }

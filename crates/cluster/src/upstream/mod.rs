@@ -3,15 +3,18 @@
 //! | file | question |
 //! |---|---|
 //! | `divide.rs` | how is a plan divided into stages, and where do their tasks run? |
+//! | `analyze.rs` | how does EXPLAIN ANALYZE show what nodes did? |
 //! | `channel.rs` | how is a node reached, and how is it found to be lost? |
 //! | `network.rs` | which thread do connections have? |
 //! | `errors.rs` | how does an error travel, so that it arrives as what it was? |
 //! | `codec.rs` | how do plans, scans and functions travel? |
 //! | `settings.rs` | which of the session's settings travel with a query? |
 //! | `serve.rs` | how does a node run the parts that it gets? |
+//! | `unrepeatable.rs` | which inputs can an operator not read again? |
 //!
 //! Everything that names the library is here.
 
+mod analyze;
 mod channel;
 mod codec;
 mod divide;
@@ -19,6 +22,7 @@ mod errors;
 mod network;
 mod serve;
 mod settings;
+mod unrepeatable;
 
 pub(crate) use divide::Upstream;
 pub(crate) use serve::serve;

@@ -33,8 +33,8 @@ use http::HeaderMap;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
+use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 use tower::layer::layer_fn;
 use url::Url;
 use uuid::Uuid;
@@ -44,7 +44,8 @@ use super::codec::WholeCodec;
 use super::errors::SentErrorsExec;
 use super::network::{Network, RunOn};
 use super::settings;
-use crate::nodes::Timeouts;
+use super::unrepeatable::{read_once, reads_others};
+use crate::nodes::{Links, Tls};
 use crate::version::VERSION;
 
 /// How often the library is asked for nothing. A cancelled query holds its node's memory so long.
@@ -63,11 +64,13 @@ const MESSAGE_BYTES_MAX: usize = 64 << 20;
 pub(crate) async fn serve(
     engine: Engine,
     listener: std::net::TcpListener,
-    timeouts: Timeouts,
+    links: Links,
     stop: impl Future<Output = ()>,
 ) -> Result<(), String> {
     let network = Network::start().map_err(|error| error.to_string())?;
-    let channels = Channels::new(timeouts, Arc::default()).map_err(|error| error.to_string())?;
+    let tls = links.tls.as_ref().map(listening);
+    let silence = links.timeouts.silence;
+    let channels = Channels::new(&links, Arc::default()).map_err(|error| error.to_string())?;
     let sessions = Sessions {
         options: parts::options(&engine),
         channels: Arc::new(channels),
@@ -75,7 +78,7 @@ pub(crate) async fn serve(
     };
     let worker = Worker::from_session_builder(sessions)
         .with_runtime_env(Arc::clone(engine.runtime()))
-        .with_version(VERSION);
+        .with_version(process());
     let pulse = pulse(worker.clone());
     let service = worker
         .into_worker_server()
@@ -89,9 +92,14 @@ pub(crate) async fn serve(
     let (end, ended) = oneshot::channel::<()>();
     let served = network.handle().spawn(async move {
         let listener = TcpListener::from_std(listener).map_err(|error| error.to_string())?;
-        let served = Server::builder()
-            .http2_keepalive_interval(Some(timeouts.silence / 2))
-            .http2_keepalive_timeout(Some(timeouts.silence / 2))
+        let mut builder = Server::builder()
+            .http2_keepalive_interval(Some(silence / 2))
+            .http2_keepalive_timeout(Some(silence / 2));
+        if let Some(tls) = tls {
+            let refused = |error: tonic::transport::Error| error.to_string();
+            builder = builder.tls_config(tls.timeout(silence)).map_err(refused)?;
+        }
+        let served = builder
             .layer(run_on_threads)
             .add_service(service)
             .serve_with_incoming_shutdown(
@@ -110,6 +118,19 @@ pub(crate) async fn serve(
         said = pulse => said.map_err(|error| error.to_string()),
         () = late => Ok(()),
     }
+}
+
+/// What a worker answers: its version, and what tells it from all others, so that one that was
+/// started again is noticed.
+fn process() -> String {
+    format!("{VERSION} {}", Uuid::new_v4())
+}
+
+/// The side of TLS that waits for connections: it wants a certificate of the same authority.
+fn listening(tls: &Tls) -> ServerTlsConfig {
+    ServerTlsConfig::new()
+        .identity(Identity::from_pem(&tls.certificate, &tls.key))
+        .client_ca_root(Certificate::from_pem(&tls.authority))
 }
 
 /// Has the library do its housekeeping.
@@ -177,9 +198,10 @@ impl WorkerSessionBuilder for Sessions {
                 move |event: WorkerPlanRewriteEvent<'_>| {
                     let options = event.session_config.options();
                     let partitions = event.plan.output_partitioning().partition_count();
-                    let plan = parts::cooperative(&engine, event.plan, options)?;
+                    let reads_no_others = partitions == 1 && !reads_others(&event.plan)?;
+                    let plan = parts::cooperative(&engine, event.plan, options, reads_no_others)?;
                     let plan = in_partitions(plan, partitions)?;
-                    let plan = with_sent_errors(plan)?;
+                    let plan = with_sent_errors(read_once(plan)?)?;
                     Ok(WorkerPlanRewriteEventResponse::new(plan))
                 },
             )
@@ -192,10 +214,15 @@ impl WorkerSessionBuilder for Sessions {
 /// divides rows as its reader wants them, that stays the root.
 fn with_sent_errors(plan: Arc<dyn ExecutionPlan>) -> PlanResult<Arc<dyn ExecutionPlan>> {
     if !plan.is::<RepartitionExec>() && !plan.is::<BroadcastExec>() {
-        return Ok(Arc::new(SentErrorsExec(plan)));
+        return Ok(Arc::new(SentErrorsExec::new(plan)));
     }
+    let sent = if plan.is::<BroadcastExec>() {
+        SentErrorsExec::of_kept
+    } else {
+        SentErrorsExec::new
+    };
     let below = plan.children().into_iter().cloned();
-    let below = below.map(|child| Arc::new(SentErrorsExec(child)) as _);
+    let below = below.map(|child| Arc::new(sent(child)) as _);
     let below: Vec<Arc<dyn ExecutionPlan>> = below.collect();
     replace_children_if_necessary(plan, below)
 }

@@ -31,12 +31,16 @@ const TRANSACTION: &str = "transaction";
 const VERSION_NAME: &str = "version";
 
 /// The settings that always travel.
-const SENT: [&str; 10] = [
+const SENT: [&str; 14] = [
     "coscan.policy",
     "coscan.storage_model",
     "coscan.chunk_bytes",
+    "coscan.small_table_bytes",
     "coscan.cooperative",
     "coscan.share_fragments",
+    "coscan.ordered_aggregates",
+    "coscan.merge_joins",
+    "coscan.share_operators",
     "coscan.parallelism",
     "coscan.label",
     "datafusion.execution.time_zone",
@@ -44,14 +48,19 @@ const SENT: [&str; 10] = [
     "datafusion.execution.target_partitions",
 ];
 
+/// Whether results are kept for queries to come. How many bytes of them is each node's own.
+const STATE_CACHE: (&str, &str) = ("coscan.state_cache", "0");
+
 /// The header of a session with these options.
 ///
 /// # Errors
 /// [`Error::Settings`] if they are too long.
 pub(super) fn header(options: &ConfigOptions) -> Result<(&'static str, HeaderValue)> {
     let sent = options.entries().into_iter().filter_map(|entry| {
+        let value = entry.value?;
         let is_sent = SENT.contains(&entry.key.as_str());
-        is_sent.then_some((entry.key, entry.value?))
+        let keeps_nothing = (entry.key.as_str(), value.as_str()) == STATE_CACHE;
+        (is_sent || keeps_nothing).then_some((entry.key, value))
     });
     let mut sent: Vec<(String, String)> = sent.collect();
     sent.push((VERSION_NAME.to_owned(), VERSION.to_owned()));

@@ -69,6 +69,25 @@ async fn a_query_without_rows_runs_again_without_the_lost_worker() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_may_lose_one_worker_after_another() {
+    let tables = common::tpch_tables(&common::tpch(0.05));
+    let tables = common::borrowed(&tables);
+    let mut workers = workers::start(4);
+    let session = workers::session(&workers, &tables).await;
+    let expected = rows(&session, LATE).await.unwrap();
+    let query = tokio::spawn({
+        let session = session.clone();
+        async move { rows(&session, LATE).await }
+    });
+    for worker in &mut workers[1..] {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert!(!query.is_finished());
+        worker.kill();
+    }
+    assert_eq!(query.await.unwrap().unwrap(), expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_query_with_rows_names_the_lost_worker() {
     let tables = common::tpch_tables(&common::tpch(0.05));
     let tables = common::borrowed(&tables);

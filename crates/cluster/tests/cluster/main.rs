@@ -11,6 +11,7 @@ mod common;
 mod failures;
 mod once;
 mod refused;
+mod tls;
 mod tpch;
 mod unread;
 mod workers;

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use crate::common;
-use crate::workers::{self, rows};
+use crate::workers::{self, Worker, rows};
 
 /// Small, but every table but two has several chunks.
 const SCALE: f64 = 0.05;
@@ -14,7 +14,7 @@ fn text(query: u32) -> String {
     std::fs::read_to_string(format!("{root}/../engine/tests/tpch/q{query:02}.sql")).unwrap()
 }
 
-async fn all_queries_on(count: usize) {
+async fn all_queries_on(count: usize) -> Vec<Worker> {
     let tables = common::tpch_tables(&common::tpch(SCALE));
     let tables = common::borrowed(&tables);
     let workers = workers::start(count);
@@ -47,11 +47,14 @@ async fn all_queries_on(count: usize) {
             "a worker does partial aggregates by chunk: {done:?}"
         );
     }
+    workers
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_queries_on_one_worker() {
-    all_queries_on(1).await;
+    let workers = all_queries_on(1).await;
+    let done = workers[0].engine.metrics();
+    assert!(done.operators_hosted > 0, "none may be shared: {done:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -90,5 +93,94 @@ async fn a_query_runs_on_as_many_nodes_as_it_needs() {
             "nodes of P are among those of 2P"
         );
         before = named;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_small_build_sides_are_sent_to_all_workers() {
+    let tables = common::tpch_tables(&common::tpch(SCALE));
+    let tables = common::borrowed(&tables);
+    let workers = workers::start(2);
+    let session = workers::session(&workers, &tables).await;
+    let plan = async |sql: &str| {
+        let plan = rows(&session, &format!("EXPLAIN {sql}")).await.unwrap();
+        plan.concat()
+    };
+    let small = "SELECT count(*) FROM lineitem JOIN part ON l_partkey = p_partkey";
+    let plan_of_small = plan(small).await;
+    assert!(
+        plan_of_small.contains("NetworkBroadcastExec"),
+        "{plan_of_small}"
+    );
+    let large = "SELECT count(a.l_comment) FROM lineitem a JOIN lineitem b \
+                 ON a.l_orderkey = b.l_partkey WHERE a.l_comment < b.l_comment";
+    let plan_of_large = plan(large).await;
+    assert!(
+        !plan_of_large.contains("NetworkBroadcastExec"),
+        "{plan_of_large}"
+    );
+    let alone = common::session(workers::config(), &tables).await;
+    assert_eq!(rows(&session, large).await, rows(&alone, large).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn explain_analyze_shows_what_each_worker_did() {
+    let tables = common::tpch_tables(&common::tpch(SCALE));
+    let tables = common::borrowed(&tables);
+    let workers = workers::start(2);
+    let session = workers::session(&workers, &tables).await;
+    let sql = "SELECT l_returnflag, count(*) FROM lineitem JOIN orders \
+               ON l_orderkey = o_orderkey GROUP BY 1";
+    let shown = rows(&session, &format!("EXPLAIN ANALYZE {sql}")).await;
+    let shown = shown.unwrap().concat();
+    for worker in &workers {
+        let own = format!(" on {}:\n", worker.address);
+        let (_, plan) = shown.split_once(&own).unwrap_or_else(|| panic!("{shown}"));
+        let plan = plan.split("\nStage").next().unwrap();
+        assert!(plan.contains("metrics=["), "{plan}");
+    }
+    assert!(shown.contains("chunks_wanted="), "{shown}");
+    let alone = "EXPLAIN ANALYZE SELECT 1";
+    let shown = rows(&session, alone).await.unwrap().concat();
+    assert!(shown.contains("metrics=["), "{shown}");
+}
+
+/// The optional side of an outer join is filtered to one value, and is NULL where nothing matches:
+/// DataFusion takes it for constant, and groups by the rest alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_joins_overstate_is_not_believed_on_workers() {
+    let tables = common::tpch_tables(&common::tpch(SCALE));
+    let tables = common::borrowed(&tables);
+    let workers = workers::start(2);
+    let one = workers::cluster(&[workers[0].address], 1);
+    let one = workers::session_on(&one, &tables).await;
+    let both = workers::session(&workers, &tables).await;
+    let alone = common::session(workers::config(), &tables).await;
+    let status = "SELECT o_orderkey, o_orderstatus FROM orders WHERE o_orderstatus = 'F'";
+    for grouped in [
+        "SELECT x.o_orderstatus, l_linenumber, count(*)",
+        "SELECT DISTINCT x.o_orderstatus, l_linenumber, 1",
+    ] {
+        let by = if grouped.contains("DISTINCT") {
+            ""
+        } else {
+            "GROUP BY x.o_orderstatus, l_linenumber"
+        };
+        let sql = format!(
+            "{grouped} FROM lineitem LEFT JOIN ({status}) x ON l_orderkey = x.o_orderkey {by}"
+        );
+        for partitions in ["1", "2"] {
+            let set = |session: &coscan::Session| {
+                session.set("datafusion.execution.target_partitions", partitions)
+            };
+            for session in [&one, &both, &alone] {
+                set(session).unwrap();
+            }
+            let expected = rows(&alone, &sql).await.unwrap();
+            assert_eq!(expected.len(), 14, "{sql}");
+            for session in [&one, &both] {
+                assert_eq!(rows(session, &sql).await.unwrap(), expected, "{sql}");
+            }
+        }
     }
 }

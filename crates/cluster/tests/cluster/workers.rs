@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use coscan::{Engine, EngineConfig, Session};
-use coscan_cluster::{Cluster, Nodes, Timeouts, WorkerServer};
+use coscan_cluster::{Cluster, Links, Nodes, Timeouts, Tls, WorkerServer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
@@ -31,6 +31,10 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn start(config: EngineConfig) -> Self {
+        Self::start_with(config, None)
+    }
+
+    pub(crate) fn start_with(config: EngineConfig, tls: Option<Tls>) -> Self {
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
             .thread_stack_size(coscan::THREAD_STACK_BYTES)
@@ -39,7 +43,9 @@ impl Worker {
             .unwrap();
         let engine = Engine::new(config).unwrap();
         let local = "127.0.0.1:0".parse().unwrap();
-        let server = WorkerServer::bind(engine.clone(), local, TIMEOUTS).unwrap();
+        let timeouts = TIMEOUTS;
+        let links = Links { timeouts, tls };
+        let server = WorkerServer::bind(engine.clone(), local, links).unwrap();
         let address = server.local_addr();
         let (alive, killed) = oneshot::channel::<()>();
         // On a thread that does nothing else, so that a kill is one while its queries are busy.

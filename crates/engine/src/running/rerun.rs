@@ -7,8 +7,8 @@
 //! frees memory for others, and runs it once more with what it is known to need as its minimum:
 //! the core admits it when that much is free, and keeps it for the query until its first rows.
 //!
-//! A query that loses a node of its cluster runs once more without that node, on the same
-//! condition.
+//! A query that loses a node of its cluster runs again without that node, on the same condition. If
+//! no node is left, that run's planning fails, and the query with it.
 //!
 //! Rejected: holding back the rows of a join's table while memory is short. Such queries keep what
 //! they have, and must not wait for each other; and aggregates and windows would need the same. A
@@ -37,8 +37,8 @@ use crate::memory::{Promise, QueryMemory, WAIT_MAX};
 const OUT_OF_MEMORY: &str = "53200";
 /// How often a query is run again. A fourth shortage is no coincidence.
 const RUNS_AGAIN: u32 = 3;
-/// How often a query is run again because a node was lost.
-const RUNS_ELSEWHERE: u32 = 1;
+/// How often a query is run again because a node was lost. A long one may see several nodes go.
+const RUNS_ELSEWHERE: u32 = 8;
 /// What a run comes back with, as a multiple of what the one before did.
 const MORE: u64 = 4;
 

@@ -31,7 +31,7 @@ pub(super) fn check(state: &SessionState, plan: &LogicalPlan, runs_once: bool) -
 fn refused(plan: &LogicalPlan) -> Option<&'static str> {
     match plan {
         LogicalPlan::Explain(explain) => refused(&explain.plan),
-        LogicalPlan::Analyze(_) => Some("EXPLAIN ANALYZE"),
+        LogicalPlan::Analyze(analyze) => refused(&analyze.input),
         LogicalPlan::Copy(_) => Some("COPY"),
         LogicalPlan::Dml(dml) => Some(match dml.op {
             WriteOp::Insert(_) => "INSERT",
