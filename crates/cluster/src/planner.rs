@@ -4,8 +4,10 @@
 //! their degree, and the library divides the plan between them. A query without Parquet scans runs
 //! in the coordinator.
 //! The degree is one for the whole query: the least power of two with which no node needs more
-//! than `bytes_per_node` of all its scans together. So the nodes of a query are the first of the
-//! order, and a query that is half as large runs on half of them.
+//! than `bytes_per_node` of all its scans together, of what statistics leave of them. So the nodes
+//! of a query are the first of the order, and a query that is half as large runs on half of them.
+//! A query on one node runs where queries on all nodes read most of what it needs, so that it finds
+//! that in memory, and small queries are spread over the nodes.
 //! Not here: what the nodes are busy with. The degree does not depend on it.
 
 use std::collections::HashMap;
@@ -59,42 +61,38 @@ impl Planner {
         if scans.is_empty() {
             return parts::in_coordinator(whole, state.config_options());
         }
+        let mut pieces = self.pieces(&scans, state).await?;
         let present = self.members.present().await?;
-        let degree = self.degree(&scans, &present);
-        if degree > 1 {
+        let needed = pieces.values().flatten().map(|piece| piece.needed_bytes);
+        let needed = needed.fold(0, u64::saturating_add);
+        let bytes_per_node = self.members.nodes.bytes_per_node();
+        let degree = placement::degree(needed, bytes_per_node, present.order.len());
+        let placed = if degree > 1 {
             let state = for_several_nodes(state);
             whole = planner.create_physical_plan(plan, &state).await?;
             scans = scans_of(&whole)?;
-        }
-        let placed = self.placed(whole, &scans, (&present, degree), state);
-        let placed = placed.await?;
+            pieces = self.pieces(&scans, &state).await?;
+            placed(whole, &pieces, degree, &present)?
+        } else {
+            let node = present.with_most(pieces.values().map(Vec::as_slice));
+            placed(whole, &pieces, 1, &node)?
+        };
         self.members
             .distribution
             .divide(placed, degree, state)
             .await
     }
 
-    fn degree(&self, scans: &[Arc<dyn ExecutionPlan>], present: &Present) -> usize {
-        let needed = scans
-            .iter()
-            .filter_map(|scan| Some(Scan::of(scan)?.needed_bytes()));
-        let needed = needed.fold(0, u64::saturating_add);
-        let bytes_per_node = self.members.nodes.bytes_per_node();
-        placement::degree(needed, bytes_per_node, present.order.len())
-    }
-
-    /// The plan with the scans' pieces.
-    async fn placed(
+    /// The pieces of scans, by their identities.
+    async fn pieces(
         &self,
-        whole: Arc<dyn ExecutionPlan>,
         scans: &[Arc<dyn ExecutionPlan>],
-        (present, degree): (&Present, usize),
         state: &SessionState,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    ) -> Result<Pieces> {
         let Some(settings) = state.config_options().extensions.get::<Settings>() else {
             return internal_err!("a session on a cluster has no settings of Coscan's");
         };
-        let mut pieces: HashMap<usize, Vec<ScanPiece>> = HashMap::new();
+        let mut pieces = Pieces::new();
         for node in scans {
             let Some(scan) = Scan::of(node) else { continue };
             if scan.store().starts_with(JOINT) {
@@ -104,14 +102,7 @@ impl Planner {
             let found = scan.pieces(&self.engine, settings).await?;
             pieces.insert(identity(node), found);
         }
-        let placed = whole.transform_up(|node| {
-            let Some(pieces) = pieces.get(&identity(&node)) else {
-                return Ok(Transformed::no(node));
-            };
-            let scan = PlacedScanExec::whole(node, pieces.clone(), degree, present);
-            Ok(Transformed::yes(Arc::new(scan) as _))
-        });
-        placed.data()
+        Ok(pieces)
     }
 
     /// The divided plan of a query as text.
@@ -130,6 +121,26 @@ impl Planner {
             explain.verbose,
         )))
     }
+}
+
+/// The pieces of a plan's scans, by the scans' identities.
+type Pieces = HashMap<usize, Vec<ScanPiece>>;
+
+/// The plan with the scans' pieces.
+fn placed(
+    whole: Arc<dyn ExecutionPlan>,
+    pieces: &Pieces,
+    degree: usize,
+    present: &Present,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let placed = whole.transform_up(|node| {
+        let Some(pieces) = pieces.get(&identity(&node)) else {
+            return Ok(Transformed::no(node));
+        };
+        let scan = PlacedScanExec::whole(node, pieces.clone(), degree, present);
+        Ok(Transformed::yes(Arc::new(scan) as _))
+    });
+    placed.data()
 }
 
 /// The beginning of the URLs of stores that are joined of several, which only their process knows.

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use coscan_core::placement::NodeOrder;
+use coscan::parts::ScanPiece;
+use coscan_core::placement::{NodeOrder, Piece};
 use futures::future::join_all;
 use url::Url;
 
@@ -115,6 +116,22 @@ impl Members {
 }
 
 impl Present {
+    /// Only the node on which queries on all nodes read most of what is needed of these scans.
+    pub(crate) fn with_most<'a>(&self, scans: impl Iterator<Item = &'a [ScanPiece]>) -> Self {
+        let all = self.order.len();
+        let mut needed = vec![0_u64; all];
+        for pieces in scans {
+            let placed: Vec<Piece> = pieces.iter().map(|piece| piece.placed).collect();
+            for (piece, at) in pieces.iter().zip(self.order.place(&placed, all)) {
+                needed[at] = needed[at].saturating_add(piece.needed_bytes);
+            }
+        }
+        // Of equals the first one.
+        let most = (0..all).rev().max_by_key(|at| needed[*at]);
+        let node = most.and_then(|at| self.order.first(all).nth(at));
+        Self::of(node.map(|at| self.urls[at].clone()).into_iter().collect())
+    }
+
     fn of(urls: Vec<Url>) -> Self {
         Self {
             order: NodeOrder::new(urls.iter().map(name)),

@@ -184,3 +184,49 @@ async fn what_joins_overstate_is_not_believed_on_workers() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_of_few_chunks_runs_where_they_are_in_memory() {
+    let tables = common::tpch_tables(&common::tpch(SCALE));
+    let tables = common::borrowed(&tables);
+    let workers = workers::start(3);
+    let addresses: Vec<_> = workers.iter().map(|worker| worker.address).collect();
+    let cluster = workers::cluster(&addresses, 1 << 20);
+    let session = workers::session_on(&cluster, &tables).await;
+    let alone = common::session(workers::config(), &tables).await;
+    let nodes_of = async |sql: &str| {
+        let plan = rows(&session, &format!("EXPLAIN {sql}")).await.unwrap();
+        let plan = plan.concat();
+        let named = |worker: &&Worker| plan.contains(&format!("node={},", worker.address));
+        workers.iter().filter(named).map(|w| w.address).collect()
+    };
+    let read = || -> u64 { workers.iter().map(|w| w.engine.metrics().io_bytes).sum() };
+
+    let all = "SELECT sum(l_quantity), max(l_orderkey) FROM lineitem";
+    let nodes: Vec<_> = nodes_of(all).await;
+    assert_eq!(nodes.len(), 3, "it needs all nodes");
+    assert_eq!(rows(&session, all).await, rows(&alone, all).await);
+    let before = read();
+    let mut used = vec![];
+    for key in (25_000..300_000).step_by(25_000) {
+        // An order's lines; a range of orders may reach into a chunk of another node.
+        let few = format!("{all} WHERE l_orderkey = {key}");
+        let node: Vec<_> = nodes_of(&few).await;
+        assert_eq!(node.len(), 1, "{few}");
+        used.extend(node);
+        assert_eq!(
+            rows(&session, &few).await,
+            rows(&alone, &few).await,
+            "{few}"
+        );
+    }
+    // A chunk of a column may be read again. Elsewhere two of three would be.
+    let again = read() - before;
+    assert!(
+        again < before / 10,
+        "{again} of {before} bytes were read again"
+    );
+    used.sort_unstable();
+    used.dedup();
+    assert!(used.len() > 1, "all ran on {used:?}");
+}

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::external;
 use crate::plan::{MARK, needed_bytes};
-use crate::read::scan::{begin, files_of, key_of_listed};
+use crate::read::scan::{Delivery, ScanPlan, begin, files_of, key_of_listed, wanted_chunks};
 use crate::read::{PART, parquet_scan};
 use crate::session::Engine;
 use crate::settings::Settings;
@@ -42,6 +42,9 @@ pub struct ScanPiece {
     end: i64,
     /// What a placement needs to know.
     pub placed: Piece,
+    /// About how many bytes of it the scan needs: of the columns that it reads, and of the chunks
+    /// that may have a row of the result, as statistics say.
+    pub needed_bytes: u64,
 }
 
 /// What a scan's codec loses and the scan needs.
@@ -59,12 +62,6 @@ impl<'a> Scan<'a> {
     pub fn of(node: &'a Arc<dyn ExecutionPlan>) -> Option<Self> {
         let (config, source) = parquet_scan(node)?;
         Some(Self { config, source })
-    }
-
-    /// About how many bytes the columns take that the scan needs.
-    #[must_use]
-    pub fn needed_bytes(&self) -> u64 {
-        needed_bytes(self.config, self.source)
     }
 
     /// The URL of the store that the files are in.
@@ -92,20 +89,45 @@ impl<'a> Scan<'a> {
             .collect();
         let opened = resources.files().open(&keys, settings.chunk_bytes).await;
         let opened = opened.map_err(external)?;
+        let wanted = self.wanted(engine, settings, &opened)?;
         let mut pieces: Vec<ScanPiece> = vec![];
         for (at, (file, meta)) in opened.iter().zip(metas).enumerate() {
-            for (start, end, bytes) in ranges(file, meta.size) {
-                let name = format!("{store}{}@{start}", meta.location);
+            for range in ranges(file, meta.size, wanted.as_ref().map(|wanted| &*wanted[at])) {
+                let name = format!("{store}{}@{}", meta.location, range.start);
                 let key = key(name.as_bytes());
                 pieces.push(ScanPiece {
                     file: at,
-                    start: i64::try_from(start).unwrap_or(i64::MAX),
-                    end: i64::try_from(end).unwrap_or(i64::MAX),
-                    placed: Piece { key, bytes },
+                    start: i64::try_from(range.start).unwrap_or(i64::MAX),
+                    end: i64::try_from(range.end).unwrap_or(i64::MAX),
+                    placed: Piece {
+                        key,
+                        bytes: range.bytes,
+                    },
+                    needed_bytes: range.wanted_bytes,
                 });
             }
         }
+        // So far they are bytes of all columns.
+        let all: u64 = pieces.iter().map(|piece| piece.placed.bytes).sum();
+        let needed = u128::from(needed_bytes(self.config, self.source));
+        for piece in &mut pieces {
+            let share = u128::from(piece.needed_bytes) * needed / u128::from(all.max(1));
+            piece.needed_bytes = u64::try_from(share).unwrap_or(u64::MAX);
+        }
         Ok(pieces)
+    }
+
+    /// Per file, whether statistics leave its chunks for the scan; `None` if that is unknown.
+    fn wanted(
+        &self,
+        engine: &Engine,
+        settings: &Settings,
+        files: &[Arc<TableFile>],
+    ) -> Result<Option<Vec<Vec<bool>>>> {
+        let (resources, settings) = (Arc::clone(engine.resources()), settings.clone());
+        let (config, source) = (self.config, self.source);
+        let plan = ScanPlan::new(resources, settings, Delivery::Shared, config, source)?;
+        plan.map(|plan| wanted_chunks(&plan, files)).transpose()
     }
 
     /// The same scan of these pieces only, in as many partitions.
@@ -169,13 +191,25 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// The pieces of a file of `size` bytes: where each begins and ends, and its bytes. The first one
-/// begins at the file's beginning.
-fn ranges(file: &TableFile, size: u64) -> Vec<(u64, u64, u64)> {
-    let mut ranges: Vec<(u64, u64, u64)> = vec![];
-    for chunk in &file.chunks().chunks {
+/// The part of a file that is one piece.
+struct PieceRange {
+    start: u64,
+    end: u64,
+    /// Of all columns.
+    bytes: u64,
+    /// Those of chunks that the scan wants.
+    wanted_bytes: u64,
+}
+
+/// The pieces of a file of `size` bytes. The first one begins at the file's beginning. `wanted`:
+/// which of its chunks the scan wants, if that is known.
+fn ranges(file: &TableFile, size: u64, wanted: Option<&[bool]>) -> Vec<PieceRange> {
+    let mut ranges: Vec<PieceRange> = vec![];
+    for (at, chunk) in file.chunks().chunks.iter().enumerate() {
         let own = chunk.columns.iter().flatten();
         let bytes: u64 = own.map(|own| own.end - own.start).sum();
+        let is_wanted = wanted.is_none_or(|wanted| wanted[at]);
+        let wanted_bytes = if is_wanted { bytes } else { 0 };
         let start = if ranges.is_empty() {
             0
         } else {
@@ -185,12 +219,20 @@ fn ranges(file: &TableFile, size: u64) -> Vec<(u64, u64, u64)> {
             // A chunk of the same row group; or, where row groups are in another order than their
             // bytes, of an earlier range. The ranges divide the file whatever the order, so the
             // chunk is in one of them.
-            Some((begin, _, all)) if start <= *begin => *all += bytes,
+            Some(last) if start <= last.start => {
+                last.bytes += bytes;
+                last.wanted_bytes += wanted_bytes;
+            }
             last => {
-                if let Some((_, end, _)) = last {
-                    *end = start;
+                if let Some(last) = last {
+                    last.end = start;
                 }
-                ranges.push((start, size, bytes));
+                ranges.push(PieceRange {
+                    start,
+                    end: size,
+                    bytes,
+                    wanted_bytes,
+                });
             }
         }
     }

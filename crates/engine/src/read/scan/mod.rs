@@ -9,6 +9,7 @@
 //! | `partition/` | how does one partition process its chunks and return rows? |
 //! | `positions.rs` | where in its table is a batch of a chunk? |
 //! | `dynamic.rs` | which chunks does a dynamic filter rule out while the scan runs? |
+//! | `wanted.rs` | which chunks do statistics leave for a scan that is not run here? |
 //! | `metrics.rs` | what does EXPLAIN ANALYZE show? |
 
 mod claims;
@@ -19,6 +20,7 @@ mod metrics;
 pub(crate) mod partition;
 mod positions;
 mod spec;
+mod wanted;
 
 pub(crate) use execution::{Execution, Judged, Remembers, Run, Running, begin};
 pub(crate) use executions::Executions;
@@ -26,3 +28,4 @@ pub(crate) use metrics::PartitionMetrics;
 pub(crate) use partition::{Batches, ByChunk, LeaseBatch, News, open, open_runs, stream_of};
 pub(crate) use positions::Positions;
 pub(crate) use spec::{Delivery, ScanPlan, files_of, in_own_store, key_of_listed};
+pub(crate) use wanted::wanted_chunks;
