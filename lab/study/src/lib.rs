@@ -14,6 +14,7 @@ mod coop;
 mod counts;
 mod error;
 mod figure;
+mod mutations;
 mod number;
 mod plot;
 mod replay;

@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+"""Which claims of lab/study fail when the code is wrong?
+
+    docs/tools/mutate.py                         make every change, run the experiments, record what failed
+    docs/tools/mutate.py WORD ...                only the changes whose file or words have one of these
+    docs/tools/mutate.py --check                 exit 1 if a change no longer applies, or a record has no claim
+    docs/tools/mutate.py --unproven              the claims that hold and were never seen to fail
+
+Idea: lab/study/mutations/changes.toml lists changes of the core, the simulator and the study, each
+one replacement in one file. The program makes it in a copy of the tree, builds the simulator
+there, runs the experiments that the change names, and records in
+lab/study/mutations/seen.json which claims held without the change and fail with it, and what they
+said. Both runs have SEEDS_MAX seeds at most; the claim must also hold in its result. The study
+prints a claim without a record as unproven. Results take over the records; their figures stay.
+
+Of several changes with which a claim failed the record has the one with which the fewest claims
+failed: it says most about this one. A claim that vanishes has not failed.
+Bounds: RUN_S for a run; one change takes a build (half a minute) and its experiments.
+MUTATE-1: a change applies at exactly one place. MUTATE-2: a record belongs to a claim of a result,
+and to a change of the list.
+
+The copy and its target folder are in $COSCAN_MUTANTS, by default ~/.cache/coscan/mutants.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pages
+
+ROOT = pages.DOCS.parent
+FOLDER = Path("lab/study/mutations")
+CHANGES, SEEN = FOLDER / "changes.toml", FOLDER / "seen.json"
+# A change may send a simulation round in circles.
+RUN_S = 300
+# A change that matters shows it over a few arrangements; results have 20.
+SEEDS_MAX = 5
+# Keys of a change.
+CHANGE = {"file", "says", "from", "to", "experiments", "claims"}
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("words", nargs="*", metavar="WORD")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--unproven", action="store_true")
+    options = parser.parse_args(arguments)
+    changes, seen, results = read_changes(ROOT), read_seen(ROOT), read_results(pages.DOCS)
+    if options.check:
+        wrong = [*misplaced(changes, ROOT), *orphans(seen, changes, results)]
+        print("\n".join(wrong), end="\n" if wrong else "", file=sys.stderr)
+        return 1 if wrong else 0
+    if options.unproven:
+        for name, result in results.items():
+            for claim in result["report"]["claims"]:
+                if pages.verdict(claim) == "unproven":
+                    print(f"{name}: {claim['text']}")
+        return 0
+    chosen = [change for change in changes if not options.words or any(word in title(change) for word in options.words)]
+    tree = Tree(Path(os.environ.get("COSCAN_MUTANTS", Path.home() / ".cache/coscan/mutants")))
+    tree.run_plain({name for change in chosen for name in experiments(change, results)}, results)
+    for change in chosen:
+        failed = run(tree, change, results)
+        if failed is not None:
+            record(seen, title(change), failed)
+            write_seen(ROOT, prune(seen, changes, results))
+    take_over(pages.DOCS, seen)
+    return pages.main([])
+
+
+def title(change):
+    """The change in a line: the name of its file, and its words."""
+    return f"{Path(change['file']).name}: {change['says']}"
+
+
+# What is on disk
+
+
+def read_changes(root):
+    changes = tomllib.loads((root / CHANGES).read_text(encoding="utf-8"))["change"]
+    for change in changes:
+        if set(change) - CHANGE or {"file", "says", "from", "to", "experiments"} - set(change):
+            raise SystemExit(f"{CHANGES}: the keys of {change.get('says')} are {sorted(change)}; known are {sorted(CHANGE)}")
+    return changes
+
+
+def read_seen(root):
+    """Records by experiment."""
+    path = root / SEEN
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def write_seen(root, seen):
+    (root / SEEN).write_text(pages.pretty(seen), encoding="utf-8")
+
+
+def read_results(docs):
+    """The results that are reports, by experiment."""
+    results = {}
+    for path in sorted((docs / "results").glob("*/*.json")):
+        result = pages.load(path)
+        if "report" in result:
+            results[path.stem] = result
+    return results
+
+
+def misplaced(changes, root):
+    """A line for each change that does not apply at exactly one place."""
+    titles = [title(change) for change in changes]
+    yield from (f"{CHANGES}: two changes are called {one}" for one in sorted({one for one in titles if titles.count(one) > 1}))
+    for change in changes:
+        path = root / change["file"]
+        times = path.read_text(encoding="utf-8").count(change["from"]) if path.exists() else 0
+        if times != 1:
+            yield f"MUTATE-1: {title(change)} applies at {times} places: mend {CHANGES}, and run docs/tools/mutate.py '{change['says']}'"
+
+
+def orphans(seen, changes, results):
+    """A line for each record without its claim or its change."""
+    known = {title(change) for change in changes}
+    for name, records in seen.items():
+        claims = {claim["text"] for claim in results[name]["report"]["claims"]} if name in results else set()
+        for one in records:
+            if one["claim"] not in claims:
+                yield f"MUTATE-2: {name} has no claim {one['claim']!r}: run docs/tools/mutate.py {one['changed']!r}"
+            if one["changed"] not in known:
+                yield f"MUTATE-2: {CHANGES} has no change {one['changed']!r}"
+
+
+# Making a change
+
+
+class Tree:
+    """A copy of the tree that is built and run."""
+
+    def __init__(self, folder):
+        self.root, self.target = folder / "tree", folder / "target"
+        self.without = {}  # The claims of each experiment without a change.
+        listed = subprocess.check_output(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, text=True).splitlines()
+        wanted = {name for name in listed if (ROOT / name).is_file()}
+        there = {str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file()}
+        for name in there - wanted:
+            (self.root / name).unlink()
+        for name in wanted:
+            # A file that is alike keeps its time, so that cargo does not build it again.
+            content, copy = (ROOT / name).read_bytes(), self.root / name
+            if not copy.exists() or copy.read_bytes() != content:
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.write_bytes(content)
+                shutil.copymode(ROOT / name, copy)
+
+    def run_plain(self, names, results):
+        """Runs these experiments without a change: their claims are compared with those of each change."""
+        if refused := self.build():
+            raise SystemExit(refused)
+        for name in sorted(names):
+            claims = self.claims(name, seeds_of(results[name]))
+            if isinstance(claims, str):
+                raise SystemExit(f"{name}: {claims}")
+            held = {claim["text"] for claim in results[name]["report"]["claims"] if claim["holds"]}
+            self.without[name] = [claim for claim in claims if claim["text"] in held]
+
+    def build(self):
+        """Builds the simulator; returns what the compiler said if it refused."""
+        command = ["cargo", "build", "--release", "--quiet", "--offline", "-j1", "-p", "coscan-study", "--example", "sim"]
+        environment = {**os.environ, "CARGO_TARGET_DIR": str(self.target), "CARGO_PROFILE_RELEASE_INCREMENTAL": "true",
+                       "CARGO_PROFILE_RELEASE_DEBUG": "0"}
+        built = subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, check=False)
+        return built.stderr if built.returncode else ""
+
+    def claims(self, experiment, seeds):
+        """The claims of a run; a text if it ended otherwise."""
+        out = self.target / "report.json"
+        out.unlink(missing_ok=True)
+        command = [self.target / "release/examples/sim", "run", experiment, "--seeds", str(seeds), "--json", out]
+        try:
+            ran = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S, check=False)
+        except subprocess.TimeoutExpired:
+            return f"no end in {RUN_S} s"
+        if ran.returncode:
+            return " ".join(ran.stderr.strip().splitlines()[:3]) or f"exit {ran.returncode}"
+        return json.loads(out.read_text(encoding="utf-8"))["claims"]
+
+
+def run(tree, change, results):
+    """The claims that fail with a change: (experiment, claim, evidence). None if it cannot be built."""
+    path = tree.root / change["file"]
+    code = path.read_text(encoding="utf-8")
+    if code.count(change["from"]) != 1:
+        print(f"{title(change)}: does not apply", flush=True)
+        return None
+    path.write_text(code.replace(change["from"], change["to"]), encoding="utf-8")
+    try:
+        refused = tree.build()
+        if refused:
+            print(f"{title(change)}: is not built\n{refused}", flush=True)
+            return None
+        failed = []
+        for name in experiments(change, results):
+            claims = tree.claims(name, seeds_of(results[name]))
+            if isinstance(claims, str):
+                print(f"  {name}: {claims}", flush=True)
+                continue
+            failed += [(name, *one) for one in broken(tree.without[name], claims, change.get("claims", ""))]
+        print(f"{title(change)}: {len(failed)} claims fail", flush=True)
+        for name, claim, evidence in failed:
+            print(f"  {name}: {claim}\n      {evidence}", flush=True)
+        return failed
+    finally:
+        path.write_text(code, encoding="utf-8")
+
+
+def seeds_of(result):
+    return min(int(result["report"]["seeds"]), SEEDS_MAX)
+
+
+def experiments(change, results):
+    """The experiments that a change names, with `*` for any letters."""
+    return [name for name in results if any(fnmatch(name, pattern) for pattern in change["experiments"])]
+
+
+def broken(committed, claims, wanted=""):
+    """The claims that hold in a result and fail in a run, with their evidence there."""
+    after = {claim["text"]: claim for claim in claims}
+    for claim in committed:
+        other = after.get(claim["text"])
+        if claim["holds"] and other and not other["holds"] and re.search(wanted, claim["text"]):
+            yield claim["text"], other["evidence"]
+
+
+# Keeping what was seen
+
+
+def record(seen, changed, failed):
+    """Replaces the records of a change. Of two changes the one with which fewer claims failed stays."""
+    for name in seen:
+        seen[name] = [one for one in seen[name] if one["changed"] != changed]
+    for name, claim, evidence in failed:
+        records = seen.setdefault(name, [])
+        other = next((one for one in records if one["claim"] == claim), None)
+        if other is None:
+            records.append({"claim": claim, "changed": changed, "fails": len(failed), "seen": evidence})
+        elif int(other["fails"]) > len(failed):
+            other.update({"changed": changed, "fails": len(failed), "seen": evidence})
+
+
+def prune(seen, changes, results):
+    """Drops records without a claim or a change, and sorts them as the claims."""
+    known = {title(change) for change in changes}
+    for name in sorted(seen):
+        texts = [claim["text"] for claim in results[name]["report"]["claims"] if claim["holds"]] if name in results else []
+        kept = [one for one in seen.pop(name) if one["claim"] in texts and one["changed"] in known]
+        if kept:
+            seen[name] = sorted(kept, key=lambda one: texts.index(one["claim"]))
+    return seen
+
+
+def take_over(docs, seen):
+    """Writes the records into the results, whose figures stay."""
+    for path in sorted((docs / "results").glob("*/*.json")):
+        result = pages.load(path)
+        if "report" not in result:
+            continue
+        records = {one["claim"]: one for one in seen.get(path.stem, [])}
+        for claim in result["report"]["claims"]:
+            fresh = claim.pop("fresh", None)
+            claim.pop("mutation", None)
+            if one := records.get(claim["text"]):
+                claim["mutation"] = {"changed": one["changed"], "seen": one["seen"]}
+            if fresh is not None:
+                claim["fresh"] = fresh
+        if result != pages.load(path):
+            path.write_text(pages.pretty(result), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
