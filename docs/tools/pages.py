@@ -322,7 +322,7 @@ def claim_words(sections, name, text):
 
 
 def verdict(claim):
-    """As `Claim::verdict` of lab/study/src/claim.rs."""
+    """As `Claim::verdict` of lab/study/src/report/claim.rs."""
     return "fails" if not claim["holds"] else "holds" if "mutation" in claim else "unproven"
 
 

@@ -6,8 +6,8 @@ use coscan_sim::shared_disk::{Access, Arrivals};
 
 use super::curves::{self, Curve, NODES};
 use super::measure::{Setting, scan};
-use crate::number::number;
 use crate::report::Report;
+use crate::report::number::number;
 use crate::seeds::Seeds;
 
 pub(crate) const NAME_6A: &str = "rahm-fig6a";

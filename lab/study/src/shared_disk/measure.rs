@@ -4,10 +4,10 @@ use coscan_sim::shared_disk::{
     Access, Arrivals, Class, Degree, Extent, Machine, Outcome, Relation, Room, Scan, System, Work,
 };
 
-use crate::number::number;
 use crate::report::Report;
+use crate::report::number::number;
+use crate::report::statistics::{Spread, mean};
 use crate::seeds::Seeds;
-use crate::statistics::{Spread, mean};
 
 /// All parameters of a run except its seed.
 #[derive(Clone, Debug)]

@@ -5,9 +5,9 @@
 use coscan_sim::shared_disk::{Access, Arrivals, Class, Room, Transaction, Work};
 
 use super::measure::{Measured, Setting, claim_as_good, least, scan};
-use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::number::number;
 use crate::report::Report;
+use crate::report::figure::{Axis, Figure, Mark, Panel, Series};
+use crate::report::number::number;
 use crate::seeds::Seeds;
 
 pub(crate) const NAME_8: &str = "rahm-fig8";

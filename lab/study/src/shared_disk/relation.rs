@@ -6,8 +6,8 @@ use coscan_sim::shared_disk::{Access, Arrivals, Extent};
 
 use super::curves::{self, Curve, NODES, Ran, list, ratio};
 use super::measure::{Setting, scan};
-use crate::number::number;
 use crate::report::Report;
+use crate::report::number::number;
 use crate::seeds::Seeds;
 
 pub(crate) const NAME_4A: &str = "rahm-fig4a";

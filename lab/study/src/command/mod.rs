@@ -1,12 +1,15 @@
 //! The command line of `coscan sim`.
 
+mod chaos;
+mod replay;
+mod scale;
+
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
 use crate::catalog::{experiment, experiments};
 use crate::error::StudyError;
-use crate::{chaos, replay, scale};
 
 /// Options of `coscan sim`.
 #[derive(Args, Debug)]

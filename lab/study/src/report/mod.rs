@@ -1,17 +1,22 @@
 //! The result of an experiment: figures beside the paper's, and claims with their evidence.
 
+pub(crate) mod claim;
+pub(crate) mod figure;
+mod mutations;
+pub(crate) mod number;
+pub(crate) mod plot;
+pub(crate) mod statistics;
+
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::claim::{Claim, Fresh, Mutation};
+use self::claim::{Claim, Fresh, Mutation};
+use self::figure::Figure;
+use self::number::number;
+use self::statistics::Spread;
 use crate::error::StudyError;
-use crate::figure::Figure;
-use crate::mutations;
-use crate::number::number;
-use crate::plot;
 use crate::seeds::Seeds;
-use crate::statistics::Spread;
 
 /// The result of an experiment, as `--json` writes it.
 #[derive(Clone, Debug, Serialize)]

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::claim::Mutation;
+use super::claim::Mutation;
 
 /// A claim that failed with a change.
 #[derive(Debug, Deserialize)]
@@ -22,7 +22,7 @@ struct Record {
 
 /// The records of each experiment.
 static SEEN: LazyLock<BTreeMap<String, Vec<Record>>> = LazyLock::new(|| {
-    let text = include_str!("../mutations/seen.json");
+    let text = include_str!("../../mutations/seen.json");
     serde_json::from_str(text).expect("docs/tools/mutate.py writes the file")
 });
 
