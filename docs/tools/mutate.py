@@ -6,18 +6,19 @@
     docs/tools/mutate.py --check                 exit 1 if a change no longer applies, or a record has no claim
     docs/tools/mutate.py --unproven              the claims that hold and were never seen to fail
 
-Idea: lab/study/mutations/changes.toml lists changes of the core, the simulator and the study, each
-one replacement in one file. The program makes it in a copy of the tree, builds the simulator
-there, runs the experiments that the change names, and records in
-lab/study/mutations/seen.json which claims held without the change and fail with it, and what they
-said. Both runs have SEEDS_MAX seeds at most; the claim must also hold in its result. The study
-prints a claim without a record as unproven. Results take over the records; their figures stay.
+Idea: lab/study/mutations/changes.toml lists changes of the core, the simulator and the study. A
+change replaces one expression. The program builds the simulator once, from a copy of the tree in
+which a number in the environment chooses each expression, and runs the experiments that a change
+names with its number. It records in lab/study/mutations/seen.json which claims held without the
+change and fail with it, and what they said. Both runs have SEEDS_MAX seeds at most, or those that
+the change names; the claim must also hold in its result. The study prints a claim without a record as unproven. Results take over
+the records; their figures stay.
 
 Of several changes with which a claim failed the record has the one with which the fewest claims
 failed: it says most about this one. A claim that vanishes has not failed.
-Bounds: RUN_S for a run; one change takes a build (half a minute) and its experiments.
-MUTATE-1: a change applies at exactly one place. MUTATE-2: a record belongs to a claim of a result,
-and to a change of the list.
+Bounds: CPU_S for a run.
+MUTATE-1: a change applies at exactly one place, and changes that overlap replace the same
+expression. MUTATE-2: a record belongs to a claim of a result, and to a change of the list.
 
 The copy and its target folder are in $COSCAN_MUTANTS, by default ~/.cache/coscan/mutants.
 """
@@ -26,6 +27,7 @@ import argparse
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -38,12 +40,25 @@ import pages
 ROOT = pages.DOCS.parent
 FOLDER = Path("lab/study/mutations")
 CHANGES, SEEN = FOLDER / "changes.toml", FOLDER / "seen.json"
-# A change may send a simulation round in circles.
-RUN_S = 300
+# Processor time of a run, in seconds. A change may send a simulation round in circles.
+CPU_S = 300
 # A change that matters shows it over a few arrangements; results have 20.
-SEEDS_MAX = 5
+SEEDS_MAX = 3
+# Where a change's expression begins and ends.
+MARKS = re.compile("«(.*?)»", re.DOTALL)
+# The crates with changes, by folder, and how each calls the function that says which change is made.
+SWITCH = {"crates/core/": "crate", "lab/sim/": "coscan_core", "lab/study/": "coscan_core"}
+SWITCH_CODE = """
+/// Whether this change is made.
+#[doc(hidden)]
+pub fn is_mutant(number: u32) -> bool {
+    static NUMBER: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+    let chosen = || std::env::var("COSCAN_MUTANT").ok().and_then(|text| text.parse().ok());
+    *NUMBER.get_or_init(|| chosen().unwrap_or(0)) == number
+}
+"""
 # Keys of a change.
-CHANGE = {"file", "says", "from", "to", "experiments", "claims"}
+CHANGE = {"file", "says", "from", "to", "experiments", "claims", "seeds"}
 
 
 def main(arguments):
@@ -63,14 +78,14 @@ def main(arguments):
                 if pages.verdict(claim) == "unproven":
                     print(f"{name}: {claim['text']}")
         return 0
-    chosen = [change for change in changes if not options.words or any(word in title(change) for word in options.words)]
-    tree = Tree(Path(os.environ.get("COSCAN_MUTANTS", Path.home() / ".cache/coscan/mutants")))
-    tree.run_plain({name for change in chosen for name in experiments(change, results)}, results)
-    for change in chosen:
-        failed = run(tree, change, results)
-        if failed is not None:
-            record(seen, title(change), failed)
-            write_seen(ROOT, prune(seen, changes, results))
+    if wrong := list(misplaced(changes, ROOT)):
+        raise SystemExit("\n".join(wrong))
+    chosen = [(number, change) for number, change in enumerate(changes, 1)
+              if not options.words or any(word in title(change) for word in options.words)]
+    tree = Tree(Path(os.environ.get("COSCAN_MUTANTS", Path.home() / ".cache/coscan/mutants")), changes)
+    for number, change in chosen:
+        record(seen, title(change), run(tree, number, change, results))
+        write_seen(ROOT, prune(seen, changes, results))
     take_over(pages.DOCS, seen)
     return pages.main([])
 
@@ -116,10 +131,17 @@ def misplaced(changes, root):
     titles = [title(change) for change in changes]
     yield from (f"{CHANGES}: two changes are called {one}" for one in sorted({one for one in titles if titles.count(one) > 1}))
     for change in changes:
+        if len(MARKS.findall(change["from"])) != 1:
+            yield f"MUTATE-1: {title(change)} must mark one expression of `from` with « and »"
+            continue
         path = root / change["file"]
-        times = path.read_text(encoding="utf-8").count(change["from"]) if path.exists() else 0
+        times = path.read_text(encoding="utf-8").count(unmarked(change)) if path.exists() else 0
         if times != 1:
             yield f"MUTATE-1: {title(change)} applies at {times} places: mend {CHANGES}, and run docs/tools/mutate.py '{change['says']}'"
+
+
+def unmarked(change):
+    return MARKS.sub(r"\1", change["from"])
 
 
 def orphans(seen, changes, results):
@@ -138,87 +160,90 @@ def orphans(seen, changes, results):
 
 
 class Tree:
-    """A copy of the tree that is built and run."""
+    """A copy of the tree with all changes, one of which a run may choose."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, changes):
         self.root, self.target = folder / "tree", folder / "target"
-        self.without = {}  # The claims of each experiment without a change.
+        self.without = {}  # The claims of each experiment and number of seeds, without a change.
         listed = subprocess.check_output(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, text=True).splitlines()
         wanted = {name for name in listed if (ROOT / name).is_file()}
-        there = {str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file()}
-        for name in there - wanted:
+        for name in {str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file()} - wanted:
             (self.root / name).unlink()
         for name in wanted:
-            # A file that is alike keeps its time, so that cargo does not build it again.
             content, copy = (ROOT / name).read_bytes(), self.root / name
+            if name.endswith(".rs") and name.startswith(tuple(SWITCH)):
+                content = switched(name, content.decode(), changes).encode()
+            # A file that is alike keeps its time, so that cargo does not build it again.
             if not copy.exists() or copy.read_bytes() != content:
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 copy.write_bytes(content)
                 shutil.copymode(ROOT / name, copy)
-
-    def run_plain(self, names, results):
-        """Runs these experiments without a change: their claims are compared with those of each change."""
-        if refused := self.build():
-            raise SystemExit(refused)
-        for name in sorted(names):
-            claims = self.claims(name, seeds_of(results[name]))
-            if isinstance(claims, str):
-                raise SystemExit(f"{name}: {claims}")
-            held = {claim["text"] for claim in results[name]["report"]["claims"] if claim["holds"]}
-            self.without[name] = [claim for claim in claims if claim["text"] in held]
+        self.build()
 
     def build(self):
-        """Builds the simulator; returns what the compiler said if it refused."""
         command = ["cargo", "build", "--release", "--quiet", "--offline", "-j1", "-p", "coscan-study", "--example", "sim"]
-        environment = {**os.environ, "CARGO_TARGET_DIR": str(self.target), "CARGO_PROFILE_RELEASE_INCREMENTAL": "true",
-                       "CARGO_PROFILE_RELEASE_DEBUG": "0"}
+        environment = {**os.environ, "CARGO_TARGET_DIR": str(self.target), "CARGO_PROFILE_RELEASE_DEBUG": "0"}
         built = subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, check=False)
-        return built.stderr if built.returncode else ""
+        if built.returncode:
+            raise SystemExit(built.stderr)
 
-    def claims(self, experiment, seeds):
-        """The claims of a run; a text if it ended otherwise."""
+    def plain(self, experiment, result, seeds):
+        """The claims that hold in the result and in a run without a change."""
+        if (experiment, seeds) not in self.without:
+            claims = self.claims(experiment, 0, seeds)
+            if isinstance(claims, str):
+                raise SystemExit(f"{experiment}: {claims}")
+            held = {claim["text"] for claim in result["report"]["claims"] if claim["holds"]}
+            self.without[experiment, seeds] = [claim for claim in claims if claim["text"] in held]
+        return self.without[experiment, seeds]
+
+    def claims(self, experiment, number, seeds):
+        """The claims of a run with a change; a text if it ended otherwise."""
         out = self.target / "report.json"
         out.unlink(missing_ok=True)
         command = [self.target / "release/examples/sim", "run", experiment, "--seeds", str(seeds), "--json", out]
-        try:
-            ran = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S, check=False)
-        except subprocess.TimeoutExpired:
-            return f"no end in {RUN_S} s"
+        ran = subprocess.run(command, env={**os.environ, "COSCAN_MUTANT": str(number)}, capture_output=True, text=True, check=False,
+                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S)))
+        if ran.returncode < 0:
+            return f"no end in {CPU_S} s of processor time"
         if ran.returncode:
             return " ".join(ran.stderr.strip().splitlines()[:3]) or f"exit {ran.returncode}"
         return json.loads(out.read_text(encoding="utf-8"))["claims"]
 
 
-def run(tree, change, results):
-    """The claims that fail with a change: (experiment, claim, evidence). None if it cannot be built."""
-    path = tree.root / change["file"]
-    code = path.read_text(encoding="utf-8")
-    if code.count(change["from"]) != 1:
-        print(f"{title(change)}: does not apply", flush=True)
-        return None
-    path.write_text(code.replace(change["from"], change["to"]), encoding="utf-8")
-    try:
-        refused = tree.build()
-        if refused:
-            print(f"{title(change)}: is not built\n{refused}", flush=True)
-            return None
-        failed = []
-        for name in experiments(change, results):
-            claims = tree.claims(name, seeds_of(results[name]))
-            if isinstance(claims, str):
-                print(f"  {name}: {claims}", flush=True)
-                continue
-            failed += [(name, *one) for one in broken(tree.without[name], claims, change.get("claims", ""))]
-        print(f"{title(change)}: {len(failed)} claims fail", flush=True)
-        for name, claim, evidence in failed:
-            print(f"  {name}: {claim}\n      {evidence}", flush=True)
-        return failed
-    finally:
-        path.write_text(code, encoding="utf-8")
+def switched(name, code, changes):
+    """The code of a file in which a number in the environment chooses the expressions of the changes."""
+    crate = next(call for folder, call in SWITCH.items() if name.startswith(folder))
+    places = {}
+    for number, change in enumerate(changes, 1):
+        if change["file"] == name:
+            start = code.index(unmarked(change)) + change["from"].index("«")
+            end = start + len(MARKS.search(change["from"]).group(1))
+            places.setdefault((start, end), []).append((number, change["to"]))
+    last = len(code)
+    for (start, end), ways in sorted(places.items(), reverse=True):
+        if end > last:
+            raise SystemExit(f"MUTATE-1: changes of {name} overlap at {code[start:end]!r}")
+        chosen = "".join(f"if {crate}::is_mutant({number}) {{ {to} }} else " for number, to in ways)
+        code = f"{code[:start]}({chosen}{{ {code[start:end]} }}){code[end:]}"
+        last = start
+    return code + (SWITCH_CODE if name == "crates/core/src/lib.rs" else "")
 
 
-def seeds_of(result):
-    return min(int(result["report"]["seeds"]), SEEDS_MAX)
+def run(tree, number, change, results):
+    """The claims that fail with a change: (experiment, claim, evidence)."""
+    failed = []
+    for name in experiments(change, results):
+        seeds = min(int(results[name]["report"]["seeds"]), change.get("seeds", SEEDS_MAX))
+        claims = tree.claims(name, number, seeds)
+        if isinstance(claims, str):
+            print(f"  {name}: {claims}", flush=True)
+            continue
+        failed += [(name, *one) for one in broken(tree.plain(name, results[name], seeds), claims, change.get("claims", ""))]
+    print(f"{title(change)}: {len(failed)} claims fail", flush=True)
+    for name, claim, evidence in failed:
+        print(f"  {name}: {claim}\n      {evidence}", flush=True)
+    return failed
 
 
 def experiments(change, results):

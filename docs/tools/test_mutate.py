@@ -14,7 +14,7 @@ def claim(text, holds=True, evidence="e"):
 
 
 def change(**more):
-    return {"file": "a/x.rs", "says": "2 for 1", "from": "1", "to": "2", "experiments": ["x"], **more}
+    return {"file": "a/x.rs", "says": "2 for 1", "from": "{ «1» }", "to": "2", "experiments": ["x"], **more}
 
 
 class Failing(unittest.TestCase):
@@ -63,11 +63,21 @@ class Changes(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "a/x.rs"
             path.parent.mkdir()
-            for code, wrong in [("fn one() -> u8 { 1 }", 0), ("1 + 1", 1), ("3", 1)]:
+            for code, wrong in [("fn one() -> u8 { 1 }", 0), ("{ 1 } { 1 }", 1), ("3", 1)]:
                 path.write_text(code, encoding="utf-8")
                 self.assertEqual(len(list(mutate.misplaced([change()], Path(folder)))), wrong, code)
-            path.write_text("1", encoding="utf-8")
+            path.write_text("{ 1 }", encoding="utf-8")
             self.assertIn("two changes", next(mutate.misplaced([change(), change()], Path(folder))))
+            self.assertIn("must mark", next(mutate.misplaced([change(**{"from": "{ 1 }"})], Path(folder))))
+
+    def test_a_number_chooses_the_expression(self):
+        file = "lab/sim/src/x.rs"
+        changes = [change(file=file), change(file="lab/sim/src/y.rs"), change(file=file, to="3"), change(file=file, **{"from": "«two»()", "to": "one"})]
+        code = mutate.switched(file, "fn one() { 1 } two()", changes)
+        self.assertEqual(code, "fn one() { (if coscan_core::is_mutant(1) { 2 } else if coscan_core::is_mutant(3) { 3 } else { 1 }) } "
+                               "(if coscan_core::is_mutant(4) { one } else { two })()")
+        with self.assertRaisesRegex(SystemExit, "overlap"):
+            mutate.switched(file, "{ 1 }", [change(file=file), change(file=file, **{"from": "«{ 1 }»"})])
 
     def test_the_trees_changes_apply_and_its_records_have_claims(self):
         self.assertEqual(mutate.main(["--check"]), 0)
