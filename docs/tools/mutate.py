@@ -3,6 +3,7 @@
 
     docs/tools/mutate.py                         make every change, run the experiments, record what failed
     docs/tools/mutate.py WORD ...                only the changes whose file or words have one of these
+    docs/tools/mutate.py --only 'rahm-*'         only these experiments
     docs/tools/mutate.py --check                 exit 1 if a change no longer applies, or a record has no claim
     docs/tools/mutate.py --unproven              the claims that hold and were never seen to fail
 
@@ -10,12 +11,12 @@ Idea: lab/study/mutations/changes.toml lists changes of the core, the simulator 
 change replaces one expression. The program builds the simulator once, from a copy of the tree in
 which a number in the environment chooses each expression, and runs the experiments that a change
 names with its number. It records in lab/study/mutations/seen.json which claims held without the
-change and fail with it, and what they said. Both runs have SEEDS_MAX seeds at most, or those that
-the change names; the claim must also hold in its result. The study prints a claim without a record as unproven. Results take over
-the records; their figures stay.
+change and fail with it, and what they said. A run has the seeds of its result; one with SEEDS_FEW
+comes first, and spares it where nothing fails. The study prints a claim without a record as
+unproven. Results take over the records; their figures stay.
 
-Of several changes with which a claim failed the record has the one with which the fewest claims
-failed: it says most about this one. A claim that vanishes has not failed.
+Of several changes with which a claim failed the record has the one with which the fewest claims of
+the experiment failed: it says most about this one. A claim that vanishes has not failed.
 Bounds: CPU_S for a run.
 MUTATE-1: a change applies at exactly one place, and changes that overlap replace the same
 expression. MUTATE-2: a record belongs to a claim of a result, and to a change of the list.
@@ -42,8 +43,8 @@ FOLDER = Path("lab/study/mutations")
 CHANGES, SEEN = FOLDER / "changes.toml", FOLDER / "seen.json"
 # Processor time of a run, in seconds. A change may send a simulation round in circles.
 CPU_S = 300
-# A change that matters shows it over a few arrangements; results have 20.
-SEEDS_MAX = 3
+# Seeds of a first run. A change with which nothing fails over so few is not run over all.
+SEEDS_FEW = 3
 # Where a change's expression begins and ends.
 MARKS = re.compile("«(.*?)»", re.DOTALL)
 # The crates with changes, by folder, and how each calls the function that says which change is made.
@@ -58,12 +59,13 @@ pub fn is_mutant(number: u32) -> bool {
 }
 """
 # Keys of a change.
-CHANGE = {"file", "says", "from", "to", "experiments", "claims", "seeds"}
+CHANGE = {"file", "says", "from", "to", "experiments", "claims"}
 
 
 def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("words", nargs="*", metavar="WORD")
+    parser.add_argument("--only", default="*", metavar="EXPERIMENTS")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--unproven", action="store_true")
     options = parser.parse_args(arguments)
@@ -84,7 +86,8 @@ def main(arguments):
               if not options.words or any(word in title(change) for word in options.words)]
     tree = Tree(Path(os.environ.get("COSCAN_MUTANTS", Path.home() / ".cache/coscan/mutants")), changes)
     for number, change in chosen:
-        record(seen, title(change), run(tree, number, change, results))
+        names = [name for name in experiments(change, results) if fnmatch(name, options.only)]
+        record(seen, title(change), names, run(tree, number, change, {name: results[name] for name in names}) if names else [])
         write_seen(ROOT, prune(seen, changes, results))
     take_over(pages.DOCS, seen)
     return pages.main([])
@@ -164,7 +167,7 @@ class Tree:
 
     def __init__(self, folder, changes):
         self.root, self.target = folder / "tree", folder / "target"
-        self.without = {}  # The claims of each experiment and number of seeds, without a change.
+        self.few = {}  # Whether few seeds can judge the claims of an experiment.
         listed = subprocess.check_output(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, text=True).splitlines()
         wanted = {name for name in listed if (ROOT / name).is_file()}
         for name in {str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file()} - wanted:
@@ -187,15 +190,12 @@ class Tree:
         if built.returncode:
             raise SystemExit(built.stderr)
 
-    def plain(self, experiment, result, seeds):
-        """The claims that hold in the result and in a run without a change."""
-        if (experiment, seeds) not in self.without:
-            claims = self.claims(experiment, 0, seeds)
-            if isinstance(claims, str):
-                raise SystemExit(f"{experiment}: {claims}")
-            held = {claim["text"] for claim in result["report"]["claims"] if claim["holds"]}
-            self.without[experiment, seeds] = [claim for claim in claims if claim["text"] in held]
-        return self.without[experiment, seeds]
+    def judges(self, experiment, held):
+        """Whether all these claims hold over few seeds without a change, so that few seeds can judge them."""
+        if experiment not in self.few:
+            claims = self.claims(experiment, 0, SEEDS_FEW)
+            self.few[experiment] = not isinstance(claims, str) and held <= {claim["text"] for claim in claims if claim["holds"]}
+        return self.few[experiment]
 
     def claims(self, experiment, number, seeds):
         """The claims of a run with a change; a text if it ended otherwise."""
@@ -234,15 +234,28 @@ def run(tree, number, change, results):
     """The claims that fail with a change: (experiment, claim, evidence)."""
     failed = []
     for name in experiments(change, results):
-        seeds = min(int(results[name]["report"]["seeds"]), change.get("seeds", SEEDS_MAX))
-        claims = tree.claims(name, number, seeds)
-        if isinstance(claims, str):
-            print(f"  {name}: {claims}", flush=True)
-            continue
-        failed += [(name, *one) for one in broken(tree.plain(name, results[name], seeds), claims, change.get("claims", ""))]
+        found = run_one(tree, number, name, results[name]["report"], change.get("claims", ""))
+        if isinstance(found, str):
+            print(f"  {name}: {found}", flush=True)
+        else:
+            failed += [(name, *one) for one in found]
     print(f"{title(change)}: {len(failed)} claims fail", flush=True)
     for name, claim, evidence in failed:
         print(f"  {name}: {claim}\n      {evidence}", flush=True)
+    return failed
+
+
+def run_one(tree, number, name, report, wanted):
+    """The claims of an experiment that fail with a change, with their evidence; a text if it ended otherwise."""
+    seeds = int(report["seeds"])
+    held = {claim["text"] for claim in report["claims"] if claim["holds"]}
+    for many in [SEEDS_FEW, seeds] if seeds > SEEDS_FEW and tree.judges(name, held) else [seeds]:
+        claims = tree.claims(name, number, many)
+        if isinstance(claims, str):
+            return claims
+        failed = list(broken(report["claims"], claims, wanted))
+        if not failed:
+            return []
     return failed
 
 
@@ -263,17 +276,18 @@ def broken(committed, claims, wanted=""):
 # Keeping what was seen
 
 
-def record(seen, changed, failed):
-    """Replaces the records of a change. Of two changes the one with which fewer claims failed stays."""
-    for name in seen:
-        seen[name] = [one for one in seen[name] if one["changed"] != changed]
+def record(seen, changed, names, failed):
+    """Replaces the records of a change in these experiments. Of two changes the one with fewer failures there stays."""
+    for name in names:
+        seen[name] = [one for one in seen.get(name, []) if one["changed"] != changed]
     for name, claim, evidence in failed:
-        records = seen.setdefault(name, [])
-        other = next((one for one in records if one["claim"] == claim), None)
-        if other is None:
-            records.append({"claim": claim, "changed": changed, "fails": len(failed), "seen": evidence})
-        elif int(other["fails"]) > len(failed):
-            other.update({"changed": changed, "fails": len(failed), "seen": evidence})
+        fails = sum(other == name for other, _, _ in failed)
+        new = {"claim": claim, "changed": changed, "fails": fails, "seen": evidence}
+        old = next((one for one in seen[name] if one["claim"] == claim), None)
+        if old is None:
+            seen[name].append(new)
+        elif int(old["fails"]) > fails:
+            old.update(new)
 
 
 def prune(seen, changes, results):

@@ -26,12 +26,14 @@ class Failing(unittest.TestCase):
 
     def test_the_change_with_the_fewest_failures_stays(self):
         seen = {}
-        mutate.record(seen, "x.rs: all", [("x", "one", "1"), ("x", "two", "2")])
-        mutate.record(seen, "x.rs: some", [("x", "one", "3")])
-        mutate.record(seen, "x.rs: many", [("x", "one", "4"), ("x", "two", "5"), ("y", "three", "6")])
+        mutate.record(seen, "x.rs: all", ["x"], [("x", "one", "1"), ("x", "two", "2")])
+        mutate.record(seen, "x.rs: some", ["x", "y"], [("x", "one", "3"), ("y", "three", "6"), ("y", "four", "7")])
+        mutate.record(seen, "x.rs: many", ["x"], [("x", "one", "4"), ("x", "two", "5")])
         self.assertEqual([(one["changed"], one["seen"]) for one in seen["x"]], [("x.rs: some", "3"), ("x.rs: all", "2")])
-        mutate.record(seen, "x.rs: all", [])
-        self.assertEqual([one["claim"] for one in seen["x"]], ["one"], "what a change did before is forgotten")
+        mutate.record(seen, "x.rs: all", ["y"], [])
+        mutate.record(seen, "x.rs: some", ["x"], [])
+        self.assertEqual([one["claim"] for one in seen["x"]], ["two"], "what a change did before is forgotten")
+        self.assertEqual(len(seen["y"]), 2, "but not in other experiments")
 
     def test_records_follow_the_claims(self):
         results = {"x": {"report": {"claims": [claim("one"), claim("two"), claim("fails", False)]}}}
