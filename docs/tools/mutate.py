@@ -85,6 +85,8 @@ def main(arguments):
     chosen = [(number, change) for number, change in enumerate(changes, 1)
               if not options.words or any(word in title(change) for word in options.words)]
     tree = Tree(Path(os.environ.get("COSCAN_MUTANTS", Path.home() / ".cache/coscan/mutants")), changes)
+    if not options.words:  # Every change is made: what was seen before need not be kept.
+        seen = {name: records for name, records in seen.items() if not fnmatch(name, options.only)}
     for number, change in chosen:
         names = [name for name in experiments(change, results) if fnmatch(name, options.only)]
         record(seen, title(change), names, run(tree, number, change, {name: results[name] for name in names}) if names else [])
