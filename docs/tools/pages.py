@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes docs/BENCHMARKS.md and docs/REPRODUCTION.md from docs/results.
+"""Makes docs/BENCHMARKS.md, docs/REPRODUCTION.md and docs/CLAIMS.md from docs/results.
 
     docs/tools/pages.py                          write the pages
     docs/tools/pages.py --check                  exit 1 if a page differs from its results
@@ -12,6 +12,9 @@ makes them. A template in docs/templates is a page with lines of the form
                                                  or that nothing is measured yet
     <!-- headline -->                            one line for each result with a headline
     <!-- claims -->                              how many claims of each section of the page hold
+    <!-- changes: SECTION -->                    the changes of the code with which each claim failed
+    <!-- claim: NAME/TEXT -->                    in a line: whether the claim of result NAME that begins
+                                                 with TEXT holds, and with which change it failed
     <!-- machine: NAME -->                       a machine of docs/machines.json, the page's default
 
 README.md and docs/ROADMAP.md are written by hand, except for the tables below two marks:
@@ -35,7 +38,7 @@ from decimal import Decimal
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent.parent
-PAGES = ("BENCHMARKS.md", "REPRODUCTION.md")
+PAGES = ("BENCHMARKS.md", "REPRODUCTION.md", "CLAIMS.md")
 WIDTH = 100
 NOTES_MAX = 2
 JSON_WIDTH = 140  # A table's row takes one line.
@@ -132,10 +135,15 @@ def page(template, sections, machines, shown):
                 lines.pop()
         elif line == "<!-- claims -->":
             lines += tally(sections, names)
+        elif found := re.fullmatch(r"<!-- changes: (\S+) -->", line):
+            for _, _, result in sorted(sections.get(found.group(1), []), key=lambda one: one[:2]):
+                lines += [*change_lines(result), ""] if "report" in result else []
+            while lines and not lines[-1]:
+                lines.pop()
         elif re.fullmatch(r"<!-- machine: \S+ -->", line):
             lines += fill(f"Machine, unless a result names another: {machines[machine]}.")
         else:
-            lines.append(line)
+            lines.append(re.sub(r"<!-- claim: ([\w-]+)/(.+?) -->", lambda found: claim_words(sections, *found.groups()), line))
     headings = [anchor(line.lstrip("# ")) for line in lines if line.startswith("#")]
     twice = {heading for heading in headings if headings.count(heading) > 1}
     if twice:
@@ -153,7 +161,7 @@ def show(result, path, machine):
             lines += [f"**{table['title']}**", ""]
         lines += [*table_lines(table), ""]
     if "report" in result:
-        lines += [*report_lines(result["report"]), ""]
+        lines += [*report_lines(result["report"], anchor(result["question"])), ""]
     if "image" in result:
         lines += [f"![{result['question']}]({result['image']})", ""]
     if result.get("aims"):
@@ -258,45 +266,72 @@ def three(value):
     return f"{value:.{places}f}"
 
 
-def report_lines(report):
-    """What `coscan sim run X --json` wrote: figures beside the paper's, and the claims that fail."""
+def report_lines(report, place=""):
+    """What `coscan sim run X --json` wrote: figures beside the paper's, and the claims that fail. `place` is its anchor."""
     lines = []
     if report["rows"] and "pivots" not in report:
         lines += [*figure_lines(report), ""]
     for pivot in report.get("pivots", []):
         lines += [f"**{pivot['title']}**", "", *pivot_lines(report["rows"], pivot), ""]
-    return lines + claim_lines(report["claims"])
+    return lines + claim_lines(report["claims"], place)
 
 
-def claim_lines(claims):
-    """The number of claims that hold, those that fall short, and the change of the code with which the others failed."""
+def claim_lines(claims, place=""):
+    """The number of claims that hold, and those that fall short."""
     if not claims:
         return []
     failed = [claim for claim in claims if verdict(claim) == "fails"]
     unproven = sum(verdict(claim) == "unproven" for claim in claims)
     held = f"{len(claims) - len(failed)} of {len(claims)} claims hold"
-    held += f", {unproven} of them unproven." if unproven else "."
-    lines = fill(f"{held} **These fall short**:" if failed else held)
+    held += f", {unproven} of them unproven" if unproven else ""
+    if any("mutation" in claim for claim in claims):
+        held += f" ([how the others fail](CLAIMS.md#{place}))" if unproven else f" ([how they fail](CLAIMS.md#{place}))"
+    lines = fill(f"{held}. **These fall short**:" if failed else f"{held}.")
     if failed:
         lines.append("")
         for claim in failed:
             lines += fill(f"- {claim['text']}: {claim['evidence']}{fresh(claim)}", "  ")
-    mutated = [claim for claim in claims if "mutation" in claim]
-    if mutated:
-        rows = [[claim["text"], claim["evidence"] + fresh(claim), claim["mutation"]["changed"], claim["mutation"]["seen"]]
-                for claim in mutated]
-        lines += ["", *grid(["claim", "ours", "fails with this change", "ours then"], rows)]
     return lines
 
 
+def change_lines(result):
+    """The claims of a report that hold, each with the change with which it failed."""
+    claims = [claim for claim in result["report"]["claims"] if claim["holds"]]
+    rows = [[claim["text"], claim["evidence"] + fresh(claim), claim["mutation"]["changed"], claim["mutation"]["seen"]]
+            for claim in claims if "mutation" in claim]
+    lines = [f"### {result['question']}", ""]
+    lines += [*grid(["claim", "ours", "fails with this change", "ours then"], rows), ""] if rows else []
+    unproven = [claim for claim in claims if "mutation" not in claim]
+    if unproven:
+        lines += ["Unproven:", ""]
+        for claim in unproven:
+            lines += fill(f"- {claim['text']}: {claim['evidence']}{fresh(claim)}", "  ")
+        lines.append("")
+    return lines[:-1] if rows or unproven else [*lines, "No claim holds."]
+
+
+def claim_words(sections, name, text):
+    """Whether a claim holds, in how many fresh seeds, and with which change it failed."""
+    claims = [claim for results in sections.values() for _, stem, result in results if stem == name
+              for claim in result.get("report", {}).get("claims", []) if claim["text"].startswith(text)]
+    if len(claims) != 1:
+        raise Wrong(f"{len(claims)} claims of {name} begin with {text!r}")
+    claim = claims[0]
+    words = {"fails": "does not hold", "holds": "holds", "unproven": "unproven"}[verdict(claim)] + fresh(claim)
+    return f"{words}; fails with *{claim['mutation']['changed']}*" if "mutation" in claim else words
+
+
 def verdict(claim):
-    """As `Claim::verdict` of lab/study/src/claim.rs."""
+    """As `Claim::verdict` of lab/study/src/report/claim.rs."""
     return "fails" if not claim["holds"] else "holds" if "mutation" in claim else "unproven"
 
 
 def fresh(claim):
     of = claim.get("fresh")
-    return f" ({of['held']} of {of['of']} fresh seeds)" if of else ""
+    if not of:
+        return ""
+    seeds = of.get("seeds", 1)
+    return f" ({of['held']} of {of['of']} fresh {'seeds' if seeds == 1 else f'sets of {seeds} seeds'})"
 
 
 def tally(sections, names):

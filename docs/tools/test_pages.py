@@ -31,6 +31,7 @@ def docs(folder, results, template="# T\n\n<!-- headline -->\n\n<!-- results: s 
     (folder / "templates").mkdir()
     (folder / "templates" / "BENCHMARKS.md.in").write_text(template, encoding="utf-8")
     (folder / "templates" / "REPRODUCTION.md.in").write_text("# R\n", encoding="utf-8")
+    (folder / "templates" / "CLAIMS.md.in").write_text("# C\n", encoding="utf-8")
     (folder / "machines.json").write_text('{"here": "a machine"}', encoding="utf-8")
     for name, one in results.items():
         path = folder / "results" / f"{name}.json"
@@ -86,11 +87,18 @@ class Reports(unittest.TestCase):
         proven = {"text": "three", "holds": True, "evidence": "e3", "fresh": {"held": 9, "of": 10},
                   "mutation": {"changed": "x.rs: 2 for 1", "seen": "e4"}}
         claims = [*self.report["claims"], proven]
-        text = "\n".join(pages.claim_lines(claims))
-        self.assertIn("2 of 3 claims hold, 1 of them unproven.", text)
+        text = "\n".join(pages.claim_lines(claims, "how"))
+        self.assertIn("2 of 3 claims hold, 1 of them unproven ([how the others fail](CLAIMS.md#how)). **These", text)
+        text = "\n".join(pages.change_lines({"question": "How?", "report": {"claims": claims}}))
         self.assertIn("| three | e3 (9 of 10 fresh seeds) | x.rs: 2 for 1 | e4 |", text)
+        self.assertIn("Unproven:\n\n- one: e", text)
+        self.assertNotIn("two", text)
         sections = {"a-b": [(1, "x", {"report": {"claims": claims}}), (2, "y", {"tables": []})]}
         self.assertEqual(pages.tally(sections, ["a-b"])[-1], "| a b | 3 | 1 | 1 | 1 |")
+        self.assertEqual(pages.claim_words(sections, "x", "thr"), "holds (9 of 10 fresh seeds); fails with *x.rs: 2 for 1*")
+        self.assertEqual(pages.claim_words(sections, "x", "two"), "does not hold")
+        with self.assertRaisesRegex(pages.Wrong, "2 claims of x begin with 't'"):
+            pages.claim_words(sections, "x", "t")
 
     def test_a_pivot_takes_its_places_from_the_labels(self):
         rows = [{"label": f"{place}, {policy}, {share} %: price", "paper": None, "ours": value, "p05": value, "p95": value}

@@ -20,17 +20,23 @@ impl Experiment {
     /// Runs it over this many seeds, at least one.
     #[must_use]
     pub fn run(&self, seeds: u64) -> Report {
-        (self.run)(Seeds::first(seeds))
+        self.run_over(Seeds::first(seeds))
     }
 
     /// Runs it over this many seeds, at least one, and counts for each claim in how many of `fresh`
-    /// further seeds it holds, each by itself.
+    /// further runs it holds, each over `each` seeds that no other run has.
     #[must_use]
-    pub fn run_again(&self, seeds: u64, fresh: u64) -> Report {
+    pub fn run_again(&self, seeds: u64, fresh: u64, each: u64) -> Report {
         let mut report = self.run(seeds);
-        let further = seeds.max(1)..seeds.max(1) + fresh;
-        let runs: Vec<Report> = further.map(|seed| (self.run)(Seeds::only(seed))).collect();
+        let set = |n| Seeds::from(seeds.max(1) + n * each.max(1), each);
+        let runs: Vec<Report> = (0..fresh).map(|n| (self.run)(set(n))).collect();
         report.count_fresh(&runs);
+        report
+    }
+
+    fn run_over(&self, seeds: Seeds) -> Report {
+        let mut report = (self.run)(seeds);
+        report.add_mutations();
         report
     }
 }

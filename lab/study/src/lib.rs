@@ -7,27 +7,19 @@
 
 mod beyond;
 mod catalog;
-mod chaos;
-mod claim;
 pub mod command;
 mod coop;
 mod counts;
 mod error;
-mod figure;
-mod number;
-mod plot;
-mod replay;
 mod report;
-mod scale;
 mod seeds;
 mod shared_disk;
 mod smooth;
-mod statistics;
 mod thread_clock;
 
 pub use catalog::{Experiment, experiment, experiments};
-pub use claim::{Claim, Fresh, Mutation, Source};
 pub use counts::{Counts, Tolerance};
 pub use error::StudyError;
+pub use report::claim::{Claim, Fresh, Mutation, Source};
+pub use report::statistics::percentile;
 pub use report::{Report, Row};
-pub use statistics::percentile;

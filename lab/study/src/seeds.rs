@@ -12,17 +12,14 @@ pub(crate) struct Seeds {
 impl Seeds {
     /// The first seeds.
     pub(crate) fn first(count: u64) -> Self {
-        Self {
-            first: 0,
-            count: count.max(1),
-        }
+        Self::from(0, count)
     }
 
-    /// A single seed.
-    pub(crate) fn only(seed: u64) -> Self {
+    /// At least one seed from `first` on.
+    pub(crate) fn from(first: u64, count: u64) -> Self {
         Self {
-            first: seed,
-            count: 1,
+            first,
+            count: count.max(1),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The state that the driver of the parallelism controller keeps.
 //!
-//! Not here: events to the controller, and how its orders are carried out (`chosen.rs`).
+//! Not here: events to the controller, and how its orders are carried out (`steps/chosen.rs`).
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use super::database::Database;
+use super::data::database::Database;
 use crate::random::Random;
 
 /// How a scan finds its tuples.
@@ -346,7 +346,7 @@ pub(crate) fn transaction(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shared_disk::database::Relation;
+    use crate::shared_disk::data::database::Relation;
 
     fn scan(access: Access) -> Scan {
         Scan::figure3(access, true, Degree::Fixed(1))

@@ -2,8 +2,7 @@
 //!
 //! Idea: a *query* is at its coordinator and has *jobs*, its subqueries, each at a node. A job has
 //! one request under way at a time: processor, controller, arm, network, processor. `step` handles
-//! the next event; nothing else advances the time. The consequences of an event are in
-//! `arrival.rs`, `subquery.rs`, `page_locks.rs`, `ending.rs` and `chosen.rs`.
+//! the next event; nothing else advances the time. The consequences of an event are in `steps/`.
 //! Bounds: a node coordinates at most `queries_max` queries and works on at most `subqueries_max`
 //! jobs; others wait in order. The run ends when more than the extent's `population_max` queries
 //! of a class are in the system.
@@ -14,15 +13,15 @@
 
 use std::collections::VecDeque;
 
-use super::coherency::Coherency;
 use super::controller::{Chosen, Pieces};
-use super::database::{Database, Relation};
+use super::data::coherency::Coherency;
+use super::data::database::{Database, Relation};
+use super::data::locks::Locks;
 use super::events::{Event, Events, Then};
-use super::locks::Locks;
-use super::lru::Lru;
-use super::machine::Machine;
+use super::hardware::lru::Lru;
+use super::hardware::machine::Machine;
+use super::hardware::servers::{Disks, Server};
 use super::outcome::{ClassOutcome, Outcome};
-use super::servers::{Disks, Server};
 use super::slots::Slots;
 use super::workload::{Class, Run};
 use crate::random::Random;

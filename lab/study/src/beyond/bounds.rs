@@ -9,11 +9,11 @@ use coscan_sim::{Bounds, Outcome, Scenario};
 
 use super::TURNS;
 use crate::coop::{table2, table3};
-use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::number::number;
 use crate::report::Report;
+use crate::report::figure::{Axis, Figure, Mark, Panel, Series};
+use crate::report::number::number;
+use crate::report::statistics::Spread;
 use crate::seeds::Seeds;
-use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "beyond-bounds";
 

@@ -14,11 +14,11 @@ use super::mixes::WINDOW_NS;
 use super::{LOADS_MAX, TURNS, clients};
 use crate::coop::measure::{Figures, Standalone, measure, seconds};
 use crate::coop::{table2, table3};
-use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::number::number;
 use crate::report::Report;
+use crate::report::figure::{Axis, Figure, Mark, Panel, Series};
+use crate::report::number::number;
+use crate::report::statistics::Spread;
 use crate::seeds::Seeds;
-use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "beyond-fragments";
 

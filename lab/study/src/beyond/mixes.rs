@@ -13,11 +13,11 @@ use crate::coop::fig5::{SIZES, SPEEDS, scenario};
 use crate::coop::machine::CHUNKS;
 use crate::coop::measure::{Figures, Standalone, measure};
 use crate::coop::verdict::RELEVANCE;
-use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::number::number;
 use crate::report::Report;
+use crate::report::figure::{Axis, Figure, Mark, Panel, Series};
+use crate::report::number::number;
+use crate::report::statistics::Spread;
 use crate::seeds::Seeds;
-use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "beyond-mixes";
 

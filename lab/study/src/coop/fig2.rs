@@ -10,10 +10,10 @@ use coscan_core::{
 use coscan_sim::Random;
 
 use super::machine::scheduler;
-use crate::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::report::Report;
+use crate::report::figure::{Axis, Figure, Mark, Panel, Series};
+use crate::report::statistics::Spread;
 use crate::seeds::Seeds;
-use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "coop-fig2";
 

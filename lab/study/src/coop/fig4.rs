@@ -13,11 +13,11 @@ use super::machine::{BUFFER_CHUNKS, CHUNKS, POLICIES, Speed, row_query, rows};
 use super::measure::seconds;
 use super::table2::scenario;
 use super::verdict::{ATTACH, ELEVATOR, NAMES, NORMAL, RELEVANCE, listed};
-use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::number::number;
 use crate::report::Report;
+use crate::report::figure::{Axis, Figure, Mark, Panel, Series};
+use crate::report::number::number;
+use crate::report::statistics::Spread;
 use crate::seeds::Seeds;
-use crate::statistics::Spread;
 use coscan_sim::Random;
 
 pub(crate) const NAME: &str = "coop-fig4";

@@ -11,11 +11,11 @@ use coscan_sim::{Random, Scenario, streams};
 use super::machine::{BUFFER_CHUNKS, CHUNKS, DELAY_NS, Speed, row_query, rows};
 use super::measure::Runs;
 use super::verdict::{ATTACH, ELEVATOR, NAMES, NORMAL, RELEVANCE};
-use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::number::number;
 use crate::report::Report;
+use crate::report::figure::{Axis, Figure, Mark, Panel, Series};
+use crate::report::number::number;
+use crate::report::statistics::mean;
 use crate::seeds::Seeds;
-use crate::statistics::mean;
 
 pub(crate) const NAME: &str = "coop-fig5";
 

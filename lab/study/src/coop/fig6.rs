@@ -9,9 +9,9 @@ use coscan_sim::{Random, Scenario, streams};
 use super::machine::{DELAY_NS, Speed, row_query, rows};
 use super::measure::{Figures, Runs};
 use super::verdict::{ATTACH, NAMES, NORMAL, RELEVANCE};
-use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::number::number;
 use crate::report::Report;
+use crate::report::figure::{Axis, Figure, Mark, Panel, Series};
+use crate::report::number::number;
 use crate::seeds::Seeds;
 
 pub(crate) const NAME: &str = "coop-fig6";

@@ -10,9 +10,9 @@ use coscan_sim::{Random, Scenario, streams};
 use super::machine::{BUFFER_CHUNKS, CHUNKS, Speed, row_query, rows};
 use super::measure::{Figures, Runs};
 use super::verdict::{ATTACH, ELEVATOR, NAMES, NORMAL, RELEVANCE};
-use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::number::number;
 use crate::report::Report;
+use crate::report::figure::{Axis, Figure, Mark, Panel, Series};
+use crate::report::number::number;
 use crate::seeds::Seeds;
 
 pub(crate) const NAME: &str = "coop-fig7";
@@ -31,7 +31,7 @@ fn scenario(policy: Policy, seed: u64, queries: usize, percent: u32) -> Scenario
 /// All queries are of one class.
 fn mean_latency(figures: &Figures) -> f64 {
     let latencies = figures.classes.values().map(|class| class.latency_s);
-    crate::statistics::mean(latencies)
+    crate::report::statistics::mean(latencies)
 }
 
 pub(crate) fn run(seeds: Seeds) -> Report {

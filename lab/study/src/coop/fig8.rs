@@ -12,11 +12,11 @@ use coscan_sim::{Random, Scenario, streams};
 use super::machine::{POLICIES, Speed, row_query, rows};
 use super::measure::seconds;
 use super::verdict::{NAMES, RELEVANCE};
-use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::number::number;
 use crate::report::Report;
+use crate::report::figure::{Axis, Figure, Mark, Panel, Series};
+use crate::report::number::number;
+use crate::report::statistics::Spread;
 use crate::seeds::Seeds;
-use crate::statistics::Spread;
 use crate::thread_clock::Stopwatch;
 
 pub(crate) const NAME: &str = "coop-fig8";

@@ -11,10 +11,10 @@ use coscan_sim::{DeviceModel, Placement, Query, Scenario, streams};
 
 use super::machine::scheduler;
 use super::measure::seconds;
-use crate::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::report::Report;
+use crate::report::figure::{Axis, Figure, Mark, Panel, Series};
+use crate::report::statistics::Spread;
 use crate::seeds::Seeds;
-use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "coop-intro";
 
@@ -137,7 +137,7 @@ pub(crate) fn run(seeds: Seeds) -> Report {
                 },
                 Series {
                     name: "paper's mean".to_owned(),
-                    color: crate::plot::PAPER,
+                    color: crate::report::plot::PAPER,
                     mark: Mark::Crosses(papers),
                 },
             ],

@@ -7,8 +7,8 @@ use coscan_core::{ChunkId, Part, Policy};
 use coscan_sim::{Outcome, Query, Scenario, Stream};
 
 use super::machine::POLICIES;
+use crate::report::statistics::{Spread, mean};
 use crate::seeds::Seeds;
-use crate::statistics::{Spread, mean};
 
 /// The figures of a run.
 #[derive(Clone, Debug, Default, PartialEq)]

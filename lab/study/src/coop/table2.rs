@@ -10,8 +10,8 @@ use super::machine::{BUFFER_CHUNKS, CHUNKS, DELAY_NS, row_query, rows};
 use super::measure::{Class, Figures, Runs};
 use super::table::{CLASSES, PaperTable, queries};
 use super::verdict::{ATTACH, ELEVATOR, NAMES, NORMAL, RELEVANCE, listed};
-use crate::number::number;
 use crate::report::Report;
+use crate::report::number::number;
 use crate::seeds::Seeds;
 
 pub(crate) const NAME: &str = "coop-table2";

@@ -21,8 +21,8 @@ use super::machine::{DELAY_NS, Speed, columns};
 use super::measure::Runs;
 use super::table::{PaperTable, queries};
 use super::verdict::{ATTACH, ELEVATOR, NORMAL, RELEVANCE, listed};
-use crate::number::number;
 use crate::report::Report;
+use crate::report::number::number;
 use crate::seeds::Seeds;
 
 pub(crate) const NAME: &str = "coop-table3";

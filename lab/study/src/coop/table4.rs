@@ -17,11 +17,11 @@ use coscan_sim::{Placement, Query, Random, Scenario, streams};
 use super::machine::{DELAY_NS, FAST_NS, POLICIES, columns, random_range};
 use super::measure::{Figures, Standalone, measure};
 use super::verdict::{NAMES, NORMAL, RELEVANCE};
-use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::number::number;
 use crate::report::Report;
+use crate::report::figure::{Axis, Figure, Mark, Panel, Series};
+use crate::report::number::number;
+use crate::report::statistics::Spread;
 use crate::seeds::Seeds;
-use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "coop-table4";
 
@@ -111,7 +111,7 @@ fn scenario(policy: Policy, seed: u64, firsts: &[u16]) -> Scenario {
 }
 
 fn mean_latency(figures: &Figures) -> f64 {
-    crate::statistics::mean(figures.classes.values().map(|class| class.latency_s))
+    crate::report::statistics::mean(figures.classes.values().map(|class| class.latency_s))
 }
 
 /// The figures of a setting under normal and relevance.
@@ -258,7 +258,7 @@ fn figure(all: &[Shown]) -> Figure {
         let papers = papers.flat_map(|(x, setting)| paper(setting).map(|y| (x as f64, y)));
         series.push(Series {
             name: "paper".to_owned(),
-            color: crate::plot::PAPER,
+            color: crate::report::plot::PAPER,
             mark: Mark::Crosses(papers.collect()),
         });
         let highest = series.iter().flat_map(|s| s.mark.points()).map(|(_, y)| y);

@@ -3,10 +3,10 @@
 
 use super::machine::POLICIES;
 use super::measure::{Figures, Runs};
-use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::number::number;
 use crate::report::Report;
-use crate::statistics::Spread;
+use crate::report::figure::{Axis, Figure, Mark, Panel, Series};
+use crate::report::number::number;
+use crate::report::statistics::Spread;
 
 /// The policies' names in the order of the paper's tables.
 pub(crate) const NAMES: [&str; 4] = ["normal", "attach", "elevator", "relevance"];
@@ -95,7 +95,7 @@ fn panel(figure: &SystemFigure, spreads: &[Spread]) -> Panel {
             },
             Series {
                 name: "paper".to_owned(),
-                color: crate::plot::PAPER,
+                color: crate::report::plot::PAPER,
                 mark: Mark::Crosses(places().zip(figure.paper).collect()),
             },
         ],

@@ -1,9 +1,9 @@
 //! Response times over the number of nodes, one curve per declustering: the form of Figures 4 to 7.
 
 use super::measure::{Measured, Setting};
-use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::number::number;
 use crate::report::Report;
+use crate::report::figure::{Axis, Figure, Mark, Panel, Series};
+use crate::report::number::number;
 use crate::seeds::Seeds;
 
 /// The numbers of nodes.

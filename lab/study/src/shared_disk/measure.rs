@@ -4,11 +4,10 @@ use coscan_sim::shared_disk::{
     Access, Arrivals, Class, Degree, Extent, Machine, Outcome, Relation, Room, Scan, System, Work,
 };
 
-use crate::claim::Claim;
-use crate::number::number;
 use crate::report::Report;
+use crate::report::number::number;
+use crate::report::statistics::{Spread, mean};
 use crate::seeds::Seeds;
-use crate::statistics::{Spread, mean};
 
 /// All parameters of a run except its seed.
 #[derive(Clone, Debug)]
@@ -166,13 +165,13 @@ impl Measured {
 
 /// Claims that the chosen degrees respond within a tenth of the best fixed degree that is
 /// sustained.
-pub(crate) fn claim_as_good<'a>(
-    report: &'a mut Report,
+pub(crate) fn claim_as_good(
+    report: &mut Report,
     figure: &str,
     claim: &str,
     fixed: &[Measured],
     ours: &Measured,
-) -> &'a mut Claim {
+) {
     let best = least(fixed);
     let ratio = ours.response() / best;
     report.figure_claim(
@@ -185,7 +184,7 @@ pub(crate) fn claim_as_good<'a>(
             number(ratio)
         ),
         ours.sustained() && ratio <= 1.1,
-    )
+    );
 }
 
 /// The smallest response time of those that are sustained; infinite if none is.

@@ -7,7 +7,6 @@ pub(crate) mod clustered;
 mod curves;
 mod measure;
 pub(crate) mod multi_user;
-mod mutations;
 pub(crate) mod non_clustered;
 pub(crate) mod relation;
 pub(crate) mod scale;

@@ -5,11 +5,9 @@
 use coscan_sim::shared_disk::{Access, Arrivals, Class, Room, Transaction, Work};
 
 use super::measure::{Measured, Setting, claim_as_good, least, scan};
-use super::mutations;
-use crate::claim::Claim;
-use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::number::number;
 use crate::report::Report;
+use crate::report::figure::{Axis, Figure, Mark, Panel, Series};
+use crate::report::number::number;
 use crate::seeds::Seeds;
 
 pub(crate) const NAME_8: &str = "rahm-fig8";
@@ -19,8 +17,11 @@ pub(crate) const NODES: u32 = 16;
 const DISKS: u32 = 64;
 pub(crate) const DEGREES: [u32; 5] = [1, 2, 4, 8, 16];
 /// A degree near the limit of the cache is sustained until chance has brought enough queries at a
-/// time, which takes one to two hundred.
+/// time: P = 8 at 1.5 QPS takes one to two hundred queries, P = 4 thousands.
 const MEASURED: u32 = 200;
+/// Beside transactions P = 8 at 1 QPS breaks down after 1 to 1,500 queries, 400 on average, and P =
+/// 4 not within this many; nor does P = 8 without transactions.
+const MEASURED_LONG: u32 = 2_000;
 
 /// Relation scans with prefetching, at this rate per second (in thousandths); one at a time if 0.
 pub(crate) fn scans(rate: u64, degree: u32) -> Setting {
@@ -34,9 +35,15 @@ pub(crate) fn scans(rate: u64, degree: u32) -> Setting {
     setting
 }
 
+/// The higher rate of Figure 9, in thousandths of a query per second.
+const HIGH: u64 = 1_000;
+
 /// With transactions that alone take a quarter of the disks' time.
 fn with_transactions(rate: u64, degree: u32) -> Setting {
     let mut setting = scans(rate, degree);
+    if rate == HIGH && degree >= 4 {
+        setting.extent.measured = MEASURED_LONG;
+    }
     let transaction = Transaction {
         pages: 4,
         writes: false,
@@ -55,12 +62,12 @@ fn with_transactions(rate: u64, degree: u32) -> Setting {
 
 /// The controller, which finds the room in the cache itself, in comparison with the best fixed
 /// degree; beside it a controller that has the room as a parameter.
-fn claim_chosen<'a>(
-    report: &'a mut Report,
+fn claim_chosen(
+    report: &mut Report,
     (figure, name): (&str, &str),
     (fixed, of): (&[Measured], &Setting),
     seeds: Seeds,
-) -> (Measured, &'a mut Claim) {
+) -> Measured {
     let run = |room| of.clone().chosen(NODES, room).run(seeds);
     let (ours, told) = (run(Room::Found), run(Room::Told));
     for (who, measured) in [("chosen", &ours), ("told", &told)] {
@@ -75,8 +82,8 @@ fn claim_chosen<'a>(
         "{name}: the controller is within 10 % of the best fixed P, without being told the rate \
          or the size of the cache"
     );
-    let claim = claim_as_good(report, figure, &claim, fixed, &ours);
-    (ours, claim)
+    claim_as_good(report, figure, &claim, fixed, &ours);
+    ours
 }
 
 /// The response time of transactions, if there are any.
@@ -127,41 +134,20 @@ fn rows(report: &mut Report, name: &str, points: &[Measured]) {
 /// [RahmStohr94 Figure 8].
 pub(crate) fn run_8(seeds: Seeds) -> Report {
     let mut report = Report::new(NAME_8, seeds);
-    let loads = [
-        (0, "alone", 16, None, "25.6 s, 7.437 times the best"),
-        (
-            1_000,
-            "1 QPS",
-            8,
-            Some("P = 8: 8.558 s, P = 16: 4.074 s"),
-            "28.6 s, 3.409 times the best",
-        ),
-        (
-            1_500,
-            "1.5 QPS",
-            4,
-            Some("P = 8: 9.074 s, P = 16: 5.162 s"),
-            "36.0 s, 1.981 times the best",
-        ),
-    ];
+    let loads = [(0, "alone", 16), (1_000, "1 QPS", 8), (1_500, "1.5 QPS", 4)];
     let mut curves = Vec::new();
-    for (rate, name, paper, filled_when_read, with_two_workers) in loads {
+    for (rate, name, paper) in loads {
         let points: Vec<Measured> = DEGREES.iter().map(|&p| scans(rate, p).run(seeds)).collect();
         rows(&mut report, name, &points);
-        let claim = report.figure_claim(
+        report.figure_claim(
             "8",
             &format!("{name}: the best degree of parallelism is {paper}"),
             &paper.to_string(),
             listed(&points),
             best(&points) == paper,
         );
-        if let Some(seen) = filled_when_read {
-            claim.fails_with(mutations::FILLED_WHEN_READ, seen);
-        }
         let setting = scans(rate, 1);
-        claim_chosen(&mut report, ("8", name), (&points, &setting), seeds)
-            .1
-            .fails_with(mutations::TWO_WORKERS, with_two_workers);
+        claim_chosen(&mut report, ("8", name), (&points, &setting), seeds);
         curves.push((name, points));
     }
     let [(_, alone), (_, middle), (_, busy)] = curves.as_slice() else {
@@ -174,8 +160,7 @@ pub(crate) fn run_8(seeds: Seeds) -> Report {
         "slightly",
         listed(busy),
         busy[0].sustained() && slower < 1.5,
-    )
-    .fails_with(mutations::CONTROLLER_A_DISK, "P = 1: not sustained");
+    );
     high_utilisation(&mut report, &[alone, middle, busy], seeds);
     changing(&mut report, seeds);
     report.figure = Some(figure(
@@ -240,49 +225,39 @@ fn changing(report: &mut Report, seeds: Seeds) {
     let points: Vec<Measured> = DEGREES.iter().map(|&p| load(p).run(seeds)).collect();
     rows(report, "changing", &points);
     let name = ("8", "changing");
-    let (ours, claim) = claim_chosen(report, name, (&points, &load(1)), seeds);
-    claim.fails_with(mutations::TWO_WORKERS, "29.7 s, 1.778 times the best");
-    report
-        .figure_claim(
-            "8",
-            "a load of 0.2 and 2.2 QPS in turns: the controller is better than every fixed P",
-            "(ours)",
-            format!("{} s against {}", number(ours.response()), listed(&points)),
-            ours.sustained() && ours.response() < least(&points),
-        )
-        .fails_with(
-            mutations::TWO_WORKERS,
-            "29.7 s against P = 1: 55.7 s, P = 2: 29.5 s, P = 4: 16.7 s",
-        );
+    let ours = claim_chosen(report, name, (&points, &load(1)), seeds);
+    report.figure_claim(
+        "8",
+        "a load of 0.2 and 2.2 QPS in turns: the controller is better than every fixed P",
+        "(ours)",
+        format!("{} s against {}", number(ours.response()), listed(&points)),
+        ours.sustained() && ours.response() < least(&points),
+    );
 }
 
 /// [RahmStohr94 Figure 9].
 pub(crate) fn run_9(seeds: Seeds) -> Report {
     let mut report = Report::new(NAME_9, seeds);
     let mut curves = Vec::new();
-    for (rate, name) in [(500, "0.5 QPS"), (1_000, "1 QPS")] {
+    for (rate, name) in [(500, "0.5 QPS"), (HIGH, "1 QPS")] {
         let run = |&p: &u32| with_transactions(rate, p).run(seeds);
         let points: Vec<Measured> = DEGREES.iter().map(run).collect();
         rows(&mut report, name, &points);
-        let setting = with_transactions(rate, 1);
+        // As long as the degrees near the limit.
+        let setting = with_transactions(rate, 4);
         claim_chosen(&mut report, ("9", name), (&points, &setting), seeds);
         curves.push((name, points));
     }
     let [(_, low), (_, high)] = curves.as_slice() else {
         return report;
     };
-    report
-        .figure_claim(
-            "9",
-            "1 QPS beside transactions: the best degree of parallelism is 4",
-            "4",
-            listed(high),
-            best(high) == 4,
-        )
-        .fails_with(
-            mutations::FILLED_WHEN_READ,
-            "P = 4: 18.7 s, P = 8: 10.4 s, P = 16: 5.779 s",
-        );
+    report.figure_claim(
+        "9",
+        "1 QPS beside transactions: the best degree of parallelism is 4",
+        "4",
+        listed(high),
+        best(high) == 4,
+    );
     let (low_ms, high_ms) = (transactions(low), transactions(high));
     report.figure_claim(
         "9",
@@ -309,8 +284,7 @@ pub(crate) fn run_9(seeds: Seeds) -> Report {
             listed_ms(&high_ms)
         ),
         at_high > 1.1 && at_high > at_low,
-    )
-    .fails_with(mutations::FILLED_WHEN_READ, "1.072 times, at 0.5 QPS 1.000 times");
+    );
     let lowest = high_ms
         .iter()
         .flatten()

@@ -58,7 +58,7 @@ pub(crate) fn run(seeds: Seeds) -> Report {
     report.row(
         "events, millions",
         None,
-        crate::statistics::Spread::of([events as f64 / 1e6]),
+        crate::report::statistics::Spread::of([events as f64 / 1e6]),
     );
     report
 }

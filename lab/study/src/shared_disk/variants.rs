@@ -12,10 +12,10 @@ use coscan_sim::shared_disk::{
 use super::measure::{Measured, Setting, scan};
 use super::multi_user;
 use super::{clustered, curves, non_clustered, relation};
-use crate::number::number;
 use crate::report::Report;
+use crate::report::number::number;
+use crate::report::statistics::Spread;
 use crate::seeds::Seeds;
-use crate::statistics::Spread;
 
 /// Changes a setting to another reading of the paper.
 type Change<'a> = &'a dyn Fn(&mut Setting);

@@ -9,11 +9,11 @@ use coscan_core::smooth::{PageCosts, SmoothPolicy};
 use coscan_sim::Random;
 
 use super::{DEVICES, Device, KINDS, eager, examine, next_region, with_results};
-use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::number::number;
 use crate::report::Report;
+use crate::report::figure::{Axis, Figure, Mark, Panel, Series};
+use crate::report::number::number;
+use crate::report::statistics::Spread;
 use crate::seeds::Seeds;
-use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "smooth-density";
 

@@ -7,11 +7,11 @@
 use coscan_core::smooth::{PageCosts, Probe, SmoothPolicy, competitive};
 
 use super::{DISK, POLICIES, Region, RowPages, eager, examine, next_region};
-use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::number::number;
 use crate::report::Report;
+use crate::report::figure::{Axis, Figure, Mark, Panel, Series};
+use crate::report::number::number;
+use crate::report::statistics::Spread;
 use crate::seeds::Seeds;
-use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "smooth-worst";
 

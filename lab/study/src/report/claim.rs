@@ -3,7 +3,8 @@
 //! Idea: a claim carries the change of the code that makes its check fail, which was run once, and
 //! what the check said then. A claim that holds without such a mutation is *unproven*: its check
 //! may hold whatever the code does. A claim that does not hold needs none.
-//! Not here: which claims there are (the experiments), mutants of the core (its own tests).
+//! Not here: which claims there are (the experiments), the changes and what was seen
+//! (`mutations.rs`), mutants of the core (its own tests).
 
 use serde::{Deserialize, Serialize};
 
@@ -47,13 +48,25 @@ pub struct Mutation {
     pub seen: String,
 }
 
-/// Runs of one fresh seed each.
+/// Runs with seeds that no other run has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fresh {
     /// How many of them the claim held in.
     pub held: u64,
     /// How many there were.
     pub of: u64,
+    /// The number of seeds of each.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub seeds: u64,
+}
+
+fn one() -> u64 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
+fn is_one(seeds: &u64) -> bool {
+    *seeds == 1
 }
 
 impl Claim {
@@ -88,15 +101,6 @@ impl Claim {
         }
     }
 
-    /// Records the change of the code with which the claim was seen to fail, and its evidence then.
-    pub fn fails_with(&mut self, changed: &str, seen: &str) -> &mut Self {
-        self.mutation = Some(Mutation {
-            changed: changed.to_owned(),
-            seen: seen.to_owned(),
-        });
-        self
-    }
-
     /// `holds`, `FAILS`, or `unproven` for a claim that holds and was never seen to fail.
     #[must_use]
     pub fn verdict(&self) -> &'static str {
@@ -116,7 +120,10 @@ mod tests {
     fn a_claim_never_seen_to_fail_is_unproven() {
         let mut claim = Claim::new("it holds", true, "as seen");
         assert_eq!(claim.verdict(), "unproven");
-        claim.fails_with("x.rs: 2 for 1", "2");
+        claim.mutation = Some(Mutation {
+            changed: "x.rs: 2 for 1".to_owned(),
+            seen: "2".to_owned(),
+        });
         assert_eq!(claim.verdict(), "holds");
         claim.holds = false;
         assert_eq!(claim.verdict(), "FAILS");

@@ -8,9 +8,9 @@ use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 
+use super::figure::{Axis, Figure, Mark, Panel};
+use super::number::number;
 use crate::error::StudyError;
-use crate::figure::{Axis, Figure, Mark, Panel};
-use crate::number::number;
 
 /// The policies' colours, distinguishable without colour vision [Okabe, Ito 2008]; black for the
 /// paper.

@@ -1,12 +1,15 @@
 //! The command line of `coscan sim`.
 
+mod chaos;
+mod replay;
+mod scale;
+
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
 use crate::catalog::{experiment, experiments};
 use crate::error::StudyError;
-use crate::{chaos, replay, scale};
 
 /// Options of `coscan sim`.
 #[derive(Args, Debug)]
@@ -37,9 +40,12 @@ struct RunOptions {
     /// Random arrangements to run it over.
     #[arg(long, default_value_t = 20)]
     seeds: u64,
-    /// Further seeds in which every claim is judged, each by itself.
+    /// Further runs in which every claim is judged, each with seeds that no other run has.
     #[arg(long, default_value_t = 0)]
     fresh: u64,
+    /// The number of seeds of each of these runs.
+    #[arg(long, default_value_t = 1)]
+    fresh_seeds: u64,
     /// Write figures and claims to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -84,7 +90,7 @@ fn run_experiment(options: &RunOptions) -> Result<(), StudyError> {
     }
     let report = match options.fresh {
         0 => experiment.run(options.seeds),
-        fresh => experiment.run_again(options.seeds, fresh),
+        fresh => experiment.run_again(options.seeds, fresh, options.fresh_seeds),
     };
     print!(
         "{} over {} seeds\n{}",

@@ -4,13 +4,15 @@
 //! from the node with the authority over it, and sends the orders.
 //! Source: [RahmStohr94 §3 "Processing model", "Concurrency and coherency control"].
 
-use super::events::{Event, Then};
-use super::locks::{Mode, Resource};
-use super::workload::{Access, Assignment, Degree, Run, Scan, Work, range, subquery, transaction};
-use super::world::{Job, Query, System};
+use crate::shared_disk::data::locks::{Mode, Resource};
+use crate::shared_disk::events::{Event, Then};
+use crate::shared_disk::workload::{
+    Access, Assignment, Degree, Run, Scan, Work, range, subquery, transaction,
+};
+use crate::shared_disk::world::{Job, Query, System};
 
 impl System {
-    pub(super) fn arrive(&mut self, class: u32) {
+    pub(in crate::shared_disk) fn arrive(&mut self, class: u32) {
         let now = self.events.now();
         let arrivals = &self.classes[class as usize].arrivals;
         if let Some(next) = arrivals.next(now, &mut self.random) {
@@ -57,13 +59,13 @@ impl System {
         }
     }
 
-    pub(super) fn work(&mut self, query: u32) -> Work {
+    pub(in crate::shared_disk) fn work(&mut self, query: u32) -> Work {
         let class = self.queries.of(query).class;
         self.classes[class as usize].work
     }
 
     /// The lock on the relation that a query needs, if any.
-    pub(super) fn relation_mode(&mut self, query: u32) -> Option<Mode> {
+    pub(in crate::shared_disk) fn relation_mode(&mut self, query: u32) -> Option<Mode> {
         match self.work(query) {
             Work::Scan(scan) if scan.page_locks => Some(Mode::IntentShared),
             Work::Scan(_) => Some(Mode::Shared),
@@ -80,7 +82,7 @@ impl System {
         }
     }
 
-    pub(super) fn begun(&mut self, query: u32) {
+    pub(in crate::shared_disk) fn begun(&mut self, query: u32) {
         let coordinator = self.queries.of(query).coordinator;
         if self.relation_mode(query).is_none() {
             self.split(query);
@@ -97,12 +99,12 @@ impl System {
         clippy::unused_self,
         reason = "where the authority lies is the system's affair"
     )]
-    pub(super) fn authority(&self) -> u32 {
+    pub(in crate::shared_disk) fn authority(&self) -> u32 {
         0
     }
 
     /// The node with the authority over a page's lock, which also owns the page.
-    pub(super) fn owner(&self, page: u32) -> u32 {
+    pub(in crate::shared_disk) fn owner(&self, page: u32) -> u32 {
         if page < self.database.transactions.first {
             return self.authority();
         }
@@ -111,7 +113,7 @@ impl System {
         u32::try_from(place / u64::from(partition.pages)).expect("below the nodes")
     }
 
-    pub(super) fn lock_relation(&mut self, query: u32) {
+    pub(in crate::shared_disk) fn lock_relation(&mut self, query: u32) {
         let Some(mode) = self.relation_mode(query) else {
             return;
         };
@@ -120,7 +122,7 @@ impl System {
         }
     }
 
-    pub(super) fn grant_relation(&mut self, query: u32) {
+    pub(in crate::shared_disk) fn grant_relation(&mut self, query: u32) {
         let coordinator = self.queries.of(query).coordinator;
         if coordinator == self.authority() {
             self.split(query);
@@ -129,7 +131,7 @@ impl System {
         }
     }
 
-    pub(super) fn split(&mut self, query: u32) {
+    pub(in crate::shared_disk) fn split(&mut self, query: u32) {
         let coordinator = self.queries.of(query).coordinator;
         let parts: Vec<Vec<Run>> = match self.work(query) {
             Work::Transaction(kind) => {
@@ -171,7 +173,7 @@ impl System {
     }
 
     /// The nodes of `parts` subqueries. A single subquery stays at the coordinator.
-    pub(super) fn place(&mut self, query: u32, parts: usize) -> Vec<u32> {
+    pub(in crate::shared_disk) fn place(&mut self, query: u32, parts: usize) -> Vec<u32> {
         let Query {
             class, coordinator, ..
         } = *self.queries.of(query);
@@ -189,7 +191,7 @@ impl System {
         nodes.into_iter().cycle().take(parts).collect()
     }
 
-    pub(super) fn start_jobs(&mut self, query: u32) {
+    pub(in crate::shared_disk) fn start_jobs(&mut self, query: u32) {
         let coordinator = self.queries.of(query).coordinator;
         for job in std::mem::take(&mut self.queries.of(query).jobs) {
             let node = self.jobs.of(job).node;
@@ -201,7 +203,7 @@ impl System {
         }
     }
 
-    pub(super) fn admit(&mut self, job: u32) {
+    pub(in crate::shared_disk) fn admit(&mut self, job: u32) {
         let node = self.jobs.of(job).node;
         let node = &mut self.nodes[node as usize];
         if node.works_on < self.machine.subqueries_max {

@@ -4,14 +4,14 @@
 //! the locks; changed pages go to their owners with the release.
 //! Source: [RahmStohr94 §3].
 
-use super::events::{Event, Then};
-use super::locks::Resource;
-use super::lru::Copy;
-use super::workload::{Arrivals, Work};
-use super::world::System;
+use crate::shared_disk::data::locks::Resource;
+use crate::shared_disk::events::{Event, Then};
+use crate::shared_disk::hardware::lru::Copy;
+use crate::shared_disk::workload::{Arrivals, Work};
+use crate::shared_disk::world::System;
 
 impl System {
-    pub(super) fn finish(&mut self, job: u32) {
+    pub(in crate::shared_disk) fn finish(&mut self, job: u32) {
         self.send_results(job);
         let it = self.jobs.of(job);
         let (node, query, chosen) = (it.node, it.query, it.device.is_some());
@@ -36,7 +36,7 @@ impl System {
         }
     }
 
-    pub(super) fn received(&mut self, query: u32) {
+    pub(in crate::shared_disk) fn received(&mut self, query: u32) {
         let it = self.queries.of(query);
         it.waits_for -= 1;
         if it.waits_for > 0 {
@@ -51,7 +51,7 @@ impl System {
         self.compute(coordinator, work, Then::Ended(query));
     }
 
-    pub(super) fn end(&mut self, query: u32) {
+    pub(in crate::shared_disk) fn end(&mut self, query: u32) {
         for job in std::mem::take(&mut self.queries.of(query).jobs) {
             self.commit(job);
         }
@@ -75,7 +75,7 @@ impl System {
     }
 
     /// Sends a transaction's changed pages to their owners, with the release of their locks.
-    pub(super) fn commit(&mut self, job: u32) {
+    pub(in crate::shared_disk) fn commit(&mut self, job: u32) {
         let it = self.jobs.of(job);
         let (node, query, locked) = (it.node, it.query, it.locked.clone());
         let writes = matches!(self.work(query), Work::Transaction(kind) if kind.writes);
@@ -101,14 +101,14 @@ impl System {
         self.jobs.take(job);
     }
 
-    pub(super) fn release_relation(&mut self, query: u32) {
+    pub(in crate::shared_disk) fn release_relation(&mut self, query: u32) {
         for granted in self.locks.release(query, Resource::Relation) {
             self.grant_relation(granted);
         }
         self.leave(query);
     }
 
-    pub(super) fn leave(&mut self, query: u32) {
+    pub(in crate::shared_disk) fn leave(&mut self, query: u32) {
         let now = self.events.now();
         let query = self.queries.take(query);
         self.population[query.class as usize] -= 1;

@@ -1,16 +1,22 @@
 //! The result of an experiment: figures beside the paper's, and claims with their evidence.
 
+pub(crate) mod claim;
+pub(crate) mod figure;
+mod mutations;
+pub(crate) mod number;
+pub(crate) mod plot;
+pub(crate) mod statistics;
+
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::claim::{Claim, Fresh, Mutation};
+use self::claim::{Claim, Fresh, Mutation};
+use self::figure::Figure;
+use self::number::number;
+use self::statistics::Spread;
 use crate::error::StudyError;
-use crate::figure::Figure;
-use crate::number::number;
-use crate::plot;
 use crate::seeds::Seeds;
-use crate::statistics::Spread;
 
 /// The result of an experiment, as `--json` writes it.
 #[derive(Clone, Debug, Serialize)]
@@ -69,8 +75,8 @@ impl Report {
         text: impl Into<String>,
         holds: bool,
         evidence: impl Into<String>,
-    ) -> &mut Claim {
-        self.add(Claim::new(text, holds, evidence))
+    ) {
+        self.claims.push(Claim::new(text, holds, evidence));
     }
 
     /// A claim about a figure: the paper's number or word beside the measured one.
@@ -81,14 +87,16 @@ impl Report {
         paper: &str,
         ours: impl Into<String>,
         holds: bool,
-    ) -> &mut Claim {
-        self.add(Claim::of_figure(figure, text, paper, ours, holds))
+    ) {
+        let claim = Claim::of_figure(figure, text, paper, ours, holds);
+        self.claims.push(claim);
     }
 
-    fn add(&mut self, claim: Claim) -> &mut Claim {
-        self.claims.push(claim);
-        let last = self.claims.len() - 1;
-        &mut self.claims[last]
+    /// Adds to each claim the change with which it was seen to fail.
+    pub(crate) fn add_mutations(&mut self) {
+        for claim in &mut self.claims {
+            claim.mutation = mutations::of(&self.experiment, &claim.text);
+        }
     }
 
     /// Counts for each claim the runs in which it holds.
@@ -101,6 +109,7 @@ impl Report {
             claim.fresh = Some(Fresh {
                 held: runs.iter().filter(holds).count() as u64,
                 of: runs.len() as u64,
+                seeds: runs.first().map_or(1, |run| run.seeds),
             });
         }
     }
@@ -152,8 +161,17 @@ impl Report {
             if let Some(Mutation { changed, seen }) = &claim.mutation {
                 let _ = writeln!(text, "          fails with {changed}: {seen}");
             }
-            if let Some(Fresh { held, of }) = claim.fresh {
-                let _ = writeln!(text, "          in {held} of {of} fresh seeds");
+            match claim.fresh {
+                Some(Fresh { held, of, seeds: 1 }) => {
+                    let _ = writeln!(text, "          in {held} of {of} fresh seeds");
+                }
+                Some(Fresh { held, of, seeds }) => {
+                    let _ = writeln!(
+                        text,
+                        "          in {held} of {of} fresh sets of {seeds} seeds"
+                    );
+                }
+                None => {}
             }
         }
         text
@@ -167,9 +185,11 @@ mod tests {
     fn report() -> Report {
         let mut report = Report::new("coop-none", Seeds::first(2));
         report.row("requests", Some(4186.0), Spread::of([4000.0, 4100.0]));
-        report
-            .claim("it holds", true, "as seen")
-            .fails_with("x.rs: 2 for 1", "as seen then");
+        report.claim("it holds", true, "as seen");
+        report.claims[0].mutation = Some(Mutation {
+            changed: "x.rs: 2 for 1".to_owned(),
+            seen: "as seen then".to_owned(),
+        });
         report.claim("it does not", false, "as seen");
         report.claim("not checked", true, "as seen");
         report
@@ -212,7 +232,13 @@ mod tests {
         other.claims.pop();
         all.count_fresh(&[report(), other]);
         let held = all.claims.iter().map(|claim| claim.fresh);
-        let fresh = |held| Some(Fresh { held, of: 2 });
+        let fresh = |held| {
+            Some(Fresh {
+                held,
+                of: 2,
+                seeds: 2,
+            })
+        };
         assert!(held.eq([fresh(2), fresh(1), fresh(1)]));
     }
 }

@@ -18,11 +18,11 @@ use coscan_core::parallelism::{
 };
 use coscan_core::{DeviceId, ScanId};
 
-use super::controller::{Chosen, Piece, Pieces, Waste};
-use super::events::{Event, Then};
-use super::machine::{CacheFill, CacheScope};
-use super::workload::{Access, Degree, Room, Run, Scan, Work, pages, pages_run};
-use super::world::{Job, System};
+use crate::shared_disk::controller::{Chosen, Piece, Pieces, Waste};
+use crate::shared_disk::events::{Event, Then};
+use crate::shared_disk::hardware::machine::{CacheFill, CacheScope};
+use crate::shared_disk::workload::{Access, Degree, Room, Run, Scan, Work, pages, pages_run};
+use crate::shared_disk::world::{Job, System};
 
 /// The time between two readings of the meters.
 const METER_NS: u64 = 250_000_000;
@@ -38,7 +38,7 @@ const AHEAD_PERCENT: u32 = 90;
 
 impl System {
     /// The controller, if a class has scans of chosen degree.
-    pub(super) fn controller(&self) -> Option<Chosen> {
+    pub(in crate::shared_disk) fn controller(&self) -> Option<Chosen> {
         let chosen = self.classes.iter().filter_map(|class| match class.work {
             Work::Scan(Scan {
                 degree: Degree::Chosen { most, room },
@@ -90,7 +90,7 @@ impl System {
     }
 
     /// Registers the scan of a query, and starts the workers that the controller gives it.
-    pub(super) fn choose(&mut self, query: u32, scan: &Scan, range: &Range<u32>) {
+    pub(in crate::shared_disk) fn choose(&mut self, query: u32, scan: &Scan, range: &Range<u32>) {
         let all = pages(scan, &self.database, range);
         let data = self.database.data;
         let disks = data.disk(all.start)..=data.disk(all.end - 1);
@@ -214,7 +214,7 @@ impl System {
     }
 
     /// The job has processed its chunk, except for `work` at its processor.
-    pub(super) fn end_chunk(&mut self, job: u32, device: u16, work: u64) {
+    pub(in crate::shared_disk) fn end_chunk(&mut self, job: u32, device: u16, work: u64) {
         let query = self.jobs.of(job).query;
         let pieces = self.queries.of(query).pieces.as_mut();
         let pieces = pieces.expect("G1: a worker's scan has pieces");
@@ -243,7 +243,7 @@ impl System {
     }
 
     /// Reads the meters.
-    pub(super) fn meter(&mut self) {
+    pub(in crate::shared_disk) fn meter(&mut self) {
         let now = self.events.now();
         let processors: u64 = self
             .nodes
@@ -279,7 +279,7 @@ impl System {
     }
 
     /// The number of subqueries of an index scan whose parallelism is chosen.
-    pub(super) fn index_degree(&self, scan: &Scan, range: &Range<u32>) -> u32 {
+    pub(in crate::shared_disk) fn index_degree(&self, scan: &Scan, range: &Range<u32>) -> u32 {
         match scan.access {
             Access::ClusteredIndex => {
                 let disk = |tuple: u32| self.database.data.disk(self.database.data_page(tuple));

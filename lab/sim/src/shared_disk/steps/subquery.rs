@@ -5,21 +5,21 @@
 //! in the buffer takes three events, and a prefetch one more.
 //! Source: [RahmStohr94 §3 "Processing model"].
 
-use super::events::{Event, Then};
-use super::lru::Copy;
-use super::servers::Found;
-use super::world::System;
+use crate::shared_disk::events::{Event, Then};
+use crate::shared_disk::hardware::lru::Copy;
+use crate::shared_disk::hardware::servers::Found;
+use crate::shared_disk::world::System;
 
 impl System {
     /// The job has processed its page and goes to the next one, after the processor's work for this
     /// page.
-    pub(super) fn advance(&mut self, job: u32) {
+    pub(in crate::shared_disk) fn advance(&mut self, job: u32) {
         self.send_results(job);
         self.next_page(job, 0);
     }
 
     /// Goes to the job's next page, after `work` at the processor for the preceding one.
-    pub(super) fn next_page(&mut self, job: u32, work: u64) {
+    pub(in crate::shared_disk) fn next_page(&mut self, job: u32, work: u64) {
         let it = self.jobs.of(job);
         while it.runs.get(it.at).is_some_and(|run| run.next >= run.end) {
             it.at += 1;
@@ -49,7 +49,7 @@ impl System {
         }
     }
 
-    pub(super) fn last_page(&mut self, job: u32, work: u64) {
+    pub(in crate::shared_disk) fn last_page(&mut self, job: u32, work: u64) {
         let it = self.jobs.of(job);
         let (node, query) = (it.node, it.query);
         let rest = it.results_ppm > 0;
@@ -69,7 +69,7 @@ impl System {
     }
 
     /// Looks for the job's page, whose lock it has, in the buffer of its node.
-    pub(super) fn look_up(&mut self, job: u32, work: u64) {
+    pub(in crate::shared_disk) fn look_up(&mut self, job: u32, work: u64) {
         let it = self.jobs.of(job);
         let (page, node, with_grant) = (it.page, it.node, it.with_grant);
         it.with_grant = false;
@@ -103,14 +103,14 @@ impl System {
     }
 
     /// The page is in the buffer: the job processes it.
-    pub(super) fn looked(&mut self, job: u32, work: u64) {
+    pub(in crate::shared_disk) fn looked(&mut self, job: u32, work: u64) {
         let node = self.jobs.of(job).node;
         let work = work + self.look_at(job);
         self.compute(node, work, Then::Looked(job));
     }
 
     /// The work of processing the job's page. Adds the results of the page.
-    pub(super) fn look_at(&mut self, job: u32) -> u64 {
+    pub(in crate::shared_disk) fn look_at(&mut self, job: u32) -> u64 {
         let full = self.results_of_message_ppm();
         let it = self.jobs.of(job);
         let mut work = u64::from(it.objects) * self.machine.instructions.object;
@@ -129,12 +129,12 @@ impl System {
 
     /// Result tuples per long message: as many as fit on a page, because results are as wide as
     /// tuples.
-    pub(super) fn results_of_message_ppm(&self) -> u64 {
+    pub(in crate::shared_disk) fn results_of_message_ppm(&self) -> u64 {
         u64::from(self.database.relation.tuples_per_page) * 1_000_000
     }
 
     /// Sends the full messages of results.
-    pub(super) fn send_results(&mut self, job: u32) {
+    pub(in crate::shared_disk) fn send_results(&mut self, job: u32) {
         let it = self.jobs.of(job);
         let query = it.query;
         for _ in 0..std::mem::take(&mut it.sends) {
@@ -147,7 +147,7 @@ impl System {
         }
     }
 
-    pub(super) fn issue(&mut self, job: u32) {
+    pub(in crate::shared_disk) fn issue(&mut self, job: u32) {
         self.send_results(job);
         let page = self.jobs.of(job).page;
         let disk = self.database.partition(page).disk(page);
@@ -157,7 +157,7 @@ impl System {
     }
 
     /// The controller has the request: the page comes from the cache, or from the arm.
-    pub(super) fn request(&mut self, job: u32) {
+    pub(in crate::shared_disk) fn request(&mut self, job: u32) {
         let it = self.jobs.of(job);
         let (page, prefetch) = (it.page, it.runs[it.at].prefetch);
         let partition = self.database.partition(page);
@@ -183,7 +183,7 @@ impl System {
             .at(there + self.machine.page_ns(), Event::Page(job));
     }
 
-    pub(super) fn fetched(&mut self, job: u32) {
+    pub(in crate::shared_disk) fn fetched(&mut self, job: u32) {
         let it = self.jobs.of(job);
         let (page, node) = (it.page, it.node);
         if self.coherency.at_owner(page) {
@@ -198,7 +198,7 @@ impl System {
         }
     }
 
-    pub(super) fn page_arrived(&mut self, job: u32) {
+    pub(in crate::shared_disk) fn page_arrived(&mut self, job: u32) {
         let it = self.jobs.of(job);
         let (page, node) = (it.page, it.node);
         let version = self.coherency.version(page);
@@ -215,7 +215,7 @@ impl System {
     }
 
     /// Puts a copy into a node's buffer. An evicted dirty copy is written asynchronously.
-    pub(super) fn keep(&mut self, node: u32, copy: Copy) {
+    pub(in crate::shared_disk) fn keep(&mut self, node: u32, copy: Copy) {
         let gone = self.nodes[node as usize].buffer.insert(copy);
         let Some(gone) = gone.filter(|gone| gone.dirty) else {
             return;

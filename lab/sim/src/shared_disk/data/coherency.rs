@@ -11,7 +11,7 @@
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
-use super::lru::Copy;
+use crate::shared_disk::hardware::lru::Copy;
 
 #[derive(Clone, Copy, Debug)]
 struct Newest {

@@ -2,13 +2,13 @@
 //!
 //! Source: [RahmStohr94 §3 "Concurrency and coherency control"].
 
-use super::events::Then;
-use super::locks::{Mode, Resource};
-use super::workload::Work;
-use super::world::System;
+use crate::shared_disk::data::locks::{Mode, Resource};
+use crate::shared_disk::events::Then;
+use crate::shared_disk::workload::Work;
+use crate::shared_disk::world::System;
 
 impl System {
-    pub(super) fn lock_page(&mut self, job: u32) {
+    pub(in crate::shared_disk) fn lock_page(&mut self, job: u32) {
         let it = self.jobs.of(job);
         let (page, query) = (it.page, it.query);
         let mode = match self.work(query) {
@@ -20,7 +20,7 @@ impl System {
         }
     }
 
-    pub(super) fn grant_page(&mut self, job: u32) {
+    pub(in crate::shared_disk) fn grant_page(&mut self, job: u32) {
         let it = self.jobs.of(job);
         let (page, node) = (it.page, it.node);
         it.locked.push(page);
@@ -43,14 +43,14 @@ impl System {
     }
 
     /// A scan releases the lock of the page that it leaves.
-    pub(super) fn let_go(&mut self, job: u32) {
+    pub(in crate::shared_disk) fn let_go(&mut self, job: u32) {
         let query = self.jobs.of(job).query;
         if matches!(self.work(query), Work::Scan(_)) {
             self.give_back_pages(job);
         }
     }
 
-    pub(super) fn give_back_pages(&mut self, job: u32) {
+    pub(in crate::shared_disk) fn give_back_pages(&mut self, job: u32) {
         let it = self.jobs.of(job);
         let node = it.node;
         for page in std::mem::take(&mut it.locked) {
@@ -63,7 +63,7 @@ impl System {
         }
     }
 
-    pub(super) fn release_page(&mut self, job: u32, page: u32) {
+    pub(in crate::shared_disk) fn release_page(&mut self, job: u32, page: u32) {
         for granted in self.locks.release(job, Resource::Page(page)) {
             self.grant_page(granted);
         }
