@@ -47,17 +47,19 @@ pub(crate) struct Suspect {
     pub(crate) reason: String,
     /// When it was lost.
     pub(crate) since: Instant,
-    /// When it was lost, or asked last.
-    seen: Instant,
+    /// From when on it is asked.
+    ask_at: Instant,
     /// How often it was lost, each time soon after it was back.
     losses: u32,
     /// Another node that has reported the loss, and is the only one that has noticed.
     reported_by: Option<String>,
-    /// Whether it was asked at once, because of the report.
-    was_asked: bool,
 }
 
 impl Suspect {
+    fn ask_later(&mut self) {
+        self.ask_at = Instant::now() + self.asked_after();
+    }
+
     fn asked_after(&self) -> Duration {
         let factor = 1_u32.checked_shl(self.losses.saturating_sub(1));
         let after = factor.map_or(ASKED_AFTER_MAX, |factor| ASKED_AFTER.saturating_mul(factor));
@@ -69,7 +71,7 @@ impl Known {
     fn lost(&mut self, node: &str, reason: &str) {
         let now = Instant::now();
         if let Some(suspect) = self.lost.get_mut(node) {
-            suspect.seen = now;
+            suspect.ask_later();
             suspect.reported_by = None;
             reason.clone_into(&mut suspect.reason);
             return;
@@ -77,14 +79,14 @@ impl Known {
         log::warn!("node {node} is lost: {reason}");
         let before = self.back.remove(node);
         let lately = before.filter(|(back, _)| back.elapsed() < REMEMBERED);
-        let suspect = Suspect {
+        let mut suspect = Suspect {
             reason: reason.to_owned(),
             since: now,
-            seen: now,
+            ask_at: now,
             losses: lately.map_or(1, |(_, losses)| losses.saturating_add(1)),
             reported_by: None,
-            was_asked: false,
         };
+        suspect.ask_later();
         self.lost.insert(node.to_owned(), suspect);
     }
 }
@@ -106,6 +108,7 @@ impl Suspects {
         known.lost(node, &format!("node {by} does not reach it: {reason}"));
         if let Some(suspect) = known.lost.get_mut(node) {
             suspect.reported_by = Some(by.to_owned());
+            suspect.ask_at = Instant::now();
         }
     }
 
@@ -145,13 +148,8 @@ impl Suspects {
     pub(crate) fn is_to_be_asked(&self, node: &str) -> bool {
         let mut known = self.0.lock();
         match known.lost.get_mut(node) {
-            Some(suspect) if suspect.seen.elapsed() >= suspect.asked_after() => {
-                suspect.seen = Instant::now();
-                true
-            }
-            // At once, but once.
-            Some(suspect) if suspect.reported_by.is_some() && !suspect.was_asked => {
-                suspect.was_asked = true;
+            Some(suspect) if suspect.ask_at <= Instant::now() => {
+                suspect.ask_later();
                 true
             }
             _ => false,

@@ -2,7 +2,7 @@
 //!
 //! When a task has ended, its node sends its plan as text, with the metrics of every operator: the
 //! plan as it was there, after the scans became cooperative. It comes beside the library's own
-//! metrics, as a label of the root's ([`SentErrorsExec`](super::errors::SentErrorsExec)); the
+//! metrics, as a label of the root's ([`SentErrors`](super::errors::SentErrors)); the
 //! library would put these at the nodes of the plan as it was sent.
 
 use std::collections::BTreeMap;

@@ -7,7 +7,6 @@
 //! Not here: a panic of the library's own encoder above the root.
 
 use std::error::Error;
-use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -15,17 +14,15 @@ use arrow::array::RecordBatch;
 use coscan::parts::{self, LostNode};
 use coscan::running::panicked;
 use coscan_pg::PgError;
-use datafusion::common::internal_err;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{Stream, StreamExt};
 
 use super::analyze::as_metrics;
+use super::over::Way;
 
 /// What an error's text begins with. No text of a user's begins so.
 const PG_ERROR: &str = "\u{1}pg ";
@@ -96,86 +93,29 @@ fn until_panic(
         .map(|caught| caught.unwrap_or_else(|payload| Err(panicked(payload.as_ref()))))
 }
 
-/// A plan whose errors are on their way to another node.
-#[derive(Debug)]
-pub(super) struct SentErrorsExec {
-    rows: Arc<dyn ExecutionPlan>,
+/// Errors are on their way to another node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SentErrors {
     /// Whether the rows are kept until several tasks have read them. The library counts the
     /// buffers of each batch in full, though others have them too: those of a join's texts are the
     /// build side's.
-    is_kept: bool,
+    pub(super) is_kept: bool,
 }
 
-impl SentErrorsExec {
-    pub(super) fn new(rows: Arc<dyn ExecutionPlan>) -> Self {
-        let is_kept = false;
-        Self { rows, is_kept }
-    }
+impl Way for SentErrors {
+    const NAME: &'static str = "SentErrorsExec";
 
-    pub(super) fn of_kept(rows: Arc<dyn ExecutionPlan>) -> Self {
-        let is_kept = true;
-        Self { rows, is_kept }
-    }
-}
-
-impl DisplayAs for SentErrorsExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl ExecutionPlan for SentErrorsExec {
-    fn name(&self) -> &'static str {
-        "SentErrorsExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.rows.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.rows]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(rows), true) => {
-                let is_kept = self.is_kept;
-                Ok(Arc::new(Self { rows, is_kept }))
-            }
-            _ => internal_err!("a SentErrorsExec has one child"),
-        }
-    }
-
-    /// What EXPLAIN ANALYZE shows of the task; asked for once it has ended.
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(as_metrics(self.rows.as_ref()))
+    fn over(&self, _: &Arc<dyn ExecutionPlan>) -> Self {
+        *self
     }
 
     fn execute(
         &self,
+        input: &Arc<dyn ExecutionPlan>,
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let rows = self.rows.execute(partition, context).map_err(sent)?;
+        let rows = input.execute(partition, context).map_err(sent)?;
         let (schema, is_kept) = (rows.schema(), self.is_kept);
         let as_kept = move |batch| {
             if is_kept {
@@ -187,6 +127,11 @@ impl ExecutionPlan for SentErrorsExec {
         let rows = until_panic(rows).map(move |batch| batch.and_then(as_kept).map_err(sent));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
+
+    /// What EXPLAIN ANALYZE shows of the task; asked for once it has ended.
+    fn metrics(&self, input: &dyn ExecutionPlan) -> Option<MetricsSet> {
+        Some(as_metrics(input))
+    }
 }
 
 #[cfg(test)]
@@ -194,6 +139,7 @@ mod tests {
     use arrow::array::StringViewArray;
     use datafusion::datasource::memory::MemorySourceConfig;
 
+    use super::super::over::OverExec;
     use super::*;
 
     /// What the library makes of an error that is not DataFusion's.
@@ -251,10 +197,8 @@ mod tests {
         let held = few.get_array_memory_size();
         let input = MemorySourceConfig::try_new_exec(&[vec![few.clone()]], few.schema(), None);
         let input = input.unwrap();
-        for (plan, most) in [
-            (SentErrorsExec::of_kept(Arc::clone(&input) as _), held / 100),
-            (SentErrorsExec::new(input), held),
-        ] {
+        for (is_kept, most) in [(true, held / 100), (false, held)] {
+            let plan = OverExec::new(Arc::clone(&input) as _, SentErrors { is_kept });
             let rows: Vec<_> = plan.execute(0, Arc::default()).unwrap().collect().await;
             let [Ok(batch)] = rows.as_slice() else {
                 panic!("{rows:?}");

@@ -7,6 +7,7 @@
 //! | `channel.rs` | how is a node reached, and how is it found to be lost? |
 //! | `network.rs` | which thread do connections have? |
 //! | `errors.rs` | how does an error travel, so that it arrives as what it was? |
+//! | `over.rs` | a plan node that is as its input, but for how it returns rows |
 //! | `codec.rs` | how do plans, scans and functions travel? |
 //! | `settings.rs` | which of the session's settings travel with a query? |
 //! | `serve.rs` | how does a node run the parts that it gets? |
@@ -20,6 +21,7 @@ mod codec;
 mod divide;
 mod errors;
 mod network;
+mod over;
 mod serve;
 mod settings;
 mod unrepeatable;

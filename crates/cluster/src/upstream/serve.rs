@@ -41,8 +41,9 @@ use uuid::Uuid;
 
 use super::channel::Channels;
 use super::codec::WholeCodec;
-use super::errors::SentErrorsExec;
+use super::errors::SentErrors;
 use super::network::{Network, RunOn};
+use super::over::OverExec;
 use super::settings;
 use super::unrepeatable::{read_once, reads_others};
 use crate::nodes::{Links, Tls};
@@ -213,16 +214,13 @@ impl WorkerSessionBuilder for Sessions {
 /// The part, whose errors are made to travel. Where the library exchanges the root for one that
 /// divides rows as its reader wants them, that stays the root.
 fn with_sent_errors(plan: Arc<dyn ExecutionPlan>) -> PlanResult<Arc<dyn ExecutionPlan>> {
-    if !plan.is::<RepartitionExec>() && !plan.is::<BroadcastExec>() {
-        return Ok(Arc::new(SentErrorsExec::new(plan)));
+    let is_kept = plan.is::<BroadcastExec>();
+    let sent =
+        |rows| -> Arc<dyn ExecutionPlan> { Arc::new(OverExec::new(rows, SentErrors { is_kept })) };
+    if !is_kept && !plan.is::<RepartitionExec>() {
+        return Ok(sent(plan));
     }
-    let sent = if plan.is::<BroadcastExec>() {
-        SentErrorsExec::of_kept
-    } else {
-        SentErrorsExec::new
-    };
-    let below = plan.children().into_iter().cloned();
-    let below = below.map(|child| Arc::new(sent(child)) as _);
+    let below = plan.children().into_iter().cloned().map(sent);
     let below: Vec<Arc<dyn ExecutionPlan>> = below.collect();
     replace_children_if_necessary(plan, below)
 }

@@ -5,21 +5,19 @@
 //! `nested_loop_join.rs`), and the library answers that with an internal error. Here it becomes a
 //! failure for want of memory.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use datafusion::common::resources_err;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{internal_err, resources_err};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
-};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion_distributed::NetworkBoundaryExt;
+
+use super::over::{OverExec, Way};
 
 /// The plan of one process, down to where rows come from others, in which no join reads such rows
 /// twice.
@@ -33,10 +31,10 @@ pub(super) fn read_once(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Executio
             Some(left) if node.is::<NestedLoopJoinExec>() => left,
             _ => return Ok(Transformed::no(node)),
         };
-        if left.is::<UnrepeatableExec>() || !reads_others(left)? {
+        if left.is::<OverExec<Once>>() || !reads_others(left)? {
             return Ok(Transformed::no(node));
         }
-        *left = Arc::new(UnrepeatableExec::new(Arc::clone(left)));
+        *left = Arc::new(Once::of(Arc::clone(left)));
         replace_children_if_necessary(node, inputs).map(Transformed::yes)
     });
     marked.data()
@@ -47,68 +45,36 @@ pub(super) fn reads_others(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     plan.exists(|node| Ok(node.as_network_boundary().is_some()))
 }
 
-/// An input that is read once.
+/// The input is read once.
 #[derive(Debug)]
-struct UnrepeatableExec {
-    input: Arc<dyn ExecutionPlan>,
+struct Once {
     /// Whether each partition was read.
     was_read: Vec<AtomicBool>,
 }
 
-impl UnrepeatableExec {
-    fn new(input: Arc<dyn ExecutionPlan>) -> Self {
+impl Once {
+    fn of(input: Arc<dyn ExecutionPlan>) -> OverExec<Self> {
+        let once = Self::new(&input);
+        OverExec::new(input, once)
+    }
+
+    fn new(input: &Arc<dyn ExecutionPlan>) -> Self {
         let partitions = input.output_partitioning().partition_count();
         let was_read = (0..partitions).map(|_| AtomicBool::default()).collect();
-        Self { input, was_read }
+        Self { was_read }
     }
 }
 
-impl DisplayAs for UnrepeatableExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+impl Way for Once {
+    const NAME: &'static str = "UnrepeatableExec";
 
-impl ExecutionPlan for UnrepeatableExec {
-    fn name(&self) -> &'static str {
-        "UnrepeatableExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(child), true) => Ok(Arc::new(Self::new(child))),
-            _ => internal_err!("an UnrepeatableExec has one child"),
-        }
+    fn over(&self, input: &Arc<dyn ExecutionPlan>) -> Self {
+        Self::new(input)
     }
 
     fn execute(
         &self,
+        input: &Arc<dyn ExecutionPlan>,
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
@@ -119,7 +85,7 @@ impl ExecutionPlan for UnrepeatableExec {
                  and rows of other nodes cannot be read again"
             );
         }
-        self.input.execute(partition, context)
+        input.execute(partition, context)
     }
 }
 
@@ -134,7 +100,7 @@ mod tests {
     #[tokio::test]
     async fn a_second_reading_fails_for_want_of_memory() {
         let empty = Arc::new(EmptyExec::new(Arc::new(Schema::empty())));
-        let once = UnrepeatableExec::new(empty);
+        let once = Once::of(empty);
         assert!(once.execute(0, Arc::default()).is_ok());
         let error = once.execute(0, Arc::default()).err().unwrap();
         assert!(matches!(error, DataFusionError::ResourcesExhausted(_)));
