@@ -85,7 +85,7 @@ impl From<DataFusionError> for Failure {
             {
                 Self::new(ours)
             }
-            _ => Self::new(error),
+            _ => Self::new(coscan_pg::translate(&error, &|_| None).message()),
         }
     }
 }

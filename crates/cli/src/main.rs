@@ -15,6 +15,7 @@ mod output;
 mod progress;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use failure::Failure;
@@ -76,6 +77,9 @@ fn main() -> ExitCode {
     }
 }
 
+/// How long tasks that were cancelled may take to end.
+const SHUTDOWN_MAX: Duration = Duration::from_millis(100);
+
 /// Runs a future on a new multi-threaded runtime until it ends or the user interrupts it.
 ///
 /// An interrupt drops the future, which cancels the queries in it; a second interrupt ends the
@@ -96,8 +100,9 @@ fn block_on_threads<T>(
             _ = tokio::signal::ctrl_c() => Err(Failure::Interrupted),
         }
     });
-    // Blocking tasks that do not notice the cancellation must not delay the exit.
-    runtime.shutdown_background();
+    // Tasks that are under way may hold the engine, whose end removes its folders. Blocking tasks
+    // that do not notice the cancellation must not delay the exit.
+    runtime.shutdown_timeout(SHUTDOWN_MAX);
     outcome
 }
 
