@@ -106,12 +106,29 @@ impl AnalyzerRule for UnnestSubqueries {
 /// The relation for whose rows a subquery is evaluated, and to which subqueries are joined.
 struct Around {
     plan: LogicalPlan,
+    /// The plan as it was when the first domain was computed from it. Later domains come from it,
+    /// too: if each came from what was joined for the one before, k subqueries would make a plan of
+    /// 2^k times the size.
+    at_first: Option<LogicalPlan>,
+    /// How often a domain came from a plan with another domain's subquery in it.
+    doubled: u32,
 }
+
+/// The most doublings of a plan by conditions of one WHERE. A condition that removes rows spares
+/// the next subquery these, and the errors that they would cause.
+const DOUBLED_MAX: u32 = 3;
 
 #[derive(Default)]
 struct Unnesting {
     names: Names,
+    /// How many subqueries have been replaced, each copy of one counted.
+    replaced: usize,
 }
+
+/// The most subqueries that are replaced in one statement. Each level of subqueries that are
+/// evaluated over a domain copies the levels below it, so that a dozen subqueries may become
+/// millions.
+const REPLACED_MAX: usize = 2_000;
 
 impl Unnesting {
     fn plan(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -184,9 +201,7 @@ impl Unnesting {
         let parts = split_conjunction_owned(predicate).into_iter();
         let (with, without): (Vec<Expr>, Vec<Expr>) =
             parts.partition(|part| holds(part, is_replaced));
-        let mut around = Around {
-            plan: filter(without, input)?,
-        };
+        let mut around = Around::from(filter(without, input)?);
         let mut left = vec![];
         for part in with {
             left.extend(self.condition(&mut around, part, false)?);
@@ -198,6 +213,17 @@ impl Unnesting {
         project(column_exprs(&schema), plan)
     }
 
+    /// Checks a subquery before it is replaced.
+    fn begin(&mut self, given: &Subquery, around: &Around) -> Result<()> {
+        self.replaced += 1;
+        if self.replaced > REPLACED_MAX {
+            let message = "statement too complex: its subqueries depend on each other in too many \
+                           ways";
+            return Err(PgError::new("54001", message).into());
+        }
+        are_of(&references::free(&given.subquery), around)
+    }
+
     fn condition(
         &mut self,
         around: &mut Around,
@@ -205,7 +231,7 @@ impl Unnesting {
         negated: bool,
     ) -> Result<Option<Expr>> {
         if let Some(given) = subquery_of(&part) {
-            are_of(&references::free(&given.subquery), around)?;
+            self.begin(given, around)?;
         }
         let (plan, predicate, turned) = match part {
             Expr::Not(inner) => return self.condition(around, *inner, !negated),
@@ -272,7 +298,7 @@ impl Unnesting {
                 return Ok(Transformed::no(part));
             }
             if let Some(given) = subquery_of(&part) {
-                are_of(&references::free(&given.subquery), around)?;
+                self.begin(given, around)?;
             }
             let value = if let Expr::ScalarSubquery(given) = part {
                 if correlated(&given.subquery) {
@@ -325,7 +351,7 @@ impl Unnesting {
     fn sort(&mut self, given: Sort) -> Result<LogicalPlan> {
         let schema = Arc::clone(given.input.schema());
         let input = with_columns_read(given.input, &given.expr)?;
-        let mut around = Around { plan: input };
+        let mut around = Around::from(input);
         let expr = self.sorts(&mut around, given.expr)?;
         let sort = Sort {
             expr,
@@ -345,8 +371,7 @@ impl Unnesting {
 
     fn distinct_on(&mut self, given: DistinctOn) -> Result<LogicalPlan> {
         // Each subquery becomes a column below, because ORDER BY repeats the expressions of ON.
-        let input = Arc::unwrap_or_clone(given.input);
-        let mut around = Around { plan: input };
+        let mut around = Around::of(given.input);
         let on = self.expressions(&mut around, given.on_expr.clone())?;
         let mut known: Vec<(Expr, Expr)> = given.on_expr.into_iter().zip(on.clone()).collect();
         let mut selected = vec![];
@@ -420,8 +445,27 @@ impl Unnesting {
 
 impl Around {
     fn of(plan: Arc<LogicalPlan>) -> Self {
-        let plan = Arc::unwrap_or_clone(plan);
-        Self { plan }
+        Self::from(Arc::unwrap_or_clone(plan))
+    }
+}
+
+impl Around {
+    /// Notes that the last join has removed rows.
+    fn is_reduced(&mut self) {
+        if self.at_first.is_some() && self.doubled < DOUBLED_MAX {
+            self.doubled += 1;
+            self.at_first = None;
+        }
+    }
+}
+
+impl From<LogicalPlan> for Around {
+    fn from(plan: LogicalPlan) -> Self {
+        Self {
+            plan,
+            at_first: None,
+            doubled: 0,
+        }
     }
 }
 

@@ -41,9 +41,7 @@ impl Unnesting {
         let mut columns = column_exprs(other.schema());
         columns.push(lit(true).alias(&paired));
         let other = project(columns, other.as_ref().clone())?;
-        let mut around = Around {
-            plan: join(kept, other, JoinType::Left, without)?,
-        };
+        let mut around = Around::from(join(kept, other, JoinType::Left, without)?);
         let condition = self.expression(&mut around, pairwise)?;
         let condition = column(&paired).is_not_null().and(condition).is_true();
         let mut columns = column_exprs(around.plan.schema());

@@ -13,8 +13,10 @@
 
 use std::sync::Arc;
 
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema, ExprSchema, JoinType, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
+use datafusion::functions_aggregate::expr_fn::max;
 use datafusion::logical_expr::expr::{Sort as SortExpr, WindowFunction};
 use datafusion::logical_expr::logical_plan::{
     Aggregate, Distinct, DistinctOn, EmptyRelation, Limit, Sort, Union, Unnest, Values, Window,
@@ -26,6 +28,7 @@ use super::grouping;
 use super::source::source;
 use crate::PgError;
 use crate::numbers::sign_bit;
+use crate::subqueries::Around;
 use crate::subqueries::plans::{
     Names, column_exprs, filter, join, join_conditions, named, project, project_as, row_numbers,
     same,
@@ -50,7 +53,7 @@ impl Domain {
     /// The combinations of the columns `outer` that occur in the rows of `around`, which is marked
     /// to be computed once if it might have other rows the second time.
     pub(in crate::subqueries) fn of(
-        around: &mut LogicalPlan,
+        around: &mut Around,
         outer: Vec<Column>,
         names: &mut Names,
     ) -> Result<Self> {
@@ -88,6 +91,18 @@ impl Domain {
             pairs.map(|(value, column)| named(value, column.relation.as_ref(), &column.name));
         let values = project(values.collect(), self.source.clone())?;
         Ok(LogicalPlan::Distinct(Distinct::All(Arc::new(values))))
+    }
+
+    /// An expression over the relation around the subquery, whose columns D has, over D.
+    pub(super) fn in_domain(&self, expr: &Expr) -> Result<Expr> {
+        let own = |expr| match expr {
+            Expr::Column(column) => match self.renamed.get(&column) {
+                Some(own) => Transformed::yes(Expr::Column(own.clone())),
+                None => Transformed::no(Expr::Column(column)),
+            },
+            other => Transformed::no(other),
+        };
+        expr.clone().transform_up(|expr| Ok(own(expr))).data()
     }
 
     fn signs(&self) -> impl Iterator<Item = Expr> {
@@ -184,6 +199,19 @@ pub(in crate::subqueries) fn push(
         }
         other => Err(unsupported(&other)),
     }
+}
+
+/// For each d with a row in S(d), the columns of D and the largest `value`, an expression over S
+/// and D.
+pub(super) fn largest(
+    plan: LogicalPlan,
+    value: Expr,
+    d: &Domain,
+    names: &mut Names,
+) -> Result<LogicalPlan> {
+    let input = push(plan, d, names)?;
+    let aggregate = Aggregate::try_new(Arc::new(input), d.exprs(), vec![max(value)])?;
+    Ok(LogicalPlan::Aggregate(aggregate))
 }
 
 /// The error for a correlated subquery that cannot be replaced.

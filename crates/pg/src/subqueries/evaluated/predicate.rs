@@ -2,15 +2,18 @@
 //!
 //! The subquery becomes a plan and conditions ([`Prepared`]): its rows for an outer row are those
 //! that meet the conditions. A predicate that is a whole condition of WHERE becomes a semi or an
-//! anti join; elsewhere it becomes an expression over the marks of mark joins. `x op ANY` is true
-//! if the comparison is true for some row, else NULL if it is NULL for some row, else false; `x op
-//! ALL` is the same with true and false exchanged.
+//! anti join; elsewhere it becomes an expression over the marks of mark joins, or over a number
+//! that is computed for each d of a domain (`domain.rs`). `x op ANY` is true if the comparison is
+//! true for some row, else NULL if it is NULL for some row, else false; `x op ALL` is the same with
+//! true and false exchanged.
 //!
 //! Whatever does not depend on the outer row is computed once, by a scalar subquery.
 
 use std::sync::Arc;
 
-use datafusion::common::{Column, ExprSchema, JoinType, NullEquality, ScalarValue, Spans};
+use datafusion::common::{
+    Column, ExprSchema, JoinType, NullEquality, ScalarValue, Spans, internal_datafusion_err,
+};
 use datafusion::error::Result;
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::expr::SetQuantifier;
@@ -19,12 +22,13 @@ use datafusion::logical_expr::{
     Expr, ExprSchemable, LogicalPlan, Operator, binary_expr, lit, when,
 };
 
-use super::domain::{Domain, push};
+use super::domain::{Domain, largest, push};
+use crate::once::is_volatile;
 use crate::subqueries::Around;
 use crate::subqueries::plans::{
-    Names, aliased, column_exprs, filter, has_outer, join, outer_to_columns,
+    Names, aliased, column_exprs, columns, filter, has_outer, join, outer_to_columns, project,
 };
-use crate::subqueries::pulled::{Asked, Pulled, pull};
+use crate::subqueries::pulled::{Asked, Pulled, is_movable, pull};
 use crate::subqueries::references::{correlated, free, subquery};
 
 /// EXISTS, or a comparison with a subquery's column.
@@ -73,7 +77,7 @@ pub(in crate::subqueries) fn prepare(
             conditions: plain(conditions)?,
         });
     }
-    let d = Domain::of(&mut around.plan, free(plan), names)?;
+    let d = Domain::of(around, free(plan), names)?;
     let pushed = push(plan.clone(), &d, names)?;
     let own = plan.schema().fields().len();
     let plan = aliased(pushed, &names.next("__sub_"), Some(around.plan.schema()))?;
@@ -111,6 +115,7 @@ pub(in crate::subqueries) fn restrict(
                 kind,
                 prepared.conditions,
             )?;
+            around.is_reduced();
             Ok(None)
         }
         Predicate::Compare {
@@ -128,6 +133,7 @@ pub(in crate::subqueries) fn restrict(
                 kind,
                 prepared.conditions,
             )?;
+            around.is_reduced();
             Ok(None)
         }
         Predicate::Compare {
@@ -159,6 +165,7 @@ pub(in crate::subqueries) fn restrict(
                 kind,
                 prepared.conditions,
             )?;
+            around.is_reduced();
             Ok(None)
         }
         _ => Ok(Some(value(around, plan, predicate, negated, names)?)),
@@ -230,26 +237,91 @@ pub(in crate::subqueries) fn value(
             quantifier,
         } => {
             let all = *quantifier == SetQuantifier::All;
-            let decides = |right: Expr| {
-                let compared = compared(left, *op, right);
-                if all { compared.is_false() } else { compared }
-            };
-            let decided = mark(around, plan, Asked::Set, Some(&decides), names)?;
-            let unknown = Expr::Literal(ScalarValue::Boolean(None), None);
-            let mut result = when(decided, lit(!all));
-            let is_null = |right: Expr| right.is_null();
-            if plan.schema().field(0).is_nullable() {
-                let nulls = mark(around, plan, Asked::Set, Some(&is_null), names)?;
-                result.when(nulls, unknown.clone());
+            if is_of_domain(plan, left, names)? {
+                ranked(around, plan, (left, *op), all, names)?
+            } else {
+                marked(around, plan, (left, *op), all, names)?
             }
-            if left.nullable(around.plan.schema())? {
-                let some = mark(around, plan, Asked::Any, None, names)?;
-                result.when(left.clone().is_null().and(some), unknown);
-            }
-            result.otherwise(lit(all))?
         }
     };
     Ok(if negated { !value } else { value })
+}
+
+/// `left op ANY` (or ALL) as an expression over up to three marks.
+fn marked(
+    around: &mut Around,
+    plan: &LogicalPlan,
+    (left, op): (&Expr, Operator),
+    all: bool,
+    names: &mut Names,
+) -> Result<Expr> {
+    let decides = |right: Expr| {
+        let compared = compared(left, op, right);
+        if all { compared.is_false() } else { compared }
+    };
+    let decided = mark(around, plan, Asked::Set, Some(&decides), names)?;
+    let mut result = when(decided, lit(!all));
+    let is_null = |right: Expr| right.is_null();
+    if plan.schema().field(0).is_nullable() {
+        let nulls = mark(around, plan, Asked::Set, Some(&is_null), names)?;
+        result.when(nulls, unknown());
+    }
+    if left.nullable(around.plan.schema())? {
+        let some = mark(around, plan, Asked::Any, None, names)?;
+        result.when(left.clone().is_null().and(some), unknown());
+    }
+    result.otherwise(lit(all))
+}
+
+/// Whether a comparison is evaluated over a domain that has the columns of its left side, too.
+fn is_of_domain(plan: &LogicalPlan, left: &Expr, names: &mut Names) -> Result<bool> {
+    let outer = free(plan);
+    let has_left = left
+        .column_refs()
+        .iter()
+        .all(|column| outer.contains(column));
+    Ok(!outer.is_empty()
+        && has_left
+        && is_movable(left)
+        && pull(plan, Asked::Set, names)?.is_none())
+}
+
+/// `left op ANY` (or ALL) as the largest rank of a comparison in S(d): 2 decides, 1 is NULL. One
+/// join instead of three: each copies the levels below.
+fn ranked(
+    around: &mut Around,
+    plan: &LogicalPlan,
+    (left, op): (&Expr, Operator),
+    all: bool,
+    names: &mut Names,
+) -> Result<Expr> {
+    let d = Domain::of(around, free(plan), names)?;
+    let right = Expr::Column(Column::from(plan.schema().qualified_field(0)));
+    let compared = compared(&d.in_domain(left)?, op, right);
+    let decides = if all {
+        compared.clone().is_false()
+    } else {
+        compared.clone()
+    };
+    let rank = when(decides, lit(2_i32))
+        .when(compared.is_null(), lit(1_i32))
+        .otherwise(lit(0_i32))?;
+    let found = largest(plan.clone(), rank, &d, names)?;
+    let found = aliased(found, &names.next("__ranked_"), Some(around.plan.schema()))?;
+    let mut keys = columns(found.schema());
+    let rank = keys
+        .pop()
+        .map(Expr::Column)
+        .ok_or_else(|| internal_datafusion_err!("no rank"))?;
+    let conditions = d.is_outer_in(&keys)?;
+    around.plan = join(around.plan.clone(), found, JoinType::Left, conditions)?;
+    when(rank.clone().eq(lit(2_i32)), lit(!all))
+        .when(rank.eq(lit(1_i32)), unknown())
+        .otherwise(lit(all))
+}
+
+fn unknown() -> Expr {
+    Expr::Literal(ScalarValue::Boolean(None), None)
 }
 
 /// Whether the subquery has a row that meets `such`, as a column of a mark join or a scalar
@@ -264,13 +336,14 @@ fn mark(
     let depends = correlated(plan);
     if !depends {
         let Some(such) = such else {
-            return any_row(plan.clone());
+            return any_row(plan.clone(), names);
         };
         let alone = Expr::Column(Column::new_unqualified("__right"));
         let compares_columns = such(alone).column_refs().len() > 1;
         if !compares_columns {
             let first = Column::from(plan.schema().qualified_field(0));
-            return any_row(filter(vec![such(Expr::Column(first))], plan.clone())?);
+            let such = filter(vec![such(Expr::Column(first))], plan.clone())?;
+            return any_row(such, names);
         }
     }
     let mut prepared = match asked {
@@ -296,13 +369,20 @@ fn mark(
 }
 
 /// A scalar subquery that is true if the plan has a row.
-fn any_row(plan: LogicalPlan) -> Result<Expr> {
+fn any_row(plan: LogicalPlan, names: &mut Names) -> Result<Expr> {
+    // DataFusion runs equal subqueries once, even volatile ones.
+    let name = is_volatile(&plan)?.then(|| names.next("any_"));
     let one = LogicalPlan::Limit(Limit {
         skip: None,
         fetch: Some(Box::new(lit(1_i64))),
         input: Arc::new(plan),
     });
     let counted = Aggregate::try_new(Arc::new(one), vec![], vec![count(lit(1_i64))])?;
-    let counted = subquery(LogicalPlan::Aggregate(counted), &Spans::new());
+    let mut counted = LogicalPlan::Aggregate(counted);
+    if let Some(name) = name {
+        let rows = column_exprs(counted.schema()).swap_remove(0);
+        counted = project(vec![rows.alias(name)], counted)?;
+    }
+    let counted = subquery(counted, &Spans::new());
     Ok(Expr::ScalarSubquery(counted).gt(lit(0_i64)))
 }

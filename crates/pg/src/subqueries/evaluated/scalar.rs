@@ -45,7 +45,7 @@ pub(in crate::subqueries) fn scalar(
         return Ok(value);
     }
     let outer = free(plan);
-    let d = Domain::of(&mut around.plan, outer, names)?;
+    let d = Domain::of(around, outer, names)?;
     let pushed = push(plan.clone(), &d, names)?;
     let alias = names.next("__scalar_");
     let own = column_exprs(pushed.schema());

@@ -7,7 +7,8 @@
 //! columns' values, and the same rows each time, is used instead.
 //!
 //! SO1: a source has each combination of values that the relation has; additional combinations
-//! find no partner in the join.
+//! find no partner in the join. So the relation may be the one before other subqueries were joined
+//! to it.
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use datafusion::logical_expr::logical_plan::{Distinct, EmptyRelation, Join, Limi
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, Projection, SubqueryAlias};
 
 use crate::once::{Once, is_ordered, is_unstable};
+use crate::subqueries::Around;
 use crate::subqueries::first_rows::with_ties;
 use crate::subqueries::plans::{Names, column_exprs, named, project};
 use crate::subqueries::pulled::is_movable;
@@ -25,16 +27,24 @@ use crate::subqueries::references::correlated;
 use crate::subqueries::unsupported;
 
 /// A source for the columns `outer` of `around`.
-pub(super) fn source(
-    around: &mut LogicalPlan,
-    outer: &[Column],
-    names: &Names,
-) -> Result<LogicalPlan> {
-    if names.computes_once && is_unstable(around)? && !correlated(around) {
-        let node = Arc::new(Once::new("outer rows", &Arc::new(around.clone())));
-        *around = LogicalPlan::Extension(Extension { node });
-    }
-    part(around, outer)
+pub(super) fn source(around: &mut Around, outer: &[Column], names: &Names) -> Result<LogicalPlan> {
+    let lacks = |plan: &LogicalPlan| outer.iter().any(|column| !plan.schema().has_column(column));
+    // What was joined since then only adds columns, or has been doubled too often.
+    let at_first = around.at_first.take().filter(|plan| !lacks(plan));
+    let from = match at_first {
+        Some(plan) if !names.computes_once || !is_unstable(&plan)? => plan,
+        _ => {
+            let plan = &around.plan;
+            if names.computes_once && is_unstable(plan)? && !correlated(plan) {
+                let node = Arc::new(Once::new("outer rows", &Arc::new(plan.clone())));
+                around.plan = LogicalPlan::Extension(Extension { node });
+            }
+            around.plan.clone()
+        }
+    };
+    let found = part(&from, outer);
+    around.at_first = Some(from);
+    found
 }
 
 /// A source for columns of a relation that is computed twice: the relation, or a part of it.
