@@ -4,23 +4,29 @@
 //! evaluates both sides for all rows, and turns a CASE of booleans into AND. Here the side that
 //! may fail becomes a CASE of numbers, which DataFusion evaluates only for the rows that reach it.
 //! In a filter, conditions that may fail are evaluated for rows that pass the others. The rule
-//! runs after the others, which combine conditions.
-//! Not here: arguments of aggregates.
+//! runs after the others, which combine conditions. Arguments of an aggregate with FILTER are not
+//! computed for rows that it excludes.
+//! Not here: arguments of other aggregates.
 //!
 //! U1: a guarded condition keeps its value, except that it may be false where the filter drops the
 //! row anyway.
 
 use datafusion::arrow::datatypes::DataType;
+use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{BinaryExpr, Case, Cast, Expr, LogicalPlan, Operator, lit};
+use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction_owned};
+use datafusion::logical_expr::{
+    BinaryExpr, Case, Cast, Expr, ExprSchemable, LogicalPlan, Operator, lit, when,
+};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use datafusion::scalar::ScalarValue;
 
 use crate::casts::CAST;
+use crate::functions::json::PAIR;
+use crate::operators::chains::INTEGERS;
 
 /// See the file's header.
 #[derive(Debug)]
@@ -68,6 +74,41 @@ impl OptimizerRule for Guards {
                 })
             }
         }
+    }
+}
+
+/// Guards the arguments of aggregates with FILTER. It runs before the other rules, which compute
+/// an expression once that two aggregates have.
+#[derive(Debug)]
+pub(crate) struct FilteredCalls;
+
+impl OptimizerRule for FilteredCalls {
+    fn name(&self) -> &'static str {
+        "coscan_filtered_calls"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn rewrite(
+        &self,
+        node: LogicalPlan,
+        _: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        if !matches!(node, LogicalPlan::Aggregate(_) | LogicalPlan::Window(_)) {
+            return Ok(Transformed::no(node));
+        }
+        let names = NamePreserver::new(&node);
+        let schema = merge_schema(&node.inputs());
+        node.map_expressions(|expr| {
+            if !may_fail(&expr) {
+                return Ok(Transformed::no(expr));
+            }
+            let name = names.save(&expr);
+            let guarded = expr.transform_up(|expr| called(expr, &schema))?;
+            Ok(guarded.update_data(|expr| name.restore(expr)))
+        })
     }
 }
 
@@ -122,6 +163,43 @@ fn stepped(expr: Expr) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(Expr::BinaryExpr(guarded)))
 }
 
+/// An aggregate whose arguments are computed for rows that pass its FILTER only, if they may fail.
+fn called(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let mut guarded = expr.clone();
+    let (args, filter) = match &mut guarded {
+        Expr::AggregateFunction(call) => (&mut call.params.args, &call.params.filter),
+        Expr::WindowFunction(call) => (&mut call.params.args, &call.params.filter),
+        _ => return Ok(Transformed::no(expr)),
+    };
+    let Some(filter) = filter else {
+        return Ok(Transformed::no(expr));
+    };
+    let mut is_changed = false;
+    for arg in args {
+        let is_guarded = matches!(
+            arg,
+            Expr::Case(case) if case.when_then_expr.first().is_some_and(|(on, _)| on == filter)
+        );
+        if may_fail(arg) && !is_guarded {
+            is_changed = true;
+            let is_nullable = arg.nullable(schema)?;
+            let held = arg.get_type(schema)?;
+            let value = std::mem::replace(arg, lit(true));
+            let mut case = when(filter.as_ref().clone(), value);
+            // What cannot be NULL stays so: the type of an array of it says that.
+            *arg = match ScalarValue::new_default(&held) {
+                Ok(other) if !is_nullable => case.otherwise(Expr::Literal(other, None))?,
+                _ => case.end()?,
+            };
+        }
+    }
+    is_changed &= guarded.get_type(schema)? == expr.get_type(schema)?;
+    Ok(match is_changed {
+        true => Transformed::yes(guarded),
+        false => Transformed::no(expr),
+    })
+}
+
 /// `condition` where `when` is true, or is not true if `negated`; elsewhere false.
 fn number(when: Expr, condition: Expr, negated: bool) -> Expr {
     let value = Expr::Cast(Cast::new(Box::new(condition), DataType::Int8));
@@ -156,6 +234,8 @@ fn may_fail(expr: &Expr) -> bool {
         let is_constant = |at: usize| matches!(call.args.get(at), Some(Expr::Literal(..)));
         Ok(match call.func.name() {
             "pg_divide" | "mod" | "div" => !is_constant(1),
+            PAIR => !is_constant(0),
+            INTEGERS => true,
             CAST | "sqrt" | "ln" | "log" | "log10" | "abs" | "factorial" | "pg_negate" => {
                 !is_constant(0)
             }

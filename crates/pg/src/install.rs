@@ -8,13 +8,13 @@ use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::SessionContext;
 
 use crate::analysis::{
-    Assignments, Checks, CopiedUuids, CountRows, Decided, Dependencies, EliminateCrossJoins,
-    EliminateJoins, GroupingKeys, MixedTypes, NeedlessOrders, OrderedInputs, Predicates, PushDown,
-    SingleDistinct, UnionNames, WindowFrames,
+    Assignments, BesideSets, Checks, CopiedUuids, CountRows, Decided, Dependencies,
+    EliminateCrossJoins, EliminateJoins, GroupingKeys, MixedTypes, NeedlessOrders, OrderedInputs,
+    Predicates, PushDown, SetsInOrder, SingleDistinct, UnionNames, WindowFrames,
 };
 use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts, SortKeys};
 use crate::constants::ConstantErrors;
-use crate::guards::Guards;
+use crate::guards::{FilteredCalls, Guards};
 use crate::operators::Planner;
 use crate::parameters::OpenParameters;
 use crate::planners::{FileTypes, TextPlanner, TimePlanner, Types};
@@ -85,6 +85,8 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.insert(0, Arc::new(GroupingKeys));
     analyzer.rules.insert(0, Arc::new(CopiedUuids));
     analyzer.rules.insert(0, Arc::new(Assignments));
+    analyzer.rules.insert(0, Arc::new(SetsInOrder));
+    analyzer.rules.insert(0, Arc::new(BesideSets));
     analyzer.rules.insert(0, Arc::new(OuterAggregates));
     let optimizer = builder.optimizer().get_or_insert_default();
     let rules = std::mem::take(&mut optimizer.rules).into_iter();
@@ -93,6 +95,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .map(EliminateCrossJoins::around)
         .map(SingleDistinct::around);
     optimizer.rules = rules.collect();
+    optimizer.rules.insert(0, Arc::new(FilteredCalls));
     optimizer.rules.insert(0, Arc::new(ConstantErrors));
     let optimizer = builder.optimizer_rules().get_or_insert_default();
     optimizer.push(Arc::new(FloatKeys));

@@ -22,7 +22,7 @@ use crate::functions::{as_it_is, joined_texts, sorted_array};
 use crate::numbers::arithmetic::{self, Op};
 use crate::numbers::integers::checked;
 use crate::numbers::{decimal_sum, float_key, shown_float, sign_bit, variance_of};
-use crate::{analysis, casts, comparisons, install, intervals, operators};
+use crate::{analysis, casts, comparisons, install, intervals, operators, windows};
 
 /// The functions that can be sent, by name.
 pub struct SentFunctions {
@@ -51,6 +51,9 @@ impl SentFunctions {
             .into_iter()
             .chain(all_default_aggregate_functions())
             .chain(resolved());
+        let aggregate: Vec<Arc<AggregateUDF>> = aggregate.collect();
+        let in_order: Vec<_> = aggregate.iter().map(windows::in_order).collect();
+        let aggregate = aggregate.into_iter().chain(in_order);
         let window = session.window_functions().take().unwrap_or_default();
         let window = window.into_iter().chain(all_default_window_functions());
         Self {
@@ -159,7 +162,8 @@ fn called() -> Vec<Arc<ScalarUDF>> {
         // Casts of numbers depend on no setting.
         casts::udf(&ConfigOptions::default()),
     ];
-    let made = made.into_iter().chain(comparisons::called());
+    let made = made.into_iter().chain(operators::chains::called());
+    let made = made.chain(comparisons::called());
     let made = made.chain(analysis::called()).map(Arc::new);
     called.chain(made).collect()
 }

@@ -117,12 +117,7 @@ impl ScalarUDFImpl for CheckedInteger {
         let [left, right] = args.args.as_slice() else {
             return exec_err!("{} takes two integers", self.name());
         };
-        match left.data_type() {
-            DataType::Int16 => compute::<Int16Type>(self.op, left, right),
-            DataType::Int32 => compute::<Int32Type>(self.op, left, right),
-            DataType::Int64 => compute::<Int64Type>(self.op, left, right),
-            other => internal_err!("{} is not defined for {other}", self.name()),
-        }
+        apply(self.op, left, right)
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
@@ -148,8 +143,22 @@ impl ScalarUDFImpl for CheckedInteger {
     }
 }
 
+/// Computes plus, minus or multiply of values of one type.
+pub(crate) fn apply(
+    op: Operator,
+    left: &ColumnarValue,
+    right: &ColumnarValue,
+) -> Result<ColumnarValue> {
+    match left.data_type() {
+        DataType::Int16 => compute::<Int16Type>(op, left, right),
+        DataType::Int32 => compute::<Int32Type>(op, left, right),
+        DataType::Int64 => compute::<Int64Type>(op, left, right),
+        other => internal_err!("{op} is not defined for {other}"),
+    }
+}
+
 /// The widest of the integer types.
-fn wider(given: &[DataType]) -> Result<DataType> {
+pub(crate) fn wider(given: &[DataType]) -> Result<DataType> {
     let mut widest = DataType::Int16;
     for data_type in given {
         widest = match (data_type, &widest) {

@@ -6,6 +6,7 @@
 //!
 //! Operators of numbers are in `numbers.rs`; arrays, dates and json are left to the next planner.
 
+pub(crate) mod chains;
 mod common_type;
 mod meeting;
 pub(crate) mod numbers;
@@ -19,7 +20,7 @@ use datafusion::common::DFSchema;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
+use datafusion::logical_expr::{Expr, ExprSchemable, Operator};
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
@@ -129,8 +130,11 @@ impl Planner {
         types: &[DataType],
     ) -> Result<Planned> {
         let array = |target: &Target| matches!(target, Target::Array(_));
-        if array(a) || array(b) || (a.is_text() && b.is_text()) {
+        if array(a) || array(b) {
             return Ok(Planned::Operands(left, right));
+        }
+        if a.is_text() && b.is_text() {
+            return Ok(Planned::Expr(chains::texts(left, right)));
         }
         if a.is_text() || b.is_text() {
             let text = |expr: Expr, target: &Target| {
@@ -140,9 +144,7 @@ impl Planner {
                     cast_expr(expr, &Target::Text, &self.config)
                 }
             };
-            let (left, right) = (Box::new(text(left, a)), Box::new(text(right, b)));
-            let concat = BinaryExpr::new(left, Operator::StringConcat, right);
-            return Ok(Planned::Expr(Expr::BinaryExpr(concat)));
+            return Ok(Planned::Expr(chains::texts(text(left, a), text(right, b))));
         }
         if a.is_number() || b.is_number() || *a == Target::Bool || *b == Target::Bool {
             return Err(no_such_operator("||", types));

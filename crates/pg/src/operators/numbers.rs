@@ -11,10 +11,10 @@ use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator};
 use datafusion::scalar::ScalarValue;
 
 use super::Kind;
+use super::chains;
 use super::meeting::{Meeting, compared, decimal_of, meeting, rank};
 use crate::casts::{Target, cast_expr, decimal};
 use crate::numbers::arithmetic::{self, Op, as_decimal, digits};
-use crate::numbers::integers::checked;
 
 /// A product of a factor of at most this many digits …
 const NARROW_FACTOR_MAX: i16 = 19;
@@ -91,7 +91,7 @@ fn arithmetic_of(
         Some(operator) if integers => {
             let both = wider(a, b).unwrap_or(DataType::Int64);
             let (left, right) = (as_integer(left, a, &both), as_integer(right, b, &both));
-            Ok(checked(left, operator, right))
+            Ok(chains::integers(left, operator, right))
         }
         Some(operator) => Ok(decimals(op, operator, (left, a), (right, b))),
         None if integers || matches!(op, Op::Divide | Op::Modulo | Op::Power) => {

@@ -19,6 +19,7 @@ use crate::functions::arrays::{SLICE, SUBSCRIPT};
 use crate::functions::json::jsonb_key;
 use crate::functions::scalar::{is_bytes, is_text, marked_type, type_name};
 use crate::functions::{mark_of, marked_like};
+use crate::operators::chains;
 
 /// Plans these operators and leaves everything else to other planners.
 #[derive(Debug)]
@@ -270,8 +271,7 @@ impl TextPlanner {
         }
         let left = new_left.unwrap_or_else(|| left.expr.clone());
         let right = new_right.unwrap_or_else(|| right.expr.clone());
-        let op = datafusion::logical_expr::Operator::StringConcat;
-        Ok(Some(datafusion::logical_expr::binary_expr(left, op, right)))
+        Ok(Some(chains::texts(left, right)))
     }
 }
 

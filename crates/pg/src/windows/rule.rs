@@ -17,6 +17,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr::expressions::Literal;
 
 use super::evaluator::{OverFrame, Seen, aggregate_over};
+use super::in_order::in_order;
 use crate::dialect::Excluded;
 use crate::numbers::as_float_key;
 
@@ -62,8 +63,13 @@ fn computed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let partitions = &mut function.params.partition_by;
     partitions.retain(|expr| mark(expr).is_none());
     let Some(seen) = seen(&function, excluded, schema)? else {
+        let kept = kept_in_order(&function, schema)?;
+        let is_changed = excluded.is_some() || kept.is_some();
+        if let Some(kept) = kept {
+            function.fun = WindowFunctionDefinition::AggregateUDF(kept);
+        }
         let expr = Expr::WindowFunction(function);
-        return Ok(Transformed::new_transformed(expr, excluded.is_some()));
+        return Ok(Transformed::new_transformed(expr, is_changed));
     };
     let (_, field) = Expr::WindowFunction(function.clone()).to_field(schema)?;
     let WindowFunction { fun, params } = function.as_mut();
@@ -106,6 +112,26 @@ fn seen(
         (WindowFunctionDefinition::WindowUDF(_), ..) => None,
     })
 }
+
+/// The aggregate that takes the place of one that must not be computed in the opposite order.
+fn kept_in_order(
+    function: &WindowFunction,
+    schema: &DFSchema,
+) -> Result<Option<Arc<AggregateUDF>>> {
+    let WindowFunction { fun, params } = function;
+    let WindowFunctionDefinition::AggregateUDF(aggregate) = fun else {
+        return Ok(None);
+    };
+    let is_same = REVERSIBLE.contains(&aggregate.name())
+        && !loses_digits(aggregate, &params.args, schema)
+        && retracts(aggregate, &params.args, schema)?;
+    let depends = !params.order_by.is_empty() && !is_same;
+    Ok(depends.then(|| in_order(aggregate)))
+}
+
+/// Aggregates whose result is the same if rows leave the frame instead of entering it, unless they
+/// add floats.
+const REVERSIBLE: [&str; 5] = ["avg", "count", "max", "min", "sum"];
 
 /// Whether an aggregate adds floats. Removing values from such a sum is not exact, and PostgreSQL
 /// computes each frame from its rows.
