@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use bytes::BytesMut;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BinaryArray, ListArray, StringArray};
-use datafusion::arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
+use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::datatypes::{DataType, Field};
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 
 use super::{Context, Target, arrow_cast, cast_array};
 use crate::PgError;
 use crate::dialect::elements;
 use crate::functions::json::read_path;
 use crate::functions::scalar::{is_bytes, is_text, marked_type};
-use crate::output::{field_writer, in_zone};
+use crate::output::{in_zone, texts};
 use crate::values::{Json, bytea_from_text, uuid_from_text};
 
 /// The maximum length of a name in bytes.
@@ -146,18 +145,5 @@ fn printed_field(array: &ArrayRef, from: &Field) -> Result<ArrayRef> {
     if array.data_type() == &DataType::Boolean {
         return arrow_cast(array, &DataType::Utf8);
     }
-    let nulls = array.logical_nulls();
-    let write = field_writer(from, array, false)?;
-    let mut texts = BytesMut::with_capacity(array.len() * 8);
-    let mut lengths = Vec::with_capacity(array.len());
-    for row in 0..array.len() {
-        let before = texts.len();
-        if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
-            write(row, &mut texts).map_err(|error| DataFusionError::External(error.into()))?;
-        }
-        lengths.push(texts.len() - before);
-    }
-    let offsets = OffsetBuffer::from_lengths(lengths);
-    let texts = StringArray::try_new(offsets, Buffer::from(texts.freeze()), nulls)?;
-    Ok(Arc::new(texts))
+    Ok(Arc::new(texts(from, array)?))
 }

@@ -8,7 +8,8 @@ use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use bytes::{BufMut, BytesMut};
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringArray};
+use datafusion::arrow::buffer::{Buffer, OffsetBuffer};
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{
     DataType, Date32Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type,
@@ -30,7 +31,7 @@ use crate::time::calendar::{
 };
 use crate::time::zone::Zone;
 use crate::values::uuid_text;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 
 /// Appends the value of a row, which must not be null, without a length.
 pub type CellWriter = Box<dyn Fn(usize, &mut BytesMut) -> fmt::Result + Send + Sync>;
@@ -139,6 +140,30 @@ fn displayed(array: ArrayRef) -> CellWriter {
 /// Builds the writer for a column's values. The field may name a type that Arrow lacks.
 pub fn field_writer(field: &Field, array: &ArrayRef, binary: bool) -> Result<CellWriter> {
     typed_writer(&pg_type(field), array, binary)
+}
+
+/// A column's values as PostgreSQL shows them; NULLs stay NULL.
+///
+/// # Errors
+/// If a value has no text, such as a date beyond the calendar.
+pub fn texts(field: &Field, array: &ArrayRef) -> Result<StringArray> {
+    let nulls = array.logical_nulls();
+    let write = field_writer(field, array, false)?;
+    let mut texts = BytesMut::with_capacity(array.len() * 8);
+    let mut lengths = Vec::with_capacity(array.len());
+    for row in 0..array.len() {
+        let before = texts.len();
+        if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
+            write(row, &mut texts).map_err(|error| DataFusionError::External(error.into()))?;
+        }
+        lengths.push(texts.len() - before);
+    }
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    Ok(StringArray::try_new(
+        offsets,
+        Buffer::from(texts.freeze()),
+        nulls,
+    )?)
 }
 
 /// Builds the writer for a column's values, announced as values of a PostgreSQL type.

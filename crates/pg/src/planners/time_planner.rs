@@ -199,7 +199,11 @@ impl Sides {
 }
 
 /// The type of a text literal, argument `at`, beside a value of type `known`.
+///
+/// Among several possible types PostgreSQL chooses the one to which the known type is cast
+/// implicitly: in `time + '1 hour'`, which could also add a date, the literal is an interval.
 fn guess(overloads: &[Overload], at: usize, known: &DataType) -> Option<Kind> {
+    let given = known;
     let known = Kind::of(known)?;
     let fitting: Vec<[Kind; 2]> = overloads
         .iter()
@@ -209,8 +213,13 @@ fn guess(overloads: &[Overload], at: usize, known: &DataType) -> Option<Kind> {
     if fitting.contains(&[known, known]) {
         return Some(known);
     }
-    match fitting.as_slice() {
-        [only] => Some(only[1 - at]),
+    let all = fitting.iter().map(|pair| pair[1 - at]).collect::<Vec<_>>();
+    if let [only] = all[..] {
+        return Some(only);
+    }
+    let mut near = all.iter().filter(|kind| kind.distance(given).is_some());
+    match (near.next(), near.next()) {
+        (Some(only), None) => Some(*only),
         _ => None,
     }
 }

@@ -17,10 +17,10 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::functions_aggregate::array_agg::array_agg_udaf;
 use datafusion::logical_expr::expr::{AggregateFunction, Sort};
-use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable, LogicalPlan, ScalarUDF, lit};
+use datafusion::logical_expr::{Aggregate, Cast, Expr, ExprSchemable, LogicalPlan, ScalarUDF, lit};
 use datafusion::optimizer::AnalyzerRule;
 
 use super::aggregates::{project, unaliased};
@@ -83,6 +83,13 @@ fn of_aggregate(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     project(LogicalPlan::Aggregate(inner), &schema, kept, results)
 }
 
+/// The error for a key of ORDER BY that is no argument of an aggregate with DISTINCT.
+pub(super) fn no_argument() -> DataFusionError {
+    let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument \
+                   list";
+    PgError::new("42P10", message).into()
+}
+
 /// How an array of values becomes the result.
 #[derive(Default)]
 struct Shown {
@@ -140,15 +147,22 @@ fn listed(
     if params.distinct {
         let order = std::mem::take(&mut params.order_by);
         if order.iter().any(|sort| !params.args.contains(&sort.expr)) {
-            let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in \
-                           argument list";
-            return Err(PgError::new("42P10", message).into());
+            return Err(no_argument());
         }
         let by_value = order.iter().find(|sort| sort.expr == value);
         shown.sorted = Some(by_value.map_or((false, false), |sort| (!sort.asc, sort.nulls_first)));
     }
     if is_string {
-        let delimiter = params.args.pop().filter(|_| held.is_string());
+        // Texts that refer to a dictionary are listed as plain texts.
+        let (text, is_text) = match &held {
+            DataType::Dictionary(_, of) => {
+                let cast = Cast::new(Box::new(value.clone()), of.as_ref().clone());
+                (Expr::Cast(cast), of.is_string())
+            }
+            other => (value.clone(), other.is_string()),
+        };
+        let delimiter = params.args.pop().filter(|_| is_text);
+        params.args = vec![text.clone()];
         shown.joined = match delimiter {
             Some(delimiter @ Expr::Literal(..)) => {
                 let mut functions = crate::functions::scalar().into_iter();
@@ -161,7 +175,7 @@ fn listed(
                     && delimiter.any_column_refs()
                     && mark_of(&delimiter.to_field(input)?.1).is_none() =>
             {
-                let pair = vec![lit("x"), value.clone(), lit("d"), delimiter];
+                let pair = vec![lit("x"), text, lit("d"), delimiter];
                 params.args = vec![named_row(pair)];
                 Some((joined_texts(), None))
             }

@@ -17,7 +17,7 @@ use datafusion::common::DFSchema;
 use datafusion::common::tree_node::Transformed;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::{InList, ScalarFunction};
+use datafusion::logical_expr::expr::{InList, ScalarFunction, Sort};
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
 use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator, lit};
 
@@ -28,7 +28,7 @@ use crate::functions::{fields_null, mark_of, marked_like};
 use crate::numbers::aggregation::Common;
 use crate::operators::{is_unknown, typed};
 
-use super::lists;
+use super::{distinct, lists};
 
 #[derive(Debug)]
 pub(super) struct Semantics;
@@ -127,7 +127,12 @@ impl FunctionRewrite for Semantics {
                 Ok(Transformed::yes(fields_null(*row, false)))
             }
             Expr::AggregateFunction(mut call) if call.func.name() == STRING_AGG => {
-                let changed = unpadded(&mut call.params.args, schema, config)?;
+                let params = &mut call.params;
+                let given = params.args.clone();
+                let changed = unpadded(&mut params.args, schema, config)?;
+                if changed && params.distinct {
+                    follow_arguments(&mut params.order_by, &given, &params.args)?;
+                }
                 let call = Expr::AggregateFunction(call);
                 Ok(Transformed::new_transformed(call, changed))
             }
@@ -170,6 +175,17 @@ fn unpadded(args: &mut [Expr], schema: &DFSchema, config: &ConfigOptions) -> Res
         }
     }
     Ok(changed)
+}
+
+/// With DISTINCT, the keys of ORDER BY are arguments: they change as these do.
+fn follow_arguments(order: &mut [Sort], given: &[Expr], made: &[Expr]) -> Result<()> {
+    for sort in order {
+        let mut pairs = given.iter().zip(made);
+        let same = pairs.find(|(given, _)| **given == sort.expr);
+        let (_, made) = same.ok_or_else(distinct::no_argument)?;
+        sort.expr = made.clone();
+    }
+    Ok(())
 }
 
 /// A constant that becomes an element gets the type of the others.

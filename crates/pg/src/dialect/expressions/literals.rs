@@ -5,6 +5,7 @@
 //! | `1` | `CAST(1 AS INT)`: an integer is the first of int4, int8 and numeric that holds it |
 //! | `1e2` | `pg_cast('1e2', 'numeric:3,0')`: a number with a point or exponent is numeric |
 //! | `x::T`, `CAST(x AS T)`, `T 'x'` | `pg_cast(x, 'T')` |
+//! | `1e300::float8` | `pg_cast('1e300', 'float8')` |
 //! | `-a ^ b` | `(-a) ^ b`: the sign binds tighter |
 //! | `-x`, `~ x`, `@ x`, `|/ x` | functions |
 //! | CASE of values of different types | `pg_case(…)`, see `numbers/aggregation/common.rs` |
@@ -128,6 +129,23 @@ impl VisitorMut for Literals {
                 }
             }
             Expr::Between { .. } => symmetric(expr),
+            // Numeric has fewer digits here than floats reach.
+            Expr::Cast {
+                expr: inner,
+                data_type,
+                array: false,
+                ..
+            } => {
+                if let Expr::Value(value) = inner.as_ref()
+                    && let Value::Number(digits, false) = &value.value
+                    && matches!(
+                        Target::of_sql(data_type),
+                        Some(Target::Float4 | Target::Float8)
+                    )
+                {
+                    **inner = text(digits);
+                }
+            }
             // The sign belongs to the number: -2147483648 is an int4.
             Expr::UnaryOp {
                 op: UnaryOperator::Minus,

@@ -28,7 +28,7 @@ pub(crate) use arrays::{OR_EMPTY, SUBSCRIPTS, nested};
 pub(super) use hypothetical::Hypothetical;
 pub(super) use named_arguments::NamedArguments;
 pub(super) use rows::{Rows, fields};
-pub(super) use sets::Sets;
+pub(super) use sets::{Sets, array_of_set};
 pub(super) use texts::Texts;
 pub(super) use times::Times;
 pub(crate) use whole_rows::{FIELD, ROWS_OF, WHOLE, row_column};

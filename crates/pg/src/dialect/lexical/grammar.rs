@@ -11,6 +11,7 @@
 //! | `((SELECT …) UNION (SELECT …))` | an error | a subquery |
 //! | `a IN ((SELECT …), b)` | an error | a list |
 //! | `a::text COLLATE "C"` | an error | `(a::text) COLLATE "C"` |
+//! | `SELECT a match` | an operator MATCH | the label `match`; `reserved.rs` has the other names |
 //!
 //! Whatever `sqlparser` fixes can be removed here.
 
@@ -21,6 +22,8 @@ use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
+
+use super::reserved;
 
 /// The dialect with which statements are parsed.
 #[derive(Debug, Default)]
@@ -207,8 +210,24 @@ impl Dialect for Grammar {
             | Token::ExclamationMarkDoubleTildeAsterisk => {
                 Some(Ok(self.prec_value(Precedence::PgOther)))
             }
+            // No operator, and one only before a bracket.
+            Token::Word(word) if word.keyword == Keyword::MATCH => Some(Ok(self.prec_unknown())),
+            Token::Word(word)
+                if word.keyword == Keyword::OPERATOR
+                    && parser.peek_nth_token_ref(1).token != Token::LParen =>
+            {
+                Some(Ok(self.prec_unknown()))
+            }
             _ => self.0.get_next_precedence(parser),
         }
+    }
+
+    fn is_column_alias(&self, keyword: &Keyword, _: &mut Parser) -> bool {
+        reserved::may_label(*keyword)
+    }
+
+    fn is_table_alias(&self, keyword: &Keyword, parser: &mut Parser) -> bool {
+        reserved::may_name_table(*keyword, &parser.peek_token_ref().token)
     }
 
     // The rest is delegated to `PostgreSqlDialect`.

@@ -10,6 +10,7 @@
 //! | `group_keys.rs` | `CUBE ((a)::date, b)` |
 //! | `uescape.rs` | `U&'d!0061ta' UESCAPE '!'` |
 //! | `grammar.rs` | PostgreSQL's grammar, where that of sqlparser differs |
+//! | `reserved.rs` | which keywords may be names? |
 //!
 //! Not here: passes over syntax trees (the modules beside this one).
 
@@ -18,6 +19,7 @@ mod exclusion;
 mod grammar;
 mod group_keys;
 mod phrases;
+mod reserved;
 pub(super) mod tokens;
 mod uescape;
 mod words;

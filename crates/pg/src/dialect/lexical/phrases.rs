@@ -12,7 +12,7 @@
 //! | `FOR NO KEY UPDATE`, `FOR KEY SHARE` | `FOR UPDATE`, `FOR SHARE`: no row is locked |
 //! | `SELECT exists FROM t` | `SELECT "exists" FROM t` |
 //! | `SELECT (VALUES (1))` | `SELECT (SELECT * FROM (VALUES (1)))` |
-//! | `'a'` and, on the next line, `'b'` | `'ab'` |
+//! | `'a'` and, on the next line, `'b'` | `'ab'`; on the same line, an error |
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::ParserError;
@@ -22,10 +22,10 @@ use super::uescape;
 use super::words::{is_space, is_word, word};
 
 /// # Errors
-/// A cast of the ESCAPE character to a type other than text.
+/// A cast of the ESCAPE character to a type other than text; a string behind another literal.
 pub(in crate::dialect) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError> {
     uescape::replace(tokens)?;
-    join_strings(tokens);
+    join_strings(tokens)?;
     let mut at = 0;
     while at < tokens.len() {
         if !PHRASES.iter().any(|phrase| is_word(&tokens[at], phrase)) {
@@ -38,7 +38,8 @@ pub(in crate::dialect) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(),
             Some("fetch") => fetch(tokens, at, &next),
             Some("isnull") if !is_named(before) => Some((at + 1, words("IS NULL"))),
             Some("table")
-                if begins_query(before) && next.first().is_some_and(|at| is_name(&tokens[*at])) =>
+                if (begins_query(before) || is_inserted(&tokens[..at]))
+                    && next.first().is_some_and(|at| is_name(&tokens[*at])) =>
             {
                 Some((at + 1, words("SELECT * FROM")))
             }
@@ -320,8 +321,12 @@ const BEFORE_VALUES: [&str; 12] = [
     "having",
 ];
 
-/// Strings that are separated only by white space with a newline are one string.
-fn join_strings(tokens: &mut Vec<TokenWithSpan>) {
+/// Strings that are separated only by white space with a newline are one string. sqlparser takes
+/// the second of two literals on one line for a label.
+///
+/// # Errors
+/// A string behind another string on the same line, or behind a number.
+fn join_strings(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError> {
     for at in (0..tokens.len()).rev() {
         let joins = matches!(
             tokens[at].token,
@@ -330,7 +335,7 @@ fn join_strings(tokens: &mut Vec<TokenWithSpan>) {
                 | Token::NationalStringLiteral(_)
                 | Token::UnicodeStringLiteral(_)
         );
-        if !joins {
+        if !joins && !matches!(tokens[at].token, Token::Number(..)) {
             continue;
         }
         let Some(next) = followers(tokens, at).first().copied() else {
@@ -352,8 +357,10 @@ fn join_strings(tokens: &mut Vec<TokenWithSpan>) {
         let Token::SingleQuotedString(second) = &tokens[next].token else {
             continue;
         };
-        if !has_line || has_block {
-            continue;
+        if !joins || !has_line || has_block {
+            let second = second.replace('\'', "''");
+            let message = format!("syntax error at or near \"'{second}'\"");
+            return Err(ParserError::ParserError(message));
         }
         let second = second.clone();
         if let Token::SingleQuotedString(first)
@@ -365,6 +372,7 @@ fn join_strings(tokens: &mut Vec<TokenWithSpan>) {
         }
         tokens.drain(at + 1..=next);
     }
+    Ok(())
 }
 
 /// The position of the bracket that closes the one at `open`.
@@ -407,6 +415,21 @@ fn begins_query(before: Option<&TokenWithSpan>) -> bool {
         before.token,
         Token::LParen | Token::RParen | Token::SemiColon
     ) || word(before).is_some_and(|word| after.contains(&word.as_str()))
+}
+
+/// Whether the tokens end with `INSERT INTO` and a table's name.
+fn is_inserted(tokens: &[TokenWithSpan]) -> bool {
+    let mut before = tokens.iter().rev().filter(|token| !is_space(token));
+    let mut has_name = false;
+    for token in before.by_ref() {
+        match &token.token {
+            _ if is_word(token, "into") => break,
+            Token::Word(_) => has_name = true,
+            Token::Period => {}
+            _ => return false,
+        }
+    }
+    has_name && before.next().is_some_and(|token| is_word(token, "insert"))
 }
 
 /// Whether a table may begin here.

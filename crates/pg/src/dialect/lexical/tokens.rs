@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::tokenizer::{
     Span, Token, TokenWithSpan, Tokenizer, Whitespace, Word,
 };
 
-use super::{create_as, exclusion, group_keys, phrases};
+use super::{create_as, exclusion, group_keys, phrases, reserved};
 use crate::dialect::Grammar;
 use crate::names::MARK;
 
@@ -20,6 +20,7 @@ pub fn is_every_column(name: &str) -> bool {
 /// A hexadecimal number: PostgreSQL 15 does not support them, and sqlparser would read it as
 /// bytes.
 pub(in crate::dialect) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError> {
+    reserved::release(tokens);
     split_operators(tokens);
     complete_trims(tokens);
     similar_substrings(tokens);

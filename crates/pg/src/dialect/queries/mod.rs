@@ -5,6 +5,7 @@
 //! | `using` | `RIGHT JOIN … USING (x)`, `SELECT *` of `NATURAL JOIN` | `ON`, and values for `x` |
 //! | `limits` | `WITH TIES`, `LIMIT (SELECT …)` | ranks and numbers of rows |
 //! | `values` | `VALUES ((SELECT …))` | a union |
+//! | `set_keys` | `SELECT unnest(a) … ORDER BY x` | a subquery that also has `x` |
 //! | `rows` | `(a, b) IN (SELECT …)`, `(a, b) = (SELECT …)` | comparisons of columns |
 //! | `outer_aggregates` | `WHERE u.x > sum(t.x)` in a subquery | `(SELECT sum(t.x))` |
 //! | `grouping` | `GROUP BY ()`, HAVING without aggregates | WHERE |
@@ -24,6 +25,7 @@ mod items;
 mod limits;
 mod outer_aggregates;
 mod rows;
+mod set_keys;
 pub(crate) mod using;
 mod values;
 mod windows;
@@ -93,6 +95,7 @@ impl VisitorMut for Queries {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         values::rewrite(query);
+        set_keys::rewrite(query);
         limits::rewrite(query);
         if let Some(order_by) = &mut query.order_by {
             each_once(order_by);

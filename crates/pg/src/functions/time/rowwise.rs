@@ -94,7 +94,7 @@ impl Kind {
     }
 
     /// The distance by implicit casts from another type to this one: `None` if there is no cast.
-    fn distance(self, from: &DataType) -> Option<u32> {
+    pub(crate) fn distance(self, from: &DataType) -> Option<u32> {
         let is_text = matches!(
             from,
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View

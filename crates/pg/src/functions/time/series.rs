@@ -1,7 +1,8 @@
 //! `generate_series` in FROM: of timestamps and of integers, and the order of every series.
 //!
 //! Timestamps are generated one batch at a time. A NULL argument gives no rows; a step of zero is
-//! an error whatever the other arguments are.
+//! an error whatever the other arguments are. An untyped literal takes the type that the typed
+//! arguments determine.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use datafusion::scalar::ScalarValue;
 use super::rowwise::Kind;
 use crate::PgError;
 use crate::casts::{Context, Target, cast_array};
+use crate::operators::is_unknown;
 use crate::time::arithmetic::plus_in;
 use crate::time::span::Span;
 use crate::time::zone::Zone;
@@ -53,10 +55,12 @@ struct Series {
 
 impl TableFunctionImpl for Series {
     fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
-        let falls = args.exprs().get(2).is_some_and(falls);
+        let context = Context::of(args.session().config_options());
+        let given = typed(args.exprs(), &context)?;
+        let falls = given.get(2).is_some_and(falls);
         let is_int4 = |expr: &Expr| matches!(expr, Expr::Literal(ScalarValue::Int32(_), _));
-        let narrow = args.exprs().iter().all(is_int4);
-        let given: Vec<Expr> = args.exprs().iter().map(widened).collect();
+        let narrow = given.iter().all(is_int4);
+        let given: Vec<Expr> = given.iter().map(widened).collect();
         let rows = self.rows(TableFunctionArgs::new(&given, args.session()))?;
         let mut schema = rows.schema();
         if narrow {
@@ -119,6 +123,36 @@ pub(crate) fn series_falls(table: &Arc<dyn TableSource>) -> Option<bool> {
     Some(series.falls)
 }
 
+/// The arguments, with types for untyped literals: that of the integers beside them, or interval
+/// for the step between timestamps, which read the bounds themselves.
+fn typed(given: &[Expr], context: &Context) -> Result<Vec<Expr>> {
+    let has = |is_such: fn(&ScalarValue) -> bool| {
+        let mut values = given.iter();
+        values.any(|expr| matches!(expr, Expr::Literal(value, _) if is_such(value)))
+    };
+    let integer = if has(|value| matches!(value, ScalarValue::Int64(_))) {
+        Some(Target::Int8)
+    } else if has(|value| matches!(value, ScalarValue::Int32(_))) {
+        Some(Target::Int4)
+    } else {
+        None
+    };
+    let is_of_times = given.iter().any(|expr| kind(expr).is_some());
+    let typed = given.iter().enumerate().map(|(at, expr)| {
+        let target = match &integer {
+            _ if !is_unknown(expr) => None,
+            Some(integer) => Some(integer.clone()),
+            None if at == 2 && is_of_times => Some(Target::Interval(None, None)),
+            None => None,
+        };
+        Ok(match target {
+            Some(target) => lit(value(expr, &target, context)?),
+            None => expr.clone(),
+        })
+    });
+    typed.collect()
+}
+
 /// An integer, widened for DataFusion's series.
 fn widened(argument: &Expr) -> Expr {
     match argument {
@@ -146,7 +180,9 @@ fn falls(step: &Expr) -> bool {
 impl Series {
     fn rows(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
         let kinds: Vec<Option<Kind>> = args.exprs().iter().take(2).map(kind).collect();
-        if kinds.iter().all(Option::is_none) {
+        // Between two untyped bounds an interval tells.
+        let has_interval = args.exprs().get(2).and_then(kind) == Some(Kind::Interval);
+        if kinds.iter().all(Option::is_none) && !has_interval {
             return self.others.create_table_provider_with_args(args);
         }
         let [start, end, step] = args.exprs() else {

@@ -1,4 +1,6 @@
 //! `generate_series` in a select list: returns an array per row, which the dialect unnests.
+//!
+//! An untyped literal takes the type that the typed arguments determine.
 
 use std::sync::Arc;
 
@@ -8,13 +10,14 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::datatypes::{
-    DECIMAL256_MAX_PRECISION, DataType, Decimal256Type, Field, Int64Type, IntervalMonthDayNanoType,
-    TimestampMicrosecondType, i256,
+    DECIMAL256_MAX_PRECISION, DataType, Decimal256Type, Field, FieldRef, Int64Type,
+    IntervalMonthDayNanoType, TimestampMicrosecondType, i256,
 };
 use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
 };
 use datafusion::scalar::ScalarValue;
 
@@ -51,12 +54,26 @@ enum Of {
 }
 
 impl Of {
+    /// Of arguments of these types. A text is a literal without a type.
     fn new(given: &[DataType]) -> Result<Self> {
-        let refused = || undefined("generate_series", given).into();
+        let refused = || {
+            let shown = |given: &DataType| match given {
+                given if is_text(given) => DataType::Null,
+                given => given.clone(),
+            };
+            let shown: Vec<DataType> = given.iter().map(shown).collect();
+            undefined("generate_series", &shown).into()
+        };
         let (2 | 3) = given.len() else {
             return Err(refused());
         };
-        let integer = |given: &DataType| given.is_integer() || given.is_null();
+        let is_open = |given: &DataType| given.is_null() || is_text(given);
+        if given.iter().all(is_open) && given.iter().any(is_text) {
+            let unknown = vec!["unknown"; given.len()].join(", ");
+            let message = format!("function generate_series({unknown}) is not unique");
+            return Err(PgError::new("42725", message).into());
+        }
+        let integer = |given: &DataType| given.is_integer() || is_open(given);
         let exact = |given: &DataType| {
             integer(given) || matches!(given, DataType::Decimal128(..) | DataType::Decimal256(..))
         };
@@ -71,8 +88,12 @@ impl Of {
             return Err(refused());
         };
         let kinds = [Kind::of(start), Kind::of(end)];
-        let is_step = step.is_null() || Kind::of(step) == Some(Kind::Interval);
-        if !is_step || kinds.iter().all(Option::is_none) {
+        let is_interval = Kind::of(step) == Some(Kind::Interval);
+        let is_end = |end: &DataType| {
+            use Kind::{Date, Timestamp, Timestamptz};
+            is_open(end) || matches!(Kind::of(end), Some(Date | Timestamp | Timestamptz))
+        };
+        if !(is_interval || is_open(step)) || !is_end(start) || !is_end(end) {
             return Err(refused());
         }
         Ok(Self::Times(kind_of_series(kinds)))
@@ -96,9 +117,17 @@ impl Of {
         field: &Field,
         context: &Context,
     ) -> Result<ArrayRef> {
+        let read = |target: &Target| {
+            if is_text(field.data_type()) {
+                cast_array(array, field, target, context)
+            } else {
+                Ok(Arc::clone(array))
+            }
+        };
         match self {
-            Self::Int4 | Self::Int8 => arrow_cast(array, &DataType::Int64),
-            Self::Numeric => arrow_cast(array, &self.held()),
+            Self::Int4 => arrow_cast(&read(&Target::Int4)?, &DataType::Int64),
+            Self::Int8 => arrow_cast(&read(&Target::Int8)?, &DataType::Int64),
+            Self::Numeric => arrow_cast(&read(&Target::Numeric(None))?, &self.held()),
             Self::Times(kind) => {
                 let target = match kind {
                     _ if at == 2 => Target::Interval(None, None),
@@ -129,6 +158,22 @@ impl ScalarUDFImpl for SeriesArray {
         Ok(DataType::new_list(held, true))
     }
 
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let given = args
+            .arg_fields
+            .iter()
+            .map(|field| field.data_type().clone());
+        let given: Vec<DataType> = given.collect();
+        let mut fields = args.arg_fields.iter().zip(args.scalar_arguments);
+        let is_typed = fields.any(|(field, literal)| {
+            is_text(field.data_type()) && (literal.is_none() || !field.metadata().is_empty())
+        });
+        if is_typed {
+            return Err(undefined("generate_series", &given).into());
+        }
+        Ok(Field::new(SERIES, self.return_type(&given)?, true).into())
+    }
+
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let given = args
             .arg_fields
@@ -150,6 +195,13 @@ impl ScalarUDFImpl for SeriesArray {
         }
         Ok(ColumnarValue::Array(list))
     }
+}
+
+fn is_text(given: &DataType) -> bool {
+    matches!(
+        given,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+    )
 }
 
 fn zero_step() -> PgError {

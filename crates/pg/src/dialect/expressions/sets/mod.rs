@@ -6,7 +6,7 @@
 //! | `FROM unnest(a, b) WITH ORDINALITY` | `FROM (SELECT unnest(a), unnest(b), unnest(1, 2, …))` |
 //! | `FROM json_each(…)` | `FROM (SELECT unnest(keys) AS key, unnest(values) AS value)` |
 //! | `FROM json_to_record(…) AS t(a int)` | `FROM (SELECT member(…, 'a')::int AS a) AS t` |
-//! | `e.value FROM json_array_elements(…) AS e` | `e.e FROM …` |
+//! | `e.value FROM json_array_elements(…) AS e` | `e.e AS value FROM …` |
 //! | `FROM lower('A') AS a` | `FROM (SELECT lower('A') AS a) AS a` |
 //! | `FROM current_date` | `FROM (SELECT current_date AS current_date) AS current_date` |
 
@@ -33,7 +33,7 @@ use crate::resolve;
 
 /// The function that returns a set's rows as an array; `None` if the function returns no set, or
 /// if DataFusion supports it.
-pub(super) fn array_of_set(name: &str) -> Option<String> {
+pub(in crate::dialect) fn array_of_set(name: &str) -> Option<String> {
     // PostgreSQL has another function named `jsonb_path_query_array`.
     if matches!(name, "jsonb_path_query" | "jsonb_path_query_tz") {
         return Some(format!("{name}_rows_array"));
