@@ -36,6 +36,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::schema::types::TypePtr;
 
 use super::compact::{compact, refer_to_dictionaries};
+use super::wide_keys::with_wide_keys;
 
 /// The most conjuncts of a file, because each chunk keeps a set of them in a `u64`. The last one
 /// is the conjunction of all further ones.
@@ -246,7 +247,7 @@ impl TablePlan {
     }
 
     /// The file's columns as DataFusion's reader would decode them: as views where the table has
-    /// views, INT96 as configured.
+    /// views, INT96 as configured; but dictionaries with wide keys.
     fn physical_schema(&self, meta: &PartitionedFile, file: &TableFile) -> Result<SchemaRef> {
         let mut options = ArrowReaderOptions::new();
         if let Some(schema) = &meta.arrow_schema {
@@ -266,7 +267,7 @@ impl TablePlan {
         {
             schema = Arc::new(coerced);
         }
-        Ok(schema)
+        Ok(with_wide_keys(&schema))
     }
 }
 

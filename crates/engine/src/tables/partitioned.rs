@@ -176,9 +176,10 @@ fn is_text(data_type: &DataType) -> bool {
     }
 }
 
-/// The type of a partition column of text: each file has one value.
+/// The type of a partition column of text: each file has one value. The keys are those of other
+/// dictionary columns (`read/wide_keys.rs`).
 fn text_type() -> DataType {
-    DataType::Dictionary(Box::new(DataType::UInt16), Box::new(DataType::Utf8))
+    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
 }
 
 /// The types of the partition columns, from the names of all folders.

@@ -1,14 +1,15 @@
 //! Which columns does a Parquet file have, and which does a table of such files have?
 //!
 //! A file's columns are those of its own schema: `arrow` metadata in the footer, otherwise
-//! Parquet's types, with INT96 in the configured unit, and with UUID and JSON marked as such. A
-//! table's columns are the union of its files' columns (`wider.rs`); if the session says so, text
-//! and binary are read as views. Other metadata of columns and table is kept unless
-//! `skip_metadata` is on.
+//! Parquet's types, with INT96 in the configured unit, dictionaries with wide keys
+//! (`read/wide_keys.rs`), and UUID and JSON marked as such. A table's columns are the union of its
+//! files' columns (`wider.rs`); if the session says so, text and binary are read as views. Other
+//! metadata of columns and table is kept unless `skip_metadata` is on.
 //! Not here: reading footers (`footers.rs`), converting a file's values to the table's types
 //! (DataFusion's expression adapter).
 //! T1: rows are stored with the types that were written (`coscan_pg`'s `as_stored`), never as views
-//! that only the reader wanted.
+//! that only the reader wanted. The keys of a dictionary are no part of the type: new files have
+//! wide ones.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use parquet::file::metadata::ParquetMetaData;
 
 use super::wider::{is_binary, is_text, merged, wider};
 use crate::error::external;
-use crate::read::int96;
+use crate::read::{int96, wide_keys};
 
 /// Marks a field whose values cannot be read.
 pub(crate) const UNREADABLE: &str = "coscan.unreadable";
@@ -73,7 +74,7 @@ pub(in crate::tables) fn of_file(
             DataType::Binary if options.global.binary_as_string => DataType::Utf8,
             DataType::Interval(_) if is_interval(root) => INTERVAL,
             DataType::LargeBinary if options.global.binary_as_string => DataType::LargeUtf8,
-            other => other.clone(),
+            other => wide_keys(other),
         };
         let mut field = Field::clone(field).with_data_type(data_type);
         if options.global.skip_metadata {

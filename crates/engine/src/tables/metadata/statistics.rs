@@ -22,6 +22,7 @@ use parquet::file::statistics::Statistics as Parquet;
 
 use super::wider::is_text;
 use crate::read::prune::without_float_bounds;
+use crate::read::wide_keys;
 
 /// The statistics of a file of a table with these columns.
 ///
@@ -54,7 +55,8 @@ pub(in crate::tables) fn of_file(
 }
 
 /// The table's columns, with the file's type wherever the file stores another one. Text and binary
-/// keep the table's type, because DataFusion reads every form of them into it.
+/// keep the table's type, because DataFusion reads every form of them into it; so do dictionaries,
+/// whose statistics are of their values.
 fn in_own_types(table: &SchemaRef, stored: &Schema) -> SchemaRef {
     let mut differs = false;
     let fields = table.fields().iter().map(|field| {
@@ -79,7 +81,8 @@ fn read_otherwise(stored: &Field, wanted: &Field) -> bool {
     let as_view = views(stored) && (*wanted == DataType::BinaryView || is_text(wanted));
     let as_text =
         matches!(stored, DataType::Utf8 | DataType::LargeUtf8) && *wanted == DataType::Utf8View;
-    stored != wanted && !as_view && !as_text
+    let other_keys = wide_keys(stored) == *wanted;
+    stored != wanted && !as_view && !as_text && !other_keys
 }
 
 /// Drops statistics that some row group lacks: DataFusion ignores row groups without statistics.

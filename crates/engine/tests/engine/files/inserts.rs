@@ -8,7 +8,7 @@ use arrow::array::{
     ArrayRef, BinaryArray, DictionaryArray, FixedSizeBinaryArray, Int64Array, LargeBinaryArray,
     LargeStringArray, ListArray, StringArray, StringViewArray, TimestampMillisecondArray,
 };
-use arrow::datatypes::{Int8Type, Int32Type};
+use arrow::datatypes::Int32Type;
 use coscan_storage::orphans::Lock;
 
 use super::{batch, files, one, open, open_small, run, types, write};
@@ -24,7 +24,7 @@ async fn a_table_is_readable_after_an_insert_and_a_restart() {
         ("view", Arc::new(StringViewArray::from(text.to_vec()))),
         (
             "word",
-            Arc::new(text.into_iter().collect::<DictionaryArray<Int8Type>>()),
+            Arc::new(text.into_iter().collect::<DictionaryArray<Int32Type>>()),
         ),
         ("raw", Arc::new(BinaryArray::from(bytes.to_vec()))),
         ("blob", Arc::new(LargeBinaryArray::from(bytes.to_vec()))),

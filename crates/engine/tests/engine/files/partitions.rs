@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::Int64Array;
+use arrow::array::{ArrayRef, Int64Array};
 
 use super::{batch, files, one, open, open_small, run, write};
 use crate::common::rows_in_order;
@@ -77,6 +77,17 @@ async fn a_folder_of_another_type_makes_the_column_text() {
     let found = rows_in_order(&session, "SELECT v, p FROM t ORDER BY v").await;
     assert_eq!(found, ["1|7", "2|seven"]);
     assert_eq!(one(table, "SELECT max(p) FROM t").await, "seven");
+}
+
+/// A list has a key for each of its rows.
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_of_folders_may_be_listed_for_many_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path();
+    let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..66_000));
+    write(&table.join("p=x/0.parquet"), &batch(vec![("v", values)]));
+    let sql = "SELECT cardinality(array_agg(p ORDER BY v)) FROM t";
+    assert_eq!(one(table, sql).await, "66000");
 }
 
 #[tokio::test(flavor = "multi_thread")]

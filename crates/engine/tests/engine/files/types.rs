@@ -1,15 +1,16 @@
 //! Promised: if the files of a folder store a column differently, it is read as the wider type; if
-//! there is none, the error names file and column.
+//! there is none, the error names file and column. Files with short dictionaries may together have
+//! any number of values.
 
 use std::fs;
 use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BooleanArray, DictionaryArray, Float32Array, Float64Array, Int32Array, Int64Array,
-    LargeStringArray, StringArray, StringViewArray, TimestampMicrosecondArray,
+    LargeStringArray, RecordBatch, StringArray, StringViewArray, TimestampMicrosecondArray,
     TimestampMillisecondArray,
 };
-use arrow::datatypes::Int32Type;
+use arrow::datatypes::{Int8Type, Int32Type};
 use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
@@ -105,6 +106,99 @@ async fn files_that_differ_are_read_as_the_wider_type() {
     );
 }
 
+/// A hundred hosts, which refer to a dictionary with keys of 8 bits, as pandas writes categories.
+fn hosts(first: i64) -> RecordBatch {
+    let ids = first..first + 100;
+    let names: Vec<String> = ids.clone().map(|id| format!("h{id:03}")).collect();
+    let names = names.iter().map(|name| Some(name.as_str()));
+    let names: DictionaryArray<Int8Type> = names.collect();
+    let ids: Int64Array = ids.map(Some).collect();
+    let columns: Vec<(&str, ArrayRef)> = vec![("id", Arc::new(ids)), ("host", Arc::new(names))];
+    batch(columns)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dictionaries_may_have_more_values_together_than_each_key_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    for file in 0..3 {
+        let path = folder.path().join(format!("{file}.parquet"));
+        write(&path, &hosts(file * 100));
+    }
+    for (sql, expected) in [
+        (
+            "SELECT count(*), count(DISTINCT host), min(host), max(host) FROM t",
+            "300|300|h000|h299",
+        ),
+        (
+            "SELECT count(*), sum(n) FROM (SELECT host, count(*) n FROM t GROUP BY host)",
+            "300|300",
+        ),
+        (
+            "SELECT cardinality(array_agg(host ORDER BY id)) FROM t",
+            "300",
+        ),
+        (
+            "SELECT (array_agg(host ORDER BY id DESC))[1] FROM t",
+            "h299",
+        ),
+        ("SELECT id FROM t WHERE host = 'h250'", "250"),
+        (
+            "SELECT host, id FROM t ORDER BY host DESC, id LIMIT 1 OFFSET 150",
+            "h149|149",
+        ),
+        (
+            "SELECT count(*), max(earlier) FROM \
+             (SELECT lag(host) OVER (ORDER BY id) AS earlier FROM t) WHERE earlier < 'h900'",
+            "299|h298",
+        ),
+        (
+            "SELECT count(*) FROM (SELECT DISTINCT ON (id / 2) host FROM t ORDER BY id / 2, id)",
+            "150",
+        ),
+        (
+            "SELECT count(*) FROM t AS a JOIN t AS b ON a.host = b.host",
+            "300",
+        ),
+    ] {
+        assert_eq!(one(folder.path(), sql).await, expected, "{sql}");
+    }
+    let session = open(folder.path()).await;
+    run(&session, "CREATE TABLE own AS SELECT * FROM t")
+        .await
+        .unwrap();
+    let grouped = "SELECT count(*) FROM (SELECT host FROM own GROUP BY host)";
+    assert_eq!(run(&session, grouped).await.unwrap(), ["300"]);
+    // The rows of an INSERT are one file, whatever the keys of the others.
+    run(&session, "INSERT INTO t SELECT id, host || 'x' FROM t")
+        .await
+        .unwrap();
+    let counts = "SELECT count(*), count(DISTINCT host), max(host) FROM t";
+    assert_eq!(one(folder.path(), counts).await, "600|600|h299x");
+}
+
+/// The row groups of one file have dictionaries of their own.
+#[tokio::test(flavor = "multi_thread")]
+async fn dictionaries_of_one_file_may_have_more_values_than_a_key_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let batches = [hosts(0), hosts(100)];
+    let path = folder.path().join("0.parquet");
+    common::write(&path, batches[0].schema(), &batches, 100);
+    let session = open(folder.path()).await;
+    for (sql, expected) in [
+        (
+            "SELECT arrow_typeof(host) FROM t LIMIT 1",
+            "Dictionary(Int32, Utf8)",
+        ),
+        (
+            "SELECT count(*), count(DISTINCT host), max(host) FROM t",
+            "200|200|h199",
+        ),
+        ("SELECT id FROM t WHERE host = 'h150'", "150"),
+    ] {
+        assert_eq!(run(&session, sql).await.unwrap(), [expected], "{sql}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn types_without_a_wider_type_name_file_and_column() {
     let folder = tempfile::tempdir().unwrap();
@@ -134,7 +228,7 @@ async fn two_columns_of_one_name_are_refused() {
         arrow::datatypes::Field::new("a", arrow::datatypes::DataType::Int64, true),
         arrow::datatypes::Field::new("a", arrow::datatypes::DataType::Int64, true),
     ]);
-    let rows = arrow::array::RecordBatch::try_new(schema, vec![Arc::clone(&one), one]).unwrap();
+    let rows = RecordBatch::try_new(schema, vec![Arc::clone(&one), one]).unwrap();
     write(&folder.path().join("0.parquet"), &rows);
     let session = common::session(common::config(), &[]).await;
     let refused = session
