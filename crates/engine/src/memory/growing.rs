@@ -149,7 +149,11 @@ impl Growth {
                     1 => (Some(0), number(0)),
                     _ => (number(0), number(1)),
                 };
-                let step = number(2).map_or(1, i128::unsigned_abs).max(1);
+                let step = match columns.len() {
+                    0..=2 => 1,
+                    // The function itself bounds a series with a step that is a text.
+                    _ => number(2).map_or(u128::MAX, i128::unsigned_abs).max(1),
+                };
                 let width = first.zip(last).map_or(0, |(from, to)| from.abs_diff(to));
                 let values = u64::try_from(width / step).unwrap_or(u64::MAX);
                 values.saturating_mul(size_of::<i64>() as u64)

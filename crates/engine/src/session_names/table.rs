@@ -19,6 +19,7 @@ use coscan_pg::PgError;
 use datafusion::catalog::{MemTable, Session, TableProvider};
 use datafusion::common::utils::memory::get_record_batch_memory_size;
 use datafusion::common::{Constraints, SchemaExt, not_impl_err};
+use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::sink::{DataSink, DataSinkExec};
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryPool;
@@ -232,8 +233,12 @@ impl MemoryTable {
         };
         let partitions = self.inner.batches.len();
         let mut parts = vec![vec![]; partitions];
+        let mut before = 0;
+        for partition in &self.inner.batches {
+            before += partition.read().await.len();
+        }
         for (n, batch) in batches.into_iter().enumerate() {
-            parts[n % partitions].push(batch);
+            parts[(before + n) % partitions].push(batch);
         }
         change.run.reach()?;
         for (partition, mut batches) in self.inner.batches.iter().zip(parts) {
@@ -383,6 +388,14 @@ impl TableProvider for MemoryTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let _alone = self.version.lock().await;
+        if let Some(rows) = limit
+            && filters.is_empty()
+        {
+            let first = first_rows(&self.partitions().await, rows);
+            let schema = self.schema();
+            let scan = MemorySourceConfig::try_new_exec(&[first], schema, projection.cloned())?;
+            return Ok(scan);
+        }
         self.inner.scan(session, projection, filters, limit).await
     }
 
@@ -410,6 +423,20 @@ impl TableProvider for MemoryTable {
     fn get_column_default(&self, column: &str) -> Option<&Expr> {
         self.inner.get_column_default(column)
     }
+}
+
+/// The batches of the rows that were inserted first, at least so many. Batches went to each
+/// partition in turn, so what is not deleted is found in its order.
+fn first_rows(partitions: &[Vec<RecordBatch>], rows: usize) -> Vec<RecordBatch> {
+    let longest = partitions.iter().map(Vec::len).max().unwrap_or(0);
+    let in_turn = (0..longest).flat_map(|at| partitions.iter().filter_map(move |of| of.get(at)));
+    let mut found = 0;
+    let first = in_turn.take_while(|batch| {
+        let is_needed = found < rows;
+        found += batch.num_rows();
+        is_needed
+    });
+    first.cloned().collect()
 }
 
 impl fmt::Debug for MemoryTable {

@@ -18,6 +18,9 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use super::parse::{keep_types, parse_statement, shape_datafusion, shape_statement};
 use super::split::StatementText;
 
+/// How errors begin that PostgreSQL's dialect itself finds, in PostgreSQL's words.
+const SYNTAX_ERROR: &str = "syntax error at or near";
+
 /// Parses one statement: usually into one syntax tree, into none for a text of comments.
 ///
 /// The trees are built where there is enough stack for them, and are returned only if they fit on
@@ -43,6 +46,14 @@ fn read(sql: &str, large: bool) -> Result<Vec<DfStatement>> {
         }
         Ok(_) => read_datafusion(sql, large),
         Err(ParserError::RecursionLimitExceeded) => Err(too_deep()),
+        // The generic dialect would take `SELECT 'a' 'b'` for a label. Only DataFusion's statements
+        // have OPTIONS ('key' 'value').
+        Err(ParserError::ParserError(text)) if text.starts_with(SYNTAX_ERROR) => {
+            match read_datafusion(sql, large) {
+                Ok(statements) if statements.iter().all(has_options) => Ok(statements),
+                _ => Err(PgError::new("42601", text).into()),
+            }
+        }
         Err(error) => {
             if let Some(renaming) = as_alter_table(sql) {
                 return read(&renaming, large);
@@ -54,6 +65,15 @@ fn read(sql: &str, large: bool) -> Result<Vec<DfStatement>> {
                 Err(_) => Err(PgError::new("42601", message(error)).into()),
             }
         }
+    }
+}
+
+/// Whether a statement is one of DataFusion's with OPTIONS.
+fn has_options(statement: &DfStatement) -> bool {
+    match statement {
+        DfStatement::CopyTo(_) | DfStatement::CreateExternalTable(_) => true,
+        DfStatement::Explain(explain) => has_options(&explain.statement),
+        _ => false,
     }
 }
 
