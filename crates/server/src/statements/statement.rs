@@ -56,7 +56,7 @@ pub(crate) enum Action {
     Release(String),
     /// Accepted, though there is nothing to do: there are no notifications (LISTEN, NOTIFY,
     /// UNLISTEN), statistics come from the files (ANALYZE, VACUUM), comments are not kept
-    /// (COMMENT). Holds the tag of the answer.
+    /// (COMMENT), a session has one role (RESET ROLE). Holds the tag of the answer.
     Nothing(&'static str),
     /// LOCK in a mode that only prevents changes of the table's definition: a statement reads the
     /// table as it was at its start.
@@ -234,9 +234,7 @@ pub(crate) fn parse(statement: StatementText<'_>) -> Result<Option<Action>, Fail
 fn action_datafusion(statement: DfStatement) -> Result<Action, Failure> {
     match statement {
         DfStatement::Statement(statement) => action(*statement),
-        DfStatement::Reset(ResetStatement::Variable(name)) => {
-            Ok(Action::Reset(Some(name.to_string().to_lowercase())))
-        }
+        DfStatement::Reset(ResetStatement::Variable(words)) => reset_by_words(&words),
         other => Ok(Action::Plan(Box::new(other))),
     }
 }
@@ -269,23 +267,24 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
                 .iter()
                 .map(|word| word.value.to_lowercase())
                 .collect();
-            Action::Show(
-                match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-                    ["time", "zone"] => "timezone".to_owned(),
-                    ["transaction", "isolation", "level"] => "transaction_isolation".to_owned(),
-                    ["session", "authorization"] => "session_authorization".to_owned(),
-                    _ => words.join("."),
-                },
-            )
+            Action::Show(match of_words(&words) {
+                Some(name) => name.to_owned(),
+                None => words.join("."),
+            })
         }
         SqlStatement::ShowCreate {
             obj_type: ShowCreateObject::Table,
             obj_name,
         } => Action::Plan(show_create(&obj_name)?),
-        SqlStatement::Reset(reset) => Action::Reset(match reset.reset {
-            Reset::ALL => None,
-            Reset::ConfigurationParameter(name) => Some(name.to_string().to_lowercase()),
-        }),
+        SqlStatement::Reset(reset) => match reset.reset {
+            Reset::ALL => Action::Reset(None),
+            Reset::ConfigurationParameter(name) => {
+                match name.to_string().to_lowercase().replace('"', "") {
+                    name if name == "role" => Action::Nothing("RESET"),
+                    name => Action::Reset(Some(name)),
+                }
+            }
+        },
         SqlStatement::Declare { mut stmts } => {
             let declare = stmts.pop().filter(|_| stmts.is_empty());
             let declare = declare.filter(|d| d.declare_type == Some(DeclareType::Cursor));
@@ -450,6 +449,33 @@ fn maintenance(text: &str) -> Option<&'static str> {
     rest.chars().all(is_plain).then_some(tag)
 }
 
+/// The setting that SHOW and RESET call by several words, which are in lower case.
+fn of_words(words: &[String]) -> Option<&'static str> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["time", "zone"] => Some("timezone"),
+        ["transaction", "isolation", "level"] => Some("transaction_isolation"),
+        ["session", "authorization"] => Some("session_authorization"),
+        _ => None,
+    }
+}
+
+/// RESET of several words. Only DataFusion's parser accepts them, as the parts of one name: a name
+/// with dots is read by the other parser.
+fn reset_by_words(name: &ObjectName) -> Result<Action, Failure> {
+    let parts = name.0.iter().filter_map(ObjectNamePart::as_ident);
+    let words: Vec<String> = parts.map(|part| part.value.to_lowercase()).collect();
+    match (of_words(&words), words.as_slice()) {
+        (Some(name), _) => Ok(Action::Reset(Some(name.to_owned()))),
+        (None, [name]) => Ok(Action::Reset(Some(name.clone()))),
+        (None, words) => {
+            let last = words.last().map_or("RESET", String::as_str);
+            let text = format!("syntax error at or near {last:?}");
+            Err(Failure::syntax(text))
+        }
+    }
+}
+
 /// A name, folded as in PostgreSQL.
 fn named(name: Ident) -> String {
     match name.quote_style {
@@ -573,6 +599,20 @@ mod tests {
         assert!(
             matches!(one("reset Coscan.Policy"), Action::Reset(Some(n)) if n == "coscan.policy")
         );
+        for (words, setting) in [
+            ("TIME ZONE", "timezone"),
+            ("\"TimeZone\"", "timezone"),
+            ("Transaction Isolation Level", "transaction_isolation"),
+            ("SESSION AUTHORIZATION", "session_authorization"),
+            ("my.time", "my.time"),
+        ] {
+            let reset = one(&format!("RESET {words}"));
+            assert!(
+                matches!(&reset, Action::Reset(Some(name)) if name == setting),
+                "{words}: {reset:?}"
+            );
+        }
+        assert!(matches!(one("RESET ROLE"), Action::Nothing("RESET")));
         assert!(matches!(
             one("FETCH 10 FROM c"),
             Action::Fetch(Walk {
@@ -603,7 +643,9 @@ mod tests {
 
     #[test]
     fn a_syntax_error_has_its_sqlstate() {
-        let failure = all("SELEC 1").unwrap_err();
-        assert!(failure.to_string().contains("42601"), "{failure}");
+        for wrong in ["SELEC 1", "RESET foo bar", "RESET TIME ZONE now"] {
+            let failure = all(wrong).unwrap_err();
+            assert!(failure.to_string().contains("42601"), "{wrong}: {failure}");
+        }
     }
 }

@@ -195,6 +195,41 @@ async fn reset_restores_the_settings_of_the_startup_message() {
     );
 }
 
+/// As PostgreSQL, which has a setting behind each of these words.
+#[tokio::test]
+async fn reset_knows_settings_of_several_words() {
+    let server = TestServer::start().await;
+    let mut config = server.config();
+    config.options("-c TimeZone=Asia/Tokyo");
+    let client = connect(&config).await.unwrap();
+    client
+        .batch_execute("SET TIME ZONE 'America/New_York'; RESET TIME ZONE")
+        .await
+        .unwrap();
+    assert_eq!(show(&client, "TimeZone").await, "Asia/Tokyo");
+    let sql = "SELECT (TIMESTAMPTZ '2020-01-01 20:00+00')::text";
+    let row = client.query_one(sql, &[]).await.unwrap();
+    assert_eq!(row.get::<_, &str>(0), "2020-01-02 05:00:00+09");
+    let user = show(&client, "session_authorization").await;
+    for reset in [
+        "RESET SESSION AUTHORIZATION",
+        "RESET ROLE",
+        "RESET TRANSACTION ISOLATION LEVEL",
+        "reset \"TimeZone\"",
+    ] {
+        let answer = client.simple_query(reset).await;
+        answer.unwrap_or_else(|error| panic!("{reset}: {error}"));
+    }
+    assert_eq!(show(&client, "session_authorization").await, user);
+    for (wrong, code) in [
+        ("RESET foo bar", "42601"),
+        ("RESET TIME ZONE now", "42601"),
+        ("RESET session", "42704"),
+    ] {
+        assert_eq!(state(client.simple_query(wrong).await), code, "{wrong}");
+    }
+}
+
 #[tokio::test]
 async fn user_database_and_schema_are_known() {
     let server = TestServer::start().await;
