@@ -5,10 +5,11 @@
 //! A wider row that comes later only makes its own line longer.
 
 use std::io::Write;
+use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::csv::WriterBuilder as CsvBuilder;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::ipc::writer::StreamWriter;
 use arrow::json::WriterBuilder as JsonBuilder;
 use arrow::json::writer::LineDelimited;
@@ -54,8 +55,8 @@ impl<W: Write> Writer<W> {
 
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<(), Failure> {
         match self {
-            Self::Table(writer) => writer.write(batch),
-            Self::Csv(writer) => Ok(writer.write(batch)?),
+            Self::Table(writer) => writer.write(&with_texts(batch)?),
+            Self::Csv(writer) => Ok(writer.write(&with_texts(batch)?)?),
             Self::Json(writer) => Ok(writer.write(batch)?),
             Self::Arrow(writer) => Ok(writer.write(batch)?),
         }
@@ -68,7 +69,8 @@ impl<W: Write> Writer<W> {
             Self::Csv(mut writer) => {
                 if rows == 0 {
                     // The header is written with the first batch.
-                    writer.write(&RecordBatch::new_empty(SchemaRef::clone(schema)))?;
+                    let none = RecordBatch::new_empty(SchemaRef::clone(schema));
+                    writer.write(&with_texts(&none)?)?;
                 }
                 Ok(())
             }
@@ -76,6 +78,33 @@ impl<W: Write> Writer<W> {
             Self::Arrow(mut writer) => Ok(writer.finish()?),
         }
     }
+}
+
+/// The batch with arrays and rows as texts (`{1,2}`, `(1,a)`): CSV has no form of its own for them.
+fn with_texts(batch: &RecordBatch) -> Result<RecordBatch, Failure> {
+    let schema = batch.schema();
+    if !schema
+        .fields()
+        .iter()
+        .any(|field| field.data_type().is_nested())
+    {
+        return Ok(batch.clone());
+    }
+    let mut fields = vec![];
+    let mut columns = vec![];
+    for (field, column) in schema.fields().iter().zip(batch.columns()) {
+        if field.data_type().is_nested() {
+            fields.push(Arc::new(Field::new(field.name(), DataType::Utf8, true)));
+            columns.push(Arc::new(coscan_pg::output::texts(field, column)?) as ArrayRef);
+        } else {
+            fields.push(Arc::clone(field));
+            columns.push(Arc::clone(column));
+        }
+    }
+    Ok(RecordBatch::try_new(
+        Arc::new(Schema::new(fields)),
+        columns,
+    )?)
 }
 
 /// Writes aligned columns.

@@ -96,6 +96,47 @@ fn every_format() {
 }
 
 #[test]
+fn values_and_errors_are_postgresqls() {
+    let sql = "SELECT ARRAY[1, NULL] AS a, ROW(1, 'x') AS r, 2 AS n";
+    assert_eq!(
+        stdout(&coscan(&["sql", "--format", "csv", sql])),
+        "a,r,n\n\"{1,NULL}\",\"(1,x)\",2\n"
+    );
+    assert!(stdout(&coscan(&["sql", sql])).contains(" {1,NULL} │ (1,x) │ 2\n"));
+    let unread = "WITH c AS (SELECT '{NULL,2.5}'::numeric[] AS x) SELECT 'a' AS a";
+    let rows = stdout(&coscan(&["sql", "--format", "csv", unread]));
+    assert_eq!(rows, "a\na\n");
+    for (sql, message) in [
+        ("SELECT 1 / 0", "division by zero"),
+        (
+            "SELECT n * n FROM generate_series(99999, 100000) t(n)",
+            "integer out of range",
+        ),
+        (
+            "SELECT x FROM nowhere",
+            "relation \"nowhere\" does not exist",
+        ),
+    ] {
+        let said = failure(&coscan(&["sql", sql]), 1);
+        assert_eq!(said, format!("coscan: {message}\n"));
+    }
+}
+
+#[test]
+fn options_of_datafusion_are_pairs_of_texts() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.csv");
+    let copy = format!(
+        "COPY (SELECT 1 AS a, 2 AS b) TO '{}' STORED AS CSV OPTIONS ('format.delimiter' ';')",
+        file.display()
+    );
+    stdout(&coscan(&["sql", &copy]));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "a;b\n1;2\n");
+    let said = failure(&coscan(&["sql", "SELECT 'a' 'b'"]), 1);
+    assert!(said.contains("syntax error at or near"), "{said}");
+}
+
+#[test]
 fn statements_from_arguments_a_file_and_a_pipe() {
     let folder = tempfile::tempdir().unwrap();
     let t = table(folder.path());
