@@ -107,7 +107,8 @@ async fn a_foreign_session_has_our_scans_and_its_own_memory() {
         .await
         .expect_err("refused");
     assert!(error.to_string().contains("Resources exhausted"), "{error}");
-    assert_eq!(ours.engine().metrics().operator_bytes, 0);
+    // Its scan reads for the engine, and may end a little later.
+    memory_comes_back(&ours).await;
     assert_eq!(rows(&ours, sql).await, ["40000"]);
     // Settings are the session's own.
     context
