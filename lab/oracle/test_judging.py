@@ -81,6 +81,15 @@ class Verdict(unittest.TestCase):
         for rule in causes.accepted():
             self.assertTrue(rule.kind in causes.ORDER and rule.cause and rule.reason, rule)
 
+    def test_only_zeros_of_a_fraction_may_be_missing(self):
+        covers = lambda has, wanted: any(  # noqa: E731
+            rule.covers("rows", "select", f"column 1: '{has}' instead of '{wanted}'") for rule in causes.accepted()
+        )
+        for has, wanted in (("11", "11.0000"), ("1.5", "1.500"), ("a 2.5", "a 2.50")):
+            self.assertTrue(covers(has, wanted))
+        for has, wanted in (("11", "110"), ("1.5", "1.6"), ("1.5", "1.501"), ("1", "1."), ("a", "a0"), ("1.50", "1.5")):
+            self.assertFalse(covers(has, wanted), (has, wanted))
+
 
 class Expressions(unittest.TestCase):
     def test_alike(self):

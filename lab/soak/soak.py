@@ -8,7 +8,7 @@ Starts a server over TPC-H's tables (FOLDER has lineitem.parquet and the seven o
 clients of `clients.py`, and compares rows with DuckDB's. `--group` puts the server into a control
 group of this size (root); `--limits` changes `coscan.memory` on a schedule. The exit status is 1
 if a promise of `verdict.py` was broken. In `--out`: the server's log, `samples.json`,
-`memory.svg`, `report.txt`, and `left.txt`, what was left after the load (K8).
+`summary.json`, `memory.svg`, `report.txt`, and `left.txt`, what was left after the load (K8).
 
 A seed fixes the queries and each client's draws, but not the interleaving of the clients.
 Not here: what a client does (`clients.py`), how memory is sampled (`watch.py`).
@@ -154,6 +154,8 @@ def main():
         json.dump(samples, file)
     with open(os.path.join(out, "memory.svg"), "w", encoding="utf-8") as file:
         file.write(picture.draw(samples, f"{args.clients} clients, {args.group or args.memory or 'no limit'}, seed {args.seed}"))
+    with open(os.path.join(out, "summary.json"), "w", encoding="utf-8") as file:
+        json.dump(counts.summary(samples, found), file, indent=1)
     said = list(report(args, counts, samples, found, log_bytes))
     with open(os.path.join(out, "report.txt"), "w", encoding="utf-8") as file:
         file.write("\n".join(said) + "\n")

@@ -79,6 +79,19 @@ class Tally:
         ordered = sorted(self.latencies)
         return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else None
 
+    def summary(self, samples, broken):
+        """What `matrix.py` keeps of a run; sizes in bytes, times in seconds."""
+        resident = [sample["resident"] for sample in samples if "resident" in sample]
+        in_group = [sample["group"]["usage"] for sample in samples if sample.get("group")]
+        return {
+            "ends": dict(self.ends),
+            "refused_share": self.refused_share(),
+            "p95_s": self.latency_s(0.95),
+            "resident": max(resident, default=None),
+            "group_usage": max(in_group, default=None),
+            "broken": broken,
+        }
+
     def lines(self):
         yield "did: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.kinds.items()))
         yield "ended: " + ", ".join(f"{end} {count}" for end, count in sorted(self.ends.items()))

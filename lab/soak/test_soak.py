@@ -11,6 +11,7 @@ import xml.etree.ElementTree
 import answers
 import groups
 import limits
+import matrix
 import picture
 import servers
 import statements
@@ -206,6 +207,48 @@ class Servers(unittest.TestCase):
         self.assertIn("lineitem=/data/lineitem.parquet", words)
         self.assertEqual(words[-2:], ["--memory", "1GB"])
         self.assertEqual(servers.LISTENING.search("coscan: listening on 127.0.0.1:4711")[1], "4711")
+
+
+class Matrix(unittest.TestCase):
+    def test_the_cells_are_those_of_the_issue(self):
+        cells = list(matrix.cells())
+        names = [name for name, _, _ in cells]
+        self.assertEqual(len(set(names)), len(names))
+        in_little = [name for name in names if name.startswith("group 1.5GB, 24 clients")]
+        self.assertEqual(len(in_little), 5)
+        self.assertEqual(max(seconds for _, _, seconds in cells), 3600)
+
+    def test_a_cell_counts_for_its_program_and_its_length(self):
+        wanted = [("a", [], 300), ("b", [], 300)]
+        results = [{"cell": "a", "program": "p", "scale": 0.5}]
+        names = lambda *of: [cell[0] for cell in matrix.missing(results, *of)]  # noqa: E731
+        self.assertEqual(names("p", wanted, 0.5), ["b"])
+        self.assertEqual(names("p", wanted, 0.1), ["b"])
+        self.assertEqual(names("p", wanted, 1.0), ["a", "b"])
+        self.assertEqual(names("other", wanted, 0.5), ["a", "b"])
+
+    def test_nothing_begins_that_ends_too_late(self):
+        self.assertTrue(matrix.fits(300, 1.0, 420))
+        self.assertFalse(matrix.fits(300, 1.0, 419))
+        self.assertTrue(matrix.fits(3600, 0.1, 480))
+
+    def test_results_are_replaced_as_a_whole(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "results.json")
+            self.assertEqual(matrix.read(path), [])
+            matrix.write(path, [{"cell": "a"}])
+            self.assertEqual(matrix.read(path), [{"cell": "a"}])
+            self.assertEqual(os.listdir(folder), ["results.json"])
+
+    def test_a_summary_is_a_line(self):
+        counts = tally.Tally()
+        counts.answered(2.0)
+        counts.failed("53200", "no memory")
+        summary = counts.summary([sample(1, group=900), sample(2, resident=700)], ["K5: half"])
+        line = matrix.line({"cell": "a", **summary})
+        self.assertEqual(line, "| a | 1 | 50.0% | 2.0 s | 700 MiB | 900 MiB | K5: half |")
+        empty = tally.Tally().summary([], [])
+        self.assertIn("| kept |", matrix.line({"cell": "b", **empty}))
 
 
 if __name__ == "__main__":
