@@ -93,12 +93,10 @@ async fn a_new_table_has_the_rows_in_the_order_of_its_query() {
     assert_eq!(first, ["50000", "49999", "49998"]);
     // Inserts go to the partitions in turn.
     for n in 1..=5 {
-        session
-            .sql(&format!("INSERT INTO s VALUES ({n})"))
-            .await
-            .unwrap();
+        let one = format!("INSERT INTO s VALUES ({n})");
+        run(&session, &one).await.unwrap();
     }
-    session.sql("DELETE FROM s WHERE n > 5").await.unwrap();
+    run(&session, "DELETE FROM s WHERE n > 5").await.unwrap();
     let first = common::rows_in_order(&session, "SELECT n FROM s LIMIT 7").await;
     assert_eq!(first, ["5", "4", "3", "2", "1", "1", "2"]);
     for empty in ["SELECT 1 AS x WHERE false", "SELECT * FROM s WHERE n < 0"] {
