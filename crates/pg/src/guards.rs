@@ -165,6 +165,9 @@ fn stepped(expr: Expr) -> Result<Transformed<Expr>> {
 
 /// An aggregate whose arguments are computed for rows that pass its FILTER only, if they may fail.
 fn called(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    if !matches!(expr, Expr::AggregateFunction(_) | Expr::WindowFunction(_)) {
+        return Ok(Transformed::no(expr));
+    }
     let mut guarded = expr.clone();
     let (args, filter) = match &mut guarded {
         Expr::AggregateFunction(call) => (&mut call.params.args, &call.params.filter),
