@@ -8,8 +8,8 @@
 //! Rejected: the runtime's blocking threads. All devices share them, and dropping a runtime waits
 //! for them without bound.
 //! Not here: reads (`sys`), which have their own threads or ring.
-//! Bounds: at most [`THREADS_MAX`] threads per mount, which end after [`IDLE`] without a call; at
-//! most [`WAITING_MAX`] calls wait.
+//! Bounds: at most [`THREADS_MAX`] threads per mount, which end after [`IDLE`] without a call, or
+//! when the mount's last user has gone; at most [`WAITING_MAX`] calls wait.
 //! K1: every call gets an answer or times out, even if it panics. K2: dropping the future of a
 //! call waits for nothing.
 
@@ -67,6 +67,8 @@ struct Queue {
     calls: VecDeque<Box<dyn Call>>,
     threads: usize,
     idle: usize,
+    /// Whether there will be no more calls.
+    over: bool,
 }
 
 /// A call for one of the threads.
@@ -127,6 +129,15 @@ impl Calls {
     }
 }
 
+/// Threads with nothing to do end now, not after [`IDLE`]: a program may open engines one after
+/// the other. Calls that still wait, which close files, are made first.
+impl Drop for Calls {
+    fn drop(&mut self) {
+        self.shared.queue.lock().over = true;
+        self.shared.arrived.notify_all();
+    }
+}
+
 impl Shared {
     fn add(self: &Arc<Self>, call: Box<dyn Call>) -> io::Result<()> {
         let mut queue = self.queue.lock();
@@ -177,10 +188,15 @@ impl Shared {
             if let Some(call) = queue.calls.pop_front() {
                 return Some(call);
             }
-            queue.idle += 1;
-            let waited = self.arrived.wait_for(&mut queue, IDLE);
-            queue.idle -= 1;
-            if waited.timed_out() && queue.calls.is_empty() {
+            let timed_out = if queue.over {
+                true
+            } else {
+                queue.idle += 1;
+                let waited = self.arrived.wait_for(&mut queue, IDLE);
+                queue.idle -= 1;
+                waited.timed_out()
+            };
+            if timed_out && queue.calls.is_empty() {
                 queue.threads -= 1;
                 return None;
             }
@@ -252,6 +268,24 @@ impl Call for Hanging {
 #[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn threads_end_with_their_mount() {
+        let calls = Calls::new(Duration::from_secs(20));
+        assert_eq!(calls.ask(|| Ok(1)).await.unwrap(), 1);
+        let shared = Arc::clone(&calls.shared);
+        assert_eq!(shared.queue.lock().threads, 1);
+        // One thread is idle, another works when the mount's last user goes.
+        let (release, hang) = std::sync::mpsc::channel::<()>();
+        calls.shared.add(Box::new(Hanging { hang })).unwrap();
+        drop(calls);
+        drop(release);
+        let begun = std::time::Instant::now();
+        while shared.queue.lock().threads > 0 {
+            assert!(begun.elapsed() < IDLE / 2, "an idle thread stays");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
 
     #[tokio::test]
     async fn a_call_that_hangs_times_out_and_delays_no_other_mount() {
