@@ -19,7 +19,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::index;
-use crate::plan::{HideFloatBounds, MarkScans, NeedlessKeys, YieldingJoins};
+use crate::plan::{FinestGroups, HideFloatBounds, MarkScans, NeedlessKeys, YieldingJoins};
 use crate::read::parquet_scan;
 use crate::session::{Engine, OnNodes, Session, add_settings};
 use crate::tables::one_listing::list_once;
@@ -36,6 +36,7 @@ pub fn session(
         config.set_extension(Arc::new(OnNodes));
         let optimizers = builder.optimizer_rules().get_or_insert_default();
         optimizers.push(Arc::new(NeedlessKeys));
+        optimizers.push(Arc::new(FinestGroups));
         let optimizers = builder.physical_optimizers().get_or_insert_default();
         let mut rules = std::mem::take(optimizers).rules;
         rules.insert(0, Arc::new(HideFloatBounds));

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `swap_scans.rs` | which scans become cooperative? |
 //! | `interesting_orders.rs` | which sorts do scans by an index make needless? |
+//! | `grouping_sets.rs` | how are several grouping sets computed without adding each row to all of them? |
 //! | `needless_keys/` | which keys of GROUP BY, ORDER BY and windows say nothing? |
 //! | `needless_orders.rs` | which scans promise an order that no operator counts on? |
 //! | `checked_orders.rs` | are the rows of a scan in the order that its files promise? |
@@ -16,6 +17,7 @@
 
 mod checked_orders;
 mod float_bounds;
+mod grouping_sets;
 mod interesting_orders;
 mod needless_keys;
 mod needless_orders;
@@ -25,6 +27,7 @@ mod yielding_joins;
 
 pub(crate) use checked_orders::CheckOrders;
 pub(crate) use float_bounds::HideFloatBounds;
+pub(crate) use grouping_sets::FinestGroups;
 pub(crate) use needless_keys::NeedlessKeys;
 pub(crate) use share_operators::{SHARE_OPERATORS, ShareOperators};
 pub(crate) use swap_scans::{MARK, MarkScans, SwapScans, needed_bytes};

@@ -15,8 +15,8 @@ use crate::memory::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
 use crate::once::{ShowOnce, plan_once};
 use crate::ordered::OrderAggregates;
 use crate::plan::{
-    CheckOrders, HideFloatBounds, MarkScans, NeedlessKeys, SHARE_OPERATORS, ShareOperators,
-    SwapScans, YIELDING_JOINS, YieldingJoins,
+    CheckOrders, FinestGroups, HideFloatBounds, MarkScans, NeedlessKeys, SHARE_OPERATORS,
+    ShareOperators, SwapScans, YIELDING_JOINS, YieldingJoins,
 };
 use crate::tables::one_listing::list_once;
 
@@ -63,6 +63,7 @@ impl CoscanExt for SessionStateBuilder {
         add_settings(self.config().get_or_insert_default(), engine);
         let optimizers = self.optimizer_rules().get_or_insert_default();
         optimizers.push(Arc::new(NeedlessKeys));
+        optimizers.push(Arc::new(FinestGroups));
         let optimizers = self.physical_optimizers().get_or_insert_default();
         let resources = Arc::downgrade(engine.resources());
         let mut rules = std::mem::take(optimizers).rules;

@@ -249,7 +249,7 @@ impl Equal {
 }
 
 /// The expression that an alias names.
-pub(super) fn unaliased(mut expr: &Expr) -> &Expr {
+pub(in crate::plan) fn unaliased(mut expr: &Expr) -> &Expr {
     while let Expr::Alias(alias) = expr {
         expr = &alias.expr;
     }

@@ -27,7 +27,8 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use datafusion::scalar::ScalarValue;
 
-use equal::{Equal, is_grouping_set, unaliased};
+pub(super) use equal::unaliased;
+use equal::{Equal, is_grouping_set};
 
 /// Removes keys that say nothing.
 #[derive(Debug)]

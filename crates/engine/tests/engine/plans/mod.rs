@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `tpch_rows_equal.rs` | all of TPC-H, many sessions at once |
 //! | `clustered_joins.rs`, `ordered_aggregates.rs` | joins and groups in the order of the tables |
+//! | `grouping_sets.rs` | several sets of keys |
 //! | `needless_keys.rs` | keys that are removed |
 //! | `spilled_repartitions.rs` | repartitions whose batches are spilled |
 //! | `explain.rs` | EXPLAIN ANALYZE |
 
 mod clustered_joins;
 mod explain;
+mod grouping_sets;
 mod needless_keys;
 mod ordered_aggregates;
 mod spilled_repartitions;
