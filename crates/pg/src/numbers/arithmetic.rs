@@ -6,7 +6,7 @@
 //! operators.
 
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use arrow::datatypes::i256;
 use datafusion::arrow::array::{
@@ -27,7 +27,7 @@ use datafusion::logical_expr::{
 use datafusion::scalar::ScalarValue;
 
 use super::integers::checked;
-use super::numeric::{Numeric, ten};
+use super::numeric::{Numeric, power_of_ten, shown_scale, ten};
 use super::power;
 use super::small::Small;
 use crate::casts::{OPEN_SCALE, Target, arrow_cast, overflow};
@@ -675,11 +675,11 @@ fn decimal(op: Op, (a, s1): (i256, u32), (b, s2): (i256, u32), s3: u32) -> Resul
     value.to_i256(s3).ok_or_else(overflow)
 }
 
-/// Sums, differences and products whose digits fit 256 bits, and quotients of few digits.
+/// Operations on numbers whose digits fit 128 bits, or whose result fits 256; `None` for others.
 fn quick(op: Op, (a, s1): (i256, u32), (b, s2): (i256, u32), s3: u32) -> Option<i256> {
     let value = match op {
-        Op::Divide if s1 <= PLAIN_SCALE_MAX && s2 <= PLAIN_SCALE_MAX => {
-            let (a, b) = (Small::new(a.to_i128()?, s1), Small::new(b.to_i128()?, s2));
+        Op::Divide => {
+            let (a, b) = (Small::shown(a, s1)?, Small::shown(b, s2)?);
             let (quotient, scale) = a.quotient(&b, s3)?;
             i256::from_i128(quotient).checked_mul(power_of_ten(s3 - scale)?)?
         }
@@ -689,6 +689,17 @@ fn quick(op: Op, (a, s1): (i256, u32), (b, s2): (i256, u32), s3: u32) -> Option<
             match op {
                 Op::Add => a.checked_add(b)?,
                 _ => a.checked_sub(b)?,
+            }
+        }
+        Op::WholeDivide | Op::Modulo => {
+            let scale = s1.max(s2);
+            let a = a.checked_mul(power_of_ten(scale - s1)?)?;
+            let b = b.checked_mul(power_of_ten(scale - s2)?)?;
+            if op == Op::WholeDivide {
+                a.checked_div(b)?.checked_mul(power_of_ten(s3)?)?
+            } else {
+                let power = power_of_ten(s3.checked_sub(scale)?)?;
+                a.checked_rem(b)?.checked_mul(power)?
             }
         }
         Op::Multiply => {
@@ -710,32 +721,6 @@ fn quick(op: Op, (a, s1): (i256, u32), (b, s2): (i256, u32), s3: u32) -> Option<
     let limit = power_of_ten(76)?;
     (value < limit && value > limit.wrapping_neg()).then_some(value)
 }
-
-fn power_of_ten(exponent: u32) -> Option<i256> {
-    static POWERS: LazyLock<[i256; 77]> = LazyLock::new(|| {
-        let mut next = i256::ONE;
-        std::array::from_fn(|_| {
-            let power = next;
-            next = next.wrapping_mul(i256::from_i128(10));
-            power
-        })
-    });
-    POWERS.get(exponent as usize).copied()
-}
-
-/// A value with PostgreSQL's display scale. A column with a wide scale holds values of different
-/// scales, so trailing zeros are not significant.
-pub(crate) fn shown_scale(value: i256, scale: u32) -> Numeric {
-    let value = Numeric::of_i256(value, scale);
-    if scale <= PLAIN_SCALE_MAX {
-        value
-    } else {
-        value.trimmed()
-    }
-}
-
-/// The largest scale that is taken for a declared one.
-pub(crate) const PLAIN_SCALE_MAX: u32 = 18;
 
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -23,10 +23,10 @@ use datafusion::logical_expr::{
 use datafusion::scalar::ScalarValue;
 use num_bigint::BigInt;
 
-use super::arithmetic::{OPEN, as_decimal, digits, float_overflow, float_underflow, shown_scale};
+use super::arithmetic::{OPEN, as_decimal, digits, float_overflow, float_underflow};
 use super::c_math;
 use super::degrees;
-use super::numeric::Numeric;
+use super::numeric::{Numeric, shown_scale};
 use super::power;
 use super::small::rounded;
 use crate::casts::{OPEN_SCALE, Target, arrow_cast, decimal, overflow};

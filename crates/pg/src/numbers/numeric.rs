@@ -8,6 +8,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::sync::LazyLock;
 
 use arrow::datatypes::i256;
 use num_bigint::{BigInt, BigUint, Sign};
@@ -32,8 +33,40 @@ pub(crate) struct Numeric {
 
 /// 10 to the power of `exponent`.
 pub(crate) fn ten(exponent: u32) -> BigInt {
-    BigInt::from(10).pow(exponent)
+    static SMALL: LazyLock<Vec<BigInt>> =
+        LazyLock::new(|| (0..128).map(|at| BigInt::from(10).pow(at)).collect());
+    match SMALL.get(exponent as usize) {
+        Some(power) => power.clone(),
+        None => BigInt::from(10).pow(exponent),
+    }
 }
+
+/// 10 to the power of `exponent`; `None` if it needs more than 77 digits.
+pub(crate) fn power_of_ten(exponent: u32) -> Option<i256> {
+    static POWERS: LazyLock<[i256; 77]> = LazyLock::new(|| {
+        let mut next = i256::ONE;
+        std::array::from_fn(|_| {
+            let power = next;
+            next = next.wrapping_mul(i256::from_i128(10));
+            power
+        })
+    });
+    POWERS.get(exponent as usize).copied()
+}
+
+/// A value with PostgreSQL's display scale. A column with a wide scale holds values of different
+/// scales, so trailing zeros are not significant.
+pub(crate) fn shown_scale(value: i256, scale: u32) -> Numeric {
+    let value = Numeric::of_i256(value, scale);
+    if scale <= PLAIN_SCALE_MAX {
+        value
+    } else {
+        value.trimmed()
+    }
+}
+
+/// The largest scale that is taken for a declared one.
+pub(crate) const PLAIN_SCALE_MAX: u32 = 18;
 
 /// Divides and rounds half away from zero.
 fn divided(value: &BigInt, divisor: &BigInt) -> BigInt {
@@ -296,7 +329,7 @@ pub(crate) fn big_to_i256(value: &BigInt) -> Option<i256> {
     let mut wide = [fill; 32];
     wide.get_mut(..bytes.len())?.copy_from_slice(&bytes);
     let value = i256::from_le_bytes(wide);
-    let limit = i256::from_i128(10).checked_pow(76)?;
+    let limit = power_of_ten(76)?;
     (value < limit && value > limit.checked_neg()?).then_some(value)
 }
 

@@ -9,13 +9,15 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array};
 use datafusion::arrow::buffer::NullBuffer;
-use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int32Type};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int32Type, i256};
+
+use super::numeric::{PLAIN_SCALE_MAX, power_of_ten};
 
 /// A numeric whose digits fit 128 bits.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Small {
-    digits: i128,
-    scale: u32,
+    pub(super) digits: i128,
+    pub(super) scale: u32,
 }
 
 /// See `Numeric::leading`.
@@ -27,6 +29,33 @@ struct Leading {
 impl Small {
     pub(super) fn new(digits: i128, scale: u32) -> Self {
         Self { digits, scale }
+    }
+
+    /// A value with PostgreSQL's display scale; see `numeric::shown_scale`.
+    pub(super) fn shown(value: i256, scale: u32) -> Option<Self> {
+        if scale <= PLAIN_SCALE_MAX {
+            return Some(Self::new(value.to_i128()?, scale));
+        }
+        if value == i256::ZERO {
+            return Some(Self::new(0, 0));
+        }
+        // A multiple of 10^n is one of 2^n, which is seen at once.
+        let mut zeros = value.trailing_zeros().min(scale);
+        while zeros > 0 {
+            let power = power_of_ten(zeros)?;
+            let kept = value.wrapping_div(power);
+            if kept.wrapping_mul(power) == value {
+                return Some(Self::new(kept.to_i128()?, scale - zeros));
+            }
+            zeros -= 1;
+        }
+        Some(Self::new(value.to_i128()?, scale))
+    }
+
+    /// The digits at a larger scale.
+    pub(super) fn raised(&self, scale: u32) -> Option<i256> {
+        let power = power_of_ten(scale.checked_sub(self.scale)?)?;
+        i256::from_i128(self.digits).checked_mul(power)
     }
 
     fn leading(&self) -> Option<Leading> {
@@ -62,12 +91,25 @@ impl Small {
         let scale = u32::try_from((16 - weight * 4).max(0)).ok()?;
         let scale = scale.max(self.scale).max(divisor.scale).min(scale_max);
         let shift = (divisor.scale + scale).checked_sub(self.scale)?;
-        let dividend = self.digits.unsigned_abs().checked_mul(ten(shift)?)?;
-        let quotient = divided(dividend, divisor.digits.unsigned_abs())?;
+        let (dividend, by) = (self.digits.unsigned_abs(), divisor.digits.unsigned_abs());
+        let power = ten(shift)?;
+        let quotient = match dividend.checked_mul(power) {
+            Some(dividend) => divided(dividend, by)?,
+            None => divided_wide(wide(dividend).checked_mul(wide(power))?, by)?,
+        };
         Some((
             signed(quotient, (self.digits < 0) != (divisor.digits < 0))?,
             scale,
         ))
+    }
+
+    /// See `Numeric::sqrt_at`.
+    pub(super) fn sqrt_at(&self, scale: u32) -> Option<Self> {
+        let guard = scale + 1;
+        let power = power_of_ten((guard * 2).checked_sub(self.scale)?)?;
+        let shifted = wide(u128::try_from(self.digits).ok()?).checked_mul(power)?;
+        let root = Self::new(i128::try_from(whole_root(shifted)?).ok()?, guard);
+        Some(Self::new(root.at(scale.into(), true)?, scale))
     }
 
     /// The digits at this scale, which may be negative, rounded half away from zero or truncated.
@@ -127,6 +169,49 @@ fn divided(dividend: u128, divisor: u128) -> Option<u128> {
     Some(quotient + u128::from(rest >= divisor - rest))
 }
 
+/// Like [`divided`]; `None` if the quotient needs more than 128 bits.
+fn divided_wide(dividend: i256, divisor: u128) -> Option<u128> {
+    let by = wide(divisor);
+    let quotient = dividend.wrapping_div(by);
+    let rest = dividend.wrapping_sub(quotient.wrapping_mul(by));
+    let rest = rest.to_parts().0;
+    match quotient.to_parts() {
+        (quotient, 0) => quotient.checked_add(u128::from(rest >= divisor - rest)),
+        _ => None,
+    }
+}
+
+/// The largest integer whose square is at most `value`, by Newton's method. `None` for a negative
+/// value.
+fn whole_root(value: i256) -> Option<u128> {
+    let (low, high) = value.to_parts();
+    if high == 0 {
+        return Some(low.isqrt());
+    }
+    #[allow(clippy::cast_precision_loss, reason = "a first estimate")]
+    let estimate = (high as f64 * 2_f64.powi(128) + low as f64).sqrt();
+    let mut root = i256::from_f64(estimate).filter(|root| root.is_positive())?;
+    // Each step doubles the number of right digits: 53 bits, 106, 128.
+    for _ in 0..2 {
+        root = root.wrapping_add(value.wrapping_div(root)) >> 1;
+    }
+    while root.checked_mul(root).is_none_or(|square| square > value) {
+        root = root.wrapping_sub(i256::ONE);
+    }
+    loop {
+        let next = root.wrapping_add(i256::ONE);
+        if next.checked_mul(next).is_none_or(|square| square > value) {
+            break;
+        }
+        root = next;
+    }
+    Some(root.to_parts().0)
+}
+
+fn wide(digits: u128) -> i256 {
+    i256::from_parts(digits, 0)
+}
+
 /// Divides and truncates. Most numbers fit 64 bits, whose division is far faster.
 fn whole_quotient(dividend: u128, divisor: u128) -> u128 {
     match (u64::try_from(dividend), u64::try_from(divisor)) {
@@ -156,7 +241,7 @@ fn ten(exponent: u32) -> Option<u128> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::numeric::Numeric;
+    use super::super::numeric::{Numeric, shown_scale};
     use super::*;
 
     fn values() -> impl Iterator<Item = (i128, u32)> {
@@ -196,6 +281,62 @@ mod tests {
             }
         }
         assert!(small > 10_000, "{small}");
+    }
+
+    #[test]
+    fn roots_equal_those_of_numeric() {
+        let mut small = 0;
+        for (digits, scale) in values() {
+            for at in [scale, 16, 20, 37] {
+                let Some(found) = Small::new(digits, scale).sqrt_at(at) else {
+                    continue;
+                };
+                small += 1;
+                let found = Numeric::new(found.digits, found.scale);
+                let expected = Numeric::new(digits, scale).sqrt_at(at.into());
+                assert_eq!(Some(found), expected, "{digits} at {scale}, to {at}");
+            }
+        }
+        assert!(small > 300, "{small}");
+    }
+
+    #[test]
+    fn whole_roots_are_exact() {
+        let root = 10_i128.pow(37) + 12_345;
+        let square = i256::from_i128(root).wrapping_mul(i256::from_i128(root));
+        for (value, expected) in [
+            (square, root),
+            (square.wrapping_sub(i256::ONE), root - 1),
+            (square.wrapping_add(i256::from_i128(2 * root)), root),
+            (square.wrapping_add(i256::from_i128(2 * root + 1)), root + 1),
+        ] {
+            assert_eq!(whole_root(value), Some(expected.unsigned_abs()));
+        }
+        assert_eq!(whole_root(i256::from_i128(-1)), None);
+        let largest = whole_root(i256::MAX).map(wide).unwrap();
+        assert!(largest.checked_mul(largest).is_some());
+        let next = largest.wrapping_add(i256::ONE);
+        assert!(next.checked_mul(next).is_none());
+    }
+
+    #[test]
+    fn display_scales_are_those_of_numeric() {
+        let mut small = 0;
+        for (digits, scale) in values() {
+            for held in [scale, 19, 38] {
+                let power = power_of_ten(held.saturating_sub(scale)).unwrap();
+                let Some(value) = i256::from_i128(digits).checked_mul(power) else {
+                    continue;
+                };
+                let Some(found) = Small::shown(value, held) else {
+                    continue;
+                };
+                small += 1;
+                let found = Numeric::new(found.digits, found.scale);
+                assert_eq!(found, shown_scale(value, held), "{value} at {held}");
+            }
+        }
+        assert!(small > 500, "{small}");
     }
 
     #[test]

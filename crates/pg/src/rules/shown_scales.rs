@@ -30,8 +30,8 @@ use crate::functions::json::{ELEMENT, PAIR};
 use crate::functions::marked_like;
 use crate::functions::scalar::Take::{Any, Int};
 use crate::functions::scalar::{Form, Function, Give, Row, Value, typed_field};
-use crate::numbers::arithmetic::{self, OPEN, PLAIN_SCALE_MAX, digits};
-use crate::numbers::numeric::Numeric;
+use crate::numbers::arithmetic::{self, OPEN, digits};
+use crate::numbers::numeric::{Numeric, PLAIN_SCALE_MAX};
 
 /// Functions that convert their arguments to text.
 const TEXTS: [&str; 3] = ["concat", "concat_ws", "format"];

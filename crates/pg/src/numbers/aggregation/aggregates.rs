@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal256Array};
-use datafusion::arrow::datatypes::{DataType, Decimal256Type, Field, FieldRef, Int64Type};
+use datafusion::arrow::datatypes::{DataType, Decimal256Type, Field, FieldRef, Int64Type, i256};
 use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::function::AccumulatorArgs;
@@ -19,8 +19,9 @@ use num_bigint::BigInt;
 use crate::casts::{OPEN_SCALE, Target, arrow_cast, decimal, overflow};
 use crate::error::PgError;
 use crate::functions::mark_of;
-use crate::numbers::arithmetic::{OPEN, PLAIN_SCALE_MAX, digits, shown_scale};
-use crate::numbers::numeric::Numeric;
+use crate::numbers::arithmetic::{OPEN, digits};
+use crate::numbers::numeric::{Numeric, PLAIN_SCALE_MAX, power_of_ten, shown_scale};
+use crate::numbers::small::Small;
 
 /// The aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -234,14 +235,27 @@ impl ScalarUDFImpl for Variance {
             if sums.is_null(row) || squares.is_null(row) {
                 return Ok(None);
             }
-            let sum = shown_scale(sums.value(row), sum_scale);
+            let (rows, sum, square) = (rows.value(row), sums.value(row), squares.value(row));
             // A square has twice as many decimal places as its value.
-            let square = if sum_scale * 2 == square_scale && sum_scale <= PLAIN_SCALE_MAX {
-                Numeric::of_i256(squares.value(row), square_scale)
+            let declared = sum_scale * 2 == square_scale && sum_scale <= PLAIN_SCALE_MAX;
+            let small = if declared {
+                square
+                    .to_i128()
+                    .map(|digits| Small::new(digits, square_scale))
             } else {
-                shown_scale(squares.value(row), square_scale)
+                Small::shown(square, square_scale)
             };
-            match self.of(rows.value(row), &sum, &square) {
+            let small = Small::shown(sum, sum_scale).zip(small);
+            if let Some(value) = small.and_then(|(sum, square)| self.of_small(rows, sum, square)) {
+                return Ok(Some(value));
+            }
+            let sum = shown_scale(sum, sum_scale);
+            let square = if declared {
+                Numeric::of_i256(square, square_scale)
+            } else {
+                shown_scale(square, square_scale)
+            };
+            match self.of(rows, &sum, &square) {
                 Some(value) => {
                     let scale = i64::from(value.scale).min(i64::from(OPEN_SCALE));
                     let held = value
@@ -259,6 +273,34 @@ impl ScalarUDFImpl for Variance {
 }
 
 impl Variance {
+    /// The result of [`Variance::of`] with [`OPEN_SCALE`], computed without big integers; `None` if
+    /// digits do not fit, or if there is no result.
+    fn of_small(&self, rows: i64, sum: Small, squares: Small) -> Option<i256> {
+        if rows < 1 || (self.sample && rows < 2) {
+            return None;
+        }
+        let n = i128::from(rows);
+        let left = Small::new(n.checked_mul(squares.digits)?, squares.scale);
+        let right = Small::new(sum.digits.checked_mul(sum.digits)?, sum.scale * 2);
+        let scale = left.scale.max(right.scale);
+        let numerator = left.raised(scale)?.checked_sub(right.raised(scale)?)?;
+        if !numerator.is_positive() {
+            return Some(i256::ZERO);
+        }
+        let numerator = Small::new(numerator.to_i128()?, scale);
+        let below = Small::new(n * if self.sample { n - 1 } else { n }, 0);
+        let held = OPEN_SCALE.unsigned_abs().into();
+        let (digits, scale) = numerator.quotient(&below, u32::MAX)?;
+        let variance = Small::new(digits, scale);
+        let value = if self.root {
+            variance.sqrt_at(scale)?
+        } else {
+            variance
+        };
+        let limit = power_of_ten(76)?;
+        value.raised(held).filter(|value| *value < limit)
+    }
+
     /// `numeric_stddev_internal`.
     fn of(&self, rows: i64, sum: &Numeric, squares: &Numeric) -> Option<Numeric> {
         if rows < 1 || (self.sample && rows < 2) {
