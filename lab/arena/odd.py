@@ -87,7 +87,10 @@ def answer_by_duckdb(pipe, tables):
         base.execute(f"create view {name} as select * from read_parquet('{files}')")
     pipe.send("ready")
     for sql in iter(pipe.recv, None):
-        pipe.send(base.execute(sql).fetchall())
+        try:
+            pipe.send(base.execute(sql).fetchall())
+        except duckdb.Error as error:
+            pipe.send(error)
 
 
 class DuckDB:
@@ -100,7 +103,10 @@ class DuckDB:
 
     def query(self, sql):
         self.pipe.send(sql)
-        return self.pipe.recv()
+        answer = self.pipe.recv()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     def stop(self):
         self.pipe.send(None)
