@@ -24,6 +24,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 
 use super::checked_reader::CheckedReaders;
+use super::run_time_filters::RunTimeFilters;
 use crate::error::{external, storage_error};
 use crate::read::scan::partition::stream;
 use crate::read::scan::{Delivery, Execution, ScanPlan};
@@ -93,6 +94,10 @@ pub(crate) fn open(
         rows.map(|batch| one_form(batch?)).boxed()
     } else {
         rows.boxed()
+    };
+    let rows = match RunTimeFilters::of(scan)? {
+        Some(filters) => rows.map(move |batch| filters.rows(batch?)).boxed(),
+        None => rows,
     };
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
 }

@@ -1,6 +1,7 @@
 //! Promised: a join's dynamic filter is evaluated in the scan if that saves decoding columns, and
 //! left to the join if it saves none. The query's own conjuncts are always evaluated in the scan,
-//! however many there are. The choice may change in the middle of a chunk in which few rows pass.
+//! however many there are. A filter also narrows small tables, by whose rows joins below it filter
+//! large ones. The choice may change in the middle of a chunk in which few rows pass.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -90,6 +91,29 @@ async fn hash_look_ups_are_made_where_they_save_columns() {
             assert_eq!(rows_of_the_scan(&session, sql).await, scanned, "{sql}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_filter_narrows_the_small_tables_of_joins_below_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(format!("{name}.parquet"));
+    write(&path("probe"), 0..ROWS);
+    write(&path("days"), (0..BUILD_ROWS).map(|i| i * 30));
+    write(&path("few"), (0..BUILD_ROWS).map(|i| i * 90));
+    let paths = ["probe", "days", "few"].map(|name| (name, path(name)));
+    let tables: Vec<(&str, &Path)> = paths.iter().map(|(n, p)| (*n, p.as_path())).collect();
+    let small = EngineConfig {
+        small_table_bytes: 256 << 10,
+        ..config()
+    };
+    let session = common::session(small, &tables).await;
+    let plain = plain(&tables).await;
+    let sql = "SELECT q.day, q.s FROM (SELECT days.x AS day, sum(probe.x) AS s FROM probe
+               JOIN days ON probe.k = days.k GROUP BY days.x) q
+               JOIN few ON few.k = q.day WHERE few.x < 2700";
+    assert_eq!(rows(&session, sql).await, plain_rows(&plain, sql).await);
+    // Ten of the days are wanted, of which `days` has one row group.
+    assert_eq!(rows_of_the_scan(&session, sql).await, "10");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
