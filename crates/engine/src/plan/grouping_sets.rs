@@ -2,8 +2,9 @@
 //!
 //! Idea: the rows are aggregated once by all keys of the sets, and the sets' groups are made of
 //! those groups: counts are added, sums are added, the minimum is that of the minima. DataFusion
-//! adds each row to a group of every set, so that `ROLLUP (a, b, c, d)` over ten million rows hashes
-//! fifty million keys. Where nearly each row has keys of its own, this costs one pass more.
+//! adds each row to a group of every set, so that `ROLLUP (a, b, c, d)` over ten million rows
+//! hashes fifty million keys. Where nearly each row has keys of its own, this costs one
+//! pass more and a hash table (or its spill) of as many groups as DataFusion's has for that set.
 //!
 //! Not here: aggregates whose result over results is another one: of distinct values or in an
 //! order, and sums of floats, whose digits depend on the order of additions.
@@ -100,11 +101,9 @@ fn in_two_steps(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
         .enumerate()
         .map(|(at, ((qualifier, field), (of, found)))| {
             let column = Expr::Column(Column::from((of, found)));
-            if (of, found.name()) == (qualifier, field.name()) {
-                return Ok(column);
-            }
             let value = match at.checked_sub(first) {
                 Some(at) => again[at].result(column, field.data_type(), found.data_type())?,
+                None if (of, found.name()) == (qualifier, field.name()) => return Ok(column),
                 None => column,
             };
             Ok(value.alias_qualified(qualifier.cloned(), field.name()))
@@ -178,8 +177,8 @@ impl Again {
         Expr::AggregateFunction(AggregateFunction { func, params })
     }
 
-    /// The value of `column`, of type `found`, as the aggregate of the rows has it. Sums of sums
-    /// have a wider type than sums; they are no greater.
+    /// The value of `column`, of type `found`, as the aggregate of the rows has it. The sum of sums
+    /// has a wider type, but its value fits the sum's type.
     fn result(&self, column: Expr, wanted: &DataType, found: &DataType) -> Result<Expr> {
         let value = match self {
             Self::Count => {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `swap_scans.rs` | which scans become cooperative? |
 //! | `interesting_orders.rs` | which sorts do scans by an index make needless? |
-//! | `grouping_sets.rs` | how are several grouping sets computed without adding each row to all of them? |
+//! | `grouping_sets.rs` | how are grouping sets computed without adding each row to all of them? |
 //! | `needless_keys/` | which keys of GROUP BY, ORDER BY and windows say nothing? |
 //! | `needless_orders.rs` | which scans promise an order that no operator counts on? |
 //! | `checked_orders.rs` | are the rows of a scan in the order that its files promise? |

@@ -272,12 +272,12 @@ mod tests {
     #[tokio::test]
     async fn threads_end_with_their_mount() {
         let calls = Calls::new(Duration::from_secs(20));
-        assert_eq!(calls.ask(|| Ok(1)).await.unwrap(), 1);
         let shared = Arc::clone(&calls.shared);
-        assert_eq!(shared.queue.lock().threads, 1);
-        // One thread is idle, another works when the mount's last user goes.
+        // One thread works and another is idle when the mount's last user goes.
         let (release, hang) = std::sync::mpsc::channel::<()>();
         calls.shared.add(Box::new(Hanging { hang })).unwrap();
+        assert_eq!(calls.ask(|| Ok(1)).await.unwrap(), 1);
+        assert_eq!(shared.queue.lock().threads, 2);
         drop(calls);
         drop(release);
         let begun = std::time::Instant::now();
