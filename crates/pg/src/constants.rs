@@ -32,6 +32,7 @@ use datafusion::physical_plan::ColumnarValue;
 
 use crate::casts::CAST;
 use crate::error::{PgError, translate};
+use crate::functions::first_value;
 use crate::operators::is_unknown;
 
 /// See the file's header. It runs first, because other rules remove expressions that no row needs.
@@ -362,7 +363,7 @@ impl Folding {
         let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &one_row)?;
         match computed.evaluate(&row) {
             Ok(ColumnarValue::Scalar(value)) => Ok(Some(value)),
-            Ok(ColumnarValue::Array(values)) => ScalarValue::try_from_array(&values, 0).map(Some),
+            Ok(ColumnarValue::Array(values)) => first_value(&values).map(Some),
             Err(error) if is_of_data(&error) => Err(error),
             // For example a function that cannot run before it is simplified.
             Err(_) => Ok(None),

@@ -83,4 +83,4 @@ pub use postgres_types::Type;
 pub use relations::{compute_once, open_undeclared, unknown_as_text};
 pub use sent::SentFunctions;
 pub use shared::{canonical, may_read_the_clock};
-pub use time::zone::zone_name;
+pub use time::zone::{zone_name, zone_text};

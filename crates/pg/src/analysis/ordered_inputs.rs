@@ -11,7 +11,8 @@
 //! | `array_agg`, `string_agg` without ORDER BY | the function's ORDER BY |
 //! | `row_number() OVER ()`, `lag`, `first_value`, … | the window's ORDER BY |
 //!
-//! For the last two, `generate_series` counts as an ordered subquery, too.
+//! For the last two, `generate_series` counts as an ordered subquery, too. So does DISTINCT ON with
+//! ORDER BY, also below a LIMIT that is computed for each outer row.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{AggregateFunction, Sort as Key, WindowFunction};
-use datafusion::logical_expr::logical_plan::{Distinct, Sort, Window};
+use datafusion::logical_expr::logical_plan::{Distinct, DistinctOn, Sort, Window};
 use datafusion::logical_expr::{
     Aggregate, Expr, Filter, Limit, LogicalPlan, Projection, SubqueryAlias,
 };
@@ -69,7 +70,12 @@ impl AnalyzerRule for OrderedInputs {
 fn shown(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     match node {
         LogicalPlan::Limit(limit) => {
-            let Some(input) = sorted(&limit.input)? else {
+            // DataFusion sorts the rows of a DISTINCT ON that is not computed for each outer row.
+            let orders = Orders {
+                distinct: !limit.input.all_out_ref_exprs().is_empty(),
+                ..Orders::OF_SUBQUERIES
+            };
+            let Some(input) = sorted(&limit.input, orders)? else {
                 return Ok(Transformed::no(LogicalPlan::Limit(limit)));
             };
             let limit = Limit {
@@ -97,13 +103,13 @@ fn result(plan: LogicalPlan) -> Result<LogicalPlan> {
         | LogicalPlan::Statement(_) => plan
             .map_children(|child| result(child).map(Transformed::yes))
             .data(),
-        query => Ok(sorted(&query)?.unwrap_or(query)),
+        query => Ok(sorted(&query, Orders::OF_SUBQUERIES)?.unwrap_or(query)),
     }
 }
 
 /// The plan, sorted like the subquery in it; `None` if no subquery is ordered.
-fn sorted(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
-    let Some((ordered, order)) = Orders::OF_SUBQUERIES.of(plan)? else {
+fn sorted(plan: &LogicalPlan, orders: Orders) -> Result<Option<LogicalPlan>> {
+    let Some((ordered, order)) = orders.of(plan)? else {
         return Ok(None);
     };
     let columns = plan.schema().fields().len();
@@ -216,16 +222,20 @@ struct Orders {
     in_subquery: bool,
     /// `generate_series` counts. (Not for LIMIT: a sort would first compute all of its rows.)
     series: bool,
+    /// The ORDER BY of DISTINCT ON counts. (DataFusion sorts by it, but for the whole statement.)
+    distinct: bool,
 }
 
 impl Orders {
     const OF_SUBQUERIES: Self = Self {
         in_subquery: false,
         series: false,
+        distinct: false,
     };
     const ALL: Self = Self {
         in_subquery: false,
         series: true,
+        distinct: true,
     };
 
     /// The order of the plan's rows, and the plan with the columns of that order appended.
@@ -234,6 +244,7 @@ impl Orders {
             LogicalPlan::Sort(sort) if self.in_subquery => {
                 Some((Arc::new(plan.clone()), sort.expr.clone()))
             }
+            LogicalPlan::Distinct(Distinct::On(on)) if self.distinct => distinct_on(on)?,
             LogicalPlan::TableScan(scan) if self.series => {
                 series_falls(&scan.source).map(|falls| {
                     let value = Column::from(plan.schema().qualified_field(0));
@@ -284,6 +295,34 @@ impl Orders {
         let ordered = self.of(once.input())?.filter(is_same);
         Ok(ordered.map(|(_, order)| (Arc::new(plan.clone()), order)))
     }
+}
+
+/// A DISTINCT ON that keeps the columns by which DataFusion sorts its groups.
+fn distinct_on(on: &DistinctOn) -> Result<Option<Ordered>> {
+    let Some(sorts) = &on.sort_expr else {
+        return Ok(None);
+    };
+    let own = on.select_expr.len();
+    let mut columns = on.select_expr.clone();
+    let order = sorts.iter().take(on.on_expr.len()).map(|key| {
+        let kept = columns[..own]
+            .iter()
+            .position(|column| column.clone().unalias() == key.expr);
+        let column = if let Some(at) = kept {
+            Column::from(on.schema.qualified_field(at))
+        } else {
+            let name = format!("__order_{}", columns.len());
+            columns.push(key.expr.clone().alias(&name));
+            Column::new_unqualified(name)
+        };
+        Key::new(Expr::Column(column), key.asc, key.nulls_first)
+    });
+    let order = order.collect();
+    let mut wider = DistinctOn::try_new(on.on_expr.clone(), columns, None, Arc::clone(&on.input))?;
+    // Another rule may have given the sorts other keys than the groups, which `try_new` refuses.
+    wider.sort_expr = Some(sorts.clone());
+    let wider = LogicalPlan::Distinct(Distinct::On(wider));
+    Ok(Some((Arc::new(wider), order)))
 }
 
 /// A projection that keeps the sort columns.

@@ -675,7 +675,8 @@ fn decimal(op: Op, (a, s1): (i256, u32), (b, s2): (i256, u32), s3: u32) -> Resul
     value.to_i256(s3).ok_or_else(overflow)
 }
 
-/// Operations on numbers whose digits fit 128 bits, or whose result fits 256; `None` for others.
+/// Quotients of numbers of at most 128 bits, and other operations whose intermediate values fit 256
+/// bits; `None` for others.
 fn quick(op: Op, (a, s1): (i256, u32), (b, s2): (i256, u32), s3: u32) -> Option<i256> {
     let value = match op {
         Op::Divide => {

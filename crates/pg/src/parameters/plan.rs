@@ -7,7 +7,7 @@ use datafusion::logical_expr::LogicalPlan;
 use postgres_types::Type;
 
 use super::infer::{Inferred, infer};
-use super::types::{Kind, nominal};
+use super::types::{Kind, is_supported, nominal, sql_name};
 use super::write::{PlanKinds, read_kinds};
 use crate::PgError;
 use crate::dialect::Written;
@@ -38,9 +38,9 @@ pub struct Typed {
 /// lack (`with_queries`).
 ///
 /// # Errors
-/// Errors of planning; 42725 if PostgreSQL would refuse to infer a type, 42P18 if nothing
-/// determines the type of a parameter that the statement does not contain, 54000 for too many
-/// parameters.
+/// Errors of planning; 0A000 for a declared type that Coscan lacks, 42725 if PostgreSQL would
+/// refuse to infer a type, 42P18 if nothing determines the type of a parameter that the statement
+/// does not contain, 54000 for too many parameters.
 pub async fn plan_typed<F, G>(
     declared: &[Option<Type>],
     written: &Written,
@@ -65,6 +65,7 @@ where
         .collect();
     for (index, said) in declared.iter().enumerate() {
         if let Some(said) = said.as_ref().filter(|said| **said != Type::UNKNOWN) {
+            check_supported(said)?;
             known.insert(index + 1, said.clone());
         }
     }
@@ -180,6 +181,16 @@ const TRIALS: [&Type; 6] = [
     &Type::INT4_ARRAY,
     &Type::TEXT_ARRAY,
 ];
+
+/// Refuses a declared type that Coscan lacks: its values would be compared and shown as text.
+fn check_supported(declared: &Type) -> Result<()> {
+    if is_supported(declared) {
+        return Ok(());
+    }
+    let name = sql_name(declared);
+    let text = format!("parameters of type {name} are not supported");
+    Err(PgError::unsupported(text).into())
+}
 
 fn check_count(count: usize) -> Result<()> {
     if count > PARAMETERS_MAX {

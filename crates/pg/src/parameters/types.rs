@@ -106,7 +106,39 @@ pub(super) fn open_target(pg_type: &Type) -> Target {
     target(pg_type, NOMINAL)
 }
 
-/// The cast target for values of a type; text for a type that is not supported.
+/// Whether a client may declare a parameter of this type.
+pub(super) fn is_supported(pg_type: &Type) -> bool {
+    match element_of(pg_type) {
+        Some(element) => is_supported(&element),
+        None => AS_TEXT.contains(pg_type) || target(pg_type, NOMINAL) != Target::Text,
+    }
+}
+
+/// Types whose values are handled as the text that the client sends: bit strings, and the names of
+/// objects that drivers look up in the catalog.
+const AS_TEXT: &[Type] = &[
+    Type::TEXT,
+    Type::UNKNOWN,
+    Type::CHAR,
+    Type::CSTRING,
+    Type::VOID,
+    Type::XML,
+    Type::BIT,
+    Type::VARBIT,
+    Type::REGCLASS,
+    Type::REGTYPE,
+    Type::REGPROC,
+    Type::REGPROCEDURE,
+    Type::REGOPER,
+    Type::REGOPERATOR,
+    Type::REGNAMESPACE,
+    Type::REGROLE,
+    Type::REGCOLLATION,
+    Type::REGCONFIG,
+    Type::REGDICTIONARY,
+];
+
+/// The cast target for values of a type; text for a type that Coscan lacks.
 pub(super) fn target(pg_type: &Type, (precision, scale): (u8, i8)) -> Target {
     if let Some(element) = element_of(pg_type) {
         return Target::Array(Box::new(target(&element, (precision, scale))));

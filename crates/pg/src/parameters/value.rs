@@ -450,9 +450,13 @@ fn binary_elements(element: &Type, raw: &Bytes) -> Result<Elements<Bytes>, PgErr
     }
     let mut lengths = Vec::with_capacity(dimensions);
     for _ in 0..dimensions {
-        lengths.push(usize::try_from(number(&mut rest)?).map_err(|_| wrong())?);
-        // The lower bound.
-        number(&mut rest)?;
+        let length = usize::try_from(number(&mut rest)?).map_err(|_| wrong())?;
+        let lower_bound = number(&mut rest)?;
+        if length > 0 && lower_bound != 1 {
+            let message = "arrays whose lower bound is not 1 are not supported";
+            return Err(PgError::unsupported(message));
+        }
+        lengths.push(length);
     }
     let count = lengths
         .iter()
@@ -639,6 +643,9 @@ mod tests {
         let raw = [2, 0, 23, 2, 1, 1, 1, 4, 5, 4, 6].map(i32::to_be_bytes);
         let sent = bytes_of(&Type::INT4_ARRAY, raw.as_flattened()).unwrap();
         assert_eq!(sent.to_string(), "[[5], [6]]");
+        let from_0 = [1, 0, 23, 1, 0, 4, 5].map(i32::to_be_bytes);
+        let error = bytes_of(&Type::INT4_ARRAY, from_0.as_flattened());
+        assert_eq!(error.map_err(|error| error.code()), Err("0A000"));
         for wrong in ["{{1},{2,3}}", "{{1},2}", "{{{{{{{1}}}}}}}"] {
             let error = text_of(&Type::INT4_ARRAY, wrong).map_err(|error| error.code());
             assert_eq!(error, Err("22P02"), "{wrong}");

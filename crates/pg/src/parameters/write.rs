@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use datafusion::arrow::datatypes::FieldRef;
+use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::DFSchema;
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -21,7 +21,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::types::Kind;
-use crate::casts::CAST;
+use crate::casts::{CAST, arrow_cast};
+use crate::functions::first_value;
 
 /// The Arrow type of each parameter of a plan, by its number. The field's metadata names types
 /// that Arrow lacks.
@@ -81,7 +82,7 @@ pub fn fill(plan: LogicalPlan, kinds: &PlanKinds, values: Vec<ScalarValue>) -> R
         };
         let value = match field.data_type() {
             held if *held == value.data_type() => value,
-            held => value.cast_to(held)?,
+            held => cast(&value, held)?,
         };
         // Even without an entry: a literal without metadata counts as untyped.
         let metadata = FieldMetadata::from(field.as_ref());
@@ -95,6 +96,15 @@ pub fn fill(plan: LogicalPlan, kinds: &PlanKinds, values: Vec<ScalarValue>) -> R
         let at = number(&placeholder.id).and_then(|number| number.checked_sub(1));
         Ok(at.and_then(|at| literals.get(at)).cloned())
     })
+}
+
+/// Casts a value. The elements of an array get the field of `held`, with the mark of a type that
+/// Arrow lacks, which `ScalarValue::cast_to` drops.
+fn cast(value: &ScalarValue, held: &DataType) -> Result<ScalarValue> {
+    match held {
+        DataType::List(_) => first_value(&arrow_cast(&value.to_array()?, held)?),
+        _ => value.cast_to(held),
+    }
 }
 
 /// Replaces expressions in a plan, keeping their names.

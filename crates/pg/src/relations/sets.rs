@@ -74,10 +74,8 @@ fn combined(
     if width != right.schema().fields().len() {
         return plan_err!("{op} queries have different number of columns");
     }
-    let like = Arc::clone(right.schema());
-    let left = constants_typed(left, &like, config)?;
-    let like = Arc::clone(left.schema());
-    let right = constants_typed(right, &like, config)?;
+    let left = constants_typed(left, &right.schema().fields().to_vec(), config)?;
+    let right = constants_typed(right, &left.schema().fields().to_vec(), config)?;
     let (a, b) = (left.schema().fields(), right.schema().fields());
     let pairs = a.iter().zip(b);
     let types: Vec<Option<FieldRef>> = pairs
@@ -95,22 +93,38 @@ fn combined(
     }
 }
 
-/// Gives the untyped constants of a branch the types of the other branch.
+/// Gives the untyped constants of a branch the types of the other branch's columns.
 fn constants_typed(
     branch: LogicalPlan,
-    other: &DFSchema,
+    other: &[FieldRef],
     config: &ConfigOptions,
 ) -> Result<LogicalPlan> {
-    let LogicalPlan::Projection(projection) = &branch else {
-        return Ok(branch);
+    let projection = match branch {
+        LogicalPlan::Projection(projection) => projection,
+        LogicalPlan::Limit(mut limit) => {
+            limit.input = below(&limit.input, other, config)?;
+            return Ok(LogicalPlan::Limit(limit));
+        }
+        LogicalPlan::Sort(mut sort) => {
+            sort.input = below(&sort.input, other, config)?;
+            return Ok(LogicalPlan::Sort(sort));
+        }
+        branch => return Ok(branch),
     };
+    if matches!(projection.input.as_ref(), LogicalPlan::Sort(_)) {
+        return above_sort(projection, other, config);
+    }
     let has_type = |field: &Field| {
-        !field.data_type().is_null() && (!is_text(field.data_type()) || is_padded(field))
+        let held = field.data_type();
+        !held.is_null() && (!is_text(held) || is_padded(field) || names_type(field))
     };
-    let is_open = |(expr, field): (&Expr, &FieldRef)| is_unknown(expr) && has_type(field);
-    let pairs = || projection.expr.iter().zip(other.fields());
+    // A NULL takes the named type here, so that the constants of later branches find it.
+    let is_open = |(expr, field): (&Expr, &FieldRef)| {
+        (is_unknown(expr) && has_type(field)) || (is_null(expr) && names_type(field))
+    };
+    let pairs = || projection.expr.iter().zip(other);
     if !pairs().any(is_open) {
-        return Ok(branch);
+        return Ok(LogicalPlan::Projection(projection));
     }
     let exprs = pairs().map(|(expr, field)| {
         if !is_open((expr, field)) {
@@ -126,11 +140,91 @@ fn constants_typed(
     )?))
 }
 
+fn below(
+    input: &LogicalPlan,
+    other: &[FieldRef],
+    config: &ConfigOptions,
+) -> Result<Arc<LogicalPlan>> {
+    constants_typed(input.clone(), other, config).map(Arc::new)
+}
+
+/// A projection that drops the columns by which the rows below it were sorted. The constants are
+/// below the sort.
+fn above_sort(
+    projection: Projection,
+    other: &[FieldRef],
+    config: &ConfigOptions,
+) -> Result<LogicalPlan> {
+    let sorted = projection.input.schema();
+    let mut wanted = sorted.fields().to_vec();
+    for (expr, field) in projection.expr.iter().zip(other) {
+        let mut expr = expr;
+        while let Expr::Alias(alias) = expr {
+            expr = &alias.expr;
+        }
+        if let Expr::Column(column) = expr
+            && let Some(at) = sorted.maybe_index_of_column(column)
+        {
+            wanted[at] = Arc::clone(field);
+        }
+    }
+    let input = below(&projection.input, &wanted, config)?;
+    let plan = Projection::try_new(projection.expr, input)?;
+    Ok(LogicalPlan::Projection(plan))
+}
+
+fn is_null(expr: &Expr) -> bool {
+    match expr {
+        Expr::Alias(alias) => is_null(&alias.expr),
+        Expr::Literal(value, None) => value.is_null(),
+        _ => false,
+    }
+}
+
+/// Whether a column of texts names a type that Arrow lacks, such as uuid and jsonb.
+fn names_type(field: &Field) -> bool {
+    is_text(field.data_type()) && Target::of_field(field).is_some_and(|target| !target.is_text())
+}
+
+/// Checks a column whose texts name a type beside another column. For DataFusion both are texts.
+///
+/// # Errors
+/// 42846, if both types are of PostgreSQL's category U; 42804, if they are of two categories.
+fn check_named(op: SetOperator, a: &FieldRef, b: &FieldRef) -> Result<()> {
+    let (Some(x), Some(y)) = (Target::of_field(a), Target::of_field(b)) else {
+        return Ok(());
+    };
+    if x == y {
+        return Ok(());
+    }
+    // The types of PostgreSQL's category U.
+    let is_apart = |target: &Target| {
+        matches!(
+            target,
+            Target::Uuid | Target::Json | Target::Jsonb | Target::JsonPath | Target::Bytea
+        )
+    };
+    if is_apart(&x) && is_apart(&y) {
+        let message = format!("{op} could not convert type {} to {}", y.name(), x.name());
+        return Err(PgError::new("42846", message).into());
+    }
+    match mismatch(
+        &op.to_string(),
+        &[(Arc::clone(a), false), (Arc::clone(b), false)],
+    ) {
+        Some(error) => Err(error.into()),
+        None => Ok(()),
+    }
+}
+
 /// The common type of two columns; `None` if they have one type, or DataFusion finds it.
 ///
 /// # Errors
-/// 42804, if only one of them is a text.
+/// 42804, if only one of them is a text; those of [`check_named`].
 fn united(op: SetOperator, a: &FieldRef, b: &FieldRef) -> Result<Option<FieldRef>> {
+    if names_type(a) || names_type(b) {
+        check_named(op, a, b)?;
+    }
     let types = [a.data_type(), b.data_type()];
     let are_texts = types.iter().all(|held| is_text(held));
     if are_texts && (is_padded(a) || is_padded(b)) && a.metadata() != b.metadata() {

@@ -94,7 +94,11 @@ impl Catalog {
             let facts = TypeFacts {
                 category: category.chars().next().unwrap_or('X'),
                 preferred: preferred == "t",
-                element: if category == "A" { number(element) } else { 0 },
+                element: if category == "A" || name == "_record" {
+                    number(element)
+                } else {
+                    0
+                },
                 array: number(array),
             };
             types.insert(number(oid), (name, facts));

@@ -31,6 +31,16 @@ pub fn zone_name(text: &str) -> Option<String> {
     })
 }
 
+/// The text that SHOW gives for a session's time zone, which [`zone_name`] reads back. `+03:30`
+/// alone would be read as a POSIX specification, whose sign is the opposite.
+#[must_use]
+pub fn zone_text(name: &str) -> String {
+    match offset(name) {
+        Some(seconds) if name.contains(':') => format!("<{name}>{}", shown(-seconds)),
+        _ => name.to_owned(),
+    }
+}
+
 /// A time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Zone {
@@ -296,6 +306,21 @@ mod tests {
         assert_eq!(Zone::full("UTC+3"), Some(Zone::Fixed(-10_800)));
         assert_eq!(Zone::read("est"), Some(Zone::Fixed(-18_000)));
         assert_eq!(Zone::full("nowhere"), None);
+    }
+
+    #[test]
+    fn the_text_of_a_zone_is_read_back() {
+        for (set, text) in [
+            ("-03:30", "<+03:30>-03:30"),
+            ("5.5", "<+05:30>-05:30"),
+            ("-5.5", "<-05:30>+05:30"),
+            ("2", "+02"),
+            ("asia/tokyo", "Asia/Tokyo"),
+        ] {
+            let name = zone_name(set).unwrap();
+            assert_eq!(zone_text(&name), text);
+            assert_eq!(zone_name(text), Some(name));
+        }
     }
 
     #[test]

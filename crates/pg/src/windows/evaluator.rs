@@ -25,6 +25,7 @@ use datafusion::scalar::ScalarValue;
 use crate::PgError;
 use crate::casts::arrow_cast;
 use crate::dialect::Excluded;
+use crate::functions::first_value;
 
 /// The function that is computed over the remaining rows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -183,7 +184,7 @@ impl PartitionEvaluator for Evaluator {
             },
         };
         match found {
-            Some(found) => ScalarValue::try_from_array(&values[0], found),
+            Some(found) => first_value(&values[0].slice(found, 1)),
             None => ScalarValue::try_from(&self.data_type),
         }
     }

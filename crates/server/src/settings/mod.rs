@@ -306,7 +306,7 @@ impl Settings {
                 let zone = coscan_pg::zone_name(value);
                 let zone = zone.ok_or_else(|| invalid(known.name, value))?;
                 configure(session, TIME_ZONE, &zone).await?;
-                zone
+                coscan_pg::zone_text(&zone)
             }
             Rule::SearchPath => {
                 let schema = first_schema(session, value);
@@ -460,7 +460,8 @@ impl Settings {
                     .execution
                     .time_zone
                     .clone();
-                zone.unwrap_or_else(|| known.default.to_owned())
+                let zone = zone.as_deref().unwrap_or(known.default);
+                coscan_pg::zone_text(zone)
             }
             name => match (self.changed.get(name), modes::default_of(name)) {
                 (Some(changed), _) => changed.clone(),

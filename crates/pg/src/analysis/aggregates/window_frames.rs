@@ -7,6 +7,7 @@
 //! | an offset with more digits than a numeric key | rounded to the key's | over a wider numeric |
 //! | an offset over `real` | sums of `real` | over double precision, as PostgreSQL adds them |
 //! | an offset of hours over dates | rounded to days | over timestamps |
+//! | an offset of `'30'` over dates and timestamps | 30 months | 30 seconds |
 //! | an offset over times and intervals | refused | over microseconds |
 //! | an offset from an infinite date or timestamp | all rows to the end | refused |
 //!
@@ -108,12 +109,8 @@ fn change(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
         held,
         DataType::Date32 | DataType::Timestamp(TimeUnit::Microsecond, _)
     ) {
-        let hours = has_hours(&frame.start_bound) || has_hours(&frame.end_bound);
-        *expr = called().call(vec![std::mem::take(expr)]);
-        if held == DataType::Date32 && hours {
-            let wide = DataType::Timestamp(TimeUnit::Microsecond, None);
-            *expr = Expr::Cast(Cast::new(Box::new(std::mem::take(expr)), wide));
-        }
+        let bounds = [&mut frame.start_bound, &mut frame.end_bound];
+        over_dates(expr, bounds, &held)?;
         return Ok(true);
     }
     if matches!(
@@ -144,6 +141,23 @@ fn change(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
     Ok(true)
 }
 
+/// Prepares a frame over dates or timestamps.
+///
+/// # Errors
+/// 22013, if an offset is negative.
+fn over_dates(key: &mut Expr, bounds: [&mut WindowFrameBound; 2], held: &DataType) -> Result<()> {
+    let mut has_hours = false;
+    for bound in bounds {
+        has_hours |= in_units(bound)?;
+    }
+    *key = called().call(vec![std::mem::take(key)]);
+    if *held == DataType::Date32 && has_hours {
+        let wide = DataType::Timestamp(TimeUnit::Microsecond, None);
+        *key = Expr::Cast(Cast::new(Box::new(std::mem::take(key)), wide));
+    }
+    Ok(())
+}
+
 /// An offset that is still text.
 fn offset(bound: &WindowFrameBound) -> Option<&str> {
     match bound {
@@ -154,10 +168,31 @@ fn offset(bound: &WindowFrameBound) -> Option<&str> {
     }
 }
 
-/// Whether an offset is not a whole number of days.
-fn has_hours(bound: &WindowFrameBound) -> bool {
-    let span = offset(bound).and_then(|text| interval(text, None, None).ok());
-    span.is_some_and(|span| span.micros != 0)
+/// Rewrites an offset over dates or timestamps as a text that Arrow reads as PostgreSQL does: for
+/// Arrow a number without a unit is a number of months. Returns whether it has a time of day.
+///
+/// # Errors
+/// 22013, if it is negative.
+fn in_units(bound: &mut WindowFrameBound) -> Result<bool> {
+    let Some(text) = offset(bound) else {
+        return Ok(false);
+    };
+    let span = interval(text, None, None)?;
+    if span.length() < 0 {
+        return Err(negative());
+    }
+    let (months, days, micros) = (span.months, span.days, span.micros);
+    give(
+        bound,
+        format!("{months} months {days} days {micros} microseconds"),
+    );
+    Ok(micros != 0)
+}
+
+/// The error for an offset below zero.
+fn negative() -> DataFusionError {
+    let message = "invalid preceding or following size in window function";
+    PgError::new("22013", message).into()
 }
 
 /// A time or an interval in microseconds.
@@ -188,8 +223,7 @@ fn in_microseconds(bound: &mut WindowFrameBound, held: &DataType) -> Result<()> 
         _ => i128::from(span.micros),
     };
     if micros < 0 {
-        let message = "invalid preceding or following size in window function";
-        return Err(PgError::new("22013", message).into());
+        return Err(negative());
     }
     give(bound, micros.to_string());
     Ok(())

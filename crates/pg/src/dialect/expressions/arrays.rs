@@ -4,14 +4,16 @@
 //! |---|---|
 //! | `'{1,NULL}'::int[]` | `ARRAY['1', NULL]::int[]` |
 //! | `x = ANY('{…}')`, `x = ANY($1)` | `x = ANY(as_array(…, x))`, which takes the type of `x` |
+//! | `x LIKE ANY('{…}')`, `x LIKE ALL('{…}')` | the same with `as_array(…, '')` |
 //! | `ARRAY(SELECT e FROM …)` | `pg_or_empty((SELECT array_agg(e) FROM …))` |
 //! | `generate_subscripts(a, 1)` | `unnest(subscripts(a, 1))` |
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Array, ArrayElemTypeDef, DataType, Expr, FunctionArguments, GroupByExpr, OrderByKind, Query,
-    SelectItem, SetExpr, Statement, TableFactor, Value, VisitMut, VisitorMut, visit_expressions,
+    Array, ArrayElemTypeDef, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
+    GroupByExpr, OrderByKind, Query, SelectItem, SetExpr, Statement, TableFactor, Value, VisitMut,
+    VisitorMut, visit_expressions,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 
@@ -43,6 +45,17 @@ impl VisitorMut for Arrays {
                 let array = std::mem::replace(&mut **right, null());
                 **right = call(AS_ARRAY, vec![array, left.as_ref().clone()]);
             }
+            Expr::Like { any, pattern, .. } | Expr::ILike { any, pattern, .. } => {
+                let array = if *any {
+                    Some(&mut **pattern)
+                } else {
+                    quantified(pattern)
+                };
+                if let Some(array) = array.filter(|array| is_open(array)) {
+                    let patterns = std::mem::replace(array, null());
+                    *array = call(AS_ARRAY, vec![patterns, text("")]);
+                }
+            }
             Expr::Function(function) => match last_word(&function.name).as_deref() {
                 Some("array") => {
                     if let FunctionArguments::Subquery(query) = &function.args
@@ -63,6 +76,33 @@ impl VisitorMut for Arrays {
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// The array of a pattern `ALL (array)`, which the parser reads as a function.
+fn quantified(pattern: &mut Expr) -> Option<&mut Expr> {
+    let Expr::Function(function) = pattern else {
+        return None;
+    };
+    let word = last_word(&function.name)?;
+    let FunctionArguments::List(list) = &mut function.args else {
+        return None;
+    };
+    match list.args.as_mut_slice() {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(array))]
+            if matches!(word.as_str(), "all" | "any" | "some") =>
+        {
+            Some(array)
+        }
+        _ => None,
+    }
+}
+
+/// Whether an array is an untyped constant or a parameter.
+fn is_open(array: &Expr) -> bool {
+    match array {
+        Expr::Nested(inner) => is_open(inner),
+        other => is_placeholder(other) || literal_text(other).is_some(),
     }
 }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `INTERVAL '1-2' YEAR TO MONTH` | `pg_cast('1-2', 'interval:year to month')` |
 //! | `x AT TIME ZONE z` | `timezone(z, x)` |
+//! | `EXTRACT('year' FROM x)` | `EXTRACT(year FROM x)` |
 //! | `(a, b) OVERLAPS (c, d)` | `overlaps(a, b, c, d)` |
 //! | `RANGE '1 day' PRECEDING` | `RANGE INTERVAL '1 day' PRECEDING` |
 //! | `make_interval(days => 10)` | `make_interval(0, 0, 0, 10, 0, 0, 0)` |
@@ -11,9 +12,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Interval,
-    NamedWindowExpr, Select, Value, VisitorMut, WindowFrameBound, WindowFrameUnits, WindowSpec,
-    WindowType,
+    BinaryOperator, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    Interval, NamedWindowExpr, Select, Value, VisitorMut, WindowFrameBound, WindowFrameUnits,
+    WindowSpec, WindowType,
 };
 
 use crate::casts::CAST;
@@ -42,6 +43,11 @@ impl VisitorMut for Times {
                     *expr = call(CAST, vec![value, text(&target)]);
                 }
             }
+            // DataFusion would take the quotes for a part of the field's name.
+            Expr::Extract {
+                field: DateTimeField::Custom(word),
+                ..
+            } => word.quote_style = None,
             Expr::AtTimeZone {
                 timestamp,
                 time_zone,

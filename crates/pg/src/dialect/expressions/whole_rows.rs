@@ -3,9 +3,11 @@
 //! | from | to |
 //! |---|---|
 //! | `SELECT t FROM t` | `SELECT t <whole> t.⟨row⟩ AS t FROM (SELECT * FROM t) ⟨rows of t⟩` |
-//! | `count(t)`, `count(t.*)` | `count(t <whole> t.⟨row⟩)` |
+//! | `count(t)` | `count(t <whole> t.⟨row⟩)` |
+//! | `count(t.*)` | `count(t.⟨row⟩)` |
 //! | `t IS NULL` | `fields_null(t <whole> t.⟨row⟩, true)` |
 //! | `(t).a` | `(t <whole> t.⟨row⟩) <field> 'a'` |
+//! | `t.a[1]` | `a[1]` of `t`, whose name is no value here |
 //! | `SELECT *` | `SELECT * EXCLUDE (⟨row⟩)` |
 //!
 //! The syntax tree does not contain a relation's columns, so planning decides:
@@ -249,6 +251,13 @@ impl VisitorMut for Whole {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::CompoundFieldAccess { root, access_chain } = expr {
+            qualified(root, access_chain);
+        }
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         match expr {
             Expr::Identifier(name) => {
@@ -269,9 +278,10 @@ impl VisitorMut for Whole {
                         if let FunctionArg::Unnamed(argument) = argument
                             && let FunctionArgExpr::QualifiedWildcard(name) = argument
                             && let Some(name) = name.0.last().and_then(|part| part.as_ident())
-                            && let Some(row) = self.row(name)
+                            && let Some(Expr::BinaryOp { right: row, .. }) = self.row(name)
                         {
-                            *argument = FunctionArgExpr::Expr(row);
+                            // Not a column of the relation's name.
+                            *argument = FunctionArgExpr::Expr(*row);
                         }
                     }
                 }
@@ -279,6 +289,24 @@ impl VisitorMut for Whole {
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Makes `t.a` of `t.a[1]` a column's name. The parser reads a subscript, and a field `a` before
+/// it, of a value `t`.
+fn qualified(root: &mut Expr, access_chain: &mut Vec<AccessExpr>) {
+    let Expr::Identifier(first) = root else {
+        return;
+    };
+    let names = access_chain.iter().map_while(|access| match access {
+        AccessExpr::Dot(Expr::Identifier(name)) => Some(name.clone()),
+        _ => None,
+    });
+    let names: Vec<Ident> = std::iter::once(first.clone()).chain(names).collect();
+    let fields = names.len() - 1;
+    if fields > 0 && fields < access_chain.len() {
+        access_chain.drain(..fields);
+        *root = Expr::CompoundIdentifier(names);
     }
 }
 

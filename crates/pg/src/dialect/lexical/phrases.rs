@@ -12,6 +12,7 @@
 //! | `FOR NO KEY UPDATE`, `FOR KEY SHARE` | `FOR UPDATE`, `FOR SHARE`: no row is locked |
 //! | `SELECT exists FROM t` | `SELECT "exists" FROM t` |
 //! | `SELECT (VALUES (1))` | `SELECT (SELECT * FROM (VALUES (1)))` |
+//! | `RANGE '1 day'::interval PRECEDING` | `RANGE '1 day' PRECEDING` |
 //! | `'a'` and, on the next line, `'b'` | `'ab'`; on the same line, an error |
 
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -26,6 +27,7 @@ use super::words::{is_space, is_word, word};
 pub(in crate::dialect) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError> {
     uescape::replace(tokens)?;
     join_strings(tokens)?;
+    uncast_offsets(tokens);
     let mut at = 0;
     while at < tokens.len() {
         if !PHRASES.iter().any(|phrase| is_word(&tokens[at], phrase)) {
@@ -373,6 +375,36 @@ fn join_strings(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError> {
         tokens.drain(at + 1..=next);
     }
     Ok(())
+}
+
+/// Removes the cast from a frame's offset: sqlparser reads a string there as an interval.
+fn uncast_offsets(tokens: &mut Vec<TokenWithSpan>) {
+    for at in (0..tokens.len()).rev() {
+        if !matches!(tokens[at].token, Token::SingleQuotedString(_)) {
+            continue;
+        }
+        let [colons, of, side, ..] = followers(tokens, at)[..] else {
+            continue;
+        };
+        let is_offset = matches!(
+            word(&tokens[side]).as_deref(),
+            Some("preceding" | "following")
+        );
+        let before = tokens[..at].iter().rfind(|token| !is_space(token));
+        let is_bound = before.and_then(word).is_some_and(|before| {
+            matches!(
+                before.as_str(),
+                "range" | "rows" | "groups" | "between" | "and"
+            )
+        });
+        if is_offset
+            && is_bound
+            && tokens[colons].token == Token::DoubleColon
+            && is_word(&tokens[of], "interval")
+        {
+            tokens.drain(at + 1..=of);
+        }
+    }
 }
 
 /// The position of the bracket that closes the one at `open`.

@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, CopySource, DataType, Expr, Ident, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, VisitMut, VisitorMut,
+    visit_expressions,
 };
 use std::ops::ControlFlow;
 
@@ -37,7 +38,10 @@ pub(super) fn each_result(statement: &mut Statement, each: &mut impl FnMut(&mut 
 
 /// Names the columns of results and of relations, and makes the names within each unique.
 pub(in crate::dialect) fn unique(statement: &mut Statement) {
-    each_result(statement, &mut |query| name_all(&mut query.body));
+    each_result(statement, &mut |query| {
+        name_all(&mut query.body);
+        keep_from_wildcard(query);
+    });
     let statement = match statement {
         Statement::Prepare { statement, .. } => statement,
         plain => plain,
@@ -245,16 +249,15 @@ fn keep_columns_apart(select: &mut Select) {
                     }
                     _ => false,
                 };
-                // `a.x` and `b.x` differ, except where `a` is a table of an outer query.
-                let again = match expr {
-                    Expr::CompoundIdentifier(words) => words
-                        .last()
-                        .is_some_and(|word| !seen.insert(format!(".{}", folded(word)))),
-                    _ => false,
+                let name = match expr {
+                    Expr::Identifier(word) => folded(word),
+                    // `a.x` and `b.x` differ, except where `a` is a table of an outer query.
+                    Expr::CompoundIdentifier(words) => words.last().map(folded).unwrap_or_default(),
+                    _ => expr.to_string(),
                 };
-                brought || !seen.insert(expr.to_string()) || again
+                brought || !seen.insert(name)
             }
-            SelectItem::ExprWithAlias { alias, .. } => !seen.insert(alias.to_string()),
+            SelectItem::ExprWithAlias { alias, .. } => !seen.insert(folded(alias)),
             _ => false,
         };
         if known {
@@ -263,10 +266,43 @@ fn keep_columns_apart(select: &mut Select) {
     }
 }
 
+/// Marks the names that a result gives to columns beside `*`, which may bring columns of these
+/// names. Other clauses may refer to a name that they mention, so it stays.
+fn keep_from_wildcard(query: &mut Query) {
+    if !is_wild(&query.body) {
+        return;
+    }
+    let mut mentioned = HashSet::new();
+    let mut note = |expr: &Expr| {
+        if let Expr::Identifier(word) = expr {
+            mentioned.insert(folded(word));
+        }
+        ControlFlow::<()>::Continue(())
+    };
+    let _ = visit_expressions(&query.order_by, &mut note);
+    let SetExpr::Select(select) = query.body.as_mut() else {
+        return;
+    };
+    if select.into.is_some() {
+        return;
+    }
+    let _ = visit_expressions(&select.distinct, &mut note);
+    let _ = visit_expressions(&select.group_by, &mut note);
+    let _ = visit_expressions(&select.having, &mut note);
+    for (position, item) in select.projection.iter_mut().enumerate() {
+        if let SelectItem::ExprWithAlias { alias, .. } = item
+            && !alias.value.contains(MARK)
+            && !mentioned.contains(&folded(alias))
+        {
+            rename(item, position);
+        }
+    }
+}
+
 fn rename(item: &mut SelectItem, position: usize) {
     let (expr, name) = match item {
         SelectItem::UnnamedExpr(expr) => (expr.clone(), of(expr)),
-        SelectItem::ExprWithAlias { expr, alias } => (expr.clone(), alias.value.clone()),
+        SelectItem::ExprWithAlias { expr, alias } => (expr.clone(), folded(alias)),
         _ => return,
     };
     let alias = Ident::with_quote('"', format!("{name}{MARK}{position}"));

@@ -154,13 +154,16 @@ fn is_untyped(value: &Expr) -> bool {
 }
 
 /// `lag(x, n, d)` becomes `CASE WHEN lag(true, n) IS NULL THEN d ELSE lag(x, n) END`, because
-/// DataFusion accepts only constants of the type of `x` as defaults.
+/// DataFusion accepts only constants as defaults, and casts them to the type of `x`. PostgreSQL
+/// finds a common type of `x` and `d`, as CASE does.
 fn with_default(function: &Function) -> Option<Expr> {
     let name = last_word(&function.name)?;
     let [value, rows, default] = arguments(function)?[..] else {
         return None;
     };
-    if !matches!(name.as_str(), "lag" | "lead") || is_constant(default) {
+    let is_kept = is_null(default) || (is_open(value) && is_constant(default));
+    let is_plain = function.null_treatment.is_none();
+    if !matches!(name.as_str(), "lag" | "lead") || is_kept || !is_plain {
         return None;
     }
     let shifted = |value: &Expr| {
@@ -182,7 +185,25 @@ fn with_default(function: &Function) -> Option<Expr> {
     })))
 }
 
-/// Whether DataFusion accepts the default as written: NULL, a text or an integer.
+fn is_null(value: &Expr) -> bool {
+    match value {
+        Expr::Nested(inner) => is_null(inner),
+        Expr::Value(value) => value.value == Value::Null,
+        _ => false,
+    }
+}
+
+/// Whether nothing but the default may give a value its type: without the default, `lag` of such a
+/// value is an error.
+fn is_open(value: &Expr) -> bool {
+    match value {
+        Expr::Nested(inner) => is_open(inner),
+        Expr::Value(inner) => matches!(inner.value, Value::Placeholder(_)) || is_untyped(value),
+        _ => false,
+    }
+}
+
+/// Whether DataFusion accepts the default as written: NULL, a parameter, a text or an integer.
 fn is_constant(default: &Expr) -> bool {
     match default {
         Expr::UnaryOp { expr, .. } | Expr::Nested(expr) => is_constant(expr),

@@ -10,6 +10,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::elements::{common, dimensions, element, elements, flat, leaf, value};
 use crate::PgError;
+use crate::functions::first_value;
 use crate::functions::scalar::Take::{Any, Int, List};
 use crate::functions::scalar::{Body, Form, Function, Give, Row, Value};
 use crate::operators::padded::is_padded;
@@ -174,7 +175,7 @@ fn extreme_of(row: &Row<'_>, wanted: Ordering) -> Result<Value> {
     match best {
         Some(at) => {
             let (array, place) = row.array(at);
-            Ok(Value::Scalar(ScalarValue::try_from_array(array, place)?))
+            Ok(Value::Scalar(first_value(&array.slice(place, 1))?))
         }
         None => Ok(Value::Null),
     }

@@ -11,6 +11,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::elements::{dimensions, elements, flat, flat_elements, leaf, list_of};
 use crate::PgError;
+use crate::functions::first_value;
 use crate::functions::scalar::Take::{Int, List};
 use crate::functions::scalar::{Form, Function, Give, Row, Value, type_name};
 
@@ -120,7 +121,7 @@ fn itself(given: &[FieldRef]) -> Result<FieldRef> {
 fn or_empty(row: &Row<'_>) -> Result<Value> {
     let (array, at) = row.array(0);
     if !row.is_null(0) {
-        return Ok(Value::Scalar(ScalarValue::try_from_array(array, at)?));
+        return Ok(Value::Scalar(first_value(&array.slice(at, 1))?));
     }
     let DataType::List(element) = array.data_type() else {
         return Ok(Value::Null);

@@ -2,6 +2,8 @@
 //!
 //! The aggregates are an `array_agg` of texts and a function that joins them.
 
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;
 
 use super::{TYPES, given, write};
@@ -14,7 +16,7 @@ use crate::values::json_quoted;
 /// One element of `json_agg`: `pg_element(value)`, a JSON text. (The list that `array_agg` builds
 /// does not keep the mark of json.)
 pub(crate) const ELEMENT: &str = "pg_element";
-/// Prefix of elements whose types are written on separate lines.
+/// Prefix of elements that are written on separate lines: rows and arrays, but no NULLs.
 const NESTED: char = '\u{1}';
 /// `json_agg` from the array of elements: `pg_join_json`.
 pub(crate) const JOIN: &str = "pg_join_";
@@ -175,7 +177,7 @@ fn object(row: &Row<'_>) -> Result<String> {
 
 fn element(row: &Row<'_>) -> Result<String> {
     let value = write::argument(row, 0)?;
-    Ok(if row.field(0).data_type().is_nested() {
+    Ok(if row.field(0).data_type().is_nested() && !row.is_null(0) {
         format!("{NESTED}{value}")
     } else {
         value
@@ -183,25 +185,42 @@ fn element(row: &Row<'_>) -> Result<String> {
 }
 
 fn collect(row: &Row<'_>) -> Result<String> {
-    use datafusion::arrow::datatypes::DataType;
     let (array, at) = row.array(0);
-    let nested = match array.data_type() {
-        DataType::List(element) => element.data_type().is_nested(),
-        _ => false,
+    let DataType::List(element) = array.data_type() else {
+        let mut out = String::new();
+        write::write(array, at, row.field(0), ", ", &mut out)?;
+        return Ok(out);
     };
-    let mut out = String::new();
-    let between = if nested { ", \n " } else { ", " };
-    write::write(array, at, row.field(0), between, &mut out)?;
-    Ok(out)
+    let values = array.as_list::<i32>().value(at);
+    let is_nested = element.data_type().is_nested();
+    let elements = (0..values.len()).map(|at| -> Result<String> {
+        let mut out = String::new();
+        if is_nested && values.is_valid(at) {
+            out.push(NESTED);
+        }
+        write::write(&values, at, element, ",", &mut out)?;
+        Ok(out)
+    });
+    Ok(listed(&elements.collect::<Result<Vec<_>>>()?))
 }
 
 fn join(row: &Row<'_>) -> Result<String> {
     let elements: Vec<String> = text_elements(row, 0)?.into_iter().flatten().collect();
-    let is_nested = elements.iter().any(|element| element.starts_with(NESTED));
-    let between = if is_nested { ", \n " } else { ", " };
-    let plain: Vec<&str> = elements
-        .iter()
-        .map(|element| element.trim_start_matches(NESTED))
-        .collect();
-    Ok(format!("[{}]", plain.join(between)))
+    Ok(listed(&elements))
+}
+
+/// The array of these elements, on separate lines if they have the prefix of nested ones.
+fn listed(elements: &[String]) -> String {
+    let mut out = "[".to_owned();
+    for (at, element) in elements.iter().enumerate() {
+        let nested = element.strip_prefix(NESTED);
+        out.push_str(match nested {
+            _ if at == 0 => "",
+            Some(_) => ", \n ",
+            None => ", ",
+        });
+        out.push_str(nested.unwrap_or(element));
+    }
+    out.push(']');
+    out
 }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use datafusion::error::Result;
 use datafusion::logical_expr::ScalarUDF;
-use datafusion::scalar::ScalarValue;
 
 use crate::PgError;
 use crate::functions::arrays::text_elements;
+use crate::functions::first_value;
 use crate::functions::scalar::Take::{Int, List, Text};
 use crate::functions::scalar::{Form, Function, Give, Row, Value};
 
@@ -23,7 +23,7 @@ pub(crate) fn fits() -> ScalarUDF {
             kept(text, row)?;
         }
         let (array, at) = row.array(0);
-        Ok(Value::Scalar(ScalarValue::try_from_array(array, at)?))
+        Ok(Value::Scalar(first_value(&array.slice(at, 1))?))
     });
     Function::new("pg_fits", vec![text, array]).udf()
 }

@@ -3,6 +3,7 @@
 //! | file | question |
 //! |---|---|
 //! | `aggregates.rs` | which types have aggregates of numbers, and `array_agg`? |
+//! | `corr.rs` | how does `corr` keep its digits? |
 //! | `decimal_sum.rs` | how are decimals summed whose sum may leave 128 bits? |
 //! | `ordered_set.rs` | `mode`, `percentile_disc` and `percentile_cont` |
 //! | `ranks.rs` | `row_number`, `rank`, `dense_rank` and `ntile` |
@@ -14,6 +15,7 @@
 
 pub(super) mod aggregates;
 pub(super) mod common;
+mod corr;
 mod decimal_sum;
 mod float_key;
 pub(super) mod ordered_set;
@@ -22,6 +24,7 @@ pub(super) mod wrapped;
 
 pub(crate) use aggregates::{Kind, Marker, list_of, variance_of};
 pub(crate) use common::{ARRAY, CASE, CASE_OF, Common};
+pub use corr::corr;
 pub use decimal_sum::{Totals, decimal_sum};
 pub(crate) use float_key::{
     as_float_key, float_key, float_of_key, is_float_key, shown_float, sign_bit,

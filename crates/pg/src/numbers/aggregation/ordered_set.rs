@@ -23,6 +23,7 @@ use datafusion::scalar::ScalarValue;
 use super::float_key;
 use crate::casts::{Target, arrow_cast};
 use crate::error::PgError;
+use crate::functions::first_value;
 
 /// The aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -251,7 +252,8 @@ impl Values {
         )]
         let index = |value: f64| (value.max(0.0) as usize).min(sorted.len() - 1);
         if self.kind == Kind::Discrete {
-            return ScalarValue::try_from_array(sorted, index((percent * count).ceil() - 1.0));
+            let at = index((percent * count).ceil() - 1.0);
+            return first_value(&sorted.slice(at, 1));
         }
         let place = percent * (count - 1.0);
         let (low, high) = (index(place.floor()), index(place.ceil()));
@@ -332,7 +334,7 @@ impl Accumulator for Values {
             return match mode(&sorted)? {
                 Some(at) => {
                     let at = UInt64Array::from(vec![u64::try_from(at).unwrap_or(0)]);
-                    ScalarValue::try_from_array(&take(&sorted, &at, None)?, 0)
+                    first_value(&take(&sorted, &at, None)?)
                 }
                 None => ScalarValue::try_from(&self.value),
             };

@@ -35,6 +35,12 @@ fn type_of(name: &str) -> Type {
         "int4[]" => Type::INT4_ARRAY,
         "int8[]" => Type::INT8_ARRAY,
         "text[]" => Type::TEXT_ARRAY,
+        "varchar[]" => Type::VARCHAR_ARRAY,
+        "bpchar[]" => Type::BPCHAR_ARRAY,
+        "name[]" => Type::NAME_ARRAY,
+        "uuid[]" => Type::UUID_ARRAY,
+        "json[]" => Type::JSON_ARRAY,
+        "jsonb[]" => Type::JSONB_ARRAY,
         other => panic!("{other}"),
     }
 }
@@ -170,6 +176,41 @@ async fn values_are_neither_truncated_nor_guessed() {
         found.len(),
         found.join("\n")
     );
+}
+
+/// Their texts would be compared as texts.
+#[tokio::test(flavor = "multi_thread")]
+async fn declared_types_that_coscan_lacks_are_refused() {
+    let server = TestServer::start().await;
+    let addr = server.addr;
+    let done = tokio::task::spawn_blocking(move || {
+        let mut client = RawClient::connect(addr);
+        let mut shown = |pg_type: &Type, value: &[u8], format| {
+            client.prepare("", "SELECT $1", &[pg_type.oid()]);
+            client.run("", &[Some(value.to_vec())], format).shown()
+        };
+        for (lacking, text) in [
+            (Type::TIMETZ, "10:00+02"),
+            (Type::INET, "1.2.3.4"),
+            (Type::MONEY, "5"),
+            (Type::INT4_RANGE, "[1,5]"),
+            (Type::INET_ARRAY, "{1.2.3.4}"),
+        ] {
+            let answer = shown(&lacking, text.as_bytes(), 0);
+            assert!(answer.starts_with("error 0A000"), "{lacking}: {answer}");
+        }
+        for as_text in [Type::TEXT, Type::VARBIT, Type::REGCLASS] {
+            assert_eq!(shown(&as_text, b"101", 0), "101", "{as_text}");
+        }
+        let array_from = |lower_bound: i32| {
+            let numbers = [1, 0, 23, 2, lower_bound, 4, 7, 4, 8].map(i32::to_be_bytes);
+            numbers.as_flattened().to_vec()
+        };
+        assert_eq!(shown(&Type::INT4_ARRAY, &array_from(1), 1), "{7,8}");
+        let answer = shown(&Type::INT4_ARRAY, &array_from(0), 1);
+        assert!(answer.starts_with("error 0A000"), "{answer}");
+    });
+    done.await.unwrap();
 }
 
 /// A server whose sessions see the table `people`.

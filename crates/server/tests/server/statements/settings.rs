@@ -124,6 +124,32 @@ async fn settings_that_drivers_use_are_accepted() {
     );
 }
 
+/// A client may restore what it was shown.
+#[tokio::test]
+async fn a_time_zone_that_is_shown_can_be_set() {
+    let server = TestServer::start().await;
+    let client = server.connect().await;
+    for (zone, expected) in [
+        ("-03:30", "2020-01-01 23:30:00+03:30"),
+        ("5.5", "2020-01-02 01:30:00+05:30"),
+    ] {
+        client
+            .batch_execute(&format!("SET TIME ZONE '{zone}'"))
+            .await
+            .unwrap();
+        let shown = show(&client, "TimeZone").await;
+        for change in [
+            format!("SET timezone = '{shown}'"),
+            "BEGIN; SET LOCAL timezone = 'Asia/Tokyo'; COMMIT".to_owned(),
+        ] {
+            client.batch_execute(&change).await.unwrap();
+            let sql = "SELECT (TIMESTAMPTZ '2020-01-01 20:00+00')::text";
+            let row = client.query_one(sql, &[]).await.unwrap();
+            assert_eq!(row.get::<_, &str>(0), expected, "{zone}: {change}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn the_startup_message_can_set_settings() {
     let server = TestServer::start().await;
