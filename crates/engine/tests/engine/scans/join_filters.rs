@@ -21,8 +21,16 @@ const ROWS: i64 = 60_000;
 const BUILD_ROWS: i64 = 2_000;
 
 fn write(path: &Path, keys: impl Iterator<Item = i64> + Clone) {
-    let field = |name| Field::new(name, DataType::Int64, false);
-    let schema = common::schema(vec![field("k"), field("x")]);
+    write_named(path, ["k", "x"], keys);
+}
+
+/// A table of keys and their threefold.
+fn write_named(path: &Path, names: [&str; 2], keys: impl Iterator<Item = i64> + Clone) {
+    let schema = common::schema(
+        names
+            .map(|name| Field::new(name, DataType::Int64, false))
+            .to_vec(),
+    );
     let batch = RecordBatch::try_new(
         Arc::clone(&schema),
         vec![
@@ -98,8 +106,16 @@ async fn a_filter_narrows_the_small_tables_of_joins_below_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(format!("{name}.parquet"));
     write(&path("probe"), 0..ROWS);
-    write(&path("days"), (0..BUILD_ROWS).map(|i| i * 30));
-    write(&path("few"), (0..BUILD_ROWS).map(|i| i * 90));
+    write_named(
+        &path("days"),
+        ["day", "week"],
+        (0..BUILD_ROWS).map(|i| i * 30),
+    );
+    write_named(
+        &path("few"),
+        ["wanted", "by"],
+        (0..BUILD_ROWS).map(|i| i * 90),
+    );
     let paths = ["probe", "days", "few"].map(|name| (name, path(name)));
     let tables: Vec<(&str, &Path)> = paths.iter().map(|(n, p)| (*n, p.as_path())).collect();
     let small = EngineConfig {
@@ -108,9 +124,9 @@ async fn a_filter_narrows_the_small_tables_of_joins_below_it() {
     };
     let session = common::session(small, &tables).await;
     let plain = plain(&tables).await;
-    let sql = "SELECT q.day, q.s FROM (SELECT days.x AS day, sum(probe.x) AS s FROM probe
-               JOIN days ON probe.k = days.k GROUP BY days.x) q
-               JOIN few ON few.k = q.day WHERE few.x < 2700";
+    let sql = "SELECT q.week, q.s FROM (SELECT week, sum(x) AS s FROM probe
+               JOIN days ON probe.k = days.day GROUP BY week) q
+               JOIN few ON few.wanted = q.week WHERE few.by < 2700";
     assert_eq!(rows(&session, sql).await, plain_rows(&plain, sql).await);
     // Ten of the days are wanted, of which `days` has one row group.
     assert_eq!(rows_of_the_scan(&session, sql).await, "10");
