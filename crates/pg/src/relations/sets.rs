@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{Field, FieldRef};
-use datafusion::common::{Column, DFSchema, plan_err};
+use datafusion::common::{Column, plan_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::planner::RelationPlannerContext;
@@ -74,8 +74,8 @@ fn combined(
     if width != right.schema().fields().len() {
         return plan_err!("{op} queries have different number of columns");
     }
-    let left = constants_typed(left, &right.schema().fields().to_vec(), config)?;
-    let right = constants_typed(right, &left.schema().fields().to_vec(), config)?;
+    let left = constants_typed(left, right.schema().fields(), config)?;
+    let right = constants_typed(right, left.schema().fields(), config)?;
     let (a, b) = (left.schema().fields(), right.schema().fields());
     let pairs = a.iter().zip(b);
     let types: Vec<Option<FieldRef>> = pairs

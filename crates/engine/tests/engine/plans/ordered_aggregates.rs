@@ -213,7 +213,12 @@ async fn an_ordered_aggregate_is_used_if_the_key_has_many_values_in_sequence() {
         ("SELECT f, sum(k) FROM t GROUP BY f", false),
         ("SELECT k / 2, sum(v) FROM t GROUP BY k / 2", false),
         ("SELECT sum(v) FROM t", false),
-        ("SELECT k, g, sum(v) FROM t GROUP BY ROLLUP (k, g)", false),
+        // Grouping sets are made of the groups by all keys.
+        ("SELECT k, g, sum(v) FROM t GROUP BY ROLLUP (k, g)", true),
+        (
+            "SELECT k, g, count(DISTINCT v) FROM t GROUP BY ROLLUP (k, g)",
+            false,
+        ),
         ("SELECT k, array_agg(v ORDER BY v) FROM t GROUP BY k", false),
     ] {
         assert_eq!(is_ordered(&session, sql).await, ordered, "{sql}");
