@@ -88,11 +88,14 @@ async fn a_query_runs_on_as_many_nodes_as_it_needs() {
             .map(ToString::to_string)
             .collect();
         assert_eq!(named.len(), nodes, "{plan}");
-        assert!(
-            before.iter().all(|node| named.contains(node)),
-            "nodes of P are among those of 2P"
-        );
-        before = named;
+        // A query on one node runs where most of its chunks are, which may be any of them.
+        if nodes > 1 {
+            assert!(
+                before.iter().all(|node| named.contains(node)),
+                "nodes of P are among those of 2P"
+            );
+            before = named;
+        }
     }
 }
 
