@@ -297,27 +297,38 @@ impl Orders {
     }
 }
 
-/// A DISTINCT ON that keeps the columns by which DataFusion sorts its groups.
-fn distinct_on(on: &DistinctOn) -> Result<Option<Ordered>> {
-    let Some(sorts) = &on.sort_expr else {
-        return Ok(None);
-    };
-    let own = on.select_expr.len();
-    let mut columns = on.select_expr.clone();
-    let order = sorts.iter().take(on.on_expr.len()).map(|key| {
-        let kept = columns[..own]
+/// The columns of a select list, then those of the keys that are not in it, and the keys as these
+/// columns.
+fn with_keys(
+    selected: &[Expr],
+    schema: &DFSchema,
+    keys: impl IntoIterator<Item = Key>,
+) -> (Vec<Expr>, Vec<Key>) {
+    let mut columns = selected.to_vec();
+    let order = keys.into_iter().map(|key| {
+        let kept = selected
             .iter()
             .position(|column| column.clone().unalias() == key.expr);
         let column = if let Some(at) = kept {
-            Column::from(on.schema.qualified_field(at))
+            Column::from(schema.qualified_field(at))
         } else {
             let name = format!("__order_{}", columns.len());
-            columns.push(key.expr.clone().alias(&name));
+            columns.push(key.expr.alias(&name));
             Column::new_unqualified(name)
         };
         Key::new(Expr::Column(column), key.asc, key.nulls_first)
     });
     let order = order.collect();
+    (columns, order)
+}
+
+/// A DISTINCT ON that keeps the columns by which DataFusion sorts its groups.
+fn distinct_on(on: &DistinctOn) -> Result<Option<Ordered>> {
+    let Some(sorts) = &on.sort_expr else {
+        return Ok(None);
+    };
+    let keys = sorts.iter().take(on.on_expr.len()).cloned();
+    let (columns, order) = with_keys(&on.select_expr, &on.schema, keys);
     let mut wider = DistinctOn::try_new(on.on_expr.clone(), columns, None, Arc::clone(&on.input))?;
     // Another rule may have given the sorts other keys than the groups, which `try_new` refuses.
     wider.sort_expr = Some(sorts.clone());
@@ -327,22 +338,7 @@ fn distinct_on(on: &DistinctOn) -> Result<Option<Ordered>> {
 
 /// A projection that keeps the sort columns.
 fn projected(projection: &Projection, input: Arc<LogicalPlan>, order: Vec<Key>) -> Result<Ordered> {
-    let own = projection.expr.len();
-    let mut columns = projection.expr.clone();
-    let order = order.into_iter().map(|key| {
-        let kept = columns[..own]
-            .iter()
-            .position(|column| column.clone().unalias() == key.expr);
-        let column = if let Some(at) = kept {
-            Column::from(projection.schema.qualified_field(at))
-        } else {
-            let name = format!("__order_{}", columns.len());
-            columns.push(key.expr.alias(&name));
-            Column::new_unqualified(name)
-        };
-        Key::new(Expr::Column(column), key.asc, key.nulls_first)
-    });
-    let order = order.collect();
+    let (columns, order) = with_keys(&projection.expr, &projection.schema, order);
     let projection = Projection::try_new(columns, input)?;
     Ok((Arc::new(LogicalPlan::Projection(projection)), order))
 }

@@ -27,7 +27,7 @@ use datafusion::logical_expr::{
 use datafusion::scalar::ScalarValue;
 
 use super::integers::checked;
-use super::numeric::{Numeric, power_of_ten, shown_scale, ten};
+use super::numeric::{Numeric, fits, power_of_ten, shown_scale, ten};
 use super::power;
 use super::small::Small;
 use crate::casts::{OPEN_SCALE, Target, arrow_cast, overflow};
@@ -719,8 +719,7 @@ fn quick(op: Op, (a, s1): (i256, u32), (b, s2): (i256, u32), s3: u32) -> Option<
         }
         _ => return None,
     };
-    let limit = power_of_ten(76)?;
-    (value < limit && value > limit.wrapping_neg()).then_some(value)
+    fits(value).then_some(value)
 }
 
 impl fmt::Display for Op {

@@ -26,7 +26,7 @@ use num_bigint::BigInt;
 use super::arithmetic::{OPEN, as_decimal, digits, float_overflow, float_underflow};
 use super::c_math;
 use super::degrees;
-use super::numeric::{Numeric, shown_scale};
+use super::numeric::{Numeric, fits, shown_scale};
 use super::power;
 use super::small::rounded;
 use crate::casts::{OPEN_SCALE, Target, arrow_cast, decimal, overflow};
@@ -539,8 +539,7 @@ fn factorial(n: i64) -> Result<i256, PgError> {
             .checked_mul(i256::from_i128(factor.into()))
             .ok_or_else(overflow)?;
     }
-    let limit = i256::from_i128(10).checked_pow(76);
-    if limit.is_none_or(|limit| value >= limit) {
+    if !fits(value) {
         return Err(overflow());
     }
     Ok(value)

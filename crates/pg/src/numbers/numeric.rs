@@ -54,6 +54,11 @@ pub(crate) fn power_of_ten(exponent: u32) -> Option<i256> {
     POWERS.get(exponent as usize).copied()
 }
 
+/// Whether a value has at most 76 digits.
+pub(crate) fn fits(value: i256) -> bool {
+    power_of_ten(76).is_some_and(|limit| value < limit && value > limit.wrapping_neg())
+}
+
 /// A value with PostgreSQL's display scale. A column with a wide scale holds values of different
 /// scales, so trailing zeros are not significant.
 pub(crate) fn shown_scale(value: i256, scale: u32) -> Numeric {
@@ -328,9 +333,7 @@ pub(crate) fn big_to_i256(value: &BigInt) -> Option<i256> {
     let fill = if value.sign() == Sign::Minus { 0xff } else { 0 };
     let mut wide = [fill; 32];
     wide.get_mut(..bytes.len())?.copy_from_slice(&bytes);
-    let value = i256::from_le_bytes(wide);
-    let limit = power_of_ten(76)?;
-    (value < limit && value > limit.checked_neg()?).then_some(value)
+    Some(i256::from_le_bytes(wide)).filter(|value| fits(*value))
 }
 
 #[cfg(test)]

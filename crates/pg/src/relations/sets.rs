@@ -158,12 +158,8 @@ fn above_sort(
     let sorted = projection.input.schema();
     let mut wanted = sorted.fields().to_vec();
     for (expr, field) in projection.expr.iter().zip(other) {
-        let mut expr = expr;
-        while let Expr::Alias(alias) = expr {
-            expr = &alias.expr;
-        }
-        if let Expr::Column(column) = expr
-            && let Some(at) = sorted.maybe_index_of_column(column)
+        if let Expr::Column(column) = expr.clone().unalias()
+            && let Some(at) = sorted.maybe_index_of_column(&column)
         {
             wanted[at] = Arc::clone(field);
         }

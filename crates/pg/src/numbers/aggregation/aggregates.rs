@@ -20,7 +20,7 @@ use crate::casts::{OPEN_SCALE, Target, arrow_cast, decimal, overflow};
 use crate::error::PgError;
 use crate::functions::mark_of;
 use crate::numbers::arithmetic::{OPEN, digits};
-use crate::numbers::numeric::{Numeric, PLAIN_SCALE_MAX, power_of_ten, shown_scale};
+use crate::numbers::numeric::{Numeric, PLAIN_SCALE_MAX, fits, shown_scale};
 use crate::numbers::small::Small;
 
 /// The aggregate.
@@ -297,8 +297,7 @@ impl Variance {
         } else {
             variance
         };
-        let limit = power_of_ten(76)?;
-        value.raised(held).filter(|value| *value < limit)
+        value.raised(held).filter(|value| fits(*value))
     }
 
     /// `numeric_stddev_internal`.
