@@ -68,7 +68,7 @@ fn the_cheapest_bytes_go_first() {
     assert_eq!(small.gave_way(2, 0), []);
     assert_eq!(small.gave_way(1, 200), [grant(1)]);
     // Holders give no more than they have: 200 of 201.
-    assert_eq!(small.ask(1, 201), [refuse(1, 701)]);
+    assert_eq!(small.ask(1, 201), [refuse(1, 701, 0)]);
 }
 
 #[test]
@@ -84,7 +84,11 @@ fn an_operator_spills_if_its_own_bytes_are_cheaper() {
     assert_eq!(small.gave_way(1, 150), [grant(1)]);
     assert_eq!(small.ask(1, 150), [reclaim(1, 150)]);
     assert_eq!(small.gave_way(1, 0), [grant(1)]);
-    assert_eq!(small.ask(1, 50), [refuse(1, 450)], "arrays are worth more");
+    assert_eq!(
+        small.ask(1, 50),
+        [refuse(1, 450, 0)],
+        "arrays are worth more"
+    );
     small_arrives(&mut small, 2);
     small.begin(2, FAILS);
     assert_eq!(small.ask(2, 100), [reclaim(2, 100)], "it would fail");
@@ -97,10 +101,10 @@ fn what_is_promised_nobody_else_gets() {
     small_arrives(&mut small, 2);
     small.begin(1, FAILS);
     small.begin(2, FAILS);
-    assert_eq!(small.ask(2, 301), [refuse(2, 301)]);
+    assert_eq!(small.ask(2, 301), [refuse(2, 301, 600)]);
     assert_eq!(small.ask(2, 300), [grant(2)]);
     assert_eq!(small.ask(1, 600), [grant(1)]);
-    assert_eq!(small.ask(1, 1), [refuse(1, 601)]);
+    assert_eq!(small.ask(1, 1), [refuse(1, 601, 300)]);
 }
 
 #[test]
@@ -112,7 +116,7 @@ fn what_a_query_gives_back_is_its_own_for_a_moment() {
     small.begin(2, FAILS);
     assert_eq!(small.ask(1, 900), [grant(1)]);
     small.give(1, 800);
-    assert_eq!(small.ask(2, 1), [refuse(2, 1)]);
+    assert_eq!(small.ask(2, 1), [refuse(2, 1, 900)]);
     assert_eq!(small.ask(1, 500), [grant(1)]);
     small.tick_after(250);
     assert_eq!(small.ask(2, 300), [grant(2)]);
@@ -139,7 +143,7 @@ fn spilling_queries_share_and_leave_room_for_one_more() {
     assert_eq!(small.arrive(3, 95), [], "it waits");
     assert_eq!(
         small.ask(1, 10),
-        [refuse(1, 20)],
+        [refuse(1, 20, 200)],
         "it has more than its share"
     );
     assert_eq!(small.give(1, 610), [], "its merge may want that");
@@ -204,7 +208,7 @@ fn a_lower_limit_ends_the_youngest_and_gives_the_others_a_second_to_spill() {
     });
     small.end(3);
     assert_eq!(small.tell(lower(300)), [end(2)], "at once");
-    assert_eq!(small.ask(2, 1), [refuse(2, 201)], "it is to end");
+    assert_eq!(small.ask(2, 1), [refuse(2, 201, 200)], "it is to end");
 }
 
 #[test]
@@ -244,7 +248,7 @@ fn connections_have_the_reserve() {
         bytes,
         floor,
     });
-    assert_eq!(small.ask(1, 51), [refuse(1, 851)]);
+    assert_eq!(small.ask(1, 51), [refuse(1, 851, 0)]);
     assert_eq!(small.ask(1, 50), [grant(1)]);
 }
 
@@ -261,7 +265,7 @@ fn what_the_kernel_counts_beyond_counts() {
         "it may be what was freed"
     );
     small.tell(Event::Measured { bytes: 550 });
-    assert_eq!(small.ask(1, 351), [refuse(1, 451)]);
+    assert_eq!(small.ask(1, 351), [refuse(1, 451, 0)]);
     for _ in 0..50 {
         small.tell(Event::Measured { bytes: 100 });
     }
@@ -451,7 +455,11 @@ fn a_promise_is_kept_for_one_of_two_requests_at_a_time() {
         on_refusal: FAILS,
     });
     assert_eq!(small.ask(1, 300), [grant(1)]);
-    assert_eq!(small.ask(11, 1), [refuse(11, 301)], "600 are promised to 2");
+    assert_eq!(
+        small.ask(11, 1),
+        [refuse(11, 301, 600)],
+        "600 are promised to 2"
+    );
     small.begin(2, FAILS);
     assert_eq!(small.ask(2, 500), [reclaim(1, 500)]);
     small.tell(Event::OperatorBegan {
@@ -459,7 +467,7 @@ fn a_promise_is_kept_for_one_of_two_requests_at_a_time() {
         query: QueryId(2),
         on_refusal: FAILS,
     });
-    assert_eq!(small.ask(12, 101), [refuse(12, 101)], "100 are left");
+    assert_eq!(small.ask(12, 101), [refuse(12, 101, 300)], "100 are left");
 }
 
 #[test]
@@ -472,9 +480,13 @@ fn a_holder_that_cannot_give_is_not_asked_all_the_time() {
     assert_eq!(small.ask(1, 300), [reclaim(1, 200)]);
     let asked_next = [reclaim(2, 200)];
     assert_eq!(small.gave_way(1, 400), asked_next, "it gave nothing");
-    assert_eq!(small.gave_way(2, 400), [refuse(1, 300)]);
+    assert_eq!(small.gave_way(2, 400), [refuse(1, 300, 0)]);
     assert_eq!(small.ask(1, 10), [grant(1)]);
-    assert_eq!(small.ask(1, 95), [refuse(1, 105)], "there is nobody to ask");
+    assert_eq!(
+        small.ask(1, 95),
+        [refuse(1, 105, 0)],
+        "there is nobody to ask"
+    );
     small.tick_after(100);
     assert_eq!(small.ask(1, 95), [reclaim(1, 15)]);
 }
@@ -557,7 +569,7 @@ fn some_memory_is_left_whatever_the_kernel_counts() {
     small_arrives(&mut small, 1);
     small.begin(1, FAILS);
     assert_eq!(small.ask(1, 400), [grant(1)]);
-    assert_eq!(small.ask(1, 1), [refuse(1, 401)]);
+    assert_eq!(small.ask(1, 1), [refuse(1, 401, 0)]);
     assert_eq!(small.tick_after(2_000), [], "it would be in vain");
 }
 
@@ -606,7 +618,7 @@ fn what_spills_is_not_needed_to_run_again() {
         query: QueryId(1),
         on_refusal: FAILS,
     });
-    assert_eq!(small.ask(2, 400), [refuse(2, 410)], "with the base");
+    assert_eq!(small.ask(2, 400), [refuse(2, 410, 0)], "with the base");
 }
 
 #[test]
@@ -689,7 +701,7 @@ fn a_holder_may_always_have_its_floor() {
     assert_eq!(small.core.usage().unaccounted, 0);
     small_arrives(&mut small, 1);
     small.begin(1, FAILS);
-    assert_eq!(small.ask(1, 701), [refuse(1, 701)], "scans go on");
+    assert_eq!(small.ask(1, 701), [refuse(1, 701, 0)], "scans go on");
 }
 
 #[test]
@@ -714,7 +726,7 @@ fn absurd_numbers_stop_nothing() {
     small.begin(1, FAILS);
     let operator = OperatorId(1);
     let bytes = u64::MAX;
-    assert_eq!(small.ask(1, bytes), [refuse(1, bytes)]);
+    assert_eq!(small.ask(1, bytes), [refuse(1, bytes, 0)]);
     small.tell(Event::Took { operator, bytes });
     small.held(1, 0, 0);
 }

@@ -190,9 +190,11 @@ impl Memory {
         let query = &self.queries[&operator.query];
         let fixed = query.held - query.spillable;
         self.short |= operator.would_fail();
+        let all = self.sums.operators + self.sums.asking + self.sums.aside;
         self.actions.push_back(Action::Refuse {
             operator: id,
             needed: fixed.saturating_add(bytes),
+            others: all - query.keeps(),
         });
     }
 

@@ -191,6 +191,8 @@ pub enum Action {
         operator: OperatorId,
         /// The bytes that its query's operators have and cannot spill, plus the refused request.
         needed: u64,
+        /// The bytes that other queries have, wait for and may have.
+        others: u64,
     },
     /// The reader may work on the chunk.
     Open {

@@ -260,12 +260,15 @@ impl World {
                 self.grew(operator, bytes);
                 self.seen.granted += 1;
             }
-            Action::Refuse { operator, needed } => {
+            Action::Refuse {
+                operator,
+                needed,
+                others,
+            } => {
                 let bytes = self.answered(operator);
-                assert_eq!(
-                    needed,
-                    self.unspillable(self.operators[&operator].query) + bytes
-                );
+                let query = self.operators[&operator].query;
+                assert_eq!(needed, self.unspillable(query) + bytes);
+                assert_eq!(others, self.of_others(query));
             }
             Action::Open { scratch } => {
                 self.scratch.get_mut(&scratch).expect("it arrived").1 = true;
@@ -298,7 +301,9 @@ impl World {
     /// What the engine does then.
     fn follow(&mut self, action: Action) {
         match action {
-            Action::Refuse { operator, needed } => self.refused(operator, needed),
+            Action::Refuse {
+                operator, needed, ..
+            } => self.refused(operator, needed),
             Action::Reclaim { holder, .. } if self.prompt => self.answer_reclaim(holder),
             _ => {}
         }

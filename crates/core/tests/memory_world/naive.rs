@@ -85,7 +85,17 @@ impl World {
     }
 
     pub(super) fn has_or_may_have(&self, id: QueryId) -> bool {
-        self.held(id) + self.asks_of(id) + self.aside(id) > 0
+        self.keeps(id) > 0
+    }
+
+    fn keeps(&self, id: QueryId) -> u64 {
+        self.held(id) + self.asks_of(id) + self.aside(id)
+    }
+
+    /// What other queries have, wait for and may have.
+    pub(super) fn of_others(&self, query: QueryId) -> u64 {
+        let others = self.admitted_queries().filter(|(id, _)| *id != query);
+        others.map(|(id, _)| self.keeps(id)).sum()
     }
 
     pub(super) fn taken(&self) -> u64 {

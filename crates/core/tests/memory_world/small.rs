@@ -106,9 +106,13 @@ pub(crate) fn grant(id: u64) -> Action {
     Action::Grant { operator }
 }
 
-pub(crate) fn refuse(id: u64, needed: u64) -> Action {
+pub(crate) fn refuse(id: u64, needed: u64, others: u64) -> Action {
     let operator = OperatorId(id);
-    Action::Refuse { operator, needed }
+    Action::Refuse {
+        operator,
+        needed,
+        others,
+    }
 }
 
 pub(crate) fn reclaim(holder: u32, bytes: u64) -> Action {

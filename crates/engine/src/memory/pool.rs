@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use coscan_core::memory::OperatorId;
-use coscan_storage::pool::{Admitted, MemoryBudget};
+use coscan_storage::pool::{Admitted, MemoryBudget, Refused};
 use datafusion::common::resources_datafusion_err;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{
@@ -133,11 +133,9 @@ impl QueryMemory {
         &self,
         reservation: &MemoryReservation,
         bytes: usize,
-        needed: u64,
+        Refused { needed, others }: Refused,
     ) -> DataFusionError {
         let held = self.held.load(Ordering::Relaxed) as u64;
-        let usage = self.budget.usage();
-        let others = (usage.operators + usage.aside).saturating_sub(held);
         if others >= (bytes as u64).max(held / LITTLE_PART) {
             self.in_the_way.fetch_max(others, Ordering::Relaxed);
         }
@@ -200,7 +198,7 @@ impl MemoryPool for QueryMemory {
                 self.held.fetch_add(additional, Ordering::Relaxed);
                 Ok(())
             }
-            Err(refused) => Err(self.refused(reservation, additional, refused.needed)),
+            Err(refused) => Err(self.refused(reservation, additional, refused)),
         }
     }
 

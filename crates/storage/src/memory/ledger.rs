@@ -33,6 +33,8 @@ pub(super) type OnEnd = Arc<dyn Fn() + Send + Sync>;
 pub struct Refused {
     /// The bytes that its query's operators have and cannot spill, plus the refused request.
     pub needed: u64,
+    /// The bytes that other queries had, waited for and were promised then.
+    pub others: u64,
 }
 
 /// The core, and the operators and queries that wait for its answers.
@@ -72,8 +74,13 @@ impl State {
                 Action::Grant { operator } => {
                     self.answers.insert(operator, Ok(()));
                 }
-                Action::Refuse { operator, needed } => {
-                    self.answers.insert(operator, Err(Refused { needed }));
+                Action::Refuse {
+                    operator,
+                    needed,
+                    others,
+                } => {
+                    let refused = Refused { needed, others };
+                    self.answers.insert(operator, Err(refused));
                 }
                 Action::Reclaim { holder, bytes } => self.reclaims.push_back((holder, bytes)),
                 Action::Admit { query } => {
