@@ -203,6 +203,23 @@ fn a_long_query_progresses_beside_an_endless_stream_of_short_ones() {
 }
 
 #[test]
+fn short_queries_with_tasks_are_known_whether_these_run_or_wait() {
+    let mut core = Tasks::new(config(1, 0));
+    for id in 1..=3 {
+        core.begin(QueryId(id));
+    }
+    let short = |core: &Tasks| core.short().map(|QueryId(id)| id).collect::<Vec<_>>();
+    assert_eq!(short(&core), [0; 0], "no tasks");
+    assert_eq!(core.enter(QueryId(2), TaskId(2)), Turn::Run);
+    assert_eq!(core.enter(QueryId(1), TaskId(1)), Turn::Wait);
+    core.expect(QueryId(3), 500 * MS);
+    assert_eq!(core.enter(QueryId(3), TaskId(3)), Turn::Wait);
+    assert_eq!(short(&core), [1, 2]);
+    let _ = core.leave(QueryId(2), TaskId(2), 60 * MS, true);
+    assert_eq!(short(&core), [1], "2 is long");
+}
+
+#[test]
 fn a_thousand_worlds_of_tasks_that_come_and_go() {
     let mut waits = 0;
     for seed in 0..1_000 {
@@ -268,6 +285,7 @@ fn a_thousand_worlds_of_tasks_that_come_and_go() {
             );
         }
         core.check();
+        assert_eq!(core.short().next(), None, "seed {seed}");
         assert_eq!(core.enter(QueryId(0), TaskId(99)), Turn::Run, "seed {seed}");
     }
     assert!(waits > 10_000);

@@ -1,5 +1,5 @@
-//! How does a thread tell the operating system's scheduler that it may wait, and how much
-//! processor time has it used?
+//! How does a thread tell the operating system's scheduler that it may wait, how much processor
+//! time has it used, and how long did it wait?
 //!
 //! The scheduler gives every thread its share; the slice length decides who runs first. A thread
 //! that wakes up preempts a thread with a longer slice, and otherwise waits for the next tick, up
@@ -16,8 +16,8 @@
 #![expect(unsafe_code, reason = "system calls that no safe library has")]
 
 use std::cell::Cell;
-use std::io;
 use std::time::Duration;
+use std::{fs, io};
 
 /// How long a thread may compute while others that are woken wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,10 +66,29 @@ pub fn give_way(steps: i32) {
 /// The processor time that the calling thread has used, as the system counts it.
 #[must_use]
 pub fn processor_time() -> Duration {
+    time(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// The processor time that all threads of the process have used.
+#[must_use]
+pub fn process_time() -> Duration {
+    time(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// How long the calling thread has been ready to run while others ran; `None` if the system does
+/// not count it.
+#[must_use]
+pub fn ready_time() -> Option<Duration> {
+    let counted = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let waited = counted.split_whitespace().nth(1)?.parse().ok()?;
+    Some(Duration::from_nanos(waited))
+}
+
+fn time(clock: libc::clockid_t) -> Duration {
     // SAFETY: all zeroes is a valid `timespec`, which the kernel fills.
     let time = unsafe {
         let mut time: libc::timespec = std::mem::zeroed();
-        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time);
+        libc::clock_gettime(clock, &raw mut time);
         time
     };
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);

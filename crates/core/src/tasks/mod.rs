@@ -96,6 +96,8 @@ pub struct Tasks {
     clock: u64,
     /// Tasks that wait, that are called to run, and that run.
     tasks: BTreeMap<TaskId, Place>,
+    /// How many of these each query has as a short one.
+    short: BTreeMap<QueryId, usize>,
     /// Orders tasks that arrive at the same time.
     arrivals: u64,
 }
@@ -124,9 +126,11 @@ enum Place {
     },
     /// The task has a worker and has not begun.
     Called {
+        query: QueryId,
         is_long: bool,
     },
     Runs {
+        query: QueryId,
         is_long: bool,
     },
 }
@@ -144,6 +148,7 @@ impl Tasks {
             levels,
             clock: 0,
             tasks: BTreeMap::new(),
+            short: BTreeMap::new(),
             arrivals: 0,
         }
     }
@@ -181,9 +186,8 @@ impl Tasks {
     pub fn enter(&mut self, id: QueryId, task: TaskId) -> Turn {
         match self.tasks.get(&task) {
             Some(Place::Waits { .. }) => return Turn::Wait,
-            Some(Place::Called { is_long } | Place::Runs { is_long }) => {
-                let is_long = *is_long;
-                self.tasks.insert(task, Place::Runs { is_long });
+            Some(&(Place::Called { query, is_long } | Place::Runs { query, is_long })) => {
+                self.tasks.insert(task, Place::Runs { query, is_long });
                 return Turn::Run;
             }
             None => {}
@@ -191,7 +195,7 @@ impl Tasks {
         let is_long = self.is_long(id);
         if self.is_free(is_long) {
             self.take(is_long);
-            self.tasks.insert(task, Place::Runs { is_long });
+            self.put(task, Place::Runs { query: id, is_long });
             return Turn::Run;
         }
         self.wait(id, task);
@@ -212,11 +216,10 @@ impl Tasks {
         level >= self.config.short_levels
     }
 
-    /// Whether a task of a short query runs, or waits.
+    /// Short queries with tasks that run or wait, in the order of arrival.
     #[must_use]
-    pub fn serves_short(&self) -> bool {
-        let mut short = self.levels.iter().take(self.config.short_levels);
-        self.taken > self.taken_by_long || short.any(|level| !level.waiting.is_empty())
+    pub fn short(&self) -> impl DoubleEndedIterator<Item = QueryId> {
+        self.short.keys().copied()
     }
 
     /// Whether a worker is free for a task.
@@ -247,7 +250,38 @@ impl Tasks {
         let key = (id, self.arrivals);
         level.waiting.insert(key, task);
         let level = query.level;
-        self.tasks.insert(task, Place::Waits { level, key });
+        self.put(task, Place::Waits { level, key });
+    }
+
+    /// Gives a task a place, its first one or another one.
+    fn put(&mut self, task: TaskId, place: Place) {
+        self.remove(task);
+        if let Some(query) = self.short_of(place) {
+            *self.short.entry(query).or_default() += 1;
+        }
+        self.tasks.insert(task, place);
+    }
+
+    fn remove(&mut self, task: TaskId) -> Option<Place> {
+        let place = self.tasks.remove(&task)?;
+        if let Some(query) = self.short_of(place)
+            && let Some(count) = self.short.get_mut(&query)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.short.remove(&query);
+            }
+        }
+        Some(place)
+    }
+
+    /// The query of a task, if the task has its place as one of a short query.
+    fn short_of(&self, place: Place) -> Option<QueryId> {
+        let (query, is_long) = match place {
+            Place::Waits { level, key } => (key.0, self.is_long_level(level)),
+            Place::Called { query, is_long } | Place::Runs { query, is_long } => (query, is_long),
+        };
+        (!is_long).then_some(query)
     }
 
     /// A task has run for `ran_ns` nanoseconds; `again`: it has more to do at once. Returns the
@@ -257,7 +291,7 @@ impl Tasks {
     /// There is no such query, or the task does not run.
     #[must_use]
     pub fn leave(&mut self, id: QueryId, task: TaskId, ran_ns: u64, again: bool) -> Option<TaskId> {
-        let Some(Place::Runs { is_long }) = self.tasks.remove(&task) else {
+        let Some(Place::Runs { is_long, .. }) = self.remove(task) else {
             panic!("TASKS-I2: the task does not run");
         };
         self.give_back(is_long);
@@ -278,8 +312,8 @@ impl Tasks {
     /// its place.
     #[must_use]
     pub fn give_up(&mut self, task: TaskId) -> Option<TaskId> {
-        match self.tasks.remove(&task)? {
-            Place::Called { is_long } | Place::Runs { is_long } => {
+        match self.remove(task)? {
+            Place::Called { is_long, .. } | Place::Runs { is_long, .. } => {
                 self.give_back(is_long);
                 self.call_next()
             }
@@ -299,10 +333,10 @@ impl Tasks {
         let at = waiting.min_by_key(|at| self.levels[*at].used)?;
         let level = &mut self.levels[at];
         self.clock = self.clock.max(level.used);
-        let (_, task) = level.waiting.pop_first()?;
+        let ((query, _), task) = level.waiting.pop_first()?;
         let is_long = self.is_long_level(at);
         self.take(is_long);
-        self.tasks.insert(task, Place::Called { is_long });
+        self.put(task, Place::Called { query, is_long });
         Some(task)
     }
 
@@ -319,15 +353,20 @@ impl Tasks {
         assert!(self.taken <= self.config.workers.max(cores), "TASKS-I2");
         assert!(self.taken_by_long <= cores, "TASKS-I2: of long queries");
         let (mut taken, mut long, mut waiting) = (0, 0, 0);
+        let mut short = BTreeMap::new();
         for place in self.tasks.values() {
             match place {
                 Place::Waits { .. } => waiting += 1,
-                Place::Called { is_long } | Place::Runs { is_long } => {
+                Place::Called { is_long, .. } | Place::Runs { is_long, .. } => {
                     taken += 1;
                     long += usize::from(*is_long);
                 }
             }
+            if let Some(query) = self.short_of(*place) {
+                *short.entry(query).or_insert(0) += 1;
+            }
         }
+        assert_eq!(short, self.short, "tasks of short queries");
         assert_eq!((taken, long), (self.taken, self.taken_by_long), "TASKS-I2");
         let all: usize = self.levels.iter().map(|level| level.waiting.len()).sum();
         assert_eq!(waiting, all, "every waiting task has a place");

@@ -12,6 +12,7 @@
 //! | `expected.rs` | how long will a plan take? |
 //! | `long.rs` | on which threads do long queries run? |
 //! | `measured.rs` | how long did queries with the same plan take? |
+//! | `neighbours.rs` | do other programs compute beside this one? |
 //! | `pieces.rs` | how large a piece of a batch does a join get at a time? |
 //! | `scheduled.rs` | how does a future run in turn? |
 //! | `yielding.rs` | how does a stream give way? |
@@ -23,6 +24,7 @@
 mod expected;
 mod long;
 mod measured;
+mod neighbours;
 mod pieces;
 mod scheduled;
 mod yielding;
@@ -33,6 +35,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use coscan_core::tasks::{Config, QueryId, TaskId, Tasks, Turn};
@@ -73,6 +76,9 @@ const EXPECTED_MAX_NS: u64 = 500_000_000;
 /// Short queries are protected for this long after the last of them ended: the time in which a
 /// client that has an answer sends its next query.
 const PROTECTED_AFTER: Duration = Duration::from_millis(20);
+/// Long queries take an equal share for this long after other programs were found to have what
+/// they left.
+const FAIR_FOR: Duration = Duration::from_secs(3);
 
 thread_local! {
     /// The query whose task this thread runs.
@@ -87,6 +93,8 @@ pub struct TaskQueue {
     measured: Mutex<Measured>,
     /// The runtimes for long queries, if there are separate threads for them.
     long: Option<LongHandles>,
+    /// Processors.
+    cores: u32,
 }
 
 /// The result of asking to run a task.
@@ -103,23 +111,42 @@ struct Inner {
     core: Tasks,
     /// The wakers of waiting tasks.
     wakers: HashMap<TaskId, Waker>,
-    /// When a short query last had a running or waiting task.
-    served_short: Option<Instant>,
+    /// The youngest query that was short, and when a short query last had a running or waiting
+    /// task.
+    served_short: Option<(QueryId, Instant)>,
+    /// Until when other programs are taken to compute.
+    others_until: Option<Instant>,
 }
 
 impl Inner {
     fn see_short(&mut self) {
-        if self.core.serves_short() {
-            self.served_short = Some(Instant::now());
+        if let Some(last) = self.core.short().next_back() {
+            let youngest = self.served_short.map_or(last, |(id, _)| id.max(last));
+            self.served_short = Some((youngest, Instant::now()));
         }
     }
 
-    /// The share of the threads of long queries: little while there are short queries to protect.
-    fn share_of_long(&mut self) -> Share {
+    /// Whether there are short queries to protect, from the given long query if it is one that
+    /// asks: others that are served, or have just ended and began after it. A query that was short
+    /// itself, or follows short ones of its client, is not in its own way.
+    fn protects_short(&mut self, long: Option<QueryId>) -> bool {
         self.see_short();
-        match self.served_short {
-            Some(at) if at.elapsed() < PROTECTED_AFTER => Share::Little,
-            _ => Share::Fair,
+        let younger = |&(youngest, at): &(QueryId, Instant)| {
+            Some(youngest) > long && at.elapsed() < PROTECTED_AFTER
+        };
+        self.core.short().any(|id| Some(id) != long) || self.served_short.iter().any(younger)
+    }
+
+    /// The share of the threads of long work: little while there are short queries to protect,
+    /// unless other programs would have the rest.
+    fn share_of_long(&mut self, long: Option<QueryId>) -> Share {
+        let others = self
+            .others_until
+            .is_some_and(|until| Instant::now() < until);
+        if !others && self.protects_short(long) {
+            Share::Little
+        } else {
+            Share::Fair
         }
     }
 }
@@ -150,12 +177,15 @@ impl TaskQueue {
             core,
             wakers: HashMap::new(),
             served_short: None,
+            others_until: None,
         };
         Arc::new(Self {
             inner: Mutex::new(inner),
             numbers: AtomicU64::new(0),
             measured: Mutex::default(),
             long: long.map(LongThreads::handles),
+            cores: available_parallelism()
+                .map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(1)),
         })
     }
 
@@ -177,11 +207,16 @@ impl TaskQueue {
 
     /// Whether and where a task may run now. If it must wait, `waker` is woken at its turn.
     fn enter(&self, query: QueryId, task: TaskId, waker: &Waker) -> Entered {
+        let gives_way = long::share_of_this_thread() == Some(Share::Little);
+        let others = gives_way && neighbours::others_compute(self.cores);
         let mut inner = self.inner.lock();
+        if others {
+            inner.others_until = Some(Instant::now() + FAIR_FOR);
+        }
         if let Some(long) = &self.long
             && inner.core.is_long(query)
         {
-            let share = inner.share_of_long();
+            let share = inner.share_of_long(Some(query));
             if long::share_of_this_thread() != Some(share) {
                 return Entered::BelongsTo(long.of(share).clone());
             }
@@ -196,10 +231,10 @@ impl TaskQueue {
         entered
     }
 
-    /// Whether there are short queries that longer work must give way to.
+    /// Whether long work that is no query's must give way to short queries.
     #[must_use]
-    pub fn protects_short(&self) -> bool {
-        self.inner.lock().share_of_long() == Share::Little
+    pub fn gives_way(&self) -> bool {
+        self.inner.lock().share_of_long(None) == Share::Little
     }
 
     /// Ends a task's turn. `again`: the task wants another one.
@@ -348,6 +383,33 @@ mod tests {
         }
         query.expect(&empty, None);
         assert!(!is_long(), "the step is over");
+    }
+
+    #[test]
+    fn long_queries_give_way_to_short_ones_of_others_only() {
+        let queue = TaskQueue::new(1, 2, None);
+        let [before, long, after] = [0; 3].map(|_| queue.begin());
+        let waker = Waker::noop();
+        // A task of the query runs and ends, and the long query asks during and after it.
+        let gives_way = |query: &QueryTasks| {
+            let task = TaskId(queue.number());
+            assert!(matches!(queue.enter(query.id, task, waker), Entered::Runs));
+            let during = queue.inner.lock().protects_short(Some(long.id));
+            queue.leave(query.id, task, Duration::ZERO, false);
+            let mut inner = queue.inner.lock();
+            // However long this thread was interrupted.
+            let (_, at) = inner.served_short.as_mut().unwrap();
+            *at = Instant::now() + PROTECTED_AFTER;
+            (during, inner.protects_short(Some(long.id)))
+        };
+        assert_eq!(gives_way(&long), (false, false), "its own beginning");
+        assert_eq!(gives_way(&before), (true, false), "what it follows");
+        assert_eq!(gives_way(&after), (true, true));
+        assert!(queue.gives_way());
+        queue.inner.lock().others_until = Some(Instant::now() + FAIR_FOR);
+        assert!(!queue.gives_way(), "other programs would have the rest");
+        std::thread::sleep(2 * PROTECTED_AFTER);
+        assert!(!queue.inner.lock().protects_short(None), "long ago");
     }
 
     #[tokio::test]

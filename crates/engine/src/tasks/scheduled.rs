@@ -576,7 +576,7 @@ mod tests {
                     let of_short = Arc::clone(&queue);
                     let short = async move {
                         yields().await;
-                        assert!(of_short.protects_short());
+                        assert!(of_short.inner.lock().protects_short(None));
                     };
                     queue.begin().schedule(short.boxed()).await;
                 }
@@ -590,7 +590,7 @@ mod tests {
         becomes(usual, false).await;
         ends.store(true, Ordering::SeqCst);
         assert_eq!(endless.await.unwrap(), "ended");
-        assert!(!queue.protects_short());
+        assert!(!queue.inner.lock().protects_short(None));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

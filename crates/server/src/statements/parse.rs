@@ -148,7 +148,7 @@ impl Aside {
             return Err(stopping());
         };
         let (_alive, gone) = oneshot::channel::<()>();
-        let threads = if self.tasks.protects_short() {
+        let threads = if self.tasks.gives_way() {
             &self.giving_way
         } else {
             &self.fair
