@@ -223,7 +223,11 @@ impl Folding {
                 Ok(())
             }
             LogicalPlan::SubqueryAlias(node) => self.check(&node.input, read),
-            LogicalPlan::Limit(node) => self.check(&node.input, read),
+            LogicalPlan::Limit(node) => {
+                let mut counts = node.skip.iter().chain(&node.fetch);
+                counts.try_for_each(|count| self.settle(count))?;
+                self.check(&node.input, read)
+            }
             other => {
                 other.apply_expressions(|expr| {
                     self.settle(expr)?;

@@ -7,6 +7,7 @@
 //! | numerics of more than 38 digits together | an error | numerics of 76 digits |
 //! | `character(n)`, other texts | texts with their blanks | `operators/padded.rs` |
 //! | texts, others | texts | an error |
+//! | `u = ANY ('{…}')` of uuid and jsonb | texts as they are written | values of the type |
 //! | rows | columns by their names | an error, unless the names are alike |
 //!
 //! The rule runs before DataFusion's coercion. Not here: UNION (`relations/`), lists of numbers
@@ -27,6 +28,8 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::PgError;
+use crate::casts::{Target, cast_expr};
+use crate::dialect::AS_ARRAY;
 use crate::functions::arrays::{ALL, ANY};
 use crate::functions::scalar::marked_type;
 use crate::operators::padded::{self, Trimmed};
@@ -174,14 +177,15 @@ fn check_rows(left: Result<DataType>, right: Result<DataType>) -> Result<()> {
 
 /// Casts a value and the elements of an array to the type in which they are compared.
 fn with_array(args: &mut Vec<Expr>, schema: &DFSchema, config: &ConfigOptions) -> Result<bool> {
+    let is_read = read_elements(args, schema, config)?;
     let [Expr::Literal(sign, _), value, array] = args.as_slice() else {
-        return Ok(false);
+        return Ok(is_read);
     };
     let DataType::List(element) = array.get_type(schema)? else {
-        return Ok(false);
+        return Ok(is_read);
     };
     if is_unknown(value) {
-        return Ok(false);
+        return Ok(is_read);
     }
     let element = varying(array, schema).unwrap_or(element);
     let given = value.to_field(schema)?.1;
@@ -189,14 +193,35 @@ fn with_array(args: &mut Vec<Expr>, schema: &DFSchema, config: &ConfigOptions) -
     check_fields(sign, &given, &element)?;
     // LIKE and regular expressions do not ignore the trailing blanks.
     if !sign.chars().all(|part| "<>!=".contains(part)) {
-        return Ok(false);
+        return Ok(is_read);
     }
     let Some((value, array)) = padded::with_elements((value, &given), (array, &element), config)
     else {
-        return Ok(false);
+        return Ok(is_read);
     };
     args.truncate(1);
     args.extend([value, array]);
+    Ok(true)
+}
+
+/// Casts an array that is written as a text (`u = ANY ('{…}')`) if the value beside it has a type
+/// that Arrow lacks: a uuid and a jsonb have several spellings.
+fn read_elements(args: &mut [Expr], schema: &DFSchema, config: &ConfigOptions) -> Result<bool> {
+    let [_, value, array] = args else {
+        return Ok(false);
+    };
+    let Expr::ScalarFunction(call) = &*array else {
+        return Ok(false);
+    };
+    let text = call.args.first().filter(|text| is_unknown(text));
+    let (AS_ARRAY, Some(text), false) = (call.name(), text, is_unknown(value)) else {
+        return Ok(false);
+    };
+    let given = value.to_field(schema)?.1;
+    let Some(target @ (Target::Uuid | Target::Jsonb)) = Target::of_field(&given) else {
+        return Ok(false);
+    };
+    *array = cast_expr(text.clone(), &Target::Array(Box::new(target)), config);
     Ok(true)
 }
 

@@ -77,6 +77,7 @@ pub fn rewrite(statement: &mut Statement) {
     names::table_names::rewrite(statement);
     let mut spelling = spelling::Spelling::default();
     let _ = statement.visit(&mut spelling);
+    let _ = statement.visit(&mut expressions::Conditions);
     let _ = statement.visit(&mut expressions::Arrays);
     let _ = statement.visit(&mut catalog::Oids);
     let _ = statement.visit(&mut expressions::Hypothetical);

@@ -29,6 +29,7 @@ pub(crate) use meeting::{Meeting, compared, meeting, met, order};
 pub(crate) use unknown::{as_common, common, is_unknown, mismatch, typed};
 
 use crate::casts::{Target, cast_expr};
+use crate::functions::arrays;
 use crate::numbers::arithmetic::{Op, no_operator, no_such_operator};
 use numbers::Planned;
 
@@ -75,7 +76,11 @@ impl ExprPlanner for Planner {
         let elements = elements.into_iter().zip(&fields);
         let united =
             elements.map(|(element, (held, _))| as_common(element, held, &field, &self.config));
-        Ok(PlannerResult::Original(united.collect()))
+        let united = united.collect();
+        Ok(match field.data_type().is_list() {
+            true => PlannerResult::Planned(arrays::array(united, &field)),
+            false => PlannerResult::Original(united),
+        })
     }
 }
 

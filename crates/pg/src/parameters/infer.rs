@@ -28,7 +28,7 @@ use crate::PgError;
 use crate::casts::CAST;
 use crate::dialect::AS_ARRAY;
 use crate::functions::FIELDS_NULL;
-use crate::functions::arrays::{ALL, ANY, SLICE, SUBSCRIPT};
+use crate::functions::arrays::{ALL, ANY, OF_ARRAYS, SLICE, SUBSCRIPT};
 use crate::functions::time::{SERIES, operators};
 use crate::numbers::aggregation::{ARRAY, CASE, CASE_OF};
 use crate::numbers::{arithmetic, integers};
@@ -446,6 +446,7 @@ impl Walk<'_> {
                 let element = self.alike(arguments, schema);
                 return resolve::array_of(element).unwrap_or(UNKNOWN);
             }
+            OF_ARRAYS if !arguments.is_empty() => return self.visit(arguments[0], schema),
             // CASE, as the dialect writes it: `condition, value, …, else`.
             CASE | CASE_OF => {
                 let (operand, rest) = match (name, arguments) {

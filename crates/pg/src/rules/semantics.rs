@@ -63,12 +63,15 @@ impl FunctionRewrite for Semantics {
                 {
                     return Ok(Transformed::yes(lit(type_of(value, schema)?)));
                 }
-                let (list, element) = match call.func.name() {
-                    "array_append" => (0, 1),
-                    "array_prepend" => (1, 0),
+                let (list, elements): (_, &[usize]) = match call.func.name() {
+                    "array_append" | "array_position" | "array_positions" | "array_remove" => {
+                        (0, &[1])
+                    }
+                    "array_prepend" => (1, &[0]),
+                    "array_replace" => (0, &[1, 2]),
                     _ => return Ok(Transformed::no(Expr::ScalarFunction(call))),
                 };
-                element_typed(call, list, element, schema, config)
+                elements_typed(call, list, elements, schema, config)
             }
             Expr::InList(list) if list.list.iter().any(is_unknown) => {
                 let field = list.expr.to_field(schema)?.1;
@@ -188,11 +191,11 @@ fn follow_arguments(order: &mut [Sort], given: &[Expr], made: &[Expr]) -> Result
     Ok(())
 }
 
-/// A constant that becomes an element gets the type of the others.
-fn element_typed(
+/// Constants that become elements, or are compared with them, get the type of the elements.
+fn elements_typed(
     mut call: ScalarFunction,
     list: usize,
-    element: usize,
+    elements: &[usize],
     schema: &DFSchema,
     config: &ConfigOptions,
 ) -> Result<Transformed<Expr>> {
@@ -205,11 +208,15 @@ fn element_typed(
         Some(DataType::List(inner)) if mark_of(inner).is_some() => Arc::clone(inner),
         _ => return Ok(Transformed::no(Expr::ScalarFunction(call))),
     };
-    let Some(value) = call.args.get_mut(element).filter(|value| is_unknown(value)) else {
-        return Ok(Transformed::no(Expr::ScalarFunction(call)));
-    };
-    *value = typed(value.clone(), &inner, config);
-    Ok(Transformed::yes(Expr::ScalarFunction(call)))
+    let mut changed = false;
+    for at in elements {
+        if let Some(value) = call.args.get_mut(*at).filter(|value| is_unknown(value)) {
+            *value = typed(value.clone(), &inner, config);
+            changed = true;
+        }
+    }
+    let call = Expr::ScalarFunction(call);
+    Ok(Transformed::new_transformed(call, changed))
 }
 
 /// Replaces a cast made by DataFusion with PostgreSQL's, if they differ.

@@ -242,7 +242,8 @@ fn plainly_collected(query: &Query) -> Option<Expr> {
     Some(call(OR_EMPTY, vec![rows]))
 }
 
-/// The `ARRAY[…]` for an array written as text; `None` if the text is not an array.
+/// The `ARRAY[…]` for an array written as text; `None` if the text is not an array, or its inner
+/// arrays differ in length.
 fn literal(array: &str) -> Option<Expr> {
     let elem = match elements(array) {
         Some(elements) => elements
@@ -257,7 +258,21 @@ fn literal(array: &str) -> Option<Expr> {
     if elem.is_empty() {
         return Some(call("make_array", vec![]));
     }
+    let mut inner = elem.iter().map(lengths);
+    let first = inner.next();
+    if inner.any(|other| Some(other) != first) {
+        return None;
+    }
     Some(Expr::Array(Array { elem, named: true }))
+}
+
+/// The lengths of the dimensions of an array that is written out.
+fn lengths(array: &Expr) -> Vec<usize> {
+    let Expr::Array(array) = array else {
+        return vec![];
+    };
+    let inner = array.elem.first().map(lengths).unwrap_or_default();
+    [vec![array.elem.len()], inner].concat()
 }
 
 /// The texts of the inner arrays of an array of arrays.

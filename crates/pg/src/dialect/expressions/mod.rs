@@ -3,6 +3,7 @@
 //! | pass | from | to |
 //! |---|---|---|
 //! | `arrays` | `'{1,2}'::int[]`, `x = ANY('{…}')`, `ARRAY(SELECT …)` | array expressions |
+//! | `conditions` | `b AND 'true'` | casts to boolean |
 //! | `hypothetical` | `rank(v) WITHIN GROUP (ORDER BY e)` | counts of rows |
 //! | `times` | `INTERVAL`, `AT TIME ZONE`, `OVERLAPS` | calls of functions |
 //! | `named_arguments` | `jsonb_insert(…, insert_after => true)` | arguments in their places |
@@ -13,6 +14,7 @@
 //! | `literals` | numbers, casts | numbers of PostgreSQL's types, calls of `pg_cast` |
 
 mod arrays;
+mod conditions;
 mod hypothetical;
 pub(super) mod literals;
 mod named_arguments;
@@ -25,6 +27,7 @@ pub(super) mod whole_rows;
 pub(super) use arrays::Arrays;
 pub use arrays::{AS_ARRAY, elements};
 pub(crate) use arrays::{OR_EMPTY, SUBSCRIPTS, nested};
+pub(super) use conditions::Conditions;
 pub(super) use hypothetical::Hypothetical;
 pub(super) use named_arguments::NamedArguments;
 pub(super) use rows::{Rows, fields};

@@ -7,7 +7,7 @@
 //! | `(a, b) IN ((c, d), …)` | `(a = c AND b = d) OR …` |
 //! | `(a, b) BETWEEN (c, d) AND …` | `(a, b) >= (c, d) AND …` |
 //! | `(a, b) IS NULL` | `a IS NULL AND b IS NULL` |
-//! | `SELECT (a, b)` | `SELECT row(a, b)` |
+//! | `SELECT (a, b)`, `(a, b)::text` | `SELECT row(a, b)`, `row(a, b)::text` |
 
 use std::ops::ControlFlow;
 
@@ -39,6 +39,11 @@ impl VisitorMut for Rows {
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Some(plain) = rewritten(expr) {
             *expr = plain;
+        }
+        if let Expr::Cast { expr: row, .. } = expr
+            && let Some(fields) = fields(row)
+        {
+            **row = call("row", fields);
         }
         ControlFlow::Continue(())
     }

@@ -1,21 +1,21 @@
 //! Queries that form one group without naming a column in GROUP BY.
 //!
 //! `GROUP BY ()` and HAVING make one group of all rows, even if there are none. DataFusion does
-//! the same if there are aggregates. Without aggregates the query can name no column: it becomes
-//! one row, from a subquery that counts rows, with HAVING as its WHERE.
+//! the same if there are aggregates, also in ORDER BY. Without aggregates the query can name no
+//! column: it becomes one row, from a subquery that counts rows, with HAVING as its WHERE.
 //!
 //! ROLLUP and CUBE are written out as sets if they stand inside GROUPING SETS, repeat a key, or
 //! have several keys in brackets.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select, SelectItem,
-    SetExpr, TableFactor, TableWithJoins, Value,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, OrderBy, OrderByExpr,
+    OrderByKind, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, Value,
 };
 
 use crate::dialect::ast::{aggregates, arguments, call, item_expr, last_word, template, text};
 use crate::functions::FAIL;
 
-pub(super) fn rewrite(select: &mut Select) {
+pub(super) fn rewrite(select: &mut Select, order_by: Option<&OrderBy>) {
     let GroupByExpr::Expressions(keys, modifiers) = &mut select.group_by else {
         return;
     };
@@ -44,7 +44,12 @@ pub(super) fn rewrite(select: &mut Select) {
         return;
     }
     let items = select.projection.iter().filter_map(item_expr);
-    let mut all = items.chain(select.having.as_ref());
+    let sorts: &[OrderByExpr] = match order_by.map(|order_by| &order_by.kind) {
+        Some(OrderByKind::Expressions(sorts)) => sorts,
+        _ => &[],
+    };
+    let sorts = sorts.iter().map(|sort| &sort.expr);
+    let mut all = items.chain(select.having.as_ref()).chain(sorts);
     if all.any(aggregates) {
         return;
     }

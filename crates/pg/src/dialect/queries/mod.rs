@@ -105,7 +105,7 @@ impl VisitorMut for Queries {
         if let SetExpr::Select(select) = body {
             windows::rewrite(select, order_by.as_deref_mut());
             using::rewrite(select, order_by.as_deref_mut(), &using::Known::new(), None);
-            grouping::rewrite(select);
+            grouping::rewrite(select, order_by.as_deref());
             items::rewrite(select);
             aliases::rewrite(select);
             in_order(select, order_by.as_deref());
@@ -116,7 +116,7 @@ impl VisitorMut for Queries {
             if let SetExpr::Select(select) = body {
                 windows::rewrite(select, None);
                 using::rewrite(select, None, &using::Known::new(), None);
-                grouping::rewrite(select);
+                grouping::rewrite(select, None);
                 items::rewrite(select);
                 aliases::rewrite(select);
                 alike::rewrite(select, None);

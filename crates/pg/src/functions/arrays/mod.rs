@@ -7,6 +7,7 @@ mod build;
 mod change;
 mod compare;
 mod elements;
+mod of_arrays;
 mod shape;
 mod subscript;
 mod text;
@@ -14,6 +15,7 @@ mod text;
 pub(crate) use any::{ALL, ANY};
 pub(crate) use compare::{comparison, extreme, row_comparison};
 pub(crate) use elements::text_elements;
+pub(crate) use of_arrays::{OF_ARRAYS, array};
 pub(crate) use shape::FLAT;
 pub(crate) use subscript::{SLICE, SUBSCRIPT};
 
@@ -25,6 +27,7 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
         build::functions(),
         change::functions(),
         compare::functions(),
+        of_arrays::functions(),
         shape::functions(),
         subscript::functions(),
         text::functions(),

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ListArray, new_empty_array};
+use datafusion::arrow::array::{ArrayRef, ListArray, new_empty_array};
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::error::Result;
@@ -123,7 +123,12 @@ fn or_empty(row: &Row<'_>) -> Result<Value> {
     if !row.is_null(0) {
         return Ok(Value::Scalar(first_value(&array.slice(at, 1))?));
     }
-    let DataType::List(element) = array.data_type() else {
+    empty(array)
+}
+
+/// An array of the type of `lists`, without elements.
+pub(super) fn empty(lists: &ArrayRef) -> Result<Value> {
+    let DataType::List(element) = lists.data_type() else {
         return Ok(Value::Null);
     };
     let none = new_empty_array(element.data_type());

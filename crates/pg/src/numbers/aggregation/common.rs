@@ -11,7 +11,6 @@ use datafusion::common::{DFSchema, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::functions::core;
-use datafusion::functions_nested::make_array::make_array_udf;
 use datafusion::logical_expr::{
     BinaryExpr, Case, ColumnarValue, Expr, ExprSchemable, Operator, ReturnFieldArgs,
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, binary_expr,
@@ -19,7 +18,7 @@ use datafusion::logical_expr::{
 use datafusion::scalar::ScalarValue;
 
 use super::float_key::float_key;
-use crate::functions::marked_like;
+use crate::functions::{arrays, marked_like};
 use crate::operators::{
     ComparedIn, Meeting, as_common, check_comparable, common, compared, is_unknown, meeting, met,
     mismatch, padded, typed,
@@ -193,7 +192,7 @@ impl Common {
             Kind::Coalesce => core::coalesce().call(cast),
             Kind::Greatest => core::greatest().call(cast),
             Kind::Least => core::least().call(cast),
-            Kind::Array => make_array_udf().call(cast),
+            Kind::Array => arrays::array(cast, &field),
             // DataFusion's function treats -0.0 and 0.0 as different.
             Kind::NullIf => match <[Expr; 2]>::try_from(cast) {
                 Ok([value, other]) => {
