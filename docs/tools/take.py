@@ -33,6 +33,9 @@ SCANS = [("scans answered", "scans", "", 1), ("mean of a scan", "scan_mean_s", "
 PARALLEL = {"scan": ("One scan", [("time", "time_s", "s", 1), *RATE]),
             "mix": ("Point queries beside scans", [*RATE, *SCANS, ("P50 of a point query", "point_p50_s", "ms", Decimal("0.001")),
                                                    ("P95 of a point query", "point_p95_s", "ms", Decimal("0.001"))]),
+            "changing": ("The same scans of many clients and of one in turn",
+                         [("time", "time_s", "s", 1), ("phases of many clients", "many_s", "s", 1), ("phases of one", "one_s", "s", 1), *RATE, *SCANS,
+                          ("P95 of a point query", "point_p95_s", "ms", Decimal("0.001"))]),
             "slow": ("Scans that avoid the last device, beside one that needs it",
                      [*RATE, *SCANS, ("mean of a scan that avoids it", "avoiding_mean_s", "s", 1)])}
 # Keys of lab/arena/compare.py's figures, as rows.
@@ -165,7 +168,7 @@ def parallel_table(runs, experiment):
 
 
 def qpipe_table(runs, figure, what):
-    """A row for each place of the figure; the ratio is taken within a run, shared over isolated."""
+    """A row for each place of the figure; the ratio is taken within a run, shared over the same policy if it was measured."""
     title, key, unit, size = QPIPE.get(figure, ("total time", "total_s", "s", 1))
     variants, places = {}, {}
     for run in runs:
@@ -173,18 +176,19 @@ def qpipe_table(runs, figure, what):
             if (point["figure"], point["what"]) == (figure, what):
                 variants[point["variant"]] = None
                 places.setdefault(place(point), {}).setdefault(point["variant"], []).append(point)
+    base = "apart" if "apart" in variants else "isolated"
     rows = []
     for at, by in places.items():
         row = {"what": at, **{variant.replace(" ", "_"): cell([point[key] / size for point in points]) for variant, points in by.items()}}
         if figure == "8":
             row["demand"] = cell([point["demand_bytes"] / size for point in next(iter(by.values()))])
-        if "shared" in by and "isolated" in by:
-            row["ratio"] = cell([ours[key] / without[key] for ours, without in zip(by["shared"], by["isolated"], strict=True)], 2)
+        if "shared" in by and base in by:
+            row["ratio"] = cell([ours[key] / without[key] for ours, without in zip(by["shared"], by[base], strict=True)], 2)
             row["satellites"] = cell([point["satellites"] for point in by["shared"]])
         rows.append(row)
     columns = [{"key": "what", "title": title}, *({"key": variant.replace(" ", "_"), "title": variant, "unit": unit} for variant in variants)]
     columns += [{"key": "demand", "title": "each by itself", "unit": unit}] if figure == "8" else []
-    columns += [{"key": "ratio", "title": "shared / isolated"}, {"key": "satellites", "title": "satellites"}]
+    columns += [{"key": "ratio", "title": f"shared / {base}"}, {"key": "satellites", "title": "satellites"}]
     return {"title": f"Figure {figure}: {what}" if figure != "open" else f"Open arrivals: {what}", "columns": columns, "rows": rows}
 
 

@@ -5,7 +5,7 @@
 use coscan_study::Claim;
 
 use super::experiments::{CHOSEN, IDLE, LAST_SLOW, WITHOUT};
-use super::results::{MIX, ParallelResults, SCAN, SLOW};
+use super::results::{CHANGING, MIX, ParallelResults, Point, SCAN, SLOW};
 use crate::table::factor;
 
 pub(crate) fn claims(results: &ParallelResults) -> Vec<Claim> {
@@ -14,6 +14,9 @@ pub(crate) fn claims(results: &ParallelResults) -> Vec<Claim> {
         bandwidth(results),
         beside_idle(results),
         beside_fixed(results),
+        reserve(results),
+        whole_run(results),
+        every_fixed_loses(results),
         avoided(results),
         same_rows(results),
     ]
@@ -52,24 +55,86 @@ fn beside_idle(results: &ParallelResults) -> Option<Claim> {
     Some(Claim::new(text, ratio <= 2.0, factor(ratio)))
 }
 
-/// Compares parallelism chosen at run time, which includes the reserve for pages, with fixed
-/// parallelism without the reserve.
+/// Both have the reserve for pages: what is compared is the degree of parallelism alone. Fails with
+/// *ground.rs: `Setting::new` has no reserve*.
 fn beside_fixed(results: &ParallelResults) -> Option<Claim> {
     let chosen = results.point(MIX, CHOSEN)?.point_p95_s;
-    let best = results.best_fixed(false)?;
+    let best = results.best_fixed(true)?;
     let ratio = chosen / best.point_p95_s;
-    let text = "their P95 is at most half of that under the best fixed parallelism";
-    let reserved = results.best_fixed(true).map(|point| {
-        let ratio = factor(chosen / point.point_p95_s);
-        format!("; with the reserve for pages {ratio} ({})", point.setting)
-    });
-    let evidence = format!(
-        "{} ({}){}",
-        factor(ratio),
-        best.setting,
-        reserved.unwrap_or_default()
+    let text = format!(
+        "their P95 is at most {UNAFFECTED} times that under the best fixed parallelism, with the \
+         reserve for pages in both"
     );
-    Some(Claim::new(text, ratio <= 0.5, evidence))
+    let evidence = format!("{} ({})", factor(ratio), best.setting);
+    Some(Claim::new(text, ratio <= UNAFFECTED, evidence))
+}
+
+/// Only the reserve differs. Fails with *ground.rs: `page_reserve` is true in every setting*.
+fn reserve(results: &ParallelResults) -> Option<Claim> {
+    let fixed = |reserve: bool| {
+        let of = results.of(MIX);
+        of.filter(move |point| point.parallelism.is_some() && point.reserve == reserve)
+    };
+    let ratios = fixed(true).filter_map(|with| {
+        let without = fixed(false).find(|point| point.parallelism == with.parallelism)?;
+        Some(with.point_p95_s / without.point_p95_s)
+    });
+    let most = ratios.reduce(f64::max)?;
+    let text = "the reserve for pages: their P95 is at most half of that without it, under every \
+                fixed parallelism";
+    Some(Claim::new(text, most <= 0.5, factor(most)))
+}
+
+/// The best fixed degree is known only after the run. Fails with *parallelism/mod.rs: a scan reads
+/// from one device*.
+fn whole_run(results: &ParallelResults) -> Option<Claim> {
+    let chosen = results.point(CHANGING, CHOSEN)?;
+    let fixed = || fixed_under_changes(results);
+    let best = fixed().min_by(|a, b| a.time_s.total_cmp(&b.time_s))?;
+    let worst = fixed().map(|point| point.time_s).reduce(f64::max)?;
+    let time = chosen.time_s / best.time_s;
+    let wait = chosen.point_p95_s / best.point_p95_s;
+    let text = format!(
+        "many clients and one in turn: the same scans take at most {UNAFFECTED} times as long as \
+         under the fixed parallelism that is best over the whole run, and so do point queries (P95)"
+    );
+    let evidence = format!(
+        "{} and {} ({}); {} of the worst",
+        factor(time),
+        factor(wait),
+        best.setting,
+        factor(chosen.time_s / worst)
+    );
+    let holds = time <= UNAFFECTED && wait <= UNAFFECTED;
+    Some(Claim::new(text, holds, evidence))
+}
+
+/// Whether the load is one that a fixed degree cannot serve. Fails with *experiments.rs: all phases
+/// have one client*.
+fn every_fixed_loses(results: &ParallelResults) -> Option<Claim> {
+    let phases: [fn(&Point) -> Option<f64>; 2] = [|point| point.many_s, |point| point.one_s];
+    let fixed: Vec<&Point> = fixed_under_changes(results).collect();
+    let mut lost = vec![0.0_f64; fixed.len()];
+    for phase in phases {
+        let best = results.of(CHANGING).filter_map(phase).reduce(f64::min)?;
+        for (point, lost) in fixed.iter().zip(&mut lost) {
+            *lost = lost.max(phase(point)? / best);
+        }
+    }
+    let least = lost.iter().copied().reduce(f64::min)?;
+    let each = fixed.iter().zip(&lost);
+    let each = each.map(|(point, lost)| format!("{} {}", point.setting, factor(*lost)));
+    let text = format!(
+        "many clients and one in turn: each fixed parallelism takes over {UNAFFECTED} times as long \
+         as the best setting, in the phases of many clients or in those of one"
+    );
+    let evidence = each.collect::<Vec<_>>().join(", ");
+    Some(Claim::new(text, least > UNAFFECTED, evidence))
+}
+
+fn fixed_under_changes(results: &ParallelResults) -> impl Iterator<Item = &Point> {
+    let of = results.of(CHANGING);
+    of.filter(|point| point.parallelism.is_some())
 }
 
 fn avoided(results: &ParallelResults) -> Option<Claim> {
@@ -96,7 +161,6 @@ const UNAFFECTED: f64 = 1.1;
 
 #[cfg(test)]
 mod tests {
-    use super::super::results::Point;
     use super::*;
 
     #[test]
@@ -127,5 +191,63 @@ mod tests {
         let decided: Vec<_> = claims.iter().map(|c| (c.holds, &*c.evidence)).collect();
         assert_eq!(decided, [(false, "3.74"), (true, "1.05")]);
         assert!(super::claims(&ParallelResults::default()).is_empty());
+    }
+
+    #[test]
+    fn a_chosen_degree_is_compared_over_the_whole_run() {
+        let point = |setting: &str, parallelism, many: f64, one: f64| Point {
+            experiment: CHANGING.to_owned(),
+            setting: setting.to_owned(),
+            parallelism,
+            reserve: true,
+            time_s: many + one,
+            many_s: Some(many),
+            one_s: Some(one),
+            point_p95_s: 0.02,
+            ..Point::default()
+        };
+        let results = |chosen: [f64; 2]| ParallelResults {
+            points: vec![
+                point(CHOSEN, None, chosen[0], chosen[1]),
+                point("fixed 1", Some(1), 10.0, 40.0),
+                point("fixed 4", Some(4), 14.0, 10.0),
+            ],
+            ..ParallelResults::default()
+        };
+        let seen = claims(&results([11.0, 11.0]));
+        let decided: Vec<_> = seen.iter().map(|c| (c.holds, &*c.evidence)).collect();
+        assert_eq!(
+            decided,
+            [
+                (true, "0.92 and 1.00 (fixed 4); 0.44 of the worst"),
+                (true, "fixed 1 4.00, fixed 4 1.40")
+            ]
+        );
+        let one_device = claims(&results([10.0, 40.0]));
+        assert!(!one_device[0].holds);
+    }
+
+    #[test]
+    fn a_degree_is_compared_with_the_reserve_and_the_reserve_at_each_degree() {
+        let point = |setting: &str, parallelism, reserve, p95| Point {
+            experiment: MIX.to_owned(),
+            setting: setting.to_owned(),
+            parallelism,
+            reserve,
+            point_p95_s: p95,
+            bytes_per_second: 200e6,
+            ..Point::default()
+        };
+        let results = ParallelResults {
+            points: vec![
+                point(CHOSEN, None, true, 0.025),
+                point("fixed 4", Some(4), true, 0.02),
+                point("fixed 4, no reserve", Some(4), false, 0.1),
+            ],
+            ..ParallelResults::default()
+        };
+        let seen = claims(&results);
+        let decided: Vec<_> = seen[1..].iter().map(|c| (c.holds, &*c.evidence)).collect();
+        assert_eq!(decided, [(false, "1.25 (fixed 4)"), (true, "0.20")]);
     }
 }

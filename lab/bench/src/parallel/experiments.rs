@@ -4,6 +4,9 @@
 //! `mix`: point queries on an idle system, then beside scans, with the degree of parallelism
 //! chosen at run time and with fixed degrees. The fixed degrees run with the reserve for pages and
 //! without it; the latter is the paper's fixed degree, where nothing is decided while scans run.
+//! `changing`: the same scans, of many clients and of one in turn, with the reserve in every
+//! setting. A low degree leaves devices idle where there is one client, a high one asks for more
+//! than devices and buffer have where there are many.
 //! `slow`: scans that avoid the last device, by themselves and beside one client whose scans need
 //! it, with that device as fast as the others and a tenth as fast. Where it is as fast, that
 //! client shares their reads from beginning to end.
@@ -13,8 +16,8 @@ use std::time::Duration;
 use coscan_study::percentile;
 
 use super::ground::{Disks, Ground, Setting};
-use super::load::{Load, Outcome, Usage};
-use super::results::{MIX, Point, SCAN, SLOW};
+use super::load::{Changing, Load, Outcome, Usage};
+use super::results::{CHANGING, MIX, Point, SCAN, SLOW};
 use crate::error::Result;
 use crate::results::mean;
 
@@ -28,6 +31,7 @@ pub(crate) const LAST_SLOW: &str = "the last a tenth as fast";
 pub(crate) async fn run(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
     let mut points = scan(ground).await?;
     points.extend(mix(ground).await?);
+    points.extend(changing(ground).await?);
     points.extend(slow(ground).await?);
     Ok(points)
 }
@@ -69,18 +73,8 @@ async fn scan(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
 async fn mix(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
     let options = ground.options;
     let chosen = Setting::new(CHOSEN, Disks::Each);
-    let fixed = options.fixed.iter().flat_map(|&degree| {
-        [true, false].map(|reserve| Setting {
-            name: if reserve {
-                format!("fixed {degree}")
-            } else {
-                format!("fixed {degree}, no reserve")
-            },
-            disks: Disks::Each,
-            parallelism: Some(degree),
-            reserve,
-        })
-    });
+    let degrees = options.fixed.iter();
+    let fixed = degrees.flat_map(|&degree| [true, false].map(|reserve| fixed(degree, reserve)));
     let loaded: Vec<Setting> = std::iter::once(chosen).chain(fixed).collect();
     let alone = Load {
         points: ground.queries().points.clone(),
@@ -118,6 +112,87 @@ async fn mix(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
         .filter_map(|((setting, load), outcome)| Some(loaded_point(MIX, setting, load, outcome?)));
     Ok(points.collect())
 }
+
+/// A fixed degree of parallelism.
+fn fixed(degree: u32, reserve: bool) -> Setting {
+    Setting {
+        name: if reserve {
+            format!("fixed {degree}")
+        } else {
+            format!("fixed {degree}, no reserve")
+        },
+        disks: Disks::Each,
+        parallelism: Some(degree),
+        reserve,
+    }
+}
+
+/// As in `mix`, settings take turns, and all rounds of a setting make one point.
+async fn changing(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
+    let options = ground.options;
+    let queries = ground.queries();
+    // No scan is in two phases.
+    let scans = |client: &Vec<usize>, phase: usize| {
+        let scans = client.iter().skip(phase * PHASE_SCANS).take(PHASE_SCANS);
+        scans.copied().collect::<Vec<usize>>()
+    };
+    let phase = |clients: usize, phase: usize| {
+        let clients = queries.clients.iter().take(clients);
+        clients.map(|client| scans(client, phase)).collect()
+    };
+    let many = options.clients;
+    let load = Changing {
+        phases: vec![phase(many, 0), phase(1, 1), phase(many, 2), phase(1, 3)],
+        points: queries.points.clone(),
+        seed: 0,
+    };
+    // What a point says of its load.
+    let clients = Load {
+        clients: queries.clients.clone(),
+        ..Load::default()
+    };
+    let chosen = Setting::new(CHOSEN, Disks::Each);
+    let fixed = options.fixed.iter().map(|&degree| fixed(degree, true));
+    let settings: Vec<Setting> = std::iter::once(chosen).chain(fixed).collect();
+    let repeats = options.repeats.max(1);
+    ground.begin(CHANGING, repeats * settings.len());
+    let mut outcomes: Vec<Option<(Outcome, [f64; 2])>> = vec![None; settings.len()];
+    for round in 0..repeats {
+        let load = Changing {
+            seed: options.seed + round as u64,
+            ..load.clone()
+        };
+        for (setting, all) in settings.iter().zip(&mut outcomes) {
+            let (outcome, seconds) = ground.bear_changes(setting, &load).await?;
+            ground.advance();
+            // Phases of many clients and of one take turns.
+            let of = |first: usize| seconds.iter().skip(first).step_by(2).sum::<f64>();
+            let [many, one] = [of(0), of(1)];
+            match all {
+                Some((all, [all_many, all_one])) => {
+                    all.add(outcome);
+                    *all_many += many;
+                    *all_one += one;
+                }
+                None => *all = Some((outcome, [many, one])),
+            }
+        }
+    }
+    let points = settings.iter().zip(outcomes);
+    let points = points.filter_map(|(setting, outcome)| {
+        let (outcome, [many, one]) = outcome?;
+        Some(Point {
+            many_s: Some(many),
+            one_s: Some(one),
+            ..loaded_point(CHANGING, setting, &clients, outcome)
+        })
+    });
+    Ok(points.collect())
+}
+
+/// The scans of a client in one phase of a load that changes; with four phases, all eight of a
+/// client.
+const PHASE_SCANS: usize = 2;
 
 async fn slow(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
     let queries = ground.queries();

@@ -2,7 +2,8 @@
 //!
 //! Clients scan, each one query after the other, until the time is up. Meanwhile point queries
 //! arrive whether or not earlier ones are answered. The scans go on until all point queries are
-//! answered, so no point query is left out because it took long.
+//! answered, so no point query is left out because it took long. A load that changes has phases: a
+//! phase ends when its clients have answers to a fixed list of queries.
 //! L1: the first [`WARM_UP`], in which clients fill an empty buffer, is not counted. L2: the scans
 //! of a point have ended before the next point begins.
 
@@ -29,6 +30,17 @@ pub(crate) struct Load {
     /// The queries of the arrivals, in turn.
     pub(crate) points: Vec<usize>,
     pub(crate) time: Duration,
+    /// The seed of the arrivals.
+    pub(crate) seed: u64,
+}
+
+/// Phases, one after the other on one engine. Point queries arrive in all of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Changing {
+    /// For each phase the queries of each client, which runs them once.
+    pub(crate) phases: Vec<Vec<Vec<usize>>>,
+    /// The queries of the arrivals, in turn.
+    pub(crate) points: Vec<usize>,
     /// The seed of the arrivals.
     pub(crate) seed: u64,
 }
@@ -143,6 +155,67 @@ impl Ground<'_> {
         })
     }
 
+    /// Runs the phases in this setting; returns also the seconds of each.
+    ///
+    /// # Errors
+    /// As [`Ground::bear`].
+    pub(crate) async fn bear_changes(
+        &mut self,
+        setting: &Setting,
+        load: &Changing,
+    ) -> Result<(Outcome, Vec<f64>)> {
+        let arena = Arc::new(self.arena(setting).await?);
+        let mut random = Random::new(load.seed);
+        let gap_s = 1.0 / self.options.points_per_second;
+        let mut gap = || Duration::from_secs_f64(gap_s * random.exponential());
+        let mut arriving = load.points.iter().cycle();
+        let (mut points, mut scanned, mut phases) = (JoinSet::new(), Vec::new(), Vec::new());
+        let before = Metered::now(&arena);
+        let mut next = before.at + gap();
+        for phase in &load.phases {
+            let begun = Instant::now();
+            let mut clients = JoinSet::new();
+            for asks in phase {
+                clients.spawn(each_once(Arc::clone(&arena), self.asks(asks)));
+            }
+            loop {
+                tokio::select! {
+                    done = clients.join_next() => {
+                        let Some(done) = done else { break };
+                        let done = done.map_err(|error| BenchError::engine("a client", error))??;
+                        scanned.extend(done);
+                    }
+                    () = sleep_until(next) => {
+                        next += gap();
+                        if let Some(&query) = arriving.next() {
+                            let (arena, sql) = (Arc::clone(&arena), self.sql(query));
+                            points.spawn(async move { once(&arena, query, &sql).await });
+                        }
+                    }
+                }
+            }
+            phases.push(begun.elapsed().as_secs_f64());
+        }
+        let usage = self.since(setting, &before, &Metered::now(&arena));
+        let mut latencies = Vec::with_capacity(points.len());
+        while let Some(done) = points.join_next().await {
+            let done = done.map_err(|error| BenchError::engine("a point query", error))??;
+            latencies.push(done.latency.as_secs_f64());
+            self.compare(done.query, &setting.name, done.answer)?;
+        }
+        let mut scans = Vec::with_capacity(scanned.len());
+        for done in scanned {
+            scans.push((done.query, done.latency.as_secs_f64()));
+            self.compare(done.query, &setting.name, done.answer)?;
+        }
+        let outcome = Outcome {
+            scans,
+            points: latencies,
+            usage,
+        };
+        Ok((outcome, phases))
+    }
+
     /// Runs one query alone; returns its time and what it used.
     ///
     /// # Errors
@@ -254,6 +327,14 @@ async fn over_and_over(arena: Arc<Arena>, asks: Asks, tell: UnboundedSender<Resu
             return;
         }
     }
+}
+
+async fn each_once(arena: Arc<Arena>, asks: Asks) -> Result<Vec<Done>> {
+    let mut all = Vec::with_capacity(asks.len());
+    for (query, sql) in &*asks {
+        all.push(once(&arena, *query, sql).await?);
+    }
+    Ok(all)
 }
 
 async fn once(arena: &Arena, query: usize, sql: &str) -> Result<Done> {

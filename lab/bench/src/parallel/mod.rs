@@ -146,7 +146,7 @@ mod tests {
     use std::ops::ControlFlow;
     use std::sync::Arc;
 
-    use super::results::{MIX, Point, SCAN, SLOW};
+    use super::results::{CHANGING, MIX, Point, SCAN, SLOW};
     use super::*;
     use crate::tpch::{self, Generate, Table};
 
@@ -214,13 +214,19 @@ mod tests {
         assert!(asked > 0 && mixes.iter().all(|mix| mix.points == asked));
         assert!(mixes.iter().all(|mix| mix.point_p95_s >= mix.point_p50_s));
         assert!(mixes[1..].iter().all(|mix| mix.read_bytes > 0));
+        let changing = of(CHANGING);
+        assert_eq!(changing.len(), 2, "chosen and fixed");
+        // Two rounds of two phases with two clients and of two with one; two scans each.
+        assert!(changing.iter().all(|point| point.scans == 24));
+        let phases = |point: &Point| point.many_s.unwrap() + point.one_s.unwrap();
+        assert!(changing.iter().all(|point| point.time_s >= phases(point)));
         assert_eq!(of(SLOW).len(), 3);
         let last = |point: &Point| point.devices.last().map(|device| device.limit);
         assert_eq!(
             of(SLOW).into_iter().map(last).collect::<Vec<_>>(),
             [Some(1_000_000), Some(1_000_000), Some(100_000)]
         );
-        assert_eq!(results.claims.len(), 6, "{:?}", results.claims);
+        assert_eq!(results.claims.len(), 9, "{:?}", results.claims);
         let text = table::render(&results);
         assert!(text.contains("4 devices at 1.00 MB/s"), "{text}");
     }

@@ -11,6 +11,8 @@ use crate::smooth::results::Machine;
 pub const SCAN: &str = "scan";
 /// [`Point::experiment`] of point queries beside scans.
 pub const MIX: &str = "mix";
+/// [`Point::experiment`] of phases with many clients and with one.
+pub const CHANGING: &str = "changing";
 /// [`Point::experiment`] of scans beside a slow device.
 pub const SLOW: &str = "slow";
 
@@ -64,7 +66,7 @@ pub struct ParallelResults {
 /// A measurement in one setting.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Point {
-    /// [`SCAN`], [`MIX`] or [`SLOW`].
+    /// [`SCAN`], [`MIX`], [`CHANGING`] or [`SLOW`].
     pub experiment: String,
     /// What differs from the other points of the experiment.
     pub setting: String,
@@ -72,8 +74,13 @@ pub struct Point {
     pub parallelism: Option<u32>,
     /// Whether pages that a query waits for could overtake loads.
     pub reserve: bool,
-    /// How long was measured.
+    /// How long was measured, all rounds together; for [`CHANGING`] the time of the same queries in
+    /// every setting.
     pub time_s: f64,
+    /// Of it, the phases with many clients.
+    pub many_s: Option<f64>,
+    /// Of it, the phases with one client.
+    pub one_s: Option<f64>,
     /// Bytes that the devices delivered meanwhile.
     pub read_bytes: u64,
     /// `read_bytes` per second.

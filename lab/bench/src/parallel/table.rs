@@ -3,7 +3,7 @@
 
 use coscan_quantities as quantities;
 
-use super::results::{MIX, ParallelResults, Point, SCAN, SLOW};
+use super::results::{CHANGING, MIX, ParallelResults, Point, SCAN, SLOW};
 use crate::table::columns;
 
 /// A column: its title, and what it shows of a point.
@@ -37,7 +37,7 @@ pub fn render(results: &ParallelResults) -> String {
     lines.join("\n") + "\n"
 }
 
-fn experiments(results: &ParallelResults) -> [(&'static str, String, Vec<Column>); 3] {
+fn experiments(results: &ParallelResults) -> [(&'static str, String, Vec<Column>); 4] {
     let mix = format!(
         "{} clients that scan, {} point queries a second",
         results.clients, results.points_per_second
@@ -62,6 +62,18 @@ fn experiments(results: &ParallelResults) -> [(&'static str, String, Vec<Column>
         ("CPU", |point| percent(point.cpu_fraction)),
     ];
     let time: [Column; 1] = [("time", |point| quantities::seconds(point.time_s))];
+    let phases: [Column; 2] = [
+        ("many", |point| {
+            point.many_s.map_or_else(dash, quantities::seconds)
+        }),
+        ("one", |point| {
+            point.one_s.map_or_else(dash, quantities::seconds)
+        }),
+    ];
+    let turns = format!(
+        "The same scans of {} clients and of one in turn, {} point queries a second",
+        results.clients, results.points_per_second
+    );
     [
         (
             SCAN,
@@ -69,6 +81,18 @@ fn experiments(results: &ParallelResults) -> [(&'static str, String, Vec<Column>
             [&time[..], &devices[..]].concat(),
         ),
         (MIX, mix, [&devices[..], &queries[..], &points[..]].concat()),
+        (
+            CHANGING,
+            turns,
+            [
+                &time[..],
+                &phases[..],
+                &devices[..],
+                &queries[..],
+                &points[..],
+            ]
+            .concat(),
+        ),
         (
             SLOW,
             "Scans that avoid the last device, beside one that needs it".to_owned(),

@@ -16,6 +16,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::QpipeOptions;
+use super::own_tables::{OwnTables, on_own_tables};
 use super::results::{Point, QpipeResults};
 use super::variant::{ISOLATED, Variant};
 use crate::answer::Answer;
@@ -218,10 +219,16 @@ impl<'a> Ground<'a> {
             record: record.map(|record| log_of(variant.name, record)),
             ..self.config(variant)
         };
-        let arena = Arc::new(Arena::open(&config, &self.tables).await?);
+        let (_links, tables, clients) = if variant.own_tables {
+            let (links, tables) = OwnTables::link(&self.tables, clients.len())?;
+            (Some(links), tables, on_own_tables(clients, &self.tables))
+        } else {
+            (None, self.tables.clone(), clients.to_vec())
+        };
+        let arena = Arc::new(Arena::open(&config, &tables).await?);
         let (before, cpu_before) = (arena.counters(), cpu::process_time());
         let start = Instant::now();
-        let mut done = clients::run(&arena, clients, self.on_progress).await?;
+        let mut done = clients::run(&arena, &clients, self.on_progress).await?;
         let outcome = Outcome {
             total: start.elapsed(),
             counters: arena.counters().since(before),

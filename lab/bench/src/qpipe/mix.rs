@@ -4,7 +4,8 @@
 //! before each query. Open arrivals: the same queries arrive at 1.5 times the rate that isolated
 //! execution reached with the most clients, whether or not earlier ones are answered. Dealing the
 //! same queries keeps throughputs comparable: one client with four queries of its own would have
-//! other work than twelve clients.
+//! other work than twelve clients. In Figures 12 and 13 `apart` is the baseline that differs in
+//! sharing alone; open arrivals are single queries, too many for tables of their own.
 //! Source: [QPipe05 §5.3, Figures 12 and 13]; we differ: think times and gaps between arrivals are
 //! drawn from an exponential distribution, so that clients do not run in lockstep.
 
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use super::ground::{Case, Ground, Query};
 use super::results::{Point, QpipeResults};
-use super::variant::{ISOLATED, SHARED};
+use super::variant::{APART, ISOLATED, SHARED};
 use super::{OPEN, QpipeOptions, THINKING, THROUGHPUT};
 use crate::clients::{Ask, Client};
 use crate::error::Result;
@@ -67,7 +68,7 @@ pub(crate) async fn run(
 /// rate.
 fn throughput(options: &QpipeOptions, ground: &Ground<'_>, most: usize) -> Vec<Case> {
     let (clients, variants) = if options.wants(THROUGHPUT) {
-        (options.clients.clone(), vec![ISOLATED, SHARED])
+        (options.clients.clone(), vec![ISOLATED, APART, SHARED])
     } else if options.wants(OPEN) {
         (vec![most], vec![ISOLATED])
     } else {
@@ -95,7 +96,7 @@ fn thinking(options: &QpipeOptions, ground: &Ground<'_>) -> Vec<Case> {
                 ..point(THINKING, THINKERS, ground)
             },
             clients: dealt(ground, THINKERS, &mut thought),
-            variants: vec![ISOLATED, SHARED],
+            variants: vec![ISOLATED, APART, SHARED],
         }
     };
     options.thinks.iter().map(case).collect()

@@ -9,6 +9,7 @@
 //! | file | question |
 //! |---|---|
 //! | `variant.rs` | what is shared? |
+//! | `own_tables.rs` | how do clients run side by side without sharing anything? |
 //! | `ground.rs` | under which conditions are points measured, and are the rows the same? |
 //! | `wisconsin.rs` | what is in the Wisconsin benchmark's tables? |
 //! | `scans.rs` | what do overlapping scans read? (Figure 8) |
@@ -20,11 +21,13 @@
 //!
 //! Not here: other engines (`lab/arena/mix.sh`).
 //! Source: [QPipe05 §5]; we differ: DBMS X is not available, and the baseline is this engine
-//! sharing nothing but what is left in its buffer.
+//! sharing nothing but what is left in its buffer; in Figures 12 and 13 also this engine with the
+//! same policy on tables of which each client has its own.
 
 mod claims;
 mod ground;
 mod mix;
+mod own_tables;
 mod pairs;
 pub mod results;
 mod scans;
@@ -227,7 +230,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::results::Point;
-    use super::variant::{ISOLATED, SHARED, Variant};
+    use super::variant::{APART, ISOLATED, SHARED, Variant};
     use super::*;
     use crate::tpch;
 
@@ -311,6 +314,11 @@ mod tests {
             }
         }
         assert!(of(&results, OPEN, SHARED)[0].interarrival_s > Some(0.0));
-        assert_eq!(results.claims.len(), 3, "{:?}", results.claims);
+        for (figure, places) in [(THROUGHPUT, 2), (THINKING, 1)] {
+            let points = of(&results, figure, APART);
+            assert_eq!(points.len(), places, "{figure}");
+            assert!(points.iter().all(|p| p.queries == 8 && p.satellites == 0));
+        }
+        assert_eq!(results.claims.len(), 5, "{:?}", results.claims);
     }
 }

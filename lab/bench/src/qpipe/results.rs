@@ -57,7 +57,7 @@ pub struct Point {
     pub what: String,
     /// The number of clients; each sends one query after the other.
     pub clients: usize,
-    /// `shared`, `operators off`, `scans` or `isolated`.
+    /// `shared`, `operators off`, `scans`, `apart` or `isolated`.
     pub variant: String,
     /// Seconds between two clients' first queries; for open arrivals the mean.
     pub interarrival_s: Option<f64>,

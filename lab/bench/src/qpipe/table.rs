@@ -3,7 +3,7 @@
 
 use super::claims::beside;
 use super::results::{Point, QpipeResults};
-use super::variant::{ISOLATED, NO_OPERATORS, SCANS_ALONE, SHARED, Variant};
+use super::variant::{APART, ISOLATED, NO_OPERATORS, SCANS_ALONE, SHARED, Variant};
 use super::{OPEN, SCANS, THINKING, THROUGHPUT};
 use crate::table::{columns, factor};
 use coscan_quantities as quantities;
@@ -86,7 +86,8 @@ fn row(results: &QpipeResults, point: &Point, shown: &Shown) -> Vec<String> {
         Some((shown.show)((shown.value)(of)))
     }));
     if let Some(shared) = beside(&results.points, point, SHARED) {
-        let ratio = (shown.value)(shared) / (shown.value)(point).max(f64::MIN_POSITIVE);
+        let without = beside(&results.points, point, APART).unwrap_or(point);
+        let ratio = (shown.value)(shared) / (shown.value)(without).max(f64::MIN_POSITIVE);
         row.push(factor(ratio));
         row.push(quantities::count(shared.satellites));
     }
@@ -119,7 +120,7 @@ fn about(results: &QpipeResults) -> String {
     )
 }
 
-const VARIANTS: [Variant; 4] = [ISOLATED, SCANS_ALONE, NO_OPERATORS, SHARED];
+const VARIANTS: [Variant; 5] = [ISOLATED, APART, SCANS_ALONE, NO_OPERATORS, SHARED];
 
 #[cfg(test)]
 mod tests {

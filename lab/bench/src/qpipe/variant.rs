@@ -9,6 +9,8 @@ pub(crate) struct Variant {
     policy: &'static str,
     fragments: bool,
     operators: bool,
+    /// Whether each client has tables of its own (`own_tables.rs`).
+    pub(crate) own_tables: bool,
 }
 
 /// Scans, fragments and operators: the engine's defaults.
@@ -17,6 +19,15 @@ pub(crate) const SHARED: Variant = Variant {
     policy: "relevance",
     fragments: true,
     operators: true,
+    own_tables: false,
+};
+
+/// As [`SHARED`], but no two clients read the same table: the baseline that differs in nothing but
+/// sharing. It has no chunks of other clients in its buffer either, which [`ISOLATED`] has.
+pub(crate) const APART: Variant = Variant {
+    name: "apart",
+    own_tables: true,
+    ..SHARED
 };
 
 /// As [`SHARED`], with `coscan.share_operators` off.
@@ -33,7 +44,9 @@ pub(crate) const SCANS_ALONE: Variant = Variant {
     ..NO_OPERATORS
 };
 
-/// Nothing but what is left in the buffer: the paper's baseline.
+/// Nothing but what is left in the buffer: the paper's baseline. It differs from [`SHARED`] in more
+/// than sharing, even for one client: scans read in order and one load ahead, and find less in the
+/// buffer; aggregates run without fragments, whose arithmetic is cheaper.
 pub(crate) const ISOLATED: Variant = Variant {
     name: "isolated",
     policy: "normal",

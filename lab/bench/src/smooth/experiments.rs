@@ -11,6 +11,7 @@
 //! Source: [SmoothScan18 §7.4 to §7.7].
 
 use coscan_core::smooth::CostModel;
+use coscan_study::Claim;
 
 use super::data::{COLUMNS, Keys, Spec, Table, VALUES, bound};
 use super::experiment_run::{ExperimentOptions, Run};
@@ -18,6 +19,7 @@ use super::figures::{Figure, Figures};
 use super::measure::{Bench, Case, Expected, Median, select};
 use crate::error::Result;
 use crate::progress::OnProgress;
+use crate::table::factor;
 
 /// An experiment that can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,6 +191,7 @@ impl Run<'_> {
             "time_ratio",
             "peak_bytes",
             "spills",
+            "on_disk_ratio",
             "page_checks",
             "page_checks_ratio",
         ]);
@@ -199,6 +202,8 @@ impl Run<'_> {
             let peak = median.of.metric("result_cache_bytes_max");
             figure.set("peak_bytes", peak as f64);
             figure.set("spills", median.of.metric("result_cache_spills") as f64);
+            let on_disk = median.of.metric("spilled_rows") as f64 / f64::from(self.spec.rows);
+            figure.set("on_disk_ratio", on_disk);
             if let Some((time, in_memory)) = median.seconds().zip(in_memory) {
                 figure.set("time_ratio", time / in_memory);
             }
@@ -211,13 +216,10 @@ impl Run<'_> {
         if let Some(median) = medians.last() {
             figures.points.push(checks_of_pages(median));
         }
-        let least = figures.figure(&label(Some(CACHE_PERCENT)), "time_ratio");
+        let caps = caps.iter().map(|cap| label(*cap)).collect::<Vec<_>>();
+        let spilling = spilling(&figures, &caps);
+        figures.claims.push(spilling);
         let checks = figures.figure(SINGLE_PAGES, "page_checks_ratio");
-        figures.at_most(
-            "with memory for 2.5 % of the table it takes at most 1.4 times as long as with all rows in memory",
-            least,
-            1.4,
-        );
         figures.at_most("the Result Cache is never over its budget", over, 1.0);
         figures.at_most(
             "checks of the Page ID cache take less than 1 % of the time",
@@ -382,6 +384,28 @@ fn fetch_s(model: &CostModel, density: f64) -> f64 {
     seconds + farther * model.random
 }
 
+/// The query with least memory, the last of these cases, against the fastest of all. Not against
+/// all rows in memory: there each row's memory is new to the process, while with less memory the
+/// same pages are used for range after range, and files of ranges are in the system's cache.
+/// Fails with *`result_cache.rs`: no bound of its own*, because no row is then on disk.
+fn spilling(figures: &Figures, cases: &[String]) -> Claim {
+    let time = |label: &String| figures.figure(label, "time_s");
+    let fastest = cases.iter().filter_map(time).reduce(f64::min);
+    let least = cases.last();
+    let ratio = least.and_then(time).zip(fastest);
+    let ratio = ratio.map(|(time, fastest)| time / fastest);
+    let on_disk = least.and_then(|label| figures.figure(label, "on_disk_ratio"));
+    let on_disk = on_disk.unwrap_or(0.0);
+    let text = format!(
+        "with memory for {CACHE_PERCENT} % of the table most rows wait on disk, and it takes at \
+         most 1.4 times as long as with the memory that suits it best"
+    );
+    let holds = on_disk >= 0.5 && ratio.is_some_and(|ratio| ratio <= 1.4);
+    let ratio = ratio.map_or_else(|| "not measured".to_owned(), factor);
+    let evidence = format!("{ratio}; {:.0} % of the rows on disk", 100.0 * on_disk);
+    Claim::new(text, holds, evidence)
+}
+
 /// How many entries named pages that were already read, and the share of the query's time that all
 /// checks took, as measured by the operator. No share if no entry was checked.
 fn checks_of_pages(median: &Median) -> Figure {
@@ -483,7 +507,32 @@ mod tests {
         let checks = figures.figure(SINGLE_PAGES, "page_checks").unwrap();
         assert!(checks > 900_000.0, "{checks}");
         assert!(figures.figure(SINGLE_PAGES, "page_checks_ratio").unwrap() > 0.0);
-        assert!(spills("2.5 % of the table") > 0.0);
+        let least = "2.5 % of the table";
+        assert!(spills(least) > 0.0);
+        assert!(figures.figure(least, "on_disk_ratio").unwrap() > 0.5);
+    }
+
+    #[test]
+    fn spilling_is_compared_with_the_fastest_and_must_happen() {
+        let claim = |[unlimited, half, least]: [f64; 3], on_disk| {
+            let mut figures = Figures::new("cache", "a table".to_owned(), &[]);
+            let times = [("all", unlimited), ("half", half), ("least", least)];
+            for (label, time) in times {
+                let mut figure = Figure {
+                    label: label.to_owned(),
+                    ..Figure::default()
+                };
+                figure.set("time_s", time);
+                figure.set("on_disk_ratio", on_disk);
+                figures.points.push(figure);
+            }
+            spilling(&figures, &["all", "half", "least"].map(str::to_owned))
+        };
+        let kept = claim([5.6, 4.0, 5.2], 0.97);
+        assert!(kept.holds);
+        assert_eq!(kept.evidence, "1.30; 97 % of the rows on disk");
+        assert!(!claim([5.6, 4.0, 5.7], 0.97).holds);
+        assert!(!claim([5.6, 4.0, 5.2], 0.0).holds, "nothing was spilled");
     }
 
     #[tokio::test(flavor = "multi_thread")]
